@@ -1,0 +1,30 @@
+"""The errors of the package: each names the rule, the reason and what was given."""
+
+
+class ResponsesError(ValueError):
+    """A table of responses, or something said about its items, breaks a rule."""
+
+
+class ModelError(ValueError):
+    """A model is given priors, parameters or data that do not fit together."""
+
+
+class ImpossibleDataError(ModelError):
+    """The parameters give some item's responses probability zero under every class."""
+
+
+def require_shape(name: str, given: tuple[int | None, ...], **expected: int) -> None:
+    """Raise ModelError unless ``given`` is the expected shape; None in it is not known yet."""
+    sizes = tuple(expected.values())
+    if len(given) != len(sizes) or any(
+        found is not None and found != size for found, size in zip(given, sizes, strict=True)
+    ):
+        axes = ", ".join(f"{size} {axis}" for axis, size in expected.items())
+        raise ModelError(
+            f"{name} must have shape ({axes}), else its entries would belong to nobody. Got: "
+            f"shape {given}."
+        )
+
+
+class MomentsError(ValueError):
+    """The responses do not determine the moments that were asked for."""

@@ -1,0 +1,6 @@
+"""Label priors: how the true labels of the items hang together."""
+
+from bayesfuse.labels.base import LabelPrior, Marginal
+from bayesfuse.labels.independent import Independent
+
+__all__ = ["Independent", "LabelPrior", "Marginal"]

@@ -1,0 +1,109 @@
+"""What a label prior must be able to do: the contract every kernel is tested against."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesfuse.factor import Factor
+from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array
+
+
+class Marginal(NamedTuple):
+    """What is left when a label prior has summed the labels out.
+
+    ``log_evidence`` (units,) is the log marginal likelihood of every unit that stands apart (an
+    item, a sequence), ``probability`` (items, classes) the posterior label probabilities, and
+    ``expected`` holds for every parameter how often each of its entries is expected to have been
+    used: the derivative of the total log evidence with respect to the log parameters.
+    """
+
+    log_evidence: Array
+    probability: Array
+    expected: tuple[Array, ...]
+
+
+class LabelPrior(Factor):
+    """How the true labels hang together, given as simplex rows and a structure.
+
+    A prior is written once as compiled kernels that know nothing of raters: they see log
+    parameters, one matrix ``log_lik`` (items, classes) and the arrays of ``structure``. NUTS, EM,
+    Gibbs and the user all go through these kernels.
+
+    Class attributes a leaf defines
+    -------------------------------
+    marginal_kernel : ``(*log_parameters, log_lik, *structure) -> (log_evidence, probability,
+        *expected)``, numba-compiled; ``marginal_jax`` is the same for JAX, returning only the
+        log evidence (JAX differentiates it).
+    """
+
+    exact: ClassVar[bool] = True
+    """Whether the labels are summed out exactly."""
+    method: ClassVar[str]
+    """How they are summed out."""
+    unit: ClassVar[str] = "item"
+    """What stands apart given the parameters: the unit of leave-one-out."""
+    merges: ClassVar[bool] = False
+    """Whether items with the same responses may stand for each other."""
+
+    marginal_kernel: ClassVar[Callable[..., Any]]
+
+    @abstractmethod
+    def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
+        """Return the arrays that every kernel takes after ``log_lik``."""
+
+    @abstractmethod
+    def draw(
+        self,
+        log_parameters: tuple[Array, ...],
+        log_lik: Array,
+        structure: tuple[NDArray[Any], ...],
+        rng: np.random.Generator,
+    ) -> NDArray[Any]:
+        """Draw the labels from their joint posterior.
+
+        Returns labels (items,), or where an item stands for several, how many of them drew each
+        class (items, classes). An item that no class can explain gets the label −1.
+        """
+
+    @abstractmethod
+    def tally(
+        self, drawn: NDArray[Any], structure: tuple[NDArray[Any], ...], n_classes: int
+    ) -> tuple[Array, ...]:
+        """Count for every parameter how often the drawn labels use each of its entries."""
+
+    @abstractmethod
+    def decode(
+        self,
+        log_parameters: tuple[Array, ...],
+        log_lik: Array,
+        structure: tuple[NDArray[Any], ...],
+    ) -> NDArray[np.int64]:
+        """Return the jointly most probable labels (items,)."""
+
+    @abstractmethod
+    def simulate(
+        self, parameters: tuple[Array, ...], n_items: int, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Draw true labels (items,) from the prior itself."""
+
+    @staticmethod
+    @abstractmethod
+    def marginal_jax(*arguments: Any) -> Any:
+        """Return the log evidence of every unit, written in ``jax.numpy``."""
+
+    def marginal(
+        self,
+        log_parameters: tuple[Array, ...],
+        log_lik: Array,
+        structure: tuple[NDArray[Any], ...],
+    ) -> Marginal:
+        """Sum the labels out."""
+        kernel = type(self).marginal_kernel
+        log_evidence, probability, *expected = kernel(*log_parameters, log_lik, *structure)
+        return Marginal(log_evidence, probability, tuple(expected))

@@ -1,0 +1,235 @@
+"""Responses seen through a label prior and a rater channel: numbers only, no PyMC."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesfuse.errors import ImpossibleDataError, ModelError, ResponsesError
+from bayesfuse.labels.base import LabelPrior, Marginal
+from bayesfuse.raters.base import RaterChannel
+from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array
+
+Rows = dict[str, Array]
+"""Log rows of every parameter by name: the point at which a model is evaluated."""
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """A label prior × rater channel over fixed responses, evaluated at log rows.
+
+    EM, Gibbs and the posterior's passes over its draws are written against this class, the
+    PyTensor Ops against the same kernels.
+
+    Attributes
+    ----------
+    responses : Responses
+        As the user gave them.
+    table : Responses
+        What the kernels see: identical items merged where the prior allows it and it pays.
+    inverse : ndarray of int64, shape (items,)
+        Position of every item of ``responses`` in ``table``.
+    gold : ndarray of int64, shape (items,)
+        Known class of every item of ``responses``, −1 where unknown.
+    labels, raters : LabelPrior, RaterChannel
+        Without their parameters.
+    """
+
+    responses: Responses
+    table: Responses
+    inverse: NDArray[np.int64]
+    gold: NDArray[np.int64]
+    labels: LabelPrior
+    raters: RaterChannel
+    label_structure: tuple[Any, ...]
+    rater_structure: tuple[Any, ...]
+
+    @classmethod
+    def build(
+        cls,
+        responses: Responses,
+        labels: LabelPrior,
+        raters: RaterChannel,
+        gold: Mapping[Any, Any] | None = None,
+    ) -> Observation:
+        """Fit responses, prior and channel together.
+
+        Parameters
+        ----------
+        gold : mapping of item name to class name, optional
+            Items whose true class is known.
+        """
+        known = gold_labels(responses, gold)
+        if labels.merges:
+            table, inverse = _merged(responses, known)
+        elif responses.is_plain:
+            table, inverse = responses, np.arange(responses.n_items)
+        else:
+            raise ModelError(
+                f"{type(labels).__name__} needs one row per item, because each has its own place "
+                "among the others: call responses.expand(). Got: a table of counts."
+            )
+        shown = np.full(table.n_items, -1)
+        shown[inverse] = known
+        return cls(
+            responses,
+            table,
+            inverse,
+            known,
+            labels.bare(),
+            raters.bare(),
+            labels.structure(table),
+            raters.structure(table, shown),
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all parameters, the label prior's first."""
+        return (*self.labels.parameters, *self.raters.parameters)
+
+    def kind(self, name: str) -> Any:
+        """Say what the parameter ``name`` holds: whole rows, or p of rows (p, 1 − p)."""
+        return (self.labels if name in self.labels.parameters else self.raters).kind(name)
+
+    def rows(self, values: Mapping[str, Any]) -> Rows:
+        """Return log rows from the parameters' values."""
+        with np.errstate(divide="ignore"):  # zero is a legal probability
+            return {**self.labels.log_rows(values), **self.raters.log_rows(values)}
+
+    def label_rows(self, rows: Rows) -> tuple[Array, ...]:
+        """Return the arguments that the label prior's kernels take first."""
+        return tuple(rows[name] for name in self.labels.parameters)
+
+    def tables(self, rows: Rows) -> tuple[Array, ...]:
+        """Return the arguments that the channel's kernels take first."""
+        own = tuple(rows[name] for name in self.raters.parameters)
+        return self.raters.expand(own, self.table.n_classes, np)
+
+    def log_lik(self, rows: Rows) -> Array:
+        """Return ``log p(responses to n | truth k)``, shape (table items, classes)."""
+        log_lik: Array = self.raters.log_lik_kernel(*self.tables(rows), *self.rater_structure)
+        return log_lik
+
+    def marginal(self, rows: Rows) -> Marginal:
+        """Sum the labels out (over the items of ``table``)."""
+        return self.labels.marginal(self.label_rows(rows), self.log_lik(rows), self.label_structure)
+
+    def log_evidence(self, rows: Rows) -> float:
+        """Return the log marginal likelihood of all responses."""
+        return self.total(self.marginal(rows))
+
+    def total(self, marginal: Marginal) -> float:
+        """Add up the log evidence of all units, each as often as it occurs."""
+        if len(marginal.log_evidence) == self.table.n_items:
+            # a pattern that never occurred adds nothing, even if it were impossible
+            weight = self.table.multiplicity
+            return float(marginal.log_evidence[weight > 0] @ weight[weight > 0])
+        return float(marginal.log_evidence.sum())
+
+    def expected(self, rows: Rows) -> tuple[float, Rows]:
+        """Return the log evidence and the expected counts of every parameter's row entries.
+
+        The counts are the derivative of the log evidence with respect to the log rows.
+        """
+        marginal = self.marginal(rows)
+        weight = marginal.probability * self.table.multiplicity[:, None]
+        counts = self.raters.expected_kernel(*self.tables(rows), weight, *self.rater_structure)
+        return self.total(marginal), self._named(marginal.expected, counts)
+
+    def draw(self, rows: Rows, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw the labels of ``table`` from their posterior at these parameters."""
+        drawn = self.labels.draw(
+            self.label_rows(rows), self.log_lik(rows), self.label_structure, rng
+        )
+        if drawn.min() < 0:
+            self.require_possible(self.marginal(rows))
+        return drawn
+
+    def tally(self, rows: Rows, drawn: NDArray[Any], rng: np.random.Generator) -> Rows:
+        """Count the row entries that drawn labels use."""
+        label_counts = self.labels.tally(drawn, self.label_structure, self.table.n_classes)
+        counts = self.raters.tally(self.tables(rows), drawn, self.rater_structure, rng)
+        return self._named(label_counts, counts)
+
+    def require_possible(self, marginal: Marginal) -> None:
+        """Raise ImpossibleDataError if some unit has probability zero."""
+        broken = np.flatnonzero(marginal.log_evidence == -np.inf)
+        if len(broken) == 0:
+            return
+        name = f"{self.labels.unit} number {broken[0]}"
+        if self.labels.unit == "item":
+            name = f"item {self.table.items[broken[0]]!r}"
+        raise ImpossibleDataError(
+            "Every item must be possible under some class, else there is no posterior: a zero in "
+            "the prior or a gold label rules out what was observed. Got: probability zero for "
+            f"{name} ({len(broken)} such)."
+        )
+
+    def simulate(self, rows: Rows, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draw a label for every row of ``responses``; known truths stay as they are."""
+        if not self.responses.is_plain:
+            raise ModelError(
+                "Predictive draws give one answer per row, but an item of a table of counts "
+                "stands for several: build the model with responses.expand(). Got: a table of "
+                "counts."
+            )
+        prior = tuple(np.exp(row) for row in self.label_rows(rows))
+        truth = self.labels.simulate(prior, self.responses.n_items, rng)
+        truth = np.where(self.gold >= 0, self.gold, truth)
+        return self.raters.simulate(self.tables(rows), truth, self.responses, rng)
+
+    def _named(self, label_counts: tuple[Array, ...], counts: tuple[Array, ...]) -> Rows:
+        return {
+            **dict(zip(self.labels.parameters, label_counts, strict=True)),
+            **dict(zip(self.raters.parameters, self.raters.collapse(counts), strict=True)),
+        }
+
+
+def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray[np.int64]:
+    """Return the known class of every item as its number, −1 where unknown.
+
+    Raises
+    ------
+    ResponsesError
+        Gold for an item or of a class that the responses do not have.
+    """
+    known = np.full(responses.n_items, -1)
+    if gold is None or len(gold) == 0:
+        return known
+    if not hasattr(gold, "items"):
+        raise ResponsesError(
+            "gold= is a mapping (a dict, a pandas Series) from item names to class names. Got: "
+            f"{type(gold).__name__}."
+        )
+    item_code = {name: code for code, name in enumerate(responses.items.tolist())}
+    class_code = {name: code for code, name in enumerate(responses.classes.tolist())}
+    for item, label in gold.items():
+        if item not in item_code:
+            raise ResponsesError(
+                f"Gold labels must be of items that are in the table. Got: {item!r}, which is not."
+            )
+        if label not in class_code:
+            raise ResponsesError(
+                f"Gold labels must be among the classes {responses.classes.tolist()}. Got: "
+                f"{label!r} for item {item!r}."
+            )
+        known[item_code[item]] = class_code[label]
+    return known
+
+
+def _merged(
+    responses: Responses, gold: NDArray[np.int64]
+) -> tuple[Responses, NDArray[np.int64]]:
+    """Merge identical items if that at least halves their number, judged by a sample first."""
+    unchanged = responses, np.arange(responses.n_items)
+    sample = min(responses.n_items, 10_000)
+    few, _ = responses.head(sample).merged(gold[:sample])
+    if few.n_items > sample / 2:
+        return unchanged
+    table, inverse = responses.merged(gold)
+    return (table, inverse) if table.n_items <= responses.n_items / 2 else unchanged

@@ -1,0 +1,7 @@
+"""Rater channels: how raters turn a true label into a response."""
+
+from bayesfuse.raters.base import RaterChannel
+from bayesfuse.raters.confusion import Confusion
+from bayesfuse.raters.one_coin import OneCoin
+
+__all__ = ["Confusion", "OneCoin", "RaterChannel"]

@@ -1,0 +1,91 @@
+"""What a rater channel must be able to do: the contract every channel is tested against."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from bayesfuse.factor import Factor
+from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array
+
+
+
+@njit(cache=True, nogil=True)
+def reveal(log_lik, gold):
+    """Rule out every class but the known one, in place; −1 means unknown."""
+    n_items, n_classes = log_lik.shape
+    for n in range(n_items):
+        if gold[n] >= 0:
+            for k in range(n_classes):
+                if k != gold[n]:
+                    log_lik[n, k] = -np.inf
+
+
+class RaterChannel(Factor):
+    """How raters turn truths into responses: ``log_lik[n, k] = log p(responses to n | truth k)``.
+
+    Kernels see log tables, made from the log rows of the parameters by :meth:`expand`, followed
+    by the arrays of ``structure``. Known labels are honoured here, by ruling the other classes
+    out of ``log_lik``, so that no label prior needs to know about them.
+
+    Class attributes a leaf defines
+    -------------------------------
+    log_lik_kernel : ``(*tables, *structure) -> (items, classes)``, numba-compiled.
+    expected_kernel : ``(*tables, weight, *structure) -> arrays like the tables``: how often each
+        entry is expected to have been used when item ``n`` is ``weight[n, k]`` times of class
+        ``k``; the derivative of ``sum(weight * log_lik)`` with respect to the tables.
+    log_lik_jax : the first, written in ``jax.numpy``.
+    """
+
+    log_lik_kernel: ClassVar[Callable[..., Any]]
+    expected_kernel: ClassVar[Callable[..., Any]]
+
+    @abstractmethod
+    def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
+        """Return the arrays that every kernel takes after the tables and weights."""
+
+    @abstractmethod
+    def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
+        """Return the kernels' log tables; ``xp`` is numpy or pytensor.tensor, as are the rows."""
+
+    @abstractmethod
+    def collapse(self, counts: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Return counts like the rows from counts like the tables (the adjoint of ``expand``)."""
+
+    @abstractmethod
+    def tally(
+        self,
+        tables: tuple[Array, ...],
+        drawn: NDArray[Any],
+        structure: tuple[Any, ...],
+        rng: np.random.Generator,
+    ) -> tuple[Array, ...]:
+        """Count how often drawn labels (as from ``LabelPrior.draw``) use each table entry.
+
+        A channel with hidden variables of its own draws them here.
+        """
+
+    @abstractmethod
+    def confusion(self, tables: tuple[Any, ...], xp: Any) -> Any:
+        """Return ``p(response | truth)`` of every rater, shape (raters, classes, labels)."""
+
+    @abstractmethod
+    def simulate(
+        self,
+        tables: tuple[Array, ...],
+        truth: NDArray[np.int64],
+        responses: Responses,
+        rng: np.random.Generator,
+    ) -> NDArray[np.int64]:
+        """Draw a label for every row of ``responses``, given the true labels (items,)."""
+
+    @staticmethod
+    @abstractmethod
+    def log_lik_jax(*arguments: Any) -> Any:
+        """Return ``log_lik`` (items, classes), written in ``jax.numpy``."""

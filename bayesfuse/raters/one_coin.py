@@ -1,0 +1,67 @@
+"""One accuracy per rater, or per rater and class: a confusion matrix with tied entries."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bayesfuse.errors import ModelError, require_shape
+from bayesfuse.raters.confusion import Confusion
+from bayesfuse.responses import Responses
+from bayesfuse.simplex import Kind
+
+
+class OneCoin(Confusion):
+    r"""Raters who are right with some probability and otherwise choose any other label.
+
+    Parameters
+    ----------
+    accuracy : tensor or array, shape (raters,) or (raters, classes)
+        Probability of the right label, one per rater or one per rater and true class (the
+        class-conditional model); the other labels share the rest equally.
+
+    References
+    ----------
+    Raykar et al. (2010), Journal of Machine Learning Research 11, 1297–1322.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfuse as bf
+    >>> channel = bf.OneCoin(accuracy=np.array([0.9, 0.7]))
+    >>> rows = np.log([[0.9, 0.1], [0.7, 0.3]])
+    >>> np.exp(channel.expand((rows,), n_classes=3, xp=np)[0])[1].round(2)
+    array([[0.7 , 0.15, 0.15],
+           [0.15, 0.7 , 0.15],
+           [0.15, 0.15, 0.7 ]])
+    """
+
+    kinds: ClassVar[dict[str, Kind]] = {"accuracy": "probability"}
+
+    def __init__(self, accuracy: Any) -> None:
+        self.parameters = {"accuracy": accuracy}
+        self.by_class = np.ndim(accuracy) == 2
+
+    def check(self, shapes: dict[str, tuple[int | None, ...]], responses: Responses) -> None:
+        given = shapes["accuracy"]
+        if len(given) not in (1, 2):
+            raise ModelError(
+                "accuracy must be one number per rater, or per rater and class. Got: shape "
+                f"{given}."
+            )
+        axes = {"raters": responses.n_raters, "classes": responses.n_classes}
+        require_shape("accuracy", given, **dict(list(axes.items())[: len(given)]))
+
+    def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
+        (rows,) = log_rows  # (raters, 2) or (raters, classes, 2)
+        if rows.ndim == 2:
+            rows = rows[:, None, :]
+        right, wrong = rows[..., 0, None], rows[..., 1, None] - np.log(n_classes - 1)
+        diagonal = np.eye(n_classes, dtype=bool)
+        return (xp.where(diagonal, right, wrong),)  # (raters, classes, labels)
+
+    def collapse(self, counts):
+        (confusion,) = counts
+        right = np.diagonal(confusion, axis1=1, axis2=2)
+        by_class = np.stack([right, confusion.sum(axis=2) - right], axis=-1)
+        return (by_class if self.by_class else by_class.sum(axis=1),)

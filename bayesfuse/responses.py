@@ -1,0 +1,604 @@
+"""The long table of responses: which rater gave which label to which item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from bayesfuse.errors import ResponsesError
+
+__all__ = ["Responses"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Responses:
+    """Responses of imperfect raters to items, with the names their owner gave them.
+
+    Build one with :meth:`from_long`, :meth:`from_matrix` or :meth:`from_counts`. The rows are kept
+    sorted by item, rater and label, so the order in which they were given never matters; a rater
+    who answers an item twice is counted twice.
+
+    Attributes
+    ----------
+    items, raters, classes : ndarray
+        Names, each unique. Every array over items, raters or classes follows their order.
+    start : ndarray of uint32, shape (items + 1,)
+        The responses to item ``n`` are the rows ``start[n]:start[n + 1]``.
+    cell : ndarray of uint32, shape (responses,)
+        ``rater * n_classes + label`` of every row: rater and label in one column, because that
+        is the row of a ``(rater × label, class)`` table which the compiled kernels look up.
+    multiplicity : ndarray of int64, shape (items,)
+        How many identical items each item stands for; all ones but for :meth:`from_counts`.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> table = {"film": ["A", "A", "B", "B"], "critic": ["x", "y", "x", "y"],
+    ...          "verdict": ["good", "good", "bad", "good"]}
+    >>> bf.Responses.from_long(table, item="film", rater="critic", label="verdict")
+    Responses: 4 responses to 2 items by 2 raters, 2 classes
+      classes              bad (1), good (3)
+      responses per item   2
+      responses per rater  2
+      agreement            0.50 of the pairs of responses to one item
+    """
+
+    items: NDArray[Any]
+    raters: NDArray[Any]
+    classes: NDArray[Any]
+    start: NDArray[np.uint32]
+    cell: NDArray[np.uint32]
+    multiplicity: NDArray[np.int64] = field()
+
+    # ---------------------------------------------------------------- constructors
+
+    @classmethod
+    def from_long(
+        cls,
+        frame: Any,
+        *,
+        item: str = "item",
+        rater: str = "rater",
+        label: str = "label",
+        items: Sequence[Any] | None = None,
+        raters: Sequence[Any] | None = None,
+        classes: Sequence[Any] | None = None,
+    ) -> Responses:
+        """Read a long table with one row per response.
+
+        Parameters
+        ----------
+        frame : dataframe or mapping of arrays
+            Anything that gives a column by name: pandas, polars, a dict of arrays.
+        item, rater, label : str
+            Names of the columns.
+        items, raters, classes : sequence, optional
+            All names, in the order wanted. Declare them to keep items or raters nobody mentions
+            and to fix the order of the classes; the last class is the positive one of a pair.
+            By default the sorted names found in the table (the categories of a categorical).
+
+        Returns
+        -------
+        Responses
+
+        Raises
+        ------
+        ResponsesError
+            Unknown columns, no rows, missing values, names that are not declared or declared
+            twice, fewer than two classes.
+        """
+        columns = [_column(frame, name) for name in (item, rater, label)]
+        sizes = [len(column) for column in columns]
+        if len(set(sizes)) > 1:
+            raise ResponsesError(
+                f"The columns of a table must have the same length. Got: {item!r} with {sizes[0]}, "
+                f"{rater!r} with {sizes[1]}, {label!r} with {sizes[2]} rows."
+            )
+        if sizes[0] == 0:
+            raise ResponsesError(
+                f"A table of responses must have at least one row. Got: no rows in {item!r}, "
+                f"{rater!r}, {label!r}."
+            )
+        item_code, item_names = _encode(columns[0], items, "item", item)
+        rater_code, rater_names = _encode(columns[1], raters, "rater", rater)
+        label_code, class_names = _encode(columns[2], classes, "class", label)
+        del columns
+        return cls._build(
+            item_code, rater_code, label_code, item_names, rater_names, class_names, None
+        )
+
+    @classmethod
+    def from_matrix(
+        cls,
+        matrix: ArrayLike,
+        *,
+        missing: Any = -1,
+        items: Sequence[Any] | None = None,
+        raters: Sequence[Any] | None = None,
+        classes: Sequence[Any] | None = None,
+    ) -> Responses:
+        """Read a matrix with one row per item and one column per rater.
+
+        Parameters
+        ----------
+        matrix : array-like, shape (items, raters)
+            Labels. A pandas frame gives its index and columns as names.
+        missing : scalar, default -1
+            The entry that means "did not answer"; NaN and None always mean it too.
+        items, raters : sequence, optional
+            Names of rows and columns; by default the frame's, else 0, 1, 2, …
+        classes : sequence, optional
+            The possible labels, in order; by default the sorted labels found.
+
+        Returns
+        -------
+        Responses
+
+        Raises
+        ------
+        ResponsesError
+            Not two-dimensional, no responses, floats that are not labels, wrong numbers of names.
+        """
+        values, answered, items, raters = _read_matrix(matrix, missing, items, raters)
+        item_code, rater_code = np.nonzero(answered)
+        label_code, class_names = _encode(values[answered], classes, "class", "matrix")
+        return cls._build(item_code, rater_code, label_code, items, raters, class_names, None)
+
+    @classmethod
+    def from_counts(
+        cls,
+        patterns: Mapping[Any, int] | ArrayLike,
+        counts: ArrayLike | None = None,
+        *,
+        missing: Any = -1,
+        items: Sequence[Any] | None = None,
+        raters: Sequence[Any] | None = None,
+        classes: Sequence[Any] | None = None,
+    ) -> Responses:
+        """Read response patterns with how often each of them occurred.
+
+        Parameters
+        ----------
+        patterns : mapping or array-like, shape (patterns, raters)
+            One row of labels per pattern, or a mapping from patterns (tuples of labels, or
+            strings with one character per rater) to counts.
+        counts : array-like of int, shape (patterns,), optional
+            How many items answered with each pattern; not with a mapping.
+        missing, items, raters, classes
+            As in :meth:`from_matrix`; an item is a pattern, by default named by its labels.
+
+        Returns
+        -------
+        Responses
+            With one item per pattern and its count as ``multiplicity``.
+
+        Raises
+        ------
+        ResponsesError
+            As :meth:`from_matrix`; counts that are not non-negative integers, one per pattern.
+
+        Examples
+        --------
+        >>> import bayesfuse as bf
+        >>> table = bf.Responses.from_counts({"00": 40, "01": 7, "11": 13})
+        >>> table.n_items, int(table.multiplicity.sum()), list(table.classes)
+        (3, 60, ['0', '1'])
+        """
+        if isinstance(patterns, Mapping):
+            if counts is not None:
+                raise ResponsesError(
+                    "Counts must be given once: a mapping already holds them. Got: a mapping and "
+                    "counts."
+                )
+            counts = list(patterns.values())
+            if items is None:
+                items = ["".join(map(str, pattern)) for pattern in patterns]
+            lengths = {len(pattern) for pattern in patterns}
+            if len(lengths) != 1:
+                raise ResponsesError(
+                    "All patterns must be answers of the same raters, so of one length. Got "
+                    f"lengths: {sorted(lengths)}."
+                )
+            patterns = np.array([list(pattern) for pattern in patterns])
+        if counts is None:
+            raise ResponsesError(
+                "Patterns need counts, one each (or use from_matrix). Got: no counts."
+            )
+        values, answered, item_names, rater_names = _read_matrix(patterns, missing, items, raters)
+        count = np.asarray(counts)
+        if (
+            count.shape != (len(values),)
+            or not np.all(np.isfinite(count.astype(float)))
+            or not np.all((count >= 0) & (count == np.floor(count)))
+            or count.sum() == 0
+        ):
+            raise ResponsesError(
+                f"Counts must be non-negative integers, one for each of the {len(values)} "
+                f"patterns, and not all zero. Got: {_shown(count)}."
+            )
+        item_code, rater_code = np.nonzero(answered)
+        label_code, class_names = _encode(values[answered], classes, "class", "patterns")
+        return cls._build(
+            item_code, rater_code, label_code, item_names, rater_names, class_names, count
+        )
+
+    @classmethod
+    def _build(
+        cls,
+        item: NDArray[Any],
+        rater: NDArray[Any],
+        label: NDArray[Any],
+        items: NDArray[Any],
+        raters: NDArray[Any],
+        classes: NDArray[Any],
+        multiplicity: NDArray[Any] | None,
+    ) -> Responses:
+        if len(classes) < 2:
+            raise ResponsesError(
+                "There must be at least two classes, else there is nothing to find out; declare "
+                f"classes=… if the others were never used. Got: {_shown(classes)}."
+            )
+        cells = len(raters) * len(classes)
+        if len(item) >= 2**32 or cells >= 2**32:
+            raise ResponsesError(
+                "A table holds fewer than 2³² responses and rater × class cells, because both are "
+                f"indexed by 32 bits. Got: {len(item)} responses, {cells} cells."
+            )
+        # One sort key holds item, rater and label: sorting it in place needs no permutation,
+        # and makes the table the same whatever the order of the rows.
+        key = item.astype(np.int64)
+        key *= len(raters)
+        key += rater
+        key *= len(classes)
+        key += label
+        key.sort()
+        start = np.searchsorted(key, np.arange(len(items) + 1, dtype=np.int64) * cells)
+        key %= cells
+        if multiplicity is None:
+            multiplicity = np.ones(len(items), dtype=np.int64)
+        return cls(
+            items,
+            raters,
+            classes,
+            start.astype(np.uint32),
+            key.astype(np.uint32),
+            multiplicity.astype(np.int64),
+        )
+
+    # ---------------------------------------------------------------- sizes and columns
+
+    @property
+    def n_items(self) -> int:
+        """Number of items (patterns, for a table of counts)."""
+        return len(self.items)
+
+    @property
+    def n_raters(self) -> int:
+        """Number of raters."""
+        return len(self.raters)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.classes)
+
+    @property
+    def n_responses(self) -> int:
+        """Number of rows."""
+        return len(self.cell)
+
+    @property
+    def per_item(self) -> NDArray[np.int64]:
+        """Number of responses to every item, shape (items,)."""
+        return np.diff(self.start.astype(np.int64))
+
+    @property
+    def per_rater(self) -> NDArray[np.int64]:
+        """Number of responses by every rater, copies of an item included, shape (raters,)."""
+        weight = None if self.is_plain else np.repeat(self.multiplicity, self.per_item)
+        return np.bincount(self.rater, weight, minlength=self.n_raters).astype(np.int64)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every item stands for itself only."""
+        return bool(np.all(self.multiplicity == 1))
+
+    @property
+    def item(self) -> NDArray[np.int64]:
+        """Item index of every row, shape (responses,)."""
+        return np.repeat(np.arange(self.n_items), self.per_item)
+
+    @property
+    def rater(self) -> NDArray[np.int64]:
+        """Rater index of every row, shape (responses,)."""
+        return (self.cell // self.n_classes).astype(np.int64)
+
+    @property
+    def label(self) -> NDArray[np.int64]:
+        """Label index of every row, shape (responses,)."""
+        return (self.cell % self.n_classes).astype(np.int64)
+
+    def votes(self) -> NDArray[np.int64]:
+        """Count the responses of every item by label, shape (items, classes)."""
+        flat = self.item * self.n_classes + self.label
+        counts = np.bincount(flat, minlength=self.n_items * self.n_classes)
+        return counts.reshape(self.n_items, self.n_classes)
+
+    def agreement(self) -> float:
+        """Share of the pairs of responses to one item that give the same label (NaN if none)."""
+        votes = self.votes()
+        size = votes.sum(axis=1)
+        pairs = (self.multiplicity * size * (size - 1)).sum()
+        same = (self.multiplicity * (votes * (votes - 1)).sum(axis=1)).sum()
+        return float(same / pairs) if pairs else float("nan")
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the long table: columns item, rater, label (and count, for a table of counts)."""
+        frame = pd.DataFrame(
+            {
+                "item": self.items[self.item],
+                "rater": self.raters[self.rater],
+                "label": self.classes[self.label],
+            }
+        )
+        if not self.is_plain:
+            frame["count"] = self.multiplicity[self.item]
+        return frame
+
+    # ---------------------------------------------------------------- identical items
+
+    def merged(self, key: NDArray[np.int64] | None = None) -> tuple[Responses, NDArray[np.int64]]:
+        """Merge items with the same responses into one with their summed multiplicity.
+
+        Parameters
+        ----------
+        key : ndarray of int, shape (items,), optional
+            Items are merged only if they agree in this too (a known truth, say).
+
+        Returns
+        -------
+        responses : Responses
+            One item per different pattern, named by the first item that shows it.
+        inverse : ndarray of int64, shape (items,)
+            Position of every item's pattern in ``responses``.
+        """
+        # A sum of random 64-bit words does not depend on the order of the rows and collides for
+        # one pair in 2⁶⁴; two of them make exact comparison superfluous at any size that fits.
+        words = np.random.default_rng(0).integers(
+            0, 2**64, size=(2, self.n_raters * self.n_classes), dtype=np.uint64
+        )
+        marks = np.empty((self.n_items, 3), dtype=np.uint64)
+        for mark, word in zip(marks.T[:2], words, strict=True):
+            total = np.concatenate([[np.uint64(0)], np.cumsum(word[self.cell], dtype=np.uint64)])
+            mark[:] = total[self.start[1:]] - total[self.start[:-1]]
+        marks[:, 2] = 0 if key is None else np.asarray(key).astype(np.uint64)
+        rows = np.ascontiguousarray(marks).view([("a", "u8"), ("b", "u8"), ("c", "u8")]).ravel()
+        _, first, inverse = np.unique(rows, return_index=True, return_inverse=True)
+        order = np.argsort(first)  # patterns in the order in which the items show them
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        inverse = rank[inverse]
+        size = np.bincount(inverse, self.multiplicity, minlength=len(order)).astype(np.int64)
+        return self._take(first[order], size), inverse
+
+    def head(self, n_items: int) -> Responses:
+        """Return the first items with their responses."""
+        rows = slice(0, int(self.start[n_items]))
+        return Responses(
+            self.items[:n_items],
+            self.raters,
+            self.classes,
+            self.start[: n_items + 1],
+            self.cell[rows],
+            self.multiplicity[:n_items],
+        )
+
+    def expand(self) -> Responses:
+        """Write a table of counts out: one item per copy, named ``pattern/1``, ``pattern/2``, …"""
+        if self.is_plain:
+            return self
+        index = np.repeat(np.arange(self.n_items), self.multiplicity)
+        names = [
+            f"{name}/{copy + 1}"
+            for name, count in zip(self.items, self.multiplicity, strict=True)
+            for copy in range(count)
+        ]
+        return self._take(index, np.ones(len(index), dtype=np.int64), np.array(names))
+
+    def _take(
+        self, index: NDArray[Any], multiplicity: NDArray[np.int64], names: Any = None
+    ) -> Responses:
+        size = self.per_item[index]
+        start = np.concatenate([[0], np.cumsum(size)])
+        # row = where the item's rows began + how far this row is into its item
+        row = np.repeat(self.start[index].astype(np.int64) - start[:-1], size)
+        row += np.arange(start[-1])
+        items = self.items[index] if names is None else names
+        return Responses(
+            items,
+            self.raters,
+            self.classes,
+            start.astype(np.uint32),
+            self.cell[row],
+            multiplicity,
+        )
+
+    # ---------------------------------------------------------------- how it shows itself
+
+    def _summary(self) -> tuple[str, list[tuple[str, str]]]:
+        plain = self.is_plain
+        rows = self.n_responses if plain else int((self.per_item * self.multiplicity).sum())
+        items = (
+            f"{self.n_items:,} items"
+            if plain
+            else f"{int(self.multiplicity.sum()):,} items in {self.n_items:,} patterns"
+        )
+        title = (
+            f"{rows:,} responses to {items} by {self.n_raters:,} raters, {self.n_classes:,} classes"
+        )
+        weight = None if plain else np.repeat(self.multiplicity, self.per_item)
+        totals = np.bincount(self.label, weight, minlength=self.n_classes).astype(np.int64)
+        used = [f"{name} ({count:,})" for name, count in zip(self.classes, totals, strict=True)]
+        return title, [
+            ("classes", ", ".join(used[:8]) + (", …" if len(used) > 8 else "")),
+            ("responses per item", _spread(np.repeat(self.per_item, self.multiplicity))),
+            ("responses per rater", _spread(self.per_rater)),
+            ("agreement", f"{self.agreement():.2f} of the pairs of responses to one item"),
+        ]
+
+    def __repr__(self) -> str:
+        title, rows = self._summary()
+        return f"Responses: {title}\n" + "\n".join(f"  {name:<20} {text}" for name, text in rows)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        title, rows = self._summary()
+        body = "".join(
+            f"<tr><th style='text-align:left'>{escape(name)}</th>"
+            f"<td style='text-align:left'>{escape(text)}</td></tr>"
+            for name, text in rows
+        )
+        return f"<div><strong>Responses</strong>: {escape(title)}<table>{body}</table></div>"
+
+
+# -------------------------------------------------------------------- reading
+
+
+def _column(frame: Any, name: str) -> Any:
+    columns = list(frame.keys() if isinstance(frame, Mapping) else getattr(frame, "columns", []))
+    if name not in columns:
+        raise ResponsesError(
+            f"The table must have the columns named by item=, rater= and label=. Got: {name!r}, "
+            f"which is not among {_shown(columns)}."
+        )
+    column = frame[name]
+    if isinstance(getattr(column, "dtype", None), pd.CategoricalDtype):
+        return pd.Categorical(column)
+    return column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+
+
+def _read_matrix(
+    matrix: Any, missing: Any, items: Sequence[Any] | None, raters: Sequence[Any] | None
+) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any], NDArray[Any]]:
+    """Return values, the mask of what was answered, and the names of rows and columns."""
+    if isinstance(matrix, pd.DataFrame):
+        items = matrix.index if items is None else items
+        raters = matrix.columns if raters is None else raters
+    values = np.asarray(matrix)
+    if values.ndim != 2:
+        raise ResponsesError(
+            f"A matrix of responses has one row per item and one column per rater. Got: shape "
+            f"{values.shape}."
+        )
+    answered = ~pd.isna(values) & np.asarray(values != missing, dtype=bool)
+    if not answered.any():
+        raise ResponsesError(
+            f"A matrix of responses must hold at least one. Got: shape {values.shape}, all missing."
+        )
+    if np.issubdtype(values.dtype, np.floating):
+        found = values[answered]
+        broken = found[found != np.floor(found)]
+        if len(broken):
+            raise ResponsesError(
+                "A matrix of floats must hold whole numbers (the labels) and NaN or the missing "
+                f"mark; probabilities are no responses. Got: {broken[0]!r}."
+            )
+        values = np.where(answered, values, 0).astype(np.int64)
+    names = []
+    for what, size, given in (
+        ("item", values.shape[0], items),
+        ("rater", values.shape[1], raters),
+    ):
+        found = _unique_names(range(size) if given is None else given, what)
+        if len(found) != size:
+            raise ResponsesError(
+                f"There must be one {what} name per {'row' if what == 'item' else 'column'} of "
+                f"the matrix. Got: {len(found)} names for {size}."
+            )
+        names.append(found)
+    return values, answered, names[0], names[1]
+
+
+def _encode(
+    values: Any, declared: Sequence[Any] | None, what: str, column: str
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Number the values by their place among the names."""
+    categories = None
+    if isinstance(values, pd.Categorical):
+        categories, values = values.categories, values.to_numpy()
+    if declared is None:
+        declared = categories
+    if declared is None:
+        missing = pd.isna(values)
+        if missing.any():
+            raise _missing_value(column, missing)
+        try:
+            codes, found = pd.factorize(values, sort=True)
+        except TypeError:
+            kinds = sorted({type(value).__name__ for value in values})
+            raise ResponsesError(
+                f"Names of the {what} column {column!r} must be of one kind to have an order; "
+                f"declare them otherwise. Got: {', '.join(kinds)}."
+            ) from None
+        return codes, _unique_names(found, what)
+    names = _unique_names(declared, what)
+    codes = pd.Index(names).get_indexer(pd.Index(values))
+    unknown = np.flatnonzero(codes < 0)
+    if len(unknown):
+        missing = pd.isna(values)
+        if missing.any():
+            raise _missing_value(column, missing)
+        raise ResponsesError(
+            f"Every {what} in {column!r} must be among the declared ones {_shown(names)}, else it "
+            f"would be lost. Got: {_plain(values[unknown[0]])!r} in row {unknown[0]} "
+            f"({len(unknown)} such rows)."
+        )
+    return codes.astype(np.int64), names
+
+
+def _missing_value(column: str, missing: NDArray[np.bool_]) -> ResponsesError:
+    return ResponsesError(
+        f"Column {column!r} must have a value in every row; leave a row out if nobody answered. "
+        f"Got: a missing value in row {int(np.argmax(missing))} ({int(missing.sum())} such rows)."
+    )
+
+
+def _unique_names(names: Any, what: str) -> NDArray[Any]:
+    """Names as an array that changes none of them (a mixed list stays a list of objects)."""
+    given = list(names)
+    array = np.asarray(given)
+    if array.ndim != 1 or [_plain(name) for name in array] != [_plain(name) for name in given]:
+        array = np.empty(len(given), dtype=object)
+        array[:] = given
+    if pd.isna(array).any():
+        raise ResponsesError(
+            f"Names of {what}s must not be missing. Got: {given[int(np.argmax(pd.isna(array)))]!r}."
+        )
+    twice = pd.Index(array)
+    twice = twice[twice.duplicated()]
+    if len(twice):
+        raise ResponsesError(
+            f"Names of {what}s must differ, else their results could not be told apart. Got: "
+            f"{_plain(twice[0])!r} more than once."
+        )
+    return array
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _shown(values: Any, most: int = 8) -> str:
+    listed = [repr(_plain(value)) for value in list(values)[:most]]
+    return "[" + ", ".join(listed) + (", …]" if len(values) > most else "]")
+
+
+def _spread(counts: NDArray[np.int64]) -> str:
+    low, high = int(counts.min()), int(counts.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}, median {np.median(counts):,.0f}"
