@@ -1,7 +1,29 @@
-"""Labels from imperfect sources, with no ground truth and with honest uncertainty."""
+"""Labels from imperfect sources, with no ground truth and with honest uncertainty.
 
+The models stand in ``bayesfuse.models``; everything else a user needs is here.
+"""
+
+from bayesfuse import datasets, errors, priors
+from bayesfuse.inference.gibbs import LabelGibbs
+from bayesfuse.inference.sample import sample
 from bayesfuse.labels import Independent
+from bayesfuse.model import LabelModel, observe
+from bayesfuse.posterior import label_probabilities
 from bayesfuse.raters import Confusion, OneCoin
 from bayesfuse.responses import Responses
 
-__all__ = ["Confusion", "Independent", "OneCoin", "Responses"]
+__all__ = [
+    "Confusion",
+    "Independent",
+    "LabelGibbs",
+    "LabelModel",
+    "OneCoin",
+    "Responses",
+    "datasets",
+    "errors",
+    "label_probabilities",
+    "observe",
+    "priors",
+    "sample",
+]
+__version__ = "0.1.0"

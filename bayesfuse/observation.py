@@ -119,18 +119,6 @@ class Observation:
         """Sum the labels out (over the items of ``table``)."""
         return self.labels.marginal(self.label_rows(rows), self.log_lik(rows), self.label_structure)
 
-    def log_evidence(self, rows: Rows) -> float:
-        """Return the log marginal likelihood of all responses."""
-        return self.total(self.marginal(rows))
-
-    def total(self, marginal: Marginal) -> float:
-        """Add up the log evidence of all units, each as often as it occurs."""
-        if len(marginal.log_evidence) == self.table.n_items:
-            # a pattern that never occurred adds nothing, even if it were impossible
-            weight = self.table.multiplicity
-            return float(marginal.log_evidence[weight > 0] @ weight[weight > 0])
-        return float(marginal.log_evidence.sum())
-
     def expected(self, rows: Rows) -> tuple[float, Rows]:
         """Return the log evidence and the expected counts of every parameter's row entries.
 
@@ -139,7 +127,7 @@ class Observation:
         marginal = self.marginal(rows)
         weight = marginal.probability * self.table.multiplicity[:, None]
         counts = self.raters.expected_kernel(*self.tables(rows), weight, *self.rater_structure)
-        return self.total(marginal), self._named(marginal.expected, counts)
+        return marginal.total, self._named(marginal.expected, counts)
 
     def draw(self, rows: Rows, rng: np.random.Generator) -> NDArray[Any]:
         """Draw the labels of ``table`` from their posterior at these parameters."""
@@ -151,7 +139,7 @@ class Observation:
         return drawn
 
     def tally(self, rows: Rows, drawn: NDArray[Any], rng: np.random.Generator) -> Rows:
-        """Count the row entries that drawn labels use."""
+        """Count the row entries that labels (items,) or weights (items, classes) use."""
         label_counts = self.labels.tally(drawn, self.label_structure, self.table.n_classes)
         counts = self.raters.tally(self.tables(rows), drawn, self.rater_structure, rng)
         return self._named(label_counts, counts)

@@ -17,12 +17,15 @@ from bayesfuse.simplex import Array
 class Marginal(NamedTuple):
     """What is left when a label prior has summed the labels out.
 
+    ``total`` is the log evidence of all responses, each item as often as it occurs;
     ``log_evidence`` (units,) is the log marginal likelihood of every unit that stands apart (an
     item, a sequence), ``probability`` (items, classes) the posterior label probabilities, and
     ``expected`` holds for every parameter how often each of its entries is expected to have been
-    used: the derivative of the total log evidence with respect to the log parameters.
+    used: the derivative of ``total`` with respect to the log parameters, as ``probability`` (times
+    the multiplicity) is the derivative with respect to ``log_lik``.
     """
 
+    total: float
     log_evidence: Array
     probability: Array
     expected: tuple[Array, ...]
@@ -37,9 +40,9 @@ class LabelPrior(Factor):
 
     Class attributes a leaf defines
     -------------------------------
-    marginal_kernel : ``(*log_parameters, log_lik, *structure) -> (log_evidence, probability,
-        *expected)``, numba-compiled; ``marginal_jax`` is the same for JAX, returning only the
-        log evidence (JAX differentiates it).
+    marginal_kernel : ``(*log_parameters, log_lik, *structure) -> (total, log_evidence,
+        probability, *expected)``, numba-compiled.
+    marginal_jax : ``log_evidence`` alone, written in ``jax.numpy``, which differentiates it.
     """
 
     exact: ClassVar[bool] = True
@@ -55,7 +58,10 @@ class LabelPrior(Factor):
 
     @abstractmethod
     def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
-        """Return the arrays that every kernel takes after ``log_lik``."""
+        """Return the arrays that every kernel takes after ``log_lik``.
+
+        The first is the multiplicity of the items if the prior ``merges``.
+        """
 
     @abstractmethod
     def draw(
@@ -92,6 +98,10 @@ class LabelPrior(Factor):
     ) -> NDArray[np.int64]:
         """Draw true labels (items,) from the prior itself."""
 
+    @abstractmethod
+    def prevalence(self, parameters: tuple[Any, ...], xp: Any) -> Any:
+        """Return the share of every class (classes,); ``xp`` is numpy or pytensor.tensor."""
+
     @staticmethod
     @abstractmethod
     def marginal_jax(*arguments: Any) -> Any:
@@ -105,5 +115,5 @@ class LabelPrior(Factor):
     ) -> Marginal:
         """Sum the labels out."""
         kernel = type(self).marginal_kernel
-        log_evidence, probability, *expected = kernel(*log_parameters, log_lik, *structure)
-        return Marginal(log_evidence, probability, tuple(expected))
+        total, log_evidence, probability, *expected = kernel(*log_parameters, log_lik, *structure)
+        return Marginal(total, log_evidence, probability, tuple(expected))

@@ -16,8 +16,9 @@ from bayesfuse.responses import Responses
 
 @njit(cache=True, nogil=True)
 def marginal(log_prevalence, log_lik, multiplicity):
-    """Softmax of every item: log evidence (n,), probability (n, k), expected class counts (k,)."""
+    """Softmax of every item: total, log evidence (n,), probability (n, k), class counts (k,)."""
     n_items, n_classes = log_lik.shape
+    sum_all = 0.0
     log_evidence = np.empty(n_items)
     probability = np.empty((n_items, n_classes))
     expected = np.zeros(n_classes)
@@ -29,16 +30,19 @@ def marginal(log_prevalence, log_lik, multiplicity):
         if top == -np.inf:  # no class can explain the item: its probability is nobody's
             log_evidence[n] = -np.inf
             probability[n] = 0.0
+            if multiplicity[n] > 0:  # a pattern that never occurred may be impossible
+                sum_all = -np.inf
             continue
         total = 0.0
         for k in range(n_classes):
             probability[n, k] = math.exp(probability[n, k] - top)
             total += probability[n, k]
         log_evidence[n] = top + math.log(total)
+        sum_all += multiplicity[n] * log_evidence[n]
         for k in range(n_classes):
             probability[n, k] /= total
             expected[k] += multiplicity[n] * probability[n, k]
-    return log_evidence, probability, expected
+    return sum_all, log_evidence, probability, expected
 
 
 @njit(cache=True, nogil=True)
@@ -110,10 +114,9 @@ class Independent(LabelPrior):
         (log_prevalence,), (multiplicity,) = log_parameters, structure
         if multiplicity.max() == 1 == multiplicity.min():
             return draw_labels(log_prevalence, log_lik, rng)
-        log_evidence, probability, _ = marginal(log_prevalence, log_lik, multiplicity)
-        if log_evidence.min() == -np.inf:
+        total, log_evidence, probability, _ = marginal(log_prevalence, log_lik, multiplicity)
+        if total == -np.inf:
             return np.where(log_evidence == -np.inf, -1, 0)
-        # NumPy checks that rows sum to one to within rounding of its own summation
         return rng.multinomial(multiplicity, probability).astype(float)
 
     def tally(self, drawn, structure, n_classes):
@@ -126,6 +129,9 @@ class Independent(LabelPrior):
 
     def simulate(self, parameters, n_items, rng):
         return rng.choice(len(parameters[0]), size=n_items, p=parameters[0])
+
+    def prevalence(self, parameters: tuple[Any, ...], xp: Any) -> Any:
+        return parameters[0]
 
     @staticmethod
     def marginal_jax(log_prevalence, log_lik, multiplicity):

@@ -1,0 +1,59 @@
+# demo and test need nothing but make and a Python >= 3.12: the first run makes $(VENV).
+VENV ?= .venv
+PY = $(VENV)/bin/python
+NOTEBOOKS = $(wildcard notebooks/*.ipynb)
+BENCHMARKS = $(wildcard benchmarks/[a-z]*.py)
+EXTRAS = dev notebooks benchmarks
+
+.PHONY: help demo test check notebooks bench clean
+
+help:
+	@echo 'make demo        a first look: labels from noisy raters, combined and judged'
+	@echo 'make test        check, then every test, the slow ones too'
+	@echo 'make check       formatting, lint and types'
+	@echo 'make notebooks   run every notebook and keep its outputs'
+	@echo 'make bench       run the benchmarks'
+	@echo 'make clean       remove $(VENV), builds and caches'
+	@echo 'PYTHON=...       the Python to make $(VENV) with (3.12 or newer; found if not given)'
+
+demo: $(VENV)/.plain
+	$(PY) -m bayesfuse demo
+
+test: check
+	$(PY) -m pytest -n 2
+
+# mypy knows no package-dir mapping, so it is shown a tree of links in which models/ is bayesfuse/models.
+check: $(VENV)/.with-dev
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	@rm -rf $(VENV)/types && mkdir -p $(VENV)/types/bayesfuse
+	@ln -s "$(CURDIR)"/bayesfuse/* $(VENV)/types/bayesfuse && ln -s "$(CURDIR)/models" $(VENV)/types/bayesfuse
+	cd $(VENV)/types && ../bin/python -m mypy --config-file "$(CURDIR)/pyproject.toml" --cache-dir "$(CURDIR)/.mypy_cache" -p bayesfuse
+
+notebooks: $(VENV)/.with-notebooks
+	$(VENV)/bin/jupyter-execute --inplace $(NOTEBOOKS)
+
+bench: $(VENV)/.with-benchmarks
+	@set -e; for file in $(BENCHMARKS); do echo "$$file"; $(PY) "$$file"; done
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .*_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Stamps: each is redone only when pyproject.toml has changed since.
+$(VENV)/.made:
+	@python=$$(sh .ci/find-python) && echo "Making $(VENV) with $$python" && "$$python" -m venv --clear $(VENV)
+	@touch $@
+
+INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --editable
+FAILED = { echo 'Installing failed, for the reason pip gives above (no network, or no wheel for this Python?).' >&2; exit 1; }
+
+$(VENV)/.plain: pyproject.toml $(VENV)/.made
+	@echo 'Installing bayesfuse (minutes the first time)'
+	@$(INSTALL) . || $(FAILED)
+	@touch $@
+
+$(EXTRAS:%=$(VENV)/.with-%): $(VENV)/.with-%: pyproject.toml $(VENV)/.made
+	@echo 'Installing bayesfuse[$*] (minutes the first time)'
+	@$(INSTALL) '.[$*]' || $(FAILED)
+	@touch $@ $(VENV)/.plain

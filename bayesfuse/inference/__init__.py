@@ -1,0 +1,1 @@
+"""How a label model is fitted: EM, Gibbs and NUTS, and where each of them starts."""

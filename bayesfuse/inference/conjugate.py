@@ -1,0 +1,148 @@
+"""Which variables of a PyMC model have Dirichlet conditionals, and with what concentration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pymc.distributions.transforms import LogOddsTransform, SimplexTransform
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.basic import BetaRV, DirichletRV
+from pytensor.tensor.variable import TensorVariable
+
+from bayesfuse.model import observed, parameter_variables
+from bayesfuse.observation import Observation, Rows
+from bayesfuse.simplex import Array, Kind, from_log_rows, from_unconstrained, to_unconstrained
+
+
+
+@dataclass(frozen=True)
+class Block:
+    """A parameter whose prior is Dirichlet (or Beta) and which nothing else depends on.
+
+    ``concentration`` is None where it depends on other variables of the model.
+    """
+
+    parameter: str
+    variable: TensorVariable
+    value: str
+    kind: Kind
+    transformed: bool
+    concentration: Array | None
+
+    def read(self, point: Mapping[str, Array]) -> Array:
+        """Return log rows from a point in PyMC's value space."""
+        value = np.asarray(point[self.value])
+        if self.transformed:
+            return from_unconstrained(value, self.kind)
+        with np.errstate(divide="ignore"):
+            return np.log(np.stack([value, 1 - value], -1) if self.kind != "simplex" else value)
+
+    def write(self, rows: Array) -> Array:
+        """Invert :meth:`read`."""
+        return to_unconstrained(rows, self.kind) if self.transformed else self.natural(rows)
+
+    def natural(self, rows: Array) -> Array:
+        """Return the variable's value, kept off the boundary so that PyMC can transform it."""
+        tiny = np.finfo(float).tiny ** 0.5
+        value = np.clip(from_log_rows(rows, self.kind), tiny, None)
+        if self.kind == "simplex":
+            return value / value.sum(axis=-1, keepdims=True)
+        return np.clip(value, None, 1 - np.finfo(float).epsneg)
+
+
+@dataclass(frozen=True)
+class Conjugacy:
+    """The observation of a model, its conjugate blocks, and the other parameters' variables."""
+
+    model: pm.Model
+    observation: Observation
+    variables: dict[str, TensorVariable]
+    blocks: dict[str, Block]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every parameter is conjugate with a fixed prior: EM needs that."""
+        return set(self.blocks) == set(self.variables) and all(
+            block.concentration is not None for block in self.blocks.values()
+        )
+
+    def concentrations(self) -> Rows:
+        """Return the fixed concentrations by parameter."""
+        return {
+            name: block.concentration
+            for name, block in self.blocks.items()
+            if block.concentration is not None
+        }
+
+
+def find_conjugate(model: pm.Model) -> Conjugacy:
+    """Look through a model for the parameters that a Gibbs sampler can draw directly."""
+    variable, observation = observed(model)
+    variables = parameter_variables(variable)
+    blocks = {
+        name: block
+        for name, parameter in variables.items()
+        if (block := _block(model, variable, name, parameter, observation.kind(name))) is not None
+    }
+    return Conjugacy(model, observation, variables, blocks)
+
+
+def _block(
+    model: pm.Model, answers: TensorVariable, name: str, parameter: TensorVariable, kind: Kind
+) -> Block | None:
+    if parameter not in model.free_RVs:
+        return None
+    op = parameter.owner.op
+    wanted: type = DirichletRV if kind == "simplex" else BetaRV
+    if not isinstance(op, wanted):
+        return None
+    others = [*model.basic_RVs, *model.potentials]
+    if any(
+        other is not answers and other is not parameter and parameter in ancestors([other])
+        for other in others
+    ):
+        return None  # something else in the model learns from it: its conditional is not Dirichlet
+    transform = model.rvs_to_transforms.get(parameter)
+    expected = SimplexTransform if kind == "simplex" else LogOddsTransform
+    if transform is not None and not isinstance(transform, expected):
+        return None
+    concentration = concentration_variable(parameter, kind)
+    fixed = None
+    if not any(free in ancestors([concentration]) for free in model.free_RVs):
+        with plain_python():
+            fixed = np.asarray(concentration.eval(), dtype=float)
+        fixed = np.broadcast_to(fixed, _row_shape(parameter, kind)).copy()
+    return Block(
+        name, parameter, model.rvs_to_values[parameter].name, kind, transform is not None, fixed
+    )
+
+
+def concentration_variable(parameter: TensorVariable, kind: Kind) -> TensorVariable:
+    """Return the graph of the Dirichlet concentration of a parameter's rows."""
+    arguments = parameter.owner.op.dist_params(parameter.owner)
+    return arguments[0] if kind == "simplex" else pt.stack(arguments, axis=-1)
+
+
+def _row_shape(parameter: TensorVariable, kind: Kind) -> tuple[int, ...]:
+    with plain_python():
+        shape = tuple(int(size) for size in parameter.shape.eval())
+    return shape if kind == "simplex" else (*shape, 2)
+
+
+def plain_python() -> Any:
+    """Compile PyTensor functions to Python: no compiler runs, which is what a first use needs."""
+    return pytensor.config.change_flags(mode="FAST_COMPILE", cxx="")
+
+
+def value_function(model: pm.Model, variables: Mapping[str, TensorVariable]) -> Callable[..., Any]:
+    """Compile variables of a model as a function of a point in value space."""
+    names = list(variables)
+    graphs = model.replace_rvs_by_values(list(variables.values()))
+    function = model.compile_fn(graphs, inputs=model.value_vars, on_unused_input="ignore")
+    return lambda point: dict(zip(names, function(point), strict=True))

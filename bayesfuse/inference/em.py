@@ -1,0 +1,84 @@
+"""Expectation maximisation: the posterior mode of the parameters, labels summed out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayesfuse.observation import Observation, Rows
+from bayesfuse.simplex import Array
+
+
+@dataclass(frozen=True)
+class PointFit:
+    """Where EM ended: ``rows``, the log posterior after every iteration, and whether it settled.
+
+    ``log_evidence`` is the marginal likelihood of the responses alone, without the priors.
+    """
+
+    rows: Rows
+    log_evidence: float
+    trace: Array
+    converged: bool
+
+
+def fit(
+    observation: Observation,
+    rows: Rows,
+    concentration: Rows,
+    *,
+    iterations: int = 1000,
+    tolerance: float = 1e-8,
+) -> PointFit:
+    """Climb from ``rows`` to a mode of the posterior of the parameters.
+
+    Parameters
+    ----------
+    observation : Observation
+    rows : dict of ndarray
+        Log rows to start from.
+    concentration : dict of ndarray
+        Dirichlet concentrations of the rows. Those below one count as one: their density has
+        no mode, only poles at zero.
+    iterations : int, default 1000
+        At most so many.
+    tolerance : float, default 1e-8
+        Stop when the log posterior gains less than this per response.
+
+    Returns
+    -------
+    PointFit
+
+    Raises
+    ------
+    ImpossibleDataError
+        The parameters rule out what was observed.
+    """
+    extra = {name: np.maximum(alpha - 1.0, 0.0) for name, alpha in concentration.items()}
+    least = tolerance * max(int(observation.responses.per_rater.sum()), 1)
+    trace: list[float] = []
+    log_evidence = -np.inf
+    for _ in range(iterations):
+        log_evidence, counts = observation.expected(rows)
+        if log_evidence == -np.inf:
+            observation.require_possible(observation.marginal(rows))
+        trace.append(log_evidence + _log_prior(extra, rows))
+        if len(trace) > 1 and trace[-1] - trace[-2] < least:
+            return PointFit(rows, log_evidence, np.array(trace), True)
+        rows = {name: _mode(extra[name] + counts[name], rows[name]) for name in rows}
+    return PointFit(rows, log_evidence, np.array(trace), False)
+
+
+def _mode(counts: Array, previous: Array) -> Array:
+    """Log of the normalised rows; a row without any count has no mode and stays as it was."""
+    total = counts.sum(axis=-1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(total > 0, np.log(counts / total), previous)
+
+
+def _log_prior(extra: Rows, rows: Rows) -> float:
+    """Dirichlet log density up to its constant; 0 · log 0 is 0."""
+    return sum(
+        float((weight[weight > 0] * rows[name][weight > 0]).sum()) for name, weight in extra.items()
+    )

@@ -1,0 +1,151 @@
+"""Gibbs sampling: labels given parameters by the label prior's kernel, then rows given labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pymc.step_methods.compound import BlockedStep, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator
+
+from bayesfuse.errors import ModelError
+from bayesfuse.inference.conjugate import concentration_variable, find_conjugate, value_function
+from bayesfuse.model import latest
+from bayesfuse.observation import Rows
+from bayesfuse.simplex import draw_dirichlet, log_rows
+
+
+@dataclass_state
+class LabelGibbsState(StepMethodState):
+    """What a chain of LabelGibbs carries besides its point: its random stream."""
+
+
+class LabelGibbs(BlockedStep):
+    r"""Step method that draws labels and, given them, every Dirichlet row of a label model.
+
+    One step draws the labels from :math:`p(y \mid \theta, x)` and then the conjugate parameters
+    from their Dirichlet (or Beta) conditionals. The labels are not part of the model, whose
+    density has them summed out; drawing them afresh in every step leaves that density invariant.
+    Parameters that are not conjugate, and every other variable of the model, are left to other
+    steps: ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to NUTS.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+        Conjugate parameters to draw. Default all of them.
+    model : pymc.Model, optional
+        By default the model on the context stack, else the label model built last.
+    rng : numpy.random.Generator or seed, optional
+
+    Raises
+    ------
+    ModelError
+        The model observes no responses, or has no conjugate parameter among ``vars``.
+
+    References
+    ----------
+    Diebolt & Robert (1994), Journal of the Royal Statistical Society B 56, 363–375.
+
+    Examples
+    --------
+    >>> import pymc as pm, bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> with DawidSkene(bf.datasets.anesthesia()):
+    ...     step = bf.LabelGibbs()
+    >>> [variable.name for variable in step.vars]
+    ['prevalence_simplex__', 'confusion_simplex__']
+    """
+
+    name = "label_gibbs"
+    default_tune_steps = 200
+    stats_dtypes_shapes: dict[str, Any] = {}
+    _state_class = LabelGibbsState
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> LabelGibbs:
+        # PyMC's steps insist on a model; pm.sample(step=LabelGibbs(), model=model) has none on
+        # the stack when the step is made.
+        kwargs["model"] = _model(kwargs.get("model"))
+        step: LabelGibbs = super().__new__(cls, *args, **kwargs)
+        return step
+
+    def __init__(
+        self,
+        vars: Any = None,
+        model: pm.Model | None = None,
+        rng: Any = None,
+        blocked: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        model = _model(model)
+        conjugacy = find_conjugate(model)
+        wanted = None
+        if vars is not None:
+            listed = vars if isinstance(vars, list | tuple) else [vars]
+            wanted = {model.rvs_to_values.get(variable, variable).name for variable in listed}
+        blocks = [b for b in conjugacy.blocks.values() if wanted is None or b.value in wanted]
+        if not blocks or (wanted is not None and len(blocks) != len(wanted)):
+            raise ModelError(
+                "LabelGibbs draws parameters of the observed responses with a Dirichlet or Beta "
+                "prior on which nothing else in the model depends; give the others to NUTS. Got: "
+                f"{sorted(wanted or conjugacy.variables)}, of which such are "
+                f"{sorted(b.value for b in blocks)}."
+            )
+        self.vars = [value for value in model.value_vars if value.name in {b.value for b in blocks}]
+        self.rng = get_random_generator(rng)
+        self.observation = conjugacy.observation
+        self.blocks = blocks
+        self.fixed = {b.parameter: b.concentration for b in blocks if b.concentration is not None}
+        # whatever else the conditionals depend on is evaluated at the point of each step
+        drawn = {b.parameter for b in blocks}
+        others = {
+            name: variable for name, variable in conjugacy.variables.items() if name not in drawn
+        }
+        self.others = value_function(model, others) if others else None
+        changing = {
+            b.parameter: concentration_variable(b.variable, b.kind)
+            for b in blocks
+            if b.concentration is None
+        }
+        self.changing = value_function(model, changing) if changing else None
+
+    def step(self, point: Any) -> tuple[Any, list[dict[str, Any]]]:
+        """Draw labels, then every conjugate parameter."""
+        rows = {block.parameter: block.read(point) for block in self.blocks}
+        if self.others is not None:
+            with np.errstate(divide="ignore"):
+                for name, value in self.others(point).items():
+                    rows[name] = log_rows(value, self.observation.kind(name))
+        concentration = self.fixed
+        if self.changing is not None:
+            concentration = concentration | self.changing(point)
+        after = self.sweep(rows, concentration)
+        point = dict(point)
+        for block in self.blocks:
+            point[block.value] = block.write(after[block.parameter])
+        return point, [{}]
+
+    def sweep(self, rows: Rows, concentration: Rows) -> Rows:
+        """Return the drawn parameters' log rows after one sweep from ``rows``."""
+        drawn = self.observation.draw(rows, self.rng)
+        counts = self.observation.tally(rows, drawn, self.rng)
+        return {
+            block.parameter: draw_dirichlet(
+                concentration[block.parameter] + counts[block.parameter], self.rng
+            )
+            for block in self.blocks
+        }
+
+
+def _model(model: pm.Model | None) -> pm.Model:
+    if model is None:
+        model = pm.Model.get_context(error_if_none=False)
+    if model is None:
+        model = latest()
+    if model is None:
+        raise ModelError(
+            "LabelGibbs belongs to a model: use it inside the model's context or pass model=. "
+            "Got: no model."
+        )
+    return model

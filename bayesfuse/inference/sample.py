@@ -1,0 +1,241 @@
+"""``bf.sample``: PyMC's sampling loop, started in the right place, its result completed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pymc.sampling.mcmc import NUTPIE_INSTALLED
+
+from bayesfuse.errors import ModelError
+from bayesfuse.inference.conjugate import Conjugacy, find_conjugate, plain_python
+from bayesfuse.inference.gibbs import LabelGibbs
+from bayesfuse.inference.start import DEFAULT, Start, disperse, find_start
+from bayesfuse.posterior import complete
+
+WORTH_A_PROCESS = 2e10
+"""Response × class × sweep operations (about 20 s) above which chains get processes of their own:
+starting one costs an import of PyMC."""
+
+
+def sample(
+    model: pm.Model,
+    draws: int = 1000,
+    *,
+    tune: int | None = None,
+    chains: int = 4,
+    cores: int | None = None,
+    sampler: Literal["auto", "gibbs", "nuts"] = "auto",
+    nuts_sampler: Literal["pymc", "nutpie", "numpyro", "blackjax"] | None = None,
+    start: str | Mapping[str, Any] = DEFAULT,
+    random_seed: Any = None,
+    progressbar: Any = True,
+    log_likelihood: bool | None = None,
+    **kwargs: Any,
+) -> xr.DataTree:
+    """Draw from the posterior of a label model.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        One of ``bayesfuse.models``, or any model that calls ``bf.observe``.
+    draws, chains : int
+        Draws kept per chain, and chains.
+    tune : int, optional
+        Draws before those, dropped. Default 200 for Gibbs, PyMC's choice for NUTS.
+    cores : int, optional
+        Processes. Default one for Gibbs unless the work is worth more, PyMC's choice for NUTS.
+    sampler : {"auto", "gibbs", "nuts"}
+        "gibbs" draws labels and conjugate parameters with :class:`bayesfuse.LabelGibbs` and leaves
+        what is left to NUTS; "nuts" uses NUTS for all, with the labels summed out. "auto" takes
+        Gibbs where some parameter is conjugate.
+    nuts_sampler : str, optional
+        Implementation of NUTS, as in :func:`pymc.sample`.
+    start : str or mapping of variable name to value
+        Where chains begin, see :func:`bayesfuse.inference.start.find_start`. Chains are dispersed
+        by drawing labels and then parameters from their conditionals, not by jitter, so that they
+        do not end in different labellings of the classes.
+    random_seed : int, Generator, optional
+        The same seed gives the same draws.
+    progressbar : bool or str
+        As in :func:`pymc.sample`.
+    log_likelihood : bool, optional
+        Whether to store the pointwise log likelihood for ``az.loo``. Default: if it takes no more
+        than 10⁸ values.
+    **kwargs
+        Passed to :func:`pymc.sample`.
+
+    Returns
+    -------
+    DataTree
+        Groups posterior, sample_stats, observed_data, constant_data, label_posterior
+        (probability, mcse by item and class) and log_likelihood (by item).
+        Interrupting returns the draws so far.
+
+    Raises
+    ------
+    ModelError
+        The model observes no responses; a sampler it cannot use; numbers of draws below one.
+    ImpossibleDataError
+        The prior or the gold labels rule out some item's responses.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> result = bf.sample(model, draws=200, random_seed=1, progressbar=False)
+    >>> result["posterior"]["confusion"].dims
+    ('chain', 'draw', 'rater', 'class', 'label')
+    """
+    for name, value in (("draws", draws), ("chains", chains)):
+        if not isinstance(value, int | np.integer) or value < 1:
+            raise ModelError(f"{name} must be a whole number, at least 1. Got: {value!r}.")
+    conjugacy = find_conjugate(model)
+    uses_gibbs = _uses_gibbs(sampler, conjugacy)
+    generator = np.random.default_rng(random_seed)
+    begun = _begin(conjugacy, start)
+    initial = _initial_values(conjugacy, begun, generator.spawn(chains))
+    if "initvals" in kwargs:
+        raise ModelError("Say where chains begin with start=. Got: initvals=.")
+    if uses_gibbs:
+        result = _sample_gibbs(
+            conjugacy, draws, tune, chains, cores, initial, generator, progressbar, kwargs
+        )
+    else:
+        result = _sample_nuts(
+            model, draws, tune, chains, cores, initial, generator, progressbar, nuts_sampler, kwargs
+        )
+    names = {name: variable.name for name, variable in conjugacy.variables.items()}
+    complete(result, conjugacy.observation, names, log_likelihood=log_likelihood)
+    result.attrs |= _record(begun, "gibbs" if uses_gibbs else "nuts")
+    return result
+
+
+def _uses_gibbs(sampler: str, conjugacy: Conjugacy) -> bool:
+    if sampler not in ("auto", "gibbs", "nuts"):
+        raise ModelError(f"sampler must be 'auto', 'gibbs' or 'nuts'. Got: {sampler!r}.")
+    return sampler == "gibbs" or (sampler == "auto" and bool(conjugacy.blocks))
+
+
+def _begin(conjugacy: Conjugacy, start: str | Mapping[str, Any]) -> Start | None:
+    """Choose the start, or None where the priors are not conjugate and PyMC's own must do."""
+    if not isinstance(start, str):
+        return Start({}, "given", {}, dict(start))
+    if not conjugacy.complete:
+        return None
+    return find_start(conjugacy.observation, conjugacy.concentrations(), start)
+
+
+def _initial_values(
+    conjugacy: Conjugacy, begun: Start | None, streams: list[np.random.Generator]
+) -> list[dict[str, Any]]:
+    """Return one starting point per chain, in the variables' own space."""
+    if begun is None:
+        return [{} for _ in streams]
+    if begun.values is not None:
+        known = {variable.name for variable in conjugacy.model.free_RVs}
+        if unknown := set(begun.values) - known:
+            raise ModelError(
+                f"A start must give values to free variables of the model, {sorted(known)}. Got: "
+                f"{sorted(unknown)}."
+            )
+        return [dict(begun.values) for _ in streams]
+    concentration = conjugacy.concentrations()
+    return [
+        {
+            conjugacy.variables[name].name: conjugacy.blocks[name].natural(rows)
+            for name, rows in disperse(
+                conjugacy.observation, begun.rows, concentration, stream
+            ).items()
+        }
+        for stream in streams
+    ]
+
+
+def _sample_gibbs(
+    conjugacy: Conjugacy,
+    draws: int,
+    tune: int | None,
+    chains: int,
+    cores: int | None,
+    initial: list[dict[str, Any]],
+    generator: np.random.Generator,
+    progressbar: Any,
+    kwargs: dict[str, Any],
+) -> xr.DataTree:
+    model = conjugacy.model
+    step = LabelGibbs(model=model)
+    alone = set(step.vars) == set(model.value_vars)
+    if tune is None:
+        tune = LabelGibbs.default_tune_steps if alone else 1000
+    if cores is None:
+        table = conjugacy.observation.table
+        work = float(table.n_responses) * table.n_classes * (draws + tune) * chains
+        cores = min(chains, os.cpu_count() or 1, 4) if work > WORTH_A_PROCESS or not alone else 1
+    # On its own LabelGibbs needs no compiled function: PyMC's bookkeeping of a draw is cheaper in
+    # Python than the compilation it would take to speed it up.
+    with plain_python() if alone else contextlib.nullcontext():
+        return pm.sample(
+            draws,
+            tune=tune,
+            chains=chains,
+            cores=cores,
+            step=step,
+            initvals=initial,
+            random_seed=generator,
+            progressbar=progressbar,
+            model=model,
+            **kwargs,
+        )
+
+
+def _sample_nuts(
+    model: pm.Model,
+    draws: int,
+    tune: int | None,
+    chains: int,
+    cores: int | None,
+    initial: list[dict[str, Any]],
+    generator: np.random.Generator,
+    progressbar: Any,
+    nuts_sampler: str | None,
+    kwargs: dict[str, Any],
+) -> xr.DataTree:
+    if nuts_sampler is None:
+        nuts_sampler = "nutpie" if NUTPIE_INSTALLED else "pymc"
+    if nuts_sampler == "nutpie":
+        # nutpie takes one point for all chains; its jitter would undo the start
+        kwargs["compile_kwargs"] = {"jitter_rvs": set()} | kwargs.get("compile_kwargs", {})
+        initvals: Any = initial[0] or None
+    else:
+        initvals = initial if initial[0] else None
+        if nuts_sampler == "pymc":
+            kwargs.setdefault("init", "adapt_diag")
+        else:
+            kwargs["nuts"] = {"jitter": False, "chain_method": "vectorized"} | kwargs.get("nuts", {})
+    return pm.sample(
+        draws,
+        tune=tune,
+        chains=chains,
+        cores=cores,
+        nuts_sampler=nuts_sampler,
+        initvals=initvals,
+        random_seed=generator,
+        progressbar=progressbar,
+        model=model,
+        **kwargs,
+    )
+
+
+def _record(begun: Start | None, sampler: str) -> dict[str, Any]:
+    """Say in the result's attributes how it came about."""
+    record: dict[str, Any] = {"sampler": sampler, "start": begun.method if begun else "pymc"}
+    for name, value in (begun.log_evidence if begun else {}).items():
+        record[f"start_log_evidence_{name}"] = value
+    return record

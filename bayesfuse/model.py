@@ -1,0 +1,273 @@
+"""Label models as PyMC models: ``observe`` puts responses into one, ``LabelModel`` names it."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from numpy.typing import NDArray
+from pytensor.graph.basic import Constant
+from pytensor.tensor.variable import TensorVariable
+
+from bayesfuse.errors import ModelError
+from bayesfuse.labels.base import LabelPrior
+from bayesfuse.observation import Observation
+from bayesfuse.ops import Evidence, LogLik
+from bayesfuse.raters.base import RaterChannel
+from bayesfuse.responses import Responses
+
+
+def observe(
+    responses: Responses,
+    *,
+    labels: LabelPrior,
+    raters: RaterChannel,
+    gold: Mapping[Any, Any] | None = None,
+    name: str = "responses",
+) -> TensorVariable:
+    r"""Register responses as an observed variable of the PyMC model in whose context this stands.
+
+    The true labels are summed out, :math:`\log \sum_y p(y) \exp \sum_n \ell_{n y_n}` with
+    :math:`\ell_{nk}` the log-likelihood of all responses to item n if its truth is k, so the
+    model has gradients (NUTS, ADVI) as well as Gibbs steps (:class:`bayesfuse.LabelGibbs`), and
+    prior and posterior predictive draws.
+
+    Parameters
+    ----------
+    responses : Responses
+        What was observed.
+    labels : LabelPrior
+        How true labels hang together, e.g. ``bf.Independent(prevalence)``; its parameters are
+        variables of the model or numbers.
+    raters : RaterChannel
+        How truths become responses, e.g. ``bf.Confusion(confusion)``.
+    gold : mapping of item name to class name, optional
+        Items whose true class is known.
+    name : str, default "responses"
+        Name of the observed variable; its dimension is "response" (``name_row`` for another
+        name), in the order of ``responses.to_frame()``.
+
+    Returns
+    -------
+    TensorVariable, shape (responses,)
+
+    Raises
+    ------
+    ModelError
+        Parameters whose shapes do not fit the responses.
+    ResponsesError
+        Gold labels of unknown items or classes.
+
+    Examples
+    --------
+    A model of one's own: raters whose accuracies share a mean.
+
+    >>> import pymc as pm, bayesfuse as bf
+    >>> responses = bf.datasets.anesthesia()
+    >>> with pm.Model() as model:
+    ...     prevalence = pm.Dirichlet("prevalence", [3, 3, 3, 3])
+    ...     mean = pm.Normal("mean", 1.0, 1.0)
+    ...     logit = pm.Normal("logit", mean, 1.0, shape=responses.n_raters)
+    ...     channel = bf.OneCoin(pm.math.sigmoid(logit))
+    ...     answers = bf.observe(responses, labels=bf.Independent(prevalence), raters=channel)
+    >>> answers.name
+    'responses'
+    """
+    model = pm.modelcontext(None)  # outside a model's context, say so before working
+    parameters = {
+        key: pt.as_tensor(value) for key, value in (labels.parameters | raters.parameters).items()
+    }
+    shapes = {key: value.type.shape for key, value in parameters.items()}
+    labels.check(shapes, responses)
+    raters.check(shapes, responses)
+    observation = Observation.build(responses, labels, raters, gold)
+    label = responses.label.astype(_smallest(responses.n_classes))
+
+    def logp(value: Any, *arguments: Any) -> TensorVariable:
+        given = dict(zip(parameters, arguments, strict=False))
+        return _log_evidence(_seen(observation, value, label), given)
+
+    def random(*arguments: Any, rng: np.random.Generator, size: Any = None) -> NDArray[Any]:
+        point = observation.rows(dict(zip(parameters, arguments, strict=False)))
+        shape = tuple(size or ())
+        draws = [observation.simulate(point, rng) for _ in range(int(np.prod(shape)))]
+        return np.array(draws, dtype=label.dtype).reshape(*shape, len(label))
+
+    rows = "response" if name == "responses" else f"{name}_row"
+    model.add_coord(rows, length=len(label))
+    answers = pm.CustomDist(
+        name,
+        *parameters.values(),
+        responses.item.astype(np.int32),
+        responses.rater.astype(np.int32),
+        logp=logp,
+        random=random,
+        signature=_signature([value.type.ndim for value in parameters.values()]),
+        class_name=f"{type(labels).__name__}{type(raters).__name__}",
+        dtype=str(label.dtype),
+        observed=label,
+        dims=(rows,),
+    )
+    # Every copy of the variable keeps its Op, so samplers find the observation there.
+    answers.owner.op.observation = observation
+    _latest.append(weakref.ref(model))
+    return answers
+
+
+_latest: deque[weakref.ref[pm.Model]] = deque(maxlen=1)
+
+
+def latest() -> pm.Model | None:
+    """Return the model that last observed responses, if it is still there."""
+    return _latest[0]() if _latest else None
+
+
+def _log_evidence(observation: Observation, values: Mapping[str, Any]) -> TensorVariable:
+    """Build the graph of the log evidence from the parameters' variables."""
+    labels, raters = observation.labels, observation.raters
+    label_rows = tuple(labels.log_rows(values, pt).values())
+    rater_rows = tuple(raters.log_rows(values, pt).values())
+    tables = raters.expand(rater_rows, observation.table.n_classes, pt)
+    log_lik = LogLik(type(raters), len(tables))(*tables, *observation.rater_structure)  # (n, k)
+    total, *_ = Evidence(type(labels), len(label_rows))(
+        *label_rows, log_lik, *observation.label_structure
+    )
+    return total
+
+
+def _seen(observation: Observation, value: Any, label: NDArray[Any]) -> Observation:
+    """Return the observation of ``value``: the one made already, unless it is other data."""
+    if not isinstance(value, Constant):
+        raise ModelError(
+            "The log density of responses is compiled for the responses that were observed; build "
+            "another model for others. Got: responses that are not constant."
+        )
+    if np.array_equal(value.data, label):
+        return observation
+    responses = observation.responses
+    cell = responses.rater * responses.n_classes + value.data
+    other = Responses(
+        responses.items,
+        responses.raters,
+        responses.classes,
+        responses.start,
+        cell.astype(np.uint32),
+        responses.multiplicity,
+    )
+    known = np.flatnonzero(observation.gold >= 0)
+    gold = dict(
+        zip(
+            responses.items[known].tolist(),
+            responses.classes[observation.gold[known]].tolist(),
+            strict=True,
+        )
+    )
+    return Observation.build(other, observation.labels, observation.raters, gold)
+
+
+def _signature(ndims: list[int]) -> str:
+    """Gufunc signature of the observed variable: parameters, item and rater indices, labels."""
+    letters = iter("abcdefghijklmnopqstuvwxyz")
+    cores = [",".join(next(letters) for _ in range(ndim)) for ndim in ndims]
+    return ",".join(f"({core})" for core in [*cores, "r", "r"]) + "->(r)"
+
+
+def _smallest(n_classes: int) -> type[np.signedinteger]:
+    return next(kind for kind in (np.int8, np.int16, np.int32) if n_classes <= np.iinfo(kind).max)
+
+
+def observed(model: pm.Model) -> tuple[TensorVariable, Observation]:
+    """Return the one variable of ``model`` that ``observe`` made, and its observation.
+
+    Raises
+    ------
+    ModelError
+        There is none, or more than one.
+    """
+    found = [
+        variable
+        for variable in model.observed_RVs
+        if hasattr(getattr(variable.owner, "op", None), "observation")
+    ]
+    if len(found) != 1:
+        raise ModelError(
+            "The model must observe responses once, with bf.observe or a model of bayesfuse."
+            f"models. Got: {len(found)} such variables among {[v.name for v in model.observed_RVs]}."
+        )
+    return found[0], found[0].owner.op.observation
+
+
+def parameter_variables(variable: TensorVariable) -> dict[str, TensorVariable]:
+    """Return the variables behind the parameters of an observed variable, by parameter name."""
+    names = variable.owner.op.observation.names
+    inputs = variable.owner.op.dist_params(variable.owner)
+    return dict(zip(names, inputs, strict=False))
+
+
+class LabelModel(pm.Model):
+    """A PyMC model over responses, with the user's names as coordinates.
+
+    Subclasses write down the priors of a label prior and a rater channel in ``__init__`` and end
+    with :meth:`observe`.
+
+    Parameters
+    ----------
+    responses : Responses
+    gold : mapping of item name to class name, optional
+        Items whose true class is known.
+    name : str, optional
+        Prefix of the model's variables, as in PyMC.
+    """
+
+    def __init__(
+        self,
+        responses: Responses,
+        *,
+        gold: Mapping[Any, Any] | None = None,
+        name: str = "",
+    ) -> None:
+        super().__init__(name=name)
+        self.responses = responses
+        self.gold = gold
+        self.add_coords(
+            {
+                "rater": responses.raters.tolist(),
+                "class": responses.classes.tolist(),
+                "label": responses.classes.tolist(),
+            }
+        )
+
+    def observe(self, *, labels: LabelPrior, raters: RaterChannel) -> TensorVariable:
+        """Observe the responses, and name the sensitivity and specificity of every rater.
+
+        With two classes they are one number per rater, the last class being the positive one;
+        with more, one against the rest: one number per rater and class.
+        """
+        answers = observe(self.responses, labels=labels, raters=raters, gold=self.gold)
+        n_classes = self.responses.n_classes
+        rows = raters.log_rows({k: pt.as_tensor(v) for k, v in raters.parameters.items()}, pt)
+        confusion = raters.confusion(raters.expand(tuple(rows.values()), n_classes, pt), pt)
+        prevalence = labels.prevalence(tuple(labels.parameters.values()), pt)
+        if "confusion" not in raters.parameters:
+            pm.Deterministic("confusion", confusion, dims=("rater", "class", "label"))
+        sensitivity, specificity = one_against_rest(confusion, prevalence, n_classes)
+        dims = ("rater",) if n_classes == 2 else ("rater", "class")
+        pm.Deterministic("sensitivity", sensitivity, dims=dims)
+        pm.Deterministic("specificity", specificity, dims=dims)
+        return answers
+
+
+def one_against_rest(confusion: Any, prevalence: Any, n_classes: int) -> tuple[Any, Any]:
+    """Return sensitivity and specificity, (raters,) for two classes, else (raters, classes)."""
+    if n_classes == 2:
+        return confusion[:, 1, 1], confusion[:, 0, 0]
+    # specificity for class c: the share of "not c" among the answers to truths other than c
+    says = (prevalence[:, None] * confusion).sum(axis=1)  # (raters, labels)
+    right = confusion.diagonal(axis1=1, axis2=2)  # (raters, classes)
+    false_alarm = (says - prevalence * right) / (1 - prevalence)
+    return right, 1 - false_alarm

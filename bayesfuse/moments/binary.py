@@ -1,0 +1,258 @@
+"""Two classes: rank the raters, fuse their labels, and say how good each of them is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from bayesfuse.errors import MomentsError
+from bayesfuse.moments.completion import rank_one
+from bayesfuse.moments.imbalance import (
+    ClassImbalance,
+    class_imbalance,
+    estimate_imbalance,
+    log_table,
+    quality,
+)
+from bayesfuse.moments.pairs import Array, covariance
+from bayesfuse.responses import Responses
+
+__all__ = [
+    "ClassImbalance",
+    "accuracies",
+    "class_imbalance",
+    "covariance",
+    "improved_sml",
+    "rank_one",
+    "rank_raters",
+    "sml",
+]
+
+
+def rank_raters(responses: Responses, method: str = "weighted") -> xr.DataArray:
+    """Rank raters by balanced accuracy, best first, without a single true label.
+
+    Parameters
+    ----------
+    responses : Responses
+        Of two classes.
+    method : str
+        Of :func:`rank_one`.
+
+    Returns
+    -------
+    xarray.DataArray
+        ``v[rater]``, proportional to 2 × balanced accuracy − 1, in descending order; raters about
+        whom nothing is known (NaN) come last.
+
+    Raises
+    ------
+    MomentsError
+        As :func:`rank_one`.
+
+    References
+    ----------
+    Parisi, Strino, Nadler & Kluger (2014), PNAS 111, 1253–1258, eq. 8.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.moments import rank_raters
+    >>> responses = bf.Responses.from_counts({"000": 40, "010": 10, "110": 20, "111": 30},
+    ...                                      raters=["Ann", "Ben", "Cem"])
+    >>> rank_raters(responses).rater.values
+    array(['Ann', 'Ben', 'Cem'], dtype='<U3')
+    """
+    v = rank_one(covariance(responses), method)
+    return v[np.argsort(-v.values, kind="stable")]
+
+
+def sml(responses: Responses, method: str = "weighted") -> xr.Dataset:
+    r"""Fuse labels by the spectral meta-learner: the sign of the vote weighted by v.
+
+    Parameters
+    ----------
+    responses : Responses
+        Of two classes; the last one is +1.
+    method : str
+        Of :func:`rank_one`.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``score[item]``: :math:`\sum_i f_i v_i` over an item's responses, repeats included.
+        ``label[item]``: class names. A score of zero, in particular an item without responses,
+        gets the class named more often in the whole table.
+        ``weight[rater]``: v, zero for raters about whom nothing is known.
+
+    Raises
+    ------
+    MomentsError
+        As :func:`rank_one`.
+
+    References
+    ----------
+    Parisi, Strino, Nadler & Kluger (2014), PNAS 111, 1253–1258, eq. 15.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.moments import sml
+    >>> responses = bf.Responses.from_counts({"000": 40, "011": 10, "110": 20, "111": 30})
+    >>> sml(responses).label.values
+    array(['0', '1', '1', '1'], dtype='<U1')
+    """
+    weight = np.nan_to_num(rank_one(covariance(responses), method).values)
+    fused = _fuse(responses, np.stack([-weight, weight], axis=1).ravel())
+    fused["weight"] = "rater", weight
+    return fused.assign_coords(rater=responses.raters)
+
+
+def accuracies(
+    responses: Responses,
+    prevalence: float | None = None,
+    method: str = "likelihood",
+    *,
+    completion: str = "weighted",
+) -> xr.Dataset:
+    """Estimate how good every rater is, without a single true label.
+
+    Parameters
+    ----------
+    responses : Responses
+        Of two classes; the last one is the positive one.
+    prevalence : float, optional
+        Share of items whose true class is the positive one, if it is known.
+    method : str
+        Of :func:`class_imbalance`, which estimates the prevalence otherwise.
+    completion : str
+        Method of :func:`rank_one`.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``sensitivity[rater]``, ``specificity[rater]`` and their mean ``balanced_accuracy[rater]``,
+        in [0, 1] (estimates outside are put at the nearer end), NaN for raters about whom nothing
+        is known. Attributes: ``prevalence``, ``method`` (``"given"`` if it was) and ``positive``.
+
+    Raises
+    ------
+    MomentsError
+        A prevalence outside (0, 1); as :func:`class_imbalance`.
+
+    References
+    ----------
+    Jaffe, Nadler & Kluger (2015), AISTATS, eq. 5.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.moments import accuracies
+    >>> responses = bf.Responses.from_counts({"000": 500, "001": 60, "010": 60, "100": 60,
+    ...                                       "011": 60, "101": 60, "110": 60, "111": 140})
+    >>> accuracies(responses, prevalence=0.3).sensitivity.round(2).values
+    array([0.79, 0.79, 0.79])
+    """
+    moments = covariance(responses)
+    v = rank_one(moments, completion)
+    if prevalence is None:
+        estimate = estimate_imbalance(responses, moments, v, method)
+        prevalence = estimate.prevalence
+    else:
+        method = "given"
+        if not 0 < prevalence < 1:
+            raise MomentsError(
+                "A prevalence must lie between 0 and 1, because both classes are needed to tell "
+                f"sensitivity from specificity. Got: {prevalence}."
+            )
+    raw = quality(moments["mean"].values, v.values, prevalence)
+    sensitivity, specificity = np.clip(raw, 0.0, 1.0)
+    return xr.Dataset(
+        {
+            "sensitivity": ("rater", sensitivity),
+            "specificity": ("rater", specificity),
+            "balanced_accuracy": ("rater", (sensitivity + specificity) / 2),
+        },
+        coords={"rater": responses.raters},
+        attrs={
+            "prevalence": prevalence,
+            "method": method,
+            "positive": responses.classes[-1],
+        },
+    )
+
+
+def improved_sml(
+    responses: Responses,
+    prevalence: float | None = None,
+    method: str = "likelihood",
+    *,
+    completion: str = "weighted",
+    prior: bool = False,
+) -> xr.Dataset:
+    """Fuse labels by i-SML: the exact maximum-likelihood vote at the estimated accuracies.
+
+    Parameters
+    ----------
+    responses : Responses
+        Of two classes; the last one is the positive one.
+    prevalence, method, completion
+        As :func:`accuracies`.
+    prior : bool
+        Whether to add the log odds of the prevalence, which makes the fewest errors; without
+        (default, the published vote) classes count the same however rare, which suits balanced
+        accuracy.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``score[item]``: log odds of the positive class.
+        ``label[item]``: class names. A score of zero, as of an item without responses where the
+        prior is left out, gets the class named more often in the whole table.
+
+    Raises
+    ------
+    MomentsError
+        As :func:`accuracies`.
+
+    Notes
+    -----
+    Sensitivities and specificities are kept 0.001 off zero and one, so that no single response
+    can decide alone.
+
+    References
+    ----------
+    Jaffe, Nadler & Kluger (2015), AISTATS, eq. 8 and 9 (whose score is twice the log odds).
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.moments import improved_sml
+    >>> responses = bf.Responses.from_counts({"000": 500, "001": 60, "010": 60, "100": 60,
+    ...                                       "011": 60, "101": 60, "110": 60, "111": 140})
+    >>> improved_sml(responses, prevalence=0.3).label.values
+    array(['0', '0', '0', '0', '1', '1', '1', '1'], dtype='<U1')
+    """
+    found = accuracies(responses, prevalence, method, completion=completion)
+    table = log_table(found.sensitivity.values, found.specificity.values)
+    share = found.attrs["prevalence"]
+    fused = _fuse(
+        responses, table[:, 1] - table[:, 0], float(np.log(share / (1 - share))) if prior else 0.0
+    )
+    return fused.assign_attrs(found.attrs)
+
+
+def _fuse(responses: Responses, vote: Array, start: float = 0.0) -> xr.Dataset:
+    """Add up the votes, one for every (rater, label) cell, and label items by the sign."""
+    score = start + np.bincount(responses.item, vote[responses.cell], responses.n_items)
+    usual = np.argmax(responses.multiplicity @ responses.votes())
+    label = np.where(score == 0, usual, score > 0).astype(int)
+    data: dict[str, Any] = {
+        "label": ("item", responses.classes[label]),
+        "score": ("item", score),
+    }
+    return xr.Dataset(
+        data, coords={"item": responses.items}, attrs={"positive": responses.classes[-1]}
+    )

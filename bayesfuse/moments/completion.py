@@ -1,0 +1,264 @@
+"""The rank-one matrix behind a covariance whose diagonal, and some pairs, say nothing about it."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+from numba import njit
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+from scipy.sparse import block_array, csr_array
+from scipy.sparse.csgraph import connected_components
+
+from bayesfuse.errors import MomentsError
+from bayesfuse.moments.pairs import Array
+
+METHODS = ("log_linear", "weighted", "sdp", "eigen", "least_squares")
+
+
+def rank_one(
+    covariance: xr.Dataset, method: str = "weighted", *, penalty: float | None = None
+) -> xr.DataArray:
+    r"""Estimate v, whose products are the covariances between different raters.
+
+    Given the truth, raters answer independently, so that off the diagonal
+    :math:`Q = v v^\top` with :math:`v_i = \sqrt{1 - b^2} (2 \pi_i - 1)`, where π is a rater's
+    balanced accuracy and b the class imbalance.
+
+    Parameters
+    ----------
+    covariance : xarray.Dataset
+        From :func:`covariance`.
+    method : str
+        ``"weighted"`` (default) and ``"log_linear"`` solve :math:`\log|q_{ij}| = t_i + t_j` for
+        the diagonal :math:`\exp 2t_i`, with weights :math:`q^2 / \mathrm{Var}\,q` or over the
+        pairs with :math:`|q|` above two standard deviations, and take the leading eigenvector.
+        ``"sdp"`` minimises the squared off-diagonal residuals of a positive semidefinite matrix
+        plus ``penalty`` times its trace. ``"eigen"`` takes the leading eigenvector of the
+        covariance as it stands (inconsistent for few raters). ``"least_squares"`` minimises
+        :math:`\sum_{i \ne j} n_{ij} (q_{ij} - v_i v_j)^2` over :math:`v_i^2 \le q_{ii}`, with
+        the overlaps as weights.
+    penalty : float, optional
+        Of the trace, for ``"sdp"``; by default twice the root mean square of the sampling
+        standard deviations.
+
+    Returns
+    -------
+    xarray.DataArray
+        ``v[rater]``, signed so that more than half of the raters are better than random (on a
+        tie, so that their sum is positive). Blocks of raters without common items are
+        estimated, and signed, each by itself. Zero for a rater who always says the same; NaN
+        where nothing determines v: for a rater without a partner who shares items, or in a block
+        without a cycle of odd length (three raters who share items in pairs are one).
+
+    Raises
+    ------
+    MomentsError
+        An unknown method, fewer than three raters, no three raters who share items in pairs,
+        covariances that are not finite where raters share items.
+
+    Notes
+    -----
+    Pairs that share fewer than two items are filled in by the least-squares solution for the
+    other methods.
+
+    References
+    ----------
+    Parisi, Strino, Nadler & Kluger (2014), PNAS 111, 1253–1258, supplement B: eq. S5 (log-linear),
+    S6 (weighted), S7 (sdp), section B.4 (eigen).
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.moments import covariance, rank_one
+    >>> responses = bf.Responses.from_counts({"000": 40, "010": 10, "110": 20, "111": 30})
+    >>> rank_one(covariance(responses)).round(3).values
+    array([1.005, 0.804, 0.603])
+    """
+    if method not in METHODS:
+        raise MomentsError(
+            f"The methods of rank_one are {', '.join(map(repr, METHODS))}. Got: {method!r}."
+        )
+    if penalty is not None and not penalty >= 0:
+        raise MomentsError(
+            "The penalty of a trace must not be negative, else there is no smallest one. Got: "
+            f"{penalty}."
+        )
+    q, variance = covariance.covariance.values, covariance.variance.values
+    weight = pair_weight(covariance)
+    v = np.full(len(q), np.nan)
+    v[np.diagonal(q) == 0] = 0.0
+    for block in determined_blocks(weight > 0):
+        part = np.ix_(block, block)
+        v[block] = orient(_solve(q[part], variance[part], weight[part], method, penalty))
+    return xr.DataArray(v, {"rater": covariance.rater}, ("rater",), "v", {"method": method})
+
+
+def pair_weight(covariance: xr.Dataset) -> Array:
+    """Return the overlaps of different, varying raters relative to the largest, checked.
+
+    A rater who always says the same has v = 0 whatever the others do, and so no pair that
+    speaks about them.
+    """
+    q, overlap = covariance.covariance.values, covariance.overlap.values
+    if len(q) < 3:
+        raise MomentsError(
+            "A rank-one matrix needs at least three raters, because its diagonal is unknown and "
+            f"one pair has no scale. Got: {len(q)} raters."
+        )
+    if not np.all(np.isfinite(q[overlap >= 2])):
+        raise MomentsError(
+            "Covariances must be finite where two raters share items. Got: "
+            f"{q[(overlap >= 2) & ~np.isfinite(q)][0]}."
+        )
+    varies = np.diagonal(q) > 0
+    weight = np.where((overlap >= 2) & np.outer(varies, varies), overlap, 0).astype(float)
+    np.fill_diagonal(weight, 0.0)
+    if not determined_blocks(weight > 0):
+        raise MomentsError(
+            "Three raters who do not always say the same must share at least two items in pairs, "
+            f"else no product of two fixes a third. Got: {len(q)} raters, {int(varies.sum())} of "
+            f"them varying, with {int((weight > 0).sum()) // 2} pairs that share two items."
+        )
+    return weight / weight.max()
+
+
+def determined_blocks(linked: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
+    """Split raters into connected blocks and keep those whose products determine v up to sign.
+
+    They do if the block has a cycle of odd length: then the block stays in one piece when every
+    rater is doubled and every link made to cross between the copies.
+    """
+    links = csr_array(linked)
+    doubled = block_array([[None, links], [links, None]])
+    first, second = connected_components(doubled, directed=False)[1].reshape(2, -1)
+    odd = np.flatnonzero((first == second) & linked.any(axis=1))
+    return [odd[first[odd] == label] for label in np.unique(first[odd])]
+
+
+def orient(v: Array) -> Array:
+    """Sign v so that most entries are positive, on a tie their sum."""
+    majority = np.sign(v).sum() or v.sum()
+    return -v if majority < 0 else v
+
+
+def _solve(q: Array, variance: Array, weight: Array, method: str, penalty: float | None) -> Array:
+    fitted = least_squares(q, weight)
+    if method == "least_squares":
+        return fitted
+    known = weight > 0
+    matrix = np.where(known, q, np.outer(fitted, fitted))
+    np.fill_diagonal(matrix, np.diagonal(q))
+    if method == "eigen":
+        return _scaled(leading(matrix)[1], q, weight)
+    if method == "sdp":
+        if penalty is None:
+            penalty = 2 * float(np.sqrt(variance[known].mean()))
+        return _scaled(leading(smallest_trace(matrix, known, penalty))[1], q, weight)
+    np.fill_diagonal(matrix, log_diagonal(q, variance, fitted, known, method == "weighted"))
+    value, vector = leading(matrix)
+    return np.sqrt(max(value, 0.0)) * vector
+
+
+def leading(matrix: Array) -> tuple[float, Array]:
+    """Return the largest eigenvalue and its vector."""
+    last = [len(matrix) - 1] * 2
+    values, vectors = eigh(matrix, subset_by_index=last)
+    return float(values[0]), vectors[:, 0]
+
+
+def _scaled(direction: Array, q: Array, weight: Array) -> Array:
+    """Scale a direction so that its products fit the pairs best."""
+    seen = np.where(weight > 0, q, 0.0)
+    squares = direction**2 @ weight @ direction**2
+    fit = direction @ (weight * seen) @ direction / squares if squares > 0 else 0.0
+    return np.sqrt(max(fit, 0.0)) * direction
+
+
+# -------------------------------------------------------------------- the five methods
+
+
+def least_squares(q: Array, weight: Array) -> Array:
+    """Minimise the weighted squares of ``q - v vᵀ`` off the diagonal, with ``v² <= diag(q)``.
+
+    Parameters
+    ----------
+    q, weight : ndarray, shape (raters, raters)
+        Symmetric; ``q`` is read where the weight is positive, and on the diagonal.
+
+    Returns
+    -------
+    ndarray, shape (raters,)
+        Unsigned: ``-v`` fits as well.
+    """
+    seen = np.where(weight > 0, q, 0.0)
+    start = _scaled(leading(weight * seen)[1], q, weight)
+    return _descend(seen, weight, np.sqrt(np.diagonal(q)), start, 10_000, 1e-14)
+
+
+@njit(cache=True, nogil=True)
+def _descend(q, weight, bound, start, sweeps, tolerance):
+    """Minimise over one rater at a time, which has a closed form and never climbs."""
+    v = np.minimum(np.maximum(start, -bound), bound)
+    for _ in range(sweeps):
+        moved = 0.0
+        for i in range(v.size):
+            above = below = 0.0
+            for j in range(v.size):
+                below += weight[i, j] * v[j] * v[j]
+                above += weight[i, j] * q[i, j] * v[j]
+            if below > 0:
+                best = min(max(above / below, -bound[i]), bound[i])
+                moved = max(moved, abs(best - v[i]))
+                v[i] = best
+        if moved <= tolerance:
+            break
+    return v
+
+
+def log_diagonal(
+    q: Array, variance: Array, fitted: Array, known: NDArray[np.bool_], weighted: bool
+) -> Array:
+    """Solve ``log|q| = t_i + t_j`` over the pairs for the diagonal ``exp 2t`` (eq. S5, S6).
+
+    What the pairs kept leave open stays at the least-squares solution ``fitted``.
+    """
+    with np.errstate(invalid="ignore"):  # unknown pairs hold NaN
+        kept = known & (variance > 0) & (q**2 > (0 if weighted else 4) * variance)
+    weight = np.zeros_like(q)
+    weight[kept] = q[kept] ** 2 / variance[kept] if weighted else 1.0
+    start = np.log(np.maximum(np.abs(fitted), np.finfo(float).tiny ** 0.25))
+    left = np.zeros_like(q)
+    left[kept] = np.log(np.abs(q[kept])) - np.add.outer(start, start)[kept]
+    normal = weight + np.diag(weight.sum(axis=1))
+    t = start + np.linalg.lstsq(normal, (weight * left).sum(axis=1))[0]
+    return np.exp(2 * t)
+
+
+def smallest_trace(
+    q: Array,
+    known: NDArray[np.bool_],
+    penalty: float,
+    *,
+    tolerance: float = 1e-9,
+    iterations: int = 5_000,
+) -> Array:
+    """Minimise ``Σ_{i≠j} (q_ij - R_ij)² + penalty · trace R`` over positive semidefinite R (eq. S7).
+
+    Alternating directions: one copy of R answers to the pairs and the trace, the other drops its
+    negative eigenvalues, and a price makes them agree. The price of a unit is put at
+    ``penalty / scale``, so that the diagonal finds its place equally fast however small the penalty.
+    """
+    scale = float(np.abs(q).mean())
+    price = penalty / scale
+    pull = np.where(known, 2.0, 0.0)  # curvature of the pairs' squares
+    target = np.where(known, 2 * q, 0.0) - penalty * np.eye(len(q))
+    r, dual = q, np.zeros_like(q)
+    for _ in range(iterations):
+        fitted = (target + price * (r - dual)) / (pull + price)
+        values, vectors = eigh(fitted + dual)
+        before, r = r, (vectors * np.maximum(values, 0.0)) @ vectors.T
+        dual += fitted - r
+        if max(np.abs(fitted - r).max(), np.abs(r - before).max()) <= tolerance * scale:
+            break
+    return r

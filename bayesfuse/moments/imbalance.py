@@ -1,0 +1,211 @@
+"""How common the positive class is, and with it how good every rater is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numba import njit
+from scipy.optimize import minimize_scalar
+
+from bayesfuse.errors import MomentsError
+from bayesfuse.moments.completion import rank_one
+from bayesfuse.moments.pairs import Array, covariance
+from bayesfuse.responses import Responses
+
+EDGE = 0.01  # imbalances within this of ±1 are not told from a missing class
+SMALLEST = 1e-3  # no sensitivity or specificity is believed to be nearer to 0 or 1 than this
+
+
+@dataclass(frozen=True)
+class ClassImbalance:
+    """How much more common the positive class is than the other.
+
+    Attributes
+    ----------
+    imbalance : float
+        b = P(positive) − P(negative), between −1 and 1.
+    prevalence : float
+        P(positive) = (1 + b)/2.
+    method : str
+        How it was estimated: ``"likelihood"`` or ``"tensor"``.
+    positive : object
+        Name of the positive class.
+    """
+
+    imbalance: float
+    prevalence: float
+    method: str
+    positive: Any
+
+
+def class_imbalance(
+    responses: Responses, method: str = "likelihood", *, completion: str = "weighted"
+) -> ClassImbalance:
+    r"""Estimate how common the positive class is, without a single true label.
+
+    Parameters
+    ----------
+    responses : Responses
+        Of two classes; the last one is the positive one.
+    method : str
+        ``"likelihood"`` (default): the imbalance that maximises the likelihood of all responses,
+        where it fixes sensitivities and specificities through their first two moments.
+        ``"tensor"``: from the third moments, :math:`T_{ijk} = \alpha v_i v_j v_k` with
+        :math:`\alpha = -2b / \sqrt{1 - b^2}`; needs fewer assumptions (independence in triples)
+        and has a larger error.
+    completion : str
+        Method of :func:`rank_one`.
+
+    Returns
+    -------
+    ClassImbalance
+
+    Raises
+    ------
+    MomentsError
+        An unknown method, an imbalance at the edge (within 0.01 of ±1, where one class is not
+        seen); as :func:`rank_one`.
+
+    Notes
+    -----
+    Both take O(responses) operations per evaluation. Triples are weighted by how often all three
+    answered, so missing responses are no obstacle.
+
+    References
+    ----------
+    Jaffe, Nadler & Kluger (2015), AISTATS, Algorithms 1 and 2, eq. 13, 17, 19, 22–24.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.moments import class_imbalance
+    >>> responses = bf.Responses.from_counts({"000": 500, "001": 60, "010": 60, "100": 60,
+    ...                                       "011": 60, "101": 60, "110": 60, "111": 140})
+    >>> class_imbalance(responses, method="tensor").prevalence.__round__(3)
+    0.252
+    """
+    moments = covariance(responses)
+    return estimate_imbalance(responses, moments, rank_one(moments, completion), method)
+
+
+def estimate_imbalance(
+    responses: Responses, moments: xr.Dataset, v: xr.DataArray, method: str
+) -> ClassImbalance:
+    """Estimate the imbalance where means and v are known already, as :func:`class_imbalance`."""
+    known = np.isfinite(v.values)
+    mean = np.where(known, moments["mean"].values, 0.0)
+    weight = np.where(known, v.values, 0.0)
+    if method == "likelihood":
+        imbalance = _most_likely(responses, mean, weight)
+    elif method == "tensor":
+        imbalance = _third_moment(responses, mean, weight)
+    else:
+        raise MomentsError(
+            f"The methods of class_imbalance are 'likelihood' and 'tensor'. Got: {method!r}."
+        )
+    if not abs(imbalance) < 1 - EDGE:
+        raise MomentsError(
+            "Both classes must be seen, but the estimated imbalance lies at the edge, where one "
+            "of them explains (nearly) all responses; pass prevalence= if it is known. Got: "
+            f"imbalance {imbalance:.3f} by method {method!r}."
+        )
+    return ClassImbalance(imbalance, (1 + imbalance) / 2, method, responses.classes[-1])
+
+
+def quality(mean: Array, v: Array, prevalence: float) -> tuple[Array, Array]:
+    """Return sensitivity and specificity (Jaffe et al. 2015, eq. 5), which noise may put off [0, 1].
+
+    Parameters
+    ----------
+    mean, v : ndarray, shape (raters,)
+        Mean label and rank-one vector of every rater.
+    prevalence : float
+        Of the positive class, between 0 and 1.
+    """
+    odds = np.sqrt((1 - prevalence) / prevalence)
+    return (1 + mean + v * odds) / 2, (1 - mean + v / odds) / 2
+
+
+def log_table(sensitivity: Array, specificity: Array) -> Array:
+    """Return log P(response | class) for every cell, kept off zero, shape (2 raters, 2).
+
+    Raters of unknown quality (NaN) count as saying nothing: their rows are zero.
+    """
+    says_positive = np.stack([1 - specificity, sensitivity], axis=-1)
+    says_positive = np.clip(says_positive, SMALLEST, 1 - SMALLEST)
+    table = np.log(np.stack([1 - says_positive, says_positive], axis=1)).reshape(-1, 2)
+    return np.nan_to_num(table)
+
+
+def _most_likely(responses: Responses, mean: Array, v: Array) -> float:
+    table, _ = responses.merged()  # one pass over few patterns instead of many items
+    rows = table.start, table.cell, table.multiplicity
+
+    def loss(angle: float) -> float:
+        prevalence = (1 + (1 - EDGE) * np.sin(angle)) / 2
+        likelihood = log_table(*quality(mean, v, prevalence))
+        return -mixture(likelihood, np.log([1 - prevalence, prevalence]), *rows)
+
+    # Equal steps of the angle are short in b where sensitivities change fastest with it.
+    scan = np.linspace(-np.pi / 2, np.pi / 2, 41)
+    best = int(np.argmin([loss(angle) for angle in scan]))
+    if best in (0, len(scan) - 1):
+        return float((1 - EDGE) * np.sin(scan[best]))
+    around = scan[best - 1], scan[best + 1]
+    found = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-8})
+    return float((1 - EDGE) * np.sin(found.x))
+
+
+@njit(cache=True, nogil=True)
+def mixture(log_table, log_prior, start, cell, multiplicity):
+    """Return the mean over items of the log probability of their responses."""
+    total, items = 0.0, 0.0
+    for n in range(multiplicity.size):
+        negative, positive = log_prior[0], log_prior[1]
+        for r in range(start[n], start[n + 1]):
+            row = cell[r]
+            negative += log_table[row, 0]
+            positive += log_table[row, 1]
+        total += multiplicity[n] * np.logaddexp(negative, positive)
+        items += multiplicity[n]
+    return total / items
+
+
+def _third_moment(responses: Responses, mean: Array, v: Array) -> float:
+    rows = responses.start, responses.cell, responses.multiplicity
+    products, squares = triple_sums(*rows, mean, v)
+    if squares == 0:
+        raise MomentsError(
+            "Third moments need items that three raters better or worse than random answered. "
+            f"Got: none among {responses.n_items} items."
+        )
+    skew = products / squares
+    return float(-skew / np.sqrt(4 + skew**2))
+
+
+@njit(cache=True, nogil=True)
+def triple_sums(start, cell, multiplicity, mean, v):
+    """Sum ``z_i z_j z_k`` with ``z = (f - mean) v``, and ``(v_i v_j v_k)²``, over all triples.
+
+    An item's triples of different raters follow from its power sums: O(responses).
+    """
+    products = squares = 0.0
+    for n in range(multiplicity.size):
+        z1 = z2 = z3 = s1 = s2 = s3 = 0.0
+        r = start[n]
+        while r < start[n + 1]:  # the rows are sorted by rater: repeats are neighbours
+            rater = cell[r] >> 1
+            total, times = 0.0, 0
+            while r < start[n + 1] and cell[r] >> 1 == rater:
+                total += 2.0 * (cell[r] & 1) - 1.0
+                times += 1
+                r += 1
+            z, s = (total / times - mean[rater]) * v[rater], v[rater] * v[rater]
+            z1, z2, z3 = z1 + z, z2 + z * z, z3 + z * z * z
+            s1, s2, s3 = s1 + s, s2 + s * s, s3 + s * s * s
+        products += multiplicity[n] * (z1**3 - 3 * z1 * z2 + 2 * z3) / 6
+        squares += multiplicity[n] * (s1**3 - 3 * s1 * s2 + 2 * s3) / 6
+    return products, squares

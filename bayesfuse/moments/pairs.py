@@ -1,0 +1,150 @@
+"""Means and covariances of two-class responses: what every binary estimator starts from."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+from numba import njit
+from numpy.typing import NDArray
+
+from bayesfuse.errors import MomentsError
+from bayesfuse.responses import Responses
+
+Array = NDArray[np.float64]
+
+
+def require_binary(responses: Responses) -> None:
+    """Raise MomentsError unless there are two classes."""
+    if responses.n_classes != 2:
+        raise MomentsError(
+            "Binary moments need two classes, because they read labels as −1 and +1; use "
+            f"one_vs_rest or confusion for more. Got: {responses.n_classes} classes "
+            f"{responses.classes.tolist()}."
+        )
+
+
+@njit(cache=True, nogil=True)
+def pair_sums(start, cell, multiplicity, n_raters):
+    """Sum 1, own answer, the other's answer and their product over the common items of pairs.
+
+    Shape (raters, raters, 4), filled where ``other <= rater``: O(Σ responses-per-item²).
+    """
+    sums = np.zeros((n_raters, n_raters, 4))
+    n_items = multiplicity.size
+    most = np.uint64(0)
+    for n in range(n_items):
+        most = max(most, np.uint64(start[n + 1] - start[n]))
+    who = np.empty(most, np.uint64)
+    answer = np.empty(most)
+    for n in range(n_items):
+        size = np.float64(multiplicity[n])
+        distinct = 0
+        r = start[n]
+        while r < start[n + 1]:  # the rows are sorted by rater: repeats are neighbours
+            rater = cell[r] >> 1
+            total, times = 0.0, 0
+            while r < start[n + 1] and cell[r] >> 1 == rater:
+                total += 2.0 * (cell[r] & 1) - 1.0
+                times += 1
+                r += 1
+            who[distinct] = rater
+            answer[distinct] = total / times
+            distinct += 1
+        for a in range(distinct):
+            own = size * answer[a]
+            for b in range(a + 1):
+                entry = sums[who[a], who[b]]
+                entry[0] += size
+                entry[1] += own
+                entry[2] += size * answer[b]
+                entry[3] += own * answer[b]
+    return sums
+
+
+def sampling_variance(mean: Array, other: Array, covariance: Array, overlap: Array) -> Array:
+    """Return the sampling variance of covariances of ±1 labels (Parisi et al. 2014, eq. 9).
+
+    Parameters
+    ----------
+    mean, other : ndarray
+        Mean labels of the two raters.
+    covariance : ndarray
+        Their covariance.
+    overlap : ndarray
+        Number of items that both answered, at least two.
+
+    Returns
+    -------
+    ndarray
+        The arguments broadcast against each other. An estimated covariance may lie outside what
+        the means allow and make the formula negative: the variance is then zero.
+    """
+    spread = (1 - mean**2) * (1 - other**2)
+    shrunk = (overlap - 2) / (overlap - 1) * covariance
+    variance = spread / (overlap - 1) + covariance / overlap * (4 * mean * other - shrunk)
+    return np.maximum(variance, 0.0)
+
+
+def covariance(responses: Responses) -> xr.Dataset:
+    r"""Estimate means and covariances of the raters' labels, read as −1 and +1.
+
+    Every pair of raters is compared on the items that both answered, so missing responses are no
+    obstacle. A rater who answers an item several times counts there once, with the average of the
+    answers: that leaves the covariances between raters unbiased (their sampling variances are
+    then a little too large).
+
+    Parameters
+    ----------
+    responses : Responses
+        Of two classes; the last one is +1.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``mean[rater]``: mean label, NaN for a rater without responses.
+        ``covariance[rater, other]``: with denominator n − 1, the diagonal included; NaN where a
+        pair shares fewer than two items.
+        ``variance[rater, other]``: sampling variance of every covariance, given conditionally
+        independent items.
+        ``overlap[rater, other]``: number of items both answered.
+
+    Raises
+    ------
+    MomentsError
+        Not two classes.
+
+    References
+    ----------
+    Parisi, Strino, Nadler & Kluger (2014), PNAS 111, 1253–1258, eq. 4, 5 and 9.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.moments import covariance
+    >>> responses = bf.Responses.from_counts({"000": 40, "010": 10, "110": 20, "111": 30})
+    >>> covariance(responses).covariance.round(3).values
+    array([[1.01 , 0.808, 0.606],
+           [0.808, 0.97 , 0.485],
+           [0.606, 0.485, 0.848]])
+    """
+    require_binary(responses)
+    raters = responses.n_raters
+    sums = pair_sums(responses.start, responses.cell, responses.multiplicity, raters)
+    lower = np.tril_indices(raters, -1)
+    sums[lower[::-1]] = sums[lower][:, [0, 2, 1, 3]]
+    overlap, own, other, product = np.moveaxis(sums, -1, 0)
+    with np.errstate(invalid="ignore", divide="ignore"):  # pairs that share too few items
+        mean, other_mean = own / overlap, other / overlap
+        cov = np.where(overlap >= 2, (product - own * other_mean) / (overlap - 1), np.nan)
+        variance = sampling_variance(mean, other_mean, cov, overlap)
+    pair = ("rater", "other")
+    return xr.Dataset(
+        {
+            "mean": ("rater", np.diagonal(mean).copy()),
+            "covariance": (pair, cov),
+            "variance": (pair, variance),
+            "overlap": (pair, overlap.astype(np.int64)),
+        },
+        coords={"rater": responses.raters, "other": responses.raters},
+        attrs={"positive": responses.classes[-1]},
+    )

@@ -1,0 +1,192 @@
+"""From draws of the parameters to what a user asks: label probabilities and log likelihoods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from bayesfuse.errors import ModelError
+from bayesfuse.observation import Observation
+from bayesfuse.simplex import Array
+
+MOST_VALUES = 10**8
+"""Pointwise log likelihoods are stored up to this many values (800 MB)."""
+
+
+def complete(
+    result: xr.DataTree,
+    observation: Observation,
+    names: dict[str, str],
+    *,
+    log_likelihood: bool | None = None,
+) -> xr.DataTree:
+    """Add to draws what follows from them: label_posterior, log_likelihood, constant_data.
+
+    One pass over the draws; memory holds one matrix items × classes a few times, and (items ×
+    draws) log likelihoods where they are stored.
+
+    Parameters
+    ----------
+    result : DataTree
+        With a group ``posterior`` that holds every parameter.
+    observation : Observation
+    names : dict
+        Parameter to the name of its variable in ``posterior``.
+    log_likelihood : bool, optional
+        Whether to store the log likelihood of every unit at every draw. Default: where it takes
+        no more than 10⁸ values.
+
+    Returns
+    -------
+    DataTree
+        ``result``, changed in place.
+    """
+    posterior = result["posterior"].dataset
+    draws = {
+        parameter: np.asarray(posterior[name].transpose("chain", "draw", ...).values)
+        for parameter, name in names.items()
+    }
+    n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
+    responses = observation.responses
+    units = int(responses.multiplicity.sum()) if observation.labels.unit == "item" else 0
+    if log_likelihood is None:
+        log_likelihood = n_chains * n_draws * units <= MOST_VALUES
+    means = _BatchMeans((observation.table.n_items, responses.n_classes), n_draws)
+    pointwise = None
+    for chain in range(n_chains):
+        for draw in range(n_draws):
+            rows = observation.rows({name: values[chain, draw] for name, values in draws.items()})
+            marginal = observation.marginal(rows)
+            means.add(marginal.probability, last=draw == n_draws - 1)
+            if log_likelihood:
+                if pointwise is None:
+                    pointwise = np.empty((n_chains, n_draws, len(marginal.log_evidence)))
+                pointwise[chain, draw] = marginal.log_evidence
+    mean, error = means.result()
+    _add(
+        result,
+        "label_posterior",
+        {
+            "probability": (("item", "class"), mean[observation.inverse]),
+            "mcse": (("item", "class"), error[observation.inverse]),
+        },
+        {"item": responses.items, "class": responses.classes},
+        exact=int(observation.labels.exact),
+        method=observation.labels.method,
+    )
+    if pointwise is not None:
+        _add_log_likelihood(result, observation, pointwise)
+    _add_constants(result, observation)
+    return result
+
+
+def _add_log_likelihood(result: xr.DataTree, observation: Observation, pointwise: Array) -> None:
+    """Store one column per unit; an item that stands for several has as many columns."""
+    unit = observation.labels.unit
+    coords: dict[str, Any] = {}
+    if unit == "item":
+        responses = observation.responses
+        copies = np.repeat(np.arange(responses.n_items), responses.multiplicity)
+        pointwise = pointwise[:, :, observation.inverse[copies]]
+        coords["item"] = responses.items[copies]
+    posterior = result["posterior"].dataset
+    _add(
+        result,
+        "log_likelihood",
+        {"responses": (("chain", "draw", unit), pointwise)},
+        {"chain": posterior["chain"].values, "draw": posterior["draw"].values, **coords},
+    )
+
+
+def _add_constants(result: xr.DataTree, observation: Observation) -> None:
+    responses = observation.responses
+    constants: dict[str, Any] = {
+        "item_index": (("response",), responses.item.astype(np.int32)),
+        "rater_index": (("response",), responses.rater.astype(np.int32)),
+    }
+    if not responses.is_plain:
+        constants["multiplicity"] = (("item",), responses.multiplicity)
+    if np.any(observation.gold >= 0):
+        constants["gold"] = (("item",), observation.gold)
+    coords = {"item": responses.items, "rater": responses.raters, "class": responses.classes}
+    _add(result, "constant_data", constants, coords)
+    if "observed_data" not in result.children:
+        label = responses.label.astype(np.int32)
+        _add(result, "observed_data", {"responses": (("response",), label)}, {})
+
+
+def _add(
+    result: xr.DataTree, group: str, variables: Any, coords: dict[str, Any], **attrs: Any
+) -> None:
+    result[group] = xr.DataTree(xr.Dataset(variables, coords, attrs))
+
+
+class _BatchMeans:
+    """Mean over draws of arrays too big to keep, and its Monte Carlo error by batch means.
+
+    Every chain is cut into about √draws batches of consecutive draws, whose means are all but
+    independent (Flegal, Haran & Jones 2008, Statistical Science 23, 250–260).
+    """
+
+    def __init__(self, shape: tuple[int, ...], n_draws: int) -> None:
+        self.length = max(int(np.sqrt(n_draws)), 1)
+        self.batch, self.total = np.zeros(shape), np.zeros(shape)
+        self.squares = np.zeros(shape)
+        self.n_in_batch = self.n_batches = self.n_draws = 0
+
+    def add(self, values: Array, *, last: bool) -> None:
+        self.batch += values
+        self.total += values
+        self.n_in_batch += 1
+        self.n_draws += 1
+        if self.n_in_batch == self.length:
+            self.squares += (self.batch / self.length) ** 2
+            self.n_batches += 1
+        if self.n_in_batch == self.length or last:  # what is left of a chain is no batch
+            self.batch[:] = 0.0
+            self.n_in_batch = 0
+
+    def result(self) -> tuple[Array, Array]:
+        mean = self.total / self.n_draws
+        if self.n_batches < 2:
+            return mean, np.full_like(mean, np.nan)
+        spread = np.maximum(self.squares - self.n_batches * mean**2, 0.0) / (self.n_batches - 1)
+        return mean, np.sqrt(spread / self.n_batches)
+
+
+def label_probabilities(result: xr.DataTree) -> xr.DataArray:
+    """Return the posterior probability of every class for every item.
+
+    Parameters
+    ----------
+    result : DataTree
+        From ``bf.sample``, ``bf.fit`` or ``bf.find_map``.
+
+    Returns
+    -------
+    DataArray, dims (item, class)
+        Averaged over the posterior of the parameters (Rao–Blackwellised: the mean of exact
+        probabilities, not shares of drawn labels). Its Monte Carlo error is
+        ``result["label_posterior"]["mcse"]``.
+
+    Raises
+    ------
+    ModelError
+        The result has no label posterior.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> point = bf.find_map(DawidSkene(bf.datasets.anesthesia()))
+    >>> bf.label_probabilities(point).sel(item=1).round(2).values.tolist()
+    [1.0, 0.0, 0.0, 0.0]
+    """
+    if "label_posterior" not in result.children:
+        raise ModelError(
+            "Label probabilities stand in the group label_posterior that bf.sample and bf.find_map "
+            f"add to their results. Got: groups {sorted(result.children)}."
+        )
+    return result["label_posterior"]["probability"]

@@ -1,0 +1,133 @@
+"""Dirichlet and Beta concentrations: the defaults, and the checks of what a user gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayesfuse.errors import ModelError
+from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array
+
+
+def diagonal(n_classes: int, *, weight: float | None = None, accuracy: float = 0.6) -> Array:
+    r"""Concentration of confusion rows that lean towards the right answer.
+
+    Without ground truth a labelling of the classes and any permutation of it explain the
+    responses equally well; that raters are better than chance is what tells them apart, so it
+    has to be in the prior. How much it weighs is a choice: a row counts as ``weight`` responses
+    seen before, a share ``accuracy`` of them right.
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes K.
+    weight : float, optional
+        Pseudo-responses per row. Default K + 1.5: off the diagonal about 0.4 (K + 1.5)/(K − 1),
+        between a half and one, so that a rater who never errs in some direction is believed.
+    accuracy : float, default 0.6
+        Prior mean of the diagonal.
+
+    Returns
+    -------
+    ndarray, shape (classes, labels)
+
+    Raises
+    ------
+    ModelError
+        ``weight`` ≤ 0 or ``accuracy`` outside (0, 1).
+
+    Examples
+    --------
+    The prior of the R package rater for four classes:
+
+    >>> import bayesfuse as bf
+    >>> bf.priors.diagonal(4, weight=8, accuracy=0.6).round(3)
+    array([[4.8  , 1.067, 1.067, 1.067],
+           [1.067, 4.8  , 1.067, 1.067],
+           [1.067, 1.067, 4.8  , 1.067],
+           [1.067, 1.067, 1.067, 4.8  ]])
+    """
+    weight = n_classes + 1.5 if weight is None else weight
+    if not weight > 0 or not 0 < accuracy < 1:
+        raise ModelError(
+            "A diagonal prior needs a positive weight and an accuracy between 0 and 1. Got: "
+            f"weight={weight}, accuracy={accuracy}."
+        )
+    wrong = weight * (1 - accuracy) / (n_classes - 1)
+    rows = np.full((n_classes, n_classes), wrong)
+    np.fill_diagonal(rows, weight * accuracy)
+    return rows
+
+
+def prevalence(prior: ArrayLike | None, responses: Responses) -> Array:
+    """Return the concentration of the prevalence (classes,), by default all ones."""
+    given = np.asarray(1.0 if prior is None else prior, dtype=float)
+    if given.ndim == 0:
+        given = np.full(responses.n_classes, given)
+    return _checked("prevalence_prior", given, {"classes": responses.n_classes})
+
+
+def confusion(prior: Any, responses: Responses) -> Array:
+    """Return the concentration of all confusion rows (raters, classes, labels)."""
+    n_classes = responses.n_classes
+    axes = {"classes": n_classes, "labels": n_classes}
+    return _per_rater("confusion_prior", prior, diagonal(n_classes), axes, responses)
+
+
+def accuracy(prior: Any, responses: Responses, *, by_class: bool) -> tuple[Array, Array]:
+    """Return the two concentrations of Beta accuracies, (raters,) or (raters, classes)."""
+    rows = diagonal(responses.n_classes)
+    default = np.array([rows[0, 0], rows[0].sum() - rows[0, 0]])
+    axes = {"outcomes": 2}
+    if by_class:
+        default = np.tile(default, (responses.n_classes, 1))
+        axes = {"classes": responses.n_classes, "outcomes": 2}
+        if prior is not None and not isinstance(prior, Mapping) and np.shape(prior) == (2,):
+            prior = np.tile(np.asarray(prior, dtype=float), (responses.n_classes, 1))
+    full = _per_rater("confusion_prior", prior, default, axes, responses)
+    return full[..., 0], full[..., 1]
+
+
+def _per_rater(
+    name: str, prior: Any, default: Array, axes: dict[str, int], responses: Responses
+) -> Array:
+    """Give every rater their own concentration: the same, their own, or a named exception."""
+    everyone = np.tile(default, (responses.n_raters, *(1 for _ in default.shape)))
+    if isinstance(prior, Mapping):
+        place = {rater: index for index, rater in enumerate(responses.raters.tolist())}
+        for rater, given in prior.items():
+            if rater not in place:
+                raise ModelError(
+                    f"{name} by name must name raters of the table. Got: {rater!r}, which is not "
+                    "one of them."
+                )
+            found = _checked(f"{name} of rater {rater!r}", np.asarray(given, dtype=float), axes)
+            everyone[place[rater]] = found
+        return everyone
+    if prior is None:
+        return everyone
+    given = np.asarray(prior, dtype=float)
+    if given.ndim == len(axes):
+        everyone[:] = _checked(name, given, axes)
+        return everyone
+    return _checked(name, given, {"raters": responses.n_raters, **axes})
+
+
+def _checked(name: str, given: Array, axes: dict[str, int]) -> Array:
+    if given.shape != tuple(axes.values()):
+        wanted = ", ".join(f"{size} {axis}" for axis, size in axes.items())
+        raise ModelError(
+            f"{name} must have one positive concentration for each of ({wanted}). Got: shape "
+            f"{given.shape}."
+        )
+    if not np.all(np.isfinite(given) & (given > 0)):
+        worst = given[~(np.isfinite(given) & (given > 0))][0]
+        raise ModelError(
+            f"{name} must be positive and finite, because a Dirichlet has no density otherwise. "
+            f"Got: {worst}."
+        )
+    return given

@@ -1,0 +1,11 @@
+"""Graphical models, one per file: the story, the priors and why, then the composition."""
+
+if __name__ != "bayesfuse.models":
+    raise ImportError(
+        "Import the models as bayesfuse.models and under no other name, or every class would "
+        f"exist twice and isinstance would fail. Got: import of {__name__!r}."
+    )
+
+from bayesfuse.models.dawid_skene import DawidSkene
+
+__all__ = ["DawidSkene"]

@@ -1,0 +1,95 @@
+"""The package is whole however it is installed, and every example in a docstring runs."""
+
+import doctest
+import importlib
+import os
+import pkgutil
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import bayesfuse
+import bayesfuse.models
+
+ROOT = Path(__file__).parents[1]
+
+
+def package_files(pattern):
+    """Map each matching file of the packages to its place in a wheel."""
+    homes = {ROOT / "bayesfuse": "bayesfuse", ROOT / "models": "bayesfuse/models"}
+    return {
+        f"{name}/{file.relative_to(home).as_posix()}"
+        for home, name in homes.items()
+        for file in home.rglob(pattern)
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+
+
+def modules():
+    """Name every module of the package; an editable install keeps models/ out of its path."""
+    homes = {"bayesfuse": bayesfuse, "bayesfuse.models": bayesfuse.models}
+    names = {
+        module.name
+        for name, home in homes.items()
+        for module in pkgutil.walk_packages(home.__path__, f"{name}.")
+    }
+    return sorted(names.union(homes) - {"bayesfuse.__main__"})
+
+
+def test_every_package_folder_is_listed():
+    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folders = {str(Path(file).parent).replace(os.sep, ".") for file in package_files("*.py")}
+    assert folders == set(setuptools["packages"])
+    assert {f"{folder.replace('.', '/')}/__init__.py" for folder in folders} <= package_files("*")
+
+
+def test_models_have_one_name(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    with pytest.raises(ImportError, match=r"as bayesfuse\.models .* Got: import of 'models'"):
+        importlib.import_module("models")
+
+
+@pytest.mark.parametrize("name", modules())
+def test_examples(name):
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    assert doctest.testmod(importlib.import_module(name), optionflags=flags).failed == 0
+
+
+@pytest.mark.slow
+def test_sdist_and_wheel_are_whole(tmp_path):
+    """The wheel is built from the sdist, so what it holds the sdist holds too."""
+    tree = shutil.copytree(
+        ROOT,
+        tmp_path / "tree",
+        ignore=shutil.ignore_patterns(
+            ".git", ".venv", ".*_cache", "build", "dist", "*.egg-info", "__pycache__"
+        ),
+    )
+    subprocess.run([sys.executable, "-m", "build", "--no-isolation", tree], check=True)
+    (wheel,) = (tree / "dist").glob("*.whl")
+    (sdist,) = (tree / "dist").glob("*.tar.gz")
+
+    with tarfile.open(sdist) as archive:
+        inside = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {"Makefile", ".ci/run", ".ci/find-python", "LICENSE", "README.md", "pyproject.toml"}
+    assert wanted | {f"tests/{file.name}" for file in (tree / "tests").glob("*.py")} <= inside
+
+    with zipfile.ZipFile(wheel) as archive:
+        assert package_files("*") <= set(archive.namelist())
+        archive.extractall(tmp_path / "site")
+    where = "import bayesfuse.models as m; print(m.__file__)"
+    run = subprocess.run(
+        [sys.executable, "-c", where],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "site")},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert Path(run.stdout.strip()) == tmp_path / "site/bayesfuse/models/__init__.py"
