@@ -32,26 +32,56 @@ def from_log_rows(rows: Array, kind: Kind) -> Array:
 
 
 def to_unconstrained(rows: Array, kind: Kind) -> Array:
-    """PyMC's coordinates of rows: centred log-ratios without the last (SimplexTransform), or the log odds of p."""
+    """Return PyMC's coordinates of log rows.
+
+    Those are the centred logarithms without the last (SimplexTransform), or the log odds of p.
+    """
     if kind == "probability":
         return rows[..., 0] - rows[..., 1]
-    return rows[..., :-1] - rows.mean(axis=-1, keepdims=True)
+    centred: Array = _centre(_flat(rows)).reshape(*rows.shape[:-1], -1)
+    return centred
 
 
 def from_unconstrained(value: Array, kind: Kind) -> Array:
     """Invert :func:`to_unconstrained`, returning log rows."""
-    if kind == "probability":
-        rows = np.stack([value, np.zeros_like(value)], axis=-1)
-    else:
-        rows = np.concatenate([value, -value.sum(axis=-1, keepdims=True)], axis=-1)
-    return normalise(rows)
+    if kind == "probability":  # log p = −log(1 + exp(−value))
+        return -np.logaddexp(0.0, np.stack([-value, value], axis=-1))
+    rows: Array = _uncentre(_flat(value)).reshape(*value.shape[:-1], -1)
+    return rows
 
 
-def normalise(rows: Array) -> Array:
-    """Subtract from log rows the logarithm of their sum."""
-    top = rows.max(axis=-1, keepdims=True)
-    shifted = rows - top
-    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+def _flat(rows: Array) -> Array:
+    return np.ascontiguousarray(rows, dtype=np.float64).reshape(-1, rows.shape[-1])
+
+
+@njit(cache=True, nogil=True)
+def _centre(rows):
+    n_rows, n_columns = rows.shape
+    value = np.empty((n_rows, n_columns - 1))
+    for i in range(n_rows):
+        mean = rows[i].sum() / n_columns
+        for j in range(n_columns - 1):
+            value[i, j] = rows[i, j] - mean
+    return value
+
+
+@njit(cache=True, nogil=True)
+def _uncentre(value):
+    n_rows, n_columns = value.shape[0], value.shape[1] + 1
+    rows = np.empty((n_rows, n_columns))
+    for i in range(n_rows):
+        rows[i, n_columns - 1] = -value[i].sum()
+        top = rows[i, n_columns - 1]
+        for j in range(n_columns - 1):
+            rows[i, j] = value[i, j]
+            top = max(top, rows[i, j])
+        total = 0.0
+        for j in range(n_columns):
+            total += math.exp(rows[i, j] - top)
+        total = top + math.log(total)
+        for j in range(n_columns):
+            rows[i, j] -= total
+    return rows
 
 
 @njit(cache=True, nogil=True)
@@ -87,5 +117,5 @@ def draw_dirichlet(concentration: Array, rng: np.random.Generator) -> Array:
     >>> bool(np.isfinite(rows).all()), np.exp(rows).sum(axis=1).round(12).tolist()
     (True, [1.0, 1.0, 1.0, 1.0, 1.0])
     """
-    flat = np.ascontiguousarray(concentration, dtype=np.float64).reshape(-1, concentration.shape[-1])
-    return _draw(flat, rng).reshape(concentration.shape)
+    rows: Array = _draw(_flat(concentration), rng).reshape(concentration.shape)
+    return rows

@@ -15,6 +15,7 @@ from pymc.sampling.mcmc import NUTPIE_INSTALLED
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.conjugate import Conjugacy, find_conjugate, plain_python
 from bayesfuse.inference.gibbs import LabelGibbs
+from bayesfuse.inference.recording import add_deterministics, parameter_trace
 from bayesfuse.inference.start import DEFAULT, Start, disperse, find_start
 from bayesfuse.posterior import complete
 
@@ -181,7 +182,9 @@ def _sample_gibbs(
     # On its own LabelGibbs needs no compiled function: PyMC's bookkeeping of a draw is cheaper in
     # Python than the compilation it would take to speed it up.
     with plain_python() if alone else contextlib.nullcontext():
-        return pm.sample(
+        if alone and "var_names" not in kwargs and "trace" not in kwargs:
+            kwargs["trace"] = parameter_trace(model, step.blocks)
+        result = pm.sample(
             draws,
             tune=tune,
             chains=chains,
@@ -193,6 +196,9 @@ def _sample_gibbs(
             model=model,
             **kwargs,
         )
+        if "trace" in kwargs:
+            add_deterministics(result, model)
+        return result
 
 
 def _sample_nuts(
