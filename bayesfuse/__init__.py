@@ -4,6 +4,7 @@ The models stand in ``bayesfuse.models``; everything else a user needs is here.
 """
 
 from bayesfuse import datasets, errors, priors
+from bayesfuse.inference.find_map import find_map
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.sample import sample
 from bayesfuse.labels import Independent
@@ -21,6 +22,7 @@ __all__ = [
     "Responses",
     "datasets",
     "errors",
+    "find_map",
     "label_probabilities",
     "observe",
     "priors",

@@ -114,7 +114,8 @@ def sample(
         )
     names = {name: variable.name for name, variable in conjugacy.variables.items()}
     complete(result, conjugacy.observation, names, log_likelihood=log_likelihood)
-    result.attrs |= _record(begun, "gibbs" if uses_gibbs else "nuts")
+    result.attrs |= {"sampler": "gibbs" if uses_gibbs else "nuts"}
+    result.attrs |= begun.record() if begun else {"start": "pymc"}
     return result
 
 
@@ -237,11 +238,3 @@ def _sample_nuts(
         model=model,
         **kwargs,
     )
-
-
-def _record(begun: Start | None, sampler: str) -> dict[str, Any]:
-    """Say in the result's attributes how it came about."""
-    record: dict[str, Any] = {"sampler": sampler, "start": begun.method if begun else "pymc"}
-    for name, value in (begun.log_evidence if begun else {}).items():
-        record[f"start_log_evidence_{name}"] = value
-    return record

@@ -31,6 +31,11 @@ class Start:
     log_evidence: dict[str, float]
     values: dict[str, Any] | None = None
 
+    def record(self) -> dict[str, Any]:
+        """Say it in attributes that NetCDF can hold."""
+        candidates = {f"start_log_evidence_{name}": x for name, x in self.log_evidence.items()}
+        return {"start": self.method, **candidates}
+
 
 def find_start(observation: Observation, concentration: Rows, method: str = DEFAULT) -> Start:
     """Choose a starting point by the marginal likelihood after a few EM steps.

@@ -11,11 +11,12 @@ from bayesfuse.moments.binary import (
     rank_one,
     rank_raters,
     sml,
-    spectrum,
 )
 from bayesfuse.moments.chain import transition
 from bayesfuse.moments.groups import find_groups, latent_sml, score_matrix, select_raters
-from bayesfuse.moments.multiclass import confusion, one_vs_rest
+from bayesfuse.moments.multiclass import confusion
+from bayesfuse.moments.one_vs_rest import one_vs_rest
+from bayesfuse.moments.targets import spectrum
 
 __all__ = [
     "accuracies",

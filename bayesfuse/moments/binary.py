@@ -31,14 +31,16 @@ __all__ = [
 ]
 
 
-def rank_raters(responses: Responses, method: str = "weighted") -> xr.DataArray:
+def rank_raters(
+    responses: Responses, method: str = "weighted", *, sign: str = "majority"
+) -> xr.DataArray:
     """Rank raters by balanced accuracy, best first, without a single true label.
 
     Parameters
     ----------
     responses : Responses
         Of two classes.
-    method : str
+    method, sign : str
         Of :func:`rank_one`.
 
     Returns
@@ -65,18 +67,18 @@ def rank_raters(responses: Responses, method: str = "weighted") -> xr.DataArray:
     >>> rank_raters(responses).rater.values
     array(['Ann', 'Ben', 'Cem'], dtype='<U3')
     """
-    v = rank_one(covariance(responses), method)
+    v = rank_one(covariance(responses), method, sign=sign)
     return v[np.argsort(-v.values, kind="stable")]
 
 
-def sml(responses: Responses, method: str = "weighted") -> xr.Dataset:
+def sml(responses: Responses, method: str = "weighted", *, sign: str = "majority") -> xr.Dataset:
     r"""Fuse labels by the spectral meta-learner: the sign of the vote weighted by v.
 
     Parameters
     ----------
     responses : Responses
         Of two classes; the last one is +1.
-    method : str
+    method, sign : str
         Of :func:`rank_one`.
 
     Returns
@@ -104,7 +106,7 @@ def sml(responses: Responses, method: str = "weighted") -> xr.Dataset:
     >>> sml(responses).label.values
     array(['0', '1', '1', '1'], dtype='<U1')
     """
-    weight = np.nan_to_num(rank_one(covariance(responses), method).values)
+    weight = np.nan_to_num(rank_one(covariance(responses), method, sign=sign).values)
     fused = _fuse(responses, np.stack([-weight, weight], axis=1).ravel())
     fused["weight"] = "rater", weight
     return fused.assign_coords(rater=responses.raters)
@@ -116,6 +118,7 @@ def accuracies(
     method: str = "likelihood",
     *,
     completion: str = "weighted",
+    sign: str = "majority",
 ) -> xr.Dataset:
     """Estimate how good every rater is, without a single true label.
 
@@ -127,8 +130,8 @@ def accuracies(
         Share of items whose true class is the positive one, if it is known.
     method : str
         Of :func:`class_imbalance`, which estimates the prevalence otherwise.
-    completion : str
-        Method of :func:`rank_one`.
+    completion, sign : str
+        Method and sign of :func:`rank_one`.
 
     Returns
     -------
@@ -150,13 +153,13 @@ def accuracies(
     --------
     >>> import bayesfuse as bf
     >>> from bayesfuse.moments import accuracies
-    >>> responses = bf.Responses.from_counts({"000": 500, "001": 60, "010": 60, "100": 60,
-    ...                                       "011": 60, "101": 60, "110": 60, "111": 140})
+    >>> responses = bf.Responses.from_counts({"000": 513, "001": 66, "010": 66, "100": 66,
+    ...                                       "011": 45, "101": 45, "110": 45, "111": 154})
     >>> accuracies(responses, prevalence=0.3).sensitivity.round(2).values
-    array([0.79, 0.79, 0.79])
+    array([0.8, 0.8, 0.8])
     """
     moments = covariance(responses)
-    v = rank_one(moments, completion)
+    v = rank_one(moments, completion, sign=sign)
     if prevalence is None:
         estimate = estimate_imbalance(responses, moments, v, method)
         prevalence = estimate.prevalence
@@ -179,7 +182,7 @@ def accuracies(
         attrs={
             "prevalence": prevalence,
             "method": method,
-            "positive": responses.classes[-1],
+            "positive": responses.classes.tolist()[-1],
         },
     )
 
@@ -190,6 +193,7 @@ def improved_sml(
     method: str = "likelihood",
     *,
     completion: str = "weighted",
+    sign: str = "majority",
     prior: bool = False,
 ) -> xr.Dataset:
     """Fuse labels by i-SML: the exact maximum-likelihood vote at the estimated accuracies.
@@ -198,7 +202,7 @@ def improved_sml(
     ----------
     responses : Responses
         Of two classes; the last one is the positive one.
-    prevalence, method, completion
+    prevalence, method, completion, sign
         As :func:`accuracies`.
     prior : bool
         Whether to add the log odds of the prevalence, which makes the fewest errors; without
@@ -230,12 +234,12 @@ def improved_sml(
     --------
     >>> import bayesfuse as bf
     >>> from bayesfuse.moments import improved_sml
-    >>> responses = bf.Responses.from_counts({"000": 500, "001": 60, "010": 60, "100": 60,
-    ...                                       "011": 60, "101": 60, "110": 60, "111": 140})
+    >>> responses = bf.Responses.from_counts({"000": 513, "001": 66, "010": 66, "100": 66,
+    ...                                       "011": 45, "101": 45, "110": 45, "111": 154})
     >>> improved_sml(responses, prevalence=0.3).label.values
     array(['0', '0', '0', '0', '1', '1', '1', '1'], dtype='<U1')
     """
-    found = accuracies(responses, prevalence, method, completion=completion)
+    found = accuracies(responses, prevalence, method, completion=completion, sign=sign)
     table = log_table(found.sensitivity.values, found.specificity.values)
     share = found.attrs["prevalence"]
     fused = _fuse(
@@ -254,5 +258,5 @@ def _fuse(responses: Responses, vote: Array, start: float = 0.0) -> xr.Dataset:
         "score": ("item", score),
     }
     return xr.Dataset(
-        data, coords={"item": responses.items}, attrs={"positive": responses.classes[-1]}
+        data, coords={"item": responses.items}, attrs={"positive": responses.classes.tolist()[-1]}
     )

@@ -14,10 +14,15 @@ from bayesfuse.errors import MomentsError
 from bayesfuse.moments.pairs import Array
 
 METHODS = ("log_linear", "weighted", "sdp", "eigen", "least_squares")
+SIGNS = ("majority", "average")
 
 
 def rank_one(
-    covariance: xr.Dataset, method: str = "weighted", *, penalty: float | None = None
+    covariance: xr.Dataset,
+    method: str = "weighted",
+    *,
+    sign: str = "majority",
+    penalty: float | None = None,
 ) -> xr.DataArray:
     r"""Estimate v, whose products are the covariances between different raters.
 
@@ -38,6 +43,10 @@ def rank_one(
         covariance as it stands (inconsistent for few raters). ``"least_squares"`` minimises
         :math:`\sum_{i \ne j} n_{ij} (q_{ij} - v_i v_j)^2` over :math:`v_i^2 \le q_{ii}`, with
         the overlaps as weights.
+    sign : str
+        What settles the sign, on which covariances are silent. ``"majority"`` (default): more
+        than half of the raters are better than random. ``"average"``: they are better than random
+        on average, which random raters in the crowd disturb less.
     penalty : float, optional
         Of the trace, for ``"sdp"``; by default twice the root mean square of the sampling
         standard deviations.
@@ -45,17 +54,16 @@ def rank_one(
     Returns
     -------
     xarray.DataArray
-        ``v[rater]``, signed so that more than half of the raters are better than random (on a
-        tie, so that their sum is positive). Blocks of raters without common items are
-        estimated, and signed, each by itself. Zero for a rater who always says the same; NaN
-        where nothing determines v: for a rater without a partner who shares items, or in a block
-        without a cycle of odd length (three raters who share items in pairs are one).
+        ``v[rater]``. Blocks of raters without common items are estimated, and signed, each by
+        itself. Zero for a rater who always says the same; NaN where nothing determines v: for a
+        rater without a partner who shares items, or in a block without a cycle of odd length
+        (three raters who share items in pairs are one).
 
     Raises
     ------
     MomentsError
-        An unknown method, fewer than three raters, no three raters who share items in pairs,
-        covariances that are not finite where raters share items.
+        An unknown method or sign, fewer than three raters, no three raters who share items in
+        pairs, covariances that are not finite where raters share items.
 
     Notes
     -----
@@ -75,13 +83,14 @@ def rank_one(
     >>> rank_one(covariance(responses)).round(3).values
     array([1.005, 0.804, 0.603])
     """
-    if method not in METHODS:
+    for name, given, known in (("method", method, METHODS), ("sign", sign, SIGNS)):
+        if given not in known:
+            raise MomentsError(
+                f"The {name} of rank_one is one of {', '.join(map(repr, known))}. Got: {given!r}."
+            )
+    if penalty is not None and not penalty > 0:
         raise MomentsError(
-            f"The methods of rank_one are {', '.join(map(repr, METHODS))}. Got: {method!r}."
-        )
-    if penalty is not None and not penalty >= 0:
-        raise MomentsError(
-            "The penalty of a trace must not be negative, else there is no smallest one. Got: "
+            "The penalty of a trace must be positive, else no diagonal is preferred. Got: "
             f"{penalty}."
         )
     q, variance = covariance.covariance.values, covariance.variance.values
@@ -90,7 +99,8 @@ def rank_one(
     v[np.diagonal(q) == 0] = 0.0
     for block in determined_blocks(weight > 0):
         part = np.ix_(block, block)
-        v[block] = orient(_solve(q[part], variance[part], weight[part], method, penalty))
+        unsigned = _solve(q[part], variance[part], weight[part], method, penalty)
+        v[block] = orient(unsigned, sign)
     return xr.DataArray(v, {"rater": covariance.rater}, ("rater",), "v", {"method": method})
 
 
@@ -136,10 +146,10 @@ def determined_blocks(linked: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
     return [odd[first[odd] == label] for label in np.unique(first[odd])]
 
 
-def orient(v: Array) -> Array:
-    """Sign v so that most entries are positive, on a tie their sum."""
-    majority = np.sign(v).sum() or v.sum()
-    return -v if majority < 0 else v
+def orient(v: Array, sign: str = "majority") -> Array:
+    """Sign v so that most entries are positive or, on a tie and for "average", their sum is."""
+    count = np.sign(v).sum() if sign == "majority" else 0.0
+    return -v if (count or v.sum()) < 0 else v
 
 
 def _solve(q: Array, variance: Array, weight: Array, method: str, penalty: float | None) -> Array:
@@ -243,11 +253,11 @@ def smallest_trace(
     tolerance: float = 1e-9,
     iterations: int = 5_000,
 ) -> Array:
-    """Minimise ``Σ_{i≠j} (q_ij - R_ij)² + penalty · trace R`` over positive semidefinite R (eq. S7).
+    """Minimise ``Σ_{i≠j} (q_ij - R_ij)² + penalty · trace R`` over R ⪰ 0 (eq. S7).
 
     Alternating directions: one copy of R answers to the pairs and the trace, the other drops its
-    negative eigenvalues, and a price makes them agree. The price of a unit is put at
-    ``penalty / scale``, so that the diagonal finds its place equally fast however small the penalty.
+    negative eigenvalues, and a price makes them agree. The price of a unit is ``penalty / scale``,
+    so that the diagonal finds its place equally fast however small the penalty.
     """
     scale = float(np.abs(q).mean())
     price = penalty / scale

@@ -42,7 +42,11 @@ class ClassImbalance:
 
 
 def class_imbalance(
-    responses: Responses, method: str = "likelihood", *, completion: str = "weighted"
+    responses: Responses,
+    method: str = "likelihood",
+    *,
+    completion: str = "weighted",
+    sign: str = "majority",
 ) -> ClassImbalance:
     r"""Estimate how common the positive class is, without a single true label.
 
@@ -56,8 +60,8 @@ def class_imbalance(
         ``"tensor"``: from the third moments, :math:`T_{ijk} = \alpha v_i v_j v_k` with
         :math:`\alpha = -2b / \sqrt{1 - b^2}`; needs fewer assumptions (independence in triples)
         and has a larger error.
-    completion : str
-        Method of :func:`rank_one`.
+    completion, sign : str
+        Method and sign of :func:`rank_one`.
 
     Returns
     -------
@@ -82,13 +86,13 @@ def class_imbalance(
     --------
     >>> import bayesfuse as bf
     >>> from bayesfuse.moments import class_imbalance
-    >>> responses = bf.Responses.from_counts({"000": 500, "001": 60, "010": 60, "100": 60,
-    ...                                       "011": 60, "101": 60, "110": 60, "111": 140})
-    >>> class_imbalance(responses, method="tensor").prevalence.__round__(3)
-    0.252
+    >>> responses = bf.Responses.from_counts({"000": 513, "001": 66, "010": 66, "100": 66,
+    ...                                       "011": 45, "101": 45, "110": 45, "111": 154})
+    >>> class_imbalance(responses, method="tensor").prevalence.__round__(2)
+    0.3
     """
     moments = covariance(responses)
-    return estimate_imbalance(responses, moments, rank_one(moments, completion), method)
+    return estimate_imbalance(responses, moments, rank_one(moments, completion, sign=sign), method)
 
 
 def estimate_imbalance(
@@ -112,11 +116,11 @@ def estimate_imbalance(
             "of them explains (nearly) all responses; pass prevalence= if it is known. Got: "
             f"imbalance {imbalance:.3f} by method {method!r}."
         )
-    return ClassImbalance(imbalance, (1 + imbalance) / 2, method, responses.classes[-1])
+    return ClassImbalance(imbalance, (1 + imbalance) / 2, method, responses.classes.tolist()[-1])
 
 
 def quality(mean: Array, v: Array, prevalence: float) -> tuple[Array, Array]:
-    """Return sensitivity and specificity (Jaffe et al. 2015, eq. 5), which noise may put off [0, 1].
+    """Return sensitivity and specificity (Jaffe et al. 2015, eq. 5), in [0, 1] but for noise.
 
     Parameters
     ----------

@@ -146,5 +146,5 @@ def covariance(responses: Responses) -> xr.Dataset:
             "overlap": (pair, overlap.astype(np.int64)),
         },
         coords={"rater": responses.raters, "other": responses.raters},
-        attrs={"positive": responses.classes[-1]},
+        attrs={"positive": responses.classes.tolist()[-1]},
     )

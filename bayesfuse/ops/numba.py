@@ -6,6 +6,7 @@ import hashlib
 import inspect
 from typing import Any
 
+import numpy as np
 from pytensor.graph.basic import Apply
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
 
@@ -22,9 +23,22 @@ def kernel_of(op: Any, node: Apply, **kwargs: Any) -> tuple[Any, str]:
     source = inspect.getsource(inspect.getmodule(function))  # type: ignore[arg-type]
     key = f"{op} {function.__qualname__} {source}"
     kernel = op.kernel
-    if isinstance(op, ExpectedCounts) and op.n_tables == 1:
+    if isinstance(op, Evidence):
+        kernel = _total_as_tensor(kernel)
+    elif isinstance(op, ExpectedCounts) and op.n_tables == 1:
         kernel = _only_output(kernel)
     return kernel, hashlib.sha256(key.encode()).hexdigest()
+
+
+def _total_as_tensor(kernel: Any) -> Any:
+    """Turn the first output, a number, into the 0-d array that a scalar tensor is."""
+
+    @numba_njit
+    def evidence(*inputs):
+        outputs = kernel(*inputs)
+        return (np.asarray(outputs[0]), *outputs[1:])
+
+    return evidence
 
 
 def _only_output(kernel: Any) -> Any:

@@ -1,0 +1,93 @@
+"""Several classes by the binary estimators: each class against all others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import xarray as xr
+
+from bayesfuse.errors import MomentsError
+from bayesfuse.moments.binary import accuracies
+from bayesfuse.responses import Responses
+
+
+def one_vs_rest(
+    responses: Responses,
+    method: str = "likelihood",
+    *,
+    completion: str = "weighted",
+    sign: str = "majority",
+) -> xr.Dataset:
+    """Estimate how common every class is, and how often each rater finds it.
+
+    One class after the other is set against the rest, and the binary estimators do the work. They
+    give the diagonals of the confusion matrices; nothing off them can be learned in this way
+    (Theorem 2), for which see :func:`confusion`.
+
+    Parameters
+    ----------
+    responses : Responses
+        Of two or more classes.
+    method, completion, sign : str
+        As :func:`accuracies`.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``prevalence[class]``: scaled to sum to one; the sum found is in the attribute ``total``,
+        and far from one where the assumptions fail.
+        ``diagonal[rater, class]``: P(rater says k | truth is k).
+        ``specificity[rater, class]``: P(rater does not say k | truth is not k).
+        NaN for raters about whom nothing is known.
+
+    Raises
+    ------
+    MomentsError
+        As :func:`accuracies`, with the name of the class.
+
+    References
+    ----------
+    Jaffe, Nadler & Kluger (2015), AISTATS, section 5.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfuse as bf
+    >>> from bayesfuse.moments import one_vs_rest
+    >>> rng = np.random.default_rng(1)
+    >>> truth = rng.choice(3, size=20_000, p=[0.5, 0.3, 0.2])[:, None]
+    >>> slip = rng.integers(1, 3, size=(20_000, 4))
+    >>> labels = np.where(rng.random((20_000, 4)) < 0.8, truth, (truth + slip) % 3)
+    >>> one_vs_rest(bf.Responses.from_matrix(labels)).prevalence.round(2).values
+    array([0.5, 0.3, 0.2])
+    """
+    found = []
+    for k, name in enumerate(responses.classes):
+        try:
+            part = accuracies(
+                against_rest(responses, k), None, method, completion=completion, sign=sign
+            )
+        except MomentsError as error:
+            raise MomentsError(f"Class {name!r} against the rest: {error}") from error
+        found.append(part)
+    prevalence = np.array([part.attrs["prevalence"] for part in found])
+    pair = ("rater", "class")
+    return xr.Dataset(
+        {
+            "prevalence": ("class", prevalence / prevalence.sum()),
+            "diagonal": (pair, np.stack([part.sensitivity.values for part in found], axis=1)),
+            "specificity": (pair, np.stack([part.specificity.values for part in found], axis=1)),
+        },
+        coords={"rater": responses.raters, "class": responses.classes},
+        attrs={"method": method, "total": float(prevalence.sum())},
+    )
+
+
+def against_rest(responses: Responses, k: int) -> Responses:
+    """Return the same table with two classes, the last of which is class number ``k``."""
+    key = responses.item
+    key *= 2 * responses.n_raters
+    key += 2 * responses.rater + (responses.label == k)
+    key.sort()  # repeated answers may change places
+    key %= 2 * responses.n_raters
+    return replace(responses, classes=np.array([False, True]), cell=key.astype(np.uint32))

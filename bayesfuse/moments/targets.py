@@ -1,0 +1,146 @@
+"""Whether the raters answer for one target, the truth, or some of them for another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import xarray as xr
+from scipy.linalg import eigh
+
+from bayesfuse.errors import MomentsError
+from bayesfuse.moments.binary import accuracies
+from bayesfuse.moments.completion import rank_one
+from bayesfuse.moments.pairs import Array, covariance, sampling_variance
+from bayesfuse.responses import Responses
+
+
+def spectrum(
+    source: Responses | xr.Dataset,
+    prevalence: float | None = None,
+    *,
+    draws: int = 199,
+    random_seed: int | np.random.Generator | None = None,
+) -> xr.Dataset:
+    r"""Test whether raters answer for more than one target, as a cartel does.
+
+    With one target the covariances between different raters are of rank one; raters who follow
+    another target among themselves, or copy each other, add a second direction. The statistic is
+    the largest eigenvalue, in absolute value, of the residuals :math:`q_{ij} - v_i v_j` divided by
+    their standard deviations. Its distribution under one target is simulated at the estimated
+    accuracies, where every rater answers the items that were answered.
+
+    Parameters
+    ----------
+    source : Responses or xarray.Dataset
+        Responses of two classes, or their :func:`covariance`, which gives no p-value.
+    prevalence : float, optional
+        Of the positive class, if it is known; see :func:`accuracies`.
+    draws : int
+        Number of simulated tables, each as large as ``source``.
+    random_seed : int or numpy.random.Generator, optional
+
+    Returns
+    -------
+    xarray.Dataset
+        ``eigenvalue[component]``: in descending order, of the covariance matrix with v² on its
+        diagonal (and products of v where two raters share no items): one of them stands out.
+        ``statistic`` and ``p_value``: small if there is more than one target.
+        ``suspicion[rater]``: the residuals' leading eigenvector, signed by its largest entry;
+        raters who share a second target stand out together.
+
+    Raises
+    ------
+    MomentsError
+        Fewer than four raters (three agree with rank one whatever they do) or one draw; as
+        :func:`accuracies`.
+
+    References
+    ----------
+    Parisi, Strino, Nadler & Kluger (2014), PNAS 111, 1253–1258, Theorem 1 (rank two with a
+    cartel); the test is a parametric bootstrap of this package.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfuse as bf
+    >>> from bayesfuse.moments import spectrum
+    >>> rng = np.random.default_rng(1)
+    >>> truth, other = rng.random((2, 1000)) < 0.4
+    >>> target = np.stack([truth] * 6 + [other] * 3, axis=1)
+    >>> labels = np.where(rng.random(target.shape) < 0.8, target, ~target)
+    >>> responses = bf.Responses.from_matrix(labels.astype(int))
+    >>> found = spectrum(responses, draws=99, random_seed=1)
+    >>> float(found.p_value), found.rater[found.suspicion > 0.4].values
+    (0.01, array([6, 7, 8]))
+    """
+    moments = source if isinstance(source, xr.Dataset) else covariance(source)
+    if moments.sizes["rater"] < 4:
+        raise MomentsError(
+            "A second target takes four raters to see, because any three covariances are products "
+            f"of three numbers. Got: {moments.sizes['rater']} raters."
+        )
+    if draws < 1:
+        raise MomentsError(f"A p-value needs at least one draw. Got: draws={draws}.")
+    v = np.nan_to_num(rank_one(moments, "least_squares").values)
+    value, suspicion = _second_direction(moments, v)
+    p_value = np.nan
+    if isinstance(source, Responses):
+        rng = np.random.default_rng(random_seed)
+        simulate = _one_target(source, prevalence)
+        beyond = 0
+        for _ in range(draws):
+            again = covariance(simulate(rng))
+            fitted = np.nan_to_num(rank_one(again, "least_squares").values)
+            beyond += _second_direction(again, fitted)[0] >= value
+        p_value = (1 + beyond) / (1 + draws)
+    return xr.Dataset(
+        {
+            "eigenvalue": ("component", _completed_eigenvalues(moments, v)),
+            "statistic": value,
+            "p_value": p_value,
+            "suspicion": ("rater", suspicion),
+        },
+        coords={"rater": moments.rater, "component": np.arange(1, len(v) + 1)},
+    )
+
+
+def _second_direction(moments: xr.Dataset, v: Array) -> tuple[float, Array]:
+    """Return the largest eigenvalue of the standardised residuals and its vector."""
+    mean, overlap = moments["mean"].values, moments.overlap.values
+    product = np.outer(v, v)
+    with np.errstate(invalid="ignore", divide="ignore"):  # pairs that share too few items
+        variance = sampling_variance(mean[:, None], mean, product, overlap)
+        residual = (moments.covariance.values - product) / np.sqrt(variance)
+    residual[~np.isfinite(residual) | (overlap < 2)] = 0.0
+    np.fill_diagonal(residual, 0.0)
+    values, vectors = eigh(residual)
+    most = int(np.argmax(np.abs(values)))
+    vector = vectors[:, most]
+    return float(abs(values[most])), vector * np.sign(vector[np.argmax(np.abs(vector))])
+
+
+def _completed_eigenvalues(moments: xr.Dataset, v: Array) -> Array:
+    known = moments.overlap.values >= 2
+    np.fill_diagonal(known, False)
+    completed = np.where(known, moments.covariance.values, np.outer(v, v))
+    return eigh(completed, eigvals_only=True)[::-1]
+
+
+def _one_target(
+    responses: Responses, prevalence: float | None
+) -> Callable[[np.random.Generator], Responses]:
+    """Return a function that simulates the table with the truth as the only target."""
+    found = accuracies(responses, prevalence, completion="least_squares")
+    table = responses.expand()
+    says_positive = np.stack([1 - found.specificity.values, found.sensitivity.values], axis=-1)
+    # a rater of unknown quality has no covariance that counts, whatever is drawn
+    chance = np.nan_to_num(says_positive, nan=0.5)
+    item, rater = table.item, table.rater
+
+    def simulate(rng: np.random.Generator) -> Responses:
+        truth = (rng.random(table.n_items) < found.attrs["prevalence"]).astype(np.int64)
+        label = rng.random(len(item)) < chance[rater, truth[item]]
+        return replace(table, cell=(2 * rater + label).astype(np.uint32))
+
+    return simulate
