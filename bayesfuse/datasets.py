@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bayesfuse.errors import ModelError
 from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array
 
 _ANESTHESIA = """
 1111111 3334334 1122122 2223121 2223222 2223322 1122111 3333433 2222223 2322223 4444444 2223343
@@ -67,3 +72,93 @@ def caries() -> Responses:
         raters=[f"dentist {number}" for number in range(1, 6)],
         classes=["sound", "carious"],
     )
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Simulated responses and what they were made from.
+
+    ``truth`` (items,) numbers the true classes; ``prevalence`` (classes,) and ``confusion``
+    (raters, classes, labels) are the parameters.
+    """
+
+    responses: Responses
+    truth: NDArray[np.int64]
+    prevalence: Array
+    confusion: Array
+
+
+def simulate_dawid_skene(
+    n_items: int,
+    n_raters: int,
+    n_classes: int,
+    *,
+    per_item: int | None = None,
+    prevalence: ArrayLike | None = None,
+    confusion: ArrayLike | None = None,
+    accuracy: tuple[float, float] = (0.5, 0.9),
+    random_seed: int | np.random.Generator | None = None,
+) -> Simulated:
+    """Simulate the model of Dawid and Skene.
+
+    Parameters
+    ----------
+    n_items, n_raters, n_classes : int
+        Sizes.
+    per_item : int, optional
+        Raters who answer an item, chosen at random. Default all of them.
+    prevalence : array-like, shape (classes,), optional
+        Default a draw from Dirichlet(5, …, 5).
+    confusion : array-like, shape (raters, classes, labels), optional
+        Default: a diagonal drawn uniformly from ``accuracy`` for every rater and class, the rest
+        of the row spread by a flat Dirichlet.
+    accuracy : pair of float
+        Range of that diagonal.
+    random_seed : int or Generator, optional
+
+    Returns
+    -------
+    Simulated
+
+    Raises
+    ------
+    ModelError
+        More raters per item than raters.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> made = bf.datasets.simulate_dawid_skene(100, 5, 3, per_item=2, random_seed=1)
+    >>> made.responses.n_responses, made.confusion.shape
+    (200, (5, 3, 3))
+    """
+    rng = np.random.default_rng(random_seed)
+    per_item = n_raters if per_item is None else per_item
+    if not 1 <= per_item <= n_raters:
+        raise ModelError(
+            f"An item is answered by between one and all {n_raters} raters. Got: {per_item}."
+        )
+    if prevalence is None:
+        prevalence = rng.dirichlet(np.full(n_classes, 5.0))
+    if confusion is None:
+        right = rng.uniform(*accuracy, size=(n_raters, n_classes, 1))
+        wrong = rng.dirichlet(np.ones(n_classes - 1), size=(n_raters, n_classes)) * (1 - right)
+        confusion = np.empty((n_raters, n_classes, n_classes))
+        for k in range(n_classes):
+            confusion[:, k] = np.insert(wrong[:, k], k, right[:, k, 0], axis=1)
+    share, table = np.asarray(prevalence, dtype=float), np.asarray(confusion, dtype=float)
+    truth = rng.choice(n_classes, size=n_items, p=share)
+    item = np.repeat(np.arange(n_items), per_item)
+    if per_item == n_raters:
+        rater = np.tile(np.arange(n_raters), n_items)
+    else:
+        rater = rng.random((n_items, n_raters)).argpartition(per_item - 1)[:, :per_item].ravel()
+    cumulative = table.cumsum(axis=-1)[rater, truth[item]]
+    label = (rng.random(len(item))[:, None] * cumulative[:, -1:] >= cumulative[:, :-1]).sum(axis=1)
+    responses = Responses.from_long(
+        {"item": item, "rater": rater, "label": label},
+        items=range(n_items),
+        raters=range(n_raters),
+        classes=range(n_classes),
+    )
+    return Simulated(responses, truth, share, table)

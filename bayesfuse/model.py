@@ -95,7 +95,7 @@ def observe(
     def random(*arguments: Any, rng: np.random.Generator, size: Any = None) -> NDArray[Any]:
         point = observation.rows(dict(zip(parameters, arguments, strict=False)))
         shape = tuple(size or ())
-        draws = [observation.simulate(point, rng) for _ in range(int(np.prod(shape)))]
+        draws = [observation.simulate(point, rng)[1] for _ in range(int(np.prod(shape)))]
         return np.array(draws, dtype=label.dtype).reshape(*shape, len(label))
 
     rows = "response" if name == "responses" else f"{name}_row"
@@ -150,15 +150,7 @@ def _seen(observation: Observation, value: Any, label: NDArray[Any]) -> Observat
     if np.array_equal(value.data, label):
         return observation
     responses = observation.responses
-    cell = responses.rater * responses.n_classes + value.data
-    other = Responses(
-        responses.items,
-        responses.raters,
-        responses.classes,
-        responses.start,
-        cell.astype(np.uint32),
-        responses.multiplicity,
-    )
+    other = responses.relabelled(value.data)
     known = np.flatnonzero(observation.gold >= 0)
     gold = dict(
         zip(

@@ -158,8 +158,13 @@ class Observation:
             f"{name} ({len(broken)} such)."
         )
 
-    def simulate(self, rows: Rows, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draw a label for every row of ``responses``; known truths stay as they are."""
+    def simulate(
+        self, rows: Rows, rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Draw truths (items,) and, given them, a label for every row of ``responses``.
+
+        Known truths stay as they are.
+        """
         if not self.responses.is_plain:
             raise ModelError(
                 "Predictive draws give one answer per row, but an item of a table of counts "
@@ -169,7 +174,7 @@ class Observation:
         prior = tuple(np.exp(row) for row in self.label_rows(rows))
         truth = self.labels.simulate(prior, self.responses.n_items, rng)
         truth = np.where(self.gold >= 0, self.gold, truth)
-        return self.raters.simulate(self.tables(rows), truth, self.responses, rng)
+        return truth, self.raters.simulate(self.tables(rows), truth, self.responses, rng)
 
     def _named(self, label_counts: tuple[Array, ...], counts: tuple[Array, ...]) -> Rows:
         return {
@@ -210,9 +215,7 @@ def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray
     return known
 
 
-def _merged(
-    responses: Responses, gold: NDArray[np.int64]
-) -> tuple[Responses, NDArray[np.int64]]:
+def _merged(responses: Responses, gold: NDArray[np.int64]) -> tuple[Responses, NDArray[np.int64]]:
     """Merge identical items if that at least halves their number, judged by a sample first."""
     unchanged = responses, np.arange(responses.n_items)
     sample = min(responses.n_items, 10_000)

@@ -350,6 +350,24 @@ class Responses:
             frame["count"] = self.multiplicity[self.item]
         return frame
 
+    def relabelled(self, label: NDArray[np.int64]) -> Responses:
+        """Return the same table with other labels, given as numbers row by row.
+
+        Parameters
+        ----------
+        label : ndarray of int, shape (responses,)
+            In the order of :attr:`label`.
+        """
+        return self._build(
+            self.item,
+            self.rater,
+            np.asarray(label),
+            self.items,
+            self.raters,
+            self.classes,
+            self.multiplicity,
+        )
+
     # ---------------------------------------------------------------- identical items
 
     def merged(self, key: NDArray[np.int64] | None = None) -> tuple[Responses, NDArray[np.int64]]:

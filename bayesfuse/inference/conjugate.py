@@ -20,7 +20,6 @@ from bayesfuse.observation import Observation, Rows
 from bayesfuse.simplex import Array, Kind, from_log_rows, from_unconstrained, to_unconstrained
 
 
-
 @dataclass(frozen=True)
 class Block:
     """A parameter whose prior is Dirichlet (or Beta) and which nothing else depends on.

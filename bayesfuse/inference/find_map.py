@@ -105,5 +105,3 @@ def find_map(
     label_posterior = result["label_posterior"].dataset.drop_vars("mcse")
     result["label_posterior"] = xr.DataTree(label_posterior)
     return result
-
-

@@ -225,7 +225,9 @@ def _sample_nuts(
         if nuts_sampler == "pymc":
             kwargs.setdefault("init", "adapt_diag")
         else:
-            kwargs["nuts"] = {"jitter": False, "chain_method": "vectorized"} | kwargs.get("nuts", {})
+            kwargs["nuts"] = {"jitter": False, "chain_method": "vectorized"} | kwargs.get(
+                "nuts", {}
+            )
     return pm.sample(
         draws,
         tune=tune,

@@ -57,8 +57,9 @@ def find_start(observation: Observation, concentration: Rows, method: str = DEFA
     if method == "prior":
         return Start(_mean(concentration), method, {})
     polished = {
-        name: em.fit(observation, propose(observation, concentration), concentration,
-                     iterations=POLISH)
+        name: em.fit(
+            observation, propose(observation, concentration), concentration, iterations=POLISH
+        )
         for name, propose in ((name, CANDIDATES[name]) for name in _competing(method))
     }
     best = max(polished, key=lambda name: polished[name].log_evidence)
@@ -100,7 +101,9 @@ def disperse(
     """Draw labels given the rows, and rows given the labels: as far apart as the posterior is."""
     drawn = observation.draw(rows, rng)
     counts = observation.tally(rows, drawn, rng)
-    return {name: draw_dirichlet(alpha + counts[name], rng) for name, alpha in concentration.items()}
+    return {
+        name: draw_dirichlet(alpha + counts[name], rng) for name, alpha in concentration.items()
+    }
 
 
 def _mean(concentration: Rows) -> Rows:

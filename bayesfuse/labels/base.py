@@ -93,6 +93,10 @@ class LabelPrior(Factor):
         """Return the jointly most probable labels (items,)."""
 
     @abstractmethod
+    def log_prob(self, log_parameters: tuple[Array, ...], labels: NDArray[np.int64]) -> float:
+        """Return the log prior probability of labels (items,): what enumeration sums over."""
+
+    @abstractmethod
     def simulate(
         self, parameters: tuple[Array, ...], n_items: int, rng: np.random.Generator
     ) -> NDArray[np.int64]:

@@ -163,7 +163,8 @@ def _solve(q: Array, variance: Array, weight: Array, method: str, penalty: float
         return _scaled(leading(matrix)[1], q, weight)
     if method == "sdp":
         if penalty is None:
-            penalty = 2 * float(np.sqrt(variance[known].mean()))
+            # zero if every pair shares so few items that its variance looks like none
+            penalty = 2 * float(np.sqrt(variance[known].mean())) or 1.0
         return _scaled(leading(smallest_trace(matrix, known, penalty))[1], q, weight)
     np.fill_diagonal(matrix, log_diagonal(q, variance, fitted, known, method == "weighted"))
     value, vector = leading(matrix)

@@ -9,101 +9,331 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, logit
 
 from bayesfuse.errors import MomentsError
-from bayesfuse.moments.completion import least_squares, orient
-from bayesfuse.moments.imbalance import EDGE, log_table, quality
 from bayesfuse.moments.binary import accuracies
+from bayesfuse.moments.completion import least_squares, orient
+from bayesfuse.moments.imbalance import EDGE, SMALLEST, log_table, quality
 from bayesfuse.moments.pairs import Array, covariance, require_binary
-from bayesfuse.moments.partition import Groups, find_groups, number, score_matrix
+from bayesfuse.moments.partition import Groups, PairMoments, find_groups, fit_groups, number
+from bayesfuse.moments.score import score_matrix
 from bayesfuse.responses import Responses
 
 __all__ = ["find_groups", "latent_sml", "score_matrix", "select_raters"]
 
+Assignment = xr.Dataset | Mapping[Any, Any] | ArrayLike
+
+
+def latent_sml(
+    responses: Responses, groups: Assignment | None = None, *, prior: bool = False
+) -> xr.Dataset:
+    r"""Fuse labels of dependent raters: L-SML, the latent spectral meta-learner.
+
+    Every group of raters reports on a hidden verdict :math:`\alpha_g` of its own, and only the
+    verdicts report on the truth, independently. Within a group the raters' accuracies follow from
+    the moments as if the verdict were the truth, and the verdicts they imply are raters of the
+    truth in turn; a rater who is alone in a group reports on the truth directly. Labels are the
+    most likely ones with the verdicts summed out, which is not a linear vote.
+
+    Parameters
+    ----------
+    responses : Responses
+        Of two classes; the last one is the positive one.
+    groups : Dataset, mapping or array-like, optional
+        What :func:`find_groups` returned (called by default), the group of every rater by name,
+        or in order, shape (raters,).
+    prior : bool
+        Whether to add the log odds of the prevalence, which makes the fewest errors; without
+        (default, the published vote) classes count the same however rare.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``label[item]``: class names; a score of zero gets the class named more often.
+        ``score[item]``: log odds of the positive class.
+        ``sensitivity[rater]``, ``specificity[rater]``: with respect to the truth (eq. 8).
+        ``verdict_sensitivity[rater]``, ``verdict_specificity[rater]``: with respect to the verdict
+        of the rater's own group, one for a rater alone.
+        ``membership[rater]``: number of the group.
+        For groups of several raters only, named by that number:
+        ``verdict[item, group]``: probability that the verdict is positive, given the group's
+        responses alone; NaN if it has none.
+        ``group_sensitivity[group]``, ``group_specificity[group]``: of the verdict with respect to
+        the truth. ``determined[group]``: whether moments fix the accuracies within the group.
+        Attributes: ``prevalence``, ``positive``, ``determined`` (of what is between groups).
+        All accuracies are NaN for raters about whom nothing is known.
+
+    Raises
+    ------
+    MomentsError
+        Not two classes, groups that do not match the raters; as :func:`find_groups`.
+
+    Notes
+    -----
+    Two raters (or two groups) do not determine their accuracies, nor do raters whose verdict seems
+    to know one class only: they are taken to err equally often in both classes, and ``determined``
+    is false. A single group of all raters is the same model as no groups, its verdict the truth.
+
+    The verdicts known to the second stage are estimates. Their accuracies are corrected for the
+    errors that the first stage expects them to have, without which all raters of a group would
+    seem worse than they are.
+
+    References
+    ----------
+    Jaffe, Fetaya, Nadler, Jiang & Kluger (2016), AISTATS, Algorithm 2, eq. 8 and 19.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfuse as bf
+    >>> from bayesfuse.moments import latent_sml
+    >>> rng = np.random.default_rng(1)
+    >>> truth = rng.random(5000) < 0.5
+    >>> source = truth ^ (rng.random(5000) < 0.3)  # three raters copy a source, four do not
+    >>> copies = source[:, None] ^ (rng.random((5000, 3)) < 0.1)
+    >>> others = truth[:, None] ^ (rng.random((5000, 4)) < 0.3)
+    >>> responses = bf.Responses.from_matrix(np.hstack([copies, others]).astype(int))
+    >>> fused = latent_sml(responses)
+    >>> float(fused.group_sensitivity[0].round(1)), float(fused.verdict_sensitivity[0].round(1))
+    (0.7, 0.9)
+    """
+    require_binary(responses)
+    group = _assignment(responses, groups)
+    several = np.flatnonzero(np.bincount(group) > 1)
+    evidence = np.zeros((responses.n_items, len(several)))
+    verdict = np.full_like(evidence, np.nan)
+    inner = np.ones((2, responses.n_raters))  # sensitivity and specificity for the verdict
+    sources = []
+    # Within a group v is proportional to ψ + η - 1, of the verdict as of the truth (eq. 24).
+    directions = np.zeros(responses.n_raters)
+    if len(several):
+        directions = fit_groups(PairMoments.of(responses), group).v_off[0]
+    for column, g in enumerate(several):
+        own = _only(responses, group == g)
+        source = _source(own, directions[group == g])
+        inner[:, group == g] = source.quality
+        evidence[:, column] = np.bincount(own.item, _votes(source.quality)[own.cell], len(evidence))
+        answered = own.per_item > 0
+        verdict[answered, column] = expit(evidence[answered, column] + logit(source.prevalence))
+        sources.append(source)
+
+    reports = _reports(responses, group, several, evidence)
+    top = _source(reports, np.zeros(reports.n_raters))
+    outer = top.quality.copy()
+    for column, g in enumerate(several):
+        seen = verdict[:, column], evidence[:, column], responses.multiplicity
+        outer[:, g] = _corrected(outer[:, g], *seen)
+    overall = outer[:, group] * inner + (1 - outer[:, group]) * (1 - inner[::-1])
+
+    alone = ~np.isin(group, several)
+    votes = np.where(np.repeat(alone, 2), _votes(overall), 0.0)
+    score = np.bincount(responses.item, votes[responses.cell], len(evidence))
+    score += _summed_out(evidence, outer[:, several]).sum(axis=1)
+    if prior:
+        score += logit(top.prevalence)
+    usual = np.argmax(responses.multiplicity @ responses.votes())
+    label = np.where(score == 0, usual, score > 0).astype(int)
+    return xr.Dataset(
+        {
+            "label": ("item", responses.classes[label]),
+            "score": ("item", score),
+            "sensitivity": ("rater", overall[0]),
+            "specificity": ("rater", overall[1]),
+            "verdict_sensitivity": ("rater", inner[0]),
+            "verdict_specificity": ("rater", inner[1]),
+            "membership": ("rater", group),
+            "verdict": (("item", "group"), verdict),
+            "group_sensitivity": ("group", outer[0, several]),
+            "group_specificity": ("group", outer[1, several]),
+            "determined": ("group", np.array([source.determined for source in sources], bool)),
+        },
+        coords={"item": responses.items, "rater": responses.raters, "group": several},
+        attrs={
+            "prevalence": top.prevalence,
+            "positive": responses.classes[-1],
+            "determined": top.determined,
+        },
+    )
+
+
+def select_raters(responses: Responses, size: int, groups: Assignment | None = None) -> list[Any]:
+    """Choose a small ensemble: the most accurate raters, no two of one group.
+
+    Parameters
+    ----------
+    responses : Responses
+        Of two classes.
+    size : int
+        Raters to choose at most; fewer if there are fewer groups.
+    groups
+        As in :func:`latent_sml`.
+
+    Returns
+    -------
+    list
+        Names of the raters, the one with the highest estimated balanced accuracy first.
+
+    Raises
+    ------
+    MomentsError
+        A size below one; as :func:`latent_sml`.
+
+    References
+    ----------
+    Jaffe, Fetaya, Nadler, Jiang & Kluger (2016), AISTATS, section 4.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfuse as bf
+    >>> from bayesfuse.moments import select_raters
+    >>> rng = np.random.default_rng(1)
+    >>> truth = rng.random(5000) < 0.5
+    >>> wrong = rng.random((5000, 5)) < [0.3, 0.4, 0.2, 0.1, 0.25]
+    >>> responses = bf.Responses.from_matrix((truth[:, None] ^ wrong).astype(int))
+    >>> select_raters(responses, 2, groups=[0, 1, 2, 2, 3])  # the two best are of one group
+    [3, 4]
+    """
+    if size < 1:
+        raise MomentsError(f"At least one rater must be asked for. Got: size={size}.")
+    fused = latent_sml(responses, groups)
+    accuracy = (fused.sensitivity + fused.specificity).values
+    order = np.argsort(-accuracy, kind="stable")  # NaN, of whom nothing is known, comes last
+    order = order[np.isfinite(accuracy[order])]
+    _, best = np.unique(fused.membership.values[order], return_index=True)
+    return responses.raters[order[np.sort(best)[:size]]].tolist()
+
+
+def _assignment(responses: Responses, groups: Assignment | None) -> Groups:
+    """Return the group of every rater; one group of all is the same model as none."""
+    if groups is None:
+        groups = find_groups(responses)
+    if isinstance(groups, xr.Dataset):
+        groups = dict(zip(groups.rater.values.tolist(), groups.group.values, strict=True))
+    if isinstance(groups, Mapping):
+        missing = [name for name in responses.raters.tolist() if name not in groups]
+        if missing:
+            raise MomentsError(
+                f"Every rater must have a group. Got: none for {missing[0]!r} "
+                f"({len(missing)} such)."
+            )
+        groups = [groups[name] for name in responses.raters.tolist()]
+    given = np.asarray(groups)
+    if given.shape != (responses.n_raters,):
+        raise MomentsError(
+            f"There must be one group for each of the {responses.n_raters} raters. Got: shape "
+            f"{given.shape}."
+        )
+    group = number(given)
+    return group if group.max() > 0 else np.arange(len(group))
+
+
+def _only(responses: Responses, chosen: NDArray[np.bool_]) -> Responses:
+    """Return the responses of the chosen raters to all items."""
+    rows = chosen[responses.rater]
+    place = np.cumsum(chosen) - 1
+    cell = 2 * place[responses.rater[rows]] + responses.label[rows]
+    start = np.concatenate([[0], np.cumsum(rows)])[responses.start]
+    return Responses(
+        responses.items,
+        responses.raters[chosen],
+        responses.classes,
+        start.astype(np.uint32),
+        cell.astype(np.uint32),
+        responses.multiplicity,
+    )
+
+
+def _reports(responses: Responses, group: Groups, several: Groups, evidence: Array) -> Responses:
+    """Make raters of the groups: the verdicts as their evidence has it, and those alone as are."""
+    own = ~np.isin(group, several)[responses.rater]
+    item, column = np.nonzero(evidence)  # no evidence, no verdict
+    return Responses._build(
+        np.concatenate([responses.item[own], item]),
+        np.concatenate([group[responses.rater[own]], several[column]]),
+        np.concatenate([responses.label[own], (evidence[item, column] > 0).astype(np.int64)]),
+        responses.items,
+        np.arange(group.max() + 1),
+        responses.classes,
+        responses.multiplicity,
+    )
+
+
+# -------------------------------------------------------------------- one stage
+
 
 @dataclass(frozen=True)
 class Source:
-    """How well some raters report a hidden ±1 variable, and how common it is."""
-    sensitivity: Array
-    specificity: Array
+    """How well raters report on something hidden that has two classes.
+
+    ``quality`` holds their sensitivities and specificities, shape (2, raters).
+    """
+
+    quality: Array
     prevalence: float
     determined: bool
 
 
-def source_of(responses):
+def _source(responses: Responses, direction: Array) -> Source:
+    """Estimate it from moments; what they leave open, as if errors were symmetric."""
     try:
         found = accuracies(responses)
     except MomentsError:
-        return symmetric_source(responses)
-    if not np.isfinite(found.sensitivity.values).any(): return symmetric_source(responses)
-    return Source(found.sensitivity.values, found.specificity.values, found.attrs["prevalence"], True)
+        return _symmetric(responses, direction)
+    quality = np.stack([found.sensitivity.values, found.specificity.values])
+    return Source(quality, found.attrs["prevalence"], True)
 
 
-def symmetric_source(responses):
+def _symmetric(responses: Responses, direction: Array) -> Source:
+    """Let E[f] = b (2π - 1) on average over raters, which fixes b given v = √(1 - b²) (2π - 1).
+
+    Two raters have one covariance, so v needs to know its ``direction``, if it is not zero.
+    """
     moments = covariance(responses)
     q = np.nan_to_num(moments.covariance.values)
-    weight = moments.overlap.values.astype(float); np.fill_diagonal(weight,0)
-    v = orient(least_squares(q, weight))
+    overlap = moments.overlap.values.astype(float)
+    np.fill_diagonal(overlap, 0.0)
+    pull = direction @ (overlap * q) @ direction
+    if pull > 0:
+        v = direction * np.sqrt(pull / (direction**2 @ overlap @ direction**2))
+    else:
+        v = least_squares(q, overlap)
+    v = orient(v)
     mean = np.nan_to_num(moments["mean"].values)
-    m, s = float((np.sign(v)*mean).mean()), float(np.abs(v).mean())
-    b = m/np.hypot(m,s) if s>0 else 0.
-    prevalence=(1+np.clip(b,-1+EDGE,1-EDGE))/2
-    return Source(*np.clip(quality(mean,v,prevalence),0,1), prevalence, False)
+    lean, scale = float(np.mean(np.sign(v) * mean)), float(np.mean(np.abs(v)))
+    imbalance = lean / np.hypot(lean, scale) if scale > 0 else 0.0
+    prevalence = (1 + float(np.clip(imbalance, EDGE - 1, 1 - EDGE))) / 2
+    return Source(np.clip(quality(mean, v, prevalence), 0.0, 1.0), prevalence, False)
 
-def split(responses, group):
-    own=group[responses.rater]; order=np.argsort(own,kind="stable")
-    bounds=np.searchsorted(own[order],np.arange(group.max()+2))
-    item=responses.item[order]; cell=responses.cell[order].astype(np.int64)
-    for g in range(group.max()+1):
-        rows=slice(bounds[g],bounds[g+1])
-        members=np.flatnonzero(group==g)
-        place=np.searchsorted(members, cell[rows]//2)
-        start=np.searchsorted(item[rows],np.arange(responses.n_items+1))
-        yield Responses(responses.items,responses.raters[members],responses.classes,start.astype(np.uint32),(2*place+cell[rows]%2).astype(np.uint32),responses.multiplicity)
 
-def likelihood(responses, source):
-    t=log_table(source.sensitivity,source.specificity)
-    out=np.zeros((responses.n_items,2))
-    for k in range(2): out[:,k]=np.bincount(responses.item,t[responses.cell,k],responses.n_items)
-    return out
+def _votes(rates: Array) -> Array:
+    """Return the log likelihood ratio of every cell, shape (2 raters,)."""
+    table = log_table(*rates)
+    return table[:, 1] - table[:, 0]
 
-def latent_sml(responses, groups, correct=True, soft=True, prior=False):
-    group=np.asarray(groups); G=group.max()+1
-    subs=list(split(responses,group)); srcs=[]; liks=[]
-    rows=[];conf=[]
-    for g,sub in enumerate(subs):
-        if sub.n_raters==1:
-            srcs.append(None); liks.append(None); conf.append((1.,1.))
-            rows.append((sub.item, np.full(sub.n_responses,g), sub.label)); continue
-        src=source_of(sub); lik=likelihood(sub,src); srcs.append(src); liks.append(lik)
-        post=lik+np.log([1-src.prevalence,src.prevalence]); 
-        p=1/(1+np.exp(post[:,0]-post[:,1])); hard=(p>.5).astype(int)
-        ans=np.flatnonzero(sub.per_item>0); w=sub.multiplicity[ans]
-        s=(w*p[ans]*hard[ans]).sum()/(w*p[ans]).sum(); t=(w*(1-p[ans])*(1-hard[ans])).sum()/(w*(1-p[ans])).sum()
-        conf.append((s,t)); rows.append((ans,np.full(len(ans),g),hard[ans]))
-    item,rater,label=(np.concatenate(x) for x in zip(*rows))
-    verdict=Responses._build(item,rater,label,responses.items,np.arange(G),responses.classes,responses.multiplicity)
-    top=source_of(verdict)
-    se,sp=top.sensitivity.copy(),top.specificity.copy()
-    score=np.zeros(responses.n_items)
-    rse=np.empty(responses.n_raters); rsp=np.empty(responses.n_raters)
-    for g,(sub,src,lik,(s,t)) in enumerate(zip(subs,srcs,liks,conf)):
-        members=np.flatnonzero(group==g)
-        if src is None:
-            tb=log_table(se[g:g+1],sp[g:g+1]); score+=np.bincount(sub.item,(tb[:,1]-tb[:,0])[sub.cell],responses.n_items)
-            rse[members],rsp[members]=se[g],sp[g]; continue
-        if soft:
-            a,b=se[g],sp[g]
-            if correct:
-                d=s+t-1
-                a,b=np.clip([(a-(1-t))/d,(b-(1-s))/d],1e-3,1-1e-3)
-            else: a,b=np.clip([a,b],1e-3,1-1e-3)
-            score+=np.logaddexp(np.log(a)+lik[:,1],np.log(1-a)+lik[:,0])-np.logaddexp(np.log(b)+lik[:,0],np.log(1-b)+lik[:,1])
-            se[g],sp[g]=a,b
-        else:
-            tb=log_table(se[g:g+1],sp[g:g+1]); l=tb[:,1]-tb[:,0]
-            hard=np.where(sub.per_item>0,np.where(lik[:,1]+np.log(src.prevalence)>lik[:,0]+np.log(1-src.prevalence),l[1],l[0]),0)
-            score+=hard
-        rse[members]=se[g]*src.sensitivity+(1-se[g])*(1-src.specificity)
-        rsp[members]=sp[g]*src.specificity+(1-sp[g])*(1-src.sensitivity)
-    return score>0,rse,rsp,top,se,sp,[x.determined if x else None for x in srcs]
+
+def _corrected(seen: Array, verdict: Array, evidence: Array, multiplicity: Array) -> Array:
+    """Turn accuracies of the estimated verdict, (2,), into those of the verdict itself.
+
+    Of the estimate, P(+ | truth +) = ψ s + (1 - ψ) (1 - t), where s and t are its own sensitivity
+    and specificity for the verdict: averages over items of what their evidence says.
+    """
+    used = evidence != 0
+    weight = multiplicity[used] * np.stack([verdict[used], 1 - verdict[used]])
+    right = np.stack([evidence[used] > 0, evidence[used] < 0])
+    total = weight.sum(axis=1)
+    if not np.all(total > 0):
+        return seen
+    own = (weight * right).sum(axis=1) / total
+    informed = own.sum() - 1
+    if informed < SMALLEST:
+        return seen
+    return np.clip((seen - (1 - own[::-1])) / informed, 0.0, 1.0)
+
+
+def _summed_out(evidence: Array, rates: Array) -> Array:
+    """Return the log odds of the truth given every group's evidence on its verdict."""
+    rates = np.clip(np.nan_to_num(rates, nan=0.5), SMALLEST, 1 - SMALLEST)
+    sensitive, specific = np.log(rates)
+    insensitive, unspecific = np.log1p(-rates)
+    positive = np.logaddexp(sensitive + evidence, insensitive)
+    return positive - np.logaddexp(unspecific + evidence, specific)

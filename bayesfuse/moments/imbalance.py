@@ -199,6 +199,7 @@ def triple_sums(start, cell, multiplicity, mean, v):
     products = squares = 0.0
     for n in range(multiplicity.size):
         z1 = z2 = z3 = s1 = s2 = s3 = 0.0
+        telling = 0
         r = start[n]
         while r < start[n + 1]:  # the rows are sorted by rater: repeats are neighbours
             rater = cell[r] >> 1
@@ -207,9 +208,12 @@ def triple_sums(start, cell, multiplicity, mean, v):
                 total += 2.0 * (cell[r] & 1) - 1.0
                 times += 1
                 r += 1
+            telling += v[rater] != 0
             z, s = (total / times - mean[rater]) * v[rater], v[rater] * v[rater]
             z1, z2, z3 = z1 + z, z2 + z * z, z3 + z * z * z
             s1, s2, s3 = s1 + s, s2 + s * s, s3 + s * s * s
+        if telling < 3:  # rounding would leave a trace of a triple that is not there
+            continue
         products += multiplicity[n] * (z1**3 - 3 * z1 * z2 + 2 * z3) / 6
         squares += multiplicity[n] * (s1**3 - 3 * s1 * s2 + 2 * s3) / 6
     return products, squares

@@ -25,6 +25,10 @@ def one_vs_rest(
     give the diagonals of the confusion matrices; nothing off them can be learned in this way
     (Theorem 2), for which see :func:`confusion`.
 
+    The rest is a mixture, within which raters answer independently only if each of them says k
+    equally often whatever the other true class is. Where some classes are taken for k more easily
+    than others, the estimates keep a bias however many items there are.
+
     Parameters
     ----------
     responses : Responses
@@ -62,7 +66,7 @@ def one_vs_rest(
     array([0.5, 0.3, 0.2])
     """
     found = []
-    for k, name in enumerate(responses.classes):
+    for k, name in enumerate(responses.classes.tolist()):
         try:
             part = accuracies(
                 against_rest(responses, k), None, method, completion=completion, sign=sign

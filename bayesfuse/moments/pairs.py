@@ -71,14 +71,16 @@ def sampling_variance(mean: Array, other: Array, covariance: Array, overlap: Arr
     covariance : ndarray
         Their covariance.
     overlap : ndarray
-        Number of items that both answered, at least two.
+        Number of items that both answered.
 
     Returns
     -------
     ndarray
-        The arguments broadcast against each other. An estimated covariance may lie outside what
-        the means allow and make the formula negative: the variance is then zero.
+        The arguments broadcast against each other; NaN where the overlap is less than two. An
+        estimated covariance may lie outside what the means allow and make the formula negative:
+        the variance is then zero.
     """
+    overlap = np.where(overlap >= 2, overlap, np.nan)
     spread = (1 - mean**2) * (1 - other**2)
     shrunk = (overlap - 2) / (overlap - 1) * covariance
     variance = spread / (overlap - 1) + covariance / overlap * (4 * mean * other - shrunk)
@@ -136,13 +138,12 @@ def covariance(responses: Responses) -> xr.Dataset:
     with np.errstate(invalid="ignore", divide="ignore"):  # pairs that share too few items
         mean, other_mean = own / overlap, other / overlap
         cov = np.where(overlap >= 2, (product - own * other_mean) / (overlap - 1), np.nan)
-        variance = sampling_variance(mean, other_mean, cov, overlap)
     pair = ("rater", "other")
     return xr.Dataset(
         {
             "mean": ("rater", np.diagonal(mean).copy()),
             "covariance": (pair, cov),
-            "variance": (pair, variance),
+            "variance": (pair, sampling_variance(mean, other_mean, cov, overlap)),
             "overlap": (pair, overlap.astype(np.int64)),
         },
         coords={"rater": responses.raters, "other": responses.raters},

@@ -7,181 +7,21 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numba import njit
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.special import gammaln
 
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments.completion import least_squares, orient
-from bayesfuse.moments.pairs import Array, covariance
+from bayesfuse.moments.pairs import Array
+from bayesfuse.moments.score import class_moments, score_matrix
 from bayesfuse.responses import Responses
 
 Groups = NDArray[np.int64]
 
-EXACT = 300  # raters up to which every determinant is summed: a second or two
-SAMPLED = 10_000  # pairs (k, l) above that
 MOST_CLUSTERS = 100  # tried unless told otherwise
 
 CRITERIA = ("penalised", "residual")
-
-# -------------------------------------------------------------------- the score matrix
-
-
-def score_matrix(
-    responses: Responses | xr.Dataset | xr.DataArray | Array,
-    *,
-    pairs: int | None = None,
-    random_seed: int = 0,
-) -> xr.DataArray:
-    r"""Score how strongly every two raters depend on each other beyond the truth they share.
-
-    The score of raters i and j sums, over all ordered pairs (k, l) of other raters, the
-    determinants that vanish where the four answer independently given the truth,
-    :math:`\hat s_{ij} = \sum_{k,l} |\hat r_{ij} \hat r_{kl} - \hat r_{il} \hat r_{kj}|`.
-
-    Parameters
-    ----------
-    responses : Responses, Dataset, DataArray or ndarray, shape (raters, raters)
-        Responses, what :func:`covariance` says about them, or a symmetric covariance matrix, NaN
-        where it is not known; its diagonal is not used. More than two classes are compared one
-        against the rest and their scores summed.
-    pairs : int, optional
-        How many unordered pairs {k, l} to draw at random (with replacement, the same for all i
-        and j). By default all of them for up to 300 raters, 10,000 above.
-    random_seed : int, default 0
-        Of the draw.
-
-    Returns
-    -------
-    xarray.DataArray
-        ``score[rater, other]``, symmetric, zero on the diagonal. Where pairs were drawn or
-        covariances are missing it is the mean determinant over what is known, times the number
-        of all (k, l): an unbiased estimate of the full sum over a random draw. NaN where nothing
-        is known.
-
-    Raises
-    ------
-    MomentsError
-        Fewer than four raters, a matrix that is not square and symmetric, no pairs.
-
-    Notes
-    -----
-    O(raters² × pairs): 124 raters take 0.03 s, 300 raters 1 s.
-
-    References
-    ----------
-    Jaffe, Fetaya, Nadler, Jiang & Kluger (2016), AISTATS, eq. 15.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesfuse.moments import score_matrix
-    >>> v = np.array([0.9, 0.8, 0.7, 0.6, 0.5])
-    >>> covariance = np.outer(v, v)
-    >>> covariance[0, 1] = covariance[1, 0] = 0.9  # more than they would share as 3 and 4 do
-    >>> score_matrix(covariance).round(2).values[0]
-    array([0.  , 0.38, 0.11, 0.11, 0.11])
-    """
-    if isinstance(responses, Responses):
-        matrices = [moments.covariance.values for moments in class_moments(responses)]
-        names = responses.raters
-    else:
-        matrices, names = [_matrix(responses)], _names(responses)
-    if len(names) < 4:
-        raise MomentsError(
-            "A score compares two raters with pairs of others, so it needs at least four. Got: "
-            f"{len(names)} raters."
-        )
-    first, second = _pairs(len(names), pairs, random_seed)
-    score = sum(_score(matrix, first, second) for matrix in matrices)
-    return xr.DataArray(score, {"rater": names, "other": names}, ("rater", "other"), "score")
-
-
-def class_moments(responses: Responses) -> list[xr.Dataset]:
-    """Return the covariances of every class against the rest; two classes have one in common."""
-    if responses.n_classes == 2:
-        return [covariance(responses)]
-    return [covariance(_against_rest(responses, k)) for k in range(responses.n_classes)]
-
-
-def _against_rest(responses: Responses, k: int) -> Responses:
-    cell = 2 * responses.rater + (responses.label == k)
-    return Responses(
-        responses.items,
-        responses.raters,
-        np.array(["rest", str(responses.classes[k])]),
-        responses.start,
-        cell.astype(np.uint32),
-        responses.multiplicity,
-    )
-
-
-def _matrix(given: Any) -> Array:
-    if isinstance(given, xr.Dataset):
-        given = given.covariance
-    matrix = np.array(given, dtype=float)
-    if matrix.ndim != 2 or not np.allclose(matrix, matrix.T, equal_nan=True):
-        raise MomentsError(
-            "A covariance matrix must be symmetric, with one row and one column per rater. Got: "
-            f"shape {matrix.shape}."
-        )
-    return matrix
-
-
-def _names(given: Any) -> NDArray[Any]:
-    if isinstance(given, xr.Dataset | xr.DataArray) and "rater" in given.coords:
-        return np.asarray(given.coords["rater"].values)
-    return np.arange(len(given))
-
-
-def _pairs(n_raters: int, pairs: int | None, random_seed: int) -> tuple[Groups, Groups]:
-    if pairs is None:
-        if n_raters <= EXACT:
-            return np.triu_indices(n_raters, 1)
-        pairs = SAMPLED
-    if pairs < 1:
-        raise MomentsError(f"A score needs at least one pair of other raters. Got: pairs={pairs}.")
-    rng = np.random.default_rng(random_seed)
-    first = rng.integers(n_raters, size=pairs)
-    return first, (first + rng.integers(1, n_raters, size=pairs)) % n_raters
-
-
-def _score(covariance: Array, first: Groups, second: Groups) -> Array:
-    total, used = _sum_determinants(covariance, first, second)
-    total, used = total + total.T, used + used.T  # (k, l) of (i, j) is (l, k) of (j, i)
-    all_pairs = (len(covariance) - 2) * (len(covariance) - 3)
-    with np.errstate(invalid="ignore"):  # nothing known: 0 / 0
-        score = total / used * all_pairs
-    np.fill_diagonal(score, 0.0)
-    return score
-
-
-@njit(cache=True, nogil=True)
-def _sum_determinants(covariance, first, second):
-    """Sum the known |r_ij r_kl - r_il r_kj| over the given (k, l), and count them.
-
-    All j are summed at once, because that loop alone can be vectorised in order.
-    """
-    n_raters = len(covariance)
-    total = np.zeros((n_raters, n_raters))
-    used = np.zeros((n_raters, n_raters))
-    for i in range(n_raters):
-        row, count, r_i = total[i], used[i], covariance[i]
-        for p in range(first.size):
-            k, l = first[p], second[p]
-            if i == k or i == l:
-                continue
-            r_k, r_kl, r_il = covariance[k], covariance[k, l], r_i[l]
-            kept = row[k], row[l], count[k], count[l]
-            for j in range(n_raters):
-                determinant = abs(r_i[j] * r_kl - r_il * r_k[j])
-                known = determinant == determinant
-                row[j] += determinant if known else 0.0
-                count[j] += 1.0 if known else 0.0
-            row[k], row[l], count[k], count[l] = kept  # j must differ from both
-    return total, used
-
 
 # -------------------------------------------------------------------- the assignment
 
@@ -189,6 +29,7 @@ def _sum_determinants(covariance, first, second):
 def find_groups(
     responses: Responses,
     *,
+    min_groups: int = 4,
     max_groups: int | None = None,
     criterion: str = "penalised",
     pairs: int | None = None,
@@ -204,15 +45,20 @@ def find_groups(
     ----------
     responses : Responses
         With more than two classes, each is compared with the rest and the errors are summed: an
-        approximation, because raters who are independent given the truth are then only nearly so.
+        approximation, because raters who are independent given the truth are then only nearly so
+        (over many items, some whose errors differ much between the classes are grouped).
+    min_groups : int, default 4
+        Clusters tried at least. Any assignment to two or three groups leaves the covariances
+        between them unexplained or fits them exactly, so nothing speaks against it.
     max_groups : int, optional
         Clusters tried at most; by default as many as raters, but not more than 100.
     criterion : {"penalised", "residual"}
         ``"penalised"`` (default): squared errors over their sampling variances, plus what the
         parameters and the choice of the members cost (an extended BIC). Clusters that do not earn
         their parameters are dissolved into raters of their own, and "all independent" competes.
-        ``"residual"`` is the published rule, the smallest eq. 14 over 2, …, raters − 1 clusters.
-        It prefers more parameters whatever they explain, so it groups independent raters too.
+        ``"residual"`` is the published rule, the smallest eq. 14 over fewer clusters than raters
+        (published with ``min_groups=2``). It prefers more parameters whatever they explain, so it
+        groups independent raters too.
     pairs, random_seed
         Of :func:`score_matrix`.
 
@@ -232,7 +78,7 @@ def find_groups(
     Raises
     ------
     MomentsError
-        Fewer than four raters, an unknown criterion, fewer than two groups allowed.
+        Fewer than four raters, an unknown criterion, numbers of groups that cannot be.
 
     Notes
     -----
@@ -258,7 +104,7 @@ def find_groups(
     >>> find_groups(responses).group.values
     array([0, 0, 0, 1, 2, 3, 4])
     """
-    sizes = _sizes(responses.n_raters, max_groups, criterion)
+    sizes = _sizes(responses.n_raters, min_groups, max_groups, criterion)
     score = score_matrix(responses, pairs=pairs, random_seed=random_seed)
     pair = PairMoments.of(responses, equal=criterion == "residual")
     clusters = _clusters(np.nan_to_num(score.values), sizes)
@@ -270,15 +116,17 @@ def find_groups(
         fitted = [_dissolve(pair, fit, dispersion) for fit in fitted]
         value = np.array([fit.error / dispersion + fit.cost.sum() for fit in fitted])
     best = fitted[int(np.argmin(value))]
-    dims = ("rater",) if len(pair.q) == 1 else ("class", "rater")
     coords = {"rater": responses.raters, "n_groups": sizes}
-    if len(pair.q) > 1:
+    if responses.n_classes == 2:
+        on, off = (("rater", v[0]) for v in (best.v_on, best.v_off))
+    else:
         coords["class"] = responses.classes
+        on, off = ((("class", "rater"), v) for v in (best.v_on, best.v_off))
     return xr.Dataset(
         {
             "group": ("rater", best.group),
-            "v_on": (dims, best.v_on.squeeze() if dims == ("rater",) else best.v_on),
-            "v_off": (dims, best.v_off.squeeze() if dims == ("rater",) else best.v_off),
+            "v_on": on,
+            "v_off": off,
             "residual": ("n_groups", residual),
             "criterion": ("n_groups", value),
         },
@@ -291,21 +139,22 @@ def find_groups(
     )
 
 
-def _sizes(n_raters: int, max_groups: int | None, criterion: str) -> Groups:
-    """Numbers of clusters to try; penalised, "all independent" always competes."""
+def _sizes(n_raters: int, min_groups: int, max_groups: int | None, criterion: str) -> Groups:
+    """Return the numbers of clusters to try; penalised, "all independent" always competes."""
     if criterion not in CRITERIA:
         raise MomentsError(
             f"The criteria of find_groups are {', '.join(map(repr, CRITERIA))}. Got: {criterion!r}."
         )
     if max_groups is None:
         max_groups = MOST_CLUSTERS
-    if max_groups < 2:
+    if not 2 <= min_groups <= min(max_groups, n_raters):
         raise MomentsError(
-            "At least two groups must be allowed, because a single one cannot be told from "
-            f"independent raters. Got: max_groups={max_groups}."
+            "The numbers of groups to try must begin at two or more, because a single group cannot "
+            "be told from independent raters, and no higher than where they end. Got: "
+            f"min_groups={min_groups}, max_groups={max_groups} for {n_raters} raters."
         )
-    sizes = np.arange(2, min(max_groups, n_raters - 1) + 1)
-    return sizes if criterion == "residual" else np.append(sizes, n_raters)
+    sizes = np.arange(min_groups, min(max_groups, n_raters - 1) + 1)
+    return sizes if criterion == "residual" and len(sizes) else np.append(sizes, n_raters)
 
 
 def number(group: NDArray[Any]) -> Groups:
@@ -432,7 +281,7 @@ def _dissolve(pair: PairMoments, fit: GroupFit, dispersion: float) -> GroupFit:
     while True:
         size = np.bincount(fit.group)
         poor = (size > 1) & (fit.saved / dispersion < fit.cost[:-1])
-        if not poor.any():
+        if len(size) == 2 or not poor.any():  # of two groups, v_off cannot replace v_on
             return fit
         alone = poor[fit.group]
         group = np.where(alone, len(size) + np.arange(len(alone)), fit.group)

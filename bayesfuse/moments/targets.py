@@ -88,11 +88,7 @@ def spectrum(
     if isinstance(source, Responses):
         rng = np.random.default_rng(random_seed)
         simulate = _one_target(source, prevalence)
-        beyond = 0
-        for _ in range(draws):
-            again = covariance(simulate(rng))
-            fitted = np.nan_to_num(rank_one(again, "least_squares").values)
-            beyond += _second_direction(again, fitted)[0] >= value
+        beyond = sum(_statistic(simulate(rng)) >= value for _ in range(draws))
         p_value = (1 + beyond) / (1 + draws)
     return xr.Dataset(
         {
@@ -105,15 +101,25 @@ def spectrum(
     )
 
 
+def _statistic(responses: Responses) -> float:
+    """Return the statistic of a simulated table; infinite, which is no evidence, if it has none."""
+    moments = covariance(responses)
+    try:
+        v = np.nan_to_num(rank_one(moments, "least_squares").values)
+    except MomentsError:
+        return np.inf
+    return _second_direction(moments, v)[0]
+
+
 def _second_direction(moments: xr.Dataset, v: Array) -> tuple[float, Array]:
     """Return the largest eigenvalue of the standardised residuals and its vector."""
     mean, overlap = moments["mean"].values, moments.overlap.values
     product = np.outer(v, v)
-    with np.errstate(invalid="ignore", divide="ignore"):  # pairs that share too few items
-        variance = sampling_variance(mean[:, None], mean, product, overlap)
-        residual = (moments.covariance.values - product) / np.sqrt(variance)
-    residual[~np.isfinite(residual) | (overlap < 2)] = 0.0
-    np.fill_diagonal(residual, 0.0)
+    variance = sampling_variance(mean[:, None], mean, product, overlap)
+    spoken = variance > 0  # by pairs that share items and both vary
+    np.fill_diagonal(spoken, False)
+    residual = np.zeros_like(product)
+    residual[spoken] = (moments.covariance.values - product)[spoken] / np.sqrt(variance[spoken])
     values, vectors = eigh(residual)
     most = int(np.argmax(np.abs(values)))
     vector = vectors[:, most]

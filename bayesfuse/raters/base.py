@@ -15,7 +15,6 @@ from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array
 
 
-
 @njit(cache=True, nogil=True)
 def reveal(log_lik, gold):
     """Rule out every class but the known one, in place; −1 means unknown."""

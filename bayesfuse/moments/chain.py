@@ -1,0 +1,155 @@
+"""Transition probabilities of labels in sequence, from consecutive responses."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from bayesfuse.errors import MomentsError, ResponsesError, require_shape
+from bayesfuse.moments.least_squares import simplex_least_squares
+from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array
+
+BLOCK = 1 << 16
+"""Items read at a time, so that memory holds blocks × classes² instead of items × classes²."""
+
+
+def transition(responses: Responses, lengths: ArrayLike, confusion: ArrayLike) -> xr.Dataset:
+    r"""Estimate the transition probabilities of a Markov chain of labels.
+
+    Given the confusion matrices, the joint distribution A of the labels of neighbours solves
+
+    .. math:: \min_{A \ge 0,\; 1^\top A 1 = 1} \sum_{m, m'} N_{mm'}
+        \|S_{mm'} - \Gamma_m A \Gamma_{m'}^\top\|^2,
+
+    where :math:`S_{mm'}` is how often rater m answered c and then, to the next item, rater m'
+    answered c' (m' may be m), out of :math:`N_{mm'}` times. All pairs of raters collapse to one
+    problem of classes² unknowns, O(responses × classes + items × classes⁴ / 4) and solved once.
+
+    Parameters
+    ----------
+    responses : Responses
+        The items of a sequence follow each other in ``responses.items``, one sequence after the
+        other. Items that nobody answered tell nothing, but keep their neighbours apart.
+    lengths : array-like of int, shape (sequences,)
+        How many items every sequence has.
+    confusion : array-like, shape (raters, classes, labels)
+        As :func:`confusion` estimates it, or any other estimate.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``joint`` (class, next_class), the estimate of A, sums to one; ``transition``
+        (class, next_class), its rows normalised; ``stationary`` (class), the mean of its two
+        margins. A class that never occurs is followed by the others as often as they occur.
+
+    Raises
+    ------
+    ResponsesError
+        Lengths that do not add up to the number of items; a table of counts, which has no order.
+    MomentsError
+        The responses to neighbours do not tell all classes apart.
+
+    References
+    ----------
+    Traganitis & Giannakis (2020), eqs. 21–23.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfuse as bf
+    >>> from bayesfuse import moments
+    >>> truth = np.repeat([0, 1, 0, 1], 250)  # two sequences that change their class once
+    >>> rng = np.random.default_rng(1)
+    >>> wrong = rng.random((1000, 5)) < 0.2
+    >>> responses = bf.Responses.from_matrix(np.where(wrong, 1 - truth[:, None], truth[:, None]))
+    >>> estimate = moments.transition(responses, [500, 500], [[[0.8, 0.2], [0.2, 0.8]]] * 5)
+    >>> bool(estimate.transition.sel({"class": 0, "next_class": 0}) > 0.97)
+    True
+    """
+    _check_order(responses, lengths)
+    n_classes = responses.n_classes
+    values = np.asarray(confusion, dtype=np.float64)
+    require_shape(
+        "confusion",
+        values.shape,
+        raters=responses.n_raters,
+        classes=n_classes,
+        labels=n_classes,
+    )
+    normal, right = normal_equations(responses, np.asarray(lengths), values)
+    spread = np.linalg.eigvalsh(normal)
+    if not spread[0] > 1e-12 * spread[-1]:
+        raise MomentsError(
+            "Transitions need neighbouring items with responses of raters whose confusion "
+            "matrices tell all classes apart, else different transitions look the same. Got: "
+            f"normal equations with eigenvalues from {spread[0]:.3g} to {spread[-1]:.3g}."
+        )
+    flat = np.full((n_classes**2, 1), 1.0 / n_classes**2)
+    joint = simplex_least_squares(normal, right.reshape(-1, 1), flat, False, 100_000, 1e-14)
+    return _named(joint.reshape(n_classes, n_classes), responses)
+
+
+def normal_equations(
+    responses: Responses, lengths: NDArray[np.int64], confusion: Array
+) -> tuple[Array, Array]:
+    """Return the normal matrix (classes², classes²) and right-hand side (classes, classes) of A.
+
+    With g the sum of Γ_m[·, label] and G that of Γ_mᵀΓ_m over the responses to an item, they are
+    the sums of G ⊗ G′ and of g g′ᵀ over all pairs of an item and the next.
+    """
+    n_raters, n_classes, _ = confusion.shape
+    k, l = np.triu_indices(n_classes)
+    gram = (confusion @ confusion.transpose(0, 2, 1))[:, k, l]
+    answer = confusion.transpose(0, 2, 1).reshape(-1, n_classes)
+    per_cell = np.concatenate([answer, np.repeat(gram, n_classes, axis=0)], axis=1)
+    follows = np.ones(responses.n_items, dtype=bool)
+    follows[np.concatenate([[0], np.cumsum(lengths)[:-1]])] = False
+    used = sparse.csr_array(
+        (np.ones(responses.n_responses), responses.cell, responses.start),
+        shape=(responses.n_items, len(per_cell)),
+    )
+    right = np.zeros((n_classes, n_classes))
+    pairs = np.zeros((len(k), len(k)))
+    for first in range(0, responses.n_items - 1, BLOCK):
+        last = min(first + BLOCK, responses.n_items - 1)
+        sums = used[first : last + 1] @ per_cell
+        now, after = sums[:-1][follows[first + 1 : last + 1]], sums[1:][follows[first + 1 : last + 1]]
+        right += now[:, :n_classes].T @ after[:, :n_classes]
+        pairs += now[:, n_classes:].T @ after[:, n_classes:]
+    place = np.empty((n_classes, n_classes), dtype=np.int64)
+    place[k, l] = place[l, k] = np.arange(len(k))
+    full = pairs[place[:, None, :, None], place[None, :, None, :]]  # (k, k', l, l')
+    size = max(int(follows.sum()), 1)
+    return full.reshape(n_classes**2, n_classes**2) / size, right / size
+
+
+def _check_order(responses: Responses, lengths: ArrayLike) -> None:
+    if not responses.is_plain:
+        raise ResponsesError(
+            "Sequences need one row per item, because each has its own neighbours: call "
+            "responses.expand(). Got: a table of counts."
+        )
+    size = np.asarray(lengths)
+    whole = size.ndim == 1 and size.size > 0 and np.issubdtype(size.dtype, np.integer)
+    if not whole or size.min() < 1 or size.sum() != responses.n_items:
+        raise ResponsesError(
+            f"The lengths of the sequences must be positive integers and add up to the "
+            f"{responses.n_items} items, which follow each other in responses.items. Got: "
+            f"{size.tolist() if size.size < 10 else f'{size.size} lengths'}, sum {size.sum()}."
+        )
+
+
+def _named(joint: Array, responses: Responses) -> xr.Dataset:
+    now, after = joint.sum(axis=1), joint.sum(axis=0)
+    rows = np.where(now[:, None] > 0, joint, after)
+    axes = ("class", "next_class")
+    return xr.Dataset(
+        {
+            "transition": (axes, rows / rows.sum(axis=1, keepdims=True)),
+            "joint": (axes, joint),
+            "stationary": ("class", (now + after) / 2.0),
+        },
+        coords={"class": responses.classes, "next_class": responses.classes},
+    )

@@ -1,0 +1,390 @@
+"""Confusion matrices from means, pairs and triples of responses, none of them ever formed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from numba import njit
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import linear_sum_assignment
+
+from bayesfuse.errors import MomentsError
+from bayesfuse.moments.least_squares import simplex_least_squares
+from bayesfuse.moments.views import STARTS, starting_confusion
+from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array
+
+# What is minimised, for every item n with raters m ∈ n, is (17) with its squares written out:
+#
+#   Σ_n w_n { Σ_kl π_k π_l E(G_m[k, l] : m ∈ n)  −  2 Σ_k π_k E(Γ_m[f_m(n), k] : m ∈ n) }
+#
+# where G_m = Γ_mᵀΓ_m, and E = e₁ + e₂ + e₃ adds the products of one, of two and of three different
+# raters: the elementary symmetric polynomials, which cost one pass over the raters. Every mean,
+# pair and triple is so weighted by how often it was observed. Given the others, Γ_m enters by the
+# leave-one-out polynomials 1 + e₁ + e₂ of the other raters, which are its normal equations.
+
+
+@njit(cache=True, nogil=True)
+def symmetric(values, weight, start, row):
+    """Sum 1st to 3rd elementary symmetric polynomials over groups of rows, lane by lane.
+
+    Group ``n`` holds the rows ``row[start[n]:start[n + 1]]`` of ``values`` (rows, lanes), a
+    multiple of four lanes. Returns their weighted sum (lanes,), and for every row its derivative
+    (rows, lanes): ``1 + e1 + e2`` of the others, summed over the groups that hold the row.
+    """
+    n_rows, n_lanes = values.shape
+    total = np.zeros(n_lanes)
+    others = np.zeros((n_rows, n_lanes))
+    for n in range(weight.size):
+        first, last = start[n], start[n + 1]
+        w = weight[n]
+        for j in range(0, n_lanes, 4):  # four sums stay in registers, n_lanes would not
+            a0 = a1 = a2 = a3 = 0.0  # e1
+            b0 = b1 = b2 = b3 = 0.0  # e2
+            for r in range(first, last):
+                i = row[r]
+                x0, x1, x2, x3 = values[i, j], values[i, j + 1], values[i, j + 2], values[i, j + 3]
+                b0 += a0 * x0
+                b1 += a1 * x1
+                b2 += a2 * x2
+                b3 += a3 * x3
+                a0 += x0
+                a1 += x1
+                a2 += x2
+                a3 += x3
+            total[j] += w * (2.0 * a0 + b0)
+            total[j + 1] += w * (2.0 * a1 + b1)
+            total[j + 2] += w * (2.0 * a2 + b2)
+            total[j + 3] += w * (2.0 * a3 + b3)
+            b0, b1, b2, b3 = 1.0 + a0 + b0, 1.0 + a1 + b1, 1.0 + a2 + b2, 1.0 + a3 + b3
+            a0, a1, a2, a3 = 1.0 + a0, 1.0 + a1, 1.0 + a2, 1.0 + a3
+            # without x, e1 is e1 − x and e2 is e2 − x (e1 − x)
+            for r in range(first, last):
+                i = row[r]
+                x0, x1, x2, x3 = values[i, j], values[i, j + 1], values[i, j + 2], values[i, j + 3]
+                others[i, j] += w * (b0 - x0 * (a0 - x0))
+                others[i, j + 1] += w * (b1 - x1 * (a1 - x1))
+                others[i, j + 2] += w * (b2 - x2 * (a2 - x2))
+                others[i, j + 3] += w * (b3 - x3 * (a3 - x3))
+    # Euler: Σ x ∂E = e1 + 2 e2 + 3 e3, so a third of it and of 2 e1 + e2 makes E
+    for i in range(n_rows):
+        for j in range(n_lanes):
+            total[j] += values[i, j] * others[i, j]
+    return total / 3.0, others
+
+
+@njit(cache=True, nogil=True)
+def update(normal, right, ahead, confusion):
+    """Solve the normal equations of every rater at once, as if the others stood still."""
+    new = np.empty_like(confusion)
+    for m in range(len(confusion)):
+        new[m] = simplex_least_squares(normal[m], right[m], ahead[m], True, 200, 1e-13)
+    return new
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Rows of a table by group, as :func:`symmetric` takes them."""
+
+    weight: Array
+    start: NDArray[np.uint32]
+    row: NDArray[np.uint32]
+
+    def polynomials(self, values: Array) -> tuple[Array, Array]:
+        """Return the sum and the leave-one-out sums of every lane of ``values`` (rows, lanes)."""
+        n_lanes = values.shape[1]
+        padded = np.zeros((len(values), -(-n_lanes // 4) * 4))
+        padded[:, :n_lanes] = values
+        total, others = symmetric(padded, self.weight, self.start, self.row)
+        return total[:n_lanes], others[:, :n_lanes]
+
+
+class Moments(NamedTuple):
+    """What one pass says about (17) at some confusion matrices, all per item.
+
+    With prevalence π the objective is ``π @ square @ π − 2 π @ cross``; rater m's share of it is
+    ``Σ_kl π_k π_l normal[m, k, l] (Γ_mᵀΓ_m)[k, l] − 2 Σ_k π_k (right[m, k] · Γ_m[k])``.
+    """
+
+    square: Array
+    cross: Array
+    normal: Array
+    right: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Who answered what together, and who answered together, each rater once per item.
+
+    ``repeated`` (mixed rows, cells) averages the answers of raters who answered an item more than
+    once: only so are products of two answers products of two different raters.
+    """
+
+    shape: tuple[int, int]
+    answers: Groups
+    raters: Groups
+    repeated: sparse.csr_array | None
+
+    @classmethod
+    def build(cls, responses: Responses) -> Table:
+        """Read responses."""
+        rater, n_classes = responses.rater, responses.n_classes
+        first = np.ones(responses.n_responses, dtype=bool)
+        first[1:] = rater[1:] != rater[:-1]
+        first[responses.start[:-1][responses.per_item > 0]] = True
+        row, start, repeated = responses.cell, responses.start, None
+        if not first.all():
+            row, repeated = _mixed_rows(responses, np.flatnonzero(first))
+            start = np.concatenate([[0], np.cumsum(first)])[start].astype(np.uint32)
+        weight = responses.multiplicity.astype(np.float64)
+        # items are alike here if the same raters answered them, whatever they said
+        alone = (rater[first] * n_classes).astype(np.uint32)
+        panels, _ = Responses(
+            responses.items, responses.raters, responses.classes, start, alone,
+            responses.multiplicity,
+        ).merged()
+        return cls(
+            (responses.n_raters, n_classes),
+            Groups(weight, start, row),
+            Groups(
+                panels.multiplicity.astype(np.float64),
+                panels.start,
+                panels.cell // np.uint32(n_classes),
+            ),
+            repeated,
+        )
+
+    def moments(self, confusion: Array) -> Moments:
+        """Pass over all responses once: O(responses × classes²)."""
+        n_raters, n_classes = self.shape
+        values = confusion.transpose(0, 2, 1).reshape(-1, n_classes)
+        cells = len(values)
+        if self.repeated is not None:
+            values = np.concatenate([values, self.repeated @ values])
+        cross, right = self.answers.polynomials(values)
+        if self.repeated is not None:
+            right = right[:cells] + self.repeated.T @ right[cells:]
+        k, l = np.triu_indices(n_classes)
+        gram = confusion @ confusion.transpose(0, 2, 1)
+        upper, others = self.raters.polynomials(gram[:, k, l])
+        square = np.empty((n_classes, n_classes))
+        normal = np.empty((n_raters, n_classes, n_classes))
+        square[k, l] = square[l, k] = upper
+        normal[:, k, l] = normal[:, l, k] = others
+        size = self.answers.weight.sum()
+        right = right.reshape(n_raters, n_classes, n_classes).transpose(0, 2, 1)
+        return Moments(square / size, cross / size, normal / size, right / size)
+
+
+def _mixed_rows(
+    responses: Responses, first: NDArray[np.int64]
+) -> tuple[NDArray[np.uint32], sparse.csr_array]:
+    """Give every repeated answer a row of its own after the cells, the mean of its cells."""
+    times = np.diff(np.append(first, responses.n_responses))
+    cells = responses.n_raters * responses.n_classes
+    row = responses.cell[first].astype(np.int64)
+    again = times > 1
+    row[again] = cells + np.arange(again.sum())
+    mean = sparse.csr_array(
+        (
+            np.repeat(1.0 / times[again], times[again]),
+            responses.cell[np.repeat(again, times)].astype(np.int64),
+            np.concatenate([[0], np.cumsum(times[again])]),
+        ),
+        shape=(int(again.sum()), cells),
+    )
+    return row.astype(np.uint32), mean
+
+
+class Fit(NamedTuple):
+    """Where the matching ended."""
+
+    prevalence: Array
+    confusion: Array
+    objective: float
+    iterations: int
+    converged: bool
+
+
+def match(table: Table, confusion: Array, iterations: int, tolerance: float) -> Fit:
+    """Minimise (17) from some confusion matrices, solving for the prevalence at every step.
+
+    All raters move at once: a sum of squares of products of at most three blocks lies below three
+    times its part in each block alone, so the block-wise solutions of the threefold problem
+    descend (exactly so where the residuals vanish), and momentum makes up for the shorter steps.
+    """
+    ahead = confusion
+    prevalence = np.full(table.shape[1], 1.0 / table.shape[1])
+    last, momentum, damping, step = np.inf, 1.0, 3.0, 0
+    converged = False
+    while not converged and step < iterations:
+        moments = table.moments(ahead)
+        prevalence, objective = _prevalence(moments, prevalence)
+        if objective > last:
+            if momentum == 1.0:  # it was not momentum: the residuals do not vanish
+                damping *= 2.0
+            momentum = 1.0
+        last = objective
+        normal = moments.normal * np.outer(prevalence, prevalence)
+        right = moments.right * prevalence[:, None] + (damping - 1.0) * (normal @ ahead)
+        new = update(damping * normal, right, ahead, confusion)
+        converged = bool(np.abs(new - ahead).max() < tolerance)
+        moved = new - confusion
+        if np.sum((ahead - new) * moved) > 0.0:
+            momentum = 1.0
+        larger = 0.5 + math.sqrt(0.25 + momentum * momentum)
+        ahead = new + (momentum - 1.0) / larger * moved
+        confusion, momentum = new, larger
+        step += 1
+    prevalence, objective = _prevalence(table.moments(confusion), prevalence)
+    return Fit(prevalence, confusion, objective, step, converged)
+
+
+def _prevalence(moments: Moments, guess: Array) -> tuple[Array, float]:
+    right = moments.cross[:, None]
+    best = simplex_least_squares(moments.square, right, guess[:, None], False, 5000, 1e-14)[:, 0]
+    return best, float(best @ moments.square @ best - 2.0 * best @ moments.cross)
+
+
+def confusion(
+    responses: Responses,
+    *,
+    starts: Sequence[str] = STARTS,
+    iterations: int = 1000,
+    tolerance: float = 1e-5,
+    random_seed: int = 0,
+) -> xr.Dataset:
+    r"""Estimate prevalence and confusion matrices from means, pairs and triples of responses.
+
+    Minimises over all distributions
+
+    .. math:: \sum_m N_m \|\mu_m - \Gamma_m \pi\|^2
+        + \sum_{m<m'} N_{mm'} \|S_{mm'} - \Gamma_m \Pi \Gamma_{m'}^\top\|^2
+        + \sum_{m<m'<m''} N_{mm'm''} \|T_{mm'm''} - [[\Gamma_m \Pi, \Gamma_{m'}, \Gamma_{m''}]]\|^2,
+
+    where :math:`\mu`, S and T are what was observed and N how often; missing responses need
+    nothing else. The sums over pairs and triples of raters are symmetric polynomials of the
+    responses to one item, so that a step costs O(responses × classes²) for any number of raters.
+    If a rater answers an item more than once, the answers are averaged.
+
+    Parameters
+    ----------
+    responses : Responses
+    starts : sequence of {"algebraic", "votes", "diagonal"}
+        Where to begin; the lowest objective wins. Of more than 500,000 responses a sample of that
+        size decides where the fit to all of them begins. "algebraic" diagonalises the moments of three teams
+        of raters, "votes" takes the majority for the truth, "diagonal" all raters for equally good.
+    iterations : int, default 1000
+        At most so many.
+    tolerance : float, default 1e-5
+        Stop when no probability changes by more.
+    random_seed : int, default 0
+        For the directions of the algebraic start and the choice among many responses.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``prevalence`` (class) and ``confusion`` (rater, class, label), all rows sum to one. Classes
+        are ordered such that responses agree with the truth as much as possible on the average
+        rater. A rater without responses has the mean confusion matrix. Attributes ``objective``
+        (the above per item, without the constant squares of what was observed), ``iterations``,
+        ``start`` and ``converged`` (0 or 1).
+
+    Raises
+    ------
+    MomentsError
+        No item was answered by three raters; unknown starts.
+
+    References
+    ----------
+    Traganitis & Giannakis (2020), eq. 17.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfuse as bf
+    >>> from bayesfuse import moments
+    >>> rng = np.random.default_rng(1)
+    >>> truth = rng.choice(3, p=[0.5, 0.3, 0.2], size=(4000, 1))
+    >>> guess = rng.integers(3, size=(4000, 5))
+    >>> answers = np.where(rng.random((4000, 5)) < 0.7, truth, guess)
+    >>> estimate = moments.confusion(bf.Responses.from_matrix(answers))
+    >>> bool(abs(estimate.prevalence - [0.5, 0.3, 0.2]).max() < 0.03)
+    True
+    >>> estimate.confusion.sel(rater=0, label=1, **{"class": 1}).item()  # 0.7 + 0.3 / 3 is true
+    """
+    table = _checked(responses, starts)
+    rng = np.random.default_rng(random_seed)
+    pilot = _pilot(responses, rng)
+    small = table if pilot is responses else Table.build(pilot)
+    fits = {}
+    for name in starts:
+        begin = starting_confusion(name, pilot, rng)
+        if begin is not None:
+            fits[name] = match(small, begin, iterations, tolerance)
+    if not fits:
+        raise MomentsError(
+            "The algebraic start needs three teams of raters that tell the classes apart; add "
+            f"another start. Got: starts={list(starts)}."
+        )
+    start = min(fits, key=lambda name: fits[name].objective)
+    fit = fits[start]
+    if small is not table:
+        fit = match(table, fit.confusion, iterations, tolerance)
+    return _named(fit, responses, start)
+
+
+def _checked(responses: Responses, starts: Sequence[str]) -> Table:
+    unknown = [name for name in starts if name not in STARTS]
+    if unknown or isinstance(starts, str) or len(starts) == 0:
+        raise MomentsError(f"starts must be some of {list(STARTS)}, in a list. Got: {starts!r}.")
+    table = Table.build(responses)
+    together = np.diff(table.raters.start.astype(np.int64))[table.raters.weight > 0]
+    if together.max(initial=0) < 3:
+        raise MomentsError(
+            "Confusion matrices need items with answers of three different raters, because means "
+            f"and pairs leave them undetermined. Got: at most {together.max(initial=0)} raters of "
+            f"one item, {responses.n_raters} in all."
+        )
+    return table
+
+
+def _pilot(responses: Responses, rng: np.random.Generator, size: int = 500_000) -> Responses:
+    """Return enough of the items to tell which start is best."""
+    if responses.n_responses <= size:
+        return responses
+    n_items = max(1, round(responses.n_items * size / responses.n_responses))
+    chosen = np.sort(rng.choice(responses.n_items, n_items, replace=False))
+    return responses._take(chosen, responses.multiplicity[chosen])
+
+
+def _named(fit: Fit, responses: Responses, start: str) -> xr.Dataset:
+    """Order the classes, fill in for the silent, and put the names on."""
+    answered = responses.per_rater > 0
+    mean = fit.confusion[answered].mean(axis=0)
+    # rows of rare classes are estimated with an error of 1/√prevalence, so they count for less
+    column, place = linear_sum_assignment(mean * np.sqrt(fit.prevalence)[:, None], maximize=True)
+    order = column[np.argsort(place)]
+    confusion = np.where(answered[:, None, None], fit.confusion, mean)[:, order]
+    return xr.Dataset(
+        {
+            "prevalence": ("class", fit.prevalence[order]),
+            "confusion": (("rater", "class", "label"), confusion),
+        },
+        coords={
+            "rater": responses.raters,
+            "class": responses.classes,
+            "label": responses.classes,
+        },
+        attrs={
+            "objective": fit.objective,
+            "iterations": fit.iterations,
+            "start": start,
+            "converged": int(fit.converged),
+        },
+    )

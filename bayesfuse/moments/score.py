@@ -1,0 +1,163 @@
+"""How strongly two raters depend on each other beyond the truth: determinants of covariances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numba import njit
+from numpy.typing import NDArray
+
+from bayesfuse.errors import MomentsError
+from bayesfuse.moments.one_vs_rest import against_rest
+from bayesfuse.moments.pairs import Array, covariance
+from bayesfuse.responses import Responses
+
+Indices = NDArray[np.int64]
+
+EXACT = 300  # raters up to which every determinant is summed: a second or two
+SAMPLED = 10_000  # pairs (k, l) above that
+
+
+def score_matrix(
+    responses: Responses | xr.Dataset | xr.DataArray | Array,
+    *,
+    pairs: int | None = None,
+    random_seed: int = 0,
+) -> xr.DataArray:
+    r"""Score how strongly every two raters depend on each other beyond the truth they share.
+
+    The score of raters i and j sums, over all ordered pairs (k, l) of other raters, the
+    determinants that vanish where the four answer independently given the truth,
+    :math:`\hat s_{ij} = \sum_{k,l} |\hat r_{ij} \hat r_{kl} - \hat r_{il} \hat r_{kj}|`.
+
+    Parameters
+    ----------
+    responses : Responses, Dataset, DataArray or ndarray, shape (raters, raters)
+        Responses, what :func:`covariance` says about them, or a symmetric covariance matrix, NaN
+        where it is not known; its diagonal is not used. More than two classes are compared one
+        against the rest and their scores summed.
+    pairs : int, optional
+        How many unordered pairs {k, l} to draw at random (with replacement, the same for all i
+        and j). By default all of them for up to 300 raters, 10,000 above.
+    random_seed : int, default 0
+        Of the draw.
+
+    Returns
+    -------
+    xarray.DataArray
+        ``score[rater, other]``, symmetric, zero on the diagonal. Where pairs were drawn or
+        covariances are missing it is the mean determinant over what is known, times the number
+        of all (k, l): an unbiased estimate of the full sum over a random draw. NaN where nothing
+        is known.
+
+    Raises
+    ------
+    MomentsError
+        Fewer than four raters, a matrix that is not square and symmetric, no pairs.
+
+    Notes
+    -----
+    O(raters² × pairs): 124 raters take 0.03 s, 300 raters 1 s.
+
+    References
+    ----------
+    Jaffe, Fetaya, Nadler, Jiang & Kluger (2016), AISTATS, eq. 15.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesfuse.moments import score_matrix
+    >>> v = np.array([0.9, 0.8, 0.7, 0.6, 0.5])
+    >>> covariance = np.outer(v, v)
+    >>> covariance[0, 1] = covariance[1, 0] = 0.9  # more than they would share as 3 and 4 do
+    >>> score_matrix(covariance).round(2).values[0]
+    array([0.  , 0.39, 0.14, 0.13, 0.12])
+    """
+    if isinstance(responses, Responses):
+        matrices = [moments.covariance.values for moments in class_moments(responses)]
+        names = responses.raters
+    else:
+        matrix, names = _matrix(responses)
+        matrices = [matrix]
+    if len(names) < 4:
+        raise MomentsError(
+            "A score compares two raters with pairs of others, so it needs at least four. Got: "
+            f"{len(names)} raters."
+        )
+    first, second = _pairs(len(names), pairs, random_seed)
+    score = sum(_score(matrix, first, second) for matrix in matrices)
+    return xr.DataArray(score, {"rater": names, "other": names}, ("rater", "other"), "score")
+
+
+def class_moments(responses: Responses) -> list[xr.Dataset]:
+    """Return the covariances of every class against the rest; two classes have one in common."""
+    if responses.n_classes == 2:
+        return [covariance(responses)]
+    return [covariance(against_rest(responses, k)) for k in range(responses.n_classes)]
+
+
+def _matrix(given: Any) -> tuple[Array, NDArray[Any]]:
+    """Return a covariance matrix and the names of its raters."""
+    if isinstance(given, xr.Dataset):
+        given = given.covariance
+    matrix = np.array(given, dtype=float)
+    square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]
+    if not square or not np.allclose(matrix, matrix.T, equal_nan=True):
+        raise MomentsError(
+            "A covariance matrix must be symmetric, with one row and one column per rater. Got: "
+            f"shape {matrix.shape}."
+        )
+    if np.isinf(matrix).any():
+        raise MomentsError("Covariances must be finite, or NaN where not known. Got: infinity.")
+    named = isinstance(given, xr.DataArray) and "rater" in given.coords
+    return matrix, given.coords["rater"].values if named else np.arange(len(matrix))
+
+
+def _pairs(n_raters: int, pairs: int | None, random_seed: int) -> tuple[Indices, Indices]:
+    if pairs is None:
+        if n_raters <= EXACT:
+            return np.triu_indices(n_raters, 1)
+        pairs = SAMPLED
+    if pairs < 1:
+        raise MomentsError(f"A score needs at least one pair of other raters. Got: pairs={pairs}.")
+    rng = np.random.default_rng(random_seed)
+    first = rng.integers(n_raters, size=pairs)
+    return first, (first + rng.integers(1, n_raters, size=pairs)) % n_raters
+
+
+def _score(covariance: Array, first: Indices, second: Indices) -> Array:
+    total, used = _sum_determinants(covariance, first, second)
+    total, used = total + total.T, used + used.T  # pair (k, l) of (i, j) is (l, k) of (j, i)
+    all_pairs = (len(covariance) - 2) * (len(covariance) - 3)
+    with np.errstate(invalid="ignore"):  # nothing known: 0 / 0
+        score = total / used * all_pairs
+    np.fill_diagonal(score, 0.0)
+    return score
+
+
+@njit(cache=True, nogil=True)
+def _sum_determinants(covariance, first, second):
+    """Sum the known |r_ij r_km - r_im r_kj| over the given (k, m), and count them.
+
+    All j are summed at once, because that loop alone can be vectorised in order.
+    """
+    n_raters = len(covariance)
+    total = np.zeros((n_raters, n_raters))
+    used = np.zeros((n_raters, n_raters))
+    for i in range(n_raters):
+        row, count, r_i = total[i], used[i], covariance[i]
+        for p in range(first.size):
+            k, m = first[p], second[p]
+            if i == k or i == m:
+                continue
+            r_k, r_km, r_im = covariance[k], covariance[k, m], r_i[m]
+            kept = row[k], row[m], count[k], count[m]
+            for j in range(n_raters):
+                determinant = abs(r_i[j] * r_km - r_im * r_k[j])
+                known = determinant == determinant
+                row[j] += determinant if known else 0.0
+                count[j] += 1.0 if known else 0.0
+            row[k], row[m], count[k], count[m] = kept  # j must differ from both
+    return total, used

@@ -1,0 +1,120 @@
+"""Confusion matrices to begin with: from votes, or from the moments of three teams of raters."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array
+
+STARTS = ("algebraic", "votes", "diagonal")
+
+
+def starting_confusion(name: str, responses: Responses, rng: np.random.Generator) -> Array | None:
+    """Return the named starting point (raters, classes, labels), or None if it does not exist."""
+    if name == "diagonal":
+        n_classes = responses.n_classes
+        one = np.full((n_classes, n_classes), 0.3 / (n_classes - 1))
+        np.fill_diagonal(one, 0.7)
+        return np.tile(one, (responses.n_raters, 1, 1))
+    return from_votes(responses) if name == "votes" else from_teams(responses, rng)
+
+
+def incidence(responses: Responses) -> sparse.csr_array:
+    """Return which cell (rater × label) was used how often by which item (items, cells)."""
+    return sparse.csr_array(
+        (
+            np.ones(responses.n_responses),
+            responses.cell.astype(np.int64),
+            responses.start.astype(np.int64),
+        ),
+        shape=(responses.n_items, responses.n_raters * responses.n_classes),
+    )
+
+
+def from_votes(responses: Responses) -> Array:
+    """Compare every rater with the majority; ties share the item."""
+    votes = responses.votes()
+    top = (votes == votes.max(axis=1, keepdims=True)) & (votes > 0)
+    share = top / np.maximum(top.sum(axis=1, keepdims=True), 1)
+    counts = incidence(responses).T @ (share * responses.multiplicity[:, None])
+    return _rows(counts, responses)
+
+
+def from_teams(responses: Responses, rng: np.random.Generator) -> Array | None:
+    """Recover the confusion matrices exactly from exact moments of three teams of raters.
+
+    A team's view of an item is a vector of as many numbers as there are classes. With u_k, v_k,
+    w_k the expected views of the teams if the truth is k, pairs and triples of views are
+    P = Σ_k π_k u_k v_kᵀ and T(η) = Σ_k π_k (η·w_k) u_k v_kᵀ, so the eigenvectors of T(η) P⁻¹ are
+    the u_k: they turn a view into an unbiased guess of which class the item is of, up to scale,
+    and that guess and the responses of the other teams into their confusion matrices.
+
+    References
+    ----------
+    Leurgans, Ross & Abel (1993), SIAM Journal on Matrix Analysis and Applications 14, 1064–1083;
+    Anandkumar, Ge, Hsu, Kakade & Telgarsky (2014), JMLR 15, 2773–2832.
+    """
+    used = incidence(responses)
+    weight = responses.multiplicity.astype(np.float64)
+    # the busiest three go to different teams, the next three too, and so on
+    volume = np.argsort(np.lexsort((rng.random(responses.n_raters), -responses.per_rater)))
+    shuffled = np.concatenate([rng.permutation(3) for _ in range(0, responses.n_raters, 3)])
+    team = np.repeat(shuffled[volume], responses.n_classes)
+    member = np.stack([team == g for g in range(3)], axis=1).astype(np.float64)
+    a, b, c = _views(used, member, weight, responses.n_classes)
+    common = weight * ((used @ member) > 0).all(axis=1)
+    pair = a.T @ (common[:, None] * b)
+    triple = np.stack([a.T @ ((common * c[:, k])[:, None] * b) for k in range(a.shape[1])])
+    try:
+        axes = _common_eigenvectors(triple, pair, rng)
+        unmix_a = np.linalg.inv(axes)
+        unmix_b = np.linalg.inv(pair.T @ unmix_a.T)
+    except np.linalg.LinAlgError:
+        return None
+    by_a = used.T @ (weight[:, None] * (a @ unmix_a.T))
+    by_b = used.T @ (weight[:, None] * (b @ unmix_b.T))
+    counts = np.where(team[:, None] == 0, by_b, by_a)
+    # the scale of an eigenvector may be negative, and then all its counts are
+    sign = np.sign(counts.reshape(-1, responses.n_classes, responses.n_classes).sum(axis=1))
+    return _rows(np.maximum(counts * np.repeat(sign, responses.n_classes, axis=0), 0.0), responses)
+
+
+def _views(used: sparse.csr_array, member: Array, weight: Array, n_classes: int) -> list[Array]:
+    """Return every team's view of every item (items, classes): the mean over its responses.
+
+    A response counts not as a vote but as the votes that it predicts of the other teams, so that a
+    rater who is worse than random, or calls the classes by other names, is of use to the team.
+    """
+    n_cells, n_teams = member.shape
+    vote = np.tile(np.eye(n_classes), (n_cells // n_classes, 1))
+    views = []
+    for g in range(n_teams):
+        mine, rest = member[:, [g]], 1.0 - member[:, [g]]
+        heard = used @ rest
+        others = used @ (rest * vote) / np.maximum(heard, 1.0)
+        asked = used.T @ (weight[:, None] * (heard > 0))
+        predicted = used.T @ (weight[:, None] * others) / np.maximum(asked, 1.0)
+        views.append(used @ (mine * predicted) / np.maximum(used @ mine, 1.0))
+    return views
+
+
+def _common_eigenvectors(triple: Array, pair: Array, rng: np.random.Generator) -> Array:
+    """Return the eigenvectors of T(η) P⁻¹ for the η, among many, that tells them apart best."""
+    scaled = np.linalg.solve(pair.T, triple.transpose(0, 2, 1)).transpose(0, 2, 1)
+    values, vectors = np.linalg.eig(
+        np.tensordot(rng.standard_normal((10 * len(pair), len(pair))), scaled, axes=1)
+    )
+    ordered = np.sort(values.real, axis=1)
+    gap = np.diff(ordered, axis=1).min(axis=1) / np.abs(ordered).max(axis=1)
+    best = vectors[np.argmax(gap)]
+    return best.real + best.imag  # noise makes pairs of axes complex: two of the plane they span
+
+
+def _rows(counts: Array, responses: Responses) -> Array:
+    """Normalise counts (cells, classes) to rows; where there are none, nothing is known."""
+    n_raters, n_classes = responses.n_raters, responses.n_classes
+    rows = counts.reshape(n_raters, n_classes, n_classes).transpose(0, 2, 1)
+    total = rows.sum(axis=2, keepdims=True)
+    return np.where(total > 0, rows / np.where(total > 0, total, 1.0), 1.0 / n_classes)

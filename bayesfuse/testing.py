@@ -1,0 +1,340 @@
+"""Checks that ship with the package: enumeration, the contract of a kernel, calibration.
+
+Use them on a label prior or a rater channel of your own; the package's tests do nothing else.
+Every failure names the worst point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+from scipy.special import logsumexp
+
+from bayesfuse.inference.sample import sample
+from bayesfuse.labels.base import LabelPrior
+from bayesfuse.model import observed, parameter_variables
+from bayesfuse.raters.base import RaterChannel
+from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array
+
+
+@dataclass(frozen=True)
+class Enumerated:
+    """The posterior of labels by summing over all configurations.
+
+    ``configurations`` (number, items) and their posterior ``weight`` (number,).
+    """
+
+    total: float
+    probability: Array
+    expected: tuple[Array, ...]
+    configurations: NDArray[np.int64]
+    weight: Array
+
+
+def enumerate_labels(
+    prior: LabelPrior,
+    log_parameters: tuple[Array, ...],
+    log_lik: Array,
+    structure: tuple[Any, ...],
+) -> Enumerated:
+    """Sum over all ``classes ** items`` labellings: slow, and right by construction.
+
+    Parameters
+    ----------
+    prior : LabelPrior
+    log_parameters : tuple of ndarray
+    log_lik : ndarray, shape (items, classes)
+    structure : tuple of ndarray
+        As ``prior.structure`` gives it, every item occurring once.
+
+    Returns
+    -------
+    Enumerated
+    """
+    n_items, n_classes = log_lik.shape
+    configurations = np.array(list(product(range(n_classes), repeat=n_items)))
+    every = np.arange(n_items)
+    log_joint = np.array(
+        [prior.log_prob(log_parameters, y) + log_lik[every, y].sum() for y in configurations]
+    )
+    total = float(logsumexp(log_joint))
+    weight = np.exp(log_joint - total)
+    probability = np.zeros((n_items, n_classes))
+    expected = [np.zeros_like(rows) for rows in log_parameters]
+    for labels, share in zip(configurations, weight, strict=True):
+        probability[every, labels] += share
+        for sum_, counts in zip(expected, prior.tally(labels, structure, n_classes), strict=True):
+            sum_ += share * counts
+    return Enumerated(total, probability, tuple(expected), configurations, weight)
+
+
+def check_label_prior(
+    prior: LabelPrior,
+    log_parameters: tuple[Array, ...],
+    log_lik: Array,
+    structure: tuple[Any, ...],
+    *,
+    draws: int = 4000,
+    random_seed: int = 0,
+) -> None:
+    """Hold a label prior's kernels against enumeration.
+
+    The log evidence, label probabilities and expected counts must agree to rounding, the decoded
+    labels must be a mode, and drawn configurations must be as frequent as they should (chi-square,
+    failing by chance once in 10⁵).
+
+    Raises
+    ------
+    AssertionError
+        With the quantity and its worst entry.
+    """
+    exact = enumerate_labels(prior, log_parameters, log_lik, structure)
+    found = prior.marginal(log_parameters, log_lik, structure)
+    assert_close(found.total, exact.total, "log evidence")
+    assert_close(found.log_evidence.sum(), exact.total, "sum of the units' log evidence")
+    assert_close(found.probability, exact.probability, "label probability")
+    for name, one, other in zip(prior.parameters, found.expected, exact.expected, strict=True):
+        assert_close(one, other, f"expected counts of {name}")
+    labels = prior.decode(log_parameters, log_lik, structure)
+    place = int(np.flatnonzero((exact.configurations == labels).all(axis=1))[0])
+    assert_close(exact.weight[place], exact.weight.max(), "probability of the decoded labels")
+    rng = np.random.default_rng(random_seed)
+    radix = log_lik.shape[1] ** np.arange(len(log_lik))[::-1]
+    seen = np.zeros(len(exact.weight))
+    for _ in range(draws):
+        seen[prior.draw(log_parameters, log_lik, structure, rng) @ radix] += 1
+    impossible = exact.weight < 1e-14
+    assert not seen[impossible].any(), f"drew impossible labels {exact.configurations[impossible]}"
+    assert_frequencies(seen, exact.weight, "drawn labels")
+
+
+def check_rater_channel(
+    channel: RaterChannel, tables: tuple[Array, ...], responses: Responses, *, step: float = 1e-6
+) -> None:
+    """Hold a channel's kernels against what probability and calculus demand of them.
+
+    The probabilities of all possible answers to an item sum to one for every truth; expected
+    counts are the derivative of the weighted log-likelihood (central differences); a known truth
+    rules the other classes out.
+
+    Raises
+    ------
+    AssertionError
+        With the quantity and its worst entry.
+    """
+    n_items, n_classes = responses.n_items, responses.n_classes
+    unknown = np.full(n_items, -1)
+    structure = channel.structure(responses, unknown)
+    rng = np.random.default_rng(0)
+    weight = rng.random((n_items, n_classes))
+
+    def total(*changed: Array) -> float:
+        return float((weight * channel.log_lik_kernel(*changed, *structure)).sum())
+
+    found = channel.expected_kernel(*tables, weight, *structure)
+    for which, table in enumerate(tables):
+        slope = np.empty_like(table)
+        for place in np.ndindex(table.shape):
+            values = []
+            for sign in (1, -1):
+                moved = [t.copy() for t in tables]
+                moved[which][place] += sign * step
+                values.append(total(*moved))
+            slope[place] = (values[0] - values[1]) / (2 * step)
+        scale = max(abs(total(*tables)), 1.0)
+        # central differences lose rounding / step, and the third derivative times step²
+        assert_close(found[which], slope, "expected counts", atol=scale * 1e-15 / step + 1e-6)
+    gold = np.arange(n_items) % n_classes
+    known = channel.log_lik_kernel(*tables, *channel.structure(responses, gold))
+    free = channel.log_lik_kernel(*tables, *structure)
+    only = np.where(np.arange(n_classes) == gold[:, None], free, -np.inf)
+    assert_close(known, only, "log-likelihood of known labels")
+    n_answers = responses.per_item.max()
+    first = int(np.argmax(responses.per_item))
+    rows = slice(int(responses.start[first]), int(responses.start[first + 1]))
+    mass = np.zeros(n_classes)
+    for answers in product(range(n_classes), repeat=int(n_answers)):
+        label = responses.label
+        label[rows] = answers
+        other = responses.relabelled(label)
+        log_lik = channel.log_lik_kernel(*tables, *channel.structure(other, unknown))
+        mass += np.exp(log_lik[first])
+    assert_close(mass, np.ones(n_classes), "sum of the probabilities of all answers")
+
+
+def simulate(
+    model: pm.Model, random_seed: int | np.random.Generator | None = None
+) -> tuple[dict[str, Array], NDArray[np.int64], Responses]:
+    """Draw parameters from a model's prior, then truths and responses from the parameters.
+
+    Returns
+    -------
+    parameters : dict
+        Value of every parameter of the label prior and the channel.
+    truth : ndarray of int64, shape (items,)
+    responses : Responses
+        The model's table with the drawn labels.
+    """
+    rng = np.random.default_rng(random_seed)
+    variable, observation = observed(model)
+    variables = parameter_variables(variable)
+    values = pm.draw(list(variables.values()), random_seed=rng)
+    parameters = dict(zip(variables, values, strict=True))
+    truth, label = observation.simulate(observation.rows(parameters), rng)
+    return parameters, truth, observation.responses.relabelled(label)
+
+
+def sbc_ranks(
+    build: Callable[[Responses], pm.Model],
+    responses: Responses,
+    *,
+    simulations: int = 200,
+    draws: int = 100,
+    thin: int = 5,
+    random_seed: int = 0,
+    **kwargs: Any,
+) -> xr.Dataset:
+    """Simulation-based calibration: where do prior draws rank among posterior draws?
+
+    If the sampler is right, ranks are uniform on 0, …, draws, whatever the model. For labels the
+    rank is replaced by the randomised probability transform of the true class.
+
+    Parameters
+    ----------
+    build : callable
+        From responses to the model under test, always with the same prior.
+    responses : Responses
+        Who answers what; the labels are simulated.
+    simulations, draws, thin : int
+        Data sets; posterior draws ranked against, every ``thin``-th of one chain.
+    **kwargs
+        Passed to :func:`bayesfuse.sample`.
+
+    Returns
+    -------
+    Dataset
+        One variable per parameter, (simulation, …) ranks; ``labels`` (simulation, item), uniform
+        on (0, 1). The attribute ``draws`` is the highest rank.
+
+    References
+    ----------
+    Talts et al. (2018), Validating Bayesian inference algorithms with simulation-based
+    calibration, arXiv:1804.06788.
+    """
+    template = build(responses)
+    found: dict[str, list[Array]] = {}
+    for stream in np.random.default_rng(random_seed).spawn(simulations):
+        parameters, truth, table = simulate(template, stream)
+        result = sample(
+            build(table),
+            draws * thin,
+            chains=1,
+            random_seed=stream,
+            progressbar=False,
+            quiet=True,
+            compute_convergence_checks=False,
+            log_likelihood=False,
+            **kwargs,
+        )
+        for name, value in parameters.items():
+            kept = result["posterior"][name].values[0, ::thin]
+            found.setdefault(name, []).append((kept < value).sum(axis=0))
+        probability = result["label_posterior"]["probability"].values
+        below = np.where(np.arange(probability.shape[1]) < truth[:, None], probability, 0).sum(1)
+        own = probability[np.arange(len(truth)), truth]
+        found.setdefault("labels", []).append(below + stream.random(len(truth)) * own)
+    ranks = {
+        name: (
+            ("simulation", *(f"{name}_{axis}" for axis in range(values[0].ndim))),
+            np.stack(values),
+        )
+        for name, values in found.items()
+    }
+    return xr.Dataset(ranks, attrs={"draws": draws})
+
+
+def assert_uniform(values: ArrayLike, highest: float, name: str, *, bins: int = 10) -> None:
+    """Fail if values on [0, highest] are not uniform (chi-square, by chance once in 10⁵)."""
+    flat = np.asarray(values, dtype=float).ravel()
+    edges = (
+        np.linspace(-0.5, highest + 0.5, bins + 1) if highest > 1 else np.linspace(0, 1, bins + 1)
+    )
+    seen, _ = np.histogram(flat, edges)
+    if highest > 1:  # whole numbers: bins may hold different numbers of them
+        share, _ = np.histogram(np.arange(int(highest) + 1), edges)
+    else:
+        share = np.ones(bins)
+    assert_frequencies(seen.astype(float), share / share.sum(), name)
+
+
+def assert_frequencies(seen: Array, probability: Array, name: str, *, alpha: float = 1e-5) -> None:
+    """Fail if counts are too far from their probabilities, by chance once in 1 / alpha times."""
+    expected = seen.sum() * probability
+    order = np.argsort(expected)
+    rare = order[np.cumsum(expected[order]) < 5]  # pooled: chi-square needs five in every cell
+    common = np.setdiff1d(order, rare)
+    cells = [*zip(seen[common], expected[common], strict=True)]
+    if len(rare) and expected[rare].sum() > 0:
+        cells.append((seen[rare].sum(), max(expected[rare].sum(), 1e-300)))
+    if len(cells) < 2:
+        return
+    distances = np.array([(one - other) ** 2 / other for one, other in cells])
+    p_value = float(stats.chi2.sf(distances.sum(), len(cells) - 1))
+    worst = int(np.argmax(distances))
+    assert p_value > alpha, (
+        f"{name}: frequencies differ from their probabilities (p = {p_value:.1e}); worst in cell "
+        f"{worst}: {cells[worst][0]:.0f} seen, {cells[worst][1]:.1f} expected"
+    )
+
+
+def assert_close(
+    found: ArrayLike, expected: ArrayLike, name: str, *, rtol: float = 1e-10, atol: float = 1e-12
+) -> None:
+    """Fail if arrays differ by more than rounding, naming the worst entry."""
+    one, other = np.asarray(found, dtype=float), np.asarray(expected, dtype=float)
+    assert one.shape == other.shape, f"{name}: shape {one.shape}, expected {other.shape}"
+    with np.errstate(invalid="ignore"):
+        excess = np.abs(one - other) - atol - rtol * np.abs(other)
+    excess = np.where(one == other, -np.inf, np.where(np.isnan(excess), np.inf, excess))
+    if excess.size and excess.max() > 0:
+        place = np.unravel_index(int(np.argmax(excess)), excess.shape)
+        where = tuple(int(index) for index in place)
+        raise AssertionError(f"{name}: worst at {where}: {one[place]!r}, expected {other[place]!r}")
+
+
+def assert_within_mcse(
+    found: xr.Dataset, other: xr.Dataset, names: Iterable[str], *, sigmas: float = 5.0
+) -> None:
+    """Fail if the posterior means of two fits differ by more than Monte Carlo error allows.
+
+    Parameters
+    ----------
+    found, other : Dataset
+        Posterior groups with chain and draw.
+    names : iterable of str
+    sigmas : float, default 5
+        Allowed difference in standard errors: by chance once in two million comparisons.
+    """
+    import arviz as az
+
+    for name in names:
+        means, errors = [], []
+        for posterior in (found, other):
+            means.append(posterior[name].mean(("chain", "draw")).values)
+            errors.append(az.mcse(posterior[[name]])[name].values)
+        allowed = sigmas * np.hypot(*errors)
+        excess = np.abs(means[0] - means[1]) / np.maximum(allowed, 1e-12)
+        place = np.unravel_index(int(np.argmax(excess)), excess.shape)
+        assert excess.max() <= 1, (
+            f"{name}: means differ by more than {sigmas} standard errors, worst at {place}: "
+            f"{means[0][place]:.4f} and {means[1][place]:.4f}, allowed {allowed[place]:.4f}"
+        )

@@ -1,0 +1,440 @@
+"""Dependent raters: score matrix, groups and L-SML against exact populations."""
+
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+from scipy.special import logit
+
+import bayesfuse as bf
+from bayesfuse.errors import MomentsError
+from bayesfuse.moments.binary import improved_sml, sml
+from bayesfuse.moments.groups import find_groups, latent_sml, score_matrix, select_raters
+
+GROUP = np.array([0, 0, 0, 1, 2, 2, 2, 3])
+PREVALENCE = 0.6
+OUTER = np.array([[0.8, 0.7, 0.9, 0.8], [0.6, 0.8, 0.7, 0.9]])  # of verdicts: ψ, η
+INNER = np.array(
+    [[0.9, 0.7, 0.8, 1.0, 0.9, 0.6, 0.8, 1.0], [0.8, 0.9, 0.6, 1.0, 0.7, 0.9, 0.8, 1.0]]
+)
+
+
+def population(group=GROUP, prevalence=PREVALENCE, outer=OUTER, inner=INNER):
+    """Return all response patterns (0, 1) and their probabilities given either truth."""
+    patterns = np.array(list(product([0, 1], repeat=len(group))))
+    given = []
+    for truth in (0, 1):
+        likelihood = np.ones(len(patterns))
+        for g in range(outer.shape[1]):
+            own = group == g
+            positive = outer[0, g] if truth else 1 - outer[1, g]
+            yes = np.where(patterns[:, own], inner[0, own], 1 - inner[0, own]).prod(axis=1)
+            no = np.where(patterns[:, own], 1 - inner[1, own], inner[1, own]).prod(axis=1)
+            likelihood *= positive * yes + (1 - positive) * no
+        given.append(likelihood)
+    given = np.array(given)
+    return patterns, given, np.array([1 - prevalence, prevalence]) @ given
+
+
+def covariances(patterns, probability):
+    signs = 2.0 * patterns - 1
+    centred = signs - probability @ signs
+    return centred.T @ (probability[:, None] * centred)
+
+
+def exact_responses(*arguments, digits=14, **keywords):
+    """Counts are exact where all parameters are multiples of 0.1."""
+    patterns, given, probability = population(*arguments, **keywords)
+    counts = np.rint(probability * 10**digits).astype(np.int64)
+    return bf.Responses.from_counts(patterns, counts, classes=[0, 1]), patterns, given
+
+
+def overall(group=GROUP, outer=OUTER, inner=INNER):
+    return outer[:, group] * inner + (1 - outer[:, group]) * (1 - inner[::-1])
+
+
+def simulate(rng, n_items, sizes, outer=(0.5, 0.8), inner=(0.7, 0.9)):
+    """Jaffe et al. 2016, section 5.1: groups of these sizes, b = 0."""
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    truth = rng.random(n_items) < 0.5
+    verdict = answer(rng, truth[:, None], rng.uniform(*outer, (2, len(sizes))))
+    labels = answer(rng, verdict[:, group], rng.uniform(*inner, (2, len(group))))
+    return truth, group, labels.astype(int)
+
+
+def answer(rng, truth, rates):
+    positive = np.where(truth, rates[0], 1 - rates[1])
+    return rng.random(positive.shape) < positive
+
+
+def balanced(label, truth):
+    return (np.mean(label[truth]) + np.mean(~label[~truth])) / 2
+
+
+# -------------------------------------------------------------------- the score matrix
+
+
+def slow_scores(r):
+    m = len(r)
+    score = np.zeros((m, m))
+    for i, j in permutations(range(m), 2):
+        rest = [k for k in range(m) if k not in (i, j)]
+        terms = [abs(r[i, j] * r[k, o] - r[i, o] * r[k, j]) for k, o in permutations(rest, 2)]
+        known = np.isfinite(terms)
+        score[i, j] = np.mean(np.array(terms)[known]) * len(terms) if known.any() else np.nan
+    return score
+
+
+def random_covariance(rng, m):
+    factor = rng.normal(size=(m, 3))
+    return factor @ factor.T + np.diag(rng.random(m))
+
+
+def test_score_is_the_sum_over_all_pairs():
+    r = random_covariance(np.random.default_rng(1), 9)
+    expected = slow_scores(r)
+    found = score_matrix(r)
+    np.testing.assert_allclose(found.values, expected, rtol=1e-12)
+    r[np.diag_indices(9)] = np.nan  # nothing is said about a rater alone
+    np.testing.assert_array_equal(score_matrix(r), found)
+
+
+def test_score_with_unknown_covariances():
+    rng = np.random.default_rng(2)
+    r = random_covariance(rng, 8)
+    for i, j in ((0, 1), (2, 5), (2, 6), (3, 7)):
+        r[i, j] = r[j, i] = np.nan
+    expected = slow_scores(r)
+    assert np.isnan(expected[0, 1]) and np.isfinite(expected).sum() == 56
+    np.testing.assert_allclose(score_matrix(r).values, expected, rtol=1e-12)
+
+
+def test_sampled_scores_are_unbiased():
+    r = random_covariance(np.random.default_rng(3), 10)
+    exact = score_matrix(r).values
+    draws = np.array([score_matrix(r, pairs=40, random_seed=seed).values for seed in range(400)])
+    error = draws.std(axis=0, ddof=1) / np.sqrt(len(draws))
+    off = ~np.eye(10, dtype=bool)
+    assert np.all(error[off] > 0)
+    # 45 pairs of raters: the largest of so many standard normals stays below 4.5
+    assert np.max(np.abs(draws.mean(axis=0) - exact)[off] / error[off]) < 4.5
+    np.testing.assert_array_equal(draws, draws.transpose(0, 2, 1))
+
+
+def test_scores_of_independent_raters_vanish():
+    outer = np.array([[0.9, 0.6, 0.7, 0.8, 0.2, 0.6], [0.7, 0.9, 0.6, 0.8, 0.4, 0.5]])
+    patterns, _, probability = population(np.arange(6), 0.3, outer, np.ones((2, 6)))
+    score = score_matrix(covariances(patterns, probability)).values
+    assert score.max() < 12 * 1e-16  # rounding of 12 determinants of products below one
+
+
+def test_scores_of_responses_carry_names_and_add_up_over_classes():
+    rng = np.random.default_rng(4)
+    labels = rng.integers(3, size=(400, 5))
+    names = ["Ann", "Ben", "Cem", "Dan", "Eve"]
+    responses = bf.Responses.from_matrix(labels, raters=names)
+    expected = sum(score_matrix(np.cov(2 * (labels == k).T - 1)) for k in range(3))
+    found = score_matrix(responses)
+    np.testing.assert_allclose(found.values, expected.values, rtol=1e-10)
+    assert found.rater.values.tolist() == found.other.values.tolist() == names
+
+
+def test_lemma_4():
+    """Balanced truth, symmetric verdicts, groups of equal size, all raters better than random."""
+    group = np.repeat(np.arange(5), 2)
+    outer = np.array([[0.7, 0.8, 0.6, 0.9, 0.7]] * 2)
+    inner = np.tile([[0.9, 0.7, 0.8, 0.9, 0.8, 0.7, 0.9, 0.9, 0.8, 0.8]], (2, 1))
+    patterns, given, probability = population(group, 0.5, outer, inner)
+    score = score_matrix(covariances(patterns, probability)).values
+    conditional = np.abs(covariances(patterns, given[1]))  # eq. 16
+    delta = (overall(group, outer, inner).sum(axis=0) - 1).min()
+    together = (group[:, None] == group) & ~np.eye(10, dtype=bool)
+    assert np.all(score[together] > 10**2 * (1 - 3 / 5) * delta**2 * conditional[together])
+    apart = group[:, None] != group
+    assert np.all(score[apart] < 2 * 10**2 / 5 * (1 - 2 / 5))
+    assert score[together].min() > score[apart].max()
+
+
+# -------------------------------------------------------------------- the exact population
+
+
+def test_lemma_1():
+    patterns, _, probability = population()
+    r = covariances(patterns, probability)
+    b = 2 * PREVALENCE - 1
+    v_off = np.sqrt(1 - b**2) * (overall().sum(axis=0) - 1)
+    verdict_mean = 2 * (PREVALENCE * OUTER[0] + (1 - PREVALENCE) * (1 - OUTER[1])) - 1
+    v_on = np.sqrt(1 - verdict_mean[GROUP] ** 2) * (INNER.sum(axis=0) - 1)
+    expected = np.where(GROUP[:, None] == GROUP, np.outer(v_on, v_on), np.outer(v_off, v_off))
+    off = ~np.eye(8, dtype=bool)
+    np.testing.assert_allclose(r[off], expected[off], atol=1e-15)
+
+
+def zero_pattern(r, i, rest):
+    """Which determinants with i vanish (Algorithm 3); all entries are of order 0.1."""
+    return [abs(r[i, j] * r[k, o] - r[i, o] * r[k, j]) < 1e-14 for j, k, o in permutations(rest, 3)]
+
+
+def test_algorithm_3_recovers_the_groups():
+    patterns, _, probability = population()
+    r = covariances(patterns, probability)
+    # Raters alone in their groups form one group, whose verdict is the truth.
+    expected = np.where(np.isin(GROUP, [1, 3]), 1, GROUP)
+    for i, j in permutations(range(8), 2):
+        rest = [k for k in range(8) if k not in (i, j)]
+        same = zero_pattern(r, i, rest) == zero_pattern(r, j, rest)
+        assert same == (expected[i] == expected[j]), (i, j)
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        [0, 0, 0, 1, 2, 2, 3, 4, 5, 6],
+        [0, 1, 2, 2, 3, 4, 5, 2, 6, 2],
+        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
+    ],
+)
+def test_groups_of_an_exact_population(group):
+    group = np.array(group)
+    n_groups = group.max() + 1
+    outer = np.tile(OUTER, 3)[:, :n_groups]
+    inner = np.tile(np.where(INNER == 1, 0.8, INNER), 2)[:, :10]
+    inner[:, np.bincount(group)[group] == 1] = 1.0
+    responses, _, _ = exact_responses(group, 0.6, outer, inner)
+    found = find_groups(responses)
+    np.testing.assert_array_equal(found.group, group)
+    assert found.attrs["n_groups"] == n_groups
+    # exact counts leave only rounding and the convergence of a fit to 1e-14 per sweep
+    assert found.residual.sel(n_groups=n_groups) < 1e-18
+    v_off = np.sqrt(1 - 0.2**2) * (overall(group, outer, inner).sum(axis=0) - 1)
+    np.testing.assert_allclose(found.v_off, v_off, atol=1e-8)
+    mean = 2 * (0.6 * outer[0] + 0.4 * (1 - outer[1])) - 1
+    v_on = np.sqrt(1 - mean[group] ** 2) * (inner.sum(axis=0) - 1)
+    for g in range(n_groups):
+        if np.sum(group == g) > 2:
+            np.testing.assert_allclose(found.v_on[group == g], v_on[group == g], atol=1e-8)
+
+
+# -------------------------------------------------------------------- finding groups
+
+
+def test_groups_from_a_sample_with_missing_and_repeated_responses():
+    rng = np.random.default_rng(5)
+    _, group, labels = simulate(rng, 20_000, [4, 1, 1, 3, 1, 1, 1], outer=(0.6, 0.8))
+    item, rater = np.nonzero(rng.random(labels.shape) < 0.6)
+    twice = rng.random(len(item)) < 0.1
+    item, rater = np.append(item, item[twice]), np.append(rater, rater[twice])
+    table = {"item": item, "rater": rater, "label": labels[item, rater]}
+    np.testing.assert_array_equal(find_groups(bf.Responses.from_long(table)).group, group)
+
+
+def test_order_of_raters_does_not_matter():
+    rng = np.random.default_rng(6)
+    _, group, labels = simulate(rng, 10_000, [3, 4, 1, 1, 1, 1], outer=(0.6, 0.8))
+    order = rng.permutation(len(group))
+    found = find_groups(bf.Responses.from_matrix(labels[:, order])).group.values
+    np.testing.assert_array_equal(found[:, None] == found, group[order][:, None] == group[order])
+    assert found[0] == 0 and np.all(np.diff(np.unique(found, return_index=True)[1]) > 0)
+
+
+def test_residual_alone_groups_independent_raters():
+    rng = np.random.default_rng(7)
+    _, group, labels = simulate(rng, 5_000, [1] * 10)
+    responses = bf.Responses.from_matrix(labels)
+    np.testing.assert_array_equal(find_groups(responses).group, group)
+    published = find_groups(responses, min_groups=2, criterion="residual")
+    assert published.residual.min() < find_groups(responses).residual.sel(n_groups=10)
+    assert published.attrs["n_groups"] < 9
+    np.testing.assert_array_equal(published.n_groups, np.arange(2, 10))
+
+
+def test_groups_of_several_classes():
+    rng = np.random.default_rng(8)
+    group = np.array([0, 0, 0, 1, 2, 2, 2, 2, 3, 4])
+    truth = rng.integers(4, size=5_000)
+
+    def noisy(labels, share):
+        return np.where(rng.random(len(labels)) < share, labels, rng.integers(4, size=len(labels)))
+
+    verdict = np.stack([noisy(truth, 0.5) for _ in range(5)])
+    labels = np.stack([noisy(verdict[g], 0.8) for g in group], axis=1)
+    found = find_groups(bf.Responses.from_matrix(labels, classes=range(4)))
+    np.testing.assert_array_equal(found.group, group)
+    assert found.v_on.dims == ("class", "rater") and found.v_off.shape == (4, 10)
+
+
+def test_copies_and_constant_raters():
+    rng = np.random.default_rng(9)
+    _, _, labels = simulate(rng, 3_000, [1] * 6)
+    labels = np.column_stack([labels[:, [0, 0, 0]], labels[:, 1:], np.ones(3_000, dtype=int)])
+    found = find_groups(bf.Responses.from_matrix(labels))
+    np.testing.assert_array_equal(found.group, [0, 0, 0, 1, 2, 3, 4, 5, 6])
+    assert np.isfinite(found.v_off).all()
+
+
+# -------------------------------------------------------------------- L-SML
+
+
+def test_everything_is_recovered_from_an_exact_population():
+    responses, _, given = exact_responses()
+    found = latent_sml(responses, GROUP)
+    # the prevalence maximises a likelihood, which is flat over √ε ≈ 1e-8 times a condition number
+    tolerance = 1e-6
+    assert abs(found.attrs["prevalence"] - PREVALENCE) < tolerance
+    assert found.attrs["determined"] and found.determined.all()
+    assert found.attrs["positive"] == 1
+    np.testing.assert_allclose(found.group_sensitivity, OUTER[0, [0, 2]], atol=tolerance)
+    np.testing.assert_allclose(found.group_specificity, OUTER[1, [0, 2]], atol=tolerance)
+    np.testing.assert_allclose(found.verdict_sensitivity, INNER[0], atol=tolerance)
+    np.testing.assert_allclose(found.verdict_specificity, INNER[1], atol=tolerance)
+    np.testing.assert_allclose(found.sensitivity, overall()[0], atol=tolerance)
+    np.testing.assert_allclose(found.specificity, overall()[1], atol=tolerance)
+    odds = np.log(given[1] / given[0])  # eq. 19
+    np.testing.assert_allclose(found.score, odds, atol=100 * tolerance)
+    np.testing.assert_array_equal(found.label, (odds > 0).astype(int))
+    with_prior = latent_sml(responses, GROUP, prior=True).score
+    np.testing.assert_allclose(with_prior, odds + logit(PREVALENCE), atol=100 * tolerance)
+
+
+def test_verdicts_are_posteriors_within_the_group():
+    responses, patterns, _ = exact_responses()
+    verdict = latent_sml(responses, GROUP).verdict
+    own = GROUP == 2
+    share = PREVALENCE * OUTER[0, 2] + (1 - PREVALENCE) * (1 - OUTER[1, 2])
+    yes = share * np.where(patterns[:, own], INNER[0, own], 1 - INNER[0, own]).prod(axis=1)
+    no = (1 - share) * np.where(patterns[:, own], 1 - INNER[1, own], INNER[1, own]).prod(axis=1)
+    np.testing.assert_allclose(verdict.sel(group=2), yes / (yes + no), atol=1e-5)
+    assert verdict.group.values.tolist() == [0, 2]
+
+
+def test_a_pair_that_errs_evenly_is_recovered():
+    group = np.array([0, 0, 1, 2, 3, 4])
+    inner = np.array([[0.9, 0.7, 1, 1, 1, 1]] * 2)
+    outer = np.array([[0.8, 0.7, 0.9, 0.8, 0.7], [0.6, 0.8, 0.7, 0.9, 0.8]])
+    responses, _, _ = exact_responses(group, 0.6, outer, inner)
+    found = latent_sml(responses, group)
+    assert not found.determined.item() and found.attrs["determined"]
+    np.testing.assert_allclose(found.verdict_sensitivity, inner[0], atol=1e-6)
+    np.testing.assert_allclose(found.verdict_specificity, inner[1], atol=1e-6)
+    np.testing.assert_allclose(found.sensitivity, overall(group, outer, inner)[0], atol=1e-6)
+
+
+def test_raters_alone_are_improved_sml():
+    rng = np.random.default_rng(10)
+    _, _, labels = simulate(rng, 2_000, [1] * 6, outer=(0.6, 0.9))
+    responses = bf.Responses.from_matrix(labels)
+    expected = improved_sml(responses)
+    for groups in (range(6), [0] * 6):  # a single group's verdict is the truth
+        found = latent_sml(responses, groups)
+        np.testing.assert_allclose(found.score, expected.score, rtol=1e-12)
+        np.testing.assert_array_equal(found.label, expected.label)
+        assert found.verdict.shape == (2_000, 0)
+
+
+def test_groups_by_name_order_or_dataset_agree():
+    rng = np.random.default_rng(11)
+    _, group, labels = simulate(rng, 5_000, [3, 1, 1, 1, 1], outer=(0.6, 0.9))
+    names = list("gfedcba")
+    responses = bf.Responses.from_matrix(labels, raters=names)
+    found = find_groups(responses)
+    np.testing.assert_array_equal(found.group, group)
+    by_name = {name: f"group {g}" for name, g in zip(names, group, strict=True)}
+    expected = latent_sml(responses)
+    for groups in (found, by_name, group.tolist()):
+        assert latent_sml(responses, groups).identical(expected)
+    assert expected.rater.values.tolist() == names
+
+
+def test_missing_responses_and_silent_raters():
+    rng = np.random.default_rng(12)
+    _, group, labels = simulate(rng, 8_000, [3, 3, 1, 1, 1, 1], outer=(0.6, 0.9))
+    labels[rng.random(labels.shape) < 0.3] = -1
+    labels[0] = -1
+    labels[1, :3] = -1
+    labels = np.column_stack([labels, np.full(len(labels), -1)])
+    responses = bf.Responses.from_matrix(labels)
+    found = latent_sml(responses, np.append(group, 6))
+    assert found.score[0] == 0 and np.isfinite(found.score).all()
+    assert np.isnan(found.verdict[0]).all() and np.isnan(found.verdict[1, 0])
+    assert np.isfinite(found.verdict[2:].values[(labels[2:, :3] >= 0).any(axis=1), 0]).all()
+    assert np.isnan(found.sensitivity[-1]) and np.isfinite(found.sensitivity[:-1]).all()
+    assert 10 not in select_raters(responses, 11, np.append(group, 6))
+    in_group = latent_sml(responses, np.append(group, 0))
+    np.testing.assert_allclose(in_group.score, found.score)
+
+
+def test_counts_weigh_as_written_out():
+    responses, _, _ = exact_responses(digits=4)
+    few, many = latent_sml(responses, GROUP), latent_sml(responses.expand(), GROUP)
+    np.testing.assert_allclose(few.sensitivity, many.sensitivity, atol=1e-7)
+    np.testing.assert_allclose(
+        np.repeat(few.score.values, responses.multiplicity), many.score, atol=1e-5
+    )
+
+
+def test_two_groups_are_taken_to_err_evenly():
+    rng = np.random.default_rng(13)
+    _, group, labels = simulate(rng, 5_000, [4, 4], outer=(0.8, 0.9))
+    found = latent_sml(bf.Responses.from_matrix(labels), group)
+    assert not found.attrs["determined"] and found.determined.all()
+    assert np.isfinite(found.score).all()
+    np.testing.assert_allclose(found.group_sensitivity, found.group_specificity, atol=0.1)
+
+
+def test_dependence_is_worth_modelling():
+    """Jaffe et al. 2016, Fig. 4: five of twenty raters share a source."""
+    rng = np.random.default_rng(14)
+    gain, error = [], []
+    for _ in range(5):
+        truth, _, labels = simulate(rng, 4_000, [5, *[1] * 15])
+        responses = bf.Responses.from_matrix(labels)
+        found = latent_sml(responses)
+        gain.append(
+            balanced(found.score.values > 0, truth)
+            - balanced(sml(responses).score.values > 0, truth)
+        )
+        empirical = np.array([labels[truth].mean(axis=0), 1 - labels[~truth].mean(axis=0)])
+        error.append(np.mean((np.array([found.sensitivity, found.specificity]) - empirical) ** 2))
+    assert np.mean(gain) > 3 * np.std(gain, ddof=1) / np.sqrt(5)
+    assert max(error) < 30 * 0.25 / 2_000  # in units of the variance of a known accuracy
+
+
+# -------------------------------------------------------------------- choosing raters
+
+
+def test_chosen_raters_are_accurate_and_of_different_groups():
+    responses, _, _ = exact_responses()
+    accuracy = overall().sum(axis=0)
+    best = [max(np.flatnonzero(GROUP == g), key=lambda i: accuracy[i]) for g in range(4)]
+    expected = sorted(best, key=lambda i: -accuracy[i])
+    assert select_raters(responses, 10, GROUP) == expected
+    assert select_raters(responses, 2, GROUP) == expected[:2]
+
+
+# -------------------------------------------------------------------- bad input
+
+LABELS = np.random.default_rng(15).integers(2, size=(50, 5))
+FIVE = bf.Responses.from_matrix(LABELS)
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda: score_matrix(np.eye(3)), r"at least four. Got: 3 raters"),
+        (lambda: score_matrix(np.ones((4, 5))), r"symmetric.* Got: shape \(4, 5\)"),
+        (lambda: score_matrix(np.arange(16.0).reshape(4, 4)), "symmetric"),
+        (lambda: score_matrix(np.full((4, 4), np.inf)), "finite"),
+        (lambda: score_matrix(FIVE, pairs=0), "at least one pair.* Got: pairs=0"),
+        (lambda: find_groups(FIVE, criterion="bic"), "Got: 'bic'"),
+        (lambda: find_groups(FIVE, min_groups=1), "Got: min_groups=1"),
+        (lambda: find_groups(FIVE, min_groups=4, max_groups=3), "max_groups=3"),
+        (lambda: find_groups(bf.Responses.from_matrix(LABELS[:, :3])), "for 3 raters"),
+        (lambda: latent_sml(FIVE, [0, 0, 1]), r"each of the 5 raters. Got: shape \(3,\)"),
+        (lambda: latent_sml(FIVE, {0: "a", 1: "b"}), r"Got: none for 2 \(3 such\)"),
+        (lambda: latent_sml(bf.Responses.from_matrix(LABELS + 2 * LABELS[::-1])), "two classes"),
+        (lambda: select_raters(FIVE, 0), "Got: size=0"),
+    ],
+)
+def test_bad_input(call, reason):
+    with pytest.raises(MomentsError, match=reason):
+        call()

@@ -1,0 +1,360 @@
+"""Confusion matrices from moments: implicit sums are the explicit ones, exact in, exact out."""
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+
+import bayesfuse as bf
+from bayesfuse import moments
+from bayesfuse.errors import MomentsError
+from bayesfuse.moments.least_squares import project, simplex_least_squares
+from bayesfuse.moments.multiclass import Table, match
+from bayesfuse.moments.views import STARTS, starting_confusion
+
+
+def crowd(rng, n_raters, n_classes, better=None):
+    """Random confusion matrices; the first raters have their diagonal largest, the rest need not."""
+    confusion = rng.dirichlet(np.ones(n_classes), size=(n_raters, n_classes))
+    for rows in confusion[: n_raters // 2 + 1 if better is None else better]:
+        for k, row in enumerate(rows):
+            top = row.argmax()
+            row[[k, top]] = row[[top, k]]
+    return confusion
+
+
+def answers(rng, confusion, prevalence, n_items, observed=1.0):
+    truth = rng.choice(len(prevalence), p=prevalence, size=n_items)
+    cumulative = confusion.cumsum(axis=-1)[:, truth]  # raters, items, labels
+    label = (rng.random(cumulative.shape[:2])[..., None] > cumulative[..., :-1]).sum(axis=-1)
+    return np.where(rng.random(label.shape) < observed, label, -1).T
+
+
+def population(fractions, prevalence):
+    """All response patterns with the exact count of each, from probabilities in integer units."""
+    n_raters, n_classes, _ = fractions.shape
+    patterns = np.array(list(product(range(n_classes), repeat=n_raters)))
+    chance = fractions[np.arange(n_raters)[:, None], :, patterns.T].prod(axis=0)
+    return bf.Responses.from_counts(
+        patterns, chance @ prevalence, items=range(len(patterns)), classes=range(n_classes)
+    )
+
+
+# Asymmetric in every respect; in tenths, so that counts of patterns are integers.
+POPULATIONS = {
+    2: (
+        [[[7, 3], [1, 9]], [[8, 2], [4, 6]], [[6, 4], [3, 7]], [[2, 8], [5, 5]]],
+        [3, 7],
+    ),
+    3: (
+        [
+            [[7, 2, 1], [1, 6, 3], [0, 2, 8]],
+            [[6, 1, 3], [3, 5, 2], [2, 1, 7]],
+            [[5, 4, 1], [1, 9, 0], [3, 3, 4]],
+            [[2, 2, 6], [6, 3, 1], [1, 8, 1]],
+        ],
+        [5, 3, 2],
+    ),
+    4: (
+        [
+            [[6, 2, 1, 1], [1, 7, 1, 1], [2, 1, 5, 2], [0, 1, 1, 8]],
+            [[7, 0, 1, 2], [2, 5, 3, 0], [1, 1, 6, 2], [1, 3, 2, 4]],
+            [[8, 1, 0, 1], [1, 6, 1, 2], [3, 1, 5, 1], [1, 1, 1, 7]],
+            [[4, 3, 2, 1], [1, 2, 3, 4], [4, 1, 4, 1], [2, 5, 1, 2]],
+        ],
+        [4, 3, 2, 1],
+    ),
+}
+
+
+def explicit_objective(matrix, prevalence, confusion, weight):
+    """Build (17) from the moments of every rater, pair and triple, per item, less the constant."""
+    n_classes = len(prevalence)
+    total = 0.0
+    for order, letters in ((1, "a"), (2, "ab"), (3, "abc")):
+        model_of = ",".join(["k", *(f"k{x}" for x in letters)]) + "->" + letters
+        for raters in combinations(range(matrix.shape[1]), order):
+            # a cell holds how an item was answered: vectors that sum to one, or zero where missing
+            joint = [matrix[:, m] for m in raters]
+            spec = ",".join(["n", *(f"n{x}" for x in letters)])
+            observed = np.einsum(f"{spec}->{letters}", weight, *joint)
+            times = np.einsum("n" + ",n" * order + "->", weight, *(x.sum(axis=1) for x in joint))
+            if times:
+                model = np.einsum(model_of, prevalence, *(confusion[m] for m in raters))
+                assert model.shape == (n_classes,) * order
+                error = ((observed / times - model) ** 2).sum()
+                total += times * (error - ((observed / times) ** 2).sum())
+    return total / weight.sum()
+
+
+def one_hot(responses):
+    """Average the answers of a rater to an item: (items, raters, classes)."""
+    dense = np.zeros((responses.n_items, responses.n_raters, responses.n_classes))
+    np.add.at(dense, (responses.item, responses.rater, responses.label), 1.0)
+    times = dense.sum(axis=2, keepdims=True)
+    return dense / np.maximum(times, 1.0)
+
+
+def messy(rng, n_classes):
+    """Missing and repeated responses, a silent rater, a silent item, items that count for many."""
+    rows = [
+        (n, m, int(rng.integers(n_classes)))
+        for n in range(30)
+        for m in range(5)
+        for _ in range(rng.choice([0, 1, 1, 2, 3]))
+    ]
+    item, rater, label = zip(*rows, strict=True)
+    table = bf.Responses.from_long(
+        {"item": item, "rater": rater, "label": label},
+        items=range(31), raters=range(6), classes=range(n_classes),
+    )  # fmt: skip
+    many = rng.integers(0, 4, size=31)
+    return bf.Responses(
+        table.items, table.raters, table.classes, table.start, table.cell, many
+    )
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4, 5])
+def test_implicit_sums_are_the_explicit_ones(n_classes):
+    rng = np.random.default_rng(n_classes)
+    responses = messy(rng, n_classes)
+    confusion = rng.dirichlet(np.ones(n_classes), size=(6, n_classes))
+    prevalence = rng.dirichlet(np.ones(n_classes))
+    matrix, weight = one_hot(responses), responses.multiplicity.astype(float)
+    found = Table.build(responses).moments(confusion)
+
+    def objective(values):
+        return explicit_objective(matrix, prevalence, values, weight)
+
+    implicit = prevalence @ found.square @ prevalence - 2 * prevalence @ found.cross
+    assert implicit == pytest.approx(objective(confusion), rel=1e-12)
+
+    # Rater by rater (17) is quadratic, so its second difference is exact, and so are the normal
+    # equations: f(Γ + D) − 2 f(Γ) + f(Γ − D) = 2 <DᵀD, H> and f(Γ + D) − f(Γ − D) = 4 <D, HΓ − B>.
+    normal = found.normal * np.outer(prevalence, prevalence)
+    right = found.right * prevalence[:, None]
+    for m in range(6):
+        step = np.zeros_like(confusion)
+        step[m] = rng.normal(size=(n_classes, n_classes))
+        up, here, down = (objective(confusion + sign * step) for sign in (1, 0, -1))
+        curvature = 2 * np.sum(step[m] * (normal[m] @ step[m]))
+        slope = 4 * np.sum(step[m] * (normal[m] @ confusion[m] - right[m]))
+        assert up - 2 * here + down == pytest.approx(curvature, rel=1e-9, abs=1e-11)
+        assert up - down == pytest.approx(slope, rel=1e-9, abs=1e-11)
+
+
+def test_three_times_the_blocks_lie_above_the_whole():
+    """The bound that lets all raters move at once, where the moments are fitted exactly."""
+    rng = np.random.default_rng(3)
+    fractions, prevalence = (np.array(x) for x in POPULATIONS[3])
+    responses = population(fractions, prevalence)
+    truth, prevalence = fractions / 10, prevalence / 10
+    table = Table.build(responses)
+
+    def objective(values):
+        found = table.moments(values)
+        return prevalence @ found.square @ prevalence - 2 * prevalence @ found.cross
+
+    normal = table.moments(truth).normal * np.outer(prevalence, prevalence)
+    for _ in range(20):
+        step = 1e-3 * rng.normal(size=truth.shape)
+        blocks = np.sum(step * (normal @ step))
+        whole = (objective(truth + step) + objective(truth - step)) / 2 - objective(truth)
+        assert 0 <= whole <= 3 * blocks * (1 + 1e-4)  # 4th order in a step of 1e-3
+    step = np.zeros_like(truth)
+    step[2] = rng.normal(size=(3, 3))
+    alone = objective(truth + step) - objective(truth)
+    assert alone == pytest.approx(np.sum(step * (normal @ step)), rel=1e-9)
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+def test_exact_moments_give_the_exact_answer(n_classes, start):
+    fractions, prevalence = (np.array(x) for x in POPULATIONS[n_classes])
+    found = moments.confusion(
+        population(fractions, prevalence), starts=[start], iterations=20_000, tolerance=1e-13
+    )
+    np.testing.assert_allclose(found.confusion, fractions / 10, atol=1e-7)
+    np.testing.assert_allclose(found.prevalence, prevalence / 10, atol=1e-7)
+    assert found.attrs["converged"] == 1 and found.attrs["start"] == start
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+def test_algebraic_start_is_exact(n_classes):
+    fractions, prevalence = (np.array(x) for x in POPULATIONS[n_classes])
+    start = starting_confusion(
+        "algebraic", population(fractions, prevalence), np.random.default_rng(0)
+    )
+    distance = np.abs(start[:, :, None] - fractions[0] / 10)[0].sum(axis=-1)
+    order = distance.argmin(axis=0)  # eigenvectors have no order
+    np.testing.assert_allclose(start[:, order], fractions / 10, atol=1e-9)
+
+
+def test_missing_responses_do_no_harm():
+    """Exact moments of two overlapping panels of four raters, seen unequally often."""
+    fractions, prevalence = (np.array(x) for x in POPULATIONS[3])
+    fractions = np.concatenate([fractions, fractions[[2]][:, :, ::-1][:, ::-1]])
+    patterns, counts = [], []
+    for panel, times in (([0, 1, 2, 3], 1), ([1, 2, 3, 4], 3)):
+        part = population(fractions[panel], prevalence)
+        pattern = np.full((part.n_items, 5), -1)
+        pattern[:, panel] = part.cell.reshape(-1, 4) % 3
+        patterns.append(pattern)
+        counts.append(times * part.multiplicity)
+    responses = bf.Responses.from_counts(
+        np.concatenate(patterns), np.concatenate(counts), items=range(162)
+    )
+    found = moments.confusion(responses, iterations=20_000, tolerance=1e-13)
+    np.testing.assert_allclose(found.confusion, fractions / 10, atol=1e-7)
+    np.testing.assert_allclose(found.prevalence, prevalence / 10, atol=1e-7)
+
+
+def test_repeated_responses_are_one_averaged_response():
+    """A rater who repeats each answer is the rater who gave it once."""
+    rng = np.random.default_rng(2)
+    confusion = crowd(rng, 4, 3)
+    matrix = answers(rng, confusion, [0.5, 0.3, 0.2], 500)
+    once = bf.Responses.from_matrix(matrix)
+    item, rater = np.nonzero(matrix >= 0)
+    frame = {"item": item, "rater": rater, "label": matrix[item, rater]}
+    again = np.flatnonzero((rater == 1) | (item % 3 == 0))
+    twice = bf.Responses.from_long(
+        {name: np.concatenate([column, column[again]]) for name, column in frame.items()}
+    )
+    for found, wanted in zip(
+        Table.build(twice).moments(confusion), Table.build(once).moments(confusion), strict=True
+    ):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_stationary_and_better_than_the_truth():
+    """On data the minimum lies below the truth, and no small legal move lowers it."""
+    rng = np.random.default_rng(8)
+    truth, prevalence = crowd(rng, 7, 3), np.array([0.6, 0.3, 0.1])
+    responses = bf.Responses.from_matrix(answers(rng, truth, prevalence, 2000, observed=0.7))
+    table = Table.build(responses)
+    found = match(table, starting_confusion("votes", responses, rng), 5000, 1e-11)
+    at_truth = table.moments(truth)
+    assert (
+        found.objective < prevalence @ at_truth.square @ prevalence - 2 * prevalence @ at_truth.cross
+    )
+    for _ in range(20):
+        other = 0.999 * found.confusion + 0.001 * rng.dirichlet(np.ones(3), size=(7, 3))
+        moved = table.moments(other)
+        p = found.prevalence
+        assert p @ moved.square @ p - 2 * p @ moved.cross > found.objective - 1e-12
+
+
+def test_error_falls_like_the_root_of_the_number_of_items():
+    rng = np.random.default_rng(4)
+    truth, prevalence = crowd(rng, 8, 3), np.array([0.5, 0.3, 0.2])
+    errors = {
+        size: [
+            np.abs(
+                moments.confusion(
+                    bf.Responses.from_matrix(answers(rng, truth, prevalence, size), classes=range(3))
+                ).confusion.values
+                - truth
+            ).mean()
+            for _ in range(6)
+        ]
+        for size in (1_000, 16_000)
+    }
+    ratio = np.mean(errors[1_000]) / np.mean(errors[16_000])
+    spread = sum(np.std(e) / np.mean(e) / np.sqrt(6) for e in errors.values())
+    assert abs(np.log(ratio / 4)) < 4 * spread
+
+
+@pytest.mark.slow
+def test_never_stuck_at_a_hundred_thousand_items():
+    """Every run ends as low as the run that starts from the truth (a diagonal start did not)."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        truth = crowd(rng, 10, 4)
+        prevalence = rng.dirichlet(np.full(4, 3.0))
+        responses = bf.Responses.from_matrix(answers(rng, truth, prevalence, 100_000))
+        found = moments.confusion(responses)
+        ideal = match(Table.build(responses), truth, 1000, 1e-5)
+        assert found.attrs["objective"] < ideal.objective + 1e-6
+        # sampling error: 8 probabilities of a row, each known to a few parts in a thousand
+        assert np.abs(found.confusion.values - truth).mean() < 0.02
+
+
+def test_names_order_and_the_silent():
+    rng = np.random.default_rng(5)
+    truth = crowd(rng, 5, 3)
+    matrix = answers(rng, truth, [0.2, 0.5, 0.3], 4000).astype(object)
+    names = np.array(["cat", "dog", "ant"])
+    responses = bf.Responses.from_matrix(
+        np.concatenate([names[matrix.astype(int)], np.full((4000, 1), None)], axis=1),
+        raters=list("abcdef"), classes=names,
+    )  # fmt: skip
+    found = moments.confusion(responses)
+    assert found.confusion.dims == ("rater", "class", "label")
+    assert found.indexes["class"].tolist() == names.tolist() == found.indexes["label"].tolist()
+    assert found.indexes["rater"].tolist() == list("abcdef")
+    np.testing.assert_allclose(found.confusion.sum("label"), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(found.prevalence.sum(), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(
+        found.confusion.sel(rater="f"), found.confusion.isel(rater=slice(5)).mean("rater")
+    )
+    assert np.abs(found.confusion.values[:5] - truth).mean() < 0.1
+    again = moments.confusion(responses)
+    assert again.identical(found)
+
+
+def test_degenerate_responses_are_legal():
+    rng = np.random.default_rng(6)
+    matrix = answers(rng, crowd(rng, 6, 3), [0.4, 0.3, 0.3], 60, observed=0.5)
+    matrix[:, 2] = 1  # one word for everything
+    matrix[1:, 3] = -1  # a single response
+    for table in (matrix, np.zeros((10, 4), int), np.eye(3, dtype=int)):
+        found = moments.confusion(bf.Responses.from_matrix(table, classes=range(3)))
+        assert np.isfinite(found.confusion).all() and np.isfinite(found.prevalence).all()
+        assert (found.confusion >= 0).all()
+        np.testing.assert_allclose(found.confusion.sum("label"), 1.0, rtol=1e-12)
+
+
+def test_bad_input():
+    pairs = bf.Responses.from_matrix([[0, 1, -1], [1, -1, 0], [-1, 0, 0]])
+    with pytest.raises(MomentsError, match=r"three different raters.*Got: at most 2 raters"):
+        moments.confusion(pairs)
+    with pytest.raises(MomentsError, match=r"Got: at most 1 raters of one item, 1 in all"):
+        moments.confusion(bf.Responses.from_long({"item": [0] * 3, "rater": [0] * 3, "label": [0, 1, 1]}))
+    good = bf.Responses.from_matrix([[0, 1, 0], [1, 1, 0]])
+    for starts in (["spectral"], [], "votes"):
+        with pytest.raises(MomentsError, match=r"starts must be some of \['algebraic'"):
+            moments.confusion(good, starts=starts)
+
+
+# ---------------------------------------------------------------- least squares on simplices
+
+
+def test_projection_is_the_nearest_point():
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 5):
+        for scale in (0.1, 1.0, 10.0):
+            point = rng.normal(scale=scale, size=size)
+            nearest = point.copy()
+            project(nearest)
+            assert nearest.sum() == pytest.approx(1.0, abs=1e-12) and nearest.min() >= 0
+            # nearest: the residual makes no acute angle with any way into the simplex
+            assert ((np.eye(size) - nearest) @ (point - nearest)).max() < 1e-12 * max(1, scale)
+
+
+@pytest.mark.parametrize("by_row", [True, False])
+def test_least_squares_satisfies_its_optimality_conditions(by_row):
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        root = rng.normal(size=(5, 5)) * [1.0, 0.3, 0.1, 1.0, 2.0]
+        normal = root.T @ root + 1e-3 * np.eye(5)
+        x = rng.dirichlet(np.ones(4), size=5) if by_row else rng.dirichlet(np.ones(5))[:, None]
+        right = rng.normal(size=x.shape)
+        best = simplex_least_squares(normal, right, x, by_row, 100_000, 1e-15)
+        gradient, point = normal @ best - right, best
+        if not by_row:
+            gradient, point = gradient.T, best.T
+        # every entry in use has the lowest gradient of its simplex
+        excess = gradient - gradient.min(axis=1, keepdims=True)
+        assert (excess * point).max() < 1e-9
+        np.testing.assert_allclose(point.sum(axis=1), 1.0, rtol=1e-12)
