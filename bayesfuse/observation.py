@@ -151,7 +151,7 @@ class Observation:
             return
         name = f"{self.labels.unit} number {broken[0]}"
         if self.labels.unit == "item":
-            name = f"item {self.table.items[broken[0]]!r}"
+            name = f"item {self.table.items.tolist()[broken[0]]!r}"
         raise ImpossibleDataError(
             "Every item must be possible under some class, else there is no posterior: a zero in "
             "the prior or a gold label rules out what was observed. Got: probability zero for "

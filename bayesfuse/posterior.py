@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ MOST_VALUES = 10**8
 def complete(
     result: xr.DataTree,
     observation: Observation,
-    names: dict[str, str],
+    parameters: Mapping[str, Array],
     *,
     log_likelihood: bool | None = None,
 ) -> xr.DataTree:
@@ -30,10 +31,10 @@ def complete(
     Parameters
     ----------
     result : DataTree
-        With a group ``posterior`` that holds every parameter.
+        With a group ``posterior``.
     observation : Observation
-    names : dict
-        Parameter to the name of its variable in ``posterior``.
+    parameters : mapping of str to ndarray, shape (chain, draw, …)
+        Values of every parameter of the label prior and the rater channel.
     log_likelihood : bool, optional
         Whether to store the log likelihood of every unit at every draw. Default: where it takes
         no more than 10⁸ values.
@@ -44,10 +45,6 @@ def complete(
         ``result``, changed in place.
     """
     posterior = result["posterior"].dataset
-    draws = {
-        parameter: np.asarray(posterior[name].transpose("chain", "draw", ...).values)
-        for parameter, name in names.items()
-    }
     n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
     responses = observation.responses
     units = int(responses.multiplicity.sum()) if observation.labels.unit == "item" else 0
@@ -57,7 +54,8 @@ def complete(
     pointwise = None
     for chain in range(n_chains):
         for draw in range(n_draws):
-            rows = observation.rows({name: values[chain, draw] for name, values in draws.items()})
+            values = {name: draws[chain, draw] for name, draws in parameters.items()}
+            rows = observation.rows(values)
             marginal = observation.marginal(rows)
             means.add(marginal.probability, last=draw == n_draws - 1)
             if log_likelihood:
@@ -133,7 +131,9 @@ class _BatchMeans:
     def __init__(self, shape: tuple[int, ...], n_draws: int) -> None:
         self.length = max(int(np.sqrt(n_draws)), 1)
         self.batch, self.total = np.zeros(shape), np.zeros(shape)
-        self.squares = np.zeros(shape)
+        # Sums over batches of deviations from the first: plain squares would cancel
+        self.first: Array | None = None
+        self.deviation, self.squares = np.zeros(shape), np.zeros(shape)
         self.n_in_batch = self.n_batches = self.n_draws = 0
 
     def add(self, values: Array, *, last: bool) -> None:
@@ -142,18 +142,22 @@ class _BatchMeans:
         self.n_in_batch += 1
         self.n_draws += 1
         if self.n_in_batch == self.length:
-            self.squares += (self.batch / self.length) ** 2
+            mean = self.batch / self.length
+            if self.first is None:
+                self.first = mean
+            self.deviation += mean - self.first
+            self.squares += (mean - self.first) ** 2
             self.n_batches += 1
         if self.n_in_batch == self.length or last:  # what is left of a chain is no batch
             self.batch[:] = 0.0
             self.n_in_batch = 0
 
     def result(self) -> tuple[Array, Array]:
-        mean = self.total / self.n_draws
-        if self.n_batches < 2:
+        mean, n = self.total / self.n_draws, self.n_batches
+        if n < 2:
             return mean, np.full_like(mean, np.nan)
-        spread = np.maximum(self.squares - self.n_batches * mean**2, 0.0) / (self.n_batches - 1)
-        return mean, np.sqrt(spread / self.n_batches)
+        spread = (self.squares - self.deviation**2 / n) / (n - 1)
+        return mean, np.sqrt(np.maximum(spread, 0.0) / n)
 
 
 def label_probabilities(result: xr.DataTree) -> xr.DataArray:

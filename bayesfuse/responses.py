@@ -186,7 +186,7 @@ class Responses:
         --------
         >>> import bayesfuse as bf
         >>> table = bf.Responses.from_counts({"00": 40, "01": 7, "11": 13})
-        >>> table.n_items, int(table.multiplicity.sum()), list(table.classes)
+        >>> table.n_items, int(table.multiplicity.sum()), table.classes.tolist()
         (3, 60, ['0', '1'])
         """
         if isinstance(patterns, Mapping):
@@ -417,7 +417,7 @@ class Responses:
         )
 
     def expand(self) -> Responses:
-        """Write a table of counts out: one item per copy, named ``pattern/1``, ``pattern/2``, …"""
+        """Write a table of counts out, one item per copy, named ``pattern/1``, ``pattern/2``, and so on."""
         if self.is_plain:
             return self
         index = np.repeat(np.arange(self.n_items), self.multiplicity)
@@ -525,7 +525,7 @@ def _read_matrix(
         if len(broken):
             raise ResponsesError(
                 "A matrix of floats must hold whole numbers (the labels) and NaN or the missing "
-                f"mark; probabilities are no responses. Got: {broken[0]!r}."
+                f"mark; probabilities are no responses. Got: {_plain(broken[0])!r}."
             )
         values = np.where(answered, values, 0).astype(np.int64)
     names = []

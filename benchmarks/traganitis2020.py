@@ -149,6 +149,34 @@ def draw(axes, sizes, column, results):
             ax.set_xscale("log")
 
 
+def claims(by_items, items, raters):
+    """Print what the paper says beside what came out."""
+
+    def change(results, measure):
+        ends = [result[measure]["moments"][0] for result in (results[0], results[-1])]
+        return f"{ends[0]:.2f} → {ends[1]:.2f}"
+
+    def scores(place, *methods):
+        found = [f"{items[place][0][method][0]:.3f}" for method in methods]
+        return f"{found[0]} against {found[1]} at N = {by_items[place][0]}"
+
+    from_either = "majority vote + EM", "moments + EM"
+    rows = [
+        ("confusion error of moments falls with N", change(items, 1)),
+        ("transition error of moments falls with N", change(items, 2)),
+        ("F-score approaches the oracle's", scores(-1, "moments + EM", "true parameters")),
+        ("at small N majority vote is the better start of EM", scores(0, *from_either)),
+        ("at large N it stays behind", scores(-1, *from_either)),
+        ("F-score rises with M", change(raters, 0)),
+        ("confusion error falls with M", change(raters, 1)),
+        ("transition error falls with M", change(raters, 2)),
+    ]
+    print(f"\n{'The paper claims':<54}Measured here")
+    for claim, measured in rows:
+        print(f"{claim:<54}{measured}")
+    print()
+
+
 def main() -> None:
     """Print the tables and the paper's claims, draw the figure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -157,7 +185,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10, help="Monte Carlo runs (paper: 10)")
     options = parser.parse_args()
     runs = 3 if options.quick else options.runs
-    by_items = [(n, 10) for n in ((200, 1000) if options.quick else (200, 400, 1000, 2000, 4000, 10_000))]
+    by_items = [
+        (n, 10) for n in ((200, 1000) if options.quick else (200, 400, 1000, 2000, 4000, 10_000))
+    ]
     by_raters = [(1000, m) for m in ((5, 10) if options.quick else (5, 10, 15, 20, 30))]
     figure, axes = plt.subplots(2, 3, figsize=(13, 7), layout="constrained")
     items, raters = sweep(by_items, runs, 4), sweep(by_raters, runs, 6)
@@ -165,18 +195,7 @@ def main() -> None:
     draw(axes[0], by_items, 0, items)
     show("Figs 6 and 7: K = 4, N = 1000", by_raters, 1, raters)
     draw(axes[1], by_raters, 1, raters)
-    few, many = items[0], items[-1]
-    print(f"""
-The paper's claims                                        measured here
-confusion error of moments falls with N                   {few[1]["moments"][0]:.2f} → {many[1]["moments"][0]:.2f}
-transition error of moments falls with N                  {few[2]["moments"][0]:.2f} → {many[2]["moments"][0]:.2f}
-F-score approaches that of the true parameters            {many[0]["moments + EM"][0]:.3f} of {many[0]["true parameters"][0]:.3f}
-majority vote is the better start of EM at small N        F {few[0]["majority vote + EM"][0]:.3f} against {few[0]["moments + EM"][0]:.3f} at N = {by_items[0][0]}
-… and reaches a plateau at large N                        F {many[0]["majority vote + EM"][0]:.3f} against {many[0]["moments + EM"][0]:.3f} at N = {by_items[-1][0]}
-F-score rises with M                                      {raters[0][0]["moments"][0]:.2f} → {raters[-1][0]["moments"][0]:.2f}
-confusion error falls with M                              {raters[0][1]["moments"][0]:.2f} → {raters[-1][1]["moments"][0]:.2f}
-transition error falls with M                             {raters[0][2]["moments"][0]:.2f} → {raters[-1][2]["moments"][0]:.2f}
-""")
+    claims(by_items, items, raters)
     axes[0, 0].legend(fontsize=8)
     axes[0, 0].set_title("M = 10", loc="left")
     axes[1, 0].set_title("N = 1000", loc="left")

@@ -20,6 +20,7 @@ import pymc as pm
 
 import bayesfuse as bf
 from bayesfuse import priors
+from bayesfuse.errors import ModelError
 from bayesfuse.model import LabelModel
 
 
@@ -71,6 +72,8 @@ class DawidSkene(LabelModel):
         gold: Mapping[Any, Any] | None = None,
         name: str = "",
     ) -> None:
+        if raters not in ("confusion", "class", "coin"):
+            raise ModelError(f"raters must be 'confusion', 'class' or 'coin'. Got: {raters!r}.")
         super().__init__(responses, gold=gold, name=name)
         concentration = priors.prevalence(prevalence_prior, responses)
         prevalence = pm.Dirichlet("prevalence", concentration, dims="class")

@@ -28,7 +28,7 @@ CASES = {
 
 
 def exact_pairs(joint, confusion, now, after):
-    """Sequences of two items with exact counts, rater ``now`` on the first, ``after`` on the next."""
+    """Pairs of items in exact numbers, rater ``now`` on the first and ``after`` on the next."""
     n_classes = len(joint)
     counts = np.einsum("kl,kc,ld->cd", joint, confusion[now], confusion[after])
     rows = []

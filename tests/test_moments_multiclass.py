@@ -10,11 +10,11 @@ from bayesfuse import moments
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments.least_squares import project, simplex_least_squares
 from bayesfuse.moments.multiclass import Table, match
-from bayesfuse.moments.views import STARTS, starting_confusion
+from bayesfuse.moments.views import STARTS, starting_points
 
 
 def crowd(rng, n_raters, n_classes, better=None):
-    """Random confusion matrices; the first raters have their diagonal largest, the rest need not."""
+    """Random confusion matrices; those of the first raters have the largest on the diagonal."""
     confusion = rng.dirichlet(np.ones(n_classes), size=(n_raters, n_classes))
     for rows in confusion[: n_raters // 2 + 1 if better is None else better]:
         for k, row in enumerate(rows):
@@ -43,7 +43,7 @@ def population(fractions, prevalence):
 # Asymmetric in every respect; in tenths, so that counts of patterns are integers.
 POPULATIONS = {
     2: (
-        [[[7, 3], [1, 9]], [[8, 2], [4, 6]], [[6, 4], [3, 7]], [[2, 8], [5, 5]]],
+        [[[7, 3], [1, 9]], [[8, 2], [4, 6]], [[6, 4], [3, 7]], [[3, 7], [5, 5]]],
         [3, 7],
     ),
     3: (
@@ -109,9 +109,7 @@ def messy(rng, n_classes):
         items=range(31), raters=range(6), classes=range(n_classes),
     )  # fmt: skip
     many = rng.integers(0, 4, size=31)
-    return bf.Responses(
-        table.items, table.raters, table.classes, table.start, table.cell, many
-    )
+    return bf.Responses(table.items, table.raters, table.classes, table.start, table.cell, many)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 5])
@@ -182,12 +180,13 @@ def test_exact_moments_give_the_exact_answer(n_classes, start):
 @pytest.mark.parametrize("n_classes", [2, 3, 4])
 def test_algebraic_start_is_exact(n_classes):
     fractions, prevalence = (np.array(x) for x in POPULATIONS[n_classes])
-    start = starting_confusion(
-        "algebraic", population(fractions, prevalence), np.random.default_rng(0)
-    )
-    distance = np.abs(start[:, :, None] - fractions[0] / 10)[0].sum(axis=-1)
-    order = distance.argmin(axis=0)  # eigenvectors have no order
-    np.testing.assert_allclose(start[:, order], fractions / 10, atol=1e-9)
+    responses = population(fractions, prevalence)
+    found = starting_points("algebraic", responses, np.random.default_rng(0))
+    assert found
+    for start in found:
+        distance = np.abs(start[0][:, None] - fractions[0] / 10).sum(axis=-1)
+        order = distance.argmin(axis=0)  # eigenvectors have no order
+        np.testing.assert_allclose(start[:, order], fractions / 10, atol=1e-9)
 
 
 def test_missing_responses_do_no_harm():
@@ -233,10 +232,11 @@ def test_stationary_and_better_than_the_truth():
     truth, prevalence = crowd(rng, 7, 3), np.array([0.6, 0.3, 0.1])
     responses = bf.Responses.from_matrix(answers(rng, truth, prevalence, 2000, observed=0.7))
     table = Table.build(responses)
-    found = match(table, starting_confusion("votes", responses, rng), 5000, 1e-11)
+    found = match(table, starting_points("votes", responses, rng)[0], 5000, 1e-11)
     at_truth = table.moments(truth)
     assert (
-        found.objective < prevalence @ at_truth.square @ prevalence - 2 * prevalence @ at_truth.cross
+        found.objective
+        < prevalence @ at_truth.square @ prevalence - 2 * prevalence @ at_truth.cross
     )
     for _ in range(20):
         other = 0.999 * found.confusion + 0.001 * rng.dirichlet(np.ones(3), size=(7, 3))
@@ -252,7 +252,9 @@ def test_error_falls_like_the_root_of_the_number_of_items():
         size: [
             np.abs(
                 moments.confusion(
-                    bf.Responses.from_matrix(answers(rng, truth, prevalence, size), classes=range(3))
+                    bf.Responses.from_matrix(
+                        answers(rng, truth, prevalence, size), classes=range(3)
+                    )
                 ).confusion.values
                 - truth
             ).mean()
@@ -319,8 +321,13 @@ def test_bad_input():
     pairs = bf.Responses.from_matrix([[0, 1, -1], [1, -1, 0], [-1, 0, 0]])
     with pytest.raises(MomentsError, match=r"three different raters.*Got: at most 2 raters"):
         moments.confusion(pairs)
+    alone = bf.Responses.from_long({"item": [0] * 3, "rater": [0] * 3, "label": [0, 1, 1]})
     with pytest.raises(MomentsError, match=r"Got: at most 1 raters of one item, 1 in all"):
-        moments.confusion(bf.Responses.from_long({"item": [0] * 3, "rater": [0] * 3, "label": [0, 1, 1]}))
+        moments.confusion(alone)
+    with pytest.raises(MomentsError, match=r"add another start\. Got: starts=\['algebraic'\]"):
+        moments.confusion(
+            bf.Responses.from_matrix(np.zeros((5, 3), int), classes=range(2)), starts=["algebraic"]
+        )
     good = bf.Responses.from_matrix([[0, 1, 0], [1, 1, 0]])
     for starts in (["spectral"], [], "votes"):
         with pytest.raises(MomentsError, match=r"starts must be some of \['algebraic'"):

@@ -91,8 +91,8 @@ def find_map(
     result = xr.DataTree(children={"posterior": xr.DataTree(posterior)})
     with plain_python():
         add_deterministics(result, model)
-    names = {name: variable.name for name, variable in conjugacy.variables.items()}
-    complete(result, observation, names, log_likelihood=False)
+    values = {name: one_draw[v.name][1] for name, v in conjugacy.variables.items()}
+    complete(result, observation, values, log_likelihood=False)
     result["point"] = xr.DataTree(result["posterior"].dataset.isel(chain=0, draw=0, drop=True))
     del result["posterior"]
     result["trace"] = xr.DataTree(xr.Dataset({"log_posterior": ("iteration", fit.trace)}))

@@ -38,6 +38,9 @@ class LabelGibbs(BlockedStep):
     model : pymc.Model, optional
         By default the model on the context stack, else the label model built last.
     rng : numpy.random.Generator or seed, optional
+    sweeps : int, default 1
+        Sweeps per step, of which the last is kept: worth it where a sweep costs less than PyMC's
+        bookkeeping of a draw.
 
     Raises
     ------
@@ -76,8 +79,12 @@ class LabelGibbs(BlockedStep):
         model: pm.Model | None = None,
         rng: Any = None,
         blocked: bool = True,
+        sweeps: int = 1,
         **kwargs: Any,
     ) -> None:
+        if not isinstance(sweeps, int | np.integer) or sweeps < 1:
+            raise ModelError(f"sweeps must be a whole number, at least 1. Got: {sweeps!r}.")
+        self.sweeps = sweeps
         model = _model(model)
         conjugacy = find_conjugate(model)
         wanted = None
@@ -120,10 +127,11 @@ class LabelGibbs(BlockedStep):
         concentration = self.fixed
         if self.changing is not None:
             concentration = concentration | self.changing(point)
-        after = self.sweep(rows, concentration)
+        for _ in range(self.sweeps):
+            rows |= self.sweep(rows, concentration)
         point = dict(point)
         for block in self.blocks:
-            point[block.value] = block.write(after[block.parameter])
+            point[block.value] = block.write(rows[block.parameter])
         return point, [{}]
 
     def sweep(self, rows: Rows, concentration: Rows) -> Rows:

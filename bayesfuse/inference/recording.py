@@ -6,17 +6,34 @@ of a tenth of a millisecond is most of the work.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pymc as pm
 import pytensor
+import pytensor.tensor as pt
 import xarray as xr
 from pymc.backends.arviz import coords_and_dims_for_inferencedata
 from pymc.backends.ndarray import NDArray
+from pymc.stats.convergence import log_warnings, run_convergence_checks
 from pytensor.graph.replace import vectorize_graph
 from pytensor.tensor.type import TensorType
+from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse.inference.conjugate import Block
 from bayesfuse.simplex import Array, from_log_rows
+
+
+class _OwnSamples(NDArray):
+    """A trace of which every chain's copy holds its own draws.
+
+    PyMC copies a given trace for every chain, but shallowly: all would write into one array.
+    """
+
+    def setup(self, draws: int, chain: int, sampler_vars: Any = None) -> None:
+        self.samples, self._stats = {}, None
+        super().setup(draws, chain, sampler_vars)
 
 
 def parameter_trace(model: pm.Model, blocks: list[Block]) -> NDArray:
@@ -32,7 +49,7 @@ def parameter_trace(model: pm.Model, blocks: list[Block]) -> NDArray:
 
     variables = [block.variable for block in blocks]
     shapes = {v.name: tuple(v.shape.eval()) for v in variables}
-    return NDArray(
+    return _OwnSamples(
         model=model,
         vars=variables,
         fn=natural,
@@ -43,26 +60,54 @@ def parameter_trace(model: pm.Model, blocks: list[Block]) -> NDArray:
 
 def add_deterministics(result: xr.DataTree, model: pm.Model) -> None:
     """Compute the model's deterministics for all draws of ``result["posterior"]`` in one call."""
-    if not model.deterministics:
-        return
     posterior = result["posterior"].dataset
-    batched = {
-        variable: TensorType(variable.dtype, (None, *variable.type.shape))()
-        for variable in model.free_RVs
-    }
-    graphs = vectorize_graph(list(model.deterministics), replace=batched)
-    function = pytensor.function(list(batched.values()), graphs, on_unused_input="ignore")
-    sizes = posterior.sizes["chain"], posterior.sizes["draw"]
-    draws = [
-        posterior[variable.name].values.reshape(-1, *posterior[variable.name].shape[2:])
-        for variable in batched
-    ]
     coords, dims = coords_and_dims_for_inferencedata(model)
     found = {}
-    for variable, values in zip(model.deterministics, function(*draws), strict=True):
-        name = variable.name
-        own = dims.get(name, [f"{name}_dim_{axis}" for axis in range(values.ndim - 1)])
-        found[name] = (("chain", "draw", *own), values.reshape(*sizes, *values.shape[1:]))
+    values = evaluate(model, posterior, {v.name: v for v in model.deterministics})
+    for name, draws in values.items():
+        own = dims.get(name, [f"{name}_dim_{axis}" for axis in range(draws.ndim - 2)])
+        found[name] = (("chain", "draw", *own), draws)
     used = {dim for own, _ in found.values() for dim in own}
-    added = xr.Dataset(found, {dim: values for dim, values in coords.items() if dim in used})
+    added = xr.Dataset(found, {dim: names for dim, names in coords.items() if dim in used})
     result["posterior"] = xr.DataTree(posterior.merge(added))
+
+
+def evaluate(
+    model: pm.Model, posterior: xr.Dataset, variables: Mapping[str, TensorVariable]
+) -> dict[str, Array]:
+    """Evaluate variables of a model at all draws at once, each (chain, draw, …)."""
+    free = {variable: posterior[variable.name].values for variable in model.free_RVs}
+    known = {name: free[v] for name, v in variables.items() if v in free}
+    graphs = {name: v for name, v in variables.items() if v not in free}
+    if not graphs:
+        return known
+    batched = {v: TensorType(v.dtype, (None, *v.type.shape))() for v in free}
+    vectorised = vectorize_graph(list(graphs.values()), replace=batched)
+    sizes = posterior.sizes["chain"], posterior.sizes["draw"]
+    # a graph without any free variable has no draws to run along
+    full = [
+        graph if graph.type.ndim > v.type.ndim else pt.repeat(graph[None], np.prod(sizes), axis=0)
+        for graph, v in zip(vectorised, graphs.values(), strict=True)
+    ]
+    function = pytensor.function(list(batched.values()), full, on_unused_input="ignore")
+    draws = [values.reshape(-1, *values.shape[2:]) for values in free.values()]
+    for name, values in zip(graphs, function(*draws), strict=True):
+        known[name] = values.reshape(*sizes, *values.shape[1:])
+    return known
+
+
+def check_convergence(result: xr.DataTree, model: pm.Model, most: int = 500) -> None:
+    """Log what PyMC's convergence checks find among evenly spaced entries of every variable.
+
+    PyMC checks every entry, at a millisecond each: half a minute for a few hundred raters.
+    """
+    posterior = result["posterior"].dataset
+    chosen = {}
+    for variable in model.free_RVs:
+        values = posterior[variable.name].values
+        values = values.reshape(*values.shape[:2], -1)
+        step = -(-values.shape[2] // most)
+        chosen[variable.name] = (("chain", "draw", f"{variable.name}_entry"), values[:, :, ::step])
+    sample_stats = xr.DataTree(result["sample_stats"].dataset)
+    tree = {"posterior": xr.DataTree(xr.Dataset(chosen)), "sample_stats": sample_stats}
+    log_warnings(run_convergence_checks(xr.DataTree(children=tree), model))

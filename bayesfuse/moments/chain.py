@@ -99,9 +99,9 @@ def normal_equations(
     With g the sum of Γ_m[·, label] and G that of Γ_mᵀΓ_m over the responses to an item, they are
     the sums of G ⊗ G′ and of g g′ᵀ over all pairs of an item and the next.
     """
-    n_raters, n_classes, _ = confusion.shape
-    k, l = np.triu_indices(n_classes)
-    gram = (confusion @ confusion.transpose(0, 2, 1))[:, k, l]
+    n_classes = responses.n_classes
+    k, j = np.triu_indices(n_classes)
+    gram = (confusion @ confusion.transpose(0, 2, 1))[:, k, j]
     answer = confusion.transpose(0, 2, 1).reshape(-1, n_classes)
     per_cell = np.concatenate([answer, np.repeat(gram, n_classes, axis=0)], axis=1)
     follows = np.ones(responses.n_items, dtype=bool)
@@ -115,12 +115,15 @@ def normal_equations(
     for first in range(0, responses.n_items - 1, BLOCK):
         last = min(first + BLOCK, responses.n_items - 1)
         sums = used[first : last + 1] @ per_cell
-        now, after = sums[:-1][follows[first + 1 : last + 1]], sums[1:][follows[first + 1 : last + 1]]
+        now, after = (
+            sums[:-1][follows[first + 1 : last + 1]],
+            sums[1:][follows[first + 1 : last + 1]],
+        )
         right += now[:, :n_classes].T @ after[:, :n_classes]
         pairs += now[:, n_classes:].T @ after[:, n_classes:]
     place = np.empty((n_classes, n_classes), dtype=np.int64)
-    place[k, l] = place[l, k] = np.arange(len(k))
-    full = pairs[place[:, None, :, None], place[None, :, None, :]]  # (k, k', l, l')
+    place[k, j] = place[j, k] = np.arange(len(k))
+    full = pairs[place[:, None, :, None], place[None, :, None, :]]  # k, k′, j, j′
     size = max(int(follows.sum()), 1)
     return full.reshape(n_classes**2, n_classes**2) / size, right / size
 

@@ -121,8 +121,9 @@ def latent_sml(
     top = _source(reports, np.zeros(reports.n_raters))
     outer = top.quality.copy()
     for column, g in enumerate(several):
-        seen = verdict[:, column], evidence[:, column], responses.multiplicity
-        outer[:, g] = _corrected(outer[:, g], *seen)
+        outer[:, g] = _corrected(
+            outer[:, g], verdict[:, column], evidence[:, column], responses.multiplicity
+        )
     overall = outer[:, group] * inner + (1 - outer[:, group]) * (1 - inner[::-1])
 
     alone = ~np.isin(group, several)
@@ -279,8 +280,8 @@ def _source(responses: Responses, direction: Array) -> Source:
         found = accuracies(responses)
     except MomentsError:
         return _symmetric(responses, direction)
-    quality = np.stack([found.sensitivity.values, found.specificity.values])
-    return Source(quality, found.attrs["prevalence"], True)
+    rates = np.stack([found.sensitivity.values, found.specificity.values])
+    return Source(rates, found.attrs["prevalence"], True)
 
 
 def _symmetric(responses: Responses, direction: Array) -> Source:
@@ -302,7 +303,9 @@ def _symmetric(responses: Responses, direction: Array) -> Source:
     lean, scale = float(np.mean(np.sign(v) * mean)), float(np.mean(np.abs(v)))
     imbalance = lean / np.hypot(lean, scale) if scale > 0 else 0.0
     prevalence = (1 + float(np.clip(imbalance, EDGE - 1, 1 - EDGE))) / 2
-    return Source(np.clip(quality(mean, v, prevalence), 0.0, 1.0), prevalence, False)
+    rates = np.clip(quality(mean, v, prevalence), 0.0, 1.0)
+    rates[:, responses.per_rater == 0] = np.nan
+    return Source(rates, prevalence, False)
 
 
 def _votes(rates: Array) -> Array:
@@ -311,7 +314,9 @@ def _votes(rates: Array) -> Array:
     return table[:, 1] - table[:, 0]
 
 
-def _corrected(seen: Array, verdict: Array, evidence: Array, multiplicity: Array) -> Array:
+def _corrected(
+    seen: Array, verdict: Array, evidence: Array, multiplicity: NDArray[np.int64]
+) -> Array:
     """Turn accuracies of the estimated verdict, (2,), into those of the verdict itself.
 
     Of the estimate, P(+ | truth +) = ψ s + (1 - ψ) (1 - t), where s and t are its own sensitivity

@@ -117,16 +117,15 @@ def find_groups(
         value = np.array([fit.error / dispersion + fit.cost.sum() for fit in fitted])
     best = fitted[int(np.argmin(value))]
     coords = {"rater": responses.raters, "n_groups": sizes}
-    if responses.n_classes == 2:
-        on, off = (("rater", v[0]) for v in (best.v_on, best.v_off))
-    else:
+    binary = responses.n_classes == 2
+    if not binary:
         coords["class"] = responses.classes
-        on, off = ((("class", "rater"), v) for v in (best.v_on, best.v_off))
+    dims = "rater" if binary else ("class", "rater")
     return xr.Dataset(
         {
             "group": ("rater", best.group),
-            "v_on": on,
-            "v_off": off,
+            "v_on": (dims, best.v_on[0] if binary else best.v_on),
+            "v_off": (dims, best.v_off[0] if binary else best.v_off),
             "residual": ("n_groups", residual),
             "criterion": ("n_groups", value),
         },
@@ -259,14 +258,14 @@ def fit_groups(pair: PairMoments, group: Groups) -> GroupFit:
         float((pair.precision * left).sum() / 2),
         np.bincount(group, saved),
         cost,
-        np.count_nonzero(pair.precision) // 2 - parameters,
+        int(np.count_nonzero(pair.precision)) // 2 - parameters,
     )
 
 
 def _cost(pair: PairMoments, size: Groups) -> tuple[Array, int]:
     """Return the extended BIC of every group and of v_off, and the number of parameters."""
-    n_pairs = max(np.count_nonzero(pair.precision[0]) // 2, 1)
-    n_raters = size.sum()
+    n_pairs = max(int(np.count_nonzero(pair.precision[0])) // 2, 1)
+    n_raters = int(size.sum())
     # A product of two has one parameter; of two groups, v_off has no scale between them.
     own = np.where(size > 2, size, size - 1)
     between = {1: 0, 2: n_raters - 1}.get(len(size), n_raters)

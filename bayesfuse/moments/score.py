@@ -17,7 +17,7 @@ from bayesfuse.responses import Responses
 Indices = NDArray[np.int64]
 
 EXACT = 300  # raters up to which every determinant is summed: a second or two
-SAMPLED = 10_000  # pairs (k, l) above that
+SAMPLED = 5_000  # pairs (k, l) above that
 
 
 def score_matrix(
@@ -40,7 +40,7 @@ def score_matrix(
         against the rest and their scores summed.
     pairs : int, optional
         How many unordered pairs {k, l} to draw at random (with replacement, the same for all i
-        and j). By default all of them for up to 300 raters, 10,000 above.
+        and j). By default all of them for up to 300 raters, 5,000 above.
     random_seed : int, default 0
         Of the draw.
 

@@ -10,15 +10,22 @@ from bayesfuse.simplex import Array
 
 STARTS = ("algebraic", "votes", "diagonal")
 
+DIVISIONS = 5
+"""Ways to divide the raters into teams: in some of them what the members tell may cancel."""
 
-def starting_confusion(name: str, responses: Responses, rng: np.random.Generator) -> Array | None:
-    """Return the named starting point (raters, classes, labels), or None if it does not exist."""
+
+def starting_points(name: str, responses: Responses, rng: np.random.Generator) -> list[Array]:
+    """Return the named starting points (raters, classes, labels); there may be none."""
+    if name == "votes":
+        return [from_votes(responses)]
     if name == "diagonal":
         n_classes = responses.n_classes
         one = np.full((n_classes, n_classes), 0.3 / (n_classes - 1))
         np.fill_diagonal(one, 0.7)
-        return np.tile(one, (responses.n_raters, 1, 1))
-    return from_votes(responses) if name == "votes" else from_teams(responses, rng)
+        return [np.tile(one, (responses.n_raters, 1, 1))]
+    divisions = DIVISIONS if np.count_nonzero(responses.per_rater) > 3 else 1
+    found = [from_teams(responses, rng) for _ in range(divisions)]
+    return [confusion for confusion in found if confusion is not None]
 
 
 def incidence(responses: Responses) -> sparse.csr_array:
@@ -43,7 +50,7 @@ def from_votes(responses: Responses) -> Array:
 
 
 def from_teams(responses: Responses, rng: np.random.Generator) -> Array | None:
-    """Recover the confusion matrices exactly from exact moments of three teams of raters.
+    """Recover the confusion matrices exactly from exact moments of three random teams of raters.
 
     A team's view of an item is a vector of as many numbers as there are classes. With u_k, v_k,
     w_k the expected views of the teams if the truth is k, pairs and triples of views are

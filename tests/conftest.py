@@ -1,0 +1,65 @@
+"""What several test files share: the development data, and posteriors fitted once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayesfuse as bf
+from bayesfuse.models import DawidSkene
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def development_data():
+    """A function from the name of a development set to its responses and truth."""
+
+    def load(name: str) -> tuple[bf.Responses, pd.DataFrame | None]:
+        folder = DATA / name
+        if not folder.exists():
+            pytest.skip(f"the development data {name!r} are not on this machine")
+        responses = bf.Responses.from_long(pd.read_csv(folder / "responses.csv.gz"))
+        truth = folder / "truth.csv.gz"
+        return responses, pd.read_csv(truth) if truth.exists() else None
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def rater_prior() -> np.ndarray:
+    """The confusion prior of the R package rater for four classes."""
+    return bf.priors.diagonal(4, weight=8, accuracy=0.6)
+
+
+@pytest.fixture(scope="session")
+def anesthesia_model(rater_prior):
+    return DawidSkene(bf.datasets.anesthesia(), prevalence_prior=3, confusion_prior=rater_prior)
+
+
+@pytest.fixture(scope="session")
+def anesthesia(anesthesia_model):
+    """A long posterior of the anesthesia data with the priors of the R package rater."""
+    return bf.sample(anesthesia_model, 5000, random_seed=1, progressbar=False, quiet=True)
+
+
+@pytest.fixture(scope="session")
+def small():
+    """An asymmetric table of three classes with missing and repeated responses, and gold."""
+    made = bf.datasets.simulate_dawid_skene(60, 5, 3, per_item=3, random_seed=5)
+    frame = made.responses.to_frame()
+    frame = pd.concat([frame, frame.iloc[::7]])
+    return bf.Responses.from_long(frame, items=range(62), raters=range(6), classes=range(3))
+
+
+@pytest.fixture(scope="session")
+def small_model(small):
+    return DawidSkene(small, prevalence_prior=[1.0, 2.0, 3.0], gold={0: 1, 61: 2})
+
+
+@pytest.fixture(scope="session")
+def small_gibbs(small_model):
+    return bf.sample(small_model, 4000, random_seed=2, progressbar=False, quiet=True)

@@ -1,0 +1,102 @@
+"""EM: monotone, at a stationary point, and in line with other ways to the same mode."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError
+from bayesfuse.inference import em
+from bayesfuse.inference.conjugate import find_conjugate
+from bayesfuse.models import DawidSkene
+
+
+@pytest.mark.parametrize("raters", ["confusion", "class", "coin"])
+def test_log_posterior_never_falls(small, raters):
+    point = bf.find_map(DawidSkene(small, raters=raters), tolerance=1e-12)
+    trace = point["trace"]["log_posterior"].values
+    assert (np.diff(trace) > -1e-9).all() and len(trace) > 5
+    assert point.attrs["converged"] == 1
+
+
+def test_the_mode_is_where_the_gradient_of_the_plain_density_vanishes(small):
+    """Concentrations above one: at the mode, expected counts are proportional to the rows."""
+    model = DawidSkene(small, confusion_prior=np.full((3, 3), 2.0) + np.eye(3), prevalence_prior=2)
+    point = bf.find_map(model, tolerance=1e-15, iterations=20_000)
+    conjugacy = find_conjugate(model)
+    values = {name: point["point"][name].values for name in ("prevalence", "confusion")}
+    _, counts = conjugacy.observation.expected(conjugacy.observation.rows(values))
+    for name, value in values.items():
+        total = counts[name] + conjugacy.concentrations()[name] - 1
+        assert np.allclose(total / total.sum(axis=-1, keepdims=True), value, atol=1e-6)
+
+
+def test_no_nearby_point_has_a_higher_density(small):
+    model = DawidSkene(small, confusion_prior=np.full((3, 3), 2.0) + np.eye(3), prevalence_prior=2)
+    point = bf.find_map(model, tolerance=1e-14, iterations=20_000)
+    conjugacy = find_conjugate(model)
+    alpha = conjugacy.concentrations()
+
+    def density(values):
+        prior = sum(((alpha[name] - 1) * np.log(value)).sum() for name, value in values.items())
+        return conjugacy.observation.expected(conjugacy.observation.rows(values))[0] + prior
+
+    mode = {name: point["point"][name].values for name in ("prevalence", "confusion")}
+    best = density(mode)
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        other = {
+            name: 0.98 * value + 0.02 * rng.dirichlet(np.ones(3), value.shape[:-1])
+            for name, value in mode.items()
+        }
+        assert density(other) < best
+
+
+def test_published_estimates_of_dawid_and_skene():
+    """Table 3 of the paper: prevalence .40 .42 .11 .07, by EM from the shares of the votes.
+
+    That is a local maximum: the default start ends in a higher one.
+    """
+    model = DawidSkene(bf.datasets.anesthesia(), confusion_prior=np.ones((4, 4)))
+    conjugacy = find_conjugate(model)
+    observation, flat = conjugacy.observation, conjugacy.concentrations()
+    votes = observation.table.votes().astype(float)
+    share = votes / votes.sum(axis=1, keepdims=True)
+    uniform = {name: np.log(alpha / alpha.sum(-1, keepdims=True)) for name, alpha in flat.items()}
+    counts = observation.tally(uniform, share, np.random.default_rng(0))
+    with np.errstate(divide="ignore"):
+        rows = {name: np.log(c / c.sum(-1, keepdims=True)) for name, c in counts.items()}
+    fit = em.fit(observation, rows, flat, tolerance=1e-12)
+    assert np.abs(np.exp(fit.rows["prevalence"]) - [0.40, 0.42, 0.11, 0.07]).max() < 0.005
+    assert bf.find_map(model).attrs["log_evidence"] > fit.log_evidence
+
+
+def test_gold_labels_are_certain(small_model):
+    probability = bf.label_probabilities(bf.find_map(small_model))
+    assert probability.sel(item=0).values.tolist() == [0, 1, 0]
+    assert probability.sel(item=61).values.tolist() == [0, 0, 1]
+
+
+def test_gold_labels_of_all_items_give_counts(small):
+    """Everything known: the mode is counting, by hand."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, small.n_items)
+    gold = dict(zip(small.items.tolist(), truth.tolist(), strict=True))
+    model = DawidSkene(small, gold=gold, confusion_prior=np.full((3, 3), 1.5))
+    point = bf.find_map(model)["point"]
+    counts = np.full((6, 3, 3), 0.5)
+    np.add.at(counts, (small.rater, truth[small.item], small.label), 1)
+    assert np.allclose(point["confusion"], counts / counts.sum(axis=-1, keepdims=True))
+    assert np.allclose(point["prevalence"], np.bincount(truth) / len(truth))
+
+
+def test_em_needs_conjugate_priors_of_fixed_concentration(small):
+    with pm.Model() as model:
+        weight = pm.Gamma("weight", 5, 1)
+        prevalence = pm.Dirichlet("prevalence", weight * np.ones(3))
+        confusion = pm.Dirichlet("confusion", np.ones((6, 3, 3)))
+        bf.observe(small, labels=bf.Independent(prevalence), raters=bf.Confusion(confusion))
+    with pytest.raises(ModelError, match=r"none such on \['prevalence'\]"):
+        bf.find_map(model)

@@ -1,0 +1,206 @@
+"""The kernels against enumeration, calculus and each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pymc.distributions.transforms import LogOddsTransform, SimplexTransform
+
+import bayesfuse as bf
+from bayesfuse.observation import Observation
+from bayesfuse.simplex import (
+    draw_dirichlet,
+    from_log_rows,
+    from_unconstrained,
+    log_rows,
+    to_unconstrained,
+)
+from bayesfuse.testing import assert_close, check_label_prior, check_rater_channel
+
+
+def random_rows(shape, seed, concentration=1.0):
+    return np.log(np.random.default_rng(seed).dirichlet(np.full(shape[-1], concentration), shape[:-1]))
+
+
+def random_responses(n_items, n_raters, n_classes, seed, n_responses):
+    """Responses at random, so with repeats, and with items and raters nobody mentions."""
+    rng = np.random.default_rng(seed)
+    table = {
+        "item": rng.integers(0, n_items, n_responses),
+        "rater": rng.integers(0, n_raters, n_responses),
+        "label": rng.integers(0, n_classes, n_responses),
+    }
+    return bf.Responses.from_long(
+        table, items=range(n_items + 1), raters=range(n_raters + 1), classes=range(n_classes)
+    )
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_independent_labels_against_enumeration(n_classes):
+    log_lik = np.random.default_rng(n_classes).normal(0, 2, (4, n_classes))
+    log_lik[1, 1] = -np.inf  # an impossible class
+    log_lik[2] -= 5000.0  # whose probabilities underflow
+    prior = bf.Independent(None)
+    check_label_prior(
+        prior, (random_rows((n_classes,), 1),), log_lik, (np.ones(4, dtype=np.int64),)
+    )
+
+
+def test_a_class_of_prevalence_zero_is_never_drawn():
+    with np.errstate(divide="ignore"):
+        prevalence = np.log([0.7, 0.0, 0.3])
+    log_lik = np.random.default_rng(0).normal(size=(4, 3))
+    check_label_prior(bf.Independent(None), (prevalence,), log_lik, (np.ones(4, dtype=np.int64),))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4, 5, 7])
+def test_confusion_against_calculus(n_classes):
+    responses = random_responses(3, 3, n_classes, n_classes, 7)
+    tables = (random_rows((4, n_classes, n_classes), 2),)
+    check_rater_channel(bf.Confusion(None), tables, responses)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4, 5, 6, 7, 8, 9])
+def test_confusion_likelihood_is_the_plain_sum(n_classes):
+    responses = random_responses(20, 5, n_classes, n_classes, 100)
+    table = random_rows((6, n_classes, n_classes), 3)
+    channel = bf.Confusion(None)
+    structure = channel.structure(responses, np.full(responses.n_items, -1))
+    expected = np.zeros((responses.n_items, n_classes))
+    for item, rater, label in zip(responses.item, responses.rater, responses.label, strict=True):
+        expected[item] += table[rater, :, label]
+    assert_close(channel.log_lik_kernel(table, *structure), expected, "log-likelihood")
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_two_ways_of_counting_agree(n_classes):
+    responses = random_responses(30, 4, n_classes, 1, 200)
+    channel = bf.Confusion(None)
+    structure = channel.structure(responses, np.full(responses.n_items, -1))
+    tables = (random_rows((5, n_classes, n_classes), 4),)
+    labels = np.random.default_rng(2).integers(0, n_classes, responses.n_items)
+    rng = np.random.default_rng(0)
+    (hard,) = channel.tally(tables, labels, structure, rng)
+    (soft,) = channel.tally(tables, np.eye(n_classes)[labels], structure, rng)
+    assert_close(soft, hard, "counts")
+    assert hard.sum() == responses.n_responses
+
+
+@pytest.mark.parametrize("by_class", [True, False])
+def test_one_coin_is_a_tied_confusion(by_class):
+    """Counts of the tied rows are the derivative with respect to them (chain rule)."""
+    responses = random_responses(8, 3, 3, 5, 30)
+    rng = np.random.default_rng(1)
+    accuracy = rng.uniform(0.2, 0.9, (4, 3) if by_class else 4)
+    channel = bf.OneCoin(accuracy)
+    structure = channel.structure(responses, np.full(responses.n_items, -1))
+    weight = rng.random((responses.n_items, 3))
+    rows = log_rows(accuracy, "probability")
+
+    def total(rows):
+        return (weight * channel.log_lik_kernel(*channel.expand((rows,), 3, np), *structure)).sum()
+
+    (confusion,) = channel.expand((rows,), 3, np)
+    assert_close(np.exp(confusion).sum(axis=2), np.ones((4, 3)), "row sums")
+    counts = channel.expected_kernel(confusion, weight, *structure)
+    (found,) = channel.collapse(counts)
+    for place in np.ndindex(rows.shape):
+        up, down = rows.copy(), rows.copy()
+        up[place] += 1e-6
+        down[place] -= 1e-6
+        # linear in the rows: the difference is exact up to rounding / step
+        assert found[place] == pytest.approx((total(up) - total(down)) / 2e-6, abs=1e-7)
+
+
+def test_expected_counts_are_the_derivative_of_the_evidence():
+    responses = random_responses(10, 3, 3, 6, 40)
+    observation = Observation.build(
+        responses, bf.Independent(None), bf.Confusion(None), gold={0: 2, 3: 1}
+    )
+    rows = {"prevalence": random_rows((3,), 1), "confusion": random_rows((4, 3, 3), 2)}
+    _, counts = observation.expected(rows)
+    for name, table in rows.items():
+        for place in np.ndindex(table.shape):
+            values = []
+            for step in (1e-5, -1e-5):
+                moved = {key: value.copy() for key, value in rows.items()}
+                moved[name][place] += step
+                values.append(observation.expected(moved)[0])
+            assert counts[name][place] == pytest.approx((values[0] - values[1]) / 2e-5, abs=1e-6)
+
+
+def test_merging_identical_items_changes_nothing():
+    rng = np.random.default_rng(3)
+    matrix = rng.integers(-1, 2, (500, 4))
+    responses = bf.Responses.from_matrix(matrix, raters=list("abcd"))
+    gold = {0: 1, 1: 0, 2: 1}
+    merged = Observation.build(responses, bf.Independent(None), bf.Confusion(None), gold)
+    assert merged.table.n_items < 250  # at most 3⁴ patterns, and three more with gold
+    rows = {"prevalence": random_rows((2,), 1), "confusion": random_rows((4, 2, 2), 2)}
+    log_evidence, counts = merged.expected(rows)
+    prior = bf.Independent(None)
+    channel = bf.Confusion(None)
+    known = np.full(500, -1)
+    known[:3] = 1, 0, 1
+    log_lik = channel.log_lik_kernel(rows["confusion"], *channel.structure(responses, known))
+    apart = prior.marginal((rows["prevalence"],), log_lik, (np.ones(500, dtype=np.int64),))
+    assert_close(log_evidence, apart.total, "log evidence")
+    assert_close(counts["prevalence"], apart.expected[0], "class counts")
+    found = merged.marginal(rows).probability[merged.inverse]
+    assert_close(found, apart.probability, "label probability")
+
+
+def test_multiplicity_is_honoured_by_draws():
+    """Labels of an item that stands for many are multinomial with the right mean and variance."""
+    responses = bf.Responses.from_counts({"01": 1000, "11": 500, "10": 1})
+    observation = Observation.build(responses, bf.Independent(None), bf.Confusion(None))
+    rows = {"prevalence": np.log([0.4, 0.6]), "confusion": random_rows((2, 2, 2), 5)}
+    probability = observation.marginal(rows).probability
+    rng = np.random.default_rng(1)
+    drawn = np.array([observation.draw(rows, rng) for _ in range(4000)])
+    count = responses.multiplicity
+    assert (drawn.sum(axis=2) == count).all()
+    variance = count * probability[:, 1] * probability[:, 0]
+    error = np.sqrt(variance / 4000)
+    assert (np.abs(drawn[:, :, 1].mean(axis=0) - count * probability[:, 1]) < 5 * error).all()
+    # the variance of a sample variance of near-normal counts is 2 v² / n
+    assert drawn[:, 0, 1].var() == pytest.approx(variance[0], rel=5 * np.sqrt(2 / 4000))
+
+
+def test_zero_probabilities_are_legal_and_impossible_data_are_named():
+    responses = bf.Responses.from_matrix([[0, 1], [1, 1]], items=["first", "second"])
+    observation = Observation.build(responses, bf.Independent(None), bf.Confusion(None))
+    values = {
+        "prevalence": np.array([0.5, 0.5]),
+        "confusion": np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.1, 0.9]]]),
+    }
+    found = observation.marginal(observation.rows(values))
+    assert_close(found.probability, [[1, 0], [0, 1]], "label probability")
+    values["confusion"][1, 0] = 1.0, 0.0
+    rows = observation.rows(values)
+    with pytest.raises(bf.errors.ImpossibleDataError, match="item 'first'"):
+        observation.draw(rows, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("kind", ["simplex", "probability"])
+def test_unconstrained_coordinates_are_pymcs(kind):
+    rng = np.random.default_rng(0)
+    value = rng.dirichlet(np.ones(4), size=3) if kind == "simplex" else rng.random((3, 4))
+    transform = SimplexTransform() if kind == "simplex" else LogOddsTransform()
+    coordinates = transform.forward(value).eval()
+    rows = log_rows(value, kind)
+    assert_close(to_unconstrained(rows, kind), coordinates, "coordinates")
+    assert_close(from_unconstrained(coordinates, kind), rows, "rows", atol=1e-10)
+    assert_close(from_log_rows(rows, kind), value, "value")
+
+
+def test_dirichlet_draws_have_their_moments_even_where_they_underflow():
+    concentration = np.array([[0.001, 0.002, 0.005], [2.0, 3.0, 0.5]])
+    rng = np.random.default_rng(4)
+    rows = np.array([draw_dirichlet(concentration, rng) for _ in range(20_000)])
+    assert np.isfinite(rows).all()
+    draws = np.exp(rows)
+    total = concentration.sum(axis=1, keepdims=True)
+    mean = concentration / total
+    error = np.sqrt(mean * (1 - mean) / (total + 1) / len(draws))
+    assert (np.abs(draws.mean(axis=0) - mean) < 5 * error).all()
