@@ -34,11 +34,17 @@ MISSING = ("", "NA", "NaN", "nan")
 FEW, ITEMS, BARS = 5, 10, 25
 """How many of the best and worst raters, and of the least certain items, are printed and drawn."""
 
+COLUMNS = 4
+"""How many estimates with intervals fit on a line of the rater table."""
+
 SURE, VISIBLE = 0.95, 0.005
 """A label less probable than the first is called uncertain; than the second, printed as 0.00."""
 
 LARGE_RHAT, SMALL_ESS = 1.01, 400
 """Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), Bayesian Analysis 16, 667–718."""
+
+CHECKED = 2000
+"""Parameters whose convergence is judged, at most about: each takes a millisecond or two."""
 
 FAILED, INTERRUPTED = 2, 130
 """Exit statuses: a user's mistake, as argparse has it, and Ctrl-C, as shells have it."""
@@ -110,16 +116,21 @@ def _add_fit(commands: Any) -> None:
     add("--item", default="item", metavar="COLUMN", help="column of the items (%(default)s)")
     add("--rater", default="rater", metavar="COLUMN", help="column of the raters (%(default)s)")
     add("--label", default="label", metavar="COLUMN", help="column of the labels (%(default)s)")
-    add("--classes", metavar="A,B,…", help="all classes in order, the positive one of two last")
+    add("--classes", metavar="A,B,...", help="all classes in order, the positive one of two last")
     add("--gold", type=Path, metavar="FILE", help="known truths: a table with columns item, label")
-    add("--model", choices=sorted(MODELS), default="dawid-skene", help="(%(default)s)")
-    add("--sampler", choices=("auto", "gibbs", "nuts"), default="auto", help="(%(default)s)")
+    add("--model", choices=sorted(MODELS), default="dawid-skene", help="which (%(default)s)")
+    add("--sampler", choices=("auto", "gibbs", "nuts"), default="auto", help="how (%(default)s)")
     add("--draws", type=int, default=1000, metavar="N", help="draws per chain (%(default)s)")
     add("--chains", type=int, default=4, metavar="N", help="chains (%(default)s)")
     add("--seed", type=_seed, metavar="N", help="the same seed gives the same draws")
     add("--output", type=Path, metavar="FILE.nc", required=True, help="where the posterior goes")
-    add("--labels", type=Path, metavar="FILE.csv", help="labels (beside the output: …-labels.csv)")
-    add("--picture", type=Path, metavar="FILE.png", help="picture (beside the output: ….png)")
+    add(
+        "--labels",
+        type=Path,
+        metavar="FILE.csv",
+        help="labels (beside the output: NAME-labels.csv)",
+    )
+    add("--picture", type=Path, metavar="FILE.png", help="picture (beside the output: NAME.png)")
     add("--quiet", action="store_true", help="print nothing but errors")
     parser.set_defaults(run=_fit)
 
@@ -421,7 +432,7 @@ def _rater_table(result: xr.DataTree) -> str:
     quality = plots.balanced_accuracy(result)
     order = np.argsort(-quality.mean(("chain", "draw")).values, kind="stable")
     left_out = len(order) - 2 * FEW
-    if left_out > 2:
+    if left_out > 0:
         order = np.concatenate([order[:FEW], order[-FEW:]])
     answered = plots.responses_per_rater(result)[order]
     columns = {f"{name} ({truth})": draws for (name, truth), draws in _shown_panels(result)}
@@ -432,7 +443,7 @@ def _rater_table(result: xr.DataTree) -> str:
         [str(name), f"{count:,}".rjust(len("responses")), *own]
         for name, count, *own in zip(names, answered, *cells, strict=True)
     ]
-    if left_out > 2:
+    if left_out > 0:
         rows.insert(FEW, [f"… {left_out:,} more"])
     return _table(header, rows)
 
@@ -440,7 +451,7 @@ def _rater_table(result: xr.DataTree) -> str:
 def _shown_panels(result: xr.DataTree) -> list[tuple[tuple[str, Any], xr.DataArray]]:
     """Return what fits on a line: each class's recognition, or its mean over many classes."""
     panels = plots.recognition(result)
-    if len(panels) <= 4:
+    if len(panels) <= COLUMNS:
         return list(panels.items())
     return [(("sensitivity", "mean of the classes"), plots.balanced_accuracy(result))]
 
@@ -473,11 +484,15 @@ def _convergence(names: list[str], result: xr.DataTree) -> str:
     import arviz as az
 
     draws = plots.posterior_draws(result, *names)
+    step = -(-sum(array[0, 0].size for array in draws.values()) // CHECKED)
+    draws = draws.isel(rater=slice(None, None, step), missing_dims="ignore")
     rhat, where_rhat = _worst(az.rhat(draws), largest=True)
     ess, where_ess = _worst(az.ess(draws), largest=False)
     if np.isnan(rhat) or np.isnan(ess):
         return "Convergence cannot be judged: that takes two chains and more draws."
     line = f"Largest R-hat {rhat:.3f} ({where_rhat}), smallest ESS {ess:,.0f} ({where_ess})."
+    if step > 1:
+        line += f" One in {step} raters was looked at."
     if rhat > LARGE_RHAT or ess < SMALL_ESS:
         line += (
             f"\nThe chains should run longer (--draws): R-hat should be below {LARGE_RHAT}, the "

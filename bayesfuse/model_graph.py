@@ -58,7 +58,8 @@ def plot_model(model: pm.Model, *, ax: Axes | None = None) -> Axes:
     """
     nodes, arrows = _layout(model)
     plates = _plates(nodes)
-    boxes = [box for _, box in plates] + [_box([node]) for node in nodes]
+    boxes = [box for _, box in plates]
+    boxes += [_box([node]) for node in [*nodes, *(passed for way in arrows for passed in way)]]
     left, low = min(box.left for box in boxes) - PAD, min(box.low for box in boxes) - PAD
     right, high = max(box.right for box in boxes) + PAD, max(box.high for box in boxes) + PAD
     if ax is None:

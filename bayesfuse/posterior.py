@@ -193,4 +193,4 @@ def label_probabilities(result: xr.DataTree) -> xr.DataArray:
             "Label probabilities stand in the group label_posterior that bf.sample and bf.find_map "
             f"add to their results. Got: groups {sorted(result.children)}."
         )
-    return result["label_posterior"]["probability"]
+    return result["label_posterior"].dataset["probability"]

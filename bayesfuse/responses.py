@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.errors import ResponsesError
+from bayesfuse.reading import column, encode, read_matrix, shown
 
 __all__ = ["Responses"]
 
@@ -92,7 +93,7 @@ class Responses:
             Unknown columns, no rows, missing values, names that are not declared or declared
             twice, fewer than two classes.
         """
-        columns = [_column(frame, name) for name in (item, rater, label)]
+        columns = [column(frame, name) for name in (item, rater, label)]
         sizes = [len(column) for column in columns]
         if len(set(sizes)) > 1:
             raise ResponsesError(
@@ -104,9 +105,9 @@ class Responses:
                 f"A table of responses must have at least one row. Got: no rows in {item!r}, "
                 f"{rater!r}, {label!r}."
             )
-        item_code, item_names = _encode(columns[0], items, "item", item)
-        rater_code, rater_names = _encode(columns[1], raters, "rater", rater)
-        label_code, class_names = _encode(columns[2], classes, "class", label)
+        item_code, item_names = encode(columns[0], items, "item", item)
+        rater_code, rater_names = encode(columns[1], raters, "rater", rater)
+        label_code, class_names = encode(columns[2], classes, "class", label)
         del columns
         return cls._build(
             item_code, rater_code, label_code, item_names, rater_names, class_names, None
@@ -144,10 +145,12 @@ class Responses:
         ResponsesError
             Not two-dimensional, no responses, floats that are not labels, wrong numbers of names.
         """
-        values, answered, items, raters = _read_matrix(matrix, missing, items, raters)
+        values, answered, item_names, rater_names = read_matrix(matrix, missing, items, raters)
         item_code, rater_code = np.nonzero(answered)
-        label_code, class_names = _encode(values[answered], classes, "class", "matrix")
-        return cls._build(item_code, rater_code, label_code, items, raters, class_names, None)
+        label_code, class_names = encode(values[answered], classes, "class", "matrix")
+        return cls._build(
+            item_code, rater_code, label_code, item_names, rater_names, class_names, None
+        )
 
     @classmethod
     def from_counts(
@@ -209,7 +212,7 @@ class Responses:
             raise ResponsesError(
                 "Patterns need counts, one each (or use from_matrix). Got: no counts."
             )
-        values, answered, item_names, rater_names = _read_matrix(patterns, missing, items, raters)
+        values, answered, item_names, rater_names = read_matrix(patterns, missing, items, raters)
         count = np.asarray(counts)
         if (
             count.shape != (len(values),)
@@ -219,10 +222,10 @@ class Responses:
         ):
             raise ResponsesError(
                 f"Counts must be non-negative integers, one for each of the {len(values)} "
-                f"patterns, and not all zero. Got: {_shown(count)}."
+                f"patterns, and not all zero. Got: {shown(count)}."
             )
         item_code, rater_code = np.nonzero(answered)
-        label_code, class_names = _encode(values[answered], classes, "class", "patterns")
+        label_code, class_names = encode(values[answered], classes, "class", "patterns")
         return cls._build(
             item_code, rater_code, label_code, item_names, rater_names, class_names, count
         )
@@ -241,7 +244,7 @@ class Responses:
         if len(classes) < 2:
             raise ResponsesError(
                 "There must be at least two classes, else there is nothing to find out; declare "
-                f"classes=… if the others were never used. Got: {_shown(classes)}."
+                f"classes=… if the others were never used. Got: {shown(classes)}."
             )
         cells = len(raters) * len(classes)
         if len(item) >= 2**32 or cells >= 2**32:
@@ -295,7 +298,7 @@ class Responses:
     @property
     def per_item(self) -> NDArray[np.int64]:
         """Number of responses to every item, shape (items,)."""
-        return np.diff(self.start.astype(np.int64))
+        return self.start[1:].astype(np.int64) - self.start[:-1]
 
     @property
     def per_rater(self) -> NDArray[np.int64]:
@@ -483,138 +486,6 @@ class Responses:
             for name, text in rows
         )
         return f"<div><strong>Responses</strong>: {escape(title)}<table>{body}</table></div>"
-
-
-# -------------------------------------------------------------------- reading
-
-
-def _column(frame: Any, name: str) -> Any:
-    columns = list(frame.keys() if isinstance(frame, Mapping) else getattr(frame, "columns", []))
-    if name not in columns:
-        raise ResponsesError(
-            f"The table must have the columns named by item=, rater= and label=. Got: {name!r}, "
-            f"which is not among {_shown(columns)}."
-        )
-    column = frame[name]
-    if isinstance(getattr(column, "dtype", None), pd.CategoricalDtype):
-        return pd.Categorical(column)
-    return column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
-
-
-def _read_matrix(
-    matrix: Any, missing: Any, items: Sequence[Any] | None, raters: Sequence[Any] | None
-) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any], NDArray[Any]]:
-    """Return values, the mask of what was answered, and the names of rows and columns."""
-    if isinstance(matrix, pd.DataFrame):
-        items = matrix.index if items is None else items
-        raters = matrix.columns if raters is None else raters
-    values = np.asarray(matrix)
-    if values.ndim != 2:
-        raise ResponsesError(
-            f"A matrix of responses has one row per item and one column per rater. Got: shape "
-            f"{values.shape}."
-        )
-    answered = ~pd.isna(values) & np.asarray(values != missing, dtype=bool)
-    if not answered.any():
-        raise ResponsesError(
-            f"A matrix of responses must hold at least one. Got: shape {values.shape}, all missing."
-        )
-    if np.issubdtype(values.dtype, np.floating):
-        found = values[answered]
-        broken = found[found != np.floor(found)]
-        if len(broken):
-            raise ResponsesError(
-                "A matrix of floats must hold whole numbers (the labels) and NaN or the missing "
-                f"mark; probabilities are no responses. Got: {_plain(broken[0])!r}."
-            )
-        values = np.where(answered, values, 0).astype(np.int64)
-    names = []
-    for what, size, given in (
-        ("item", values.shape[0], items),
-        ("rater", values.shape[1], raters),
-    ):
-        found = _unique_names(range(size) if given is None else given, what)
-        if len(found) != size:
-            raise ResponsesError(
-                f"There must be one {what} name per {'row' if what == 'item' else 'column'} of "
-                f"the matrix. Got: {len(found)} names for {size}."
-            )
-        names.append(found)
-    return values, answered, names[0], names[1]
-
-
-def _encode(
-    values: Any, declared: Sequence[Any] | None, what: str, column: str
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Number the values by their place among the names."""
-    categories = None
-    if isinstance(values, pd.Categorical):
-        categories, values = values.categories, values.to_numpy()
-    if declared is None:
-        declared = categories
-    if declared is None:
-        missing = pd.isna(values)
-        if missing.any():
-            raise _missing_value(column, missing)
-        try:
-            codes, found = pd.factorize(values, sort=True)
-        except TypeError:
-            kinds = sorted({type(value).__name__ for value in values})
-            raise ResponsesError(
-                f"Names of the {what} column {column!r} must be of one kind to have an order; "
-                f"declare them otherwise. Got: {', '.join(kinds)}."
-            ) from None
-        return codes, _unique_names(found, what)
-    names = _unique_names(declared, what)
-    codes = pd.Index(names).get_indexer(pd.Index(values))
-    unknown = np.flatnonzero(codes < 0)
-    if len(unknown):
-        missing = pd.isna(values)
-        if missing.any():
-            raise _missing_value(column, missing)
-        raise ResponsesError(
-            f"Every {what} in {column!r} must be among the declared ones {_shown(names)}, else it "
-            f"would be lost. Got: {_plain(values[unknown[0]])!r} in row {unknown[0]} "
-            f"({len(unknown)} such rows)."
-        )
-    return codes.astype(np.int64), names
-
-
-def _missing_value(column: str, missing: NDArray[np.bool_]) -> ResponsesError:
-    return ResponsesError(
-        f"Column {column!r} must have a value in every row; leave a row out if nobody answered. "
-        f"Got: a missing value in row {int(np.argmax(missing))} ({int(missing.sum())} such rows)."
-    )
-
-
-def _unique_names(names: Any, what: str) -> NDArray[Any]:
-    """Names as an array that changes none of them (a mixed list stays a list of objects)."""
-    given = list(names)
-    array = np.asarray(given)
-    if array.ndim != 1 or [_plain(name) for name in array] != [_plain(name) for name in given]:
-        array = np.empty(len(given), dtype=object)
-        array[:] = given
-    if pd.isna(array).any():
-        raise ResponsesError(
-            f"Names of {what}s must not be missing. Got: {given[int(np.argmax(pd.isna(array)))]!r}."
-        )
-    twice = pd.Index(array)
-    twice = twice[twice.duplicated()]
-    if len(twice):
-        raise ResponsesError(
-            f"Names of {what}s must differ, else their results could not be told apart. Got: "
-            f"{_plain(twice[0])!r} more than once."
-        )
-    return array
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _shown(values: Any, most: int = 8) -> str:
-    listed = [repr(_plain(value)) for value in list(values)[:most]]
-    return "[" + ", ".join(listed) + (", …]" if len(values) > most else "]")
 
 
 def _spread(counts: NDArray[np.int64]) -> str:

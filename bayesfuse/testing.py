@@ -18,9 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.special import logsumexp
 
+from bayesfuse.inference.conjugate import plain_python
 from bayesfuse.inference.sample import sample
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.model import observed, parameter_variables
+from bayesfuse.posterior import label_probabilities
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array
@@ -187,7 +189,8 @@ def simulate(
     rng = np.random.default_rng(random_seed)
     variable, observation = observed(model)
     variables = parameter_variables(variable)
-    values = pm.draw(list(variables.values()), random_seed=rng)
+    with plain_python():  # one draw is not worth a compilation
+        values = pm.draw(list(variables.values()), random_seed=rng)
     parameters = dict(zip(variables, values, strict=True))
     truth, label = observation.simulate(observation.rows(parameters), rng)
     return parameters, truth, observation.responses.relabelled(label)
@@ -199,11 +202,11 @@ def sbc_ranks(
     *,
     simulations: int = 200,
     draws: int = 100,
-    thin: int = 5,
+    thin: int = 1,
     random_seed: int = 0,
     **kwargs: Any,
 ) -> xr.Dataset:
-    """Simulation-based calibration: where do prior draws rank among posterior draws?
+    """Rank prior draws among the posterior draws of data simulated from them (calibration).
 
     If the sampler is right, ranks are uniform on 0, …, draws, whatever the model. For labels the
     rank is replaced by the randomised probability transform of the true class.
@@ -245,10 +248,11 @@ def sbc_ranks(
             log_likelihood=False,
             **kwargs,
         )
+        posterior = result["posterior"].dataset
         for name, value in parameters.items():
-            kept = result["posterior"][name].values[0, ::thin]
-            found.setdefault(name, []).append((kept < value).sum(axis=0))
-        probability = result["label_posterior"]["probability"].values
+            kept = posterior[name].values[0, ::thin]
+            found.setdefault(name, []).append((kept < value).sum(axis=0).astype(float))
+        probability = label_probabilities(result).values
         below = np.where(np.arange(probability.shape[1]) < truth[:, None], probability, 0).sum(1)
         own = probability[np.arange(len(truth)), truth]
         found.setdefault("labels", []).append(below + stream.random(len(truth)) * own)
@@ -270,7 +274,8 @@ def assert_uniform(values: ArrayLike, highest: float, name: str, *, bins: int = 
     )
     seen, _ = np.histogram(flat, edges)
     if highest > 1:  # whole numbers: bins may hold different numbers of them
-        share, _ = np.histogram(np.arange(int(highest) + 1), edges)
+        whole, _ = np.histogram(np.arange(int(highest) + 1), edges)
+        share = whole.astype(float)
     else:
         share = np.ones(bins)
     assert_frequencies(seen.astype(float), share / share.sum(), name)

@@ -221,6 +221,14 @@ def test_few_draws_are_no_ground_to_judge_convergence(folder, capsys):
     assert "Convergence cannot be judged" in capsys.readouterr().out
 
 
+def test_of_very_many_parameters_some_are_checked(folder, capsys, monkeypatch):
+    assert fit() == 0
+    assert "was looked at" not in capsys.readouterr().out
+    monkeypatch.setattr("bayesfuse.__main__.CHECKED", 7)  # of 2 + 3 × 4
+    assert fit() == 0
+    assert "One in 2 raters was looked at." in capsys.readouterr().out
+
+
 def test_a_short_run_is_told_to_be_longer(folder, capsys):
     fit()
     assert "The chains should run longer" in capsys.readouterr().out

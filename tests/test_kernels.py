@@ -19,7 +19,9 @@ from bayesfuse.testing import assert_close, check_label_prior, check_rater_chann
 
 
 def random_rows(shape, seed, concentration=1.0):
-    return np.log(np.random.default_rng(seed).dirichlet(np.full(shape[-1], concentration), shape[:-1]))
+    return np.log(
+        np.random.default_rng(seed).dirichlet(np.full(shape[-1], concentration), shape[:-1])
+    )
 
 
 def random_responses(n_items, n_raters, n_classes, seed, n_responses):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pymc as pm
-import pytest
 import pytensor
+import pytest
 from scipy.special import logsumexp
 
 import bayesfuse as bf
@@ -14,7 +14,6 @@ from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.model import observed
 from bayesfuse.models import DawidSkene
 from bayesfuse.testing import assert_frequencies
-
 
 # PyTensor announces that a CustomDist's Python function will not be compiled: as intended here.
 python_random = pytest.mark.filterwarnings("ignore:Numba will use object mode:UserWarning")
@@ -195,7 +194,9 @@ def test_bad_models_are_refused_with_the_offender(small, case):
 
 def test_parameters_must_fit_the_responses(small):
     with pm.Model(), pytest.raises(ModelError, match="6 raters, 3 classes, 3 labels"):
-        bf.observe(small, labels=bf.Independent(np.ones(3) / 3), raters=bf.Confusion(np.ones((2, 3, 3))))
+        bf.observe(
+            small, labels=bf.Independent(np.ones(3) / 3), raters=bf.Confusion(np.ones((2, 3, 3)))
+        )
     with pm.Model(), pytest.raises(ModelError, match="prevalence"):
         bf.observe(small, labels=bf.Independent(np.ones(4) / 4), raters=bf.OneCoin(np.ones(6) / 2))
     with pm.Model(), pytest.raises(ModelError, match="one number per rater"):

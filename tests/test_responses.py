@@ -45,7 +45,11 @@ def test_row_order_does_not_matter():
 
 def test_declared_names_keep_their_order_and_the_unanswered():
     responses = bf.Responses.from_long(
-        TABLE, **COLUMNS, items=["C", "B", "A"], raters=["z", "y", "x"], classes=["good", "bad", "?"]
+        TABLE,
+        **COLUMNS,
+        items=["C", "B", "A"],
+        raters=["z", "y", "x"],
+        classes=["good", "bad", "?"],
     )
     assert responses.items.tolist() == ["C", "B", "A"]
     assert responses.per_item.tolist() == [0, 2, 3]
@@ -77,7 +81,11 @@ def test_matrix_of_floats_with_nan_and_of_strings():
 
 def test_frame_gives_its_index_and_columns_as_names():
     frame = pd.DataFrame({"ann": [0, 1], "bob": [1, -1]}, index=["i", "j"])
-    assert rows_of(bf.Responses.from_matrix(frame)) == [["i", "ann", 0], ["i", "bob", 1], ["j", "ann", 1]]
+    assert rows_of(bf.Responses.from_matrix(frame)) == [
+        ["i", "ann", 0],
+        ["i", "bob", 1],
+        ["j", "ann", 1],
+    ]
 
 
 def test_mixed_names_stay_what_they_are():
@@ -100,7 +108,8 @@ def test_counts_expand_and_merge_back():
 
 def test_merging_respects_a_key_and_repeats():
     responses = bf.Responses.from_long(
-        {"item": [0, 0, 1, 2, 2], "rater": [0, 0, 0, 0, 0], "label": [1, 1, 1, 1, 1]}, classes=[0, 1]
+        {"item": [0, 0, 1, 2, 2], "rater": [0, 0, 0, 0, 0], "label": [1, 1, 1, 1, 1]},
+        classes=[0, 1],
     )
     assert responses.merged()[1].tolist() == [0, 1, 0]  # answering twice is not answering once
     assert responses.merged(np.array([0, 0, 1]))[1].tolist() == [0, 1, 2]

@@ -121,14 +121,18 @@ def test_result_is_complete_and_survives_netcdf(tmp_path, small):
     path = tmp_path / "result.nc"
     result.to_netcdf(path)
     with xr.open_datatree(path) as loaded:
-        assert set(loaded.children) == set(result.children) >= {
-            "posterior",
-            "sample_stats",
-            "log_likelihood",
-            "observed_data",
-            "constant_data",
-            "label_posterior",
-        }
+        assert (
+            set(loaded.children)
+            == set(result.children)
+            >= {
+                "posterior",
+                "sample_stats",
+                "log_likelihood",
+                "observed_data",
+                "constant_data",
+                "label_posterior",
+            }
+        )
         for group in result.children:
             xr.testing.assert_equal(loaded[group].dataset, result[group].dataset)
         assert loaded.attrs == result.attrs
@@ -207,12 +211,14 @@ def test_gibbs_next_to_nuts_agrees_with_nuts_in_a_model_of_ones_own(small):
     )
     assert mixed.attrs["sampler"] == "gibbs"
     assert_within_mcse(
-        mixed["posterior"].dataset, nuts["posterior"].dataset, ["prevalence", "mean", "logit", "weight"]
+        mixed["posterior"].dataset,
+        nuts["posterior"].dataset,
+        ["prevalence", "mean", "logit", "weight"],
     )
 
 
 def test_a_parameter_used_elsewhere_is_not_drawn_by_gibbs(small):
-    with pm.Model() as model:
+    with pm.Model():
         prevalence = pm.Dirichlet("prevalence", np.ones(3))
         confusion = pm.Dirichlet("confusion", np.ones((6, 3, 3)))
         pm.Poisson("size", 100 * prevalence[0], observed=20)

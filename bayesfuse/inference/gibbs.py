@@ -63,12 +63,13 @@ class LabelGibbs(BlockedStep):
 
     name = "label_gibbs"
     default_tune_steps = 200
-    stats_dtypes_shapes: dict[str, Any] = {}
     _state_class = LabelGibbsState
 
     def __new__(cls, *args: Any, **kwargs: Any) -> LabelGibbs:
-        # PyMC's steps insist on a model; pm.sample(step=LabelGibbs(), model=model) has none on
-        # the stack when the step is made.
+        """Find the model before PyMC's steps insist on one.
+
+        In ``pm.sample(step=LabelGibbs(), model=model)`` none is on the stack yet.
+        """
         kwargs["model"] = _model(kwargs.get("model"))
         step: LabelGibbs = super().__new__(cls, *args, **kwargs)
         return step

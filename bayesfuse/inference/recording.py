@@ -32,7 +32,8 @@ class _OwnSamples(NDArray):
     """
 
     def setup(self, draws: int, chain: int, sampler_vars: Any = None) -> None:
-        self.samples, self._stats = {}, None
+        self.samples: dict[str, Array] = {}
+        self._stats = None
         super().setup(draws, chain, sampler_vars)
 
 

@@ -130,8 +130,8 @@ def sample(
     with plain_python():
         parameters = evaluate(model, result["posterior"].dataset, conjugacy.variables)
     complete(result, conjugacy.observation, parameters, log_likelihood=log_likelihood)
-    result.attrs |= {"sampler": "gibbs" if uses_gibbs else "nuts"}
-    result.attrs |= begun.record() if begun else {"start": "pymc"}
+    result.attrs["sampler"] = "gibbs" if uses_gibbs else "nuts"
+    result.attrs.update(begun.record() if begun else {"start": "pymc"})
     return result
 
 

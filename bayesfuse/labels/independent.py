@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,7 @@ class Independent(LabelPrior):
     def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
         return (responses.multiplicity,)
 
-    def check(self, shapes: dict[str, tuple[int | None, ...]], responses: Responses) -> None:
+    def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         require_shape("prevalence", shapes["prevalence"], classes=responses.n_classes)
 
     def draw(self, log_parameters, log_lik, structure, rng):

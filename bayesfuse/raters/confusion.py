@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -150,7 +151,7 @@ class Confusion(RaterChannel):
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
         return responses.start, responses.cell, gold
 
-    def check(self, shapes: dict[str, tuple[int | None, ...]], responses: Responses) -> None:
+    def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         require_shape(
             "confusion",
             shapes["confusion"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,7 +43,7 @@ class OneCoin(Confusion):
         self.parameters = {"accuracy": accuracy}
         self.by_class = np.ndim(accuracy) == 2
 
-    def check(self, shapes: dict[str, tuple[int | None, ...]], responses: Responses) -> None:
+    def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         given = shapes["accuracy"]
         if len(given) not in (1, 2):
             raise ModelError(

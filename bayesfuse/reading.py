@@ -1,0 +1,141 @@
+"""Columns, matrices and names as users give them: read without changing any of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayesfuse.errors import ResponsesError
+
+
+def column(frame: Any, name: str) -> Any:
+    columns = list(frame.keys() if isinstance(frame, Mapping) else getattr(frame, "columns", []))
+    if name not in columns:
+        raise ResponsesError(
+            f"The table must have the columns named by item=, rater= and label=. Got: {name!r}, "
+            f"which is not among {shown(columns)}."
+        )
+    column = frame[name]
+    if isinstance(getattr(column, "dtype", None), pd.CategoricalDtype):
+        return pd.Categorical(column)
+    return column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+
+
+def read_matrix(
+    matrix: Any, missing: Any, items: Sequence[Any] | None, raters: Sequence[Any] | None
+) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any], NDArray[Any]]:
+    """Return values, the mask of what was answered, and the names of rows and columns."""
+    if isinstance(matrix, pd.DataFrame):
+        items = matrix.index if items is None else items
+        raters = matrix.columns if raters is None else raters
+    values = np.asarray(matrix)
+    if values.ndim != 2:
+        raise ResponsesError(
+            f"A matrix of responses has one row per item and one column per rater. Got: shape "
+            f"{values.shape}."
+        )
+    answered = ~pd.isna(values) & np.asarray(values != missing, dtype=bool)
+    if not answered.any():
+        raise ResponsesError(
+            f"A matrix of responses must hold at least one. Got: shape {values.shape}, all missing."
+        )
+    if np.issubdtype(values.dtype, np.floating):
+        found = values[answered]
+        broken = found[found != np.floor(found)]
+        if len(broken):
+            raise ResponsesError(
+                "A matrix of floats must hold whole numbers (the labels) and NaN or the missing "
+                f"mark; probabilities are no responses. Got: {plain(broken[0])!r}."
+            )
+        values = np.where(answered, values, 0).astype(np.int64)
+    names = []
+    for what, size, given in (
+        ("item", values.shape[0], items),
+        ("rater", values.shape[1], raters),
+    ):
+        found = unique_names(range(size) if given is None else given, what)
+        if len(found) != size:
+            raise ResponsesError(
+                f"There must be one {what} name per {'row' if what == 'item' else 'column'} of "
+                f"the matrix. Got: {len(found)} names for {size}."
+            )
+        names.append(found)
+    return values, answered, names[0], names[1]
+
+
+def encode(
+    values: Any, declared: Sequence[Any] | None, what: str, column: str
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Number the values by their place among the names."""
+    categories = None
+    if isinstance(values, pd.Categorical):
+        categories, values = values.categories, values.to_numpy()
+    if declared is None:
+        declared = categories
+    if declared is None:
+        missing = pd.isna(values)
+        if missing.any():
+            raise _missing_value(column, missing)
+        try:
+            codes, found = pd.factorize(values, sort=True)
+        except TypeError:
+            kinds = sorted({type(value).__name__ for value in values})
+            raise ResponsesError(
+                f"Names of the {what} column {column!r} must be of one kind to have an order; "
+                f"declare them otherwise. Got: {', '.join(kinds)}."
+            ) from None
+        return codes, unique_names(found, what)
+    names = unique_names(declared, what)
+    codes = pd.Index(names).get_indexer(pd.Index(values))
+    unknown = np.flatnonzero(codes < 0)
+    if len(unknown):
+        missing = pd.isna(values)
+        if missing.any():
+            raise _missing_value(column, missing)
+        raise ResponsesError(
+            f"Every {what} in {column!r} must be among the declared ones {shown(names)}, else it "
+            f"would be lost. Got: {plain(values[unknown[0]])!r} in row {unknown[0]} "
+            f"({len(unknown)} such rows)."
+        )
+    return codes.astype(np.int64), names
+
+
+def _missing_value(column: str, missing: NDArray[np.bool_]) -> ResponsesError:
+    return ResponsesError(
+        f"Column {column!r} must have a value in every row; leave a row out if nobody answered. "
+        f"Got: a missing value in row {int(np.argmax(missing))} ({int(missing.sum())} such rows)."
+    )
+
+
+def unique_names(names: Any, what: str) -> NDArray[Any]:
+    """Names as an array that changes none of them (a mixed list stays a list of objects)."""
+    given = list(names)
+    array = np.asarray(given)
+    if array.ndim != 1 or [plain(name) for name in array] != [plain(name) for name in given]:
+        array = np.empty(len(given), dtype=object)
+        array[:] = given
+    if pd.isna(array).any():
+        raise ResponsesError(
+            f"Names of {what}s must not be missing. Got: {given[int(np.argmax(pd.isna(array)))]!r}."
+        )
+    twice = pd.Index(array)
+    twice = twice[twice.duplicated()]
+    if len(twice):
+        raise ResponsesError(
+            f"Names of {what}s must differ, else their results could not be told apart. Got: "
+            f"{plain(twice[0])!r} more than once."
+        )
+    return array
+
+
+def plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def shown(values: Any, most: int = 8) -> str:
+    listed = [repr(plain(value)) for value in list(values)[:most]]
+    return "[" + ", ".join(listed) + (", …]" if len(values) > most else "]")

@@ -1,0 +1,464 @@
+"""Gibbs against NUTS: smallest effective sample size per second over all confusion entries.
+
+Simulated responses (2,000 items, 10 raters, 4 classes, everybody answers everything), one model,
+one prior, one informed start, 4 chains. Gibbs and NUTS of this package against the same model
+written in NumPyro (labels enumerated as in its own example, and summed out by one matrix product,
+which is faster) and in plain PyMC sampled by nutpie (labels summed out by ``logsumexp``, after
+looking responses up in a table or by one matrix product). Every contender compiles once, untimed,
+in a process of its own; then they take turns, and before each of them Gibbs runs again: machines
+are noisy, so what counts is the ratio of two runs that follow each other.
+
+Then: how far one Gibbs sweep is from its arithmetic floor, the time in which this machine could
+do the additions, exponentials and random numbers alone.
+
+    python benchmarks/gibbs_vs_nuts.py [--quick] [--rounds 3] [--draws 1000] [--only Gibbs NumPyro]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.util import find_spec
+from multiprocessing import get_context
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
+from timeit import repeat
+from typing import Any
+
+import arviz as az
+import numpy as np
+import xarray as xr
+from numba import njit
+from scipy.stats import norm
+
+import bayesfuse as bf
+from bayesfuse.inference.conjugate import find_conjugate
+from bayesfuse.inference.start import find_start
+from bayesfuse.models import DawidSkene
+from bayesfuse.simplex import draw_dirichlet
+
+N_ITEMS, N_RATERS, N_CLASSES = 2_000, 10, 4
+PREVALENCE = (0.4, 0.3, 0.2, 0.1)
+SEED = 1
+CHAINS = 4
+PARAMETERS = ["prevalence", "confusion"]
+
+# ---------------------------------------------------------------- the problem
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One data set, its prior concentrations, and where every chain may begin."""
+
+    responses: bf.Responses
+    prevalence: np.ndarray
+    confusion: np.ndarray
+    start: dict[str, np.ndarray]
+
+    @property
+    def labels(self):
+        """Everybody's labels, shape (items, raters)."""
+        return self.responses.label.reshape(N_ITEMS, N_RATERS)
+
+    @property
+    def one_hot(self):
+        """Indicators of (rater, label) by item: ``one_hot @ table`` is the log likelihood."""
+        return np.eye(N_CLASSES)[self.labels].reshape(N_ITEMS, N_RATERS * N_CLASSES)
+
+
+@cache
+def problem():
+    responses = bf.datasets.simulate_dawid_skene(
+        N_ITEMS, N_RATERS, N_CLASSES, prevalence=PREVALENCE, random_seed=SEED
+    ).responses
+    conjugacy = find_conjugate(DawidSkene(responses))
+    prior = conjugacy.concentrations()
+    rows = find_start(conjugacy.observation, prior).rows
+    start = {name: np.exp(rows[name]) for name in PARAMETERS}
+    return Problem(responses, prior["prevalence"], prior["confusion"], start)
+
+
+# ---------------------------------------------------------------- the contenders
+# Each compiles what it needs and returns a function from a seed to the draws and the seconds that
+# the sampling loop took (None: all of the call).
+
+
+def bayesfuse(given: Problem, draws: int, nuts: str | None = None):
+    model = DawidSkene(given.responses)
+    compiling = _seconds_of_jax_compilation() if nuts == "numpyro" else lambda: 0.0
+    options: dict[str, Any] = {"sampler": "nuts", "nuts_sampler": nuts} if nuts else {}
+    options |= {"chains": CHAINS, "progressbar": False, "quiet": True}
+    bf.sample(model, 10, tune=10, random_seed=0, **options)
+
+    def sample(seed):
+        before = compiling()
+        result = bf.sample(model, draws, random_seed=seed, **options)
+        loop = result["posterior"].attrs["sampling_time"] - (compiling() - before)
+        return result["posterior"].dataset[PARAMETERS], loop
+
+    return sample
+
+
+def numpyro(given: Problem, draws: int, enumerated: bool):
+    import numpyro
+
+    numpyro.set_host_device_count(CHAINS)  # before JAX is used
+    import jax
+    import jax.numpy as jnp
+    from numpyro import distributions as dist
+    from numpyro.infer import MCMC, NUTS, init_to_value
+    from numpyro.ops.indexing import Vindex
+
+    labels, one_hot = jnp.asarray(given.labels), jnp.asarray(given.one_hot)
+    alpha, beta = jnp.asarray(given.prevalence), jnp.asarray(given.confusion)
+
+    def as_in_its_example():
+        with numpyro.plate("rater", N_RATERS, dim=-2), numpyro.plate("class", N_CLASSES):
+            confusion = numpyro.sample("confusion", dist.Dirichlet(beta))
+        prevalence = numpyro.sample("prevalence", dist.Dirichlet(alpha))
+        with numpyro.plate("item", N_ITEMS, dim=-2):
+            parallel = {"enumerate": "parallel"}
+            truth = numpyro.sample("truth", dist.Categorical(prevalence), infer=parallel)
+            with numpyro.plate("position", N_RATERS):
+                rows = Vindex(confusion)[jnp.arange(N_RATERS), truth, :]
+                numpyro.sample("label", dist.Categorical(rows), obs=labels)
+
+    def by_product():
+        confusion = numpyro.sample("confusion", dist.Dirichlet(beta).to_event(2))
+        prevalence = numpyro.sample("prevalence", dist.Dirichlet(alpha))
+        table = jnp.log(confusion).transpose(0, 2, 1).reshape(-1, N_CLASSES)
+        log_joint = jnp.log(prevalence) + one_hot @ table
+        numpyro.factor("labels", jax.scipy.special.logsumexp(log_joint, axis=1).sum())
+
+    start = init_to_value(values={name: jnp.asarray(x) for name, x in given.start.items()})
+    kernel = NUTS(as_in_its_example if enumerated else by_product, init_strategy=start)
+    mcmc = MCMC(
+        kernel,
+        num_warmup=draws,
+        num_samples=draws,
+        num_chains=CHAINS,
+        chain_method="parallel",
+        progress_bar=False,
+    )
+
+    def sample(seed):
+        mcmc.run(jax.random.PRNGKey(seed))
+        found = mcmc.get_samples(group_by_chain=True)
+        return {name: np.asarray(found[name], dtype=float) for name in PARAMETERS}, None
+
+    sample(0)
+    return sample
+
+
+def pymc_nutpie(given: Problem, draws: int, product: bool):
+    import nutpie
+    import pymc as pm
+
+    with pm.Model() as model:
+        prevalence = pm.Dirichlet("prevalence", given.prevalence)
+        confusion = pm.Dirichlet("confusion", given.confusion)
+        log_confusion = pm.math.log(confusion)
+        if product:
+            table = log_confusion.transpose(0, 2, 1).reshape((-1, N_CLASSES))
+            log_lik = pm.math.dot(given.one_hot, table)
+        else:
+            log_lik = log_confusion[np.arange(N_RATERS), :, given.labels].sum(axis=1)
+        pm.Potential("labels", pm.math.logsumexp(pm.math.log(prevalence) + log_lik, axis=1).sum())
+    compiled = nutpie.compile_pymc_model(model, initial_points=given.start, jitter_rvs=set())
+
+    def sample(seed, draws=draws, **kwargs):
+        result = nutpie.sample(
+            compiled, draws=draws, chains=CHAINS, seed=seed, progress_bar=False, **kwargs
+        )
+        return result["posterior"].dataset[PARAMETERS], None
+
+    sample(0, draws=10, tune=10)
+    return sample
+
+
+def _seconds_of_jax_compilation() -> Callable[[], float]:
+    """Return a clock of the time that JAX has spent on tracing and compiling so far."""
+    from jax import monitoring
+
+    spent: list[float] = []
+
+    def listen(event: str, seconds: float, **kwargs: Any) -> None:
+        if event.startswith("/jax/core/compile"):
+            spent.append(seconds)
+
+    monitoring.register_event_duration_secs_listener(listen)
+    return lambda: sum(spent)
+
+
+GIBBS = "bayesfuse Gibbs"
+CONTENDERS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
+    GIBBS: (bayesfuse, ()),
+    "bayesfuse NUTS, pymc": (partial(bayesfuse, nuts="pymc"), ()),
+    "bayesfuse NUTS, nutpie": (partial(bayesfuse, nuts="nutpie"), ("nutpie",)),
+    "bayesfuse NUTS, numpyro": (partial(bayesfuse, nuts="numpyro"), ("jax", "numpyro")),
+    "NumPyro, product": (partial(numpyro, enumerated=False), ("jax", "numpyro")),
+    "NumPyro, enumerated": (partial(numpyro, enumerated=True), ("jax", "numpyro", "funsor")),
+    "PyMC + nutpie, product": (partial(pymc_nutpie, product=True), ("nutpie",)),
+    "PyMC + nutpie, look-up": (partial(pymc_nutpie, product=False), ("nutpie",)),
+}
+"""What each contender is and which modules it needs."""
+
+# ---------------------------------------------------------------- one run, in a worker process
+
+
+@dataclass(frozen=True)
+class Run:
+    """One posterior: its cost in seconds, its smallest ESS, its means and their Monte Carlo error.
+
+    ``sampling`` is the sampling loop, ``call`` the whole call, ``cpu`` its processor seconds.
+    """
+
+    sampling: float
+    call: float
+    cpu: float
+    ess: float
+    mean: np.ndarray
+    mcse: np.ndarray
+
+    @property
+    def rates(self):
+        return self.ess / np.array([self.sampling, self.call, self.cpu])
+
+
+@cache
+def prepared(name: str, draws: int):
+    build, _ = CONTENDERS[name]
+    return build(problem(), draws)
+
+
+def run(name: str, draws: int, seed: int) -> Run | None:
+    """Sample once; with seed 0 only compile."""
+    sample = prepared(name, draws)
+    if seed == 0:
+        return None
+    cpu, begun = _cpu(), time.perf_counter()
+    found, loop = sample(seed)
+    call = time.perf_counter() - begun
+    cpu = _cpu() - cpu
+    if not isinstance(found, xr.Dataset):
+        found = az.convert_to_dataset(found)
+    return Run(
+        call if loop is None else loop,
+        call,
+        cpu,
+        float(az.ess(found[["confusion"]])["confusion"].min()),
+        _flat(found.mean(("chain", "draw"))),
+        _flat(az.mcse(found)),
+    )
+
+
+def _cpu() -> float:
+    """Return the processor seconds of this process and of the workers it has waited for."""
+    used = [getrusage(who) for who in (RUSAGE_SELF, RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+
+
+def _flat(values: xr.Dataset) -> np.ndarray:
+    return np.concatenate([np.ravel(values[name].values) for name in PARAMETERS])
+
+
+# ---------------------------------------------------------------- all runs, and what they say
+
+
+def missing(name: str) -> list[str]:
+    return [module for module in CONTENDERS[name][1] if find_spec(module) is None]
+
+
+def compete(names: list[str], rounds: int, draws: int):
+    """Return every contender's runs, and the ratios Gibbs / contender of adjacent runs."""
+    spawn = get_context("spawn")
+    workers = {name: ProcessPoolExecutor(1, mp_context=spawn) for name in names}
+    runs, ratios = defaultdict(list), defaultdict(list)
+    for name, worker in workers.items():
+        worker.submit(run, name, draws, 0).result()
+    turns = [(name, turn) for turn in range(rounds) for name in names if name != GIBBS]
+    for seed, (name, _) in enumerate(turns, start=1):
+        ours = workers[GIBBS].submit(run, GIBBS, draws, seed).result()
+        theirs = workers[name].submit(run, name, draws, seed).result()
+        runs[GIBBS].append(ours)
+        runs[name].append(theirs)
+        ratios[name].append(ours.rates / theirs.rates)
+    for worker in workers.values():
+        worker.shutdown()
+    return {name: runs[name] for name in names}, ratios
+
+
+def report(runs: dict[str, list[Run]], ratios: dict[str, list[np.ndarray]]) -> None:
+    print("\nMedians over the runs (ESS: the smallest over all confusion entries)")
+    columns = ("ESS", "sampling s", "call s", "cpu s", "ESS/sampling s", "ESS/call s", "ESS/cpu s")
+    print(f"{'':<26}{'runs':>5}" + "".join(f"{column:>15}" for column in columns))
+    for name, found in runs.items():
+        row = [[one.ess, one.sampling, one.call, one.cpu, *one.rates] for one in found]
+        cells = "".join(f"{value:15,.{0 if value >= 30 else 2}f}" for value in np.median(row, 0))
+        print(f"{name:<26}{len(found):5}{cells}")
+
+    print(f"\n{GIBBS} against each, as often as it ran: median ratio of ESS per second (min–max)")
+    columns = ("per sampling s", "per call s", "per cpu s")
+    print(f"{'':<26}" + "".join(f"{column:>24}" for column in columns))
+    for name, found in ratios.items():
+        cells = [
+            f"{np.median(ratio):.1f} ({min(ratio):.1f}–{max(ratio):.1f})"
+            for ratio in np.transpose(found)
+        ]
+        print(f"{name:<26}" + "".join(f"{cell:>24}" for cell in cells))
+
+
+def report_agreement(runs: dict[str, list[Run]]) -> None:
+    mean, error = {}, {}
+    for name, found in runs.items():
+        mean[name] = np.mean([one.mean for one in found], axis=0)
+        error[name] = np.sqrt(np.sum([one.mcse**2 for one in found], axis=0)) / len(found)
+    size = len(mean[GIBBS])
+    bound = norm.isf(0.001 / 2 / size)
+    print(
+        f"\nPosterior means of all {size} entries against Gibbs: largest difference, and in Monte "
+        f"Carlo errors\n(by chance above {bound:.1f} once in 1,000 times)"
+    )
+    for name in runs:
+        if name == GIBBS:
+            continue
+        gap = np.abs(mean[name] - mean[GIBBS])
+        most = (gap / np.hypot(error[name], error[GIBBS])).max()
+        verdict = "agree" if most < bound else "DISAGREE"
+        print(f"{name:<26}{gap.max():10.5f}{most:8.1f}  {verdict}")
+
+
+# ---------------------------------------------------------------- the arithmetic floor
+# The trivial loops: nothing but additions, exponentials or increments, over arrays in the cache.
+
+
+@njit
+def additions(rows):
+    """Sum rows of eight, in registers."""
+    a = b = c = d = e = f = g = h = 0.0
+    for i in range(rows.shape[0]):
+        a += rows[i, 0]
+        b += rows[i, 1]
+        c += rows[i, 2]
+        d += rows[i, 3]
+        e += rows[i, 4]
+        f += rows[i, 5]
+        g += rows[i, 6]
+        h += rows[i, 7]
+    return a + b + c + d + e + f + g + h
+
+
+@njit
+def increments(counts, cells):
+    for cell in cells:
+        counts[cell] += 1.0
+
+
+def floor() -> None:
+    """Time the parts of a Gibbs sweep against the operations they cannot do without."""
+    given = problem()
+    conjugacy = find_conjugate(DawidSkene(given.responses))
+    seen, prior = conjugacy.observation, conjugacy.concentrations()
+    step = bf.LabelGibbs(model=conjugacy.model)
+    rng = np.random.default_rng(SEED)
+    rows = find_start(seen, prior).rows
+    log_lik, labels = seen.log_lik(rows), seen.draw(rows, rng)
+    counts = seen.tally(rows, labels, rng)
+    posterior = {name: prior[name] + counts[name] for name in prior}
+    point = {block.value: block.write(rows[block.parameter]) for block in step.blocks}
+
+    n_adds, n_exps = given.responses.n_responses * N_CLASSES, N_ITEMS * N_CLASSES
+    n_gammas = sum(alpha.size for alpha in posterior.values())
+    numbers, out = np.linspace(-20, 0, n_exps), np.empty(n_exps)
+    cells = given.responses.cell[:n_exps]
+    bins = np.zeros(N_RATERS * N_CLASSES)
+    add = _microseconds(lambda: additions(numbers.reshape(-1, 8))) / n_exps
+    exp = _microseconds(lambda: np.exp(numbers, out=out)) / n_exps
+    uniform = _microseconds(lambda: rng.random(N_ITEMS)) / N_ITEMS
+    increment = _microseconds(lambda: increments(bins, cells)) / cells.size
+    alphas = posterior["confusion"]
+    gamma = _microseconds(lambda: rng.standard_gamma(alphas)) / alphas.size
+
+    print(
+        "\nArithmetic floor of a sweep on one core; trivial loops take, in nanoseconds: an "
+        f"addition {1000 * add:.2f},\nan exponential {1000 * exp:.2f}, a uniform "
+        f"{1000 * uniform:.2f}, an increment of a counter {1000 * increment:.2f}, a gamma "
+        f"{1000 * gamma:.1f}"
+    )
+    parts: list[tuple[str, Callable[[], Any], float, str]] = [
+        (
+            "log_lik",
+            lambda: seen.log_lik(rows),
+            n_adds * add,
+            f"{n_adds:,} additions",
+        ),
+        (
+            "draw labels",
+            lambda: seen.labels.draw(seen.label_rows(rows), log_lik, seen.label_structure, rng),
+            n_exps * (add + exp) + N_ITEMS * uniform,
+            f"{n_exps:,} additions, {n_exps:,} exponentials, {N_ITEMS:,} uniforms",
+        ),
+        (
+            "count",
+            lambda: seen.tally(rows, labels, rng),
+            (given.responses.n_responses + N_ITEMS) * increment,
+            f"{given.responses.n_responses + N_ITEMS:,} increments",
+        ),
+        (
+            "Dirichlet",
+            lambda: [draw_dirichlet(alpha, rng) for alpha in posterior.values()],
+            n_gammas * gamma,
+            f"{n_gammas:,} gammas",
+        ),
+    ]
+    print(f"{'':<28}{'µs':>8}{'floor µs':>10}{'ratio':>7}")
+    least = 0.0
+    for name, part, bound, what in parts:
+        least += bound
+        _line(name, _microseconds(part), bound, what)
+    _line("sweep", _microseconds(lambda: step.sweep(rows, prior)), least, "all of these")
+    _line("step (PyMC's coordinates)", _microseconds(lambda: step.step(point)), least, "")
+
+
+def _line(name: str, taken: float, bound: float, what: str) -> None:
+    print(f"{name:<28}{taken:8.1f}{bound:10.1f}{taken / bound:7.1f}  {what}")
+
+
+def _microseconds(function: Callable[[], Any], number: int = 200) -> float:
+    function()
+    return 1e6 * min(repeat(function, number=number, repeat=15)) / number
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--rounds", type=int, default=3, help="runs of every peer")
+    parser.add_argument("--draws", type=int, default=1000, help="per chain, of 4 chains")
+    parser.add_argument("--only", nargs="*", default=[""], help="contenders whose name has this")
+    parser.add_argument("--quick", action="store_true", help="one round of 200 draws")
+    given = parser.parse_args()
+    rounds, draws = (1, 200) if given.quick else (given.rounds, given.draws)
+    print(
+        f"{N_ITEMS:,} items × {N_RATERS} raters × {N_CLASSES} classes, {CHAINS} chains × {draws:,} "
+        f"draws, {rounds} round(s), seeds {SEED} (data) and 1, 2, … (chains)"
+    )
+    names = [GIBBS]
+    for name in CONTENDERS:
+        if name == GIBBS or not any(part in name for part in given.only):
+            continue
+        if absent := missing(name):
+            print(f"{name}: skipped, {', '.join(absent)} not installed")
+        else:
+            names.append(name)
+    if len(names) > 1:
+        runs, ratios = compete(names, rounds, draws)
+        report(runs, ratios)
+        report_agreement(runs)
+    floor()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,461 @@
+"""The pictures show the numbers, names and order they should, whatever the size of the problem."""
+
+import io
+from itertools import combinations
+
+import arviz as az
+import matplotlib as mpl
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+mpl.use("Agg")  # a test opens no windows
+
+from matplotlib import pyplot as plt
+from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.colors import to_rgb
+from matplotlib.patches import Ellipse, FancyArrowPatch, FancyBboxPatch, Polygon
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError
+from bayesfuse.model_graph import HEIGHT, _box, _layout, _plates
+from bayesfuse.models import DawidSkene
+from bayesfuse.plots import (
+    plot_confusion,
+    plot_labels,
+    plot_model,
+    plot_raters,
+    plot_sensitivity_specificity,
+)
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def posterior(responses, draws=60, **kwargs):
+    model = DawidSkene(responses, **kwargs)
+    return bf.sample(model, draws, chains=2, random_seed=1, progressbar=False, quiet=True)
+
+
+@pytest.fixture(scope="module")
+def two():
+    return posterior(bf.datasets.caries())
+
+
+@pytest.fixture(scope="module")
+def four():
+    return posterior(bf.datasets.anesthesia())
+
+
+@pytest.fixture(scope="module")
+def point():
+    return bf.find_map(DawidSkene(bf.datasets.anesthesia()))
+
+
+def simulated(n_raters, n_classes):
+    rng = np.random.default_rng(n_raters + n_classes)
+    truth = np.arange(60) % n_classes
+    answer = np.where(
+        rng.random((60, n_raters)) < 0.7, truth[:, None], rng.integers(0, n_classes, (60, n_raters))
+    )
+    asked = rng.random((60, n_raters)) < 0.3
+    asked[0] = True
+    names = np.array([f"class number {k}" for k in range(n_classes)])
+    return posterior(
+        bf.Responses.from_matrix(
+            np.where(asked, names[answer], ""),
+            missing="",
+            classes=names,
+            raters=[f"rater {n}" for n in range(n_raters)],
+        ),
+        draws=10,
+    )
+
+
+def drawn(ax):
+    """Render the figure, which lays it out, and return its canvas's bytes."""
+    buffer = io.BytesIO()
+    ax.figure.get_figure(root=True).savefig(buffer, dpi=40)
+    return buffer.getvalue()
+
+
+def tick_names(ax):
+    return [tick.get_text() for tick in ax.get_yticklabels()]
+
+
+# ---------------------------------------------------------------- every picture
+
+
+@pytest.mark.parametrize("n_raters", [5, 200])
+@pytest.mark.parametrize("n_classes", [2, 9])
+def test_every_picture_of_every_size(n_raters, n_classes):
+    result = simulated(n_raters, n_classes)
+    settings = dict(mpl.rcParams)
+    assert len(plot_raters(result)) == n_classes
+    assert len(plot_confusion(result)) == min(n_raters, 12)
+    plot_labels(result)
+    if n_classes == 2:
+        plot_sensitivity_specificity(result)
+    for number in plt.get_fignums():
+        figure = plt.figure(number)
+        assert drawn(figure.axes[0])
+        width, height = figure.get_size_inches()
+        assert width <= 15
+        assert height <= 20
+    assert dict(mpl.rcParams) == settings
+
+
+def test_given_axes_are_used_and_no_figure_is_opened(two):
+    _, axes = plt.subplots(2, 2)
+    assert plot_raters(two, axes=axes[0]).tolist() == axes[0].tolist()
+    (ax,) = plot_confusion(two, "dentist 1", axes=axes[1, 0])
+    assert ax is axes[1, 0]
+    for plot in (plot_labels, plot_sensitivity_specificity):
+        axes[1, 1].clear()
+        assert plot(two, ax=axes[1, 1]) is axes[1, 1]
+    assert plot_model(DawidSkene(bf.datasets.caries()), ax=axes[1, 1]) is axes[1, 1]
+    assert len(plt.get_fignums()) == 1
+
+
+def test_axes_must_be_as_many_as_panels(four):
+    _, axes = plt.subplots(1, 3)
+    with pytest.raises(ValueError, match=r"one Axes for each of the 4 panels\. Got: 3"):
+        plot_raters(four, axes=axes)
+    with pytest.raises(ValueError, match=r"one Axes for each of the 2 panels\. Got: 3"):
+        plot_confusion(four, [1, 2], axes=axes)
+
+
+@pytest.mark.parametrize("plot", [plot_raters, plot_sensitivity_specificity, plot_confusion])
+def test_variables_must_be_there(four, plot):
+    bare = xr.DataTree(children={name: four[name] for name in ("label_posterior", "constant_data")})
+    bare["posterior"] = xr.DataTree(four["posterior"].dataset[["prevalence"]])
+    with pytest.raises(ModelError, match=r"Got: no '\w+' among \['prevalence'\]"):
+        plot(bare)
+    with pytest.raises(ModelError, match=r"among \[\]"):
+        plot(bare.filter(lambda node: node.name != "posterior"))
+
+
+def test_probability_of_intervals_must_be_one(two):
+    with pytest.raises(ValueError, match="interval"):
+        plot_raters(two, ci_prob=1.5)
+
+
+# ---------------------------------------------------------------- raters
+
+
+@pytest.mark.parametrize(
+    ("kind", "probability"), [("eti", None), ("eti", 0.5), ("hdi", None), ("hdi", 0.5)]
+)
+def test_raters_shows_means_and_intervals(two, kind, probability):
+    names = tuple(f"dentist {n}" for n in range(1, 6))
+    draws = two["posterior"].dataset
+    mean = draws.mean(("chain", "draw"))
+    order = np.argsort((mean["sensitivity"] + mean["specificity"]).values)
+    with az.rc_context({"stats.ci_kind": kind, "stats.ci_prob": 0.8}):
+        axes = plot_raters(two, ci_prob=probability)
+        for ax, name, truth in zip(
+            axes, ("sensitivity", "specificity"), ("carious", "sound"), strict=True
+        ):
+            assert (ax.get_xlabel(), ax.get_title()) == (name, f"truth: {truth}")
+            (points,) = ax.lines
+            np.testing.assert_allclose(points.get_xdata(), mean[name].values[order])
+            (lines,) = (x for x in ax.collections if isinstance(x, LineCollection))
+            expected = getattr(az, kind)(draws[name], prob=probability or 0.8).values[order]
+            np.testing.assert_allclose([line[:, 0] for line in lines.get_segments()], expected)
+    assert tick_names(axes[0]) == [names[index] for index in order]
+    assert axes[0].get_ylabel() == "rater"
+
+
+def test_raters_shows_every_class_of_several(four):
+    axes = plot_raters(four)
+    assert [ax.get_title() for ax in axes] == [f"truth: {k}" for k in (1, 2, 3, 4)]
+    mean = four["posterior"]["sensitivity"].mean(("chain", "draw"))
+    order = np.argsort(mean.mean("class").values)
+    for ax, truth in zip(axes, (1, 2, 3, 4), strict=True):
+        assert ax.get_xlabel() == "sensitivity"
+        np.testing.assert_allclose(
+            ax.lines[0].get_xdata(), mean.sel({"class": truth}).values[order]
+        )
+
+
+def test_raters_of_a_point_have_no_width(point):
+    axes = plot_raters(point)
+    found = point["point"]["sensitivity"].isel({"class": 0}).values
+    np.testing.assert_allclose(np.sort(axes[0].lines[0].get_xdata()), np.sort(found))
+    segments = np.array(axes[0].collections[0].get_segments())
+    np.testing.assert_array_equal(np.diff(segments[..., 0]), 0)
+
+
+def test_names_without_room_are_left_out():
+    axes = plot_raters(simulated(200, 2))
+    assert axes[0].get_ylabel() == "200 raters"
+    assert tick_names(axes[0]) == []
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_rater_names_stand_once(four, shared):
+    _, axes = plt.subplots(1, 4, sharey=shared)
+    plot_raters(four, axes=axes)
+    assert len(tick_names(axes[0])) == 5
+    for ax in axes[1:]:
+        assert not any(label.get_visible() and label.get_text() for label in ax.get_yticklabels())
+
+
+def test_a_class_has_one_colour_in_all_pictures(four):
+    bars = plot_labels(four).containers
+    for ax, bar in zip(plot_raters(four), bars, strict=True):
+        assert to_rgb(ax.lines[0].get_color()) == to_rgb(bar[0].get_facecolor())
+
+
+def test_colours_of_many_classes_differ():
+    bars = plot_labels(simulated(5, 12)).containers
+    assert len({bar[0].get_facecolor() for bar in bars}) == 12
+
+
+# ---------------------------------------------------------------- sensitivity and specificity
+
+
+@pytest.mark.parametrize("probability", [None, 0.5])
+def test_regions_hold_their_share_of_the_draws(probability):
+    result = posterior(bf.datasets.caries(), draws=1000)
+    ax = plot_sensitivity_specificity(result, ci_prob=probability)
+    assert ax.get_xlabel() == "specificity (truth: sound)"
+    assert ax.get_ylabel() == "sensitivity (truth: carious)"
+    names = [text.get_text() for text in ax.texts]
+    assert names == [f"dentist {n}" for n in range(1, 6)]
+    regions = [patch for patch in ax.patches if isinstance(patch, Polygon)]
+    for name, region in zip(names, regions, strict=True):
+        own = result["posterior"].dataset.sel(rater=name)
+        draws = np.stack([own["specificity"].values.ravel(), own["sensitivity"].values.ravel()], 1)
+        share = mpl.path.Path(region.get_xy()).contains_points(draws).mean()
+        # the normal approximation is not exact: a few in a hundred
+        assert share == pytest.approx(probability or az.rcParams["stats.ci_prob"], abs=0.04)
+
+
+def test_regions_stay_in_the_square():
+    table = bf.Responses.from_counts({"00": 30, "11": 30})
+    ax = plot_sensitivity_specificity(posterior(table))
+    for region in ax.patches:
+        assert region.get_xy().min() >= 0
+        assert region.get_xy().max() <= 1
+
+
+def test_many_raters_are_points_by_their_responses():
+    result = simulated(200, 2)
+    ax = plot_sensitivity_specificity(result)
+    (points,) = (x for x in ax.collections if isinstance(x, PathCollection))
+    assert len(ax.patches) == len(ax.texts) == 0
+    mean = result["posterior"].dataset.mean(("chain", "draw"))
+    expected = np.stack([mean["specificity"], mean["sensitivity"]], axis=1)
+    np.testing.assert_allclose(points.get_offsets(), expected)
+    answered = np.bincount(result["constant_data"]["rater_index"], minlength=200)
+    assert np.all(np.diff(points.get_sizes()[np.argsort(answered)]) >= 0)
+
+
+def test_sensitivity_specificity_is_for_two_classes(four):
+    with pytest.raises(ModelError, match=r"for two classes, .* Got: 4 classes"):
+        plot_sensitivity_specificity(four)
+
+
+# ---------------------------------------------------------------- confusion
+
+
+def test_confusion_prints_means_and_intervals(four):
+    (ax,) = plot_confusion(four, 4, ci_prob=0.5)
+    assert ax.get_title() == "rater 4 (45 responses)"
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("label given", "truth")
+    assert tick_names(ax) == ["1", "2", "3", "4"]
+    own = four["posterior"]["confusion"].sel(rater=4)
+    mean = own.mean(("chain", "draw")).values
+    low, high = np.moveaxis(az.eti(own, prob=0.5).values, -1, 0)
+    np.testing.assert_allclose(ax.images[0].get_array(), mean)
+    texts = [text.get_text() for text in ax.texts]
+    assert texts[::2] == [f"{x:.2f}" for x in mean.ravel()]
+    assert texts[1::2] == [
+        f"{x:.2f}–{y:.2f}" for x, y in zip(low.ravel(), high.ravel(), strict=True)
+    ]
+
+
+def test_confusion_of_a_point_has_no_intervals(point):
+    for ax in plot_confusion(point):
+        assert len(ax.texts) == 16
+
+
+def test_confusion_counts_copies(two):
+    axes = plot_confusion(two)
+    assert [ax.get_title() for ax in axes] == [
+        f"dentist {n} (3,869 responses)" for n in range(1, 6)
+    ]
+
+
+def test_confusion_of_the_busiest_raters():
+    result = simulated(30, 2)
+    answered = np.bincount(result["constant_data"]["rater_index"], minlength=30)
+    shown = [ax.get_title() for ax in plot_confusion(result, most=3)]
+    assert len(shown) == 3
+    third = np.sort(answered)[-3]
+    assert all(int(title.split("(")[1].split()[0]) >= third for title in shown)
+
+
+def test_confusion_of_chosen_raters_in_their_order(two):
+    titles = [ax.get_title() for ax in plot_confusion(two, ["dentist 5", "dentist 2"])]
+    assert [title[:9] for title in titles] == ["dentist 5", "dentist 2"]
+    with pytest.raises(ValueError, match=r"Got: 'dentist 9'"):
+        plot_confusion(two, ["dentist 1", "dentist 9"])
+
+
+def test_numbers_without_room_are_left_out(four):
+    figure = plt.figure(figsize=(1, 1))
+    (ax,) = plot_confusion(four, 1, axes=figure.add_subplot())
+    assert len(ax.texts) == 0
+
+
+# ---------------------------------------------------------------- labels
+
+
+def test_labels_are_stacked_to_one_worst_on_top(four):
+    ax = plot_labels(four, most=10)
+    probability = bf.label_probabilities(four)
+    order = np.argsort(probability.max("class").values, kind="stable")[:10][::-1]
+    assert tick_names(ax) == [str(item) for item in probability["item"].values[order]]
+    for bars, name in zip(ax.containers, (1, 2, 3, 4), strict=True):
+        assert bars.get_label() == str(name)
+        widths = [bar.get_width() for bar in bars]
+        np.testing.assert_allclose(widths, probability.sel({"class": name}).values[order])
+    ends = [bar.get_x() + bar.get_width() for bar in ax.containers[-1]]
+    np.testing.assert_allclose(ends, 1)
+    assert ax.get_title() == "the 10 least certain of 45 items"
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["1", "2", "3", "4"]
+
+
+def test_all_labels(four):
+    ax = plot_labels(four, most=None)
+    assert len(ax.containers[0]) == 45
+    assert ax.get_title() == "45 items"
+
+
+def test_labels_say_how_many_items_a_pattern_stands_for(two):
+    assert "00000 (×1,880)" in tick_names(plot_labels(two))
+
+
+# ---------------------------------------------------------------- the model
+
+
+def hierarchical():
+    """Raters that share a mean and spread: a user's own model with a transformation."""
+    responses = bf.datasets.anesthesia()
+    names = responses.classes.tolist()
+    coords = {"rater": responses.raters.tolist(), "class": names, "label": names}
+    with pm.Model(coords=coords) as model:
+        prevalence = pm.Dirichlet("prevalence", np.ones(4), dims="class")
+        mean = pm.Normal("mean", 0, 1, dims=("class", "label"))
+        spread = pm.HalfNormal("spread", 1, dims=("class", "label"))
+        own = pm.Normal("own", 0, 1, dims=("rater", "class", "label"))
+        rows = pm.math.softmax(mean + spread * own, axis=-1)
+        confusion = pm.Deterministic("confusion", rows, dims=("rater", "class", "label"))
+        bf.observe(responses, labels=bf.Independent(prevalence), raters=bf.Confusion(confusion))
+    return model
+
+
+def regression():
+    """A model with long arrows, data, scalars and a potential."""
+    with pm.Model(coords={"county": range(1200)}) as model:
+        x = pm.Data("x", np.zeros(3))
+        level, spread = pm.Normal("level"), pm.HalfNormal("spread")
+        county = pm.Normal("county_level", level, spread, dims="county")
+        mean = pm.Deterministic("mean", county.sum() + level + x)
+        noise = pm.Exponential("noise", 1)
+        pm.Normal("y", mean + level, noise, observed=np.zeros(3))
+        pm.Potential("limit", -noise)
+    return model
+
+
+MODELS = {
+    "dawid-skene": lambda: DawidSkene(bf.datasets.anesthesia()),
+    "one coin": lambda: DawidSkene(bf.datasets.anesthesia(), raters="coin"),
+    "counts": lambda: DawidSkene(bf.datasets.caries()),
+    "hierarchical": hierarchical,
+    "regression": regression,
+}
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+def test_model_shows_all_variables_and_arrows(make):
+    model = make()
+    ax = plot_model(model)
+    assert drawn(ax)
+    from pymc.model_graph import ModelGraph
+
+    texts = [text.get_text() for text in ax.texts]
+    variables = {variable.name for variable in [*model.basic_RVs, *model.deterministics]}
+    assert variables <= set(texts)
+    assert len([x for x in ax.patches if isinstance(x, Ellipse)]) == len(model.basic_RVs)
+    arrows = [x for x in ax.patches if isinstance(x, FancyArrowPatch)]
+    assert len(arrows) == len(ModelGraph(model).edges())
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+def test_nothing_in_a_model_covers_anything_else(make):
+    nodes, ways = _layout(make())
+    for one, other in combinations(nodes, 2):
+        assert not _box([one]).meets(_box([other])) or one.plate == other.plate
+        assert abs(one.x - other.x) >= (one.width + other.width) / 2 or one.layer != other.layer
+    for (_, one), (_, other) in combinations(_plates(nodes), 2):
+        assert not one.meets(other)
+    assert all(way[0].layer > way[-1].layer for way in ways)
+
+
+def ladder():
+    """Every variable depends on all above it, so that straight arrows would cross others."""
+    with pm.Model() as model:
+        first = pm.Normal("first")
+        second = pm.Normal("second", first)
+        third = pm.Normal("third", first + second)
+        pm.Normal("fourth", first + second + third)
+    return model
+
+
+@pytest.mark.parametrize("make", [ladder, regression])
+def test_long_arrows_pass_between_others(make):
+    model = make()
+    nodes, ways = _layout(model)
+    arrows = [x for x in plot_model(model).patches if isinstance(x, FancyArrowPatch)]
+    assert any(len(way) > 2 for way in ways)
+    for (first, *_, last), arrow in zip(ways, arrows, strict=True):
+        path = arrow.get_path().cleaned(curves=False)
+        curve = path.vertices[np.isin(path.codes, [path.MOVETO, path.LINETO])]
+        for other in nodes:
+            if other not in (first, last):
+                across = (curve[:, 0] - other.x) / (other.width / 2)
+                down = (curve[:, 1] - other.y) / (HEIGHT / 2)
+                crossing = f"{first.name} to {last.name} crosses {other.name}"
+                assert np.hypot(across, down).min() > 1, crossing
+
+
+def test_plates_and_shades_of_a_model():
+    ax = plot_model(regression())
+    texts = {text.get_text() for text in ax.texts}
+    assert {"county (1,200)", "3", "~ Normal", "~ HalfNormal"} <= texts
+    shades = {to_rgb(x.get_facecolor()) for x in ax.patches if isinstance(x, Ellipse)}
+    assert shades == {to_rgb("white"), to_rgb("0.85")}
+    boxes = [x for x in ax.patches if isinstance(x, FancyBboxPatch)]
+    assert len([x for x in boxes if to_rgb(x.get_facecolor()) == to_rgb("0.85")]) == 1  # the data
+
+
+def test_variables_of_one_plate_share_it():
+    model = DawidSkene(bf.datasets.anesthesia())
+    texts = [text.get_text() for text in plot_model(model).texts]
+    assert texts.count("rater (5) × class (4)") == 1
+
+
+def test_a_model_is_drawn_the_same_every_time():
+    assert drawn(plot_model(hierarchical())) == drawn(plot_model(hierarchical()))
+
+
+def test_a_model_without_variables():
+    with pytest.raises(ModelError, match="without any"):
+        plot_model(pm.Model())
