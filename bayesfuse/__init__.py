@@ -3,7 +3,7 @@
 The models stand in ``bayesfuse.models``; everything else a user needs is here.
 """
 
-from bayesfuse import datasets, errors, priors
+from bayesfuse import datasets, errors, plots, priors
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.sample import sample
@@ -25,6 +25,7 @@ __all__ = [
     "find_map",
     "label_probabilities",
     "observe",
+    "plots",
     "priors",
     "sample",
 ]

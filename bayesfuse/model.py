@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections import deque
 from collections.abc import Mapping
@@ -93,6 +94,13 @@ def observe(
         return _log_evidence(_seen(observation, value, label), given)
 
     def random(*arguments: Any, rng: np.random.Generator, size: Any = None) -> NDArray[Any]:
+        if not responses.is_plain:  # a warning, since PyMC draws to see shapes when it draws graphs
+            warnings.warn(
+                "Predictive draws have one answer per row, so an item that stands for several is "
+                "drawn once: build the model with responses.expand() for draws of all. Got: a "
+                "table of counts.",
+                stacklevel=2,
+            )
         point = observation.rows(dict(zip(parameters, arguments, strict=False)))
         shape = tuple(size or ())
         draws = [observation.simulate(point, rng)[1] for _ in range(int(np.prod(shape)))]
@@ -188,8 +196,8 @@ def observed(model: pm.Model) -> tuple[TensorVariable, Observation]:
     ]
     if len(found) != 1:
         raise ModelError(
-            "The model must observe responses once, with bf.observe or a model of bayesfuse."
-            f"models. Got: {len(found)} such variables among {[v.name for v in model.observed_RVs]}."
+            "The model must observe responses once, with bf.observe or as one of bayesfuse.models. "
+            f"Got: {len(found)} such variables among {[v.name for v in model.observed_RVs]}."
         )
     return found[0], found[0].owner.op.observation
 

@@ -163,14 +163,8 @@ class Observation:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Draw truths (items,) and, given them, a label for every row of ``responses``.
 
-        Known truths stay as they are.
+        Known truths stay as they are. An item that stands for several is drawn once.
         """
-        if not self.responses.is_plain:
-            raise ModelError(
-                "Predictive draws give one answer per row, but an item of a table of counts "
-                "stands for several: build the model with responses.expand(). Got: a table of "
-                "counts."
-            )
         prior = tuple(np.exp(row) for row in self.label_rows(rows))
         truth = self.labels.simulate(prior, self.responses.n_items, rng)
         truth = np.where(self.gold >= 0, self.gold, truth)

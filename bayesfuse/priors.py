@@ -18,16 +18,18 @@ def diagonal(n_classes: int, *, weight: float | None = None, accuracy: float = 0
 
     Without ground truth a labelling of the classes and any permutation of it explain the
     responses equally well; that raters are better than chance is what tells them apart, so it
-    has to be in the prior. How much it weighs is a choice: a row counts as ``weight`` responses
-    seen before, a share ``accuracy`` of them right.
+    has to be in the prior. A row counts as ``weight`` responses seen before, a share ``accuracy``
+    of them right. On eight crowds with known truth (2 to 8 classes) the default had the lowest
+    mean log loss of the labels among nine choices, diagonals of K, 2.5 K, 2 or 4 over ones
+    included: ones off the diagonal say too little where there are two classes and too much where
+    there are eight.
 
     Parameters
     ----------
     n_classes : int
         Number of classes K.
     weight : float, optional
-        Pseudo-responses per row. Default K + 1.5: off the diagonal about 0.4 (K + 1.5)/(K − 1),
-        between a half and one, so that a rater who never errs in some direction is believed.
+        Pseudo-responses per row. Default K + 1.5.
     accuracy : float, default 0.6
         Prior mean of the diagonal.
 

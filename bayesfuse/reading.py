@@ -13,6 +13,7 @@ from bayesfuse.errors import ResponsesError
 
 
 def column(frame: Any, name: str) -> Any:
+    """Return a column as an array, or as a Categorical if it is one."""
     columns = list(frame.keys() if isinstance(frame, Mapping) else getattr(frame, "columns", []))
     if name not in columns:
         raise ResponsesError(
@@ -133,9 +134,11 @@ def unique_names(names: Any, what: str) -> NDArray[Any]:
 
 
 def plain(value: Any) -> Any:
+    """Return a NumPy scalar as the Python value that prints like one."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def shown(values: Any, most: int = 8) -> str:
+    """Return the first of many values, for an error."""
     listed = [repr(plain(value)) for value in list(values)[:most]]
     return "[" + ", ".join(listed) + (", …]" if len(values) > most else "]")

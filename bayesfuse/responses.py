@@ -420,7 +420,7 @@ class Responses:
         )
 
     def expand(self) -> Responses:
-        """Write a table of counts out, one item per copy, named ``pattern/1``, ``pattern/2``, and so on."""
+        """Write a table of counts out, one item per copy, named ``pattern/1`` and so on."""
         if self.is_plain:
             return self
         index = np.repeat(np.arange(self.n_items), self.multiplicity)

@@ -336,20 +336,12 @@ def report_agreement(runs: dict[str, list[Run]]) -> None:
 # The trivial loops: nothing but additions, exponentials or increments, over arrays in the cache.
 
 
-@njit
-def additions(rows):
-    """Sum rows of eight, in registers."""
-    a = b = c = d = e = f = g = h = 0.0
-    for i in range(rows.shape[0]):
-        a += rows[i, 0]
-        b += rows[i, 1]
-        c += rows[i, 2]
-        d += rows[i, 3]
-        e += rows[i, 4]
-        f += rows[i, 5]
-        g += rows[i, 6]
-        h += rows[i, 7]
-    return a + b + c + d + e + f + g + h
+@njit(fastmath=True)  # in any order, so that a processor's widest instructions serve
+def additions(terms):
+    total = 0.0
+    for i in range(terms.size):
+        total += terms[i]
+    return total
 
 
 @njit
@@ -376,7 +368,7 @@ def floor() -> None:
     numbers, out = np.linspace(-20, 0, n_exps), np.empty(n_exps)
     cells = given.responses.cell[:n_exps]
     bins = np.zeros(N_RATERS * N_CLASSES)
-    add = _microseconds(lambda: additions(numbers.reshape(-1, 8))) / n_exps
+    add = _microseconds(lambda: additions(numbers)) / n_exps
     exp = _microseconds(lambda: np.exp(numbers, out=out)) / n_exps
     uniform = _microseconds(lambda: rng.random(N_ITEMS)) / N_ITEMS
     increment = _microseconds(lambda: increments(bins, cells)) / cells.size

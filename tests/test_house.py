@@ -14,16 +14,17 @@ PACKAGE = ROOT / "bayesfuse"
 # Every room may import from the rooms before it.
 ORDER = [
     ["errors"],
-    ["responses", "simplex"],
+    ["reading", "simplex"],
+    ["responses"],
     ["factor", "moments"],
     ["labels", "raters"],
     ["observation", "ops", "priors"],
     ["model"],
     ["posterior", "datasets"],
     ["inference"],
-    ["testing", "plots"],
+    ["model_graph", "summaries"],
+    ["testing", "plots", "report"],
     ["models"],
-    ["command"],
     ["__main__"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}

@@ -1,0 +1,84 @@
+"""What pictures and printed tables say of a result: draws, intervals, who recognises what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.errors import ModelError
+from bayesfuse.posterior import label_probabilities
+
+
+def posterior_draws(result: xr.DataTree, *names: str) -> xr.Dataset:
+    """Return variables by (chain, draw, …); the point that ``bf.find_map`` found is one draw.
+
+    Raises
+    ------
+    ModelError
+        The result lacks one of them.
+    """
+    group = next((name for name in ("posterior", "point") if name in result.children), None)
+    found = result[group].dataset if group else xr.Dataset()
+    if missing := [name for name in names if name not in found]:
+        raise ModelError(
+            "A picture needs its variables in the posterior, where bayesfuse.models put them (in a "
+            f"model of your own, name them with pm.Deterministic). Got: no {missing[0]!r} among "
+            f"{list(found.data_vars)}."
+        )
+    chosen = found[list(names)]
+    return chosen if group == "posterior" else chosen.expand_dims(chain=[0], draw=[0])
+
+
+def interval(draws: xr.DataArray, ci_prob: float | None = None) -> tuple[xr.DataArray, ...]:
+    """Return the lower and upper end of the credible interval over chains and draws.
+
+    Probability and kind (equal-tailed or highest density) are ArviZ's settings
+    ``stats.ci_prob`` and ``stats.ci_kind`` unless a probability is given.
+    """
+    import arviz as az
+
+    find = {"eti": az.eti, "hdi": az.hdi}[az.rcParams["stats.ci_kind"]]
+    ends = find(draws, prob=ci_prob)
+    return tuple(ends.sel(ci_bound=end, drop=True) for end in ("lower", "upper"))
+
+
+def recognition(result: xr.DataTree) -> dict[tuple[str, Any], xr.DataArray]:
+    """Return how well raters recognise each class, draws by (chain, draw, rater).
+
+    The keys are what it is called and the true class: with two classes ("sensitivity", the last
+    class) and ("specificity", the first), with more ("sensitivity", class) for each.
+    """
+    draws = posterior_draws(result, "sensitivity", "specificity")
+    classes = label_probabilities(result)["class"].values
+    if "class" not in draws["sensitivity"].dims:
+        named = ("sensitivity", classes[-1]), ("specificity", classes[0])
+        return {(name, truth): draws[name] for name, truth in named}
+    return {
+        ("sensitivity", truth): draws["sensitivity"].isel({"class": index}, drop=True)
+        for index, truth in enumerate(classes)
+    }
+
+
+def balanced_accuracy(result: xr.DataTree) -> xr.DataArray:
+    """Return every rater's mean over the classes of how well they recognise it, by draw."""
+    return xr.concat(list(recognition(result).values()), "truth").mean("truth")
+
+
+def most_uncertain(result: xr.DataTree, most: int | None = None) -> xr.DataArray:
+    """Return the label probabilities of the items whose best label is least sure, worst first."""
+    probability = label_probabilities(result)
+    order = np.argsort(probability.max("class").values, kind="stable")
+    return probability.isel(item=order[:most])
+
+
+def responses_per_rater(result: xr.DataTree) -> NDArray[np.int64]:
+    """Return the number of responses by every rater, copies of an item included."""
+    constants = result["constant_data"].dataset
+    weight = None
+    if "multiplicity" in constants:
+        weight = constants["multiplicity"].values[constants["item_index"].values]
+    counts = np.bincount(constants["rater_index"].values, weight, constants.sizes["rater"])
+    return counts.astype(np.int64)
