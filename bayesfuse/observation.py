@@ -87,6 +87,10 @@ class Observation:
             raters.structure(table, shown),
         )
 
+    def by_item(self, values: Array) -> Array:
+        """Return what belongs to the items of ``table`` for the items of ``responses``."""
+        return values if self.table is self.responses else values[self.inverse]
+
     @property
     def names(self) -> tuple[str, ...]:
         """Names of all parameters, the label prior's first."""

@@ -67,8 +67,8 @@ def complete(
         result,
         "label_posterior",
         {
-            "probability": (("item", "class"), mean[observation.inverse]),
-            "mcse": (("item", "class"), error[observation.inverse]),
+            "probability": (("item", "class"), observation.by_item(mean)),
+            "mcse": (("item", "class"), observation.by_item(error)),
         },
         {"item": responses.items, "class": responses.classes},
         exact=int(observation.labels.exact),
@@ -153,11 +153,18 @@ class _BatchMeans:
             self.n_in_batch = 0
 
     def result(self) -> tuple[Array, Array]:
-        mean, n = self.total / self.n_draws, self.n_batches
+        """Return mean and Monte Carlo error, in the memory of the sums."""
+        self.total /= self.n_draws
+        n, spread = self.n_batches, self.squares
         if n < 2:
-            return mean, np.full_like(mean, np.nan)
-        spread = (self.squares - self.deviation**2 / n) / (n - 1)
-        return mean, np.sqrt(np.maximum(spread, 0.0) / n)
+            spread[:] = np.nan
+            return self.total, spread
+        self.deviation **= 2
+        self.deviation /= n
+        spread -= self.deviation  # n − 1 times the variance of a batch mean
+        np.maximum(spread, 0.0, out=spread)
+        spread /= n * (n - 1)
+        return self.total, np.sqrt(spread, out=spread)
 
 
 def label_probabilities(result: xr.DataTree) -> xr.DataArray:

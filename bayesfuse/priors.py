@@ -21,8 +21,7 @@ def diagonal(n_classes: int, *, weight: float | None = None, accuracy: float = 0
     has to be in the prior. A row counts as ``weight`` responses seen before, a share ``accuracy``
     of them right. On eight crowds with known truth (2 to 8 classes) the default had the lowest
     mean log loss of the labels among nine choices, diagonals of K, 2.5 K, 2 or 4 over ones
-    included: ones off the diagonal say too little where there are two classes and too much where
-    there are eight.
+    included.
 
     Parameters
     ----------

@@ -328,7 +328,9 @@ class Responses:
 
     def votes(self) -> NDArray[np.int64]:
         """Count the responses of every item by label, shape (items, classes)."""
-        flat = self.item * self.n_classes + self.label
+        flat = self.item
+        flat *= self.n_classes  # in place: these are the largest arrays of a big table
+        flat += self.label
         counts = np.bincount(flat, minlength=self.n_items * self.n_classes)
         return counts.reshape(self.n_items, self.n_classes)
 
