@@ -12,6 +12,7 @@ from bayesfuse.model import LabelModel, observe
 from bayesfuse.posterior import label_probabilities
 from bayesfuse.raters import Confusion, OneCoin
 from bayesfuse.responses import Responses
+from bayesfuse.summaries import summary
 
 __all__ = [
     "Confusion",
@@ -28,5 +29,6 @@ __all__ = [
     "plots",
     "priors",
     "sample",
+    "summary",
 ]
 __version__ = "0.1.0"

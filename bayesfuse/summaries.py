@@ -2,14 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
 from bayesfuse.posterior import label_probabilities
+
+
+def summary(
+    result: xr.DataTree, var_names: Sequence[str] | None = None, **kwargs: Any
+) -> pd.DataFrame:
+    """Return ArviZ's summary of a posterior, variable by variable.
+
+    ``az.summary`` itself (ArviZ 1.3) cannot name the rows of a variable with a dimension called
+    "label", as ``confusion`` has, and names rows wrongly where a variable with fewer dimensions
+    is listed before one with more.
+
+    Parameters
+    ----------
+    result : DataTree
+        With a posterior.
+    var_names : sequence of str, optional
+        Default all variables.
+    **kwargs
+        Passed to :func:`arviz.summary`.
+
+    Returns
+    -------
+    DataFrame
+        One row per entry.
+
+    Raises
+    ------
+    ModelError
+        The result lacks one of the variables.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> result = bf.sample(model, draws=200, random_seed=1, progressbar=False)
+    >>> bf.summary(result, ["prevalence", "sensitivity"]).index[[0, 4, 5]].tolist()
+    ['prevalence[1]', 'sensitivity[1, 1]', 'sensitivity[1, 2]']
+    """
+    import arviz as az
+
+    names = list(result["posterior"].data_vars) if var_names is None else list(var_names)
+    draws = posterior_draws(result, *map(str, names))
+    if "label" in draws.dims:
+        draws = draws.rename(label="answer")
+    return pd.concat([az.summary(draws[[name]], **kwargs) for name in names])
 
 
 def posterior_draws(result: xr.DataTree, *names: str) -> xr.Dataset:

@@ -152,6 +152,19 @@ def test_monte_carlo_error_of_label_probabilities_is_their_spread_between_runs(s
     assert abs(np.log(error[free] / spread[free]).mean()) < 0.15
 
 
+def test_summary_names_every_row_rightly(small_gibbs):
+    names = ["prevalence", "sensitivity", "confusion"]
+    table = bf.summary(small_gibbs, names, round_to=8)
+    for name in names:
+        mean = small_gibbs["posterior"][name].mean(("chain", "draw"))
+        for place in np.ndindex(mean.shape):
+            entry = ", ".join(str(mean[d].values[i]) for d, i in zip(mean.dims, place, strict=True))
+            assert table["mean"][f"{name}[{entry}]"] == pytest.approx(float(mean[place]), abs=1e-6)
+    assert len(bf.summary(small_gibbs)) == 3 + 6 * 9 + 2 * 6 * 3
+    with pytest.raises(ModelError, match="'trust'"):
+        bf.summary(small_gibbs, ["trust"])
+
+
 def test_unanswered_items_get_the_prevalence(small_gibbs):
     mean = small_gibbs["posterior"]["prevalence"].mean(("chain", "draw"))
     assert np.allclose(bf.label_probabilities(small_gibbs).sel(item=60), mean, atol=1e-12)
