@@ -286,7 +286,8 @@ def test_large_log_likelihoods_are_left_out_and_small_ones_on_request(small_mode
         ({"sampler": "metropolis"}, "'metropolis'"),
         ({"start": "guess"}, "'guess'"),
         ({"sweeps": 0}, "sweeps"),
-        ({"initvals": {}}, "start="),
+        ({"initvals": {}}, "initvals"),
+        ({"var_names": ["prevalence"]}, "var_names"),
     ],
 )
 def test_bad_requests_are_refused(small_model, arguments, told):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -26,6 +25,8 @@ from bayesfuse.posterior import complete
 
 BOOKKEEPING = 150e-6
 """Seconds that PyMC's loop spends on a draw, about: a sweep that costs less is repeated."""
+
+RESERVED = {"initvals", "return_inferencedata", "step", "trace", "var_names"}
 
 WORTH_A_PROCESS = 20.0
 """Seconds of sweeps above which chains get processes of their own; starting one costs seconds."""
@@ -107,24 +108,33 @@ def sample(
     for name, value in (("draws", draws), ("chains", chains)):
         if not isinstance(value, int | np.integer) or value < 1:
             raise ModelError(f"{name} must be a whole number, at least 1. Got: {value!r}.")
+    if taken := RESERVED & set(kwargs):
+        raise ModelError(
+            "bf.sample chooses the step method, the recorded variables and, by start=, where "
+            f"chains begin; use pm.sample to choose them. Got: {sorted(taken)}."
+        )
     conjugacy = find_conjugate(model)
     uses_gibbs = _uses_gibbs(sampler, conjugacy)
     generator = np.random.default_rng(random_seed)
     begun = _begin(conjugacy, start)
     initial = _initial_values(conjugacy, begun, generator.spawn(chains))
-    if "initvals" in kwargs:
-        raise ModelError("Say where chains begin with start=. Got: initvals=.")
     # PyMC's own checks would look at every entry of every matrix
     checks = kwargs.pop("compute_convergence_checks", True)
-    kwargs["compute_convergence_checks"] = False
+    settings = {
+        "model": model,
+        "draws": int(draws),
+        "tune": tune,
+        "chains": int(chains),
+        "cores": cores,
+        "random_seed": generator,
+        "progressbar": progressbar,
+        "compute_convergence_checks": False,
+        **kwargs,
+    }
     if uses_gibbs:
-        result = _sample_gibbs(
-            conjugacy, draws, tune, chains, cores, sweeps, initial, generator, progressbar, kwargs
-        )
+        result = _sample_gibbs(conjugacy, initial, sweeps, settings)
     else:
-        result = _sample_nuts(
-            model, draws, tune, chains, cores, initial, generator, progressbar, nuts_sampler, kwargs
-        )
+        result = _sample_nuts(initial, nuts_sampler, settings)
     if checks and not kwargs.get("quiet", False):
         check_convergence(result, model)
     with plain_python():
@@ -178,47 +188,30 @@ def _initial_values(
 
 def _sample_gibbs(
     conjugacy: Conjugacy,
-    draws: int,
-    tune: int | None,
-    chains: int,
-    cores: int | None,
-    sweeps: int | None,
     initial: list[dict[str, Any]],
-    generator: np.random.Generator,
-    progressbar: Any,
-    kwargs: dict[str, Any],
+    sweeps: int | None,
+    settings: dict[str, Any],
 ) -> xr.DataTree:
     model = conjugacy.model
     cost = _sweep_cost(conjugacy)
     if sweeps is None:
         sweeps = int(np.clip(BOOKKEEPING / cost, 1, 10))
     step = LabelGibbs(model=model, sweeps=sweeps)
-    alone = set(step.vars) == set(model.value_vars)
-    if tune is None:
-        tune = LabelGibbs.default_tune_steps if alone else 1000
-    if cores is None:
-        work = cost * sweeps * (draws + tune) * chains
-        cores = min(chains, os.cpu_count() or 1, 4) if work > WORTH_A_PROCESS or not alone else 1
-    # On its own LabelGibbs needs no compiled function: PyMC's bookkeeping of a draw is cheaper in
+    settings |= {"step": step, "initvals": initial}
+    if set(step.vars) != set(model.value_vars):  # NUTS takes the rest
+        return pm.sample(**settings)
+    if settings["tune"] is None:
+        settings["tune"] = LabelGibbs.default_tune_steps
+    if settings["cores"] is None:
+        n_steps = settings["chains"] * (settings["draws"] + settings["tune"])
+        worth_it = cost * sweeps * n_steps > WORTH_A_PROCESS
+        settings["cores"] = min(settings["chains"], os.cpu_count() or 1, 4) if worth_it else 1
+    # Nothing here needs a compiled PyTensor function: what PyMC computes per draw is cheaper in
     # Python than the compilation it would take to speed it up.
-    with plain_python() if alone else contextlib.nullcontext():
-        if alone and "var_names" not in kwargs and "trace" not in kwargs:
-            kwargs["trace"] = parameter_trace(model, step.blocks)
-        result = pm.sample(
-            draws,
-            tune=tune,
-            chains=chains,
-            cores=cores,
-            step=step,
-            initvals=initial,
-            random_seed=generator,
-            progressbar=progressbar,
-            model=model,
-            **kwargs,
-        )
-        if "trace" in kwargs:
-            add_deterministics(result, model)
-        return result
+    with plain_python():
+        result = pm.sample(trace=parameter_trace(model, step.blocks), **settings)
+        add_deterministics(result, model)
+    return result
 
 
 def _sweep_cost(conjugacy: Conjugacy) -> float:
@@ -233,40 +226,20 @@ def _sweep_cost(conjugacy: Conjugacy) -> float:
 
 
 def _sample_nuts(
-    model: pm.Model,
-    draws: int,
-    tune: int | None,
-    chains: int,
-    cores: int | None,
-    initial: list[dict[str, Any]],
-    generator: np.random.Generator,
-    progressbar: Any,
-    nuts_sampler: str | None,
-    kwargs: dict[str, Any],
+    initial: list[dict[str, Any]], nuts_sampler: str | None, settings: dict[str, Any]
 ) -> xr.DataTree:
-    if nuts_sampler is None:
-        nuts_sampler = "nutpie" if NUTPIE_INSTALLED else "pymc"
-    if nuts_sampler == "nutpie":
-        # nutpie takes one point for all chains; its jitter would undo the start
-        kwargs["compile_kwargs"] = {"jitter_rvs": set()} | kwargs.get("compile_kwargs", {})
-        initvals: Any = initial[0] or None
-    else:
-        initvals = initial if initial[0] else None
-        if nuts_sampler == "pymc":
-            kwargs.setdefault("init", "adapt_diag")
+    nuts_sampler = nuts_sampler or ("nutpie" if NUTPIE_INSTALLED else "pymc")
+    settings["nuts_sampler"] = nuts_sampler
+    if initial[0]:  # jitter would undo the start
+        if nuts_sampler == "nutpie":  # which takes one point for all chains
+            settings["initvals"] = initial[0]
+            own = settings.get("compile_kwargs", {})
+            settings["compile_kwargs"] = {"jitter_rvs": set()} | own
         else:
-            kwargs["nuts"] = {"jitter": False, "chain_method": "vectorized"} | kwargs.get(
-                "nuts", {}
-            )
-    return pm.sample(
-        draws,
-        tune=tune,
-        chains=chains,
-        cores=cores,
-        nuts_sampler=nuts_sampler,
-        initvals=initvals,
-        random_seed=generator,
-        progressbar=progressbar,
-        model=model,
-        **kwargs,
-    )
+            settings["initvals"] = initial
+    if nuts_sampler == "pymc":
+        settings.setdefault("init", "adapt_diag" if initial[0] else "auto")
+    elif nuts_sampler in ("numpyro", "blackjax"):
+        own = settings.get("nuts", {})
+        settings["nuts"] = {"jitter": not initial[0], "chain_method": "vectorized"} | own
+    return pm.sample(**settings)
