@@ -111,8 +111,7 @@ def observe(
     answers = pm.CustomDist(
         name,
         *parameters.values(),
-        responses.item.astype(np.int32),
-        responses.rater.astype(np.int32),
+        *responses.small_columns(),
         logp=logp,
         random=random,
         signature=_signature([value.type.ndim for value in parameters.values()]),

@@ -63,6 +63,7 @@ def complete(
                     pointwise = np.empty((n_chains, n_draws, len(marginal.log_evidence)))
                 pointwise[chain, draw] = marginal.log_evidence
     mean, error = means.result()
+    del means  # its sums over batches are as large as the result
     _add(
         result,
         "label_posterior",
@@ -100,9 +101,10 @@ def _add_log_likelihood(result: xr.DataTree, observation: Observation, pointwise
 
 def _add_constants(result: xr.DataTree, observation: Observation) -> None:
     responses = observation.responses
+    item, rater = responses.small_columns()
     constants: dict[str, Any] = {
-        "item_index": (("response",), responses.item.astype(np.int32)),
-        "rater_index": (("response",), responses.rater.astype(np.int32)),
+        "item_index": (("response",), item),
+        "rater_index": (("response",), rater),
     }
     if not responses.is_plain:
         constants["multiplicity"] = (("item",), responses.multiplicity)

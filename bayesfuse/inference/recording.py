@@ -97,7 +97,7 @@ def evaluate(
     return known
 
 
-def check_convergence(result: xr.DataTree, model: pm.Model, most: int = 500) -> None:
+def check_convergence(result: xr.DataTree, model: pm.Model, most: int = 100) -> None:
     """Log what PyMC's convergence checks find among evenly spaced entries of every variable.
 
     PyMC checks every entry, at a millisecond each: half a minute for a few hundred raters.
