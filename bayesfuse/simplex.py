@@ -71,33 +71,17 @@ def _uncentre(value):
     rows = np.empty((n_rows, n_columns))
     for i in range(n_rows):
         rows[i, n_columns - 1] = -value[i].sum()
-        top = rows[i, n_columns - 1]
         for j in range(n_columns - 1):
             rows[i, j] = value[i, j]
-            top = max(top, rows[i, j])
-        total = 0.0
-        for j in range(n_columns):
-            total += math.exp(rows[i, j] - top)
-        total = top + math.log(total)
-        for j in range(n_columns):
-            rows[i, j] -= total
-    return rows
+    return _normalise(rows)
 
 
 @njit(cache=True, nogil=True)
-def _draw(concentration, rng):
-    n_rows, n_columns = concentration.shape
-    rows = np.empty((n_rows, n_columns))
+def _normalise(rows):
+    """Subtract from log rows, in place, the logarithm of their sum."""
+    n_rows, n_columns = rows.shape
     for i in range(n_rows):
-        top = -np.inf
-        for j in range(n_columns):
-            shape = concentration[i, j]
-            if shape >= 1.0:
-                rows[i, j] = math.log(rng.standard_gamma(shape))
-            else:  # a gamma of small shape underflows, its logarithm does not
-                boosted = math.log(rng.standard_gamma(shape + 1.0))
-                rows[i, j] = boosted - rng.standard_exponential() / shape
-            top = max(top, rows[i, j])
+        top = rows[i].max()
         total = 0.0
         for j in range(n_columns):
             total += math.exp(rows[i, j] - top)
@@ -117,5 +101,12 @@ def draw_dirichlet(concentration: Array, rng: np.random.Generator) -> Array:
     >>> bool(np.isfinite(rows).all()), np.exp(rows).sum(axis=1).round(12).tolist()
     (True, [1.0, 1.0, 1.0, 1.0, 1.0])
     """
-    rows: Array = _draw(_flat(concentration), rng).reshape(concentration.shape)
-    return rows
+    # NumPy's gammas: numba's take a second to compile, which is much of a first posterior
+    flat = _flat(concentration)
+    small = flat < 1.0
+    # a gamma of small shape underflows, its logarithm does not
+    rows = np.log(rng.standard_gamma(flat + small))
+    if small.any():
+        rows[small] -= rng.standard_exponential(int(small.sum())) / flat[small]
+    drawn: Array = _normalise(rows).reshape(concentration.shape)
+    return drawn
