@@ -99,6 +99,12 @@ def _uncentre(value):
     return _normalise(rows)
 
 
+def normalise(rows: Array) -> Array:
+    """Subtract from log rows the logarithm of their sum."""
+    normalised: Array = _normalise(_flat(rows).copy()).reshape(rows.shape)
+    return normalised
+
+
 @njit(cache=True, nogil=True)
 def _normalise(rows):
     """Subtract from log rows, in place, the logarithm of their sum."""

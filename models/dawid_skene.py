@@ -20,6 +20,7 @@ import pymc as pm
 
 import bayesfuse as bf
 from bayesfuse import priors
+from bayesfuse.coordinates import dirichlet
 from bayesfuse.errors import ModelError
 from bayesfuse.model import LabelModel
 
@@ -80,9 +81,8 @@ class DawidSkene(LabelModel):
         channel: bf.Confusion
         if raters == "confusion":
             rows = priors.confusion(confusion_prior, responses)
-            channel = bf.Confusion(
-                pm.Dirichlet("confusion", rows, dims=("rater", "class", "label"))
-            )
+            confusion = dirichlet("confusion", rows, dims=("rater", "class", "label"))
+            channel = bf.Confusion(confusion)
         else:
             right, wrong = priors.accuracy(confusion_prior, responses, by_class=raters == "class")
             dims = ("rater", "class") if raters == "class" else ("rater",)

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pymc.distributions.transforms import LogOddsTransform, SimplexTransform
 
 import bayesfuse as bf
 from bayesfuse.observation import Observation
-from bayesfuse.simplex import (
-    draw_dirichlet,
-    from_log_rows,
-    from_unconstrained,
-    log_rows,
-    to_unconstrained,
-)
+from bayesfuse.simplex import TINY, draw_dirichlet, log_rows
 from bayesfuse.testing import assert_close, check_label_prior, check_rater_channel
 
 
@@ -184,16 +177,44 @@ def test_zero_probabilities_are_legal_and_impossible_data_are_named():
         observation.draw(rows, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("kind", ["simplex", "probability"])
-def test_unconstrained_coordinates_are_pymcs(kind):
-    rng = np.random.default_rng(0)
-    value = rng.dirichlet(np.ones(4), size=3) if kind == "simplex" else rng.random((3, 4))
-    transform = SimplexTransform() if kind == "simplex" else LogOddsTransform()
-    coordinates = transform.forward(value).eval()
-    rows = log_rows(value, kind)
-    assert_close(to_unconstrained(rows, kind), coordinates, "coordinates")
-    assert_close(from_unconstrained(coordinates, kind), rows, "rows", atol=1e-10)
-    assert_close(from_log_rows(rows, kind), value, "value")
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_likelihoods_that_underflow_are_worked_out_in_logarithms(n_classes):
+    """Items with hundreds of answers, next to items with few: one path or the other, one result."""
+    rng = np.random.default_rng(n_classes)
+    sizes = np.array([2, 900, 0, 3, 2000])
+    item = np.repeat(np.arange(5), sizes)
+    table = {
+        "item": item,
+        "rater": rng.integers(0, 7, len(item)),
+        "label": rng.integers(0, n_classes, len(item)),
+    }
+    responses = bf.Responses.from_long(
+        table, items=range(5), raters=range(7), classes=range(n_classes)
+    )
+    gold = np.array([-1, -1, -1, 1, 0])
+    log_confusion = random_rows((7, n_classes, n_classes), 1)
+    channel = bf.Confusion(None)
+    structure = channel.structure(responses, gold)
+    likelihood, log_scale = channel.likelihood_kernel(log_confusion, *structure)
+    assert (log_scale[sizes > 500] < -500).all()
+    assert (log_scale[sizes < 5] == 0).all()
+    plain = np.zeros((5, n_classes))
+    for n, m, c in zip(responses.item, responses.rater, responses.label, strict=True):
+        plain[n] += log_confusion[m, :, c]
+    plain[3:, :] = np.where(np.arange(n_classes) == gold[3:, None], plain[3:], -np.inf)
+    seen = likelihood > TINY
+    found = channel.log_lik((log_confusion,), structure)
+    assert_close(found[seen], plain[seen], "log-likelihood")
+    # what is possible, however unlikely, stays so
+    assert_close(likelihood > 0, np.isfinite(plain), "possible classes")
+
+
+def test_classes_of_next_to_no_prevalence_are_drawn_where_nothing_else_is_possible():
+    log_prevalence = np.array([0.0, -2000.0, -2001.0])
+    log_lik = np.log([[0.5, 0.2, 0.1], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]])
+    log_lik[1:, 0] = -np.inf
+    ones = np.ones(3, dtype=np.int64)
+    check_label_prior(bf.Independent(None), (log_prevalence,), log_lik, (ones,))
 
 
 def test_dirichlet_draws_have_their_moments_even_where_they_underflow():

@@ -10,14 +10,15 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from pymc.distributions.transforms import LogOddsTransform, SimplexTransform
+from pymc.logprob.transforms import Transform
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import BetaRV, DirichletRV
 from pytensor.tensor.variable import TensorVariable
 
+from bayesfuse import coordinates
 from bayesfuse.model import observed, parameter_variables
 from bayesfuse.observation import Observation, Rows
-from bayesfuse.simplex import Array, Kind, from_log_rows, from_unconstrained, to_unconstrained
+from bayesfuse.simplex import Array, Kind, from_log_rows
 
 
 @dataclass(frozen=True)
@@ -31,20 +32,18 @@ class Block:
     variable: TensorVariable
     value: str
     kind: Kind
-    transformed: bool
+    transform: Transform | None
     concentration: Array | None
 
     def read(self, point: Mapping[str, Array]) -> Array:
         """Return log rows from a point in PyMC's value space."""
-        value = np.asarray(point[self.value])
-        if self.transformed:
-            return from_unconstrained(value, self.kind)
-        with np.errstate(divide="ignore"):
-            return np.log(np.stack([value, 1 - value], -1) if self.kind != "simplex" else value)
+        return coordinates.read(np.asarray(point[self.value]), self.transform, self.kind)
 
     def write(self, rows: Array) -> Array:
         """Invert :meth:`read`."""
-        return to_unconstrained(rows, self.kind) if self.transformed else self.natural(rows)
+        if self.transform is None:
+            return self.natural(rows)
+        return coordinates.write(rows, self.transform, self.kind)
 
     def natural(self, rows: Array) -> Array:
         """Return the variable's value, kept off the boundary so that PyMC can transform it."""
@@ -108,8 +107,7 @@ def _block(
     ):
         return None  # something else in the model learns from it: its conditional is not Dirichlet
     transform = model.rvs_to_transforms.get(parameter)
-    expected = SimplexTransform if kind == "simplex" else LogOddsTransform
-    if transform is not None and not isinstance(transform, expected):
+    if not coordinates.understood(transform, kind):
         return None
     concentration = concentration_variable(parameter, kind)
     fixed = None
@@ -117,9 +115,7 @@ def _block(
         with plain_python():
             fixed = np.asarray(concentration.eval(), dtype=float)
         fixed = np.broadcast_to(fixed, _row_shape(parameter, kind)).copy()
-    return Block(
-        name, parameter, model.rvs_to_values[parameter].name, kind, transform is not None, fixed
-    )
+    return Block(name, parameter, model.rvs_to_values[parameter].name, kind, transform, fixed)
 
 
 def concentration_variable(parameter: TensorVariable, kind: Kind) -> TensorVariable:

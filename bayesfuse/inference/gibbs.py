@@ -63,7 +63,7 @@ class LabelGibbs(BlockedStep):
     >>> with DawidSkene(bf.datasets.anesthesia()):
     ...     step = bf.LabelGibbs()
     >>> [variable.name for variable in step.vars]
-    ['prevalence_simplex__', 'confusion_simplex__']
+    ['prevalence_simplex__', 'confusion_logratio__']
     """
 
     name = "label_gibbs"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -137,8 +136,6 @@ def sample(
         "compute_convergence_checks": False,
         **kwargs,
     }
-    if "jax" in sys.modules:  # it has threads, which a forked process would wait for in vain
-        settings.setdefault("mp_ctx", "forkserver")
     if uses_gibbs:
         result = _sample_gibbs(conjugacy, initial, sweeps, settings)
     else:

@@ -1,0 +1,87 @@
+"""Unconstrained coordinates of rows: PyMC's and our own, as numbers and as graphs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pymc.distributions.transforms import LogOddsTransform, SimplexTransform
+
+import bayesfuse as bf
+from bayesfuse.coordinates import LogRatio, dirichlet, read, write
+from bayesfuse.models import DawidSkene
+from bayesfuse.simplex import from_log_rows, from_unconstrained, log_rows, to_unconstrained
+from bayesfuse.testing import assert_close
+
+
+@pytest.mark.parametrize("kind", ["simplex", "probability"])
+def test_unconstrained_coordinates_are_pymcs(kind):
+    rng = np.random.default_rng(0)
+    value = rng.dirichlet(np.ones(4), size=3) if kind == "simplex" else rng.random((3, 4))
+    transform = SimplexTransform() if kind == "simplex" else LogOddsTransform()
+    coordinates = transform.forward(value).eval()
+    rows = log_rows(value, kind)
+    assert_close(to_unconstrained(rows, kind), coordinates, "coordinates")
+    assert_close(from_unconstrained(coordinates, kind), rows, "rows", atol=1e-10)
+    assert_close(from_log_rows(rows, kind), value, "value")
+    assert_close(read(write(rows, transform, kind), transform, kind), rows, "rows", atol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 4), (3, 2, 5)])
+def test_log_ratios_as_numbers_and_as_graphs(shape):
+    rng = np.random.default_rng(1)
+    rows = rng.dirichlet(np.ones(shape[-1]), size=shape[:-1])
+    transform = LogRatio(rng.integers(0, shape[-1], shape[:-1]), shape[-1])
+    value = transform.from_log(np.log(rows))
+    reference = np.take_along_axis(
+        rows, transform.back.reshape(shape).argmax(axis=-1)[..., None], axis=-1
+    )
+    assert_close(np.sort(np.exp(value)), np.sort(_without(rows / reference)), "ratios")
+    assert_close(transform.forward(rows).eval(), value, "coordinates")
+    assert_close(transform.backward(value).eval(), rows, "rows")
+    assert_close(transform.to_log(value), np.log(rows), "log rows", atol=1e-10)
+
+
+def _without(ratios):
+    """Drop from every row the reference, whose ratio to itself is one."""
+    return ratios[~np.isclose(ratios, 1, rtol=1e-12)].reshape(*ratios.shape[:-1], -1)
+
+
+def test_the_determinant_of_log_ratios_is_that_of_the_map():
+    transform = LogRatio([2, 0], 3)
+    value = np.random.default_rng(2).normal(size=(2, 2))
+    x = pt.dmatrix()
+    rows = transform.backward(x)
+    # of a row's entries all but one are free: those but the reference
+    free = pt.stack([rows[0, [0, 1]], rows[1, [1, 2]]])
+    jacobian = pytensor.gradient.jacobian(free.ravel(), x)
+    found, matrix = pytensor.function([x], [transform.log_jac_det(x), jacobian])(value)
+    for row in range(2):
+        block = matrix.reshape(2, 2, 2, 2)[row, :, row, :]
+        assert found[row] == pytest.approx(np.linalg.slogdet(block)[1], rel=1e-10)
+
+
+def test_confusion_rows_are_ratios_to_the_diagonal():
+    model = DawidSkene(bf.datasets.anesthesia())
+    transform = model.rvs_to_transforms[model["confusion"]]
+    rows = np.log(np.tile(np.full((4, 4), 0.1) + 0.6 * np.eye(4), (5, 1, 1)))
+    assert_close(transform.from_log(rows), np.full((5, 4, 3), np.log(0.1 / 0.7)), "ratios")
+
+
+def test_the_density_does_not_depend_on_the_coordinates():
+    """Dirichlet draws by NUTS in our coordinates have the moments of the Dirichlet."""
+    concentration = np.array([[4.0, 1.0, 0.5], [0.7, 2.0, 3.0]])
+    with pm.Model():
+        dirichlet("rows", concentration, dims=None)
+        result = pm.sample(
+            1000, chains=2, cores=1, random_seed=3, progressbar=False, nuts_sampler="pymc"
+        )
+    draws = result["posterior"]["rows"].values.reshape(-1, 2, 3)
+    total = concentration.sum(axis=1, keepdims=True)
+    mean = concentration / total
+    sd = np.sqrt(mean * (1 - mean) / (total + 1))
+    # 2,000 draws, at the worst a fifth of them effective
+    assert (np.abs(draws.mean(axis=0) - mean) < 5 * sd / np.sqrt(400)).all()
+    assert (np.abs(draws.std(axis=0) / sd - 1) < 0.2).all()
