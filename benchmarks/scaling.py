@@ -135,10 +135,10 @@ class Sweeps:
         label_rows, structure = seen.label_rows(rows), seen.label_structure
         while True:
             self._time("sweep", lambda: self.step.sweep(rows, self.prior))
-            log_lik = self._time("likelihood", lambda: seen.log_lik(rows))
+            likelihood, _ = self._time("likelihood", lambda: seen.likelihood(rows))
             drawn = self._time(
                 "draw",
-                lambda found=log_lik: seen.labels.draw(label_rows, found, structure, rng),
+                lambda found=likelihood: seen.labels.draw(label_rows, found, structure, rng),
             )
             self._time("count", lambda labels=drawn: seen.tally(rows, labels, rng))
             if time.perf_counter() > until:
