@@ -204,20 +204,27 @@ def least_squares(q: Array, weight: Array) -> Array:
     """
     seen = np.where(weight > 0, q, 0.0)
     start = _scaled(leading(weight * seen)[1], q, weight)
-    return _descend(seen, weight, np.sqrt(np.diagonal(q)), start, 10_000, 1e-14)
+    pairs = np.nonzero(weight)  # of a sparse crowd few
+    first = np.searchsorted(pairs[0], np.arange(len(q) + 1))
+    bound = np.sqrt(np.diagonal(q))
+    return _descend(first, pairs[1], seen[pairs], weight[pairs], bound, start, 10_000, 1e-14)
 
 
 @njit(cache=True, nogil=True)
-def _descend(q, weight, bound, start, sweeps, tolerance):
-    """Minimise over one rater at a time, which has a closed form and never climbs."""
+def _descend(first, other, q, weight, bound, start, sweeps, tolerance):
+    """Minimise over one rater at a time, which has a closed form and never climbs.
+
+    The pairs of rater i are ``first[i]:first[i + 1]``, each with the ``other`` rater of the pair.
+    """
     v = np.minimum(np.maximum(start, -bound), bound)
     for _ in range(sweeps):
         moved = 0.0
         for i in range(v.size):
             above = below = 0.0
-            for j in range(v.size):
-                below += weight[i, j] * v[j] * v[j]
-                above += weight[i, j] * q[i, j] * v[j]
+            for p in range(first[i], first[i + 1]):
+                pull = weight[p] * v[other[p]]
+                below += pull * v[other[p]]
+                above += pull * q[p]
             if below > 0:
                 best = min(max(above / below, -bound[i]), bound[i])
                 moved = max(moved, abs(best - v[i]))

@@ -145,7 +145,7 @@ def log_table(sensitivity: Array, specificity: Array) -> Array:
 
 
 def _most_likely(responses: Responses, mean: Array, v: Array) -> float:
-    table, _ = responses.merged()  # one pass over few patterns instead of many items
+    table, _ = responses.condensed()  # the likelihood is computed some sixty times
     rows = table.start, table.cell, table.multiplicity
 
     def loss(angle: float) -> float:

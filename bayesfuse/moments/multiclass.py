@@ -29,15 +29,15 @@ from bayesfuse.simplex import Array
 # pair and triple is so weighted by how often it was observed. Given the others, Γ_m enters by the
 # leave-one-out polynomials 1 + e₁ + e₂ of the other raters, which are its normal equations.
 
-FEW = 12  # lanes up to which sums in registers are faster
+FEW = 8  # lanes up to which sums in registers are faster
 
 
 @njit(cache=True, nogil=True)
 def symmetric(values, weight, start, row):
     """Sum 1st to 3rd elementary symmetric polynomials over groups of rows, lane by lane.
 
-    Group ``n`` holds the rows ``row[start[n]:start[n + 1]]`` of ``values`` (rows, lanes), a
-    multiple of four lanes. Returns their weighted sum (lanes,), and for every row its derivative
+    Group ``n`` holds the rows ``row[start[n]:start[n + 1]]`` of ``values`` (rows, lanes), with a
+    multiple of four lanes, better of eight. Returns their weighted sum (lanes,), and for every row its derivative
     (rows, lanes): ``1 + e1 + e2`` of the others, summed over the groups that hold the row.
     """
     n_rows, n_lanes = values.shape
@@ -141,7 +141,8 @@ class Groups:
     def polynomials(self, values: Array) -> tuple[Array, Array]:
         """Return the sum and the leave-one-out sums of every lane of ``values`` (rows, lanes)."""
         n_lanes = values.shape[1]
-        padded = np.zeros((len(values), -(-n_lanes // 4) * 4))
+        block = 4 if n_lanes <= FEW else 8
+        padded = np.zeros((len(values), -(-n_lanes // block) * block))
         padded[:, :n_lanes] = values
         total, others = symmetric(padded, self.weight, self.start, self.row)
         return total[:n_lanes], others[:, :n_lanes]
@@ -176,6 +177,7 @@ class Table:
     @classmethod
     def build(cls, responses: Responses) -> Table:
         """Read responses."""
+        responses, _ = responses.condensed()
         rater, n_classes = responses.rater, responses.n_classes
         first = np.ones(responses.n_responses, dtype=bool)
         first[1:] = rater[1:] != rater[:-1]
@@ -293,8 +295,18 @@ def match(table: Table, confusion: Array, iterations: int, tolerance: float) -> 
 
 
 def _prevalence(moments: Moments, guess: Array) -> tuple[Array, float]:
-    right = moments.cross[:, None]
-    best = simplex_least_squares(moments.square, right, guess[:, None], False, 5000, 1e-14)[:, 0]
+    """Minimise over the prevalence: one small linear system, unless some class seems not to be."""
+    n_classes = len(guess)
+    system = np.ones((n_classes + 1, n_classes + 1))
+    system[:-1, :-1], system[-1, -1] = moments.square, 0.0
+    try:
+        best = np.linalg.solve(system, np.append(moments.cross, 1.0))[:-1]
+    except np.linalg.LinAlgError:
+        best = np.full(n_classes, -1.0)
+    if best.min() < 0.0:
+        best = simplex_least_squares(
+            moments.square, moments.cross[:, None], guess[:, None], False, 5000, 1e-14
+        )[:, 0]
     return best, float(best @ moments.square @ best - 2.0 * best @ moments.cross)
 
 

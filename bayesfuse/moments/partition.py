@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,13 +109,14 @@ def find_groups(
     score = score_matrix(responses, pairs=pairs, random_seed=random_seed)
     pair = PairMoments.of(responses, equal=criterion == "residual")
     clusters = _clusters(np.nan_to_num(score.values), sizes)
-    fitted = [fit_groups(pair, group) for group in clusters]
-    residual = value = np.array([fit.residual for fit in fitted])
+    fit = _remembered(pair)
+    fitted = [fit(group) for group in clusters]
+    residual = value = np.array([each.residual for each in fitted])
     dispersion = 1.0
     if criterion == "penalised":
-        dispersion = max(1.0, min(fit.error / max(fit.freedom, 1) for fit in fitted))
-        fitted = [_dissolve(pair, fit, dispersion) for fit in fitted]
-        value = np.array([fit.error / dispersion + fit.cost.sum() for fit in fitted])
+        dispersion = max(1.0, min(each.error / max(each.freedom, 1) for each in fitted))
+        fitted = [_dissolve(each, fit, dispersion) for each in fitted]
+        value = np.array([each.error / dispersion + each.cost.sum() for each in fitted])
     best = fitted[int(np.argmin(value))]
     coords = {"rater": responses.raters, "n_groups": sizes}
     binary = responses.n_classes == 2
@@ -275,13 +277,28 @@ def _cost(pair: PairMoments, size: Groups) -> tuple[Array, int]:
     return parameters * np.log(n_pairs) + 2 * ways, int(parameters.sum())
 
 
-def _dissolve(pair: PairMoments, fit: GroupFit, dispersion: float) -> GroupFit:
+def _remembered(pair: PairMoments) -> Callable[[Groups], GroupFit]:
+    """Return :func:`fit_groups`, which does nothing twice: many clusters dissolve to the same."""
+    known: dict[bytes, GroupFit] = {}
+
+    def fit(group: Groups) -> GroupFit:
+        key = group.tobytes()
+        if key not in known:
+            known[key] = fit_groups(pair, group)
+        return known[key]
+
+    return fit
+
+
+def _dissolve(
+    fitted: GroupFit, fit: Callable[[Groups], GroupFit], dispersion: float
+) -> GroupFit:
     """Make the raters of every group that does not earn its cost groups of their own."""
     while True:
-        size = np.bincount(fit.group)
-        poor = (size > 1) & (fit.saved / dispersion < fit.cost[:-1])
+        size = np.bincount(fitted.group)
+        poor = (size > 1) & (fitted.saved / dispersion < fitted.cost[:-1])
         if len(size) == 2 or not poor.any():  # of two groups, v_off cannot replace v_on
-            return fit
-        alone = poor[fit.group]
-        group = np.where(alone, len(size) + np.arange(len(alone)), fit.group)
-        fit = fit_groups(pair, number(group))
+            return fitted
+        alone = poor[fitted.group]
+        group = np.where(alone, len(size) + np.arange(len(alone)), fitted.group)
+        fitted = fit(number(group))

@@ -150,9 +150,10 @@ def _sum_determinants(covariance, first, second):
         row, count, r_i = total[i], used[i], covariance[i]
         for p in range(first.size):
             k, m = first[p], second[p]
-            if i == k or i == m:
-                continue
             r_k, r_km, r_im = covariance[k], covariance[k, m], r_i[m]
+            unknown = r_km != r_km or r_im != r_im
+            if unknown or i == k or i == m:
+                continue
             kept = row[k], row[m], count[k], count[m]
             for j in range(n_raters):
                 determinant = abs(r_i[j] * r_km - r_im * r_k[j])
