@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse import block_array, csr_array
 from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import eigsh
 
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments.pairs import Array
 
 METHODS = ("log_linear", "weighted", "sdp", "eigen", "least_squares")
 SIGNS = ("majority", "average")
+LARGE = 100  # raters above which a start need not be exact
 
 
 def rank_one(
@@ -203,11 +205,20 @@ def least_squares(q: Array, weight: Array) -> Array:
         Unsigned: ``-v`` fits as well.
     """
     seen = np.where(weight > 0, q, 0.0)
-    start = _scaled(leading(weight * seen)[1], q, weight)
+    start = _scaled(_rough_direction(weight * seen), q, weight)
     pairs = np.nonzero(weight)  # of a sparse crowd few
     first = np.searchsorted(pairs[0], np.arange(len(q) + 1))
     bound = np.sqrt(np.diagonal(q))
     return _descend(first, pairs[1], seen[pairs], weight[pairs], bound, start, 10_000, 1e-14)
+
+
+def _rough_direction(matrix: Array) -> Array:
+    """Return the leading eigenvector, of a large matrix roughly: it is a place to start."""
+    if len(matrix) <= LARGE or not matrix.any():
+        return leading(matrix)[1]
+    begin = np.random.default_rng(0).standard_normal(len(matrix))
+    vector: Array = eigsh(csr_array(matrix), 1, which="LA", v0=begin, tol=1e-3)[1][:, 0]
+    return vector
 
 
 @njit(cache=True, nogil=True)

@@ -21,6 +21,7 @@ from bayesfuse.responses import Responses
 Groups = NDArray[np.int64]
 
 MOST_CLUSTERS = 100  # tried unless told otherwise
+EVERY = 30  # numbers of clusters up to which none is left out
 
 CRITERIA = ("penalised", "residual")
 
@@ -52,7 +53,8 @@ def find_groups(
         Clusters tried at least. Any assignment to two or three groups leaves the covariances
         between them unexplained or fits them exactly, so nothing speaks against it.
     max_groups : int, optional
-        Clusters tried at most; by default as many as raters, but not more than 100.
+        Clusters tried at most; by default as many as raters, but not more than 100. Up to 30
+        every number is tried, above only one in steps of a tenth.
     criterion : {"penalised", "residual"}
         ``"penalised"`` (default): squared errors over their sampling variances, plus what the
         parameters and the choice of the members cost (an extended BIC). Clusters that do not earn
@@ -155,6 +157,8 @@ def _sizes(n_raters: int, min_groups: int, max_groups: int | None, criterion: st
             f"min_groups={min_groups}, max_groups={max_groups} for {n_raters} raters."
         )
     sizes = np.arange(min_groups, min(max_groups, n_raters - 1) + 1)
+    tenths = np.floor(np.log(sizes / EVERY) / np.log(1.1))
+    sizes = sizes[(sizes <= EVERY) | np.append(np.diff(tenths) > 0, True)]
     return sizes if criterion == "residual" and len(sizes) else np.append(sizes, n_raters)
 
 
@@ -290,9 +294,7 @@ def _remembered(pair: PairMoments) -> Callable[[Groups], GroupFit]:
     return fit
 
 
-def _dissolve(
-    fitted: GroupFit, fit: Callable[[Groups], GroupFit], dispersion: float
-) -> GroupFit:
+def _dissolve(fitted: GroupFit, fit: Callable[[Groups], GroupFit], dispersion: float) -> GroupFit:
     """Make the raters of every group that does not earn its cost groups of their own."""
     while True:
         size = np.bincount(fitted.group)
