@@ -83,9 +83,8 @@ class Contest:
 
 def beside_em(shapes, classes):
     print("Milliseconds per iteration over the same data; claim: at most 3 times EM")
-    print(
-        f"{'K':>3} {'raters':>7} {'per item':>9} {'responses':>11}{'EM':>9}{'confusion':>11}{'ratio':>8}"
-    )
+    head = f"{'K':>3} {'raters':>7} {'per item':>9} {'responses':>11}"
+    print(f"{head}{'EM':>9}{'confusion':>11}{'ratio':>8}")
     worst = 0.0
     for n_classes in classes:
         rng = np.random.default_rng(n_classes)

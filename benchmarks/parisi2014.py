@@ -4,7 +4,7 @@ Balanced accuracies U(0.3, 0.8) on 10,000 items, of which 300 positive and 300 n
 answered; with a cartel, a third of the raters follow a target unrelated to the truth with a
 balanced accuracy of 0.7. Every rater makes exactly as many errors as its balanced accuracy says,
 split at random between the classes (supplement G). "iMLE" is EM from the labels of SML or of the
-majority. The sign of v is the one that makes raters better than random on average.
+majority.
 """
 
 import argparse
@@ -81,7 +81,7 @@ def one_run(rng, cartel):
     """
     labels, truth = simulate(rng, cartel)
     responses = bf.Responses.from_matrix(labels, classes=[0, 1])
-    v = rank_one(covariance(responses), "log_linear", sign="average").values
+    v = rank_one(covariance(responses), "log_linear").values
     own = balanced_accuracy(labels, truth)
     score, votes = (2 * labels - 1) @ v, (2 * labels - 1).sum(1)
     fused = {"SML": (score > 0).astype(int), "majority": (votes > 0).astype(int)}
@@ -137,10 +137,7 @@ def figure_s1(rng, runs, folder):
             labels, truth = simulate(rng, cartel)
             moments = covariance(bf.Responses.from_matrix(labels, classes=[0, 1]))
             own = balanced_accuracy(labels, truth)
-            row[:] = [
-                kendalltau(rank_one(moments, method, sign="average"), own).statistic
-                for method in METHODS
-            ]
+            row[:] = [kendalltau(rank_one(moments, method), own).statistic for method in METHODS]
         for method, column in zip(METHODS, tau.T, strict=True):
             low, middle, high = np.quantile(column, [0.25, 0.5, 0.75])
             print(f"  cartel {cartel:>4.0%} {method:<14} {middle:.4f} ({low:.4f} to {high:.4f})")

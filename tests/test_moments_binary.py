@@ -293,9 +293,9 @@ def test_the_sign_is_an_assumption():
     v = np.array([-0.1, -0.1, -0.1, 0.6, 0.6])
     q = np.outer(v, v)
     np.fill_diagonal(q, 1.0)
-    np.testing.assert_allclose(completion.rank_one(moments(q)), -v, atol=1e-10)
-    np.testing.assert_allclose(completion.rank_one(moments(q), sign="average"), v, atol=1e-10)
-    np.testing.assert_array_equal(completion.orient(np.array([0.1, -0.3])), [-0.1, 0.3])
+    np.testing.assert_allclose(completion.rank_one(moments(q), sign="majority"), -v, atol=1e-10)
+    np.testing.assert_allclose(completion.rank_one(moments(q)), v, atol=1e-10)
+    np.testing.assert_array_equal(completion.orient(np.array([0.1, -0.3]), "majority"), [-0.1, 0.3])
 
 
 def test_rank_raters_puts_the_unknown_last():

@@ -32,7 +32,7 @@ __all__ = [
 
 
 def rank_raters(
-    responses: Responses, method: str = "weighted", *, sign: str = "majority"
+    responses: Responses, method: str = "weighted", *, sign: str = "average"
 ) -> xr.DataArray:
     """Rank raters by balanced accuracy, best first, without a single true label.
 
@@ -71,7 +71,7 @@ def rank_raters(
     return v[np.argsort(-v.values, kind="stable")]
 
 
-def sml(responses: Responses, method: str = "weighted", *, sign: str = "majority") -> xr.Dataset:
+def sml(responses: Responses, method: str = "weighted", *, sign: str = "average") -> xr.Dataset:
     r"""Fuse labels by the spectral meta-learner: the sign of the vote weighted by v.
 
     Parameters
@@ -118,7 +118,7 @@ def accuracies(
     method: str = "likelihood",
     *,
     completion: str = "weighted",
-    sign: str = "majority",
+    sign: str = "average",
 ) -> xr.Dataset:
     """Estimate how good every rater is, without a single true label.
 
@@ -193,7 +193,7 @@ def improved_sml(
     method: str = "likelihood",
     *,
     completion: str = "weighted",
-    sign: str = "majority",
+    sign: str = "average",
     prior: bool = False,
 ) -> xr.Dataset:
     """Fuse labels by i-SML: the exact maximum-likelihood vote at the estimated accuracies.

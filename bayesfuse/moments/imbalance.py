@@ -46,7 +46,7 @@ def class_imbalance(
     method: str = "likelihood",
     *,
     completion: str = "weighted",
-    sign: str = "majority",
+    sign: str = "average",
 ) -> ClassImbalance:
     r"""Estimate how common the positive class is, without a single true label.
 
