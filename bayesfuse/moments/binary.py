@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments.completion import rank_one
@@ -251,12 +252,15 @@ def improved_sml(
 def _fuse(responses: Responses, vote: Array, start: float = 0.0) -> xr.Dataset:
     """Add up the votes, one for every (rater, label) cell, and label items by the sign."""
     score = start + np.bincount(responses.item, vote[responses.cell], responses.n_items)
-    usual = np.argmax(responses.multiplicity @ responses.votes())
-    label = np.where(score == 0, usual, score > 0).astype(int)
-    data: dict[str, Any] = {
-        "label": ("item", responses.classes[label]),
-        "score": ("item", score),
-    }
     return xr.Dataset(
-        data, coords={"item": responses.items}, attrs={"positive": responses.classes.tolist()[-1]}
+        {"label": ("item", labels_by_sign(responses, score)), "score": ("item", score)},
+        coords={"item": responses.items},
+        attrs={"positive": responses.classes.tolist()[-1]},
     )
+
+
+def labels_by_sign(responses: Responses, score: Array) -> NDArray[Any]:
+    """Name the class that the sign of every item's score means; for zero, the usual class."""
+    usual = np.argmax(responses.multiplicity @ responses.votes())
+    names: NDArray[Any] = responses.classes[np.where(score == 0, usual, score > 0).astype(int)]
+    return names
