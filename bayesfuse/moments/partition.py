@@ -81,7 +81,8 @@ def find_groups(
     Raises
     ------
     MomentsError
-        Fewer than four raters, an unknown criterion, numbers of groups that cannot be.
+        Fewer than four raters, raters who never share items, an unknown criterion, numbers of
+        groups that cannot be.
 
     Notes
     -----
@@ -147,6 +148,11 @@ def _sizes(n_raters: int, min_groups: int, max_groups: int | None, criterion: st
     if criterion not in CRITERIA:
         raise MomentsError(
             f"The criteria of find_groups are {', '.join(map(repr, CRITERIA))}. Got: {criterion!r}."
+        )
+    if n_raters < 4:
+        raise MomentsError(
+            "Groups take four raters to see, because any three covariances are products of three "
+            f"numbers. Got: {n_raters} raters."
         )
     if max_groups is None:
         max_groups = MOST_CLUSTERS

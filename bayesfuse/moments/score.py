@@ -55,7 +55,8 @@ def score_matrix(
     Raises
     ------
     MomentsError
-        Fewer than four raters, a matrix that is not square and symmetric, no pairs.
+        Fewer than four raters, raters who never share items, a matrix that is not square and
+        symmetric or holds infinity, no pairs.
 
     Notes
     -----
@@ -88,6 +89,12 @@ def score_matrix(
         )
     first, second = _pairs(len(names), pairs, random_seed)
     score = sum(_score(matrix, first, second) for matrix in matrices)
+    if np.isnan(score).sum() == score.size - len(score):
+        known = int(np.isfinite(matrices[0]).sum() - np.isfinite(np.diagonal(matrices[0])).sum())
+        raise MomentsError(
+            "A score needs four raters who share items in pairs, else there is no determinant of "
+            f"known covariances. Got: {len(names)} raters with {known // 2} known covariances."
+        )
     return xr.DataArray(score, {"rater": names, "other": names}, ("rater", "other"), "score")
 
 
