@@ -88,7 +88,7 @@ def score_matrix(
             f"{len(names)} raters."
         )
     first, second = _pairs(len(names), pairs, random_seed)
-    score = sum(_score(matrix, first, second) for matrix in matrices)
+    score = np.sum([_score(matrix, first, second) for matrix in matrices], axis=0)
     if np.isnan(score).sum() == score.size - len(score):
         known = int(np.isfinite(matrices[0]).sum() - np.isfinite(np.diagonal(matrices[0])).sum())
         raise MomentsError(
