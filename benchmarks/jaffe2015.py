@@ -114,7 +114,7 @@ def figure_4(rng, raters, items, runs, folder):
         axis.loglog(raters, size[:, 1], "s--", color=colour, label=f"b = {imbalance}, true v")
     axis.set(xlabel="raters", ylabel="mean absolute error of b")
     axis.set_xticks(raters, raters)
-    axis.minorticks_off()
+    axis.set_xticks([], minor=True)
     axis.legend()
     figure.tight_layout()
     figure.savefig(folder / "jaffe2015_fig4.png", dpi=120)
