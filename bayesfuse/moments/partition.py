@@ -88,7 +88,7 @@ def find_groups(
     -----
     The decomposition is computed once; clusters are those of Ward's linkage of the leading
     eigenvectors, which unlike k-means needs neither restarts nor random numbers. O(raters⁴) in
-    all with a small constant.
+    all with a small constant; of sparse crowds only pairs that meet count.
 
     References
     ----------
