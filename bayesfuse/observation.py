@@ -66,7 +66,7 @@ class Observation:
         """
         known = gold_labels(responses, gold)
         if labels.merges:
-            table, inverse = _merged(responses, known)
+            table, inverse = responses.condensed(known)
         elif responses.is_plain:
             table, inverse = responses, np.arange(responses.n_items)
         else:
@@ -214,14 +214,3 @@ def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray
             )
         known[item_code[item]] = class_code[label]
     return known
-
-
-def _merged(responses: Responses, gold: NDArray[np.int64]) -> tuple[Responses, NDArray[np.int64]]:
-    """Merge identical items if that at least halves their number, judged by a sample first."""
-    unchanged = responses, np.arange(responses.n_items)
-    sample = min(responses.n_items, 10_000)
-    few, _ = responses.head(sample).merged(gold[:sample])
-    if few.n_items > sample / 2:
-        return unchanged
-    table, inverse = responses.merged(gold)
-    return (table, inverse) if table.n_items <= responses.n_items / 2 else unchanged

@@ -409,6 +409,21 @@ class Responses:
         size = np.bincount(inverse, self.multiplicity, minlength=len(order)).astype(np.int64)
         return self._take(first[order], size), inverse
 
+    def condensed(
+        self, key: NDArray[np.int64] | None = None
+    ) -> tuple[Responses, NDArray[np.int64]]:
+        """Return :meth:`merged` if that at least halves the items, judged by a sample first.
+
+        Else the table is returned as it is.
+        """
+        unchanged = self, np.arange(self.n_items)
+        sample = min(self.n_items, 10_000)
+        few, _ = self.head(sample).merged(None if key is None else key[:sample])
+        if few.n_items > sample / 2:
+            return unchanged
+        table, inverse = self.merged(key)
+        return (table, inverse) if table.n_items <= self.n_items / 2 else unchanged
+
     def head(self, n_items: int) -> Responses:
         """Return the first items with their responses."""
         rows = slice(0, int(self.start[n_items]))

@@ -147,6 +147,8 @@ def draw(axes, sizes, column, results):
         ax.set(xlabel=("items N", "raters M")[column], ylabel=label, ylim=(0, None))
         if column == 0:
             ax.set_xscale("log")
+            ax.minorticks_off()
+        ax.set_xticks(x, x)
 
 
 def claims(by_items, items, raters):

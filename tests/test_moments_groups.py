@@ -281,6 +281,24 @@ def test_copies_and_constant_raters():
     assert np.isfinite(found.v_off).all()
 
 
+def test_groups_of_many_raters_who_seldom_meet():
+    """Above a hundred raters fits start from rough directions, and few numbers are tried."""
+    rng = np.random.default_rng(12)
+    n_items, n_raters, per_item = 6_000, 130, 25
+    truth = rng.random(n_items) < 0.5
+    source = np.where(rng.random(n_items) < 0.7, truth, ~truth)
+    group = np.append(np.zeros(15, dtype=int), np.arange(1, n_raters - 14))
+    told = np.where(group == 0, source[:, None], truth[:, None])
+    labels = told ^ (rng.random(told.shape) < np.where(group == 0, 0.05, 0.25))
+    place = np.argsort(rng.random(told.shape), axis=1)
+    responses = bf.Responses.from_matrix(np.where(place < per_item, labels, -1))
+    found = find_groups(responses)
+    np.testing.assert_array_equal(found.group, group)
+    tried = found.n_groups.values
+    assert tried[0] == 4 and tried[-1] == n_raters and 30 < len(tried) < 50
+    assert np.all(np.diff(tried[:-1]) <= np.maximum(1, 0.13 * tried[:-2]))
+
+
 # -------------------------------------------------------------------- L-SML
 
 
@@ -424,6 +442,7 @@ def test_chosen_raters_are_accurate_and_of_different_groups():
 
 LABELS = np.random.default_rng(15).integers(2, size=(50, 5))
 FIVE = bf.Responses.from_matrix(LABELS)
+APART = bf.Responses.from_matrix(np.where(np.arange(50)[:, None] % 5 == np.arange(5), LABELS, -1))
 
 
 @pytest.mark.parametrize(
@@ -437,7 +456,12 @@ FIVE = bf.Responses.from_matrix(LABELS)
         (lambda: find_groups(FIVE, criterion="bic"), "Got: 'bic'"),
         (lambda: find_groups(FIVE, min_groups=1), "Got: min_groups=1"),
         (lambda: find_groups(FIVE, min_groups=4, max_groups=3), "max_groups=3"),
-        (lambda: find_groups(bf.Responses.from_matrix(LABELS[:, :3])), "for 3 raters"),
+        (
+            lambda: find_groups(bf.Responses.from_matrix(LABELS[:, :3])),
+            "four raters.* Got: 3 raters",
+        ),
+        (lambda: find_groups(APART), "share items in pairs.* Got: 5 raters with 0 known"),
+        (lambda: score_matrix(APART), "share items in pairs.* Got: 5 raters with 0 known"),
         (lambda: latent_sml(FIVE, [0, 0, 1]), r"each of the 5 raters. Got: shape \(3,\)"),
         (lambda: latent_sml(FIVE, {0: "a", 1: "b"}), r"Got: none for 2 \(3 such\)"),
         (lambda: latent_sml(bf.Responses.from_matrix(LABELS + 2 * LABELS[::-1])), "two classes"),

@@ -9,7 +9,7 @@ import bayesfuse as bf
 from bayesfuse import moments
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments.least_squares import project, simplex_least_squares
-from bayesfuse.moments.multiclass import Table, match
+from bayesfuse.moments.multiclass import Moments, Table, _prevalence, match
 from bayesfuse.moments.views import STARTS, starting_points
 
 
@@ -305,6 +305,22 @@ def test_names_order_and_the_silent():
     assert again.identical(found)
 
 
+def test_the_prevalence_is_the_best_on_the_simplex():
+    """Solved at once where all classes occur, by descent where one does not, also without rank."""
+    rng = np.random.default_rng(9)
+    empty = 0
+    for _ in range(30):
+        root = rng.normal(size=(rng.choice([2, 4]), 4))
+        square, cross = root.T @ root, root.T @ rng.normal(size=len(root))
+        found, objective = _prevalence(Moments(square, cross, None, None), np.full(4, 0.25))
+        assert found.sum() == pytest.approx(1.0, abs=1e-9) and found.min() >= 0
+        gradient = square @ found - cross
+        assert ((gradient - gradient.min()) * found).max() < 1e-6
+        assert objective == pytest.approx(found @ square @ found - 2 * found @ cross)
+        empty += found.min() == 0
+    assert 0 < empty < 30
+
+
 def test_degenerate_responses_are_legal():
     rng = np.random.default_rng(6)
     matrix = answers(rng, crowd(rng, 6, 3), [0.4, 0.3, 0.3], 60, observed=0.5)
@@ -347,6 +363,15 @@ def test_projection_is_the_nearest_point():
             assert nearest.sum() == pytest.approx(1.0, abs=1e-12) and nearest.min() >= 0
             # nearest: the residual makes no acute angle with any way into the simplex
             assert ((np.eye(size) - nearest) @ (point - nearest)).max() < 1e-12 * max(1, scale)
+
+
+def test_projection_ends_whatever_rounding_does():
+    """Equal, tied, huge and already legal entries."""
+    for point in ([1e17] * 3, [0.1] * 10, [0.3, 0.3, 0.4], [0.0, 0.0, 1.0], [5.0, 5.0, -1e9]):
+        nearest = np.array(point)
+        project(nearest)
+        assert np.all(nearest >= 0) and np.all(np.isfinite(nearest))
+        assert nearest.sum() == pytest.approx(1.0, abs=1e-12) or max(point) > 1e16
 
 
 @pytest.mark.parametrize("by_row", [True, False])

@@ -106,6 +106,22 @@ def test_counts_expand_and_merge_back():
     assert merged.to_frame()["label"].tolist() == [0, 1, 1]
 
 
+def test_condensed_merges_where_it_pays():
+    rng = np.random.default_rng(4)
+    few = bf.Responses.from_matrix(rng.integers(2, size=(200, 3)))
+    table, inverse = few.condensed()
+    assert table.n_items == 8 and table.multiplicity.sum() == 200
+    np.testing.assert_array_equal(
+        table.cell.reshape(-1, 3)[inverse].ravel(), few.cell
+    )  # every item finds its own responses
+    many = bf.Responses.from_matrix(rng.integers(2, size=(200, 20)))
+    table, inverse = many.condensed()
+    assert table is many
+    np.testing.assert_array_equal(inverse, np.arange(200))
+    apart, _ = few.condensed(np.arange(200))  # a key that keeps all items apart
+    assert apart is few
+
+
 def test_merging_respects_a_key_and_repeats():
     responses = bf.Responses.from_long(
         {"item": [0, 0, 1, 2, 2], "rater": [0, 0, 0, 0, 0], "label": [1, 1, 1, 1, 1]},

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments.completion import rank_one
@@ -32,7 +33,7 @@ __all__ = [
 
 
 def rank_raters(
-    responses: Responses, method: str = "weighted", *, sign: str = "majority"
+    responses: Responses, method: str = "weighted", *, sign: str = "average"
 ) -> xr.DataArray:
     """Rank raters by balanced accuracy, best first, without a single true label.
 
@@ -71,7 +72,7 @@ def rank_raters(
     return v[np.argsort(-v.values, kind="stable")]
 
 
-def sml(responses: Responses, method: str = "weighted", *, sign: str = "majority") -> xr.Dataset:
+def sml(responses: Responses, method: str = "weighted", *, sign: str = "average") -> xr.Dataset:
     r"""Fuse labels by the spectral meta-learner: the sign of the vote weighted by v.
 
     Parameters
@@ -118,7 +119,7 @@ def accuracies(
     method: str = "likelihood",
     *,
     completion: str = "weighted",
-    sign: str = "majority",
+    sign: str = "average",
 ) -> xr.Dataset:
     """Estimate how good every rater is, without a single true label.
 
@@ -193,7 +194,7 @@ def improved_sml(
     method: str = "likelihood",
     *,
     completion: str = "weighted",
-    sign: str = "majority",
+    sign: str = "average",
     prior: bool = False,
 ) -> xr.Dataset:
     """Fuse labels by i-SML: the exact maximum-likelihood vote at the estimated accuracies.
@@ -251,12 +252,15 @@ def improved_sml(
 def _fuse(responses: Responses, vote: Array, start: float = 0.0) -> xr.Dataset:
     """Add up the votes, one for every (rater, label) cell, and label items by the sign."""
     score = start + np.bincount(responses.item, vote[responses.cell], responses.n_items)
-    usual = np.argmax(responses.multiplicity @ responses.votes())
-    label = np.where(score == 0, usual, score > 0).astype(int)
-    data: dict[str, Any] = {
-        "label": ("item", responses.classes[label]),
-        "score": ("item", score),
-    }
     return xr.Dataset(
-        data, coords={"item": responses.items}, attrs={"positive": responses.classes.tolist()[-1]}
+        {"label": ("item", labels_by_sign(responses, score)), "score": ("item", score)},
+        coords={"item": responses.items},
+        attrs={"positive": responses.classes.tolist()[-1]},
     )
+
+
+def labels_by_sign(responses: Responses, score: Array) -> NDArray[Any]:
+    """Name the class that the sign of every item's score means; for zero, the usual class."""
+    usual = np.argmax(responses.multiplicity @ responses.votes())
+    names: NDArray[Any] = responses.classes[np.where(score == 0, usual, score > 0).astype(int)]
+    return names

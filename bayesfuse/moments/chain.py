@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from bayesfuse.errors import MomentsError, ResponsesError, require_shape
 from bayesfuse.moments.least_squares import simplex_least_squares
+from bayesfuse.moments.views import incidence
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array
 
@@ -106,10 +106,7 @@ def normal_equations(
     per_cell = np.concatenate([answer, np.repeat(gram, n_classes, axis=0)], axis=1)
     follows = np.ones(responses.n_items, dtype=bool)
     follows[np.concatenate([[0], np.cumsum(lengths)[:-1]])] = False
-    used = sparse.csr_array(
-        (np.ones(responses.n_responses), responses.cell, responses.start),
-        shape=(responses.n_items, len(per_cell)),
-    )
+    used = incidence(responses)
     right = np.zeros((n_classes, n_classes))
     pairs = np.zeros((len(k), len(k)))
     for first in range(0, responses.n_items - 1, BLOCK):

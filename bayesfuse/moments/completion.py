@@ -9,19 +9,21 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse import block_array, csr_array
 from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import eigsh
 
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments.pairs import Array
 
 METHODS = ("log_linear", "weighted", "sdp", "eigen", "least_squares")
 SIGNS = ("majority", "average")
+LARGE = 100  # raters above which a start need not be exact
 
 
 def rank_one(
     covariance: xr.Dataset,
     method: str = "weighted",
     *,
-    sign: str = "majority",
+    sign: str = "average",
     penalty: float | None = None,
 ) -> xr.DataArray:
     r"""Estimate v, whose products are the covariances between different raters.
@@ -44,9 +46,9 @@ def rank_one(
         :math:`\sum_{i \ne j} n_{ij} (q_{ij} - v_i v_j)^2` over :math:`v_i^2 \le q_{ii}`, with
         the overlaps as weights.
     sign : str
-        What settles the sign, on which covariances are silent. ``"majority"`` (default): more
-        than half of the raters are better than random. ``"average"``: they are better than random
-        on average, which random raters in the crowd disturb less.
+        What settles the sign, on which covariances are silent. ``"average"`` (default): raters are
+        better than random on average, those who tell more counting more. ``"majority"``, as
+        published: more than half of them are better than random, however little.
     penalty : float, optional
         Of the trace, for ``"sdp"``; by default twice the root mean square of the sampling
         standard deviations.
@@ -69,6 +71,12 @@ def rank_one(
     -----
     Pairs that share fewer than two items are filled in by the least-squares solution for the
     other methods.
+
+    Both signs are right in good crowds. Where many raters are (nearly) random, their signs are too,
+    and outvote those who know: the majority reversed 22 % of the published simulations with a
+    cartel of a third (Parisi et al., Fig 1), the average 7 %; without a cartel 3 % against none;
+    with 12 of 15 raters random, 19 % against none. The average loses only where almost half of the
+    raters are as much worse than random as the others are better: 3 % against none.
 
     References
     ----------
@@ -146,8 +154,8 @@ def determined_blocks(linked: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
     return [odd[first[odd] == label] for label in np.unique(first[odd])]
 
 
-def orient(v: Array, sign: str = "majority") -> Array:
-    """Sign v so that most entries are positive or, on a tie and for "average", their sum is."""
+def orient(v: Array, sign: str = "average") -> Array:
+    """Sign v so that its sum is positive or, for "majority", more entries are than negative."""
     count = np.sign(v).sum() if sign == "majority" else 0.0
     return -v if (count or v.sum()) < 0 else v
 
@@ -203,21 +211,37 @@ def least_squares(q: Array, weight: Array) -> Array:
         Unsigned: ``-v`` fits as well.
     """
     seen = np.where(weight > 0, q, 0.0)
-    start = _scaled(leading(weight * seen)[1], q, weight)
-    return _descend(seen, weight, np.sqrt(np.diagonal(q)), start, 10_000, 1e-14)
+    start = _scaled(_rough_direction(weight * seen), q, weight)
+    pairs = np.nonzero(weight)  # of a sparse crowd few
+    first = np.searchsorted(pairs[0], np.arange(len(q) + 1))
+    bound = np.sqrt(np.diagonal(q))
+    return _descend(first, pairs[1], seen[pairs], weight[pairs], bound, start, 10_000, 1e-14)
+
+
+def _rough_direction(matrix: Array) -> Array:
+    """Return the leading eigenvector, of a large matrix roughly: it is a place to start."""
+    if len(matrix) <= LARGE or not matrix.any():
+        return leading(matrix)[1]
+    begin = np.random.default_rng(0).standard_normal(len(matrix))
+    vector: Array = eigsh(csr_array(matrix), 1, which="LA", v0=begin, tol=1e-3)[1][:, 0]
+    return vector
 
 
 @njit(cache=True, nogil=True)
-def _descend(q, weight, bound, start, sweeps, tolerance):
-    """Minimise over one rater at a time, which has a closed form and never climbs."""
+def _descend(first, other, q, weight, bound, start, sweeps, tolerance):
+    """Minimise over one rater at a time, which has a closed form and never climbs.
+
+    The pairs of rater i are ``first[i]:first[i + 1]``, each with the ``other`` rater of the pair.
+    """
     v = np.minimum(np.maximum(start, -bound), bound)
     for _ in range(sweeps):
         moved = 0.0
         for i in range(v.size):
             above = below = 0.0
-            for j in range(v.size):
-                below += weight[i, j] * v[j] * v[j]
-                above += weight[i, j] * q[i, j] * v[j]
+            for p in range(first[i], first[i + 1]):
+                pull = weight[p] * v[other[p]]
+                below += pull * v[other[p]]
+                above += pull * q[p]
             if below > 0:
                 best = min(max(above / below, -bound[i]), bound[i])
                 moved = max(moved, abs(best - v[i]))

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 
 from bayesfuse.errors import MomentsError
-from bayesfuse.moments.binary import accuracies
+from bayesfuse.moments.binary import accuracies, labels_by_sign
 from bayesfuse.moments.completion import least_squares, orient
 from bayesfuse.moments.imbalance import EDGE, SMALLEST, log_table, quality
 from bayesfuse.moments.pairs import Array, covariance, require_binary
@@ -132,11 +132,9 @@ def latent_sml(
     score += _summed_out(evidence, outer[:, several]).sum(axis=1)
     if prior:
         score += logit(top.prevalence)
-    usual = np.argmax(responses.multiplicity @ responses.votes())
-    label = np.where(score == 0, usual, score > 0).astype(int)
     return xr.Dataset(
         {
-            "label": ("item", responses.classes[label]),
+            "label": ("item", labels_by_sign(responses, score)),
             "score": ("item", score),
             "sensitivity": ("rater", overall[0]),
             "specificity": ("rater", overall[1]),
@@ -151,7 +149,7 @@ def latent_sml(
         coords={"item": responses.items, "rater": responses.raters, "group": several},
         attrs={
             "prevalence": top.prevalence,
-            "positive": responses.classes[-1],
+            "positive": responses.classes.tolist()[-1],
             "determined": top.determined,
         },
     )

@@ -46,7 +46,7 @@ def class_imbalance(
     method: str = "likelihood",
     *,
     completion: str = "weighted",
-    sign: str = "majority",
+    sign: str = "average",
 ) -> ClassImbalance:
     r"""Estimate how common the positive class is, without a single true label.
 
@@ -145,7 +145,7 @@ def log_table(sensitivity: Array, specificity: Array) -> Array:
 
 
 def _most_likely(responses: Responses, mean: Array, v: Array) -> float:
-    table, _ = responses.merged()  # one pass over few patterns instead of many items
+    table, _ = responses.condensed()  # the likelihood is computed some sixty times
     rows = table.start, table.cell, table.multiplicity
 
     def loss(angle: float) -> float:

@@ -12,17 +12,23 @@ from numba import njit
 def project(x):
     """Move a vector to the nearest point of the probability simplex, in place.
 
+    Entries that a common shift makes negative are zero and leave the shift to the others, until
+    there are no more of them.
+
     References
     ----------
-    Held, Wolfe & Crowder (1974), Mathematical Programming 6, 62–88.
+    Michelot (1986), Journal of Optimization Theory and Applications 50, 195–200.
     """
-    descending = -np.sort(-x)
-    total, shift = 0.0, 0.0
-    for i in range(x.size):
-        total += descending[i]
-        if descending[i] * (i + 1) <= total - 1.0:
+    shift, kept = -np.inf, x.size + 1
+    while True:
+        total, above = 0.0, 0
+        for i in range(x.size):
+            if x[i] > shift:
+                total += x[i]
+                above += 1
+        if not 0 < above < kept:
             break
-        shift = (total - 1.0) / (i + 1)
+        shift, kept = (total - 1.0) / above, above
     for i in range(x.size):
         x[i] = max(x[i] - shift, 0.0)
 
@@ -44,26 +50,33 @@ def simplex_least_squares(normal, right, x, by_row, iterations, tolerance):
                 step[i] += size[i] * abs(normal[i, j]) / size[j]
     if not by_row:
         step[:] = step.max()
-    x = x.copy()
-    ahead = x.copy()
+    x, ahead, new = x.copy(), x.copy(), x.copy()
+    gradient = np.empty_like(x)
     momentum = 1.0
     for _ in range(iterations):
-        new = ahead.copy()
-        gradient = normal @ ahead - right
+        np.dot(normal, ahead, gradient)
+        uphill = furthest = 0.0
         for i in range(size.size):
             if step[i] > 0.0:
-                new[i] -= gradient[i] / step[i]
+                for j in range(x.shape[1]):
+                    new[i, j] = ahead[i, j] - (gradient[i, j] - right[i, j]) / step[i]
                 if by_row:
                     project(new[i])
         if not by_row:
             project(new[:, 0])
-        moved = new - x
-        if np.sum((ahead - new) * moved) > 0.0:  # momentum points uphill
+        for i in range(size.size):
+            for j in range(x.shape[1]):
+                moved = new[i, j] - x[i, j]
+                uphill += (ahead[i, j] - new[i, j]) * moved
+                furthest = max(furthest, abs(moved))
+        if uphill > 0.0:
             momentum = 1.0
         larger = 0.5 + math.sqrt(0.25 + momentum * momentum)
-        ahead = new + (momentum - 1.0) / larger * moved
+        for i in range(size.size):
+            for j in range(x.shape[1]):
+                ahead[i, j] = new[i, j] + (momentum - 1.0) / larger * (new[i, j] - x[i, j])
         momentum = larger
-        x = new
-        if np.abs(moved).max() < tolerance:
+        x, new = new, x
+        if furthest < tolerance:
             break
     return x

@@ -16,6 +16,7 @@ from scipy.optimize import linear_sum_assignment
 
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments.least_squares import simplex_least_squares
+from bayesfuse.moments.symmetric import Groups
 from bayesfuse.moments.views import STARTS, starting_points
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array
@@ -31,55 +32,6 @@ from bayesfuse.simplex import Array
 
 
 @njit(cache=True, nogil=True)
-def symmetric(values, weight, start, row):
-    """Sum 1st to 3rd elementary symmetric polynomials over groups of rows, lane by lane.
-
-    Group ``n`` holds the rows ``row[start[n]:start[n + 1]]`` of ``values`` (rows, lanes), a
-    multiple of four lanes. Returns their weighted sum (lanes,), and for every row its derivative
-    (rows, lanes): ``1 + e1 + e2`` of the others, summed over the groups that hold the row.
-    """
-    n_rows, n_lanes = values.shape
-    total = np.zeros(n_lanes)
-    others = np.zeros((n_rows, n_lanes))
-    for n in range(weight.size):
-        first, last = start[n], start[n + 1]
-        w = weight[n]
-        for j in range(0, n_lanes, 4):  # four sums stay in registers, n_lanes would not
-            a0 = a1 = a2 = a3 = 0.0  # e1
-            b0 = b1 = b2 = b3 = 0.0  # e2
-            for r in range(first, last):
-                i = row[r]
-                x0, x1, x2, x3 = values[i, j], values[i, j + 1], values[i, j + 2], values[i, j + 3]
-                b0 += a0 * x0
-                b1 += a1 * x1
-                b2 += a2 * x2
-                b3 += a3 * x3
-                a0 += x0
-                a1 += x1
-                a2 += x2
-                a3 += x3
-            total[j] += w * (2.0 * a0 + b0)
-            total[j + 1] += w * (2.0 * a1 + b1)
-            total[j + 2] += w * (2.0 * a2 + b2)
-            total[j + 3] += w * (2.0 * a3 + b3)
-            b0, b1, b2, b3 = 1.0 + a0 + b0, 1.0 + a1 + b1, 1.0 + a2 + b2, 1.0 + a3 + b3
-            a0, a1, a2, a3 = 1.0 + a0, 1.0 + a1, 1.0 + a2, 1.0 + a3
-            # without x, e1 is e1 − x and e2 is e2 − x (e1 − x)
-            for r in range(first, last):
-                i = row[r]
-                x0, x1, x2, x3 = values[i, j], values[i, j + 1], values[i, j + 2], values[i, j + 3]
-                others[i, j] += w * (b0 - x0 * (a0 - x0))
-                others[i, j + 1] += w * (b1 - x1 * (a1 - x1))
-                others[i, j + 2] += w * (b2 - x2 * (a2 - x2))
-                others[i, j + 3] += w * (b3 - x3 * (a3 - x3))
-    # Euler: Σ x ∂E = e1 + 2 e2 + 3 e3, so a third of it and of 2 e1 + e2 makes E
-    for i in range(n_rows):
-        for j in range(n_lanes):
-            total[j] += values[i, j] * others[i, j]
-    return total / 3.0, others
-
-
-@njit(cache=True, nogil=True)
 def update(normal, right, ahead, confusion):
     """Solve the normal equations of every rater at once, as if the others stood still.
 
@@ -89,23 +41,6 @@ def update(normal, right, ahead, confusion):
     for m in range(len(confusion)):
         new[m] = simplex_least_squares(normal[m], right[m], ahead[m], True, 10, 0.0)
     return new
-
-
-@dataclass(frozen=True, eq=False)
-class Groups:
-    """Rows of a table by group, as :func:`symmetric` takes them."""
-
-    weight: Array
-    start: NDArray[np.uint32]
-    row: NDArray[np.uint32]
-
-    def polynomials(self, values: Array) -> tuple[Array, Array]:
-        """Return the sum and the leave-one-out sums of every lane of ``values`` (rows, lanes)."""
-        n_lanes = values.shape[1]
-        padded = np.zeros((len(values), -(-n_lanes // 4) * 4))
-        padded[:, :n_lanes] = values
-        total, others = symmetric(padded, self.weight, self.start, self.row)
-        return total[:n_lanes], others[:, :n_lanes]
 
 
 class Moments(NamedTuple):
@@ -137,6 +72,7 @@ class Table:
     @classmethod
     def build(cls, responses: Responses) -> Table:
         """Read responses."""
+        responses, _ = responses.condensed()
         rater, n_classes = responses.rater, responses.n_classes
         first = np.ones(responses.n_responses, dtype=bool)
         first[1:] = rater[1:] != rater[:-1]
@@ -254,8 +190,18 @@ def match(table: Table, confusion: Array, iterations: int, tolerance: float) -> 
 
 
 def _prevalence(moments: Moments, guess: Array) -> tuple[Array, float]:
-    right = moments.cross[:, None]
-    best = simplex_least_squares(moments.square, right, guess[:, None], False, 5000, 1e-14)[:, 0]
+    """Minimise over the prevalence: one small linear system, unless some class seems not to be."""
+    n_classes = len(guess)
+    system = np.ones((n_classes + 1, n_classes + 1))
+    system[:-1, :-1], system[-1, -1] = moments.square, 0.0
+    try:
+        best = np.linalg.solve(system, np.append(moments.cross, 1.0))[:-1]
+    except np.linalg.LinAlgError:
+        best = np.full(n_classes, -1.0)
+    if best.min() < 0.0:
+        best = simplex_least_squares(
+            moments.square, moments.cross[:, None], guess[:, None], False, 5000, 1e-14
+        )[:, 0]
     return best, float(best @ moments.square @ best - 2.0 * best @ moments.cross)
 
 

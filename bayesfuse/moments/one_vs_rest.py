@@ -17,7 +17,7 @@ def one_vs_rest(
     method: str = "likelihood",
     *,
     completion: str = "weighted",
-    sign: str = "majority",
+    sign: str = "average",
 ) -> xr.Dataset:
     """Estimate how common every class is, and how often each rater finds it.
 

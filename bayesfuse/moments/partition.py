@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from bayesfuse.responses import Responses
 Groups = NDArray[np.int64]
 
 MOST_CLUSTERS = 100  # tried unless told otherwise
+EVERY = 30  # numbers of clusters up to which none is left out
 
 CRITERIA = ("penalised", "residual")
 
@@ -51,7 +53,8 @@ def find_groups(
         Clusters tried at least. Any assignment to two or three groups leaves the covariances
         between them unexplained or fits them exactly, so nothing speaks against it.
     max_groups : int, optional
-        Clusters tried at most; by default as many as raters, but not more than 100.
+        Clusters tried at most; by default as many as raters, but not more than 100. Up to 30
+        every number is tried, above only one in steps of a tenth.
     criterion : {"penalised", "residual"}
         ``"penalised"`` (default): squared errors over their sampling variances, plus what the
         parameters and the choice of the members cost (an extended BIC). Clusters that do not earn
@@ -78,13 +81,14 @@ def find_groups(
     Raises
     ------
     MomentsError
-        Fewer than four raters, an unknown criterion, numbers of groups that cannot be.
+        Fewer than four raters, raters who never share items, an unknown criterion, numbers of
+        groups that cannot be.
 
     Notes
     -----
     The decomposition is computed once; clusters are those of Ward's linkage of the leading
     eigenvectors, which unlike k-means needs neither restarts nor random numbers. O(raters⁴) in
-    all with a small constant.
+    all with a small constant; of sparse crowds only pairs that meet count.
 
     References
     ----------
@@ -108,13 +112,14 @@ def find_groups(
     score = score_matrix(responses, pairs=pairs, random_seed=random_seed)
     pair = PairMoments.of(responses, equal=criterion == "residual")
     clusters = _clusters(np.nan_to_num(score.values), sizes)
-    fitted = [fit_groups(pair, group) for group in clusters]
-    residual = value = np.array([fit.residual for fit in fitted])
+    fit = _remembered(pair)
+    fitted = [fit(group) for group in clusters]
+    residual = value = np.array([each.residual for each in fitted])
     dispersion = 1.0
     if criterion == "penalised":
-        dispersion = max(1.0, min(fit.error / max(fit.freedom, 1) for fit in fitted))
-        fitted = [_dissolve(pair, fit, dispersion) for fit in fitted]
-        value = np.array([fit.error / dispersion + fit.cost.sum() for fit in fitted])
+        dispersion = max(1.0, min(each.error / max(each.freedom, 1) for each in fitted))
+        fitted = [_dissolve(each, fit, dispersion) for each in fitted]
+        value = np.array([each.error / dispersion + each.cost.sum() for each in fitted])
     best = fitted[int(np.argmin(value))]
     coords = {"rater": responses.raters, "n_groups": sizes}
     binary = responses.n_classes == 2
@@ -144,6 +149,11 @@ def _sizes(n_raters: int, min_groups: int, max_groups: int | None, criterion: st
         raise MomentsError(
             f"The criteria of find_groups are {', '.join(map(repr, CRITERIA))}. Got: {criterion!r}."
         )
+    if n_raters < 4:
+        raise MomentsError(
+            "Groups take four raters to see, because any three covariances are products of three "
+            f"numbers. Got: {n_raters} raters."
+        )
     if max_groups is None:
         max_groups = MOST_CLUSTERS
     if not 2 <= min_groups <= min(max_groups, n_raters):
@@ -153,6 +163,8 @@ def _sizes(n_raters: int, min_groups: int, max_groups: int | None, criterion: st
             f"min_groups={min_groups}, max_groups={max_groups} for {n_raters} raters."
         )
     sizes = np.arange(min_groups, min(max_groups, n_raters - 1) + 1)
+    tenths = np.floor(np.log(sizes / EVERY) / np.log(1.1))
+    sizes = sizes[(sizes <= EVERY) | np.append(np.diff(tenths) > 0, True)]
     return sizes if criterion == "residual" and len(sizes) else np.append(sizes, n_raters)
 
 
@@ -275,13 +287,26 @@ def _cost(pair: PairMoments, size: Groups) -> tuple[Array, int]:
     return parameters * np.log(n_pairs) + 2 * ways, int(parameters.sum())
 
 
-def _dissolve(pair: PairMoments, fit: GroupFit, dispersion: float) -> GroupFit:
+def _remembered(pair: PairMoments) -> Callable[[Groups], GroupFit]:
+    """Return :func:`fit_groups`, which does nothing twice: many clusters dissolve to the same."""
+    known: dict[bytes, GroupFit] = {}
+
+    def fit(group: Groups) -> GroupFit:
+        key = group.tobytes()
+        if key not in known:
+            known[key] = fit_groups(pair, group)
+        return known[key]
+
+    return fit
+
+
+def _dissolve(fitted: GroupFit, fit: Callable[[Groups], GroupFit], dispersion: float) -> GroupFit:
     """Make the raters of every group that does not earn its cost groups of their own."""
     while True:
-        size = np.bincount(fit.group)
-        poor = (size > 1) & (fit.saved / dispersion < fit.cost[:-1])
+        size = np.bincount(fitted.group)
+        poor = (size > 1) & (fitted.saved / dispersion < fitted.cost[:-1])
         if len(size) == 2 or not poor.any():  # of two groups, v_off cannot replace v_on
-            return fit
-        alone = poor[fit.group]
-        group = np.where(alone, len(size) + np.arange(len(alone)), fit.group)
-        fit = fit_groups(pair, number(group))
+            return fitted
+        alone = poor[fitted.group]
+        group = np.where(alone, len(size) + np.arange(len(alone)), fitted.group)
+        fitted = fit(number(group))

@@ -55,7 +55,8 @@ def score_matrix(
     Raises
     ------
     MomentsError
-        Fewer than four raters, a matrix that is not square and symmetric, no pairs.
+        Fewer than four raters, raters who never share items, a matrix that is not square and
+        symmetric or holds infinity, no pairs.
 
     Notes
     -----
@@ -87,7 +88,13 @@ def score_matrix(
             f"{len(names)} raters."
         )
     first, second = _pairs(len(names), pairs, random_seed)
-    score = sum(_score(matrix, first, second) for matrix in matrices)
+    score = np.sum([_score(matrix, first, second) for matrix in matrices], axis=0)
+    if np.isnan(score).sum() == score.size - len(score):
+        known = int(np.isfinite(matrices[0]).sum() - np.isfinite(np.diagonal(matrices[0])).sum())
+        raise MomentsError(
+            "A score needs four raters who share items in pairs, else there is no determinant of "
+            f"known covariances. Got: {len(names)} raters with {known // 2} known covariances."
+        )
     return xr.DataArray(score, {"rater": names, "other": names}, ("rater", "other"), "score")
 
 
@@ -150,9 +157,10 @@ def _sum_determinants(covariance, first, second):
         row, count, r_i = total[i], used[i], covariance[i]
         for p in range(first.size):
             k, m = first[p], second[p]
-            if i == k or i == m:
-                continue
             r_k, r_km, r_im = covariance[k], covariance[k, m], r_i[m]
+            unknown = r_km != r_km or r_im != r_im
+            if unknown or i == k or i == m:
+                continue
             kept = row[k], row[m], count[k], count[m]
             for j in range(n_raters):
                 determinant = abs(r_i[j] * r_km - r_im * r_k[j])

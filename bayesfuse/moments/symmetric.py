@@ -1,0 +1,117 @@
+"""Elementary symmetric polynomials over groups of rows: sums over pairs and triples, implicit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from bayesfuse.simplex import Array
+
+FEW = 8  # lanes up to which sums in registers are faster
+
+
+@njit(cache=True, nogil=True)
+def symmetric(values, weight, start, row):
+    """Sum 1st to 3rd elementary symmetric polynomials over groups of rows, lane by lane.
+
+    Group ``n`` holds the rows ``row[start[n]:start[n + 1]]`` of ``values`` (rows, lanes), with a
+    multiple of four lanes, better of eight. Returns their weighted sum (lanes,), and for every row
+    its derivative (rows, lanes): ``1 + e1 + e2`` of the others, summed over the row's groups.
+    """
+    n_rows, n_lanes = values.shape
+    total = np.zeros(n_lanes)
+    others = np.zeros((n_rows, n_lanes))
+    # Four sums stay in registers, many do not: then it is faster to let the processor take several
+    # lanes in one instruction, which it cannot do for a few. Twice as fast, each in its place.
+    if n_lanes <= FEW:
+        by_fours(values, weight, start, row, total, others)
+    else:
+        by_rows(values, weight, start, row, total, others)
+    # Euler: Σ x ∂E = e1 + 2 e2 + 3 e3, so a third of it and of 2 e1 + e2 makes E
+    for i in range(n_rows):
+        for j in range(n_lanes):
+            total[j] += values[i, j] * others[i, j]
+    return total / 3.0, others
+
+
+@njit(cache=True, nogil=True)
+def by_fours(values, weight, start, row, total, others):
+    """Add ``2 e1 + e2`` to ``total`` and ``1 + e1 + e2`` of the others to ``others``."""
+    for n in range(weight.size):
+        first, last = start[n], start[n + 1]
+        w = weight[n]
+        for j in range(0, total.size, 4):
+            a0 = a1 = a2 = a3 = 0.0  # e1
+            b0 = b1 = b2 = b3 = 0.0  # e2
+            for r in range(first, last):
+                i = row[r]
+                x0, x1, x2, x3 = values[i, j], values[i, j + 1], values[i, j + 2], values[i, j + 3]
+                b0 += a0 * x0
+                b1 += a1 * x1
+                b2 += a2 * x2
+                b3 += a3 * x3
+                a0 += x0
+                a1 += x1
+                a2 += x2
+                a3 += x3
+            total[j] += w * (2.0 * a0 + b0)
+            total[j + 1] += w * (2.0 * a1 + b1)
+            total[j + 2] += w * (2.0 * a2 + b2)
+            total[j + 3] += w * (2.0 * a3 + b3)
+            b0, b1, b2, b3 = 1.0 + a0 + b0, 1.0 + a1 + b1, 1.0 + a2 + b2, 1.0 + a3 + b3
+            a0, a1, a2, a3 = 1.0 + a0, 1.0 + a1, 1.0 + a2, 1.0 + a3
+            # without x, e1 is e1 − x and e2 is e2 − x (e1 − x)
+            for r in range(first, last):
+                i = row[r]
+                x0, x1, x2, x3 = values[i, j], values[i, j + 1], values[i, j + 2], values[i, j + 3]
+                others[i, j] += w * (b0 - x0 * (a0 - x0))
+                others[i, j + 1] += w * (b1 - x1 * (a1 - x1))
+                others[i, j + 2] += w * (b2 - x2 * (a2 - x2))
+                others[i, j + 3] += w * (b3 - x3 * (a3 - x3))
+
+
+@njit(cache=True, nogil=True)
+def by_rows(values, weight, start, row, total, others):
+    """Do the same, all lanes of a row at once."""
+    n_lanes = total.size
+    a = np.empty(n_lanes)
+    b = np.empty(n_lanes)
+    for n in range(weight.size):
+        first, last = start[n], start[n + 1]
+        w = weight[n]
+        a[:] = 0.0
+        b[:] = 0.0
+        for r in range(first, last):
+            x = values[row[r]]
+            for j in range(n_lanes):
+                b[j] += a[j] * x[j]
+                a[j] += x[j]
+        for j in range(n_lanes):
+            total[j] += w * (2.0 * a[j] + b[j])
+            b[j] += 1.0 + a[j]
+            a[j] += 1.0
+        for r in range(first, last):
+            x, rest = values[row[r]], others[row[r]]
+            for j in range(n_lanes):
+                rest[j] += w * (b[j] - x[j] * (a[j] - x[j]))
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Rows of a table by group, as :func:`symmetric` takes them."""
+
+    weight: Array
+    start: NDArray[np.uint32]
+    row: NDArray[np.uint32]
+
+    def polynomials(self, values: Array) -> tuple[Array, Array]:
+        """Return the sum and the leave-one-out sums of every lane of ``values`` (rows, lanes)."""
+        n_lanes = values.shape[1]
+        block = 4 if n_lanes <= FEW else 8
+        padded = np.zeros((len(values), -(-n_lanes // block) * block))
+        padded[:, :n_lanes] = values
+        total, others = symmetric(padded, self.weight, self.start, self.row)
+        return total[:n_lanes], others[:, :n_lanes]

@@ -1,0 +1,63 @@
+"""SML and i-SML: weighted votes, ties and items nobody answered."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from binary_populations import (
+    PREVALENCE,
+    joint,
+    messy,
+    population,
+    two_class,
+)
+
+import bayesfuse as bf
+from bayesfuse.errors import MomentsError
+from bayesfuse.moments import binary, completion
+from bayesfuse.moments.one_vs_rest import one_vs_rest
+
+
+def test_improved_sml_gives_the_posterior_odds_of_a_population():
+    _, chance = joint([1 - PREVALENCE, PREVALENCE], two_class())
+    odds = np.log(chance[:, 1] / chance[:, 0])
+    found = binary.improved_sml(population(), PREVALENCE, prior=True)
+    np.testing.assert_allclose(found.score, odds, atol=1e-9)
+    np.testing.assert_array_equal(found.label, (odds > 0).astype(int))
+    vote = binary.improved_sml(population(), PREVALENCE)
+    prior = np.log(PREVALENCE / (1 - PREVALENCE))
+    np.testing.assert_allclose(vote.score, odds - prior, atol=1e-9)
+
+
+def test_sml_is_the_weighted_vote_of_all_responses():
+    responses = messy()
+    found = binary.sml(responses)
+    v = completion.rank_one(binary.covariance(responses))
+    np.testing.assert_array_equal(found.weight, v)
+    for n in range(responses.n_items):
+        mine = responses.item == n
+        score = np.sum((2 * responses.label[mine] - 1) * v.values[responses.rater[mine]])
+        assert found.score[n] == pytest.approx(score, abs=1e-12)
+
+
+def test_ties_and_unanswered_items_get_the_usual_class():
+    labels = np.array([["a", "a", "a"]] * 6 + [["b", "b", "b"]] * 4 + [["a", "a", "b"]])
+    table = pd.DataFrame(labels).melt(ignore_index=False).reset_index()
+    responses = bf.Responses.from_long(
+        table, item="index", rater="variable", label="value", items=[*range(11), "nobody"]
+    )
+    for fused in (binary.sml(responses), binary.improved_sml(responses, 0.4)):
+        assert fused.score[-1] == 0
+        assert fused.label[-1] == "a"
+        assert fused.label[6] == "b"
+        assert fused.attrs["positive"] == "b"
+    prior = binary.improved_sml(responses, 0.6, prior=True)
+    assert prior.score[-1] == pytest.approx(np.log(1.5))
+    assert prior.label[-1] == "b"
+
+
+def test_raters_who_never_differ_are_refused():
+    responses = bf.Responses.from_matrix(np.zeros((9, 4), int), classes=[0, 1])
+    with pytest.raises(MomentsError, match=r"do not always say the same.* 0 of them varying"):
+        binary.sml(responses)
+    with pytest.raises(MomentsError, match="Class 0 against the rest: Three raters"):
+        one_vs_rest(bf.Responses.from_matrix([[0, 0, 1], [1, 1, 1], [0, 1, 1]], classes=[0, 1, 2]))

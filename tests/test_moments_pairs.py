@@ -1,0 +1,117 @@
+"""Means and covariances of pairs: exact on populations, pairwise complete on samples."""
+
+import itertools
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from binary_populations import (
+    PREVALENCE,
+    SENSITIVITY,
+    SPECIFICITY,
+    population,
+    sample,
+    true_v,
+)
+
+import bayesfuse as bf
+from bayesfuse.errors import MomentsError
+from bayesfuse.moments import binary, pairs
+
+
+def test_covariance_of_a_population_is_rank_one_off_its_diagonal():
+    found = binary.covariance(population())
+    mean = PREVALENCE * (2 * SENSITIVITY - 1) - (1 - PREVALENCE) * (2 * SPECIFICITY - 1)
+    q = np.outer(true_v(), true_v())
+    np.fill_diagonal(q, 1 - mean**2)
+    np.testing.assert_allclose(found["mean"], mean, atol=1e-12)
+    np.testing.assert_allclose(found.covariance, q, atol=1e-12)
+
+
+@pytest.mark.parametrize("items", [2, 3, 4])
+def test_sampling_variance_is_exact(items):
+    """Against the enumeration of all samples of so many pairs of labels."""
+    cells = np.array([[-1, -1], [-1, 1], [1, -1], [1, 1]])
+    chance = np.array([0.4, 0.05, 0.25, 0.3])
+    mean = chance @ cells
+    q = chance @ (cells - mean).prod(1)
+    # rows: every sample, with its probability and the sample covariance matrix
+    draws = np.array(list(itertools.product(range(4), repeat=items)))
+    weight = chance[draws].prod(1)
+    covariance = np.array([np.cov(cells[draw].T) for draw in draws])
+    average = np.tensordot(weight, covariance, 1)
+    wanted = np.tensordot(weight, (covariance - average) ** 2, 1)
+    entries = np.array([[1 - mean[0] ** 2, q], [q, 1 - mean[1] ** 2]])
+    np.testing.assert_allclose(average, entries, atol=1e-12)
+    found = pairs.sampling_variance(mean[:, None], mean, entries, np.array(items))
+    np.testing.assert_allclose(found, wanted, atol=1e-12)
+
+
+def test_covariance_compares_pairs_on_their_common_items():
+    rng = np.random.default_rng(1)
+    labels = sample(rng, 60, SENSITIVITY, SPECIFICITY, 0.4, answered=0.5)
+    labels[:, 4] = -1
+    labels[:3, 4] = 1, 0, 1  # one rater with three responses
+    found = binary.covariance(bf.Responses.from_matrix(labels))
+    frame = pd.DataFrame(np.where(labels < 0, np.nan, 2 * labels - 1))
+    np.testing.assert_allclose(found["mean"], frame.mean())
+    np.testing.assert_allclose(found.covariance, frame.cov(min_periods=2), atol=1e-14)
+    together = (labels >= 0).astype(int)
+    np.testing.assert_array_equal(found.overlap, together.T @ together)
+    both = (labels[:, 0] >= 0) & (labels[:, 1] >= 0)
+    first, second = (2 * labels[both, i].mean() - 1 for i in (0, 1))
+    wanted = pairs.sampling_variance(first, second, found.covariance.values[0, 1], both.sum())
+    np.testing.assert_allclose(found.variance[0, 1], wanted)
+
+
+def test_covariance_averages_repeats_within_an_item():
+    rng = np.random.default_rng(2)
+    labels = rng.integers(0, 2, size=(3, 40, 3))  # three answers by everybody to everything
+    _, item, rater = np.indices(labels.shape)
+    table = {"item": item.ravel(), "rater": rater.ravel(), "label": labels.ravel()}
+    found = binary.covariance(bf.Responses.from_long(table))
+    np.testing.assert_allclose(found.covariance, np.cov(2 * labels.mean(0).T - 1), atol=1e-14)
+    np.testing.assert_array_equal(found.overlap, np.full((3, 3), 40))
+
+
+def test_identical_items_count_as_often_as_they_occur():
+    rng = np.random.default_rng(3)
+    labels = sample(rng, 30, SENSITIVITY, SPECIFICITY, 0.4, answered=0.8)
+    counted = bf.Responses.from_counts(labels, rng.integers(0, 5, size=30))
+    written_out = counted.expand()
+    for function in (binary.covariance, binary.accuracies):
+        xr.testing.assert_allclose(function(counted), function(written_out))
+    for method in ("likelihood", "tensor"):
+        counts, rows = (
+            binary.class_imbalance(responses, method).imbalance
+            for responses in (counted, written_out)
+        )
+        assert counts == pytest.approx(rows, abs=1e-6)  # the maximum is flat: √rounding
+
+
+def test_memory_is_linear_in_the_responses():
+    """300 raters × 100,000 items would take 30 MB even as bytes; the table has 300,000 rows."""
+    rng = np.random.default_rng(13)
+    items = np.repeat(np.arange(100_000), 3)
+    table = {
+        "item": items,
+        "rater": rng.integers(0, 300, items.size),
+        "label": rng.integers(0, 2, items.size),
+    }
+    responses = bf.Responses.from_long(table)
+    binary.improved_sml(responses, 0.4)  # compile before measuring
+    tracemalloc.start()
+    binary.covariance(responses)
+    binary.improved_sml(responses, 0.4)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20e6  # a few columns of the table and of raters × raters
+
+
+def test_three_classes_are_refused():
+    responses = bf.Responses.from_matrix([[0, 1, 2], [0, 1, 1]])
+    for function in (binary.covariance, binary.sml, binary.rank_raters, binary.accuracies):
+        with pytest.raises(MomentsError, match=r"two classes, .* Got: 3 classes"):
+            function(responses)

@@ -1,0 +1,196 @@
+"""Rank-one completion: every method on exact populations, and what determines v at all."""
+
+import itertools
+
+import numpy as np
+import pytest
+from binary_populations import (
+    SENSITIVITY,
+    SPECIFICITY,
+    moments,
+    population,
+    sample,
+    true_v,
+)
+from scipy.optimize import minimize
+
+import bayesfuse as bf
+from bayesfuse.errors import MomentsError
+from bayesfuse.moments import binary, completion
+from bayesfuse.moments.targets import spectrum
+
+CONSISTENT = ["log_linear", "weighted", "least_squares"]
+
+
+@pytest.mark.parametrize("method", CONSISTENT)
+def test_rank_one_recovers_a_population(method):
+    found = completion.rank_one(binary.covariance(population()), method)
+    np.testing.assert_allclose(found, true_v(), atol=1e-10)
+
+
+def test_sdp_recovers_a_population_as_its_penalty_vanishes():
+    """No entry may exceed the sum of the others, as with one very good rater among three."""
+    found = binary.covariance(population())
+    errors = [
+        np.abs(completion.rank_one(found, "sdp", penalty=penalty) - true_v()).max()
+        for penalty in (1e-2, 1e-4, 1e-6)
+    ]
+    assert errors[2] < 1e-5
+    assert errors[0] > errors[1] > errors[2]
+
+
+def test_eigen_errs_as_much_as_lemma_3_allows():
+    """The diagonal of ones tilts the eigenvector of few raters, and hardly that of many."""
+    angles = []
+    for copies in (1, 10):
+        v = np.tile(true_v(), copies)
+        q = np.outer(v, v)
+        np.fill_diagonal(q, 1 - np.tile(binary.covariance(population())["mean"], copies) ** 2)
+        found = completion.rank_one(moments(q), "eigen").values
+        angles.append((found @ v) ** 2 / (found @ found) / (v @ v))
+    assert angles[0] < 0.99
+    assert angles[1] > 1 - 2 / (v @ v) > 0
+    assert angles[1] > angles[0]
+
+
+def test_least_squares_is_the_best_fit():
+    rng = np.random.default_rng(4)
+    labels = sample(rng, 80, SENSITIVITY, SPECIFICITY, 0.4, answered=0.7)
+    found = binary.covariance(bf.Responses.from_matrix(labels))
+    q, weight = found.covariance.values, found.overlap.values.astype(float)
+    np.fill_diagonal(weight, 0)
+
+    def loss(v):
+        return np.sum(weight * (q - np.outer(v, v)) ** 2)
+
+    bound = np.sqrt(np.diagonal(q))
+    best = min(
+        minimize(loss, rng.uniform(-bound, bound), bounds=list(zip(-bound, bound, strict=True))).fun
+        for _ in range(20)
+    )
+    v = completion.rank_one(found, "least_squares").values
+    assert np.all(np.abs(v) <= bound)
+    assert loss(v) <= best * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_log_methods_solve_their_equations(weighted):
+    rng = np.random.default_rng(5)
+    labels = sample(rng, 2000, SENSITIVITY, SPECIFICITY, 0.4)
+    found = binary.covariance(bf.Responses.from_matrix(labels))
+    q, variance = found.covariance.values, found.variance.values
+    rows, target, weight = [], [], []
+    for i, j in itertools.combinations(range(5), 2):
+        if weighted or abs(q[i, j]) > 2 * np.sqrt(variance[i, j]):
+            rows.append(np.eye(5)[i] + np.eye(5)[j])
+            target.append(np.log(abs(q[i, j])))
+            weight.append(abs(q[i, j]) / np.sqrt(variance[i, j]) if weighted else 1.0)
+    weight = np.array(weight)
+    wanted = np.linalg.lstsq(np.array(rows) * weight[:, None], np.array(target) * weight)[0]
+    known = ~np.eye(5, dtype=bool)
+    diagonal = completion.log_diagonal(q, variance, np.full(5, 0.5), known, weighted)
+    np.testing.assert_allclose(diagonal, np.exp(2 * wanted), rtol=1e-9)
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_smallest_trace_is_optimal(hidden):
+    """Kuhn–Tucker: the gradient is positive semidefinite and orthogonal to the solution."""
+    rng = np.random.default_rng(6)
+    q = np.outer(true_v(), true_v()) + rng.normal(0, 0.1, (5, 5))
+    q = (q + q.T) / 2
+    np.fill_diagonal(q, 1.0)
+    known = ~np.eye(5, dtype=bool)
+    known[0, 1] = known[1, 0] = not hidden
+    r = completion.smallest_trace(q, known, penalty=0.2)
+    gradient = np.where(known, 2 * (r - q), 0.0) + 0.2 * np.eye(5)
+    assert np.linalg.eigvalsh(r).min() > -1e-12
+    assert np.linalg.eigvalsh(gradient).min() > -1e-7
+    np.testing.assert_allclose(gradient @ r, 0, atol=1e-7)
+    assert np.trace(r) > 0.1
+
+
+@pytest.mark.parametrize("method", completion.METHODS)
+def test_two_items_leave_no_variance_and_no_crash(method):
+    """Equal or opposite answers to both items: all sampling variances look like the smallest."""
+    responses = bf.Responses.from_matrix([[0, 0, 0, 1], [1, 1, 1, 0]])
+    found = completion.rank_one(binary.covariance(responses), method)
+    np.testing.assert_array_equal(np.sign(found), [1, 1, 1, -1])
+
+
+@pytest.mark.parametrize("method", [*CONSISTENT, "sdp"])
+def test_pairs_that_share_nothing_are_no_obstacle(method):
+    """Raters 0 and 1 never meet, yet their product is known from the others."""
+    v = true_v()
+    q = np.outer(v, v)
+    np.fill_diagonal(q, 1.0)
+    overlap = np.full((5, 5), 1000)
+    overlap[0, 1] = overlap[1, 0] = 0
+    q[0, 1] = q[1, 0] = np.nan
+    found = completion.rank_one(moments(q, overlap), method, penalty=1e-7)
+    np.testing.assert_allclose(found, v, atol=1e-6 if method == "sdp" else 1e-10)
+
+
+def test_blocks_are_estimated_and_signed_each_by_itself():
+    v = np.array([0.5, 0.4, 0.7, 0.3, 0.6, 0.2, 0.8, 0.5, 0.5])
+    q = np.outer(v, v)
+    np.fill_diagonal(q, 1.0)
+    q[6, 6] = 0.0  # a rater who always says the same
+    overlap = np.zeros((9, 9), int)
+    overlap[:3, :3] = overlap[3:7, 3:7] = 50
+    overlap[7, 8] = overlap[8, 7] = 50  # two raters by themselves
+    q[overlap == 0] = np.nan
+    q[6, :6] = q[:6, 6] = 0.0
+    found = completion.rank_one(moments(q, overlap))
+    np.testing.assert_allclose(found[:6], v[:6], atol=1e-10)
+    assert found[6] == 0
+    assert np.isnan(found[7:]).all()
+
+
+def test_a_star_determines_nothing():
+    """One rater shares items with all others, who share none: v has no scale."""
+    linked = np.zeros((4, 4), bool)
+    linked[0, 1:] = linked[1:, 0] = True
+    assert completion.determined_blocks(linked) == []
+    linked[1, 2] = linked[2, 1] = True
+    assert [block.tolist() for block in completion.determined_blocks(linked)] == [[0, 1, 2, 3]]
+
+
+def test_the_sign_is_an_assumption():
+    v = np.array([-0.1, -0.1, -0.1, 0.6, 0.6])
+    q = np.outer(v, v)
+    np.fill_diagonal(q, 1.0)
+    np.testing.assert_allclose(completion.rank_one(moments(q), sign="majority"), -v, atol=1e-10)
+    np.testing.assert_allclose(completion.rank_one(moments(q)), v, atol=1e-10)
+    np.testing.assert_array_equal(completion.orient(np.array([0.1, -0.3]), "majority"), [-0.1, 0.3])
+
+
+def test_rank_raters_puts_the_unknown_last():
+    responses = bf.Responses.from_counts(
+        {"000-": 40, "010-": 10, "110-": 20, "111-": 29, "1111": 1},
+        missing="-",
+        raters=["c", "a", "b", "new"],
+    )
+    ranked = binary.rank_raters(responses)
+    assert ranked.rater.values.tolist() == ["c", "a", "b", "new"]
+    assert np.isnan(ranked[-1])
+    assert (np.diff(ranked[:3]) < 0).all()
+
+
+def test_bad_moments_are_refused():
+    good = np.full((3, 3), 0.25) + 0.75 * np.eye(3)
+    with pytest.raises(MomentsError, match=r"at least three raters.* Got: 2 raters"):
+        completion.rank_one(moments(good[:2, :2]))
+    broken = moments(good)
+    broken["covariance"][0, 1] = np.nan
+    with pytest.raises(MomentsError, match=r"finite .* Got: nan"):
+        completion.rank_one(broken)
+    with pytest.raises(MomentsError, match=r"share at least two items in pairs.* with 0 pairs"):
+        completion.rank_one(moments(good, np.eye(3, dtype=int) * 50))
+    with pytest.raises(MomentsError, match=r"method of rank_one is one of .* Got: 'magic'"):
+        completion.rank_one(moments(good), "magic")
+    with pytest.raises(MomentsError, match=r"sign of rank_one is one of .* Got: 'both'"):
+        completion.rank_one(moments(good), sign="both")
+    with pytest.raises(MomentsError, match=r"penalty .* positive.* Got: 0"):
+        completion.rank_one(moments(good), "sdp", penalty=0)
+    with pytest.raises(MomentsError, match=r"four raters.* Got: 3 raters"):
+        spectrum(moments(good))
