@@ -154,7 +154,7 @@ def _uses_gibbs(sampler: str, conjugacy: Conjugacy) -> bool:
 def _begin(conjugacy: Conjugacy, start: str | Mapping[str, Any]) -> Start | None:
     """Choose the start, or None where the priors are not conjugate and PyMC's own must do."""
     if not isinstance(start, str):
-        return Start({}, "given", {}, dict(start))
+        return Start({}, "given", values=dict(start))
     if not conjugacy.complete:
         return None
     return find_start(conjugacy.observation, conjugacy.concentrations(), start)
