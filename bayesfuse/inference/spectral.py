@@ -20,7 +20,10 @@ from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array
 
 DIVISIONS = 40
-"""Ways to divide the raters into teams: some of them are bad, as the posterior density shows."""
+"""Ways to divide the raters into teams: some are bad, and the posterior density tells which."""
+
+MANY_CLASSES = 10
+"""Above so many classes there are fewer divisions, because each costs their fourth power."""
 
 POLISH = 10
 """EM steps for every division; then twice as many for the best quarter, and so on."""
@@ -37,9 +40,9 @@ def label_probabilities(observation: Observation, concentration: Rows) -> Array:
 
     Whatever the model, labels count here as independent and raters as having confusion matrices.
     Every random division of the raters into three teams gives an estimate of these. Which class is
-    which, about which moments say nothing, is settled by the prior and the known labels. The division
-    from which EM reaches the highest posterior density wins; the likelihood alone would be blind
-    to permuted classes.
+    which, about which moments say nothing, is settled by the prior and the known labels. The
+    division from which EM reaches the highest posterior density wins; the likelihood alone would
+    be blind to permuted classes.
 
     Parameters
     ----------
@@ -71,7 +74,7 @@ def label_probabilities(observation: Observation, concentration: Rows) -> Array:
     if not points:
         raise MomentsError(
             "Moments need three teams of raters who answer the same items and tell the classes "
-            f"apart. Got: none in {DIVISIONS} divisions of "
+            f"apart. Got: none in {_divisions(table.n_classes)} divisions of "
             f"{np.count_nonzero(table.per_rater)} raters with responses."
         )
     steps = POLISH
@@ -95,6 +98,10 @@ def _prior(observation: Observation, concentration: Rows) -> Rows:
         "prevalence": concentration.get("prevalence", np.ones(n_classes)),
         "confusion": confusion,
     }
+
+
+def _divisions(n_classes: int) -> int:
+    return max(DIVISIONS * MANY_CLASSES**2 // max(n_classes, MANY_CLASSES) ** 2, 4)
 
 
 def _sample(table: Responses, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -126,7 +133,7 @@ def _estimates(pilot: Observation, prior: Rows, rng: np.random.Generator) -> Ite
     middle = em.mean(prior)
     seen = pilot.tally(middle, known, rng)
     prior = {name: prior[name] + seen[name] for name in prior}
-    for _ in range(DIVISIONS):
+    for _ in range(_divisions(table.n_classes)):
         with np.errstate(all="ignore"):  # too few responses may leave numbers that are not finite
             confusion = from_teams(table, rng)
         if confusion is None or not np.isfinite(confusion).all():
