@@ -70,6 +70,14 @@ def fit(
     return PointFit(rows, log_evidence, np.array(trace), False)
 
 
+def mean(concentration: Rows) -> Rows:
+    """Return the logarithm of the mean of Dirichlet rows."""
+    return {
+        name: np.log(alpha / alpha.sum(axis=-1, keepdims=True))
+        for name, alpha in concentration.items()
+    }
+
+
 def _mode(counts: Array, previous: Array) -> Array:
     """Log of the normalised rows; a row without any count has no mode and stays as it was."""
     total = counts.sum(axis=-1, keepdims=True)

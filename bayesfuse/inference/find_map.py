@@ -28,8 +28,9 @@ def find_map(
     model : pymc.Model
         With Dirichlet or Beta priors of fixed concentration on all parameters. Concentrations
         below one count as one here: such densities have no mode, only poles at zero.
-    start : str
-        Where to begin, see :func:`bayesfuse.inference.start.find_start`.
+    start : {"moments", "majority", "prior"}
+        Where to begin, see :func:`bayesfuse.inference.start.find_start`. Default "moments":
+        spectral moments or majority vote, whichever EM takes higher.
     iterations : int, default 1000
         At most so many.
     tolerance : float, default 1e-8

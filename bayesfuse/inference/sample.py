@@ -74,7 +74,9 @@ def sample(
     sweeps : int, optional
         Gibbs sweeps per draw. Default as many as cost what PyMC's bookkeeping of a draw does.
     start : str or mapping of variable name to value
-        Where chains begin, see :func:`bayesfuse.inference.start.find_start`. Chains are dispersed
+        Where chains begin: "moments" (default: spectral moments or majority vote, whichever EM
+        takes higher), "majority" or "prior", see :func:`bayesfuse.inference.start.find_start`, or
+        values. The result's attributes record the choice. Chains are dispersed
         by drawing labels and then parameters from their conditionals, not by jitter, so that they
         do not end in different labellings of the classes.
     random_seed : int, Generator, optional
@@ -159,7 +161,7 @@ def _uses_gibbs(sampler: str, conjugacy: Conjugacy) -> bool:
 def _begin(conjugacy: Conjugacy, start: str | Mapping[str, Any]) -> Start | None:
     """Choose the start, or None where the priors are not conjugate and PyMC's own must do."""
     if not isinstance(start, str):
-        return Start({}, "given", {}, dict(start))
+        return Start({}, "given", values=dict(start))
     if not conjugacy.complete:
         return None
     return find_start(conjugacy.observation, conjugacy.concentrations(), start)

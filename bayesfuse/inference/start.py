@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from bayesfuse.errors import ModelError
-from bayesfuse.inference import em
+from bayesfuse.errors import ImpossibleDataError, ModelError, MomentsError
+from bayesfuse.inference import em, spectral
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.simplex import Array, draw_dirichlet
 
-DEFAULT = "majority"
+DEFAULT = "moments"
+
+METHODS = ("moments", "majority", "prior")
 
 POLISH = 20
 """EM steps given to every candidate: enough to leave a bad estimate, far from convergence."""
@@ -21,78 +22,101 @@ POLISH = 20
 
 @dataclass(frozen=True)
 class Start:
-    """Where a fit begins: ``rows``, the ``method`` that won, every candidate's log evidence.
+    """Where a fit begins: ``rows``, and the ``method`` that won.
 
-    ``values`` holds the user's own starting values where they gave some instead.
+    ``polished`` holds what EM made of every candidate, ``left_out`` why the moments did not
+    compete, ``values`` the user's own starting values where they gave some instead.
     """
 
     rows: Rows
     method: str
-    log_evidence: dict[str, float]
+    polished: dict[str, em.PointFit] = field(default_factory=dict)
+    left_out: str = ""
     values: dict[str, Any] | None = None
 
     def record(self) -> dict[str, Any]:
         """Say it in attributes that NetCDF can hold."""
-        candidates = {f"start_log_evidence_{name}": x for name, x in self.log_evidence.items()}
-        return {"start": self.method, **candidates}
+        said: dict[str, Any] = {"start": self.method}
+        for name, fit in self.polished.items():
+            said[f"start_log_evidence_{name}"] = fit.log_evidence
+            said[f"start_log_posterior_{name}"] = float(fit.trace[-1])
+        return said | ({"start_without_moments": self.left_out} if self.left_out else {})
 
 
 def find_start(observation: Observation, concentration: Rows, method: str = DEFAULT) -> Start:
-    """Choose a starting point by the marginal likelihood after a few EM steps.
+    """Choose a starting point by the posterior density after a few EM steps.
 
     Parameters
     ----------
     observation : Observation
     concentration : dict of ndarray
         Dirichlet concentrations of all rows.
-    method : {"majority", "prior"}
-        Which candidates compete; majority vote always does, unless the prior mean is asked for.
+    method : {"moments", "majority", "prior"}
+        "moments" lets an estimate from spectral moments compete with majority vote, which is there
+        whenever the moments are not: too few raters or responses are no error. The other two are
+        majority vote alone, and the prior mean, not polished.
 
     Returns
     -------
     Start
+
+    Raises
+    ------
+    ModelError
+        No such method.
+    ImpossibleDataError
+        The prior or the gold labels rule out some item's responses.
+
+    Notes
+    -----
+    The density counts the prior of the parameters, up to a constant, besides the likelihood of the
+    responses. That alone does not tell a labelling from its permutations, one of which puts most
+    raters in the wrong.
     """
-    if method not in CANDIDATES:
-        raise ModelError(f"start must be one of {sorted(CANDIDATES)}, or values. Got: {method!r}.")
+    if method not in METHODS:
+        raise ModelError(f"start must be one of {list(METHODS)}, or values. Got: {method!r}.")
     if method == "prior":
-        return Start(_mean(concentration), method, {})
-    polished = {
-        name: em.fit(
-            observation, propose(observation, concentration), concentration, iterations=POLISH
-        )
-        for name, propose in ((name, CANDIDATES[name]) for name in _competing(method))
-    }
-    best = max(polished, key=lambda name: polished[name].log_evidence)
+        return Start(em.mean(concentration), method)
+
+    def polish(share: Array) -> em.PointFit:
+        rows = from_labels(observation, share, concentration)
+        return em.fit(observation, rows, concentration, iterations=POLISH)
+
+    polished, left_out = {}, ""
+    if method == "moments":
+        try:
+            share = spectral.label_probabilities(observation, concentration)
+            polished["moments"] = polish(share)
+        except (MomentsError, ImpossibleDataError) as error:
+            left_out = str(error)
+    polished["majority"] = polish(majority(observation))
+    best = max(polished, key=lambda name: polished[name].trace[-1])
     rows = settle(observation, polished[best].rows, concentration)
-    return Start(rows, best, {name: fit.log_evidence for name, fit in polished.items()})
+    return Start(rows, best, polished, left_out)
 
 
-def _competing(method: str) -> tuple[str, ...]:
-    return ("majority",) if method == "majority" else (method, "majority")
-
-
-def majority(observation: Observation, concentration: Rows) -> Rows:
-    """Take the shares of the votes as label probabilities."""
+def majority(observation: Observation) -> Array:
+    """Return the shares of the votes, known labels in their place: (table items, classes)."""
     table = observation.table
     votes = table.votes().astype(float)
     total = votes.sum(axis=1, keepdims=True)
     share = np.divide(votes, total, out=np.full_like(votes, 1 / table.n_classes), where=total > 0)
     gold = np.flatnonzero(observation.gold >= 0)
     share[observation.inverse[gold]] = np.eye(table.n_classes)[observation.gold[gold]]
-    return from_labels(observation, share, concentration)
+    return share
 
 
 def from_labels(observation: Observation, probability: Array, concentration: Rows) -> Rows:
     """Return the posterior mean rows if the labels had these probabilities (items, classes)."""
     weight = probability * observation.table.multiplicity[:, None]
-    counts = observation.tally(_mean(concentration), weight, np.random.default_rng(0))
-    return _mean({name: alpha + counts[name] for name, alpha in concentration.items()})
+    counts = observation.tally(em.mean(concentration), weight, np.random.default_rng(0))
+    return em.mean({name: alpha + counts[name] for name, alpha in concentration.items()})
 
 
 def settle(observation: Observation, rows: Rows, concentration: Rows) -> Rows:
     """Replace a mode, which may lie on the boundary, by the mean given its expected counts."""
     _, counts = observation.expected(rows)
-    return _mean({name: alpha + counts[name] for name, alpha in concentration.items()})
+    return em.mean({name: alpha + counts[name] for name, alpha in concentration.items()})
 
 
 def disperse(
@@ -104,17 +128,3 @@ def disperse(
     return {
         name: draw_dirichlet(alpha + counts[name], rng) for name, alpha in concentration.items()
     }
-
-
-def _mean(concentration: Rows) -> Rows:
-    return {
-        name: np.log(alpha / alpha.sum(axis=-1, keepdims=True))
-        for name, alpha in concentration.items()
-    }
-
-
-CANDIDATES: dict[str, Callable[[Observation, Rows], Rows]] = {
-    "majority": majority,
-    "prior": lambda observation, concentration: _mean(concentration),
-}
-"""Estimates by name; the best of those that compete is where the fit starts."""

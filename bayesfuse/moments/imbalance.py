@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numba import njit
-from scipy.optimize import minimize_scalar
 
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments.completion import rank_one
@@ -147,6 +146,8 @@ def log_table(sensitivity: Array, specificity: Array) -> Array:
 def _most_likely(responses: Responses, mean: Array, v: Array) -> float:
     table, _ = responses.condensed()  # the likelihood is computed some sixty times
     rows = table.start, table.cell, table.multiplicity
+
+    from scipy.optimize import minimize_scalar  # half a second to import
 
     def loss(angle: float) -> float:
         prevalence = (1 + (1 - EDGE) * np.sin(angle)) / 2

@@ -12,7 +12,6 @@ import xarray as xr
 from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.optimize import linear_sum_assignment
 
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments.least_squares import simplex_least_squares
@@ -319,6 +318,8 @@ def _pilot(responses: Responses, rng: np.random.Generator, size: int = 500_000) 
 
 def _named(fit: Fit, responses: Responses, start: str) -> xr.Dataset:
     """Order the classes, fill in for the silent, and put the names on."""
+    from scipy.optimize import linear_sum_assignment  # half a second to import
+
     answered = responses.per_rater > 0
     mean = fit.confusion[answered].mean(axis=0)
     # rows of rare classes are estimated with an error of 1/√prevalence, so they count for less

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.special import gammaln
 
 from bayesfuse.errors import MomentsError
@@ -178,6 +177,8 @@ def number(group: NDArray[Any]) -> Groups:
 
 def _clusters(score: Array, sizes: Groups) -> list[Groups]:
     """Cluster raters by the leading eigenvectors of the normalised Laplacian of their scores."""
+    from scipy.cluster.hierarchy import fcluster, linkage  # as long to import as all of moments
+
     degree = score.sum(axis=1)
     scale = np.divide(1.0, np.sqrt(degree), out=np.zeros_like(degree), where=degree > 0)
     _, vectors = np.linalg.eigh(score * np.outer(scale, scale))

@@ -1,0 +1,166 @@
+"""Label probabilities from spectral moments, to be compared with majority vote where fits begin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, softmax
+
+from bayesfuse import priors
+from bayesfuse.errors import MomentsError
+from bayesfuse.inference import em
+from bayesfuse.labels.independent import Independent
+from bayesfuse.moments.views import from_teams, incidence
+from bayesfuse.observation import Observation, Rows
+from bayesfuse.raters.confusion import Confusion
+from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array
+
+DIVISIONS = 40
+"""Ways to divide the raters into teams: some are bad, and the posterior density tells which."""
+
+MANY_CLASSES = 10
+"""Above so many classes there are fewer divisions, because each costs their fourth power."""
+
+POLISH = 10
+"""EM steps for every division; then twice as many for the best quarter, and so on."""
+
+PILOT = 200_000
+"""Of more responses than these, a sample of the items decides which division is best."""
+
+UNIFORM = 0.03
+"""Share of uniform responses mixed into the moments' rows, whose zeros would be certainties."""
+
+
+def label_probabilities(observation: Observation, concentration: Rows) -> Array:
+    """Estimate label probabilities from the moments of teams of raters.
+
+    Whatever the model, labels count here as independent and raters as having confusion matrices.
+    Every random division of the raters into three teams gives an estimate of these. Which class is
+    which, about which moments say nothing, is settled by the prior and the known labels. The
+    division from which EM reaches the highest posterior density wins; the likelihood alone would
+    be blind to permuted classes.
+
+    Parameters
+    ----------
+    observation : Observation
+    concentration : dict of ndarray
+        Dirichlet concentrations of the rows.
+
+    Returns
+    -------
+    ndarray, shape (items of the observation's table, classes)
+
+    Raises
+    ------
+    MomentsError
+        No three teams tell the classes apart.
+
+    References
+    ----------
+    Leurgans, Ross & Abel (1993), as :func:`bayesfuse.moments.views.from_teams`.
+    """
+    table = observation.table
+    gold = np.full(table.n_items, -1)
+    gold[observation.inverse] = observation.gold
+    prior = _prior(observation, concentration)
+    rng = np.random.default_rng(0)
+    sample = _sample(table, rng)
+    pilot = _independent(table._take(sample, table.multiplicity[sample]), gold[sample])
+    points = list(_estimates(pilot, prior, rng))
+    if not points:
+        raise MomentsError(
+            "Moments need three teams of raters who answer the same items and tell the classes "
+            f"apart. Got: none in {_divisions(table.n_classes)} divisions of "
+            f"{np.count_nonzero(table.per_rater)} raters with responses."
+        )
+    steps = POLISH
+    while len(points) > 1:
+        fits = [em.fit(pilot, rows, prior, iterations=steps) for rows in points]
+        fits.sort(key=lambda fit: -fit.trace[-1])
+        points = [fit.rows for fit in fits[: -(-len(fits) // 4)]]
+        steps *= 2
+    return _independent(table, gold).marginal(points[0]).probability
+
+
+def _prior(observation: Observation, concentration: Rows) -> Rows:
+    """Return the model's own concentrations, or what other parameters imply about these two."""
+    n_classes = observation.table.n_classes
+    confusion = concentration.get("confusion")
+    if confusion is None:
+        tables = observation.tables(em.mean(concentration))
+        weight = priors.diagonal(n_classes).sum(axis=1, keepdims=True)
+        confusion = weight * observation.raters.confusion(tables, np)
+    return {
+        "prevalence": concentration.get("prevalence", np.ones(n_classes)),
+        "confusion": confusion,
+    }
+
+
+def _divisions(n_classes: int) -> int:
+    return max(DIVISIONS * MANY_CLASSES**2 // max(n_classes, MANY_CLASSES) ** 2, 4)
+
+
+def _sample(table: Responses, rng: np.random.Generator) -> NDArray[np.int64]:
+    size = min(table.n_items, round(table.n_items * PILOT / table.n_responses))
+    return np.sort(rng.choice(table.n_items, max(size, 1), replace=False))
+
+
+def _independent(table: Responses, gold: NDArray[np.int64]) -> Observation:
+    """See a table through independent labels and confusion matrices, merging no items."""
+    labels, raters = Independent(None), Confusion(None)
+    return Observation(
+        table,
+        table,
+        np.arange(table.n_items),
+        gold,
+        labels,
+        raters,
+        labels.structure(table),
+        raters.structure(table, gold),
+    )
+
+
+def _estimates(pilot: Observation, prior: Rows, rng: np.random.Generator) -> Iterator[Rows]:
+    """Yield the rows that each division of the raters leads to."""
+    table, gold = pilot.table, pilot.gold
+    used = incidence(table)
+    known = (gold[:, None] == np.arange(table.n_classes)) * table.multiplicity[:, None] * 1.0
+    unknown = np.where(gold < 0, table.multiplicity, 0)[:, None]
+    middle = em.mean(prior)
+    seen = pilot.tally(middle, known, rng)
+    prior = {name: prior[name] + seen[name] for name in prior}
+    for _ in range(_divisions(table.n_classes)):
+        with np.errstate(all="ignore"):  # too few responses may leave numbers that are not finite
+            confusion = from_teams(table, rng)
+        if confusion is None or not np.isfinite(confusion).all():
+            continue
+        mixed = np.log((1 - UNIFORM) * confusion + UNIFORM / table.n_classes)
+        log_lik = used @ mixed.transpose(0, 2, 1).reshape(-1, table.n_classes)
+        counts = pilot.tally(middle, unknown * softmax(log_lik, axis=1), rng)
+        order = _names(counts, prior)
+        yield em.mean(
+            {
+                "prevalence": prior["prevalence"] + counts["prevalence"][order],
+                "confusion": prior["confusion"] + counts["confusion"][:, order],
+            }
+        )
+
+
+def _names(counts: Rows, prior: Rows) -> NDArray[np.int64]:
+    """Say which of the estimated classes is which: the most probable one-to-one assignment.
+
+    The probability of labels and responses with the rows integrated out is a product over classes
+    of Dirichlet-multinomials, so the best of all permutations is a linear assignment.
+    """
+    from scipy.optimize import linear_sum_assignment  # half a second to import
+
+    n_classes = counts["prevalence"].size
+    gain = gammaln(prior["prevalence"][:, None] + counts["prevalence"])  # (class, estimated)
+    for j in range(n_classes):
+        total = prior["confusion"] + counts["confusion"][:, [j]]
+        gain[:, j] += (gammaln(total).sum(axis=-1) - gammaln(total.sum(axis=-1))).sum(axis=0)
+    # (what the prior's normalisation adds is the same for every permutation)
+    return linear_sum_assignment(gain, maximize=True)[1]

@@ -1,0 +1,317 @@
+"""Where fits begin: the right mode on hard problems, and something sensible on degenerate ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayesfuse as bf
+from bayesfuse.errors import ImpossibleDataError, ModelError
+from bayesfuse.inference import em, spectral
+from bayesfuse.inference.conjugate import find_conjugate
+from bayesfuse.inference.start import disperse, find_start, majority
+from bayesfuse.models import DawidSkene
+
+CHANNELS = ["confusion", "class", "coin"]
+
+
+def start_of(responses, method="moments", **kwargs):
+    conjugacy = find_conjugate(DawidSkene(responses, **kwargs))
+    return find_start(conjugacy.observation, conjugacy.concentrations(), method)
+
+
+def hard(n_classes, seed):
+    """Simulate unbalanced classes, and a third of the raters worse than random but busiest."""
+    rng = np.random.default_rng([n_classes, seed])
+    n_items, n_raters = 400 * n_classes, 18
+    prevalence = 0.5 ** np.arange(n_classes)
+    right = rng.uniform(1.3, 2.2, (n_raters, n_classes)) / (n_classes + 0.5)
+    right[:6] = rng.uniform(0.0, 1.0, (6, n_classes)) / n_classes
+    confusion = np.empty((n_raters, n_classes, n_classes))
+    for m in range(n_raters):
+        for k in range(n_classes):
+            wrong = rng.dirichlet(np.full(n_classes - 1, 0.3)) * (1 - right[m, k])
+            confusion[m, k] = np.insert(wrong, k, right[m, k])
+    made = bf.datasets.simulate_dawid_skene(
+        n_items,
+        n_raters,
+        n_classes,
+        prevalence=prevalence / prevalence.sum(),
+        confusion=confusion,
+        random_seed=rng,
+    )
+    frame = made.responses.to_frame()
+    frame = frame[rng.random(len(frame)) < np.where(frame.rater < 6, 0.7, 0.25)]
+    names = {"items": range(n_items), "raters": range(n_raters), "classes": range(n_classes)}
+    return bf.Responses.from_long(frame, **names), made
+
+
+# ---------------------------------------------------------------- what it is for
+
+
+@pytest.mark.parametrize(("n_classes", "seed"), [(2, 0), (2, 5), (3, 1), (4, 0), (5, 0), (6, 0)])
+def test_moments_find_the_mode_that_majority_vote_misses(n_classes, seed):
+    responses, made = hard(n_classes, seed)
+    conjugacy = find_conjugate(DawidSkene(responses))
+    seen, prior = conjugacy.observation, conjugacy.concentrations()
+    true = seen.rows({"prevalence": made.prevalence, "confusion": made.confusion})
+
+    def climb(rows):
+        return em.fit(seen, rows, prior, tolerance=1e-10).trace[-1]
+
+    best = climb(true)
+    begun = find_start(seen, prior)
+    assert begun.method == "moments"
+    assert climb(begun.rows) > best - 1
+    assert climb(find_start(seen, prior, "majority").rows) < best - 3
+
+
+def test_classes_are_named_by_the_prior():
+    """All raters swap the classes: the default prior cannot know, a user's prior can."""
+    made = bf.datasets.simulate_dawid_skene(
+        500, 6, 3, prevalence=[0.5, 0.3, 0.2], accuracy=(0.7, 0.9), random_seed=1
+    )
+    swapped = made.responses.relabelled(np.array([2, 0, 1])[made.responses.label])
+    cyclic = 1 + 8 * np.eye(3)[[2, 0, 1]]
+    rows = start_of(swapped, confusion_prior=cyclic).rows
+    assert np.abs(np.exp(rows["prevalence"]) - made.prevalence).max() < 0.1
+    assert (np.exp(rows["confusion"]).argmax(axis=2) == [2, 0, 1]).all()
+    lazy = start_of(swapped).rows
+    assert (np.exp(lazy["confusion"]).argmax(axis=2) == [0, 1, 2]).all()
+
+
+@pytest.mark.parametrize("raters", CHANNELS)
+def test_a_few_known_labels_name_the_classes(raters):
+    """Two classes, all raters mistaken: known labels say so, whatever the diagonal prior."""
+    made = bf.datasets.simulate_dawid_skene(
+        400, 7, 2, prevalence=[0.5, 0.5], accuracy=(0.15, 0.35), random_seed=3
+    )
+    gold = dict(enumerate(made.truth[:40].tolist()))
+    begun = start_of(
+        made.responses,
+        gold=gold,
+        raters=raters,
+        confusion_prior=np.ones((2, 2)) if raters == "confusion" else np.ones(2),
+    )
+    accuracy = np.exp(begun.rows["confusion" if raters == "confusion" else "accuracy"])
+    right = accuracy[:, [0, 1], [0, 1]] if raters == "confusion" else accuracy[..., 0]
+    assert (right < 0.5).all()
+
+
+# ---------------------------------------------------------------- what it says
+
+
+@pytest.mark.parametrize("raters", CHANNELS)
+def test_the_choice_and_every_candidate_are_recorded(small, raters):
+    model = DawidSkene(small, raters=raters)
+    said = bf.find_map(model).attrs
+    densities = {name: said[f"start_log_posterior_{name}"] for name in ("moments", "majority")}
+    assert said["start"] == max(densities, key=densities.get)
+    for name in densities:
+        assert np.isfinite(said[f"start_log_evidence_{name}"])
+    assert "start_without_moments" not in said
+    alone = bf.find_map(model, start="majority").attrs
+    assert alone["start"] == "majority" and "start_log_posterior_moments" not in alone
+    assert bf.find_map(model, start="prior").attrs["start"] == "prior"
+
+
+def test_sampling_records_it_too_in_attributes_a_file_can_hold(small_model):
+    result = bf.sample(small_model, 5, chains=1, random_seed=1, progressbar=False, quiet=True)
+    begun = find_start(
+        find_conjugate(small_model).observation, find_conjugate(small_model).concentrations()
+    )
+    assert begun.record().items() <= result.attrs.items()
+    assert all(isinstance(value, str | float) for value in begun.record().values())
+
+
+def test_an_unknown_start_is_refused(small):
+    with pytest.raises(ModelError, match=r"\['moments', 'majority', 'prior'\].*Got: 'spectral'"):
+        start_of(small, "spectral")
+
+
+def test_a_start_says_why_there_were_no_moments():
+    said = start_of(bf.Responses.from_matrix([[0, 1], [1, 1], [0, 0]])).record()
+    assert said["start"] == "majority"
+    assert said["start_without_moments"].endswith("divisions of 2 raters with responses.")
+
+
+def test_the_density_is_the_log_posterior(small_model):
+    """Evidence plus log priors: the difference of two candidates is that of PyMC's logp."""
+    conjugacy = find_conjugate(small_model)
+    begun = find_start(conjugacy.observation, conjugacy.concentrations())
+    for fit in begun.polished.values():
+        one = em.fit(conjugacy.observation, fit.rows, conjugacy.concentrations(), iterations=1)
+        assert one.trace[-1] >= fit.trace[-1] - 1e-9
+
+
+# ---------------------------------------------------------------- degenerate tables
+
+
+def matrix(rows, n_classes, **kwargs):
+    return bf.Responses.from_matrix(rows, classes=range(n_classes), **kwargs)
+
+
+def degenerate(n_classes):
+    """Return tables by what is wrong with them."""
+    rng = np.random.default_rng(n_classes)
+    last = n_classes - 1
+    truth = rng.integers(n_classes, size=(40, 1))
+    answers = np.where(rng.random((40, 6)) < 0.7, truth, rng.integers(n_classes, size=(40, 6)))
+    stubborn = answers.copy()
+    stubborn[:, 0] = last
+    blocks = answers.copy()
+    blocks[:20, 3:] = blocks[20:, :3] = -1
+    pairs = np.full((30, 20), -1)
+    for n in range(30):
+        pairs[n, rng.permutation(20)[:2]] = rng.integers(n_classes, size=2)
+    singles = np.full((9, 9), -1)
+    np.fill_diagonal(singles, np.arange(9) % n_classes)
+    singles[0] = np.arange(9) % n_classes  # everybody answers one item, and most only that
+    silent = {"items": range(45), "raters": range(9)}
+    padded = np.full((45, 9), -1)
+    padded[:40, :6] = answers
+    return {
+        "one item": matrix(answers[:1], n_classes),
+        "one response": matrix([[last]], n_classes),
+        "two items": matrix(answers[:2], n_classes),
+        "one rater": matrix(answers[:, :1], n_classes),
+        "two raters": matrix(answers[:, :2], n_classes),
+        "raters with one response": matrix(singles, n_classes),
+        "all equal": matrix(np.full((30, 5), last), n_classes),
+        "all raters agree": matrix(np.tile(truth, (1, 5)), n_classes),
+        "one class whatever the item": matrix(stubborn, n_classes),
+        "every rater a constant": matrix(np.tile(np.arange(6) % n_classes, (20, 1)), n_classes),
+        "a class that nobody uses": matrix(np.minimum(answers, last - 1), n_classes),
+        "disconnected blocks": matrix(blocks, n_classes),
+        "two answers per item": matrix(pairs, n_classes),
+        "silent items and raters": matrix(padded, n_classes, **silent),
+        "noise": matrix(rng.integers(n_classes, size=(40, 6)), n_classes),
+        "counts": bf.Responses.from_counts(
+            answers[:8], [5, 0, 3, 1, 1, 7, 2, 4], classes=range(n_classes)
+        ),
+        "repeats": bf.Responses.from_long(
+            pd.concat([matrix(answers, n_classes).to_frame()] * 3), classes=range(n_classes)
+        ),
+    }
+
+
+@pytest.mark.parametrize("raters", CHANNELS)
+@pytest.mark.parametrize("name", degenerate(4))
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_degenerate_tables_have_a_start(n_classes, name, raters):
+    responses = degenerate(n_classes)[name]
+    conjugacy = find_conjugate(DawidSkene(responses, raters=raters))
+    seen, prior = conjugacy.observation, conjugacy.concentrations()
+    begun = find_start(seen, prior)
+    for key, rows in begun.rows.items():
+        assert rows.shape == prior[key].shape and np.isfinite(rows).all()
+        assert np.allclose(np.exp(rows).sum(axis=-1), 1)
+    alone = find_start(seen, prior, "majority").polished["majority"].trace[-1]
+    assert begun.polished[begun.method].trace[-1] >= alone
+    drawn = disperse(seen, begun.rows, prior, np.random.default_rng(1))
+    assert all(np.isfinite(rows).all() for rows in drawn.values())
+    assert ("moments" in begun.polished) != bool(begun.left_out)
+
+
+@pytest.mark.parametrize("raters", CHANNELS)
+def test_known_labels_of_all_items(small, raters):
+    """Everything known: the start is the posterior mean by counting, whichever candidate wins."""
+    truth = np.random.default_rng(1).integers(0, 3, small.n_items)
+    gold = dict(zip(small.items.tolist(), truth.tolist(), strict=True))
+    for method in ("moments", "majority"):
+        begun = start_of(small, method, raters=raters, gold=gold)
+        expected = (1 + np.bincount(truth)) / (3 + len(truth))
+        assert np.allclose(np.exp(begun.rows["prevalence"]), expected, atol=1e-12)
+
+
+def test_impossible_data_are_an_error_as_with_majority_vote(small, monkeypatch):
+    """The moments never hide it, nor do they bring it about."""
+
+    def refuse(*args, **kwargs):
+        raise ImpossibleDataError("as it were")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(spectral, "label_probabilities", refuse)
+        begun = start_of(small)
+        assert (begun.method, begun.left_out) == ("majority", "as it were")
+    monkeypatch.setattr(em, "fit", refuse)
+    with pytest.raises(ImpossibleDataError):
+        start_of(small)
+
+
+# ---------------------------------------------------------------- what must not matter
+
+
+def same(one, other, atol=1e-12):
+    assert one.method == other.method
+    for name, rows in one.rows.items():
+        assert np.allclose(np.exp(rows), np.exp(other.rows[name]), atol=atol)
+
+
+def test_starts_are_reproducible_and_blind_to_the_order_of_rows(small):
+    frame = small.to_frame()
+    names = {"items": range(62), "raters": range(6), "classes": range(3)}
+    other = bf.Responses.from_long(frame.sample(frac=1.0, random_state=1), **names)
+    same(start_of(small), start_of(small), atol=0)
+    same(start_of(small), start_of(other), atol=0)
+
+
+@pytest.mark.parametrize("raters", CHANNELS)
+def test_an_item_that_stands_for_several_is_as_good_as_they(raters):
+    counts = bf.datasets.caries()
+    same(start_of(counts, raters=raters), start_of(counts.expand(), raters=raters), atol=1e-6)
+
+
+def test_majority_vote_shares_ties_and_knows_what_is_known(small):
+    conjugacy = find_conjugate(DawidSkene(small, gold={0: 1, 61: 2}))
+    seen = conjugacy.observation
+    share = seen.by_item(majority(seen))
+    assert share[0].tolist() == [0, 1, 0] and share[61].tolist() == [0, 0, 1]
+    assert np.allclose(share[60], 1 / 3)
+    votes = small.votes()
+    assert np.allclose(share[1:60], votes[1:60] / votes[1:60].sum(axis=1, keepdims=True))
+
+
+def test_a_sample_of_many_responses_is_as_good_as_all(monkeypatch):
+    made = bf.datasets.simulate_dawid_skene(3000, 8, 3, prevalence=[0.5, 0.3, 0.2], random_seed=2)
+    all_of_them = start_of(made.responses)
+    monkeypatch.setattr(spectral, "PILOT", 2000)
+    part = start_of(made.responses)
+    for begun in (all_of_them, part):
+        assert np.abs(np.exp(begun.rows["confusion"]) - made.confusion).max() < 0.12
+
+
+def test_many_classes_have_fewer_divisions_but_some():
+    assert [spectral._divisions(k) for k in (2, 10, 20, 50)] == [40, 40, 10, 4]
+
+
+def test_names_are_the_most_probable_permutation():
+    """Against all permutations, by the probability of the labels with the rows integrated out."""
+    from itertools import permutations
+
+    from scipy.special import gammaln
+
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        prior = {
+            "prevalence": rng.uniform(0.3, 4, 4),
+            "confusion": rng.uniform(0.3, 4, (3, 4, 4)),
+        }
+        counts = {
+            "prevalence": rng.uniform(0, 9, 4),
+            "confusion": rng.uniform(0, 9, (3, 4, 4)),
+        }
+
+        def log_prob(order, prior=prior, counts=counts):
+            total = 0.0
+            for alpha, seen in (
+                (prior["prevalence"], counts["prevalence"][order]),
+                (prior["confusion"], counts["confusion"][:, order]),
+            ):
+                total += (gammaln(alpha + seen) - gammaln(alpha)).sum()
+                total += (gammaln(alpha.sum(-1)) - gammaln((alpha + seen).sum(-1))).sum()
+            return total
+
+        best = max(permutations(range(4)), key=lambda order: log_prob(list(order)))
+        assert spectral._names(counts, prior).tolist() == list(best)
