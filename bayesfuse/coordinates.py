@@ -20,16 +20,23 @@ from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse.simplex import Array, Kind, from_unconstrained, normalise, to_unconstrained
 
+ENDS = np.array([0.0, -np.inf])
+"""Log ratios of the reference to itself, and of what is zero for good."""
+
 
 class LogRatio(Transform):
     r"""Simplex rows as :math:`\log(p_j / p_r)` for every entry j but the reference r of the row.
 
     Parameters
     ----------
-    reference : array-like of int, shape (…,)
-        Place of the reference in every row.
-    n_columns : int
-        Length of a row.
+    weight : array-like, shape (…, columns)
+        The largest of a row is the place of its reference; where it is zero, the entry is zero
+        for good and has no coordinate.
+
+    Notes
+    -----
+    Coordinates have the shape (…, columns − 1), or where some entries are zero for good stand in
+    one vector, row after row.
 
     References
     ----------
@@ -39,7 +46,7 @@ class LogRatio(Transform):
     Examples
     --------
     >>> import numpy as np
-    >>> rows = LogRatio(reference=[0, 1], n_columns=2)
+    >>> rows = LogRatio([[2, 1], [1, 2]])
     >>> value = rows.from_log(np.log([[0.8, 0.2], [0.3, 0.7]]))
     >>> value.round(3)
     array([[-1.386],
@@ -50,47 +57,52 @@ class LogRatio(Transform):
     """
 
     name = "logratio"
-    ndim_supp = 1
 
-    def __init__(self, reference: ArrayLike, n_columns: int) -> None:
-        last = np.asarray(reference)
-        self.shape = (*last.shape, n_columns)
-        # every row rearranged so that its reference stands last, and the way back
-        others = np.broadcast_to(np.arange(n_columns), self.shape) != last[..., None]
-        order = np.argsort(~others, axis=-1, kind="stable")
-        begin = n_columns * np.arange(last.size)[:, None]
-        self.there = (begin + order.reshape(-1, n_columns)).ravel()
-        self.back = np.argsort(self.there)
+    def __init__(self, weight: ArrayLike) -> None:
+        given = np.asarray(weight)
+        self.shape, self.allowed = given.shape, given > 0
+        n_columns = self.shape[-1]
+        reference = n_columns * np.arange(given.size // n_columns) + given.argmax(axis=-1).ravel()
+        free = self.allowed.ravel().copy()
+        free[reference] = False
+        self.free = np.flatnonzero(free)
+        self.against = reference[self.free // n_columns]
+        # where every entry of the rows comes from: coordinates, then 0 and −inf
+        self.source = np.full(given.size, len(self.free) + 1)
+        self.source[self.free] = np.arange(len(self.free))
+        self.source[reference] = len(self.free)
+        whole = self.allowed.all()
+        self.ndim_supp = 1 if whole else given.ndim
+        self.value_shape = (*self.shape[:-1], n_columns - 1) if whole else (len(self.free),)
 
     def forward(self, value: Any, *inputs: Any) -> TensorVariable:
         """Return the coordinates of rows."""
-        ordered = pt.log(value).ravel()[self.there].reshape(self.shape)
-        return ordered[..., :-1] - ordered[..., -1:]
+        logs = pt.log(value).ravel()
+        return (logs[self.free] - logs[self.against]).reshape(self.value_shape)
 
     def backward(self, value: Any, *inputs: Any) -> TensorVariable:
         """Return the rows."""
-        return pt.exp(self._ordered(value)).ravel()[self.back].reshape(self.shape)
+        return pt.exp(self._log(value))
 
     def log_jac_det(self, value: Any, *inputs: Any) -> TensorVariable:
         """Return the log determinant of :meth:`backward`: the sum of a row's logarithms."""
-        return self._ordered(value).sum(axis=-1)
+        by_row = pt.switch(self.allowed, self._log(value), 0.0).sum(axis=-1)
+        return by_row if self.ndim_supp == 1 else by_row.sum()
 
-    def _ordered(self, value: Any) -> TensorVariable:
-        """Return the log rows, references last."""
-        return pt.special.log_softmax(
-            pt.concatenate([value, pt.zeros((*self.shape[:-1], 1))], axis=-1), axis=-1
-        )
+    def _log(self, value: Any) -> TensorVariable:
+        """Return the log rows."""
+        entries = pt.concatenate([pt.as_tensor(value).ravel(), ENDS])[self.source]
+        return pt.special.log_softmax(entries.reshape(self.shape), axis=-1)
 
     def from_log(self, rows: Array) -> Array:
         """Return the coordinates of log rows."""
-        ordered = rows.ravel()[self.there].reshape(self.shape)
-        return ordered[..., :-1] - ordered[..., -1:]
+        logs = rows.ravel()
+        return (logs[self.free] - logs[self.against]).reshape(self.value_shape)
 
     def to_log(self, value: Array) -> Array:
         """Invert :meth:`from_log`."""
-        ordered = np.zeros(self.shape)
-        ordered[..., :-1] = value
-        return normalise(ordered.ravel()[self.back].reshape(self.shape))
+        entries = np.concatenate([value.ravel(), ENDS])[self.source]
+        return normalise(entries.reshape(self.shape))
 
 
 def dirichlet(name: str, concentration: Array, dims: Any) -> TensorVariable:
@@ -106,8 +118,7 @@ def dirichlet(name: str, concentration: Array, dims: Any) -> TensorVariable:
     dims : tuple of str
         As in :class:`pymc.Dirichlet`.
     """
-    transform = LogRatio(concentration.argmax(axis=-1), concentration.shape[-1])
-    return pm.Dirichlet(name, concentration, dims=dims, default_transform=transform)
+    return pm.Dirichlet(name, concentration, dims=dims, default_transform=LogRatio(concentration))
 
 
 def understood(transform: Transform | None, kind: Kind) -> bool:
