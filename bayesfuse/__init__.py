@@ -10,7 +10,7 @@ from bayesfuse.inference.sample import sample
 from bayesfuse.labels import Independent
 from bayesfuse.model import LabelModel, observe
 from bayesfuse.posterior import label_probabilities
-from bayesfuse.raters import Confusion, OneCoin
+from bayesfuse.raters import Confusion, LatentGroups, OneCoin
 from bayesfuse.responses import Responses
 from bayesfuse.summaries import summary
 
@@ -19,6 +19,7 @@ __all__ = [
     "Independent",
     "LabelGibbs",
     "LabelModel",
+    "LatentGroups",
     "OneCoin",
     "Responses",
     "datasets",

@@ -233,6 +233,7 @@ class LabelModel(pm.Model):
         super().__init__(name=name)
         self.responses = responses
         self.gold = gold
+        self.notes: dict[str, str] = {}  # what results should say of how the model was made
         self.add_coords(
             {
                 "rater": responses.raters.tolist(),
@@ -262,11 +263,14 @@ class LabelModel(pm.Model):
 
 
 def one_against_rest(confusion: Any, prevalence: Any, n_classes: int) -> tuple[Any, Any]:
-    """Return sensitivity and specificity, (raters,) for two classes, else (raters, classes)."""
+    """Return sensitivity and specificity, (raters,) for two classes, else (raters, classes).
+
+    ``prevalence`` is that of the source of all raters, (classes,), or of each, (raters, classes).
+    """
     if n_classes == 2:
         return confusion[:, 1, 1], confusion[:, 0, 0]
     # specificity for class c: the share of "not c" among the answers to truths other than c
-    says = (prevalence[:, None] * confusion).sum(axis=1)  # (raters, labels)
+    says = (prevalence[..., None] * confusion).sum(axis=1)  # (raters, labels)
     right = confusion.diagonal(axis1=1, axis2=2)  # (raters, classes)
     false_alarm = (says - prevalence * right) / (1 - prevalence)
     return right, 1 - false_alarm

@@ -129,9 +129,25 @@ class Observation:
         The counts are the derivative of the log evidence with respect to the log rows.
         """
         marginal = self.marginal(rows)
-        weight = marginal.probability * self.table.multiplicity[:, None]
-        counts = self.raters.expected_kernel(*self.tables(rows), weight, *self.rater_structure)
-        return marginal.total, self._named(marginal.expected, counts)
+        return marginal.total, self._named(
+            marginal.expected, self._weighed(rows, marginal.probability)
+        )
+
+    def expected_given(self, probability: Array, rows: Rows) -> Rows:
+        """Return the expected counts if labels had these probabilities (table items, classes).
+
+        What channels hide besides the labels is weighed at ``rows``.
+        """
+        copies = probability * self.table.multiplicity[:, None]
+        label_counts = self.labels.tally(copies, self.label_structure, self.table.n_classes)
+        return self._named(label_counts, self._weighed(rows, probability))
+
+    def _weighed(self, rows: Rows, probability: Array) -> tuple[Array, ...]:
+        weight = probability * self.table.multiplicity[:, None]
+        counts: tuple[Array, ...] = self.raters.expected_kernel(
+            *self.tables(rows), weight, *self.rater_structure
+        )
+        return counts
 
     def draw(self, rows: Rows, rng: np.random.Generator) -> NDArray[Any]:
         """Draw the labels of ``table`` from their posterior at these parameters."""
@@ -143,7 +159,7 @@ class Observation:
         return drawn
 
     def tally(self, rows: Rows, drawn: NDArray[Any], rng: np.random.Generator) -> Rows:
-        """Count the row entries that labels (items,) or weights (items, classes) use."""
+        """Count the row entries that drawn labels use, as :meth:`draw` returns them."""
         label_counts = self.labels.tally(drawn, self.label_structure, self.table.n_classes)
         counts = self.raters.tally(self.tables(rows), drawn, self.rater_structure, rng)
         return self._named(label_counts, counts)

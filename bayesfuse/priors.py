@@ -79,6 +79,17 @@ def confusion(prior: Any, responses: Responses) -> Array:
     return _per_rater("confusion_prior", prior, diagonal(n_classes), axes, responses)
 
 
+def groups(prior: ArrayLike | None, n_groups: int, responses: Responses) -> Array:
+    """Return the concentration of all rows from truth to verdict (groups, classes, verdicts)."""
+    n_classes = responses.n_classes
+    given = np.asarray(diagonal(n_classes) if prior is None else prior, dtype=float)
+    if given.ndim == 2:
+        given = np.tile(given, (n_groups, 1, 1))
+    return _checked(
+        "group_prior", given, {"groups": n_groups, "classes": n_classes, "verdicts": n_classes}
+    )
+
+
 def accuracy(prior: Any, responses: Responses, *, by_class: bool) -> tuple[Array, Array]:
     """Return the two concentrations of Beta accuracies, (raters,) or (raters, classes)."""
     rows = diagonal(responses.n_classes)

@@ -18,7 +18,7 @@ ORDER = [
     ["responses"],
     ["factor", "moments"],
     ["labels", "raters"],
-    ["observation", "ops", "priors"],
+    ["observation", "ops", "priors", "groups"],
     ["model"],
     ["posterior", "datasets"],
     ["inference"],

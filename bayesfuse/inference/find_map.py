@@ -101,6 +101,7 @@ def find_map(
         "converged": int(fit.converged),
         "iterations": len(fit.trace),
         **begun.record(),
+        **getattr(model, "notes", {}),
     }
     label_posterior = result["label_posterior"].dataset.drop_vars("mcse")
     result["label_posterior"] = xr.DataTree(label_posterior)

@@ -142,6 +142,7 @@ def sample(
     complete(result, conjugacy.observation, parameters, log_likelihood=log_likelihood)
     result.attrs["sampler"] = "gibbs" if uses_gibbs else "nuts"
     result.attrs.update(begun.record() if begun else {"start": "pymc"})
+    result.attrs.update(getattr(model, "notes", {}))
     return result
 
 

@@ -74,7 +74,7 @@ def _competing(method: str) -> tuple[str, ...]:
 def majority(observation: Observation, concentration: Rows) -> Rows:
     """Take the shares of the votes as label probabilities."""
     table = observation.table
-    votes = table.votes().astype(float)
+    votes = observation.raters.votes(table)
     total = votes.sum(axis=1, keepdims=True)
     share = np.divide(votes, total, out=np.full_like(votes, 1 / table.n_classes), where=total > 0)
     gold = np.flatnonzero(observation.gold >= 0)
@@ -84,8 +84,7 @@ def majority(observation: Observation, concentration: Rows) -> Rows:
 
 def from_labels(observation: Observation, probability: Array, concentration: Rows) -> Rows:
     """Return the posterior mean rows if the labels had these probabilities (items, classes)."""
-    weight = probability * observation.table.multiplicity[:, None]
-    counts = observation.tally(_mean(concentration), weight, np.random.default_rng(0))
+    counts = observation.expected_given(probability, _mean(concentration))
     return _mean({name: alpha + counts[name] for name, alpha in concentration.items()})
 
 

@@ -84,6 +84,13 @@ class RaterChannel(Factor):
     ) -> NDArray[np.int64]:
         """Draw a label for every row of ``responses``, given the true labels (items,)."""
 
+    def votes(self, responses: Responses) -> Array:
+        """Return how often every label was given to every item (items, classes), for a start.
+
+        Channels of raters who repeat each other count what they repeat once.
+        """
+        return responses.votes().astype(float)
+
     @staticmethod
     @abstractmethod
     def log_lik_jax(*arguments: Any) -> Any:

@@ -47,7 +47,12 @@ def by_rater(table, n_raters):
 @njit(cache=True, nogil=True)
 def log_lik(log_confusion, start, cell, gold):
     """Sum over the responses of every item, (items, classes): O(responses × classes)."""
-    table = by_cell(log_confusion)
+    return sum_rows(by_cell(log_confusion), start, cell, gold)
+
+
+@njit(cache=True, nogil=True)
+def sum_rows(table, start, cell, gold):
+    """Sum for every item the rows of a log table that it names, (items, classes)."""
     n_items, n_classes = gold.size, table.shape[1]
     total = np.empty((n_items, n_classes))
     for n in range(n_items):
@@ -83,9 +88,16 @@ def log_lik(log_confusion, start, cell, gold):
 @njit(cache=True, nogil=True)
 def expected(log_confusion, weight, start, cell, gold):
     """Sum the weights of every item into the cells of its responses (raters, classes, labels)."""
-    n_raters, n_classes, n_labels = log_confusion.shape
-    counts = np.zeros((n_raters * n_labels, n_classes))
-    for n in range(gold.size):
+    n_raters, _, n_labels = log_confusion.shape
+    return (by_rater(weigh_rows(n_raters * n_labels, weight, start, cell), n_raters),)
+
+
+@njit(cache=True, nogil=True)
+def weigh_rows(n_rows, weight, start, cell):
+    """Sum the weights of every item into the rows that it names, (rows, classes)."""
+    n_items, n_classes = weight.shape
+    counts = np.zeros((n_rows, n_classes))
+    for n in range(n_items):
         first, last = start[n], start[n + 1]
         k = 0
         while k + 4 <= n_classes:
@@ -102,19 +114,25 @@ def expected(log_confusion, weight, start, cell, gold):
             for r in range(first, last):
                 counts[cell[r], k] += w0
             k += 1
-    return (by_rater(counts, n_raters),)
+    return counts
 
 
 @njit(cache=True, nogil=True)
 def count(log_confusion, labels, start, cell):
     """Count the responses by rater, true label and response (raters, classes, labels)."""
     n_raters, n_classes, n_labels = log_confusion.shape
-    counts = np.zeros((n_raters * n_labels, n_classes))
+    return by_rater(count_rows(n_raters * n_labels, n_classes, labels, start, cell), n_raters)
+
+
+@njit(cache=True, nogil=True)
+def count_rows(n_rows, n_classes, labels, start, cell):
+    """Count how often every row was named by an item of every label, (rows, classes)."""
+    counts = np.zeros((n_rows, n_classes))
     for n in range(labels.size):
         label = labels[n]
         for r in range(start[n], start[n + 1]):
             counts[cell[r], label] += 1.0
-    return by_rater(counts, n_raters)
+    return counts
 
 
 class Confusion(RaterChannel):
