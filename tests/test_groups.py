@@ -235,7 +235,7 @@ def crowd(rng, n_items=400, n_classes=2, groups=(3, 2), n_alone=4, missing=0.2, 
         wrong = rng.dirichlet(np.ones(n_classes - 1), (number, n_classes)) * (1 - accuracy)
         table = np.empty((number, n_classes, n_classes))
         for k in range(n_classes):
-    XX
+            table[:, k] = np.insert(wrong[:, k], k, accuracy, axis=1)
 
     channel = bf.LatentGroups(None, None, assignment)
     asked = rng.random((n_items, len(assignment))) >= missing
