@@ -18,8 +18,9 @@ from pytensor.tensor.variable import TensorVariable
 from bayesfuse.errors import ModelError
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation
-from bayesfuse.ops import Evidence, LogLik
+from bayesfuse.ops import Evidence
 from bayesfuse.raters.base import RaterChannel
+from bayesfuse.reading import smallest_integer
 from bayesfuse.responses import Responses
 
 
@@ -87,7 +88,7 @@ def observe(
     labels.check(shapes, responses)
     raters.check(shapes, responses)
     observation = Observation.build(responses, labels, raters, gold)
-    label = responses.label.astype(_smallest(responses.n_classes))
+    label = responses.label.astype(smallest_integer(responses.n_classes))
 
     def logp(value: Any, *arguments: Any) -> TensorVariable:
         given = dict(zip(parameters, arguments, strict=False))
@@ -111,7 +112,7 @@ def observe(
     answers = pm.CustomDist(
         name,
         *parameters.values(),
-        *responses.small_columns(),
+        *responses.small_columns,
         logp=logp,
         random=random,
         signature=_signature([value.type.ndim for value in parameters.values()]),
@@ -140,10 +141,11 @@ def _log_evidence(observation: Observation, values: Mapping[str, Any]) -> Tensor
     label_rows = tuple(labels.log_rows(values, pt).values())
     rater_rows = tuple(raters.log_rows(values, pt).values())
     tables = raters.expand(rater_rows, observation.table.n_classes, pt)
-    log_lik = LogLik(type(raters), len(tables))(*tables, *observation.rater_structure)  # (n, k)
-    total, *_ = Evidence(type(labels), len(label_rows))(
-        *label_rows, log_lik, *observation.label_structure
+    structures = observation.label_structure, observation.rater_structure
+    evidence = Evidence(
+        type(labels), type(raters), len(label_rows), len(tables), len(observation.label_structure)
     )
+    total, *_ = evidence(*label_rows, *tables, *structures[0], *structures[1])
     return total
 
 
@@ -174,10 +176,6 @@ def _signature(ndims: list[int]) -> str:
     letters = iter("abcdefghijklmnopqstuvwxyz")
     cores = [",".join(next(letters) for _ in range(ndim)) for ndim in ndims]
     return ",".join(f"({core})" for core in [*cores, "r", "r"]) + "->(r)"
-
-
-def _smallest(n_classes: int) -> type[np.signedinteger]:
-    return next(kind for kind in (np.int8, np.int16, np.int32) if n_classes <= np.iinfo(kind).max)
 
 
 def observed(model: pm.Model) -> tuple[TensorVariable, Observation]:

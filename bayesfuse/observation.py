@@ -114,14 +114,18 @@ class Observation:
         own = tuple(rows[name] for name in self.raters.parameters)
         return self.raters.expand(own, self.table.n_classes, np)
 
-    def log_lik(self, rows: Rows) -> Array:
-        """Return ``log p(responses to n | truth k)``, shape (table items, classes)."""
-        log_lik: Array = self.raters.log_lik_kernel(*self.tables(rows), *self.rater_structure)
-        return log_lik
+    def likelihood(self, rows: Rows) -> tuple[Array, Array]:
+        """Return p(responses to n | truth k), (table items, classes), and the rows' log scale."""
+        likelihood, log_scale = self.raters.likelihood_kernel(
+            *self.tables(rows), *self.rater_structure
+        )
+        return likelihood, log_scale
 
     def marginal(self, rows: Rows) -> Marginal:
         """Sum the labels out (over the items of ``table``)."""
-        return self.labels.marginal(self.label_rows(rows), self.log_lik(rows), self.label_structure)
+        return self.labels.marginal(
+            self.label_rows(rows), *self.likelihood(rows), self.label_structure
+        )
 
     def expected(self, rows: Rows) -> tuple[float, Rows]:
         """Return the log evidence and the expected counts of every parameter's row entries.
@@ -151,9 +155,8 @@ class Observation:
 
     def draw(self, rows: Rows, rng: np.random.Generator) -> NDArray[Any]:
         """Draw the labels of ``table`` from their posterior at these parameters."""
-        drawn = self.labels.draw(
-            self.label_rows(rows), self.log_lik(rows), self.label_structure, rng
-        )
+        likelihood, _ = self.likelihood(rows)
+        drawn = self.labels.draw(self.label_rows(rows), likelihood, self.label_structure, rng)
         if drawn.min() < 0:
             self.require_possible(self.marginal(rows))
         return drawn

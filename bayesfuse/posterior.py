@@ -101,7 +101,7 @@ def _add_log_likelihood(result: xr.DataTree, observation: Observation, pointwise
 
 def _add_constants(result: xr.DataTree, observation: Observation) -> None:
     responses = observation.responses
-    item, rater = responses.small_columns()
+    item, rater = responses.small_columns
     constants: dict[str, Any] = {
         "item_index": (("response",), item),
         "rater_index": (("response",), rater),

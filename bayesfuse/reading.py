@@ -68,6 +68,42 @@ def read_matrix(
     return values, answered, names[0], names[1]
 
 
+def read_counts(
+    patterns: Any, counts: Any, items: Sequence[Any] | None
+) -> tuple[Any, NDArray[Any], Sequence[Any] | None]:
+    """Return a matrix of patterns, how often each occurred, and the names of the patterns."""
+    if isinstance(patterns, Mapping):
+        if counts is not None:
+            raise ResponsesError(
+                "Counts must be given once: a mapping already holds them. Got: a mapping and "
+                "counts."
+            )
+        counts = list(patterns.values())
+        if items is None:
+            items = ["".join(map(str, pattern)) for pattern in patterns]
+        lengths = {len(pattern) for pattern in patterns}
+        if len(lengths) != 1:
+            raise ResponsesError(
+                "All patterns must be answers of the same raters, so of one length. Got "
+                f"lengths: {sorted(lengths)}."
+            )
+        patterns = np.array([list(pattern) for pattern in patterns])
+    if counts is None:
+        raise ResponsesError("Patterns need counts, one each (or use from_matrix). Got: no counts.")
+    count = np.asarray(counts)
+    if (
+        count.shape != (len(patterns),)
+        or not np.all(np.isfinite(count.astype(float)))
+        or not np.all((count >= 0) & (count == np.floor(count)))
+        or count.sum() == 0
+    ):
+        raise ResponsesError(
+            f"Counts must be non-negative integers, one for each of the {len(patterns)} "
+            f"patterns, and not all zero. Got: {shown(count)}."
+        )
+    return patterns, count, items
+
+
 def encode(
     values: Any, declared: Sequence[Any] | None, what: str, column: str
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -131,6 +167,12 @@ def unique_names(names: Any, what: str) -> NDArray[Any]:
             f"{plain(twice[0])!r} more than once."
         )
     return array
+
+
+def smallest_integer(size: int) -> type[np.signedinteger[Any]]:
+    """Return the smallest signed integers that number so many things."""
+    kinds = np.int8, np.int16, np.int32, np.int64
+    return next(kind for kind in kinds if size - 1 <= np.iinfo(kind).max)
 
 
 def plain(value: Any) -> Any:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from bayesfuse.describing import as_html, as_text
 from bayesfuse.errors import ResponsesError
-from bayesfuse.reading import column, encode, read_matrix, shown
+from bayesfuse.reading import column, encode, read_counts, read_matrix, shown, smallest_integer
 
 __all__ = ["Responses"]
 
@@ -105,13 +107,17 @@ class Responses:
                 f"A table of responses must have at least one row. Got: no rows in {item!r}, "
                 f"{rater!r}, {label!r}."
             )
-        item_code, item_names = encode(columns[0], items, "item", item)
-        rater_code, rater_names = encode(columns[1], raters, "rater", rater)
-        label_code, class_names = encode(columns[2], classes, "class", label)
-        del columns
-        return cls._build(
-            item_code, rater_code, label_code, item_names, rater_names, class_names, None
-        )
+        # One column after the other: their codes are the largest arrays on the way.
+        code, item_names = encode(columns[0], items, "item", item)
+        key = code.astype(np.int64)
+        code, rater_names = encode(columns[1], raters, "rater", rater)
+        key *= len(rater_names)
+        key += code
+        code, class_names = encode(columns[2], classes, "class", label)
+        key *= len(class_names)
+        key += code
+        del columns, code
+        return cls._from_key(key, item_names, rater_names, class_names, None)
 
     @classmethod
     def from_matrix(
@@ -192,42 +198,12 @@ class Responses:
         >>> table.n_items, int(table.multiplicity.sum()), table.classes.tolist()
         (3, 60, ['0', '1'])
         """
-        if isinstance(patterns, Mapping):
-            if counts is not None:
-                raise ResponsesError(
-                    "Counts must be given once: a mapping already holds them. Got: a mapping and "
-                    "counts."
-                )
-            counts = list(patterns.values())
-            if items is None:
-                items = ["".join(map(str, pattern)) for pattern in patterns]
-            lengths = {len(pattern) for pattern in patterns}
-            if len(lengths) != 1:
-                raise ResponsesError(
-                    "All patterns must be answers of the same raters, so of one length. Got "
-                    f"lengths: {sorted(lengths)}."
-                )
-            patterns = np.array([list(pattern) for pattern in patterns])
-        if counts is None:
-            raise ResponsesError(
-                "Patterns need counts, one each (or use from_matrix). Got: no counts."
-            )
+        patterns, counts, items = read_counts(patterns, counts, items)
         values, answered, item_names, rater_names = read_matrix(patterns, missing, items, raters)
-        count = np.asarray(counts)
-        if (
-            count.shape != (len(values),)
-            or not np.all(np.isfinite(count.astype(float)))
-            or not np.all((count >= 0) & (count == np.floor(count)))
-            or count.sum() == 0
-        ):
-            raise ResponsesError(
-                f"Counts must be non-negative integers, one for each of the {len(values)} "
-                f"patterns, and not all zero. Got: {shown(count)}."
-            )
         item_code, rater_code = np.nonzero(answered)
         label_code, class_names = encode(values[answered], classes, "class", "patterns")
         return cls._build(
-            item_code, rater_code, label_code, item_names, rater_names, class_names, count
+            item_code, rater_code, label_code, item_names, rater_names, class_names, counts
         )
 
     @classmethod
@@ -241,24 +217,38 @@ class Responses:
         classes: NDArray[Any],
         multiplicity: NDArray[Any] | None,
     ) -> Responses:
+        key = item.astype(np.int64)
+        key *= len(raters)
+        key += rater
+        key *= len(classes)
+        key += label
+        return cls._from_key(key, items, raters, classes, multiplicity)
+
+    @classmethod
+    def _from_key(
+        cls,
+        key: NDArray[np.int64],
+        items: NDArray[Any],
+        raters: NDArray[Any],
+        classes: NDArray[Any],
+        multiplicity: NDArray[Any] | None,
+    ) -> Responses:
+        """Build from one number per row, ``(item * raters + rater) * classes + label``.
+
+        Sorting it in place needs no permutation, and makes the table the same whatever the order
+        of the rows.
+        """
         if len(classes) < 2:
             raise ResponsesError(
                 "There must be at least two classes, else there is nothing to find out; declare "
                 f"classes=… if the others were never used. Got: {shown(classes)}."
             )
         cells = len(raters) * len(classes)
-        if len(item) >= 2**32 or cells >= 2**32:
+        if len(key) >= 2**32 or cells >= 2**32:
             raise ResponsesError(
                 "A table holds fewer than 2³² responses and rater × class cells, because both are "
-                f"indexed by 32 bits. Got: {len(item)} responses, {cells} cells."
+                f"indexed by 32 bits. Got: {len(key)} responses, {cells} cells."
             )
-        # One sort key holds item, rater and label: sorting it in place needs no permutation,
-        # and makes the table the same whatever the order of the rows.
-        key = item.astype(np.int64)
-        key *= len(raters)
-        key += rater
-        key *= len(classes)
-        key += label
         key.sort()
         start = np.searchsorted(key, np.arange(len(items) + 1, dtype=np.int64) * cells)
         key %= cells
@@ -326,10 +316,15 @@ class Responses:
         """Label index of every row, shape (responses,)."""
         return (self.cell % self.n_classes).astype(np.int64)
 
-    def small_columns(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return item and rater of every row in half the memory of :attr:`item`, :attr:`rater`."""
-        item = np.repeat(np.arange(self.n_items, dtype=np.int32), self.per_item)
-        return item, (self.cell // np.uint32(self.n_classes)).astype(np.int32)
+    @cached_property
+    def small_columns(self) -> tuple[NDArray[np.signedinteger], NDArray[np.signedinteger]]:
+        """Item and rater of every row in the smallest integers that hold them.
+
+        Kept, because a model and its results all refer to them.
+        """
+        item = np.arange(self.n_items, dtype=smallest_integer(self.n_items))
+        rater = self.cell // np.uint32(self.n_classes)
+        return np.repeat(item, self.per_item), rater.astype(smallest_integer(self.n_raters))
 
     def votes(self) -> NDArray[np.int64]:
         """Count the responses of every item by label, shape (items, classes)."""
@@ -458,43 +453,8 @@ class Responses:
 
     # ---------------------------------------------------------------- how it shows itself
 
-    def _summary(self) -> tuple[str, list[tuple[str, str]]]:
-        plain = self.is_plain
-        rows = self.n_responses if plain else int((self.per_item * self.multiplicity).sum())
-        items = (
-            f"{self.n_items:,} items"
-            if plain
-            else f"{int(self.multiplicity.sum()):,} items in {self.n_items:,} patterns"
-        )
-        title = (
-            f"{rows:,} responses to {items} by {self.n_raters:,} raters, {self.n_classes:,} classes"
-        )
-        weight = None if plain else np.repeat(self.multiplicity, self.per_item)
-        totals = np.bincount(self.label, weight, minlength=self.n_classes).astype(np.int64)
-        used = [f"{name} ({count:,})" for name, count in zip(self.classes, totals, strict=True)]
-        return title, [
-            ("classes", ", ".join(used[:8]) + (", …" if len(used) > 8 else "")),
-            ("responses per item", _spread(np.repeat(self.per_item, self.multiplicity))),
-            ("responses per rater", _spread(self.per_rater)),
-            ("agreement", f"{self.agreement():.2f} of the pairs of responses to one item"),
-        ]
-
     def __repr__(self) -> str:
-        title, rows = self._summary()
-        return f"Responses: {title}\n" + "\n".join(f"  {name:<20} {text}" for name, text in rows)
+        return as_text(self)
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        title, rows = self._summary()
-        body = "".join(
-            f"<tr><th style='text-align:left'>{escape(name)}</th>"
-            f"<td style='text-align:left'>{escape(text)}</td></tr>"
-            for name, text in rows
-        )
-        return f"<div><strong>Responses</strong>: {escape(title)}<table>{body}</table></div>"
-
-
-def _spread(counts: NDArray[np.int64]) -> str:
-    low, high = int(counts.min()), int(counts.max())
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}, median {np.median(counts):,.0f}"
+        return as_html(self)

@@ -50,6 +50,26 @@ def from_unconstrained(value: Array, kind: Kind) -> Array:
     return rows
 
 
+TINY = 1e-290
+"""A product of probabilities below this may have lost digits to underflow."""
+
+
+@njit(cache=True, nogil=True)
+def rescale(rows, n):
+    """Turn the logarithms of row n, in place, into numbers relative to the largest; return it.
+
+    What is possible stays above zero.
+    """
+    n_columns = rows.shape[1]
+    top = -np.inf
+    for k in range(n_columns):
+        top = max(top, rows[n, k])
+    for k in range(n_columns):
+        # where nothing is possible, −inf − (−inf) would not be a number
+        rows[n, k] = max(math.exp(rows[n, k] - top), TINY) if rows[n, k] > -np.inf else 0.0
+    return top if top > -np.inf else 0.0
+
+
 def _flat(rows: Array) -> Array:
     return np.ascontiguousarray(rows, dtype=np.float64).reshape(-1, rows.shape[-1])
 
@@ -59,7 +79,9 @@ def _centre(rows):
     n_rows, n_columns = rows.shape
     value = np.empty((n_rows, n_columns - 1))
     for i in range(n_rows):
-        mean = rows[i].sum() / n_columns
+        mean = 0.0
+        for j in range(n_columns):
+            mean += rows[i, j] / n_columns
         for j in range(n_columns - 1):
             value[i, j] = rows[i, j] - mean
     return value
@@ -70,9 +92,10 @@ def _uncentre(value):
     n_rows, n_columns = value.shape[0], value.shape[1] + 1
     rows = np.empty((n_rows, n_columns))
     for i in range(n_rows):
-        rows[i, n_columns - 1] = -value[i].sum()
+        rows[i, n_columns - 1] = 0.0
         for j in range(n_columns - 1):
             rows[i, j] = value[i, j]
+            rows[i, n_columns - 1] -= value[i, j]
     return _normalise(rows)
 
 
@@ -81,8 +104,9 @@ def _normalise(rows):
     """Subtract from log rows, in place, the logarithm of their sum."""
     n_rows, n_columns = rows.shape
     for i in range(n_rows):
-        top = rows[i].max()
-        total = 0.0
+        top, total = -np.inf, 0.0
+        for j in range(n_columns):
+            top = max(top, rows[i, j])
         for j in range(n_columns):
             total += math.exp(rows[i, j] - top)
         total = top + math.log(total)
@@ -103,10 +127,11 @@ def draw_dirichlet(concentration: Array, rng: np.random.Generator) -> Array:
     """
     # NumPy's gammas: numba's take a second to compile, which is much of a first posterior
     flat = _flat(concentration)
-    small = flat < 1.0
-    # a gamma of small shape underflows, its logarithm does not
-    rows = np.log(rng.standard_gamma(flat + small))
-    if small.any():
+    if flat.min() >= 1.0:
+        rows = np.log(rng.standard_gamma(flat))
+    else:  # a gamma of small shape underflows, its logarithm does not
+        small = flat < 1.0
+        rows = np.log(rng.standard_gamma(flat + small))
         rows[small] -= rng.standard_exponential(int(small.sum())) / flat[small]
     drawn: Array = _normalise(rows).reshape(concentration.shape)
     return drawn

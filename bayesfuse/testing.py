@@ -25,7 +25,7 @@ from bayesfuse.model import observed, parameter_variables
 from bayesfuse.posterior import label_probabilities
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array
+from bayesfuse.simplex import Array, rescale
 
 
 @dataclass(frozen=True)
@@ -100,20 +100,22 @@ def check_label_prior(
         With the quantity and its worst entry.
     """
     exact = enumerate_labels(prior, log_parameters, log_lik, structure)
-    found = prior.marginal(log_parameters, log_lik, structure)
+    likelihood = log_lik.copy()
+    log_scale = np.array([rescale(likelihood, n) for n in range(len(likelihood))])
+    found = prior.marginal(log_parameters, likelihood, log_scale, structure)
     assert_close(found.total, exact.total, "log evidence")
     assert_close(found.log_evidence.sum(), exact.total, "sum of the units' log evidence")
     assert_close(found.probability, exact.probability, "label probability")
     for name, one, other in zip(prior.parameters, found.expected, exact.expected, strict=True):
         assert_close(one, other, f"expected counts of {name}")
-    labels = prior.decode(log_parameters, log_lik, structure)
+    labels = prior.decode(log_parameters, likelihood, structure)
     place = int(np.flatnonzero((exact.configurations == labels).all(axis=1))[0])
     assert_close(exact.weight[place], exact.weight.max(), "probability of the decoded labels")
     rng = np.random.default_rng(random_seed)
     radix = log_lik.shape[1] ** np.arange(len(log_lik))[::-1]
     seen = np.zeros(len(exact.weight))
     for _ in range(draws):
-        seen[prior.draw(log_parameters, log_lik, structure, rng) @ radix] += 1
+        seen[prior.draw(log_parameters, likelihood, structure, rng) @ radix] += 1
     impossible = exact.weight < 1e-14
     assert not seen[impossible].any(), f"drew impossible labels {exact.configurations[impossible]}"
     assert_frequencies(seen, exact.weight, "drawn labels")
@@ -140,7 +142,7 @@ def check_rater_channel(
     weight = rng.random((n_items, n_classes))
 
     def total(*changed: Array) -> float:
-        return float((weight * channel.log_lik_kernel(*changed, *structure)).sum())
+        return float((weight * channel.log_lik(changed, structure)).sum())
 
     found = channel.expected_kernel(*tables, weight, *structure)
     for which, table in enumerate(tables):
@@ -156,8 +158,8 @@ def check_rater_channel(
         # central differences lose rounding / step, and the third derivative times step²
         assert_close(found[which], slope, "expected counts", atol=scale * 1e-15 / step + 1e-6)
     gold = np.arange(n_items) % n_classes
-    known = channel.log_lik_kernel(*tables, *channel.structure(responses, gold))
-    free = channel.log_lik_kernel(*tables, *structure)
+    known = channel.log_lik(tables, channel.structure(responses, gold))
+    free = channel.log_lik(tables, structure)
     only = np.where(np.arange(n_classes) == gold[:, None], free, -np.inf)
     assert_close(known, only, "log-likelihood of known labels")
     n_answers = responses.per_item.max()
@@ -168,7 +170,7 @@ def check_rater_channel(
         label = responses.label
         label[rows] = answers
         other = responses.relabelled(label)
-        log_lik = channel.log_lik_kernel(*tables, *channel.structure(other, unknown))
+        log_lik = channel.log_lik(tables, channel.structure(other, unknown))
         mass += np.exp(log_lik[first])
     assert_close(mass, np.ones(n_classes), "sum of the probabilities of all answers")
 

@@ -150,12 +150,12 @@ def test_probabilities_that_underflow_and_zeros_are_legal():
     inner[499] = [[1.0, 0.0], [0.5, 0.5]]
     gold = np.append([0, 1], np.full(18, -1))
     plain = bf.Confusion(None)
-    expected = plain.log_lik_kernel(np.log(inner + 1e-320), *plain.structure(responses, gold))
+    expected = plain.log_lik((np.log(inner + 1e-320),), plain.structure(responses, gold))
     with np.errstate(divide="ignore"):
         both = np.log(np.eye(2)[None]), np.log(inner)
     channel = bf.LatentGroups(None, None, assignment)
     structure = channel.structure(responses, gold)
-    found = channel.log_lik_kernel(*both, *structure)
+    found = channel.log_lik(both, structure)
     possible = expected > -1e5
     possible &= ~((responses.label.reshape(20, 500)[:, 499:] == 1) & (np.arange(2) == 0))
     assert (found[~possible] == -np.inf).all() and possible.any(axis=1).sum() > 10
@@ -172,8 +172,8 @@ def test_raters_alone_and_verdicts_that_are_the_truth_are_dawid_and_skenes(rows)
     assignment = ASSIGNMENT if rows != "alone" else np.full(6, -1)
     one, other = bf.LatentGroups(None, None, assignment), bf.Confusion(None)
     gold = np.arange(responses.n_items) % 4 - 1
-    found = one.log_lik_kernel(outer, inner, *one.structure(responses, gold))
-    assert_close(found, other.log_lik_kernel(inner, *other.structure(responses, gold)), "both")
+    found = one.log_lik((outer, inner), one.structure(responses, gold))
+    assert_close(found, other.log_lik((inner,), other.structure(responses, gold)), "both")
     weight = np.random.default_rng(1).random((responses.n_items, 3))
     _, found = one.expected_kernel(outer, inner, weight, *one.structure(responses, gold))
     (expected,) = other.expected_kernel(inner, weight, *other.structure(responses, gold))
@@ -210,9 +210,9 @@ def test_merging_identical_items_changes_nothing():
     log_prevalence, both = random_rows((2,), 1), tables(2)
     rows = rows_of(log_prevalence, both)
     channel = bf.LatentGroups(None, None, ASSIGNMENT)
-    log_lik = channel.log_lik_kernel(*both, *channel.structure(responses, np.full(500, -1)))
+    found = channel.likelihood_kernel(*both, *channel.structure(responses, np.full(500, -1)))
     apart = bf.Independent(None).marginal(
-        (log_prevalence,), log_lik, (np.ones(500, dtype=np.int64),)
+        (log_prevalence,), *found, (np.ones(500, dtype=np.int64),)
     )
     total, _ = merged.expected(rows)
     assert_close(total, apart.total, "log evidence")
@@ -236,6 +236,8 @@ def crowd(rng, n_items=400, n_classes=2, groups=(3, 2), n_alone=4, missing=0.2, 
         table = np.empty((number, n_classes, n_classes))
         for k in range(n_classes):
             table[:, k] = np.insert(wrong[:, k], k, accuracy, axis=1)
+        with np.errstate(divide="ignore"):
+            return np.log(table)
 
     channel = bf.LatentGroups(None, None, assignment)
     asked = rng.random((n_items, len(assignment))) >= missing

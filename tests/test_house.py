@@ -14,7 +14,7 @@ PACKAGE = ROOT / "bayesfuse"
 # Every room may import from the rooms before it.
 ORDER = [
     ["errors"],
-    ["reading", "simplex"],
+    ["reading", "describing", "simplex"],
     ["responses"],
     ["factor", "moments"],
     ["labels", "raters"],

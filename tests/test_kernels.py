@@ -71,7 +71,7 @@ def test_confusion_likelihood_is_the_plain_sum(n_classes):
     expected = np.zeros((responses.n_items, n_classes))
     for item, rater, label in zip(responses.item, responses.rater, responses.label, strict=True):
         expected[item] += table[rater, :, label]
-    assert_close(channel.log_lik_kernel(table, *structure), expected, "log-likelihood")
+    assert_close(channel.log_lik((table,), structure), expected, "log-likelihood")
 
 
 @pytest.mark.parametrize("n_classes", [2, 5])
@@ -100,7 +100,7 @@ def test_one_coin_is_a_tied_confusion(by_class):
     rows = log_rows(accuracy, "probability")
 
     def total(rows):
-        return (weight * channel.log_lik_kernel(*channel.expand((rows,), 3, np), *structure)).sum()
+        return (weight * channel.log_lik(channel.expand((rows,), 3, np), structure)).sum()
 
     (confusion,) = channel.expand((rows,), 3, np)
     assert_close(np.exp(confusion).sum(axis=2), np.ones((4, 3)), "row sums")
@@ -144,8 +144,8 @@ def test_merging_identical_items_changes_nothing():
     channel = bf.Confusion(None)
     known = np.full(500, -1)
     known[:3] = 1, 0, 1
-    log_lik = channel.log_lik_kernel(rows["confusion"], *channel.structure(responses, known))
-    apart = prior.marginal((rows["prevalence"],), log_lik, (np.ones(500, dtype=np.int64),))
+    found = channel.likelihood_kernel(rows["confusion"], *channel.structure(responses, known))
+    apart = prior.marginal((rows["prevalence"],), *found, (np.ones(500, dtype=np.int64),))
     assert_close(log_evidence, apart.total, "log evidence")
     assert_close(counts["prevalence"], apart.expected[0], "class counts")
     found = merged.marginal(rows).probability[merged.inverse]

@@ -11,10 +11,15 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.conjugate import concentration_variable, find_conjugate, value_function
+from bayesfuse.inference.conjugate import (
+    Block,
+    concentration_variable,
+    find_conjugate,
+    value_function,
+)
 from bayesfuse.model import latest
 from bayesfuse.observation import Rows
-from bayesfuse.simplex import draw_dirichlet, log_rows
+from bayesfuse.simplex import Array, draw_dirichlet, log_rows
 
 
 @dataclass_state
@@ -102,6 +107,7 @@ class LabelGibbs(BlockedStep):
             )
         self.vars = [value for value in model.value_vars if value.name in {b.value for b in blocks}]
         self.rng = get_random_generator(rng)
+        self._written: dict[str, tuple[Any, Array]] = {}
         self.observation = conjugacy.observation
         self.blocks = blocks
         self.fixed = {b.parameter: b.concentration for b in blocks if b.concentration is not None}
@@ -120,7 +126,7 @@ class LabelGibbs(BlockedStep):
 
     def step(self, point: Any) -> tuple[Any, list[dict[str, Any]]]:
         """Draw labels, then every conjugate parameter."""
-        rows = {block.parameter: block.read(point) for block in self.blocks}
+        rows = {block.parameter: self._read(block, point) for block in self.blocks}
         if self.others is not None:
             with np.errstate(divide="ignore"):
                 for name, value in self.others(point).items():
@@ -133,7 +139,13 @@ class LabelGibbs(BlockedStep):
         point = dict(point)
         for block in self.blocks:
             point[block.value] = block.write(rows[block.parameter])
+            self._written[block.value] = point[block.value], rows[block.parameter]
         return point, [{}]
+
+    def _read(self, block: Block, point: Any) -> Array:
+        """Return the block's log rows: those drawn last if nobody has changed the point since."""
+        value, rows = self._written.get(block.value, (None, None))
+        return rows if rows is not None and value is point[block.value] else block.read(point)
 
     def sweep(self, rows: Rows, concentration: Rows) -> Rows:
         """Return the drawn parameters' log rows after one sweep from ``rows``."""

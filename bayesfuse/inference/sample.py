@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import xarray as xr
 from pymc.sampling.mcmc import NUTPIE_INSTALLED
@@ -21,10 +23,14 @@ from bayesfuse.inference.recording import (
     parameter_trace,
 )
 from bayesfuse.inference.start import DEFAULT, Start, disperse, find_start
+from bayesfuse.model import observed
 from bayesfuse.posterior import complete
 
-BOOKKEEPING = 150e-6
-"""Seconds that PyMC's loop spends on a draw, about: a sweep that costs less is repeated."""
+BOOKKEEPING = 100e-6
+"""Seconds that PyMC's loop and the passes over the draws spend on each, about.
+
+A sweep that costs less is repeated.
+"""
 
 RESERVED = {"initvals", "return_inferencedata", "step", "trace", "var_names"}
 
@@ -131,6 +137,8 @@ def sample(
         "compute_convergence_checks": False,
         **kwargs,
     }
+    if "jax" in sys.modules:  # it has threads, which a forked process would wait for in vain
+        settings.setdefault("mp_ctx", "forkserver")
     if uses_gibbs:
         result = _sample_gibbs(conjugacy, initial, sweeps, settings)
     else:
@@ -187,6 +195,13 @@ def _initial_values(
     ]
 
 
+def _rows(model: pm.Model) -> dict[str, Any]:
+    """Number the responses by a range, which takes no memory; ArviZ would write the numbers out."""
+    answers, observation = observed(model)
+    (dim,) = model.named_vars_to_dims[answers.name]
+    return {dim: pd.RangeIndex(observation.responses.n_responses)}
+
+
 def _sample_gibbs(
     conjugacy: Conjugacy,
     initial: list[dict[str, Any]],
@@ -199,6 +214,7 @@ def _sample_gibbs(
         sweeps = int(np.clip(BOOKKEEPING / cost, 1, 10))
     step = LabelGibbs(model=model, sweeps=sweeps)
     settings |= {"step": step, "initvals": initial}
+    settings["idata_kwargs"] = {"coords": _rows(model)} | settings.get("idata_kwargs", {})
     if set(step.vars) != set(model.value_vars):  # NUTS takes the rest
         return pm.sample(**settings)
     if settings["tune"] is None:
@@ -218,12 +234,12 @@ def _sample_gibbs(
 def _sweep_cost(conjugacy: Conjugacy) -> float:
     """Estimate the seconds of a Gibbs sweep from sizes alone, so that it never varies.
 
-    The constants were measured: adding a table entry, one class of one drawn label, one gamma.
+    The constants were measured: using a table entry, one class of one drawn label, one gamma.
     """
     table = conjugacy.observation.table
     entries = sum(rows.size for rows in conjugacy.concentrations().values())
     adds = table.n_responses * table.n_classes
-    return 20e-6 + 0.4e-9 * adds + 7e-9 * table.n_items * table.n_classes + 60e-9 * entries
+    return 20e-6 + 0.4e-9 * adds + 2e-9 * table.n_items * table.n_classes + 60e-9 * entries
 
 
 def _sample_nuts(

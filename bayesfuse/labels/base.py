@@ -22,7 +22,7 @@ class Marginal(NamedTuple):
     item, a sequence), ``probability`` (items, classes) the posterior label probabilities, and
     ``expected`` holds for every parameter how often each of its entries is expected to have been
     used: the derivative of ``total`` with respect to the log parameters, as ``probability`` (times
-    the multiplicity) is the derivative with respect to ``log_lik``.
+    the multiplicity) is the derivative with respect to the log-likelihoods.
     """
 
     total: float
@@ -35,14 +35,15 @@ class LabelPrior(Factor):
     """How the true labels hang together, given as simplex rows and a structure.
 
     A prior is written once as compiled kernels that know nothing of raters: they see log
-    parameters, one matrix ``log_lik`` (items, classes) and the arrays of ``structure``. NUTS, EM,
-    Gibbs and the user all go through these kernels.
+    parameters, one matrix ``likelihood`` (items, classes), whose rows the raters may have scaled,
+    and the arrays of ``structure``. NUTS, EM, Gibbs and the user all go through these kernels.
 
     Class attributes a leaf defines
     -------------------------------
-    marginal_kernel : ``(*log_parameters, log_lik, *structure) -> (total, log_evidence,
-        probability, *expected)``, numba-compiled.
-    marginal_jax : ``log_evidence`` alone, written in ``jax.numpy``, which differentiates it.
+    marginal_kernel : ``(*log_parameters, likelihood, log_scale, *structure) -> (total,
+        log_evidence, probability, *expected)``, numba-compiled.
+    marginal_jax : ``(*log_parameters, log_lik, *structure) -> log_evidence``, written in
+        ``jax.numpy``, which differentiates it.
     """
 
     exact: ClassVar[bool] = True
@@ -58,7 +59,7 @@ class LabelPrior(Factor):
 
     @abstractmethod
     def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
-        """Return the arrays that every kernel takes after ``log_lik``.
+        """Return the arrays that every kernel takes last.
 
         The first is the multiplicity of the items if the prior ``merges``.
         """
@@ -67,7 +68,7 @@ class LabelPrior(Factor):
     def draw(
         self,
         log_parameters: tuple[Array, ...],
-        log_lik: Array,
+        likelihood: Array,
         structure: tuple[NDArray[Any], ...],
         rng: np.random.Generator,
     ) -> NDArray[Any]:
@@ -87,7 +88,7 @@ class LabelPrior(Factor):
     def decode(
         self,
         log_parameters: tuple[Array, ...],
-        log_lik: Array,
+        likelihood: Array,
         structure: tuple[NDArray[Any], ...],
     ) -> NDArray[np.int64]:
         """Return the jointly most probable labels (items,)."""
@@ -114,10 +115,12 @@ class LabelPrior(Factor):
     def marginal(
         self,
         log_parameters: tuple[Array, ...],
-        log_lik: Array,
+        likelihood: Array,
+        log_scale: Array,
         structure: tuple[NDArray[Any], ...],
     ) -> Marginal:
         """Sum the labels out."""
-        kernel = type(self).marginal_kernel
-        total, log_evidence, probability, *expected = kernel(*log_parameters, log_lik, *structure)
+        total, log_evidence, probability, *expected = type(self).marginal_kernel(
+            *log_parameters, likelihood, log_scale, *structure
+        )
         return Marginal(total, log_evidence, probability, tuple(expected))

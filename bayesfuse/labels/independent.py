@@ -13,32 +13,40 @@ from numpy.typing import NDArray
 from bayesfuse.errors import require_shape
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.responses import Responses
+from bayesfuse.simplex import TINY, rescale
 
 
 @njit(cache=True, nogil=True)
-def marginal(log_prevalence, log_lik, multiplicity):
-    """Softmax of every item: total, log evidence (n,), probability (n, k), class counts (k,)."""
-    n_items, n_classes = log_lik.shape
+def marginal(log_prevalence, likelihood, log_scale, multiplicity):
+    """Bayes' rule by item: total, log evidence (n,), probability (n, k), class counts (k,)."""
+    n_items, n_classes = likelihood.shape
+    prevalence = np.empty(n_classes)
+    for k in range(n_classes):
+        prevalence[k] = math.exp(log_prevalence[k])
     sum_all = 0.0
     log_evidence = np.empty(n_items)
     probability = np.empty((n_items, n_classes))
     expected = np.zeros(n_classes)
     for n in range(n_items):
-        top = -np.inf
+        shift, total = log_scale[n], 0.0
         for k in range(n_classes):
-            probability[n, k] = log_prevalence[k] + log_lik[n, k]
-            top = max(top, probability[n, k])
-        if top == -np.inf:  # no class can explain the item: its probability is nobody's
-            log_evidence[n] = -np.inf
-            probability[n] = 0.0
-            if multiplicity[n] > 0:  # a pattern that never occurred may be impossible
-                sum_all = -np.inf
-            continue
-        total = 0.0
-        for k in range(n_classes):
-            probability[n, k] = math.exp(probability[n, k] - top)
+            probability[n, k] = prevalence[k] * likelihood[n, k]
             total += probability[n, k]
-        log_evidence[n] = top + math.log(total)
+        if total < TINY:  # only a class of next to no prevalence is left, or none
+            for k in range(n_classes):
+                probability[n, k] = -np.inf
+                if likelihood[n, k] > 0.0:
+                    probability[n, k] = log_prevalence[k] + math.log(likelihood[n, k])
+            shift += rescale(probability, n)
+            total = 0.0
+            for k in range(n_classes):
+                total += probability[n, k]
+            if total == 0.0:  # no class can explain the item: its probability is nobody's
+                log_evidence[n] = -np.inf
+                if multiplicity[n] > 0:  # a pattern that never occurred may be impossible
+                    sum_all = -np.inf
+                continue
+        log_evidence[n] = shift + math.log(total)
         sum_all += multiplicity[n] * log_evidence[n]
         for k in range(n_classes):
             probability[n, k] /= total
@@ -47,32 +55,21 @@ def marginal(log_prevalence, log_lik, multiplicity):
 
 
 @njit(cache=True, nogil=True)
-def draw_labels(log_prevalence, log_lik, rng):
-    """One label per item, by inversion; −1 where no class is possible."""
-    n_items, n_classes = log_lik.shape
-    labels = np.empty(n_items, dtype=np.int64)
-    weight = np.empty(n_classes)
+def draw_labels(prevalence, likelihood, uniform):
+    """One label per item, by inversion of ``uniform`` (n,); −1 where the weights underflow."""
+    n_items, n_classes = likelihood.shape
+    labels = np.empty(n_items, dtype=np.int32)
+    up_to = np.empty(n_classes)  # sums of the weights of the classes so far
     for n in range(n_items):
-        top = -np.inf
-        for k in range(n_classes):
-            weight[k] = log_prevalence[k] + log_lik[n, k]
-            top = max(top, weight[k])
-        if top == -np.inf:
-            labels[n] = -1
-            continue
         total = 0.0
         for k in range(n_classes):
-            weight[k] = math.exp(weight[k] - top)
-            total += weight[k]
-        left = rng.random() * total
-        label = -1
-        for k in range(n_classes):
-            if weight[k] > 0.0:  # rounding must not end in a class of probability zero
-                label = k
-                if left < weight[k]:
-                    break
-                left -= weight[k]
-        labels[n] = label
+            total += prevalence[k] * likelihood[n, k]
+            up_to[k] = total
+        left = uniform[n] * total
+        label = 0
+        for k in range(n_classes - 1):  # no branch, which the processor could only guess
+            label += up_to[k] <= left
+        labels[n] = label if total >= TINY else -1
     return labels
 
 
@@ -92,8 +89,11 @@ class Independent(LabelPrior):
     --------
     >>> import numpy as np, bayesfuse as bf
     >>> prior = bf.Independent(prevalence=np.array([0.9, 0.1]))
-    >>> log_lik = np.log([[0.2, 0.8], [0.5, 0.5]])
-    >>> prior.marginal((np.log([0.9, 0.1]),), log_lik, (np.array([1, 1]),)).probability.round(3)
+    >>> likelihood, log_scale = np.array([[0.2, 0.8], [0.5, 0.5]]), np.zeros(2)
+    >>> found = prior.marginal(
+    ...     (np.log([0.9, 0.1]),), likelihood, log_scale, prior.structure(bf.Responses.from_matrix(
+    ...     [[0, 1], [1, 1]])))
+    >>> found.probability.round(3)
     array([[0.692, 0.308],
            [0.9  , 0.1  ]])
     """
@@ -111,13 +111,23 @@ class Independent(LabelPrior):
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         require_shape("prevalence", shapes["prevalence"], classes=responses.n_classes)
 
-    def draw(self, log_parameters, log_lik, structure, rng):
+    def draw(self, log_parameters, likelihood, structure, rng):
         (log_prevalence,), (multiplicity,) = log_parameters, structure
-        if multiplicity.max() == 1 == multiplicity.min():
-            return draw_labels(log_prevalence, log_lik, rng)
-        total, log_evidence, probability, _ = marginal(log_prevalence, log_lik, multiplicity)
-        if total == -np.inf:
-            return np.where(log_evidence == -np.inf, -1, 0)
+        plain = (multiplicity == 1).all()
+        if plain:
+            uniform = rng.random(len(likelihood))
+            labels = draw_labels(np.exp(log_prevalence), likelihood, uniform)
+            if labels.min() >= 0:
+                return labels
+        found = marginal(log_prevalence, likelihood, np.zeros(len(likelihood)), multiplicity)
+        _, log_evidence, probability, _ = found
+        impossible = log_evidence == -np.inf
+        if plain:
+            up_to = probability.cumsum(axis=1)
+            left = uniform[:, None] * up_to[:, -1:]
+            return np.where(impossible, -1, (up_to[:, :-1] <= left).sum(axis=1))
+        if (impossible & (multiplicity > 0)).any():
+            return np.where(impossible, -1, 0)
         return rng.multinomial(multiplicity, probability).astype(float)
 
     def tally(self, drawn, structure, n_classes):
@@ -125,8 +135,9 @@ class Independent(LabelPrior):
             return (drawn.sum(axis=0),)
         return (np.bincount(drawn, minlength=n_classes).astype(float),)
 
-    def decode(self, log_parameters, log_lik, structure):
-        return np.argmax(log_parameters[0] + log_lik, axis=1)
+    def decode(self, log_parameters, likelihood, structure):
+        with np.errstate(divide="ignore"):
+            return np.argmax(log_parameters[0] + np.log(likelihood), axis=1)
 
     def log_prob(self, log_parameters, labels):
         return float(log_parameters[0][labels].sum())

@@ -1,9 +1,9 @@
 """The PyTensor Ops over the kernels; their dispatch to numba and JAX stands beside them.
 
-Two Ops carry every model: :class:`LogLik` (rater parameters to the matrix ``log_lik``) and
-:class:`Evidence` (label parameters and ``log_lik`` to the log evidence). Neither differentiates
-anything: the gradient of the second is among its own outputs, the gradient of the first is the
-channel's kernel of expected counts.
+:class:`Evidence` carries every model: parameters to the log evidence of the responses, labels
+summed out. It differentiates nothing: its gradient with respect to the label parameters is among
+its own outputs, the one with respect to the rater tables is the channel's kernel of expected
+counts, an Op of its own.
 """
 
 from __future__ import annotations
@@ -27,43 +27,8 @@ from bayesfuse.raters.base import RaterChannel
 # Shapes in comments: n items, k classes; tables and rows as their channel or prior has them.
 
 
-class LogLik(Op):
-    """Log tables of a rater channel to ``log_lik`` (n, k).
-
-    Inputs: the ``n_tables`` log tables, then the arrays of the channel's structure.
-    """
-
-    __props__ = ("channel", "n_tables")
-
-    def __init__(self, channel: type[RaterChannel], n_tables: int) -> None:
-        self.channel = channel
-        self.n_tables = n_tables
-        self.kernel = channel.log_lik_kernel
-
-    def make_node(self, *inputs: Any) -> Apply:
-        variables = [pt.as_tensor(value) for value in inputs]
-        return Apply(self, variables, [pt.matrix(dtype="float64")])
-
-    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: Any) -> None:
-        output_storage[0][0] = self.kernel(*inputs)
-
-    def pullback(
-        self,
-        inputs: Sequence[Variable],
-        outputs: Sequence[Variable],
-        cotangents: Sequence[Variable],
-    ) -> list[Variable]:
-        tables, structure = inputs[: self.n_tables], inputs[self.n_tables :]
-        counts = ExpectedCounts(self.channel, self.n_tables)(*tables, cotangents[0], *structure)
-        gradients = counts if isinstance(counts, list) else [counts]
-        return [*gradients, *(disconnected_type() for _ in structure)]
-
-    def connection_pattern(self, node: Apply) -> list[list[bool]]:
-        return [[place < self.n_tables] for place in range(len(node.inputs))]
-
-
 class ExpectedCounts(Op):
-    """Weights (n, k) to how often each table entry is expected to be used: the pullback above.
+    """Weights (n, k) to how often each table entry is expected to be used.
 
     Inputs: the log tables, the weights, the arrays of the channel's structure.
     """
@@ -93,18 +58,35 @@ class ExpectedCounts(Op):
 
 
 class Evidence(Op):
-    """Log parameters of a label prior and ``log_lik`` (n, k) to the log evidence.
+    """Log parameters of a label prior and log tables of a rater channel to the log evidence.
 
-    Inputs: the ``n_rows`` log parameters, ``log_lik``, the arrays of the prior's structure.
+    Inputs: ``n_rows`` log parameters, ``n_tables`` log tables, ``n_structure`` arrays of the
+    prior's structure, then those of the channel's.
     Outputs: total (), log evidence (units,), probability (n, k), expected counts like the rows.
     """
 
-    __props__ = ("prior", "n_rows")
+    __props__ = ("prior", "channel", "n_rows", "n_tables", "n_structure")
 
-    def __init__(self, prior: type[LabelPrior], n_rows: int) -> None:
+    def __init__(
+        self,
+        prior: type[LabelPrior],
+        channel: type[RaterChannel],
+        n_rows: int,
+        n_tables: int,
+        n_structure: int,
+    ) -> None:
         self.prior = prior
+        self.channel = channel
         self.n_rows = n_rows
-        self.kernel = prior.marginal_kernel
+        self.n_tables = n_tables
+        self.n_structure = n_structure
+
+    def split(self, inputs: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
+        """Return log rows, log tables, the prior's structure and the channel's."""
+        one = self.n_rows
+        two = one + self.n_tables
+        three = two + self.n_structure
+        return inputs[:one], inputs[one:two], inputs[two:three], inputs[three:]
 
     def make_node(self, *inputs: Any) -> Apply:
         variables = [pt.as_tensor(value) for value in inputs]
@@ -112,7 +94,10 @@ class Evidence(Op):
         return Apply(self, variables, [*outputs, *(row.type() for row in variables[: self.n_rows])])
 
     def perform(self, node: Apply, inputs: Sequence[Any], output_storage: Any) -> None:
-        for storage, value in zip(output_storage, self.kernel(*inputs), strict=True):
+        rows, tables, structure, answers = self.split(inputs)
+        likelihood = self.channel.likelihood_kernel(*tables, *answers)
+        values = self.prior.marginal_kernel(*rows, *likelihood, *structure)
+        for storage, value in zip(output_storage, values, strict=True):
             storage[0] = np.asarray(value)
 
     def pullback(
@@ -124,18 +109,20 @@ class Evidence(Op):
         total, *others = cotangents
         if not all(isinstance(cotangent.type, DisconnectedType) for cotangent in others):
             raise NotImplementedError(_no_second_derivative("label probabilities"))
-        structure = inputs[self.n_rows + 1 :]
+        _, tables, structure, answers = self.split(inputs)
         probability, *expected = outputs[2:]
         if self.prior.merges:
             probability = probability * structure[0][:, None]
+        counts = ExpectedCounts(self.channel, self.n_tables)(*tables, total * probability, *answers)
         return [
-            *(total * counts for counts in expected),
-            total * probability,
-            *(disconnected_type() for _ in structure),
+            *(total * used for used in expected),
+            *(counts if isinstance(counts, list) else [counts]),
+            *(disconnected_type() for _ in (*structure, *answers)),
         ]
 
     def connection_pattern(self, node: Apply) -> list[list[bool]]:
-        return [[place <= self.n_rows] * len(node.outputs) for place in range(len(node.inputs))]
+        parameters = self.n_rows + self.n_tables
+        return [[place < parameters] * len(node.outputs) for place in range(len(node.inputs))]
 
 
 def _no_second_derivative(what: str) -> str:

@@ -7,13 +7,7 @@ from typing import Any
 import jax
 from pytensor.link.jax.dispatch import jax_funcify
 
-from bayesfuse.ops import Evidence, ExpectedCounts, LogLik
-
-
-@jax_funcify.register(LogLik)
-def log_lik(op: LogLik, **kwargs: Any) -> Any:
-    """Return the channel's likelihood."""
-    return op.channel.log_lik_jax
+from bayesfuse.ops import Evidence, ExpectedCounts
 
 
 @jax_funcify.register(ExpectedCounts)
@@ -21,8 +15,8 @@ def expected_counts(op: ExpectedCounts, **kwargs: Any) -> Any:
     """Return the pullback of the channel's likelihood."""
 
     def counts(*inputs):
-        tables, (weight, *structure) = inputs[: op.n_tables], inputs[op.n_tables :]
-        _, pullback = jax.vjp(lambda *t: op.channel.log_lik_jax(*t, *structure), *tables)
+        tables, (weight, *answers) = inputs[: op.n_tables], inputs[op.n_tables :]
+        _, pullback = jax.vjp(lambda *t: op.channel.log_lik_jax(*t, *answers), *tables)
         found = pullback(weight)
         return found[0] if len(found) == 1 else found
 
@@ -34,7 +28,8 @@ def evidence(op: Evidence, **kwargs: Any) -> Any:
     """Return the log evidence and its derivatives (which XLA drops where nobody asks)."""
 
     def outputs(*inputs):
-        rows, (log_lik, *structure) = inputs[: op.n_rows], inputs[op.n_rows :]
+        rows, tables, structure, answers = op.split(inputs)
+        log_lik = op.channel.log_lik_jax(*tables, *answers)
 
         def units(log_lik, *rows):
             return op.prior.marginal_jax(*rows, log_lik, *structure)

@@ -4,48 +4,55 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from pytensor.graph.basic import Apply
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
 
-from bayesfuse.ops import Evidence, ExpectedCounts, LogLik
+from bayesfuse.ops import Evidence, ExpectedCounts
 
 
-@register_funcify_and_cache_key(LogLik)
 @register_funcify_and_cache_key(ExpectedCounts)
-@register_funcify_and_cache_key(Evidence)
-def kernel_of(op: Any, node: Apply, **kwargs: Any) -> tuple[Any, str]:
-    """Return the kernel and a key under which the compiled graph is cached."""
-    # The cached machine code contains the kernel's, so the key changes with its source file.
-    function = op.kernel.py_func
-    source = inspect.getsource(inspect.getmodule(function))  # type: ignore[arg-type]
-    key = f"{op} {function.__qualname__} {source}"
-    kernel = op.kernel
-    if isinstance(op, Evidence):
-        kernel = _total_as_tensor(kernel)
-    elif isinstance(op, ExpectedCounts) and op.n_tables == 1:
-        kernel = _only_output(kernel)
-    return kernel, hashlib.sha256(key.encode()).hexdigest()
-
-
-def _total_as_tensor(kernel: Any) -> Any:
-    """Turn the first output, a number, into the 0-d array that a scalar tensor is."""
+def expected_counts(op: ExpectedCounts, node: Apply, **kwargs: Any) -> tuple[Any, str]:
+    """Return the channel's kernel and a key under which the compiled graph is cached."""
+    kernel = op.channel.expected_kernel
+    key = _key(op, kernel)
+    if op.n_tables > 1:
+        return kernel, key
 
     @numba_njit
-    def evidence(*inputs):
-        outputs = kernel(*inputs)
-        return (np.asarray(outputs[0]), *outputs[1:])
-
-    return evidence
-
-
-def _only_output(kernel: Any) -> Any:
-    """Unpack the one-tuple: a node of a graph with one output returns it bare."""
-
-    @numba_njit
-    def only(*inputs):
+    def only(*inputs):  # a node with one output returns it bare
         return kernel(*inputs)[0]
 
-    return only
+    return only, key
+
+
+@register_funcify_and_cache_key(Evidence)
+def evidence(op: Evidence, node: Apply, **kwargs: Any) -> tuple[Any, str]:
+    """Return the channel's kernel followed by the prior's, and a key to cache them under."""
+    likelihood, marginal = op.channel.likelihood_kernel, op.prior.marginal_kernel
+    one = op.n_rows
+    two = one + op.n_tables
+    three = two + op.n_structure
+
+    @numba_njit
+    def log_evidence(*inputs):
+        found = likelihood(*inputs[one:two], *inputs[three:])
+        outputs = marginal(*inputs[:one], *found, *inputs[two:three])
+        # a scalar tensor is a 0-d array
+        return (np.asarray(outputs[0]), *outputs[1:])
+
+    return log_evidence, _key(op, likelihood, marginal)
+
+
+def _key(op: Any, *kernels: Callable[..., Any]) -> str:
+    """Return a key that changes with the source files of the kernels.
+
+    The cached machine code contains theirs.
+    """
+    functions = [kernel.py_func for kernel in kernels]  # type: ignore[attr-defined]
+    sources = [inspect.getsource(inspect.getmodule(f)) for f in functions]  # type: ignore[arg-type]
+    names = [function.__qualname__ for function in functions]
+    return hashlib.sha256(repr((str(op), names, sources)).encode()).hexdigest()

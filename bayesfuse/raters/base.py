@@ -16,33 +16,34 @@ from bayesfuse.simplex import Array
 
 
 @njit(cache=True, nogil=True)
-def reveal(log_lik, gold):
-    """Rule out every class but the known one, in place; −1 means unknown."""
-    n_items, n_classes = log_lik.shape
-    for n in range(n_items):
-        if gold[n] >= 0:
-            for k in range(n_classes):
-                if k != gold[n]:
-                    log_lik[n, k] = -np.inf
+def reveal(likelihood, n, gold, nothing):
+    """Rule out every class of item n but the known one, in place; −1 means unknown."""
+    if gold >= 0:
+        for k in range(likelihood.shape[1]):
+            if k != gold:
+                likelihood[n, k] = nothing
 
 
 class RaterChannel(Factor):
-    """How raters turn truths into responses: ``log_lik[n, k] = log p(responses to n | truth k)``.
+    """How raters turn truths into responses: p(responses to n | truth k) for all n and k.
 
     Kernels see log tables, made from the log rows of the parameters by :meth:`expand`, followed
-    by the arrays of ``structure``. Known labels are honoured here, by ruling the other classes
-    out of ``log_lik``, so that no label prior needs to know about them.
+    by the arrays of ``structure``. The likelihood of item n is ``likelihood[n] *
+    exp(log_scale[n])``: rows are scaled where their products would underflow, so that priors need
+    no logarithms and no exponentials per item and class. Known labels are honoured here, by
+    ruling the other classes out, so that no label prior needs to know about them.
 
     Class attributes a leaf defines
     -------------------------------
-    log_lik_kernel : ``(*tables, *structure) -> (items, classes)``, numba-compiled.
+    likelihood_kernel : ``(*tables, *structure) -> (likelihood (items, classes), log_scale
+        (items,))``, numba-compiled.
     expected_kernel : ``(*tables, weight, *structure) -> arrays like the tables``: how often each
         entry is expected to have been used when item ``n`` is ``weight[n, k]`` times of class
         ``k``; the derivative of ``sum(weight * log_lik)`` with respect to the tables.
-    log_lik_jax : the first, written in ``jax.numpy``.
+    log_lik_jax : the log-likelihood (items, classes), written in ``jax.numpy``.
     """
 
-    log_lik_kernel: ClassVar[Callable[..., Any]]
+    likelihood_kernel: ClassVar[Callable[..., Any]]
     expected_kernel: ClassVar[Callable[..., Any]]
 
     @abstractmethod
@@ -90,6 +91,13 @@ class RaterChannel(Factor):
         Channels of raters who repeat each other count what they repeat once.
         """
         return responses.votes().astype(float)
+
+    def log_lik(self, tables: tuple[Array, ...], structure: tuple[Any, ...]) -> Array:
+        """Return ``log p(responses to n | truth k)``, shape (items, classes)."""
+        likelihood, log_scale = type(self).likelihood_kernel(*tables, *structure)
+        with np.errstate(divide="ignore"):
+            log_lik: Array = np.log(likelihood) + log_scale[:, None]
+        return log_lik
 
     @staticmethod
     @abstractmethod

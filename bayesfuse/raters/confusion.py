@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from bayesfuse.errors import require_shape
 from bayesfuse.raters.base import RaterChannel, reveal
 from bayesfuse.responses import Responses
+from bayesfuse.simplex import TINY, rescale
 
 # The loops below take classes in blocks of four and two because a loop over a run-time number of
 # classes costs three times as much at the usual sizes: the compiler can keep four sums in
@@ -21,19 +23,21 @@ from bayesfuse.responses import Responses
 
 @njit(cache=True, nogil=True)
 def by_cell(log_confusion):
-    """Rearrange (rater, class, label) to ((rater, label), class): one row per cell."""
+    """Turn (rater, class, label) into ((rater, label), class), exponentiated and as it is."""
     n_raters, n_classes, n_labels = log_confusion.shape
     table = np.empty((n_raters * n_labels, n_classes))
+    log_table = np.empty_like(table)
     for m in range(n_raters):
         for k in range(n_classes):
             for c in range(n_labels):
-                table[m * n_labels + c, k] = log_confusion[m, k, c]
-    return table
+                log_table[m * n_labels + c, k] = log_confusion[m, k, c]
+                table[m * n_labels + c, k] = math.exp(log_confusion[m, k, c])
+    return table, log_table
 
 
 @njit(cache=True, nogil=True)
 def by_rater(table, n_raters):
-    """Invert :func:`by_cell`."""
+    """Rearrange ((rater, label), class) to (rater, class, label)."""
     n_cells, n_classes = table.shape
     n_labels = n_cells // n_raters
     confusion = np.empty((n_raters, n_classes, n_labels))
@@ -45,44 +49,56 @@ def by_rater(table, n_raters):
 
 
 @njit(cache=True, nogil=True)
-def log_lik(log_confusion, start, cell, gold):
-    """Sum over the responses of every item, (items, classes): O(responses × classes)."""
-    return sum_rows(by_cell(log_confusion), start, cell, gold)
+def likelihood(log_confusion, start, cell, gold):
+    """Multiply over the responses of every item: (items, classes), and the rows' log scale."""
+    table, log_table = by_cell(log_confusion)
+    return multiply_rows(table, log_table, start, cell, gold)
 
 
 @njit(cache=True, nogil=True)
-def sum_rows(table, start, cell, gold):
-    """Sum for every item the rows of a log table that it names, (items, classes)."""
+def multiply_rows(table, log_table, start, cell, gold):
+    """Multiply for every item the rows of a table that it names, where needed by logarithms."""
     n_items, n_classes = gold.size, table.shape[1]
-    total = np.empty((n_items, n_classes))
+    product, log_scale = np.empty((n_items, n_classes)), np.zeros(n_items)
     for n in range(n_items):
         first, last = start[n], start[n + 1]
-        k = 0
+        small, k = False, 0
         while k + 4 <= n_classes:
-            t0 = t1 = t2 = t3 = 0.0
+            p0 = p1 = p2 = p3 = 1.0
             for r in range(first, last):
                 row = cell[r]
-                t0 += table[row, k]
-                t1 += table[row, k + 1]
-                t2 += table[row, k + 2]
-                t3 += table[row, k + 3]
-            total[n, k], total[n, k + 1], total[n, k + 2], total[n, k + 3] = t0, t1, t2, t3
+                p0 *= table[row, k]
+                p1 *= table[row, k + 1]
+                p2 *= table[row, k + 2]
+                p3 *= table[row, k + 3]
+            product[n, k], product[n, k + 1], product[n, k + 2], product[n, k + 3] = p0, p1, p2, p3
+            small |= p0 < TINY or p1 < TINY or p2 < TINY or p3 < TINY
             k += 4
         while k + 2 <= n_classes:
-            t0 = t1 = 0.0
+            p0 = p1 = 1.0
             for r in range(first, last):
                 row = cell[r]
-                t0 += table[row, k]
-                t1 += table[row, k + 1]
-            total[n, k], total[n, k + 1] = t0, t1
+                p0 *= table[row, k]
+                p1 *= table[row, k + 1]
+            product[n, k], product[n, k + 1] = p0, p1
+            small |= p0 < TINY or p1 < TINY
             k += 2
         if k < n_classes:
-            t0 = 0.0
+            p0 = 1.0
             for r in range(first, last):
-                t0 += table[cell[r], k]
-            total[n, k] = t0
-    reveal(total, gold)
-    return total
+                p0 *= table[cell[r], k]
+            product[n, k] = p0
+            small |= p0 < TINY
+        if small:  # it may have lost digits: once more, in logarithms
+            for k in range(n_classes):
+                product[n, k] = 0.0
+                for r in range(first, last):
+                    product[n, k] += log_table[cell[r], k]
+            reveal(product, n, gold[n], -np.inf)
+            log_scale[n] = rescale(product, n)
+        else:
+            reveal(product, n, gold[n], 0.0)
+    return product, log_scale
 
 
 @njit(cache=True, nogil=True)
@@ -155,12 +171,13 @@ class Confusion(RaterChannel):
     >>> channel = bf.Confusion(confusion=[[[0.9, 0.1], [0.2, 0.8]], [[0.6, 0.4], [0.5, 0.5]]])
     >>> tables = (np.log(channel.parameters["confusion"]),)
     >>> structure = channel.structure(responses, gold=np.array([-1, -1]))
-    >>> np.exp(channel.log_lik_kernel(*tables, *structure)).round(3)
-    array([[0.36, 0.1 ],
-           [0.04, 0.4 ]])
+    >>> likelihood, log_scale = channel.likelihood_kernel(*tables, *structure)
+    >>> likelihood.round(3), log_scale
+    (array([[0.36, 0.1 ],
+           [0.04, 0.4 ]]), array([0., 0.]))
     """
 
-    log_lik_kernel = staticmethod(log_lik)
+    likelihood_kernel = staticmethod(likelihood)
     expected_kernel = staticmethod(expected)
 
     def __init__(self, confusion: Any) -> None:

@@ -50,11 +50,11 @@ class LatentGroups(RaterChannel):
     >>> channel = bf.LatentGroups([[[0.7, 0.3], [0.3, 0.7]]], np.stack([right, right]), [0, 0])
     >>> rows = channel.log_rows(channel.parameters)
     >>> structure = channel.structure(responses, gold=np.array([-1]))
-    >>> np.exp(channel.log_lik_kernel(*rows.values(), *structure)).round(3)
+    >>> np.exp(channel.log_lik(tuple(rows.values()), structure)).round(3)
     array([[0.25, 0.57]])
     """
 
-    log_lik_kernel = staticmethod(verdicts.log_lik)
+    likelihood_kernel = staticmethod(verdicts.likelihood)
     expected_kernel = staticmethod(verdicts.expected)
 
     def __init__(self, group_confusion: Any, rater_confusion: Any, assignment: Any) -> None:

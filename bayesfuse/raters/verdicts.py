@@ -13,11 +13,8 @@ import math
 import numpy as np
 from numba import njit
 
-from bayesfuse.raters.confusion import by_cell, by_rater, count_rows, sum_rows, weigh_rows
-
-SMALL = 1e-290
-"""A product of probabilities below this may have lost digits to underflow."""
-
+from bayesfuse.raters.confusion import by_cell, by_rater, count_rows, multiply_rows, weigh_rows
+from bayesfuse.simplex import TINY
 
 # ---------------------------------------------------------------- patterns
 
@@ -197,7 +194,7 @@ def listen(log_table, table, cell, first, last, message):
             p0 *= table[cell[r], v]
         message[v] = p0
         smallest = min(smallest, p0)
-    if smallest >= SMALL:
+    if smallest >= TINY:
         return False
     for v in range(message.size):
         message[v] = 0.0
@@ -217,7 +214,7 @@ def weigh(log_row, row, message, in_logs, weight):
         for v in range(weight.size):
             weight[v] = row[v] * message[v]
             total += weight[v]
-    if total < SMALL:
+    if total < TINY:
         top = -np.inf
         for v in range(weight.size):
             weight[v] = log_row[v] + (message[v] if in_logs else math.log(message[v]))
@@ -236,20 +233,22 @@ def weigh(log_row, row, message, in_logs, weight):
 
 @njit(cache=True, nogil=True)
 def all_rows(log_group, log_rater, pattern_start, pattern_cell, pattern_group):
-    """Return the log table of all rows: the cells', then log p(pattern | truth)."""
-    log_cells = by_cell(log_rater)
-    cells, outer = np.exp(log_cells), np.exp(log_group)
+    """Return the table of all rows, the cells' and then p(pattern | truth), and its logarithm."""
+    cells, log_cells = by_cell(log_rater)
+    outer = np.exp(log_group)
     n_cells, n_classes = cells.shape
     table = np.empty((n_cells + pattern_group.size, n_classes))
-    table[:n_cells] = log_cells
+    log_table = np.empty_like(table)
+    table[:n_cells], log_table[:n_cells] = cells, log_cells
     message, weight = np.empty(n_classes), np.empty(n_classes)
     for p in range(pattern_group.size):
-        g = pattern_group[p]
+        g, row = pattern_group[p], n_cells + p
         first, last = pattern_start[p], pattern_start[p + 1]
         in_logs = listen(log_cells, cells, pattern_cell, first, last, message)
         for k in range(n_classes):
-            table[n_cells + p, k] = weigh(log_group[g, k], outer[g, k], message, in_logs, weight)
-    return table
+            log_table[row, k] = weigh(log_group[g, k], outer[g, k], message, in_logs, weight)
+            table[row, k] = math.exp(log_table[row, k])
+    return table, log_table
 
 
 @njit(cache=True, nogil=True)
@@ -278,12 +277,12 @@ def split(total, weight, rng, parts):
 
 
 @njit(cache=True, nogil=True)
-def log_lik(
+def likelihood(
     log_group, log_rater, row_start, row, pattern_start, pattern_cell, pattern_group, gold
 ):
-    """Sum the verdicts out, (items, classes)."""
-    table = all_rows(log_group, log_rater, pattern_start, pattern_cell, pattern_group)
-    return sum_rows(table, row_start, row, gold)
+    """Sum the verdicts out: (items, classes), and the rows' log scale."""
+    table, log_table = all_rows(log_group, log_rater, pattern_start, pattern_cell, pattern_group)
+    return multiply_rows(table, log_table, row_start, row, gold)
 
 
 @njit(cache=True, nogil=True)
@@ -299,8 +298,8 @@ def expected(
 @njit(cache=True, nogil=True)
 def share(log_group, log_rater, used, pattern_start, pattern_cell, pattern_group):
     """Share the weights of all rows, (rows, classes), among the entries of both tables."""
-    log_cells = by_cell(log_rater)
-    cells, outer = np.exp(log_cells), np.exp(log_group)
+    cells, log_cells = by_cell(log_rater)
+    outer = np.exp(log_group)
     n_cells, n_classes = cells.shape
     group_counts, rater_counts = np.zeros_like(outer), used[:n_cells].copy()
     message, weight, through = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
@@ -331,8 +330,8 @@ def draw(log_group, log_rater, used, pattern_start, pattern_cell, pattern_group,
     Returns the counts of group and rater entries. Given the truth, items with the same pattern
     have the same chances, and only how many of them drew each verdict matters.
     """
-    log_cells = by_cell(log_rater)
-    cells, outer = np.exp(log_cells), np.exp(log_group)
+    cells, log_cells = by_cell(log_rater)
+    outer = np.exp(log_group)
     n_cells, n_classes = cells.shape
     group_counts, rater_counts = np.zeros_like(outer), used[:n_cells].copy()
     message, weight, through = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
@@ -394,8 +393,8 @@ def add_posterior(
     ``probability`` (items, classes) is that of the labels. Where nobody of a group answered, the
     verdict is known through the truth alone.
     """
-    log_cells = by_cell(log_rater)
-    cells, outer = np.exp(log_cells), np.exp(log_group)
+    cells, log_cells = by_cell(log_rater)
+    outer = np.exp(log_group)
     n_cells, n_classes = cells.shape
     n_groups = outer.shape[0]
     posterior = np.empty((pattern_group.size, n_classes, n_classes))

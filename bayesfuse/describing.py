@@ -1,0 +1,54 @@
+"""How a table of responses shows itself: counts, spread and agreement, as text and as HTML."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def summarise(responses: Any) -> tuple[str, list[tuple[str, str]]]:
+    """Return a title and rows of (what, how much) for a Responses."""
+    weight = None if responses.is_plain else np.repeat(responses.multiplicity, responses.per_item)
+    n_rows = responses.n_responses if weight is None else int(weight.sum())
+    items = f"{responses.n_items:,} items"
+    if weight is not None:
+        n_copies = int(responses.multiplicity.sum())
+        items = f"{n_copies:,} items in {responses.n_items:,} patterns"
+    title = (
+        f"{n_rows:,} responses to {items} by {responses.n_raters:,} raters, "
+        f"{responses.n_classes:,} classes"
+    )
+    totals = np.bincount(responses.label, weight, minlength=responses.n_classes).astype(np.int64)
+    used = [f"{name} ({n:,})" for name, n in zip(responses.classes, totals, strict=True)]
+    per_item = np.repeat(responses.per_item, responses.multiplicity)
+    return title, [
+        ("classes", ", ".join(used[:8]) + (", …" if len(used) > 8 else "")),
+        ("responses per item", _spread(per_item)),
+        ("responses per rater", _spread(responses.per_rater)),
+        ("agreement", f"{responses.agreement():.2f} of the pairs of responses to one item"),
+    ]
+
+
+def as_text(responses: Any) -> str:
+    """Show responses in a terminal."""
+    title, rows = summarise(responses)
+    return f"Responses: {title}\n" + "\n".join(f"  {name:<20} {text}" for name, text in rows)
+
+
+def as_html(responses: Any) -> str:
+    """Show responses in a notebook."""
+    title, rows = summarise(responses)
+    body = "".join(
+        f"<tr><th style='text-align:left'>{escape(name)}</th>"
+        f"<td style='text-align:left'>{escape(text)}</td></tr>"
+        for name, text in rows
+    )
+    return f"<div><strong>Responses</strong>: {escape(title)}<table>{body}</table></div>"
+
+
+def _spread(counts: NDArray[np.int64]) -> str:
+    low, high = int(counts.min()), int(counts.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}, median {np.median(counts):,.0f}"
