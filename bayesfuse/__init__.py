@@ -10,13 +10,14 @@ from bayesfuse.inference.sample import sample
 from bayesfuse.labels import Independent
 from bayesfuse.model import LabelModel, observe
 from bayesfuse.posterior import label_probabilities
-from bayesfuse.raters import Confusion, LatentGroups, OneCoin
+from bayesfuse.raters import Confusion, InferredGroups, LatentGroups, OneCoin
 from bayesfuse.responses import Responses
 from bayesfuse.summaries import summary
 
 __all__ = [
     "Confusion",
     "Independent",
+    "InferredGroups",
     "LabelGibbs",
     "LabelModel",
     "LatentGroups",

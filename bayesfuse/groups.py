@@ -58,11 +58,19 @@ class Groups:
         if isinstance(groups, str):
             if groups != "moments":
                 raise ModelError(
-                    "groups must be 'moments' or say which raters belong together, as a mapping "
+                    "groups must be 'moments', 'posterior' or say which raters belong together, as a mapping "
                     f"or a list of lists. Got: {groups!r}."
                 )
             return cls._found(responses)
         return cls._of(_listed(groups), responses, "given")
+
+    def largest(self, most: int) -> Groups:
+        """Return these groups, or the largest of them if they are more than ``most``."""
+        order = sorted(self.members, key=lambda name: -len(self.members[name]))[:most]
+        kept = [name for name in self.members if name in order]
+        number = {self.names.index(name): place for place, name in enumerate(kept)}
+        assignment = np.array([number.get(g, ALONE) for g in self.assignment.tolist()])
+        return Groups({name: self.members[name] for name in kept}, assignment, self.origin)
 
     @classmethod
     def _found(cls, responses: Responses) -> Groups:
@@ -101,6 +109,19 @@ class Groups:
         for number, raters in enumerate(several.values()):
             assignment[[place[rater] for rater in raters]] = number
         return cls(several, assignment, origin)
+
+
+def groups_at_most(most: int | None, responses: Responses) -> int:
+    """Return how many groups of two there may be, if no number is given."""
+    highest = responses.n_raters // 2
+    if most is None and highest > 0:
+        return highest
+    if most is None or not isinstance(most, int | np.integer) or not 1 <= most <= highest:
+        raise ModelError(
+            "To infer groups there must be room for one, and groups have two raters or more, so "
+            f"max_groups is from 1 to {highest}. Got: {most!r} for {responses.n_raters} raters."
+        )
+    return int(most)
 
 
 def _listed(groups: Any) -> dict[Any, list[Any]]:

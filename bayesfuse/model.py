@@ -141,7 +141,8 @@ def _log_evidence(observation: Observation, values: Mapping[str, Any]) -> Tensor
     label_rows = tuple(labels.log_rows(values, pt).values())
     rater_rows = tuple(raters.log_rows(values, pt).values())
     tables = raters.expand(rater_rows, observation.table.n_classes, pt)
-    structures = observation.label_structure, observation.rater_structure
+    indices = tuple(pt.cast(values[name], "int64") for name in raters.indices)
+    structures = observation.label_structure, (*indices, *observation.rater_structure)
     evidence = Evidence(
         type(labels), type(raters), len(label_rows), len(tables), len(observation.label_structure)
     )

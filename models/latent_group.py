@@ -31,8 +31,9 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse import priors
-from bayesfuse.groups import Groups
+from bayesfuse.groups import Groups, groups_at_most
 from bayesfuse.model import LabelModel, one_against_rest
+from bayesfuse.partitions import partition
 
 
 class LatentGroup(LabelModel):
@@ -42,11 +43,12 @@ class LatentGroup(LabelModel):
     ----------
     responses : bf.Responses
         Who said what about which item.
-    groups : "moments", mapping, sequence of sequences or Dataset, default "moments"
+    groups : "moments", "posterior", mapping, sequence of sequences or Dataset, default "moments"
         Which raters share a source. A mapping from group names to lists of raters or from raters
         to groups (None: alone), a list of lists of raters, what
         :func:`bayesfuse.moments.find_groups` returns; raters it does not mention are alone.
-        "moments" finds them by that function; where the table cannot tell (fewer than four raters,
+        "posterior" infers them: ``assignment`` is a variable of the model, and chains begin at the
+        groups that moments find. "moments" finds them by that function; where the table cannot tell (fewer than four raters,
         say) every rater is alone. A group of one rater is a rater alone, because the responses do
         not tell a verdict that is wrong from a rater who misreports it.
     prevalence_prior : float or array, shape (classes,), optional
@@ -57,13 +59,18 @@ class LatentGroup(LabelModel):
     confusion_prior : array (classes, labels) or (raters, classes, labels), or mapping, optional
         Dirichlet concentration of the rows from verdict (for raters alone: truth) to label, for
         all raters, for each, or by name. Default ``bf.priors.diagonal(classes)``.
+    share_prior : float, optional
+        With "posterior", the prior probability that two raters share a source. Default one over
+        the number of raters: everybody expects about one companion.
+    max_groups : int, optional
+        With "posterior", groups there may be at most. Default half as many as raters.
     gold : mapping of item name to class name, optional
         Items whose true class is known.
 
     Attributes
     ----------
     groups : bayesfuse.groups.Groups
-        Which raters share a source, and who said so.
+        Which raters share a source, and who said so; with "posterior", where chains begin.
 
     Raises
     ------
@@ -96,35 +103,51 @@ class LatentGroup(LabelModel):
     def __init__(
         self,
         responses: bf.Responses,
-        groups: Literal["moments"] | Mapping[Any, Any] | Sequence[Any] | xr.Dataset = "moments",
+        groups: Literal["moments", "posterior"] | Mapping[Any, Any] | Sequence[Any] | xr.Dataset = "moments",
         *,
         prevalence_prior: Any = None,
         group_prior: Any = None,
         confusion_prior: Any = None,
+        share_prior: float | None = None,
+        max_groups: int | None = None,
         gold: Mapping[Any, Any] | None = None,
         name: str = "",
     ) -> None:
         super().__init__(responses, gold=gold, name=name)
-        self.groups = Groups.read(groups, responses)
-        self.notes["groups"] = self.groups.origin
-        assignment = self.groups.assignment
-        self.add_coords({"group": self.groups.names, "verdict": responses.classes.tolist()})
+        inferred = isinstance(groups, str) and groups == "posterior"
+        self.groups = Groups.read("moments" if inferred else groups, responses)
+        self.notes["groups"] = "posterior" if inferred else self.groups.origin
+        names = self.groups.names
+        if inferred:
+            names = list(range(groups_at_most(max_groups, responses)))
+            self.groups = self.groups.largest(len(names))
+        self.add_coords({"group": names, "verdict": responses.classes.tolist()})
         prevalence = pm.Dirichlet(
             "prevalence", priors.prevalence(prevalence_prior, responses), dims="class"
         )
         rows = priors.confusion(confusion_prior, responses)
         inner = pm.Dirichlet("rater_confusion", rows, dims=("rater", "verdict", "label"))
-        outer, source = None, prevalence  # of the source of every rater: how often is it what
-        if self.groups.names:
-            rows = priors.groups(group_prior, len(self.groups.names), responses)
+        outer, assignment = None, self.groups.assignment
+        if names:
+            rows = priors.groups(group_prior, len(names), responses, alike=inferred)
             outer = pm.Dirichlet("group_confusion", rows, dims=("group", "class", "verdict"))
-            verdicts = pt.matmul(prevalence, outer)[np.maximum(assignment, 0)]
-            source = pt.where((assignment < 0)[:, None], prevalence, verdicts)
-        self.observe(
-            labels=bf.Independent(prevalence), raters=bf.LatentGroups(outer, inner, assignment)
-        )
+        if inferred:
+            alpha = priors.sharing(share_prior, responses)
+            assignment = partition(
+                "assignment", responses.n_raters, len(names), alpha, start=assignment, dims="rater"
+            )
+            channel: bf.LatentGroups | bf.InferredGroups
+            channel = bf.InferredGroups(outer, inner, assignment)
+        else:
+            channel = bf.LatentGroups(outer, inner, assignment)
+            pm.Data("assignment", assignment, dims="rater")
+        self.observe(labels=bf.Independent(prevalence), raters=channel)
+        source = prevalence  # of the source of every rater: how often is it what
+        if outer is not None:
+            member = pt.eq(pt.as_tensor(assignment)[:, None], np.arange(len(names)))
+            verdicts = pt.dot(member.astype("float64"), pt.dot(prevalence, outer))
+            source = pt.where(member.any(axis=1)[:, None], verdicts, prevalence)
         dims = ("rater",) if responses.n_classes == 2 else ("rater", "class")
         rates = one_against_rest(inner, source, responses.n_classes)
         for of, rate in zip(("sensitivity", "specificity"), rates, strict=True):
             pm.Deterministic(f"verdict_{of}", rate, dims=dims)
-        pm.Data("assignment", assignment, dims="rater")

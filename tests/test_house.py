@@ -19,7 +19,7 @@ ORDER = [
     ["factor", "moments"],
     ["labels", "raters"],
     ["observation", "ops", "priors", "groups"],
-    ["model"],
+    ["model", "partitions"],
     ["posterior", "datasets"],
     ["inference"],
     ["model_graph", "summaries"],

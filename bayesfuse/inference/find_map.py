@@ -63,7 +63,7 @@ def find_map(
     [0.4, 0.42, 0.13, 0.04]
     """
     conjugacy = find_conjugate(model)
-    if not conjugacy.complete:
+    if not conjugacy.complete or conjugacy.indices():
         free = sorted(set(conjugacy.variables) - set(conjugacy.concentrations()))
         raise ModelError(
             "EM needs a Dirichlet or Beta prior of fixed concentration on every parameter; for "

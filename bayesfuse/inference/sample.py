@@ -24,6 +24,7 @@ from bayesfuse.inference.recording import (
 )
 from bayesfuse.inference.start import DEFAULT, Start, disperse, find_start
 from bayesfuse.model import observed
+from bayesfuse.partitions import disperse as leave
 from bayesfuse.posterior import complete
 
 BOOKKEEPING = 100e-6
@@ -166,7 +167,8 @@ def _begin(conjugacy: Conjugacy, start: str | Mapping[str, Any]) -> Start | None
         return Start({}, "given", {}, dict(start))
     if not conjugacy.complete:
         return None
-    return find_start(conjugacy.observation, conjugacy.concentrations(), start)
+    observation = conjugacy.observation.known(conjugacy.indices())
+    return find_start(observation, conjugacy.concentrations(), start)
 
 
 def _initial_values(
@@ -183,16 +185,24 @@ def _initial_values(
                 f"{sorted(unknown)}."
             )
         return [dict(begun.values) for _ in streams]
-    concentration = conjugacy.concentrations()
     return [
-        {
-            conjugacy.variables[name].name: conjugacy.blocks[name].natural(rows)
-            for name, rows in disperse(
-                conjugacy.observation, begun.rows, concentration, stream
-            ).items()
-        }
-        for stream in streams
+        _dispersed(conjugacy, begun, stream, first=place == 0)
+        for place, stream in enumerate(streams)
     ]
+
+
+def _dispersed(
+    conjugacy: Conjugacy, begun: Start, stream: np.random.Generator, *, first: bool
+) -> dict[str, Any]:
+    """Draw where a chain begins; the first one keeps the index parameters as they are."""
+    found = conjugacy.indices()
+    indices = found if first else {name: leave(each, stream) for name, each in found.items()}
+    observation = conjugacy.observation.known(indices)
+    rows = disperse(observation, begun.rows, conjugacy.concentrations(), stream)
+    return {
+        conjugacy.variables[name].name: conjugacy.blocks[name].natural(value)
+        for name, value in (rows | indices).items()
+    }
 
 
 def _rows(model: pm.Model) -> dict[str, Any]:
