@@ -159,10 +159,12 @@ class Observation:
 
     def redraw(
         self, rows: Rows, drawn: NDArray[Any], concentration: Rows, rng: np.random.Generator
-    ) -> tuple[dict[str, NDArray[np.int64]], Rows]:
-        """Draw the channel's index parameters given labels, and count as :meth:`tally` does."""
+    ) -> tuple[Rows, Rows]:
+        """Draw the channel's index parameters given labels, if any, and count as :meth:`tally`."""
         label_counts = self.labels.tally(drawn, self.label_structure, self.table.n_classes)
-        indices, counts = self.raters.redraw(rows, drawn, concentration, self.rater_structure, rng)
+        indices, counts = self.raters.redraw(
+            rows, self.tables(rows), drawn, concentration, self.rater_structure, rng
+        )
         return indices, self._named(label_counts, counts)
 
     def known(self, indices: Mapping[str, Any]) -> Observation:

@@ -114,11 +114,3 @@ def draw(
         several = np.array(size)[seat] > 1
         if len(set(seat[several].tolist())) <= n_groups:
             return number_groups(np.where(several, seat, ALONE), n_raters)[0]
-
-
-def disperse(assignment: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Make every rater of a group leave it with probability 1/4: where another chain begins."""
-    left = np.where(rng.random(len(assignment)) < 0.25, ALONE, assignment)
-    size = np.bincount(left[left >= 0], minlength=len(left))
-    left[(left >= 0) & (size[np.maximum(left, 0)] < 2)] = ALONE
-    return number_groups(left, len(left))[0]

@@ -78,10 +78,15 @@ class Conjugacy:
 
     def concentrations(self) -> Rows:
         """Return the fixed concentrations of rows by parameter."""
+        indices = self.observation.raters.indices
+        return {k: v for k, v in self.prior_parameters().items() if k not in indices}
+
+    def prior_parameters(self) -> Rows:
+        """Return the fixed concentrations, and what the priors of index parameters have."""
         return {
             name: block.concentration
             for name, block in self.blocks.items()
-            if block.concentration is not None and block.kind != "index"
+            if block.concentration is not None
         }
 
     def indices(self) -> dict[str, NDArray[np.int64]]:

@@ -150,17 +150,13 @@ class LabelGibbs(BlockedStep):
     def sweep(self, rows: Rows, concentration: Rows) -> Rows:
         """Return the drawn parameters' log rows after one sweep from ``rows``."""
         drawn = self.observation.draw(rows, self.rng)
-        indices: Rows = {}
-        if any(block.kind == "index" for block in self.blocks):
-            indices, counts = self.observation.redraw(rows, drawn, concentration, self.rng)
-        else:
-            counts = self.observation.tally(rows, drawn, self.rng)
+        indices, counts = self.observation.redraw(rows, drawn, concentration, self.rng)
         return indices | {
             block.parameter: draw_dirichlet(
                 concentration[block.parameter] + counts[block.parameter], self.rng
             )
             for block in self.blocks
-            if block.kind != "index"
+            if block.parameter not in indices
         }
 
 

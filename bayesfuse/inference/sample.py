@@ -24,7 +24,6 @@ from bayesfuse.inference.recording import (
 )
 from bayesfuse.inference.start import DEFAULT, Start, disperse, find_start
 from bayesfuse.model import observed
-from bayesfuse.partitions import disperse as leave
 from bayesfuse.posterior import complete
 
 BOOKKEEPING = 100e-6
@@ -185,24 +184,15 @@ def _initial_values(
                 f"{sorted(unknown)}."
             )
         return [dict(begun.values) for _ in streams]
+    concentration, observation = conjugacy.prior_parameters(), conjugacy.observation
+    begin = begun.rows | conjugacy.indices()
     return [
-        _dispersed(conjugacy, begun, stream, first=place == 0)
-        for place, stream in enumerate(streams)
+        {
+            conjugacy.variables[name].name: conjugacy.blocks[name].natural(rows)
+            for name, rows in disperse(observation, begin, concentration, stream).items()
+        }
+        for stream in streams
     ]
-
-
-def _dispersed(
-    conjugacy: Conjugacy, begun: Start, stream: np.random.Generator, *, first: bool
-) -> dict[str, Any]:
-    """Draw where a chain begins; the first one keeps the index parameters as they are."""
-    found = conjugacy.indices()
-    indices = found if first else {name: leave(each, stream) for name, each in found.items()}
-    observation = conjugacy.observation.known(indices)
-    rows = disperse(observation, begun.rows, conjugacy.concentrations(), stream)
-    return {
-        conjugacy.variables[name].name: conjugacy.blocks[name].natural(value)
-        for name, value in (rows | indices).items()
-    }
 
 
 def _rows(model: pm.Model) -> dict[str, Any]:

@@ -97,12 +97,14 @@ def settle(observation: Observation, rows: Rows, concentration: Rows) -> Rows:
 def disperse(
     observation: Observation, rows: Rows, concentration: Rows, rng: np.random.Generator
 ) -> Rows:
-    """Draw labels given the rows, and rows given the labels: as far apart as the posterior is."""
+    """Draw labels given the rows, and all parameters given the labels.
+
+    That is as far apart as the posterior is. It is also a sweep of the Gibbs sampler, for which
+    ``concentration`` holds what the priors of index parameters have, too.
+    """
     drawn = observation.draw(rows, rng)
-    counts = observation.tally(rows, drawn, rng)
-    return {
-        name: draw_dirichlet(alpha + counts[name], rng) for name, alpha in concentration.items()
-    }
+    indices, counts = observation.redraw(rows, drawn, concentration, rng)
+    return indices | {name: draw_dirichlet(concentration[name] + counts[name], rng) for name in counts}
 
 
 def _mean(concentration: Rows) -> Rows:

@@ -85,17 +85,18 @@ class RaterChannel(Factor):
     def redraw(
         self,
         rows: Mapping[str, Any],
+        tables: tuple[Array, ...],
         drawn: NDArray[Any],
         concentration: Mapping[str, Array],
         structure: tuple[Any, ...],
         rng: np.random.Generator,
     ) -> tuple[dict[str, NDArray[np.int64]], tuple[Array, ...]]:
-        """Draw the index parameters given the labels, with rows summed out or not.
+        """Draw the index parameters given the labels, if there are any.
 
         ``concentration`` holds those of the rows and, under the names of the index parameters,
-        what their priors need. Returns them and what :meth:`tally` would count after.
+        what their priors have. Returns them, and what :meth:`tally` counts when they are known.
         """
-        raise NotImplementedError("Only channels with an index parameter draw it.")
+        return {}, self.tally(tables, drawn, structure, rng)
 
     @abstractmethod
     def confusion(self, tables: tuple[Any, ...], xp: Any) -> Any:

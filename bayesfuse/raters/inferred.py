@@ -86,6 +86,7 @@ class InferredGroups(RaterChannel):
             "assignment": assignment if hasattr(assignment, "type") else np.asarray(assignment),
         }
         self._fixed: tuple[bytes, RaterChannel, tuple[Any, ...]] | None = None
+        self._sorted: tuple[NDArray[Any], ...] | None = None
 
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
         self._n_labels = responses.n_classes
@@ -118,12 +119,13 @@ class InferredGroups(RaterChannel):
             self._fixed = key, channel, arranged
         return self._fixed[1:]
 
-    def redraw(self, rows, drawn, concentration, structure, rng):
+    def redraw(self, rows, tables, drawn, concentration, structure, rng):
         """Draw verdicts and, with all rows summed out, who shares them."""
         start, cell, _ = structure
         assignment = np.asarray(rows["assignment"], dtype=np.int64).copy()
         n_raters, n_classes, n_labels = rows["rater_confusion"].shape
-        tables = rows["group_confusion"], rows["rater_confusion"]
+        if self._sorted is None:
+            self._sorted = partition.by_raters(start, cell, n_raters, n_labels)
         channel, arranged = self.at(rows, structure)
         counts = channel.tally(tables, drawn, arranged, rng)
         copies = drawn if drawn.ndim == 2 else np.eye(n_classes)[drawn]
@@ -138,7 +140,7 @@ class InferredGroups(RaterChannel):
             copies,
             start,
             cell,
-            *partition.by_raters(start, cell, n_raters, n_labels),
+            *self._sorted,
             _words(n_raters * n_labels),
             rng,
         )
@@ -191,11 +193,11 @@ class InferredGroups(RaterChannel):
 
 def moves(n_raters: int) -> int:
     """Return how many changes of the assignment a sweep proposes."""
-    return 2 + n_raters // 10
+    return 2 + n_raters // 4
 
 
 def _words(n_cells: int) -> NDArray[np.uint64]:
-    return np.random.default_rng(0).integers(0, 2**64, n_cells, dtype=np.uint64)
+    return np.random.default_rng(0).integers(0, 2**64, n_cells, dtype=np.uint64) | np.uint64(1)
 
 
 def number_groups(

@@ -23,8 +23,11 @@ from bayesfuse.raters.verdicts import listen, split, weigh
 LEAVE = 0.5
 """How often a rater of a group proposes to be alone; else it proposes another group."""
 
-STEPS = 100
-"""EM steps at most."""
+STEPS = 20, 100
+"""EM steps at most, for very many patterns and for few."""
+
+PATTERNS = 50_000
+"""Patterns looked at in all EM steps together before the first of those limits holds."""
 
 GAIN = 0.01
 """Gain in log-likelihood that ends EM: a hundredth of a nat is nothing to a Metropolis ratio."""
@@ -59,11 +62,14 @@ def count_labels(m, copies, rater_start, rater_item, rater_label, n_labels):
 
 
 @njit(cache=True, nogil=True)
-def patterns_of(members, copies, start, cell, rater_start, rater_item, n_labels, words, marks):
+def patterns_of(
+    members, copies, start, cell, rater_start, rater_item, rater_label, n_labels, words, marks
+):
     """Merge the items on which a set of raters says the same.
 
-    ``words`` are random, one per cell; their sum over an item's cells tells patterns apart (a
-    collision has odds of one in 2⁶⁴ per pair). ``marks`` (items,) is zero, before and after.
+    ``words`` are random and odd, one per cell; their sum over an item's cells tells patterns
+    apart (a collision has odds of one in 2⁶³ per pair). ``marks`` (items,) is zero, before and
+    after.
 
     Returns where the cells of every pattern begin, the cells (numbered among the members), and
     how many items of every class show the pattern (patterns, classes).
@@ -79,9 +85,9 @@ def patterns_of(members, copies, start, cell, rater_start, rater_item, n_labels,
         for r in range(rater_start[m], rater_start[m + 1]):
             n = rater_item[r]
             if marks[n] == 0:
-                marks[n] = 1
                 met[n_met] = n
                 n_met += 1
+            marks[n] += words[m * n_labels + rater_label[r]]
     size = 1
     while size < 2 * n_met:
         size *= 2
@@ -92,12 +98,8 @@ def patterns_of(members, copies, start, cell, rater_start, rater_item, n_labels,
     n_patterns, n_cells = 0, 0
     for i in range(n_met):
         n = met[i]
+        word = marks[n]
         marks[n] = 0
-        word, length = np.uint64(0), 0
-        for r in range(start[n], start[n + 1]):
-            if place[cell[r] // n_labels] >= 0:
-                word += words[cell[r]]
-                length += 1
         slot = np.int64(word & np.uint64(size - 1))
         while slots[slot] >= 0 and word_of[slots[slot]] != word:
             slot = (slot + 1) & (size - 1)
@@ -106,7 +108,8 @@ def patterns_of(members, copies, start, cell, rater_start, rater_item, n_labels,
             word_of[n_patterns] = word
             shown_by[n_patterns] = n
             n_patterns += 1
-            n_cells += length
+            for r in range(start[n], start[n + 1]):
+                n_cells += place[cell[r] // n_labels] >= 0
         number[i] = slots[slot]
     used = np.zeros((n_patterns, copies.shape[1]))
     for i in range(n_met):
@@ -165,7 +168,7 @@ def fit(pattern_start, pattern_cell, used, prior_outer, prior_inner):
     means(inner_counts, prior_inner, inner, log_inner)
     message, weight, through = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
     before = -np.inf
-    for _ in range(STEPS):
+    for _ in range(min(max(STEPS[0], PATTERNS // max(used.shape[0], 1)), STEPS[1])):
         to_cells(inner, table)
         to_cells(log_inner, log_table)
         outer_counts[:] = 0.0
@@ -208,6 +211,7 @@ def weigh_set(
     cell,
     rater_start,
     rater_item,
+    rater_label,
     words,
     marks,
     rng,
@@ -225,7 +229,16 @@ def weigh_set(
             prior_inner[i * n_classes + v] = concentration_inner[members[i], v]
             now_inner[i * n_classes + v] = current_inner[members[i], v]
     pattern_start, pattern_cell, used = patterns_of(
-        members, copies, start, cell, rater_start, rater_item, n_labels, words, marks
+        members,
+        copies,
+        start,
+        cell,
+        rater_start,
+        rater_item,
+        rater_label,
+        n_labels,
+        words,
+        marks,
     )
     outer, log_outer, table, log_table = fit(
         pattern_start, pattern_cell, used, concentration_outer, prior_inner
@@ -294,7 +307,7 @@ def redraw(
     n_raters, n_classes, n_labels = concentration_rater.shape
     n_groups = log_group.shape[0]
     prior_outer = concentration_group[0]
-    marks = np.zeros(start.size - 1, dtype=np.uint8)
+    marks = np.zeros(start.size - 1, dtype=np.uint64)
     size = np.zeros(n_groups, dtype=np.int64)
     for m in range(n_raters):
         if assignment[m] >= 0:
@@ -338,7 +351,7 @@ def redraw(
                 own = np.flatnonzero(assignment == source)
                 together[source], outer_counts, inner_counts = weigh_set(
                     own, prior_outer, concentration_rater, log_group[source], log_rater, True,
-                    copies, start, cell, rater_start, rater_item, words, marks, rng,
+                    copies, start, cell, rater_start, rater_item, rater_label, words, marks, rng,
                 )
                 group_counts[source] = outer_counts
                 for i in range(own.size):
@@ -349,7 +362,7 @@ def redraw(
                 own = np.flatnonzero(assignment == target)
                 together[target], outer_counts, inner_counts = weigh_set(
                     own, prior_outer, concentration_rater, log_group[target], log_rater, True,
-                    copies, start, cell, rater_start, rater_item, words, marks, rng,
+                    copies, start, cell, rater_start, rater_item, rater_label, words, marks, rng,
                 )
                 group_counts[target] = outer_counts
                 for i in range(own.size):
@@ -381,7 +394,7 @@ def redraw(
             rest = rest[rest != h]
             rest_weight, rest_outer, rest_inner = weigh_set(
                 rest, prior_outer, concentration_rater, log_group[source], log_rater, False,
-                copies, start, cell, rater_start, rater_item, words, marks, rng,
+                copies, start, cell, rater_start, rater_item, rater_label, words, marks, rng,
             )
         new_weight, new_outer = 0.0, np.empty((0, 0))
         new_inner, new = np.empty((0, 0, 0)), np.empty(0, dtype=np.int64)
@@ -402,7 +415,7 @@ def redraw(
                 new = np.sort(np.append(np.flatnonzero(assignment == target), h))
             new_weight, new_outer, new_inner = weigh_set(
                 new, prior_outer, concentration_rater, log_group[slot], log_rater, False,
-                copies, start, cell, rater_start, rater_item, words, marks, rng,
+                copies, start, cell, rater_start, rater_item, rater_label, words, marks, rng,
             )
         log_ratio += rest_weight + new_weight
         if math.log(max(rng.random(), 1e-300)) >= log_ratio:
