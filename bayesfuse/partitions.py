@@ -85,7 +85,7 @@ def partition(
 
     variable = pm.CustomDist(
         name,
-        float(concentration),
+        np.float64(concentration),
         start,  # whose length is the variable's
         logp=logp,
         random=random,

@@ -67,7 +67,7 @@ def find_map(
         free = sorted(set(conjugacy.variables) - set(conjugacy.concentrations()))
         raise ModelError(
             "EM needs a Dirichlet or Beta prior of fixed concentration on every parameter; for "
-            f"other priors use pm.find_MAP or bf.sample. Got: none such on {free}."
+            f"others use pm.find_MAP or bf.sample. Got: none such on {free}."
         )
     observation = conjugacy.observation
     begun = find_start(observation, conjugacy.concentrations(), start)

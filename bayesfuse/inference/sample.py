@@ -157,6 +157,11 @@ def sample(
 def _uses_gibbs(sampler: str, conjugacy: Conjugacy) -> bool:
     if sampler not in ("auto", "gibbs", "nuts"):
         raise ModelError(f"sampler must be 'auto', 'gibbs' or 'nuts'. Got: {sampler!r}.")
+    if sampler == "nuts" and (indices := conjugacy.observation.raters.indices):
+        raise ModelError(
+            "NUTS moves along gradients, which whole numbers do not have; use sampler='gibbs', or "
+            f"give their values. Got: {sorted(indices)} to be inferred."
+        )
     return sampler == "gibbs" or (sampler == "auto" and bool(conjugacy.blocks))
 
 
