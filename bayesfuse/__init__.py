@@ -3,7 +3,7 @@
 The models stand in ``bayesfuse.models``; everything else a user needs is here.
 """
 
-from bayesfuse import datasets, errors, plots, priors
+from bayesfuse import checks, datasets, errors, group_plots, plots, priors
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.sample import sample
@@ -23,9 +23,11 @@ __all__ = [
     "LatentGroups",
     "OneCoin",
     "Responses",
+    "checks",
     "datasets",
     "errors",
     "find_map",
+    "group_plots",
     "label_probabilities",
     "observe",
     "plots",

@@ -23,7 +23,8 @@ ORDER = [
     ["posterior", "datasets"],
     ["inference"],
     ["model_graph", "summaries"],
-    ["testing", "plots", "report"],
+    ["testing", "plots", "report", "checks"],
+    ["group_plots"],
     ["models"],
     ["__main__"],
 ]
