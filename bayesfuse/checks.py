@@ -110,7 +110,7 @@ def group_summary(
     >>> table["raters"][0], bool(table["informative"][0] > 0.9)
     ([2, 3], True)
     """
-    different, times, raters = _assignments(result)
+    different, _, raters = _assignments(result)
     columns = ["raters", "probability", "informedness", "low", "high", "informative", "opposed"]
     if different.max() == ALONE:
         return pd.DataFrame(columns=columns)
@@ -254,15 +254,16 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
         grouped = posterior_draws(result, "group_confusion", "rater_confusion")
     chosen = _spread(draws)
     assignment = _by_draw(result, draws.sizes["chain"] * draws.sizes["draw"])
-    values = np.empty((len(chosen), *seen.shape))
+    values = np.zeros((len(chosen), *seen.shape))
     for place, (chain, draw) in enumerate(chosen):
         at = {"chain": chain, "draw": draw}
-        now = [draws[name].isel(at).values for name in ("prevalence", "confusion")]
+        prevalence, confusion = (draws[n].isel(at).values for n in ("prevalence", "confusion"))
         inner = None
         if grouped is not None:
             inner = [grouped[n].isel(at).values for n in ("group_confusion", "rater_confusion")]
         group = assignment[chain * draws.sizes["draw"] + draw]
-        values[place] = sum(_implied(*now, group, inner, c) for c in classes)
+        for c in classes:
+            values[place] += _implied(prevalence, confusion, group, inner, c)
     implied = values.mean(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         z = (seen - implied) / np.sqrt(variance + values.var(axis=0))

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["plot_co_assignment", "plot_covariance"]
 
 
-def plot_covariance(
-    result: xr.DataTree, responses: Responses, *, ax: Axes | None = None
-) -> Axes:
+def plot_covariance(result: xr.DataTree, responses: Responses, *, ax: Axes | None = None) -> Axes:
     """Draw the covariances of all pairs of raters against what the posterior implies.
 
     Parameters

@@ -58,8 +58,8 @@ class Groups:
         if isinstance(groups, str):
             if groups != "moments":
                 raise ModelError(
-                    "groups must be 'moments', 'posterior' or say which raters belong together, as a mapping "
-                    f"or a list of lists. Got: {groups!r}."
+                    "groups must be 'moments', 'posterior' or say which raters belong together, as "
+                    f"a mapping or a list of lists. Got: {groups!r}."
                 )
             return cls._found(responses)
         return cls._of(_listed(groups), responses, "given")
@@ -127,7 +127,9 @@ def groups_at_most(most: int | None, responses: Responses) -> int:
 def _listed(groups: Any) -> dict[Any, list[Any]]:
     """Return group names to lists of raters."""
     if isinstance(groups, xr.Dataset):
-        groups = dict(zip(groups["rater"].values.tolist(), groups["group"].values.tolist(), strict=True))
+        groups = dict(
+            zip(groups["rater"].values.tolist(), groups["group"].values.tolist(), strict=True)
+        )
     if isinstance(groups, Mapping):
         if all(_is_list(raters) for raters in groups.values()):
             return {name: list(raters) for name, raters in groups.items()}

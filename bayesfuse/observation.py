@@ -159,7 +159,7 @@ class Observation:
 
     def redraw(
         self, rows: Rows, drawn: NDArray[Any], concentration: Rows, rng: np.random.Generator
-    ) -> tuple[Rows, Rows]:
+    ) -> tuple[dict[str, Any], Rows]:
         """Draw the channel's index parameters given labels, if any, and count as :meth:`tally`."""
         label_counts = self.labels.tally(drawn, self.label_structure, self.table.n_classes)
         indices, counts = self.raters.redraw(

@@ -99,7 +99,7 @@ def groups(
 
 def sharing(prior: float | None, responses: Responses) -> float:
     """Return the α of a Chinese restaurant from the probability that two raters share a table."""
-    share = 1 / responses.n_raters if prior is None else float(prior)
+    share = 1 / max(responses.n_raters, 2) ** 2 if prior is None else float(prior)
     if not 0 < share < 1:
         raise ModelError(
             "share_prior is the probability that two raters share a source, between 0 and 1. "

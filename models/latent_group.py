@@ -43,14 +43,15 @@ class LatentGroup(LabelModel):
     ----------
     responses : bf.Responses
         Who said what about which item.
-    groups : "moments", "posterior", mapping, sequence of sequences or Dataset, default "moments"
+    groups : "moments", "posterior", mapping, sequence or Dataset, default "moments"
         Which raters share a source. A mapping from group names to lists of raters or from raters
         to groups (None: alone), a list of lists of raters, what
         :func:`bayesfuse.moments.find_groups` returns; raters it does not mention are alone.
         "posterior" infers them: ``assignment`` is a variable of the model, and chains begin at the
-        groups that moments find. "moments" finds them by that function; where the table cannot tell (fewer than four raters,
-        say) every rater is alone. A group of one rater is a rater alone, because the responses do
-        not tell a verdict that is wrong from a rater who misreports it.
+        groups that moments find. "moments" finds them by that function; where the table cannot
+        tell (fewer than four raters, say) every rater is alone. A group of one rater is a rater
+        alone, because the responses do not tell a verdict that is wrong from a rater who misreports
+        it.
     prevalence_prior : float or array, shape (classes,), optional
         Dirichlet concentration of the prevalence. Default 1: every prevalence equally likely.
     group_prior : array (classes, verdicts) or (groups, classes, verdicts), optional
@@ -61,7 +62,8 @@ class LatentGroup(LabelModel):
         all raters, for each, or by name. Default ``bf.priors.diagonal(classes)``.
     share_prior : float, optional
         With "posterior", the prior probability that two raters share a source. Default one over
-        the number of raters: everybody expects about one companion.
+        the squared number of raters: the odds that everybody is alone are then about three to two,
+        whatever their number, and no group is found that the data do not ask for.
     max_groups : int, optional
         With "posterior", groups there may be at most. Default half as many as raters.
     gold : mapping of item name to class name, optional
@@ -103,7 +105,10 @@ class LatentGroup(LabelModel):
     def __init__(
         self,
         responses: bf.Responses,
-        groups: Literal["moments", "posterior"] | Mapping[Any, Any] | Sequence[Any] | xr.Dataset = "moments",
+        groups: Literal["moments", "posterior"]
+        | Mapping[Any, Any]
+        | Sequence[Any]
+        | xr.Dataset = "moments",
         *,
         prevalence_prior: Any = None,
         group_prior: Any = None,

@@ -124,7 +124,11 @@ def test_dependence_shows_where_the_model_ignores_it(fitted):
 def test_sets_of_inferred_groups_have_their_probabilities():
     responses, _ = crowd(500, 2, 5)
     result = bf.sample(
-        LatentGroup(responses, "posterior"), 150, chains=2, random_seed=1, log_likelihood=False,
+        LatentGroup(responses, "posterior"),
+        150,
+        chains=2,
+        random_seed=1,
+        log_likelihood=False,
         **QUIET,
     )
     table = group_summary(result)

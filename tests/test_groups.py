@@ -22,8 +22,10 @@ from bayesfuse.observation import Observation
 from bayesfuse.testing import (
     assert_close,
     assert_frequencies,
+    assert_uniform,
     assert_within_mcse,
     check_rater_channel,
+    sbc_ranks,
 )
 
 QUIET = {"progressbar": False, "quiet": True}
@@ -63,7 +65,7 @@ def rows_of(log_prevalence, both):
 
 def enumerate_verdicts(responses, log_prevalence, both, assignment=ASSIGNMENT):
     """Yield the log joint probability and the counts of every (label, verdicts) of every item."""
-    log_group, log_rater = both
+    log_group, _ = both
     n_groups, n_classes, _ = log_group.shape
     for n in range(responses.n_items):
         mine = slice(int(responses.start[n]), int(responses.start[n + 1]))
@@ -86,9 +88,7 @@ def enumerate_verdicts(responses, log_prevalence, both, assignment=ASSIGNMENT):
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 def test_channel_against_calculus(n_classes):
     responses = random_responses(3, 5, n_classes, n_classes, 9)
-    check_rater_channel(
-        bf.LatentGroups(None, None, ASSIGNMENT), tables(n_classes), responses
-    )
+    check_rater_channel(bf.LatentGroups(None, None, ASSIGNMENT), tables(n_classes), responses)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -249,7 +249,7 @@ def crowd(rng, n_items=400, n_classes=2, groups=(3, 2), n_alone=4, missing=0.2, 
 
 @pytest.fixture(scope="module")
 def three_classes():
-    responses, truth, _ = crowd(np.random.default_rng(6), 150, 3)
+    responses, _, _ = crowd(np.random.default_rng(6), 150, 3)
     frame = responses.to_frame()
     frame = pd.concat([frame, frame.iloc[::9]])
     return bf.Responses.from_long(frame, items=range(152), raters=range(10), classes=range(3))
@@ -466,9 +466,7 @@ def test_where_moments_cannot_tell_everyone_is_alone_and_the_result_says_why():
 
 def test_result_says_the_groups_and_survives_netcdf(tmp_path):
     responses, _, assignment = crowd(np.random.default_rng(3), 60)
-    result = bf.sample(
-        LatentGroup(responses, GROUPS), 20, chains=1, random_seed=1, **QUIET
-    )
+    result = bf.sample(LatentGroup(responses, GROUPS), 20, chains=1, random_seed=1, **QUIET)
     assert (result["constant_data"]["assignment"] == assignment).all()
     assert result.attrs["groups"] == "given"
     assert result["posterior"]["group_confusion"]["group"].values.tolist() == ["wire", "radio"]
@@ -527,3 +525,32 @@ def test_the_channel_alone_refuses_what_does_not_fit():
     for bad in ([0.5, 1.0], [], [[0]], "ab"):
         with pytest.raises(ModelError, match="one whole number per rater"):
             bf.LatentGroups(outer, inner, bad)
+
+
+@pytest.mark.slow
+def test_prior_draws_rank_uniformly_among_posterior_draws():
+    """Calibration for known groups: one of three raters, one of two, one rater alone."""
+    rng = np.random.default_rng(9)
+    item, rater = np.nonzero(rng.random((25, 6)) < 0.8)
+    item, rater = np.append(item, item[:6]), np.append(rater, rater[:6])
+    table = {"item": item, "rater": rater, "label": np.arange(len(item)) % 3}
+    responses = bf.Responses.from_long(table, items=range(25))
+    ranks = sbc_ranks(
+        lambda responses: LatentGroup(
+            responses, [[0, 1, 2], [3, 4]], prevalence_prior=[1.0, 2.0, 4.0], gold={0: 1}
+        ),
+        responses,
+        simulations=200,
+        draws=99,
+        thin=2,
+        sweeps=5,
+        random_seed=3,
+        start="prior",
+    )
+    free = np.delete(ranks["labels"].values, [0], axis=1)
+    # items of one simulation share its parameters: one of them per simulation
+    assert_uniform(free[np.arange(200), np.arange(200) % free.shape[1]], 1, "labels")
+    for name in ("prevalence", "group_confusion", "rater_confusion"):
+        flat = ranks[name].values.reshape(200, -1)
+        for entry in range(flat.shape[1]):
+            assert_uniform(flat[:, entry], 99, f"{name}, entry {entry}")

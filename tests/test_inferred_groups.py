@@ -186,11 +186,11 @@ def test_prior_draws_rank_uniformly_with_the_assignment_inferred():
     names = ["prevalence", "group_confusion", "rater_confusion"]
     ranks = {name: [] for name in names}
     together, labels = [], []
-    for stream in rng.spawn(150):
+    for stream in rng.spawn(120):
         parameters, truth, table = simulate(template, stream)
         model = LatentGroup(table, "posterior", **arguments)
         result = bf.sample(
-            model, 99, chains=1, sweeps=10, random_seed=stream, log_likelihood=False, **QUIET
+            model, 99, chains=1, sweeps=6, random_seed=stream, log_likelihood=False, **QUIET
         )
         posterior = result["posterior"].dataset
         for name in names:
@@ -206,7 +206,7 @@ def test_prior_draws_rank_uniformly_with_the_assignment_inferred():
     assert_uniform(together, 99, "pairs that share a source")
     assert_uniform(labels, 1, "label of an item")
     for name in names:
-        flat = np.array(ranks[name]).reshape(150, -1)
+        flat = np.array(ranks[name]).reshape(120, -1)
         for entry in range(flat.shape[1]):
             assert_uniform(flat[:, entry], 99, f"{name}, entry {entry}")
 

@@ -190,7 +190,7 @@ def _initial_values(
             )
         return [dict(begun.values) for _ in streams]
     concentration, observation = conjugacy.prior_parameters(), conjugacy.observation
-    begin = begun.rows | conjugacy.indices()
+    begin: dict[str, Any] = {**begun.rows, **conjugacy.indices()}
     return [
         {
             conjugacy.variables[name].name: conjugacy.blocks[name].natural(rows)

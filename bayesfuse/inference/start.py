@@ -104,7 +104,9 @@ def disperse(
     """
     drawn = observation.draw(rows, rng)
     indices, counts = observation.redraw(rows, drawn, concentration, rng)
-    return indices | {name: draw_dirichlet(concentration[name] + counts[name], rng) for name in counts}
+    return indices | {
+        name: draw_dirichlet(concentration[name] + counts[name], rng) for name in counts
+    }
 
 
 def _mean(concentration: Rows) -> Rows:

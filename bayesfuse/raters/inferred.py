@@ -13,6 +13,7 @@ from bayesfuse.errors import require_shape
 from bayesfuse.raters import partition, verdicts
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.groups import ALONE, LatentGroups
+from bayesfuse.raters.sets import Answers, by_raters
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Kind
 
@@ -125,25 +126,31 @@ class InferredGroups(RaterChannel):
         assignment = np.asarray(rows["assignment"], dtype=np.int64).copy()
         n_raters, n_classes, n_labels = rows["rater_confusion"].shape
         if self._sorted is None:
-            self._sorted = partition.by_raters(start, cell, n_raters, n_labels)
+            self._sorted = by_raters(start, cell, n_raters, n_labels)
         channel, arranged = self.at(rows, structure)
         counts = channel.tally(tables, drawn, arranged, rng)
         copies = drawn if drawn.ndim == 2 else np.eye(n_classes)[drawn]
-        partition.redraw(
-            assignment,
-            *tables,
-            *counts,
-            concentration["group_confusion"],
-            concentration["rater_confusion"],
-            float(np.log(concentration["assignment"])),
-            moves(n_raters),
+        marks = np.zeros(len(start) - 1, dtype=np.uint64)
+        rater_start, rater_item, rater_label = self._sorted
+        answers = Answers(
             copies,
             start,
             cell,
-            *self._sorted,
+            rater_start,
+            rater_item,
+            rater_label,
             _words(n_raters * n_labels),
-            rng,
+            marks,
         )
+        log_group, log_rater = tables
+        point = partition.Point(
+            log_group,
+            log_rater,
+            concentration["group_confusion"][0],
+            concentration["rater_confusion"],
+        )
+        log_alpha = float(np.log(concentration["assignment"]))
+        partition.redraw(assignment, *counts, answers, point, log_alpha, moves(n_raters), rng)
         number, order = number_groups(assignment, len(counts[0]))
         return {"assignment": number}, (counts[0][order], counts[1])
 

@@ -113,7 +113,9 @@ def number_patterns(segment_start, group, cell):
             other = shown_by[slots[slot]]
             begin = np.int64(segment_start[other])
             # a cell names its rater and so its group
-            if np.int64(segment_start[other + 1]) - begin == length and same(cell, first, begin, length):
+            if np.int64(segment_start[other + 1]) - begin == length and same(
+                cell, first, begin, length
+            ):
                 break
             slot = (slot + 1) & (size - 1)
         if slots[slot] < 0:
@@ -257,7 +259,7 @@ def split(total, weight, rng, parts):
     left, rest = np.int64(total), 1.0
     for v in range(weight.size):
         if left == 0 or weight[v] >= rest:
-            part = left
+            part = np.int64(left)
         elif left == 1:
             part = np.int64(rng.random() * rest < weight[v])
         else:
@@ -270,7 +272,7 @@ def split(total, weight, rng, parts):
         v -= 1
         if weight[v] > 0.0:
             parts[v] += left
-            left = 0
+            left = np.int64(0)
 
 
 # ---------------------------------------------------------------- kernels
