@@ -241,7 +241,7 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
     >>> from bayesfuse.models import DawidSkene
     >>> responses = bf.datasets.caries()
     >>> result = bf.sample(DawidSkene(responses), 100, random_seed=1, progressbar=False, quiet=True)
-    >>> rater_covariance(result, responses).attrs["excess"] > 5  # these dentists depend
+    >>> 0.5 < rater_covariance(result, responses).attrs["excess"] < 2  # nothing against the model
     True
     """
     moments = class_moments(responses)
