@@ -3,27 +3,31 @@
 The models stand in ``bayesfuse.models``; everything else a user needs is here.
 """
 
-from bayesfuse import datasets, errors, plots, priors
+from bayesfuse import checks, datasets, errors, group_plots, plots, priors
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.sample import sample
 from bayesfuse.labels import Independent
 from bayesfuse.model import LabelModel, observe
 from bayesfuse.posterior import label_probabilities
-from bayesfuse.raters import Confusion, OneCoin
+from bayesfuse.raters import Confusion, InferredGroups, LatentGroups, OneCoin
 from bayesfuse.responses import Responses
 from bayesfuse.summaries import summary
 
 __all__ = [
     "Confusion",
     "Independent",
+    "InferredGroups",
     "LabelGibbs",
     "LabelModel",
+    "LatentGroups",
     "OneCoin",
     "Responses",
+    "checks",
     "datasets",
     "errors",
     "find_map",
+    "group_plots",
     "label_probabilities",
     "observe",
     "plots",

@@ -128,7 +128,9 @@ def understood(transform: Transform | None, kind: Kind) -> bool:
 
 
 def read(value: NDArray[Any], transform: Transform | None, kind: Kind) -> Array:
-    """Return log rows from a variable's value in PyMC's value space."""
+    """Return log rows (an index as it is) from a variable's value in PyMC's value space."""
+    if kind == "index":
+        return value
     if isinstance(transform, LogRatio):
         return transform.to_log(value)
     if transform is not None:

@@ -39,6 +39,11 @@ class Factor(ABC):
         """Return the log rows of all parameters from their values."""
         return {name: log_rows(values[name], self.kind(name), xp) for name in self.parameters}
 
+    @property
+    def indices(self) -> tuple[str, ...]:
+        """Names of the parameters that are whole numbers and not rows."""
+        return tuple(name for name in self.parameters if self.kind(name) == "index")
+
     def bare(self) -> Self:
         """Return a copy that holds structure only: small, and safe to send to other processes."""
         other = copy.copy(self)

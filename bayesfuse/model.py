@@ -141,7 +141,8 @@ def _log_evidence(observation: Observation, values: Mapping[str, Any]) -> Tensor
     label_rows = tuple(labels.log_rows(values, pt).values())
     rater_rows = tuple(raters.log_rows(values, pt).values())
     tables = raters.expand(rater_rows, observation.table.n_classes, pt)
-    structures = observation.label_structure, observation.rater_structure
+    indices = tuple(pt.cast(values[name], "int64") for name in raters.indices)
+    structures = observation.label_structure, (*indices, *observation.rater_structure)
     evidence = Evidence(
         type(labels), type(raters), len(label_rows), len(tables), len(observation.label_structure)
     )
@@ -231,6 +232,7 @@ class LabelModel(pm.Model):
         super().__init__(name=name)
         self.responses = responses
         self.gold = gold
+        self.notes: dict[str, str] = {}  # what results should say of how the model was made
         self.add_coords(
             {
                 "rater": responses.raters.tolist(),
@@ -260,11 +262,14 @@ class LabelModel(pm.Model):
 
 
 def one_against_rest(confusion: Any, prevalence: Any, n_classes: int) -> tuple[Any, Any]:
-    """Return sensitivity and specificity, (raters,) for two classes, else (raters, classes)."""
+    """Return sensitivity and specificity, (raters,) for two classes, else (raters, classes).
+
+    ``prevalence`` is that of the source of all raters, (classes,), or of each, (raters, classes).
+    """
     if n_classes == 2:
         return confusion[:, 1, 1], confusion[:, 0, 0]
     # specificity for class c: the share of "not c" among the answers to truths other than c
-    says = (prevalence[:, None] * confusion).sum(axis=1)  # (raters, labels)
+    says = (prevalence[..., None] * confusion).sum(axis=1)  # (raters, labels)
     right = confusion.diagonal(axis1=1, axis2=2)  # (raters, classes)
     false_alarm = (says - prevalence * right) / (1 - prevalence)
     return right, 1 - false_alarm

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -76,16 +76,8 @@ class Observation:
             )
         shown = np.full(table.n_items, -1)
         shown[inverse] = known
-        return cls(
-            responses,
-            table,
-            inverse,
-            known,
-            labels.bare(),
-            raters.bare(),
-            labels.structure(table),
-            raters.structure(table, shown),
-        )
+        structures = labels.structure(table), raters.structure(table, shown)
+        return cls(responses, table, inverse, known, labels.bare(), raters.bare(), *structures)
 
     def by_item(self, values: Array) -> Array:
         """Return what belongs to the items of ``table`` for the items of ``responses``."""
@@ -116,9 +108,8 @@ class Observation:
 
     def likelihood(self, rows: Rows) -> tuple[Array, Array]:
         """Return p(responses to n | truth k), (table items, classes), and the rows' log scale."""
-        likelihood, log_scale = self.raters.likelihood_kernel(
-            *self.tables(rows), *self.rater_structure
-        )
+        channel, structure = self.raters.at(rows, self.rater_structure)
+        likelihood, log_scale = channel.likelihood_kernel(*self.tables(rows), *structure)
         return likelihood, log_scale
 
     def marginal(self, rows: Rows) -> Marginal:
@@ -133,9 +124,24 @@ class Observation:
         The counts are the derivative of the log evidence with respect to the log rows.
         """
         marginal = self.marginal(rows)
-        weight = marginal.probability * self.table.multiplicity[:, None]
-        counts = self.raters.expected_kernel(*self.tables(rows), weight, *self.rater_structure)
-        return marginal.total, self._named(marginal.expected, counts)
+        return marginal.total, self._named(
+            marginal.expected, self._weighed(rows, marginal.probability)
+        )
+
+    def expected_given(self, probability: Array, rows: Rows) -> Rows:
+        """Return the expected counts if labels had these probabilities (table items, classes).
+
+        What channels hide besides the labels is weighed at ``rows``.
+        """
+        copies = probability * self.table.multiplicity[:, None]
+        label_counts = self.labels.tally(copies, self.label_structure, self.table.n_classes)
+        return self._named(label_counts, self._weighed(rows, probability))
+
+    def _weighed(self, rows: Rows, probability: Array) -> tuple[Array, ...]:
+        weight = probability * self.table.multiplicity[:, None]
+        channel, structure = self.raters.at(rows, self.rater_structure)
+        counts: tuple[Array, ...] = channel.expected_kernel(*self.tables(rows), weight, *structure)
+        return counts
 
     def draw(self, rows: Rows, rng: np.random.Generator) -> NDArray[Any]:
         """Draw the labels of ``table`` from their posterior at these parameters."""
@@ -146,10 +152,27 @@ class Observation:
         return drawn
 
     def tally(self, rows: Rows, drawn: NDArray[Any], rng: np.random.Generator) -> Rows:
-        """Count the row entries that labels (items,) or weights (items, classes) use."""
+        """Count the row entries that drawn labels use, as :meth:`draw` returns them."""
         label_counts = self.labels.tally(drawn, self.label_structure, self.table.n_classes)
-        counts = self.raters.tally(self.tables(rows), drawn, self.rater_structure, rng)
-        return self._named(label_counts, counts)
+        channel, structure = self.raters.at(rows, self.rater_structure)
+        return self._named(label_counts, channel.tally(self.tables(rows), drawn, structure, rng))
+
+    def redraw(
+        self, rows: Rows, drawn: NDArray[Any], concentration: Rows, rng: np.random.Generator
+    ) -> tuple[dict[str, Any], Rows]:
+        """Draw the channel's index parameters given labels, if any, and count as :meth:`tally`."""
+        label_counts = self.labels.tally(drawn, self.label_structure, self.table.n_classes)
+        indices, counts = self.raters.redraw(
+            rows, self.tables(rows), drawn, concentration, self.rater_structure, rng
+        )
+        return indices, self._named(label_counts, counts)
+
+    def known(self, indices: Mapping[str, Any]) -> Observation:
+        """Return the observation that is left when the index parameters are known."""
+        if not indices:
+            return self
+        channel, structure = self.raters.at(indices, self.rater_structure)
+        return replace(self, raters=channel, rater_structure=structure)
 
     def require_possible(self, marginal: Marginal) -> None:
         """Raise ImpossibleDataError if some unit has probability zero."""
@@ -175,12 +198,14 @@ class Observation:
         prior = tuple(np.exp(row) for row in self.label_rows(rows))
         truth = self.labels.simulate(prior, self.responses.n_items, rng)
         truth = np.where(self.gold >= 0, self.gold, truth)
-        return truth, self.raters.simulate(self.tables(rows), truth, self.responses, rng)
+        channel, _ = self.raters.at(rows, self.rater_structure)
+        return truth, channel.simulate(self.tables(rows), truth, self.responses, rng)
 
     def _named(self, label_counts: tuple[Array, ...], counts: tuple[Array, ...]) -> Rows:
+        names = [name for name in self.raters.parameters if name not in self.raters.indices]
         return {
             **dict(zip(self.labels.parameters, label_counts, strict=True)),
-            **dict(zip(self.raters.parameters, self.raters.collapse(counts), strict=True)),
+            **dict(zip(names, self.raters.collapse(counts), strict=True)),
         }
 
 

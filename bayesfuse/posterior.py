@@ -111,7 +111,8 @@ def _add_constants(result: xr.DataTree, observation: Observation) -> None:
     if np.any(observation.gold >= 0):
         constants["gold"] = (("item",), observation.gold)
     coords = {"item": responses.items, "rater": responses.raters, "class": responses.classes}
-    _add(result, "constant_data", constants, coords)
+    before = result["constant_data"].dataset if "constant_data" in result.children else xr.Dataset()
+    _add(result, "constant_data", {**before.data_vars, **constants}, coords)
     if "observed_data" not in result.children:
         label = responses.label.astype(np.int32)
         _add(result, "observed_data", {"responses": (("response",), label)}, {})

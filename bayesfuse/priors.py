@@ -79,6 +79,35 @@ def confusion(prior: Any, responses: Responses) -> Array:
     return _per_rater("confusion_prior", prior, diagonal(n_classes), axes, responses)
 
 
+def groups(
+    prior: ArrayLike | None, n_groups: int, responses: Responses, *, alike: bool = False
+) -> Array:
+    """Return the concentration of all rows from truth to verdict (groups, classes, verdicts).
+
+    Groups that are inferred are all ``alike``, because which is which is not known before.
+    """
+    n_classes = responses.n_classes
+    given = np.asarray(diagonal(n_classes) if prior is None else prior, dtype=float)
+    if alike:
+        given = _checked("group_prior", given, {"classes": n_classes, "verdicts": n_classes})
+    if given.ndim == 2:
+        given = np.tile(given, (n_groups, 1, 1))
+    return _checked(
+        "group_prior", given, {"groups": n_groups, "classes": n_classes, "verdicts": n_classes}
+    )
+
+
+def sharing(prior: float | None, responses: Responses) -> float:
+    """Return the α of a Chinese restaurant from the probability that two raters share a table."""
+    share = 1 / max(responses.n_raters, 2) ** 2 if prior is None else float(prior)
+    if not 0 < share < 1:
+        raise ModelError(
+            "share_prior is the probability that two raters share a source, between 0 and 1. "
+            f"Got: {prior!r}."
+        )
+    return 1 / share - 1
+
+
 def accuracy(prior: Any, responses: Responses, *, by_class: bool) -> tuple[Array, Array]:
     """Return the two concentrations of Beta accuracies, (raters,) or (raters, classes)."""
     rows = diagonal(responses.n_classes)

@@ -15,12 +15,17 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-Kind = Literal["simplex", "probability"]
-"""What a parameter holds: whole rows, or numbers p that stand for rows (p, 1 − p)."""
+Kind = Literal["simplex", "probability", "index"]
+"""What a parameter holds: whole rows, or numbers p that stand for rows (p, 1 − p).
+
+An "index" is whole numbers and no probability: nothing here changes it.
+"""
 
 
 def log_rows(value: Any, kind: Kind, xp: Any = np) -> Any:
     """Logarithm of the rows that a parameter holds; ``xp`` is numpy or pytensor.tensor."""
+    if kind == "index":
+        return value
     if kind == "probability":
         return xp.stack([xp.log(value), xp.log1p(-value)], axis=-1)
     return xp.log(value)
@@ -28,6 +33,8 @@ def log_rows(value: Any, kind: Kind, xp: Any = np) -> Any:
 
 def from_log_rows(rows: Array, kind: Kind) -> Array:
     """Invert :func:`log_rows`."""
+    if kind == "index":
+        return rows
     return np.exp(rows[..., 0] if kind == "probability" else rows)
 
 

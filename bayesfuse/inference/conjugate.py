@@ -10,6 +10,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+from numpy.typing import NDArray
 from pymc.logprob.transforms import Transform
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import BetaRV, DirichletRV
@@ -25,7 +26,8 @@ from bayesfuse.simplex import Array, Kind, from_log_rows
 class Block:
     """A parameter whose prior is Dirichlet (or Beta) and which nothing else depends on.
 
-    ``concentration`` is None where it depends on other variables of the model.
+    ``concentration`` is None where it depends on other variables of the model. An "index" that
+    the channel draws itself is a block, too; its concentration is what its prior has.
     """
 
     parameter: str
@@ -47,6 +49,8 @@ class Block:
 
     def natural(self, rows: Array) -> Array:
         """Return the variable's value, kept off the boundary so that PyMC can transform it."""
+        if self.kind == "index":
+            return rows
         tiny = np.finfo(float).tiny ** 0.5
         value = np.clip(from_log_rows(rows, self.kind), tiny, None)
         if self.kind == "simplex":
@@ -65,17 +69,29 @@ class Conjugacy:
 
     @property
     def complete(self) -> bool:
-        """Whether every parameter is conjugate with a fixed prior: EM needs that."""
-        return set(self.blocks) == set(self.variables) and all(
-            block.concentration is not None for block in self.blocks.values()
-        )
+        """Whether every parameter that is rows is conjugate with a fixed prior: EM needs that."""
+        rows = set(self.variables) - set(self.observation.raters.indices)
+        return set(self.concentrations()) == rows
 
     def concentrations(self) -> Rows:
-        """Return the fixed concentrations by parameter."""
+        """Return the fixed concentrations of rows by parameter."""
+        indices = self.observation.raters.indices
+        return {k: v for k, v in self.prior_parameters().items() if k not in indices}
+
+    def prior_parameters(self) -> Rows:
+        """Return the fixed concentrations, and what the priors of index parameters have."""
         return {
             name: block.concentration
             for name, block in self.blocks.items()
             if block.concentration is not None
+        }
+
+    def indices(self) -> dict[str, NDArray[np.int64]]:
+        """Return where the parameters that are no rows begin."""
+        return {
+            name: block.variable.owner.op.partition_start
+            for name, block in self.blocks.items()
+            if block.kind == "index"
         }
 
 
@@ -97,6 +113,13 @@ def _block(
     if parameter not in model.free_RVs:
         return None
     op = parameter.owner.op
+    if kind == "index":
+        if not hasattr(op, "partition_start"):
+            return None
+        with plain_python():
+            alpha = np.asarray(op.dist_params(parameter.owner)[0].eval(), dtype=float)
+        value = model.rvs_to_values[parameter].name
+        return Block(name, parameter, value, kind, None, alpha)
     wanted: type = DirichletRV if kind == "simplex" else BetaRV
     if not isinstance(op, wanted):
         return None

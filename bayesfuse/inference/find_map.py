@@ -64,11 +64,11 @@ def find_map(
     [0.4, 0.42, 0.13, 0.04]
     """
     conjugacy = find_conjugate(model)
-    if not conjugacy.complete:
+    if not conjugacy.complete or conjugacy.indices():
         free = sorted(set(conjugacy.variables) - set(conjugacy.concentrations()))
         raise ModelError(
             "EM needs a Dirichlet or Beta prior of fixed concentration on every parameter; for "
-            f"other priors use pm.find_MAP or bf.sample. Got: none such on {free}."
+            f"others use pm.find_MAP or bf.sample. Got: none such on {free}."
         )
     observation = conjugacy.observation
     begun = find_start(observation, conjugacy.concentrations(), start)
@@ -102,6 +102,7 @@ def find_map(
         "converged": int(fit.converged),
         "iterations": len(fit.trace),
         **begun.record(),
+        **getattr(model, "notes", {}),
     }
     label_posterior = result["label_posterior"].dataset.drop_vars("mcse")
     result["label_posterior"] = xr.DataTree(label_posterior)

@@ -150,12 +150,13 @@ class LabelGibbs(BlockedStep):
     def sweep(self, rows: Rows, concentration: Rows) -> Rows:
         """Return the drawn parameters' log rows after one sweep from ``rows``."""
         drawn = self.observation.draw(rows, self.rng)
-        counts = self.observation.tally(rows, drawn, self.rng)
-        return {
+        indices, counts = self.observation.redraw(rows, drawn, concentration, self.rng)
+        return indices | {
             block.parameter: draw_dirichlet(
                 concentration[block.parameter] + counts[block.parameter], self.rng
             )
             for block in self.blocks
+            if block.parameter not in indices
         }
 
 

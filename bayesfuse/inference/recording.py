@@ -105,6 +105,8 @@ def check_convergence(result: xr.DataTree, model: pm.Model, most: int = 100) -> 
     posterior = result["posterior"].dataset
     chosen = {}
     for variable in model.free_RVs:
+        if variable.dtype.startswith("int"):
+            continue  # what never changes has no R̂
         values = posterior[variable.name].values
         values = values.reshape(*values.shape[:2], -1)
         step = -(-values.shape[2] // most)

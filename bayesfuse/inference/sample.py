@@ -25,7 +25,7 @@ from bayesfuse.inference.start import DEFAULT, Start, disperse, find_start
 from bayesfuse.model import observed
 from bayesfuse.posterior import complete
 
-BOOKKEEPING = 100e-6
+BOOKKEEPING = 150e-6
 """Seconds that PyMC's loop and the passes over the draws spend on each, about.
 
 A sweep that costs less is repeated.
@@ -149,12 +149,18 @@ def sample(
     complete(result, conjugacy.observation, parameters, log_likelihood=log_likelihood)
     result.attrs["sampler"] = "gibbs" if uses_gibbs else "nuts"
     result.attrs.update(begun.record() if begun else {"start": "pymc"})
+    result.attrs.update(getattr(model, "notes", {}))
     return result
 
 
 def _uses_gibbs(sampler: str, conjugacy: Conjugacy) -> bool:
     if sampler not in ("auto", "gibbs", "nuts"):
         raise ModelError(f"sampler must be 'auto', 'gibbs' or 'nuts'. Got: {sampler!r}.")
+    if sampler == "nuts" and (indices := conjugacy.observation.raters.indices):
+        raise ModelError(
+            "NUTS moves along gradients, which whole numbers do not have; use sampler='gibbs', or "
+            f"give their values. Got: {sorted(indices)} to be inferred."
+        )
     return sampler == "gibbs" or (sampler == "auto" and bool(conjugacy.blocks))
 
 
@@ -164,7 +170,8 @@ def _begin(conjugacy: Conjugacy, start: str | Mapping[str, Any]) -> Start | None
         return Start({}, "given", values=dict(start))
     if not conjugacy.complete:
         return None
-    return find_start(conjugacy.observation, conjugacy.concentrations(), start)
+    observation = conjugacy.observation.known(conjugacy.indices())
+    return find_start(observation, conjugacy.concentrations(), start)
 
 
 def _initial_values(
@@ -181,13 +188,12 @@ def _initial_values(
                 f"{sorted(unknown)}."
             )
         return [dict(begun.values) for _ in streams]
-    concentration = conjugacy.concentrations()
+    concentration, observation = conjugacy.prior_parameters(), conjugacy.observation
+    begin: dict[str, Any] = {**begun.rows, **conjugacy.indices()}
     return [
         {
             conjugacy.variables[name].name: conjugacy.blocks[name].natural(rows)
-            for name, rows in disperse(
-                conjugacy.observation, begun.rows, concentration, stream
-            ).items()
+            for name, rows in disperse(observation, begin, concentration, stream).items()
         }
         for stream in streams
     ]

@@ -98,7 +98,7 @@ def find_start(observation: Observation, concentration: Rows, method: str = DEFA
 def majority(observation: Observation) -> Array:
     """Return the shares of the votes, known labels in their place: (table items, classes)."""
     table = observation.table
-    votes = table.votes().astype(float)
+    votes = observation.raters.votes(table)
     total = votes.sum(axis=1, keepdims=True)
     share = np.divide(votes, total, out=np.full_like(votes, 1 / table.n_classes), where=total > 0)
     gold = np.flatnonzero(observation.gold >= 0)
@@ -108,8 +108,7 @@ def majority(observation: Observation) -> Array:
 
 def from_labels(observation: Observation, probability: Array, concentration: Rows) -> Rows:
     """Return the posterior mean rows if the labels had these probabilities (items, classes)."""
-    weight = probability * observation.table.multiplicity[:, None]
-    counts = observation.tally(em.mean(concentration), weight, np.random.default_rng(0))
+    counts = observation.expected_given(probability, em.mean(concentration))
     return em.mean({name: alpha + counts[name] for name, alpha in concentration.items()})
 
 
@@ -122,9 +121,13 @@ def settle(observation: Observation, rows: Rows, concentration: Rows) -> Rows:
 def disperse(
     observation: Observation, rows: Rows, concentration: Rows, rng: np.random.Generator
 ) -> Rows:
-    """Draw labels given the rows, and rows given the labels: as far apart as the posterior is."""
+    """Draw labels given the rows, and all parameters given the labels.
+
+    That is as far apart as the posterior is. It is also a sweep of the Gibbs sampler, for which
+    ``concentration`` holds what the priors of index parameters have, too.
+    """
     drawn = observation.draw(rows, rng)
-    counts = observation.tally(rows, drawn, rng)
-    return {
-        name: draw_dirichlet(alpha + counts[name], rng) for name, alpha in concentration.items()
+    indices, counts = observation.redraw(rows, drawn, concentration, rng)
+    return indices | {
+        name: draw_dirichlet(concentration[name] + counts[name], rng) for name in counts
     }

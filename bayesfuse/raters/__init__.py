@@ -2,6 +2,8 @@
 
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.confusion import Confusion
+from bayesfuse.raters.groups import LatentGroups
+from bayesfuse.raters.inferred import InferredGroups
 from bayesfuse.raters.one_coin import OneCoin
 
-__all__ = ["Confusion", "OneCoin", "RaterChannel"]
+__all__ = ["Confusion", "InferredGroups", "LatentGroups", "OneCoin", "RaterChannel"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -41,6 +41,11 @@ class RaterChannel(Factor):
         entry is expected to have been used when item ``n`` is ``weight[n, k]`` times of class
         ``k``; the derivative of ``sum(weight * log_lik)`` with respect to the tables.
     log_lik_jax : the log-likelihood (items, classes), written in ``jax.numpy``.
+
+    Parameters of kind "index" (whole numbers: who belongs to which group) are no rows. PyMC's
+    density hands them to the kernels before the arrays of ``structure``; everything else asks
+    :meth:`at` for the channel that is left when they are known, and Gibbs sampling asks
+    :meth:`redraw` to draw them.
     """
 
     likelihood_kernel: ClassVar[Callable[..., Any]]
@@ -71,6 +76,28 @@ class RaterChannel(Factor):
         A channel with hidden variables of its own draws them here.
         """
 
+    def at(
+        self, rows: Mapping[str, Any], structure: tuple[Any, ...]
+    ) -> tuple[RaterChannel, tuple[Any, ...]]:
+        """Return the channel, and its structure, for the index parameters in ``rows``."""
+        return self, structure
+
+    def redraw(
+        self,
+        rows: Mapping[str, Any],
+        tables: tuple[Array, ...],
+        drawn: NDArray[Any],
+        concentration: Mapping[str, Array],
+        structure: tuple[Any, ...],
+        rng: np.random.Generator,
+    ) -> tuple[dict[str, NDArray[np.int64]], tuple[Array, ...]]:
+        """Draw the index parameters given the labels, if there are any.
+
+        ``concentration`` holds those of the rows and, under the names of the index parameters,
+        what their priors have. Returns them, and what :meth:`tally` counts when they are known.
+        """
+        return {}, self.tally(tables, drawn, structure, rng)
+
     @abstractmethod
     def confusion(self, tables: tuple[Any, ...], xp: Any) -> Any:
         """Return ``p(response | truth)`` of every rater, shape (raters, classes, labels)."""
@@ -84,6 +111,13 @@ class RaterChannel(Factor):
         rng: np.random.Generator,
     ) -> NDArray[np.int64]:
         """Draw a label for every row of ``responses``, given the true labels (items,)."""
+
+    def votes(self, responses: Responses) -> Array:
+        """Return how often every label was given to every item (items, classes), for a start.
+
+        Channels of raters who repeat each other count what they repeat once.
+        """
+        return responses.votes().astype(float)
 
     def log_lik(self, tables: tuple[Array, ...], structure: tuple[Any, ...]) -> Array:
         """Return ``log p(responses to n | truth k)``, shape (items, classes)."""

@@ -23,14 +23,16 @@ from bayesfuse.simplex import TINY, rescale
 
 @njit(cache=True, nogil=True)
 def by_cell(log_confusion):
-    """Exponentiate (rater, class, label) into ((rater, label), class): one row per cell."""
+    """Turn (rater, class, label) into ((rater, label), class), exponentiated and as it is."""
     n_raters, n_classes, n_labels = log_confusion.shape
     table = np.empty((n_raters * n_labels, n_classes))
+    log_table = np.empty_like(table)
     for m in range(n_raters):
         for k in range(n_classes):
             for c in range(n_labels):
+                log_table[m * n_labels + c, k] = log_confusion[m, k, c]
                 table[m * n_labels + c, k] = math.exp(log_confusion[m, k, c])
-    return table
+    return table, log_table
 
 
 @njit(cache=True, nogil=True)
@@ -49,8 +51,14 @@ def by_rater(table, n_raters):
 @njit(cache=True, nogil=True)
 def likelihood(log_confusion, start, cell, gold):
     """Multiply over the responses of every item: (items, classes), and the rows' log scale."""
-    table = by_cell(log_confusion)
-    n_items, n_classes, n_labels = gold.size, table.shape[1], log_confusion.shape[2]
+    table, log_table = by_cell(log_confusion)
+    return multiply_rows(table, log_table, start, cell, gold)
+
+
+@njit(cache=True, nogil=True)
+def multiply_rows(table, log_table, start, cell, gold):
+    """Multiply for every item the rows of a table that it names, where needed by logarithms."""
+    n_items, n_classes = gold.size, table.shape[1]
     product, log_scale = np.empty((n_items, n_classes)), np.zeros(n_items)
     for n in range(n_items):
         first, last = start[n], start[n + 1]
@@ -85,7 +93,7 @@ def likelihood(log_confusion, start, cell, gold):
             for k in range(n_classes):
                 product[n, k] = 0.0
                 for r in range(first, last):
-                    product[n, k] += log_confusion[cell[r] // n_labels, k, cell[r] % n_labels]
+                    product[n, k] += log_table[cell[r], k]
             reveal(product, n, gold[n], -np.inf)
             log_scale[n] = rescale(product, n)
         else:
@@ -96,9 +104,16 @@ def likelihood(log_confusion, start, cell, gold):
 @njit(cache=True, nogil=True)
 def expected(log_confusion, weight, start, cell, gold):
     """Sum the weights of every item into the cells of its responses (raters, classes, labels)."""
-    n_raters, n_classes, n_labels = log_confusion.shape
-    counts = np.zeros((n_raters * n_labels, n_classes))
-    for n in range(gold.size):
+    n_raters, _, n_labels = log_confusion.shape
+    return (by_rater(weigh_rows(n_raters * n_labels, weight, start, cell), n_raters),)
+
+
+@njit(cache=True, nogil=True)
+def weigh_rows(n_rows, weight, start, cell):
+    """Sum the weights of every item into the rows that it names, (rows, classes)."""
+    n_items, n_classes = weight.shape
+    counts = np.zeros((n_rows, n_classes))
+    for n in range(n_items):
         first, last = start[n], start[n + 1]
         k = 0
         while k + 4 <= n_classes:
@@ -115,19 +130,25 @@ def expected(log_confusion, weight, start, cell, gold):
             for r in range(first, last):
                 counts[cell[r], k] += w0
             k += 1
-    return (by_rater(counts, n_raters),)
+    return counts
 
 
 @njit(cache=True, nogil=True)
 def count(log_confusion, labels, start, cell):
     """Count the responses by rater, true label and response (raters, classes, labels)."""
     n_raters, n_classes, n_labels = log_confusion.shape
-    counts = np.zeros((n_raters * n_labels, n_classes))
+    return by_rater(count_rows(n_raters * n_labels, n_classes, labels, start, cell), n_raters)
+
+
+@njit(cache=True, nogil=True)
+def count_rows(n_rows, n_classes, labels, start, cell):
+    """Count how often every row was named by an item of every label, (rows, classes)."""
+    counts = np.zeros((n_rows, n_classes))
     for n in range(labels.size):
         label = labels[n]
         for r in range(start[n], start[n + 1]):
             counts[cell[r], label] += 1.0
-    return by_rater(counts, n_raters)
+    return counts
 
 
 class Confusion(RaterChannel):

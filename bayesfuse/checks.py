@@ -1,0 +1,339 @@
+"""What a posterior says about who shares a source with whom, and whether the model fits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.errors import ModelError
+from bayesfuse.model import observed, parameter_variables
+from bayesfuse.moments.score import class_moments
+from bayesfuse.raters.groups import ALONE, LatentGroups
+from bayesfuse.raters.verdicts import add_posterior
+from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array
+from bayesfuse.summaries import posterior_draws
+
+LOOKED_AT = 200
+"""Draws, evenly spaced, that passes over pairs of raters or over all items look at."""
+
+
+def co_assignment(result: xr.DataTree) -> xr.DataArray:
+    """Return the posterior probability that two raters share a source.
+
+    Parameters
+    ----------
+    result : DataTree
+        Of :class:`bayesfuse.models.LatentGroup`.
+
+    Returns
+    -------
+    DataArray, dims (rater, other)
+        Ones on the diagonal; zeros and ones where the groups were given.
+
+    Raises
+    ------
+    ModelError
+        The result has no groups.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.checks import co_assignment
+    >>> from bayesfuse.models import LatentGroup
+    >>> model = LatentGroup(bf.datasets.anesthesia(), groups=[[2, 3]])
+    >>> result = bf.sample(model, draws=20, chains=1, random_seed=1, progressbar=False, quiet=True)
+    >>> co_assignment(result).sel(rater=2).values.tolist()
+    [0.0, 1.0, 1.0, 0.0, 0.0]
+    """
+    different, times, raters = _assignments(result)
+    share = np.zeros((len(raters), len(raters)))
+    for assignment, count in zip(different, times, strict=True):
+        together = (assignment[:, None] == assignment) & (assignment >= 0)
+        share += count / times.sum() * together
+    np.fill_diagonal(share, 1.0)
+    return xr.DataArray(share, {"rater": raters, "other": raters}, ("rater", "other"))
+
+
+def group_summary(
+    result: xr.DataTree,
+    *,
+    margin: float = 0.1,
+    ci_prob: float = 0.9,
+    least: float = 0.05,
+) -> pd.DataFrame:
+    r"""Say of every group whether its verdict tells anything about the truth: cartels do not.
+
+    Parameters
+    ----------
+    result : DataTree
+        Of :class:`bayesfuse.models.LatentGroup`.
+    margin : float, default 0.1
+        Informedness above which a verdict counts as informative, below its negative as opposed.
+    ci_prob : float, default 0.9
+        Probability of the (equal-tailed) interval.
+    least : float, default 0.05
+        Sets of raters that are a group with less posterior probability are left out.
+
+    Returns
+    -------
+    DataFrame
+        One row per set of raters, the most probable first: ``raters``; ``probability`` that just
+        these share a source; ``informedness``, its posterior mean, ``low`` and ``high``;
+        ``informative`` and ``opposed``, posterior probabilities. Informedness is
+        :math:`(\sum_k \phi_{gkk} - 1) / (K - 1)`, with two classes Youden's J: 1 for a verdict
+        that is the truth, 0 for one that has nothing to do with it.
+
+    Raises
+    ------
+    ModelError
+        The result has no groups.
+
+    References
+    ----------
+    Youden (1950), Cancer 3, 32–35. Parisi, Strino, Nadler & Kluger (2014), PNAS 111, 1253–1258,
+    on cartels.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.checks import group_summary
+    >>> from bayesfuse.models import LatentGroup
+    >>> model = LatentGroup(bf.datasets.anesthesia(), groups=[[2, 3]])
+    >>> result = bf.sample(model, draws=200, random_seed=1, progressbar=False, quiet=True)
+    >>> table = group_summary(result)
+    >>> table["raters"][0], bool(table["informative"][0] > 0.9)
+    ([2, 3], True)
+    """
+    different, _, raters = _assignments(result)
+    columns = ["raters", "probability", "informedness", "low", "high", "informative", "opposed"]
+    if different.max() == ALONE:
+        return pd.DataFrame(columns=columns)
+    outer = posterior_draws(result, "group_confusion")["group_confusion"].values
+    outer = outer.reshape(-1, *outer.shape[2:])
+    n_classes = outer.shape[-1]
+    informed = (np.trace(outer, axis1=2, axis2=3) - 1) / (n_classes - 1)  # (draws, groups)
+    drawn = _by_draw(result, len(informed))
+    sets: dict[tuple[int, ...], list[Array]] = {}
+    for assignment in different:
+        same = (drawn == assignment).all(axis=1)
+        for g in range(assignment.max() + 1):
+            members = tuple(np.flatnonzero(assignment == g).tolist())
+            sets.setdefault(members, []).append(informed[same, g])
+    tail = (1 - ci_prob) / 2
+    rows = []
+    for members, parts in sets.items():
+        values = np.concatenate(parts)
+        rows.append(
+            (
+                raters[list(members)].tolist(),
+                len(values) / len(informed),
+                values.mean(),
+                *np.quantile(values, [tail, 1 - tail]),
+                np.mean(values > margin),
+                np.mean(values < -margin),
+            )
+        )
+    table = pd.DataFrame(rows, columns=columns)
+    table = table[table["probability"] >= least]
+    return table.sort_values("probability", ascending=False, kind="stable", ignore_index=True)
+
+
+def verdict_probabilities(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
+    """Return the posterior probability of every verdict of every group on every item.
+
+    Parameters
+    ----------
+    result : DataTree
+    model : pymc.Model
+        The model it is of, with known groups.
+
+    Returns
+    -------
+    DataArray, dims (item, group, verdict)
+        Averaged over up to 200 evenly spaced draws.
+
+    Raises
+    ------
+    ModelError
+        The model has no groups, or they are inferred: then verdicts have no names to go by.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.checks import verdict_probabilities
+    >>> from bayesfuse.models import LatentGroup
+    >>> model = LatentGroup(bf.datasets.anesthesia(), groups={"ward": [2, 3]})
+    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
+    >>> verdict_probabilities(result, model).sel(item=1, group="ward").round(1).values.tolist()
+    [1.0, 0.0, 0.0, 0.0]
+    """
+    variable, observation = observed(model)
+    channel = observation.raters
+    if not isinstance(channel, LatentGroups) or "group_confusion" not in channel.parameters:
+        raise ModelError(
+            "Verdicts have probabilities where groups are known and there are some; give the model "
+            f"the groups of interest. Got: {type(channel).__name__} without known groups."
+        )
+    names = {name: v.name for name, v in parameter_variables(variable).items()}
+    draws = posterior_draws(result, *names.values())
+    groups = draws[names["group_confusion"]]
+    table = observation.table
+    total = np.zeros((table.n_items, groups.sizes["group"], table.n_classes))
+    chosen = _spread(draws)
+    for chain, draw in chosen:
+        rows = observation.rows({k: draws[v].values[chain, draw] for k, v in names.items()})
+        probability = observation.marginal(rows).probability
+        *arranged, _ = observation.rater_structure
+        add_posterior(*observation.tables(rows), probability, *arranged, total)
+    return xr.DataArray(
+        observation.by_item(total / len(chosen)),
+        {
+            "item": observation.responses.items,
+            "group": groups["group"].values,
+            "verdict": observation.responses.classes,
+        },
+        ("item", "group", "verdict"),
+    )
+
+
+def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
+    """Hold the covariances of raters that the posterior implies against those observed.
+
+    Raters who depend on each other in a way the model does not know agree more than it says.
+
+    Parameters
+    ----------
+    result : DataTree
+        Of a model of independent items with ``prevalence`` and ``confusion``: Dawid and Skene's,
+        or latent groups.
+    responses : Responses
+        What it was fitted to.
+
+    Returns
+    -------
+    Dataset
+        Over (rater, other), upper triangle and lower alike, NaN where a pair shares fewer than two
+        items: ``observed`` covariance of the labels, read as −1 and +1 (with more than two
+        classes, each against the rest, summed); ``implied``, its posterior mean; ``z``, their
+        difference in standard errors (sampling and posterior); ``together``, the probability that
+        they share a source. Attributes: ``excess``, the mean of z² over pairs, about 1 where the
+        model fits.
+
+    Raises
+    ------
+    ModelError
+        The result lacks the variables.
+
+    References
+    ----------
+    Jaffe, Fetaya, Nadler, Jiang & Kluger (2016), AISTATS, eq. 10–12.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.checks import rater_covariance
+    >>> from bayesfuse.models import DawidSkene
+    >>> responses = bf.datasets.caries()
+    >>> result = bf.sample(DawidSkene(responses), 100, random_seed=1, progressbar=False, quiet=True)
+    >>> 0.5 < rater_covariance(result, responses).attrs["excess"] < 2  # nothing against the model
+    True
+    """
+    moments = class_moments(responses)
+    seen = sum(each.covariance.values for each in moments)
+    variance = sum(each.variance.values for each in moments)
+    classes = range(responses.n_classes) if len(moments) > 1 else [responses.n_classes - 1]
+    draws = posterior_draws(result, "prevalence", "confusion")
+    grouped = None
+    if "group_confusion" in (result.get("posterior") or result["point"]).dataset:
+        grouped = posterior_draws(result, "group_confusion", "rater_confusion")
+    chosen = _spread(draws)
+    assignment = _by_draw(result, draws.sizes["chain"] * draws.sizes["draw"])
+    values = np.zeros((len(chosen), *seen.shape))
+    for place, (chain, draw) in enumerate(chosen):
+        at = {"chain": chain, "draw": draw}
+        prevalence, confusion = (draws[n].isel(at).values for n in ("prevalence", "confusion"))
+        inner = None
+        if grouped is not None:
+            inner = [grouped[n].isel(at).values for n in ("group_confusion", "rater_confusion")]
+        group = assignment[chain * draws.sizes["draw"] + draw]
+        for c in classes:
+            values[place] += _implied(prevalence, confusion, group, inner, c)
+    implied = values.mean(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        z = (seen - implied) / np.sqrt(variance + values.var(axis=0))
+    np.fill_diagonal(z, np.nan)
+    pair = ("rater", "other")
+    together = np.mean(
+        [(a[:, None] == a) & (a >= 0) for a in assignment[:: max(len(assignment) // LOOKED_AT, 1)]],
+        axis=0,
+    )
+    return xr.Dataset(
+        {
+            "observed": (pair, seen),
+            "implied": (pair, implied),
+            "z": (pair, z),
+            "together": (pair, together),
+        },
+        {"rater": responses.raters, "other": responses.raters},
+        {"excess": float(np.nanmean(z**2))},
+    )
+
+
+def _implied(
+    prevalence: Array,
+    confusion: Array,
+    assignment: NDArray[np.int64],
+    inner: list[Array] | None,
+    label: int,
+) -> Array:
+    """Return the covariance of the ±1 labels "says ``label``" of all pairs at one draw."""
+    says = confusion[:, :, label]  # (raters, classes)
+    both = (says * prevalence) @ says.T
+    if inner is not None:
+        outer, own = inner
+        for g in range(assignment.max() + 1):
+            members = np.flatnonzero(assignment == g)
+            heard = own[members, :, label]  # (members, verdicts)
+            both[np.ix_(members, members)] = (heard * (prevalence @ outer[g])) @ heard.T
+    mean = says @ prevalence
+    return 4 * (both - np.outer(mean, mean))
+
+
+def _spread(draws: xr.Dataset) -> list[tuple[int, int]]:
+    """Return chain and draw of evenly spaced draws."""
+    sizes = draws.sizes["chain"], draws.sizes["draw"]
+    step = max(sizes[0] * sizes[1] // LOOKED_AT, 1)
+    return [divmod(place, sizes[1]) for place in range(0, sizes[0] * sizes[1], step)]
+
+
+def _by_draw(result: xr.DataTree, n_draws: int) -> NDArray[np.int64]:
+    """Return the assignment at every draw (draws, raters)."""
+    if "posterior" in result.children and "assignment" in result["posterior"].dataset:
+        posterior = posterior_draws(result, "assignment")["assignment"].values
+        return posterior.reshape(n_draws, -1)
+    constants: Any = result["constant_data"].dataset
+    if "assignment" in constants:
+        return np.tile(constants["assignment"].values.astype(np.int64), (n_draws, 1))
+    return np.full((n_draws, constants.sizes["rater"]), ALONE)
+
+
+def _assignments(
+    result: xr.DataTree,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
+    """Return the different assignments, how many draws have each, and the raters' names."""
+    groups = [result[name].dataset for name in ("posterior", "constant_data") if name in result]
+    if not any("assignment" in each for each in groups):
+        raise ModelError(
+            "Groups are of bayesfuse.models.LatentGroup, which names an assignment. Got: a result "
+            "without one."
+        )
+    draws = posterior_draws(result, "rater_confusion")
+    drawn = _by_draw(result, draws.sizes["chain"] * draws.sizes["draw"])
+    different, times = np.unique(drawn, axis=0, return_counts=True)
+    return different, times, draws["rater"].values

@@ -1,0 +1,108 @@
+"""Pictures of who depends on whom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+
+from bayesfuse.checks import co_assignment, rater_covariance
+from bayesfuse.responses import Responses
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_co_assignment", "plot_covariance"]
+
+
+def plot_covariance(result: xr.DataTree, responses: Responses, *, ax: Axes | None = None) -> Axes:
+    """Draw the covariances of all pairs of raters against what the posterior implies.
+
+    Parameters
+    ----------
+    result, responses
+        As in :func:`bayesfuse.checks.rater_covariance`.
+    ax : matplotlib Axes, optional
+        Default a new figure.
+
+    Returns
+    -------
+    Axes
+        A point per pair, filled by the probability that they share a source. Points off the
+        diagonal are pairs that depend on each other in a way the model does not know.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.group_plots import plot_covariance
+    >>> from bayesfuse.models import DawidSkene
+    >>> responses = bf.datasets.caries()
+    >>> result = bf.sample(DawidSkene(responses), 50, random_seed=1, progressbar=False, quiet=True)
+    >>> plot_covariance(result, responses).get_xlabel()
+    'covariance implied by the posterior'
+    """
+    found = rater_covariance(result, responses)
+    upper = np.triu_indices(found.sizes["rater"], 1)
+    observed, implied, together = (
+        found[name].values[upper] for name in ("observed", "implied", "together")
+    )
+    ax = _axes(ax, (5.0, 4.4))
+    ends = [np.nanmin([observed, implied]), np.nanmax([observed, implied])]
+    ax.plot(ends, ends, color="0.6", linewidth=1, zorder=0)
+    points = ax.scatter(implied, observed, c=together, vmin=0, vmax=1, edgecolors="0.3", s=24)
+    ax.figure.colorbar(points, ax=ax, label="probability of a shared source")
+    ax.set(
+        xlabel="covariance implied by the posterior",
+        ylabel="observed covariance",
+        title=f"mean squared z {found.attrs['excess']:.1f}",
+    )
+    return ax
+
+
+def plot_co_assignment(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
+    """Draw the probability that two raters share a source, companions next to each other.
+
+    Parameters
+    ----------
+    result : DataTree
+        Of :class:`bayesfuse.models.LatentGroup`.
+    ax : matplotlib Axes, optional
+        Default a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.group_plots import plot_co_assignment
+    >>> from bayesfuse.models import LatentGroup
+    >>> model = LatentGroup(bf.datasets.anesthesia(), groups=[[2, 5]])
+    >>> result = bf.sample(model, draws=20, chains=1, random_seed=1, progressbar=False, quiet=True)
+    >>> [tick.get_text() for tick in plot_co_assignment(result).get_yticklabels()]
+    ['1', '2', '5', '3', '4']
+    """
+    share = co_assignment(result)
+    order: list[int] = []
+    for m in range(share.sizes["rater"]):  # every rater, followed by likely companions
+        if m not in order:
+            order += [n for n in range(m, len(share)) if n not in order and share[m, n] >= 0.5]
+    share = share.isel(rater=order, other=order)
+    names = [str(name) for name in share["rater"].values]
+    inches = 1.5 + 0.25 * len(names)
+    ax = _axes(ax, (inches + 1, inches))
+    image = ax.imshow(share.values, vmin=0, vmax=1, cmap="Greys")
+    ax.set_xticks(range(len(names)), names, rotation=90)
+    ax.set_yticks(range(len(names)), names)
+    ax.figure.colorbar(image, ax=ax, label="probability of a shared source")
+    return ax
+
+
+def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot as plt
+
+    return plt.subplots(figsize=size, layout="constrained")[1]

@@ -1,0 +1,180 @@
+"""Raters in groups: every group forms a hidden verdict, and its raters report on that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesfuse.errors import ModelError, require_shape
+from bayesfuse.raters import verdicts
+from bayesfuse.raters.base import RaterChannel
+from bayesfuse.responses import Responses
+
+ALONE = -1
+"""The assignment of a rater who reports on the truth directly."""
+
+
+class LatentGroups(RaterChannel):
+    r"""Raters who share a source: truth → a verdict per item and group → the group's raters.
+
+    The verdicts are summed out, group by group:
+
+    .. math:: \log p(x_n \mid y_n = k) = \sum_{m\ \text{alone}} \log \theta_{m k x_{nm}}
+              + \sum_g \log \sum_v \phi_{gkv} \prod_{m \in g} \theta_{m v x_{nm}}
+
+    Parameters
+    ----------
+    group_confusion : tensor or array, shape (groups, classes, verdicts), or None
+        :math:`\phi_{gkv}`, the probability that the verdict of group g is v where the truth is k.
+        Verdicts are classes. None where every rater is alone.
+    rater_confusion : tensor or array, shape (raters, classes, labels)
+        :math:`\theta_{mvc}`, the probability that rater m says c where the verdict of the rater's
+        group is v, or, for a rater alone, the truth.
+    assignment : array of int, shape (raters,)
+        Group of every rater; −1 for raters alone.
+
+    References
+    ----------
+    Jaffe, Fetaya, Nadler, Jiang & Kluger (2016), AISTATS, section 2, eq. 8 and 19.
+
+    Examples
+    --------
+    Two raters repeat a verdict: together they say little more than one of them.
+
+    >>> import numpy as np, bayesfuse as bf
+    >>> responses = bf.Responses.from_matrix([[1, 1]], classes=[0, 1])
+    >>> right = np.array([[0.9, 0.1], [0.1, 0.9]])
+    >>> channel = bf.LatentGroups([[[0.7, 0.3], [0.3, 0.7]]], np.stack([right, right]), [0, 0])
+    >>> rows = channel.log_rows(channel.parameters)
+    >>> structure = channel.structure(responses, gold=np.array([-1]))
+    >>> np.exp(channel.log_lik(tuple(rows.values()), structure)).round(3)
+    array([[0.25, 0.57]])
+    """
+
+    likelihood_kernel = staticmethod(verdicts.likelihood)
+    expected_kernel = staticmethod(verdicts.expected)
+
+    def __init__(self, group_confusion: Any, rater_confusion: Any, assignment: Any) -> None:
+        self.parameters = {"group_confusion": group_confusion, "rater_confusion": rater_confusion}
+        if group_confusion is None:
+            del self.parameters["group_confusion"]
+        self.assignment = _whole(assignment)
+
+    def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
+        arranged = verdicts.arrange(
+            responses.start, responses.cell, self.assignment, responses.n_classes
+        )
+        return (*arranged, gold)
+
+    def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
+        n_classes = responses.n_classes
+        require_shape(
+            "rater_confusion",
+            shapes["rater_confusion"],
+            raters=responses.n_raters,
+            classes=n_classes,
+            labels=n_classes,
+        )
+        n_groups = 0
+        if "group_confusion" in shapes:
+            given = shapes["group_confusion"]
+            n_groups = (given[0] if given else None) or int(self.assignment.max()) + 1
+            require_shape(
+                "group_confusion", given, groups=n_groups, classes=n_classes, verdicts=n_classes
+            )
+        require_shape("assignment", self.assignment.shape, raters=responses.n_raters)
+        if self.assignment.min() < ALONE or self.assignment.max() >= n_groups:
+            raise ModelError(
+                "assignment must number groups that have a confusion matrix, from 0, with −1 for "
+                f"raters alone. Got: numbers from {self.assignment.min()} to "
+                f"{self.assignment.max()} and {n_groups} groups."
+            )
+
+    def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
+        if "group_confusion" in self.parameters:
+            return log_rows
+        return xp.zeros((0, n_classes, n_classes)), *log_rows
+
+    def collapse(self, counts):
+        return counts if "group_confusion" in self.parameters else counts[1:]
+
+    def tally(self, tables, drawn, structure, rng):
+        *arranged, _ = structure
+        kernel = verdicts.count_copies if drawn.ndim == 2 else verdicts.count
+        return kernel(*tables, drawn, *arranged, rng)
+
+    def confusion(self, tables: tuple[Any, ...], xp: Any) -> Any:
+        """Return eq. 8: the group's matrix times the rater's own."""
+        log_group, log_rater = tables
+        own = xp.exp(log_rater)
+        if self.assignment.max() == ALONE:
+            return own
+        through = xp.matmul(xp.exp(log_group)[np.maximum(self.assignment, 0)], own)
+        return xp.where((self.assignment == ALONE)[:, None, None], own, through)
+
+    def simulate(self, tables, truth, responses, rng):
+        outer, inner = (np.exp(table).cumsum(axis=-1) for table in tables)
+        verdict = np.empty((len(truth), len(outer)), dtype=np.int64)
+        for g, rows in enumerate(outer):
+            verdict[:, g] = _draw(rows[truth], rng)
+        item, rater = responses.item, responses.rater
+        group = self.assignment[rater]
+        alone = group == ALONE
+        source = truth[item]
+        source[~alone] = verdict[item[~alone], group[~alone]]
+        return _draw(inner[rater, source], rng)
+
+    def votes(self, responses):
+        """Count one vote for every group and item, shared by its raters' labels."""
+        group, item = self.assignment[responses.rater], responses.item
+        n_groups = max(int(group.max(initial=ALONE)), ALONE) + 1
+        together = np.where(group == ALONE, -1, item * n_groups + group)
+        size = np.bincount(together + 1, minlength=responses.n_items * n_groups + 1)
+        weight = np.where(group == ALONE, 1.0, 1.0 / size[together + 1])
+        flat = item * responses.n_classes + responses.label
+        votes = np.bincount(flat, weight, responses.n_items * responses.n_classes)
+        return votes.reshape(responses.n_items, responses.n_classes)
+
+    @staticmethod
+    def log_lik_jax(
+        log_group, log_rater, row_start, row, pattern_start, pattern_cell, pattern_group, gold
+    ):
+        import jax.numpy as jnp
+        from jax.ops import segment_sum
+        from jax.scipy.special import logsumexp
+
+        n_raters, n_classes, n_labels = log_rater.shape
+        table = log_rater.transpose(0, 2, 1).reshape(n_raters * n_labels, n_classes)
+
+        def add_up(rows, chosen, start):
+            sizes = jnp.diff(start.astype(int))
+            owner = jnp.repeat(jnp.arange(sizes.size), sizes, total_repeat_length=chosen.size)
+            return segment_sum(rows[chosen], owner, num_segments=sizes.size)
+
+        if pattern_group.size:
+            message = add_up(table, pattern_cell, pattern_start)[:, None, :]
+            patterns = logsumexp(log_group[pattern_group] + message, axis=-1)
+            table = jnp.concatenate([table, patterns])
+        total = add_up(table, row, row_start)
+        possible = (gold[:, None] < 0) | (gold[:, None] == jnp.arange(n_classes))
+        return jnp.where(possible, total, -jnp.inf)
+
+
+def _whole(assignment: Any) -> NDArray[np.int64]:
+    given = np.asarray(assignment)
+    if given.ndim != 1 or not np.issubdtype(given.dtype, np.integer) or len(given) == 0:
+        raise ModelError(
+            "assignment must be one whole number per rater, its group or −1 for a rater alone. "
+            f"Got: {assignment!r}."
+        )
+    return given.astype(np.int64)
+
+
+def _draw(cumulative: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw one number per row of cumulated probabilities."""
+    # scaled by the last entry, which rounding may leave a little off one
+    left = rng.random(len(cumulative)) * cumulative[:, -1]
+    return (left[:, None] >= cumulative[:, :-1]).sum(axis=1)

@@ -1,0 +1,225 @@
+"""Groups that are not known: the assignment of raters to groups is a parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from bayesfuse.errors import require_shape
+from bayesfuse.raters import partition, verdicts
+from bayesfuse.raters.base import RaterChannel
+from bayesfuse.raters.groups import ALONE, LatentGroups
+from bayesfuse.raters.sets import Answers, by_raters
+from bayesfuse.responses import Responses
+from bayesfuse.simplex import Kind
+
+
+@njit(cache=True, nogil=True)
+def likelihood(log_group, log_rater, assignment, start, cell, gold):
+    """Arrange the responses by the assignment, then sum the verdicts out."""
+    row_start, row, pattern_start, pattern_cell, pattern_group = verdicts.arrange(
+        start, cell, assignment, log_rater.shape[2]
+    )
+    return verdicts.likelihood(
+        log_group, log_rater, row_start, row, pattern_start, pattern_cell, pattern_group, gold
+    )
+
+
+@njit(cache=True, nogil=True)
+def expected(log_group, log_rater, weight, assignment, start, cell, gold):
+    """Do the same for the expected counts."""
+    row_start, row, pattern_start, pattern_cell, pattern_group = verdicts.arrange(
+        start, cell, assignment, log_rater.shape[2]
+    )
+    return verdicts.expected(
+        log_group,
+        log_rater,
+        weight,
+        row_start,
+        row,
+        pattern_start,
+        pattern_cell,
+        pattern_group,
+        gold,
+    )
+
+
+class InferredGroups(RaterChannel):
+    r"""Raters who may share sources, and which of them do is a parameter.
+
+    Given the assignment this is :class:`LatentGroups`; :class:`bayesfuse.LabelGibbs` draws the
+    assignment with the confusion matrices summed out.
+
+    Parameters
+    ----------
+    group_confusion : tensor or array, shape (groups, classes, verdicts)
+        As many groups as there may be. They are exchangeable, so all have the same prior; those
+        without raters keep it.
+    rater_confusion : tensor or array, shape (raters, classes, labels)
+    assignment : tensor or array of int, shape (raters,)
+        Group of every rater; −1 for raters alone.
+
+    References
+    ----------
+    Jaffe, Fetaya, Nadler, Jiang & Kluger (2016), AISTATS, section 2.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfuse as bf
+    >>> channel = bf.InferredGroups(np.full((1, 2, 2), 0.5), np.full((3, 2, 2), 0.5), [0, -1, 0])
+    >>> channel.confusion(tuple(np.log(channel.parameters[name]) for name in (
+    ...     "group_confusion", "rater_confusion")), np).shape
+    (3, 2, 2)
+    """
+
+    kinds: ClassVar[dict[str, Kind]] = {"assignment": "index"}
+    likelihood_kernel = staticmethod(likelihood)
+    expected_kernel = staticmethod(expected)
+
+    def __init__(self, group_confusion: Any, rater_confusion: Any, assignment: Any) -> None:
+        self.parameters = {
+            "group_confusion": group_confusion,
+            "rater_confusion": rater_confusion,
+            "assignment": assignment if hasattr(assignment, "type") else np.asarray(assignment),
+        }
+        self._fixed: tuple[bytes, RaterChannel, tuple[Any, ...]] | None = None
+        self._sorted: tuple[NDArray[Any], ...] | None = None
+
+    def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
+        self._n_labels = responses.n_classes
+        return responses.start, responses.cell, gold
+
+    def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
+        n_classes = responses.n_classes
+        n_groups = (shapes["group_confusion"] or (0,))[0] or 0
+        inner = {"raters": responses.n_raters, "classes": n_classes, "labels": n_classes}
+        outer = {"groups": n_groups, "classes": n_classes, "verdicts": n_classes}
+        require_shape("rater_confusion", shapes["rater_confusion"], **inner)
+        require_shape("group_confusion", shapes["group_confusion"], **outer)
+        require_shape("assignment", shapes["assignment"], raters=responses.n_raters)
+
+    def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
+        return log_rows[:2]
+
+    def collapse(self, counts):
+        return counts
+
+    def at(self, rows, structure):
+        """Return the channel of the assignment in ``rows``, arranged once for each."""
+        assignment = np.asarray(rows["assignment"], dtype=np.int64)
+        key = assignment.tobytes()
+        if self._fixed is None or self._fixed[0] != key:
+            start, cell, gold = structure
+            channel = LatentGroups(None, None, assignment)
+            channel.parameters = dict.fromkeys(["group_confusion", "rater_confusion"])
+            arranged = (*verdicts.arrange(start, cell, assignment, self._n_labels), gold)
+            self._fixed = key, channel, arranged
+        return self._fixed[1:]
+
+    def redraw(self, rows, tables, drawn, concentration, structure, rng):
+        """Draw verdicts and, with all rows summed out, who shares them."""
+        start, cell, _ = structure
+        assignment = np.asarray(rows["assignment"], dtype=np.int64).copy()
+        n_raters, n_classes, n_labels = rows["rater_confusion"].shape
+        if self._sorted is None:
+            self._sorted = by_raters(start, cell, n_raters, n_labels)
+        channel, arranged = self.at(rows, structure)
+        counts = channel.tally(tables, drawn, arranged, rng)
+        copies = drawn if drawn.ndim == 2 else np.eye(n_classes)[drawn]
+        marks = np.zeros(len(start) - 1, dtype=np.uint64)
+        rater_start, rater_item, rater_label = self._sorted
+        answers = Answers(
+            copies,
+            start,
+            cell,
+            rater_start,
+            rater_item,
+            rater_label,
+            _words(n_raters * n_labels),
+            marks,
+        )
+        log_group, log_rater = tables
+        point = partition.Point(
+            log_group,
+            log_rater,
+            concentration["group_confusion"][0],
+            concentration["rater_confusion"],
+        )
+        log_alpha = float(np.log(concentration["assignment"]))
+        partition.redraw(assignment, *counts, answers, point, log_alpha, moves(n_raters), rng)
+        number, order = number_groups(assignment, len(counts[0]))
+        return {"assignment": number}, (counts[0][order], counts[1])
+
+    def tally(self, tables, drawn, structure, rng):
+        raise NotImplementedError(
+            "The assignment must be known to count what labels and verdicts use: see at()."
+        )
+
+    def confusion(self, tables: tuple[Any, ...], xp: Any) -> Any:
+        log_group, log_rater = tables
+        own = xp.exp(log_rater)
+        n_groups, n_classes, _ = log_group.shape
+        assignment = self.parameters["assignment"]  # a tensor or an array
+        group, number = assignment[:, None], xp.arange(n_groups)
+        # a product with zeros and ones, not an index, because PyMC stacks draws of the former
+        member = ((group >= number) & (group <= number)).astype("float64")
+        outer = xp.matmul(member, xp.exp(log_group).reshape((n_groups, n_classes * n_classes)))
+        through = xp.matmul(outer.reshape((-1, n_classes, n_classes)), own)
+        return xp.where((group < 0)[:, :, None], own, through)
+
+    def simulate(self, tables, truth, responses, rng):
+        raise NotImplementedError("The assignment must be known to draw responses: see at().")
+
+    def votes(self, responses):
+        return responses.votes().astype(float)
+
+    @staticmethod
+    def log_lik_jax(log_group, log_rater, assignment, start, cell, gold):
+        import jax.numpy as jnp
+        from jax.ops import segment_sum
+        from jax.scipy.special import logsumexp
+
+        n_raters, n_classes, n_labels = log_rater.shape
+        n_groups = log_group.shape[0]
+        table = log_rater.transpose(0, 2, 1).reshape(n_raters * n_labels, n_classes)
+        sizes = jnp.diff(start.astype(int))
+        item = jnp.repeat(jnp.arange(gold.size), sizes, total_repeat_length=cell.size)
+        place = item * (n_groups + 1) + assignment[cell // n_labels] + 1
+        message = segment_sum(table[cell], place, num_segments=gold.size * (n_groups + 1))
+        message = message.reshape(gold.size, n_groups + 1, n_classes)
+        total = message[:, 0]
+        for g in range(n_groups):
+            total += logsumexp(log_group[g] + message[:, g + 1, None, :], axis=-1)
+        possible = (gold[:, None] < 0) | (gold[:, None] == jnp.arange(n_classes))
+        return jnp.where(possible, total, -jnp.inf)
+
+
+def moves(n_raters: int) -> int:
+    """Return how many changes of the assignment a sweep proposes."""
+    return 2 + n_raters // 4
+
+
+def _words(n_cells: int) -> NDArray[np.uint64]:
+    return np.random.default_rng(0).integers(0, 2**64, n_cells, dtype=np.uint64) | np.uint64(1)
+
+
+def number_groups(
+    assignment: NDArray[np.int64], n_groups: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Number groups by their first rater; return that, and which group now has which number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> number_groups(np.array([-1, 2, 0, 2, 0]), 3)
+    (array([-1,  0,  1,  0,  1]), array([2, 0, 1]))
+    """
+    used = [g for g in dict.fromkeys(assignment.tolist()) if g != ALONE]
+    order = np.array([*used, *(g for g in range(n_groups) if g not in set(used))], dtype=np.int64)
+    rank = np.empty(n_groups, dtype=np.int64)
+    rank[order] = np.arange(n_groups)
+    return np.where(assignment == ALONE, ALONE, rank[assignment]), order

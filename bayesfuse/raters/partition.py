@@ -1,0 +1,243 @@
+"""Kernels that draw which raters share a source, given the labels, with all rows summed out.
+
+The state of the chain is the partition of the raters and the verdicts of its groups. A move takes
+one rater elsewhere: out of a group, into another, or together with a rater alone. The two sets that
+change get new verdicts, and the Metropolis–Hastings ratio is that of the weights of all sets (see
+``sets.py``), of the priors and of the chances to propose the move and its reverse.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from bayesfuse.raters.sets import count_labels, log_dirichlet_multinomial, weigh_set
+
+LEAVE = 0.5
+"""How often a rater of a group proposes to be alone; else it proposes to join somebody else."""
+
+
+class State(NamedTuple):
+    """The partition, the counts that follow from labels and verdicts, and the weights of its sets.
+
+    Weights are NaN until they are worked out. Those of raters alone come with their counts, which
+    stay true wherever the rater goes.
+    """
+
+    assignment: NDArray[np.int64]
+    size: NDArray[np.int64]
+    group_counts: NDArray[np.float64]
+    rater_counts: NDArray[np.float64]
+    together: NDArray[np.float64]
+    alone: NDArray[np.float64]
+    alone_counts: NDArray[np.float64]
+
+
+class Point(NamedTuple):
+    """The rows now, and the Dirichlet concentrations that they are summed out under."""
+
+    log_group: NDArray[np.float64]
+    log_rater: NDArray[np.float64]
+    prior_outer: NDArray[np.float64]
+    concentration_rater: NDArray[np.float64]
+
+
+@njit(cache=True, nogil=True)
+def settle(state, members, group, weight, outer_counts, inner_counts):
+    """Make raters a group, with the counts that its verdicts imply."""
+    state.size[group] = members.size
+    state.together[group] = weight
+    state.group_counts[group] = outer_counts
+    for i in range(members.size):
+        state.assignment[members[i]] = group
+        state.rater_counts[members[i]] = inner_counts[i]
+
+
+@njit(cache=True, nogil=True)
+def weight_of_group(state, group, answers, point, rng):
+    """Return the log weight of a group as it is, drawing its verdicts the first time."""
+    if np.isnan(state.together[group]):
+        members = np.flatnonzero(state.assignment == group)
+        weight, outer_counts, inner_counts = weigh_set(
+            members,
+            answers,
+            point.prior_outer,
+            point.concentration_rater,
+            point.log_group[group],
+            point.log_rater,
+            True,
+            rng,
+        )
+        settle(state, members, group, weight, outer_counts, inner_counts)
+    return state.together[group]
+
+
+@njit(cache=True, nogil=True)
+def weight_alone(state, m, answers, point):
+    """Return the log weight of a rater alone."""
+    if np.isnan(state.alone[m]):
+        state.alone_counts[m] = count_labels(m, answers, point.log_rater.shape[2])
+        state.alone[m] = log_dirichlet_multinomial(
+            state.alone_counts[m], point.concentration_rater[m]
+        )
+    return state.alone[m]
+
+
+@njit(cache=True, nogil=True)
+def propose_weight(members, answers, point, rng):
+    """Draw verdicts for raters who might be a group."""
+    return weigh_set(
+        members,
+        answers,
+        point.prior_outer,
+        point.concentration_rater,
+        point.log_group[0],
+        point.log_rater,
+        False,
+        rng,
+    )
+
+
+@njit(cache=True, nogil=True)
+def choose_partner(state, mover, rng):
+    """Choose one of the raters who are not in the mover's set; −1 if there is none."""
+    source, n_raters = state.assignment[mover], state.assignment.size
+    left = n_raters - (1 if source < 0 else state.size[source])
+    if left == 0:
+        return -1
+    nth = np.int64(rng.random() * left)
+    for m in range(n_raters):
+        if m == mover or (source >= 0 and state.assignment[m] == source):
+            continue
+        if nth == 0:
+            return m
+        nth -= 1
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def log_chances(s, t, n_raters, log_alpha):
+    """Log ratio of prior and proposal of a rater who goes from a set of s to one of t raters.
+
+    Both without the move: s with the rater, t without; t is 0 for a rater who leaves to be alone.
+    """
+    # a Chinese restaurant: α for every set, (size − 1)! for its seating
+    total = math.lgamma(max(s - 1.0, 1.0)) - math.lgamma(s)
+    total += math.lgamma(t + 1.0) - math.lgamma(max(t, 1.0))
+    total += log_alpha * ((s > 1) - (t > 0))
+    if t == 0:
+        return total + math.log((s - 1.0) / (LEAVE * (n_raters - 1.0)))
+    if s == 1:
+        return total + math.log(LEAVE * (n_raters - 1.0) / t)
+    return total + math.log((s - 1.0) * (n_raters - s) / (t * (n_raters - t - 1.0)))
+
+
+@njit(cache=True, nogil=True)
+def free_group(state, source):
+    """Return the first group without raters, or that the move empties; −1 if there is none."""
+    for g in range(state.size.size):
+        if state.size[g] == 0 or (g == source and state.size[g] == 2):
+            return g
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def be_alone(state, m):
+    """Make a rater alone."""
+    state.assignment[m] = -1
+    state.rater_counts[m] = state.alone_counts[m]
+
+
+@njit(cache=True, nogil=True)
+def move(state, answers, point, log_alpha, rng):
+    """Propose that one rater goes elsewhere, and say whether that was accepted."""
+    n_raters = state.assignment.size
+    mover = np.int64(rng.random() * n_raters)
+    source = state.assignment[mover]
+    s = 1 if source < 0 else state.size[source]
+    partner, target, t = -1, -1, 0
+    if s == 1 or rng.random() >= LEAVE:
+        partner = choose_partner(state, mover, rng)
+        if partner < 0:
+            return False
+        target = state.assignment[partner]
+        t = 1 if target < 0 else state.size[target]
+    slot = target
+    if partner >= 0 and target < 0:
+        slot = free_group(state, source)
+        if slot < 0:  # more groups than there may be
+            return False
+    log_ratio = log_chances(s, t, n_raters, log_alpha)
+
+    # what stands now
+    rest = np.flatnonzero((state.assignment == source) & (np.arange(n_raters) != mover))
+    if source >= 0:
+        log_ratio -= weight_of_group(state, source, answers, point, rng)
+    else:
+        log_ratio -= weight_alone(state, mover, answers, point)
+    if target >= 0:
+        log_ratio -= weight_of_group(state, target, answers, point, rng)
+    elif partner >= 0:
+        log_ratio -= weight_alone(state, partner, answers, point)
+
+    # what is proposed: the rest of the mover's set, and the set that the mover joins
+    rest_of = rest if s > 2 else rest[:0]
+    new = rest[:0]
+    rest_weight, rest_outer, rest_inner = 0.0, np.empty((0, 0)), np.empty((0, 0, 0))
+    new_weight, new_outer, new_inner = 0.0, np.empty((0, 0)), np.empty((0, 0, 0))
+    if s > 2:
+        rest_weight, rest_outer, rest_inner = propose_weight(rest_of, answers, point, rng)
+    elif s == 2:
+        rest_weight = weight_alone(state, rest[0], answers, point)
+    if partner < 0:
+        new_weight = weight_alone(state, mover, answers, point)
+    else:
+        joined = state.assignment == target if target >= 0 else np.arange(n_raters) == partner
+        joined[mover] = True
+        new = np.flatnonzero(joined)
+        new_weight, new_outer, new_inner = propose_weight(new, answers, point, rng)
+    log_ratio += rest_weight + new_weight
+    if math.log(max(rng.random(), 1e-300)) >= log_ratio:
+        return False
+
+    if s > 2:
+        settle(state, rest_of, source, rest_weight, rest_outer, rest_inner)
+    elif s == 2:
+        be_alone(state, rest[0])
+        state.size[source], state.together[source] = 0, np.nan
+        state.group_counts[source] = 0.0
+    if partner < 0:
+        be_alone(state, mover)
+    else:
+        settle(state, new, slot, new_weight, new_outer, new_inner)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def redraw(assignment, group_counts, rater_counts, answers, point, log_alpha, moves, rng):
+    """Make moves of the assignment; it and the counts change in place.
+
+    Groups keep their numbers while the chain moves. Returns how many moves were accepted.
+    """
+    n_groups = group_counts.shape[0]
+    size = np.zeros(n_groups, dtype=np.int64)
+    for m in range(assignment.size):
+        if assignment[m] >= 0:
+            size[assignment[m]] += 1
+    state = State(
+        assignment,
+        size,
+        group_counts,
+        rater_counts,
+        np.full(n_groups, np.nan),
+        np.full(assignment.size, np.nan),
+        np.zeros_like(rater_counts),
+    )
+    accepted = 0
+    for _ in range(moves):
+        accepted += move(state, answers, point, log_alpha, rng)
+    return accepted

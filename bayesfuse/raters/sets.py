@@ -1,0 +1,308 @@
+"""Kernels that weigh a set of raters who may share a verdict, with their rows summed out.
+
+A set S that shares a verdict has, given the labels y, the joint density
+
+    p(x_S, z | y) = DM(z | y) Π_{m ∈ S} DM(x_m | z),
+
+where DM is the Dirichlet–multinomial that is left when rows are summed out. Verdicts are proposed
+from q(z) = Π p(z_n | x_S, y, rows fitted to x_S and y by EM). As the fit depends on nothing but
+x_S and y, p / q weighs sets that are and sets that might be alike; it varies little with z.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from bayesfuse.raters.confusion import by_rater
+from bayesfuse.raters.verdicts import listen, split, weigh
+
+STEPS = 20, 100
+"""EM steps at most, for very many patterns and for few."""
+
+PATTERNS = 50_000
+"""Patterns looked at in all EM steps together before the first of those limits holds."""
+
+GAIN = 0.01
+"""Gain in log-likelihood that ends EM: a hundredth of a nat is nothing to a Metropolis ratio."""
+
+
+class Answers(NamedTuple):
+    """What weights depend on: the labels, and the responses by item and by rater.
+
+    ``copies`` (items, classes) counts the labels of every item, ``words`` are random and odd, one
+    per cell, and ``marks`` (items,) are zeros to work with.
+    """
+
+    copies: NDArray[np.float64]
+    start: NDArray[np.uint32]
+    cell: NDArray[np.uint32]
+    rater_start: NDArray[np.uint32]
+    rater_item: NDArray[np.uint32]
+    rater_label: NDArray[np.uint16]
+    words: NDArray[np.uint64]
+    marks: NDArray[np.uint64]
+
+
+@njit(cache=True, nogil=True)
+def log_dirichlet_multinomial(counts, concentration):
+    """Log probability of a sequence with these counts, row by row: its rows summed out."""
+    total = 0.0
+    for i in range(counts.shape[0]):
+        n, alpha = 0.0, 0.0
+        for j in range(counts.shape[1]):
+            n += counts[i, j]
+            alpha += concentration[i, j]
+            if counts[i, j] > 0.0:
+                total += math.lgamma(concentration[i, j] + counts[i, j])
+                total -= math.lgamma(concentration[i, j])
+        if n > 0.0:
+            total += math.lgamma(alpha) - math.lgamma(alpha + n)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def count_labels(m, answers, n_labels):
+    """Count the labels of a rater by the items' classes (classes, labels)."""
+    copies, rater_start = answers.copies, answers.rater_start
+    rater_item, rater_label = answers.rater_item, answers.rater_label
+    n_classes = copies.shape[1]
+    counts = np.zeros((n_classes, n_labels))
+    for r in range(rater_start[m], rater_start[m + 1]):
+        for k in range(n_classes):
+            counts[k, rater_label[r]] += copies[rater_item[r], k]
+    return counts
+
+
+@njit(cache=True, nogil=True)
+def patterns_of(members, answers, n_labels):
+    """Merge the items on which a set of raters says the same.
+
+    The sum of the words of an item's cells tells patterns apart (a collision has odds of one in
+    2⁶³ per pair).
+
+    Returns where the cells of every pattern begin, the cells (numbered among the members), and
+    how many items of every class show the pattern (patterns, classes).
+    """
+    copies, start, cell, words = answers.copies, answers.start, answers.cell, answers.words
+    rater_start, rater_item = answers.rater_start, answers.rater_item
+    rater_label, marks = answers.rater_label, answers.marks
+    place = np.full((rater_start.size - 1), -1)
+    place[members] = np.arange(members.size)
+    n_answers = np.int64(0)
+    for m in members:
+        n_answers += np.int64(rater_start[m + 1]) - np.int64(rater_start[m])
+    met = np.empty(n_answers, dtype=np.int64)
+    n_met = 0
+    for m in members:
+        for r in range(rater_start[m], rater_start[m + 1]):
+            n = rater_item[r]
+            if marks[n] == 0:
+                met[n_met] = n
+                n_met += 1
+            marks[n] += words[m * n_labels + rater_label[r]]
+    size = 1
+    while size < 2 * n_met:
+        size *= 2
+    slots = np.full(size, -1, dtype=np.int64)
+    word_of = np.empty(n_met, dtype=np.uint64)
+    shown_by = np.empty(n_met, dtype=np.int64)
+    number = np.empty(n_met, dtype=np.int64)
+    n_patterns, n_cells = 0, 0
+    for i in range(n_met):
+        n = met[i]
+        word = marks[n]
+        marks[n] = 0
+        slot = np.int64(word & np.uint64(size - 1))
+        while slots[slot] >= 0 and word_of[slots[slot]] != word:
+            slot = (slot + 1) & (size - 1)
+        if slots[slot] < 0:
+            slots[slot] = n_patterns
+            word_of[n_patterns] = word
+            shown_by[n_patterns] = n
+            n_patterns += 1
+            for r in range(start[n], start[n + 1]):
+                n_cells += place[cell[r] // n_labels] >= 0
+        number[i] = slots[slot]
+    used = np.zeros((n_patterns, copies.shape[1]))
+    for i in range(n_met):
+        for k in range(copies.shape[1]):
+            used[number[i], k] += copies[met[i], k]
+    pattern_start = np.zeros(n_patterns + 1, dtype=np.int64)
+    pattern_cell = np.empty(n_cells, dtype=np.uint32)
+    at = 0
+    for p in range(n_patterns):
+        n = shown_by[p]
+        for r in range(start[n], start[n + 1]):
+            m = place[cell[r] // n_labels]
+            if m >= 0:
+                pattern_cell[at] = m * n_labels + cell[r] % n_labels
+                at += 1
+        pattern_start[p + 1] = at
+    return pattern_start, pattern_cell, used
+
+
+@njit(cache=True, nogil=True)
+def means(counts, concentration, row, log_row):
+    """Fill in posterior mean rows (…, entries) and their logarithms, for arrays of two axes."""
+    for i in range(counts.shape[0]):
+        total = 0.0
+        for j in range(counts.shape[1]):
+            row[i, j] = counts[i, j] + concentration[i, j]
+            total += row[i, j]
+        for j in range(counts.shape[1]):
+            row[i, j] /= total
+            log_row[i, j] = math.log(row[i, j])
+
+
+@njit(cache=True, nogil=True)
+def to_cells(rows, table):
+    """Rearrange (members × classes, labels) to (members × labels, classes)."""
+    n_classes, n_labels = table.shape[1], rows.shape[1]
+    for i in range(rows.shape[0]):
+        for c in range(n_labels):
+            table[i // n_classes * n_labels + c, i % n_classes] = rows[i, c]
+
+
+@njit(cache=True, nogil=True)
+def from_cells(table, rows):
+    """Invert :func:`to_cells`."""
+    n_classes, n_labels = table.shape[1], rows.shape[1]
+    for i in range(rows.shape[0]):
+        for c in range(n_labels):
+            rows[i, c] = table[i // n_classes * n_labels + c, i % n_classes]
+
+
+@njit(cache=True, nogil=True)
+def fit(pattern_start, pattern_cell, used, prior_outer, prior_inner):
+    """Fit the rows of a set of raters who share a verdict to their patterns, by EM.
+
+    ``prior_inner`` (members × classes, labels). Returns the rows from truth to verdict and the
+    cells' table, each with its logarithm.
+    """
+    n_classes, n_labels = prior_outer.shape[0], prior_inner.shape[1]
+    n_cells = prior_inner.shape[0] // n_classes * n_labels
+    outer, log_outer = np.full((n_classes, n_classes), 1.0 / n_classes), np.empty_like(prior_outer)
+    log_outer[:] = -math.log(n_classes)
+    inner, log_inner = np.empty_like(prior_inner), np.empty_like(prior_inner)
+    table, log_table = np.empty((n_cells, n_classes)), np.empty((n_cells, n_classes))
+    outer_counts, inner_counts = np.zeros_like(prior_outer), np.zeros_like(prior_inner)
+    cell_counts = np.empty_like(table)
+    means(inner_counts, prior_inner, inner, log_inner)
+    message, weight, through = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
+    before = -np.inf
+    for _ in range(min(max(STEPS[0], PATTERNS // max(used.shape[0], 1)), STEPS[1])):
+        to_cells(inner, table)
+        to_cells(log_inner, log_table)
+        outer_counts[:] = 0.0
+        cell_counts[:] = 0.0
+        total = 0.0
+        for p in range(used.shape[0]):
+            first, last = pattern_start[p], pattern_start[p + 1]
+            in_logs = listen(log_table, table, pattern_cell, first, last, message)
+            through[:] = 0.0
+            for k in range(n_classes):
+                if used[p, k] == 0.0:
+                    continue
+                likelihood = weigh(log_outer[k], outer[k], message, in_logs, weight)
+                total += used[p, k] * likelihood
+                for v in range(n_classes):
+                    outer_counts[k, v] += used[p, k] * weight[v]
+                    through[v] += used[p, k] * weight[v]
+            for v in range(n_classes):
+                for r in range(first, last):
+                    cell_counts[pattern_cell[r], v] += through[v]
+        if abs(total - before) < GAIN:
+            break
+        before = total
+        from_cells(cell_counts, inner_counts)
+        means(outer_counts, prior_outer, outer, log_outer)
+        means(inner_counts, prior_inner, inner, log_inner)
+    return outer, log_outer, table, log_table
+
+
+@njit(cache=True, nogil=True)
+def weigh_set(
+    members,
+    answers,
+    prior_outer,
+    concentration_rater,
+    log_outer_now,
+    log_rater_now,
+    is_current,
+    rng,
+):
+    """Draw the verdicts of a set of raters, and return its log weight and the counts.
+
+    The verdicts are drawn at the log rows ``…_now`` if the set ``is_current``, else from q.
+    Counts are (classes, verdicts) and (members, classes, labels).
+    """
+    n_classes, n_labels = concentration_rater.shape[1:]
+    prior_inner = np.empty((members.size * n_classes, n_labels))
+    now_inner = np.empty_like(prior_inner)
+    for i in range(members.size):
+        for v in range(n_classes):
+            prior_inner[i * n_classes + v] = concentration_rater[members[i], v]
+            now_inner[i * n_classes + v] = log_rater_now[members[i], v]
+    pattern_start, pattern_cell, used = patterns_of(members, answers, n_labels)
+    outer, log_outer, table, log_table = fit(
+        pattern_start, pattern_cell, used, prior_outer, prior_inner
+    )
+    now_log_table = np.empty_like(log_table)
+    to_cells(now_inner, now_log_table)
+    now_table, now_outer = np.exp(now_log_table), np.exp(log_outer_now)
+    outer_counts = np.zeros((n_classes, n_classes))
+    cell_counts = np.zeros_like(table)
+    message, weight, chance = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
+    now_message, parts = np.empty(n_classes), np.empty(n_classes, dtype=np.int64)
+    log_q = 0.0
+    for p in range(used.shape[0]):
+        first, last = pattern_start[p], pattern_start[p + 1]
+        in_logs = listen(log_table, table, pattern_cell, first, last, message)
+        now_in_logs = False
+        if is_current:
+            now_in_logs = listen(now_log_table, now_table, pattern_cell, first, last, now_message)
+        for k in range(n_classes):
+            if used[p, k] == 0.0:
+                continue
+            weigh(log_outer[k], outer[k], message, in_logs, weight)
+            chance[:] = weight
+            if is_current:
+                weigh(log_outer_now[k], now_outer[k], now_message, now_in_logs, chance)
+            split(used[p, k], chance, rng, parts)
+            for v in range(n_classes):
+                if parts[v] == 0:
+                    continue
+                log_q += parts[v] * math.log(max(weight[v], 1e-300))
+                outer_counts[k, v] += parts[v]
+                for r in range(first, last):
+                    cell_counts[pattern_cell[r], v] += parts[v]
+    inner_counts = by_rater(cell_counts, members.size)
+    log_weight = log_dirichlet_multinomial(outer_counts, prior_outer) - log_q
+    for i in range(members.size):
+        log_weight += log_dirichlet_multinomial(inner_counts[i], concentration_rater[members[i]])
+    return log_weight, outer_counts, inner_counts
+
+
+@njit(cache=True, nogil=True)
+def by_raters(start, cell, n_raters, n_labels):
+    """Sort the responses by rater: where each rater's begin, their items and labels."""
+    rater_start = np.zeros(n_raters + 1, dtype=np.uint32)
+    for r in range(cell.size):
+        rater_start[cell[r] // n_labels + 1] += 1
+    for m in range(n_raters):
+        rater_start[m + 1] += rater_start[m]
+    at = rater_start[:-1].copy()
+    rater_item = np.empty(cell.size, dtype=np.uint32)
+    rater_label = np.empty(cell.size, dtype=np.uint16)
+    for n in range(start.size - 1):
+        for r in range(start[n], start[n + 1]):
+            m = cell[r] // n_labels
+            rater_item[at[m]] = n
+            rater_label[at[m]] = cell[r] % n_labels
+            at[m] += 1
+    return rater_start, rater_item, rater_label

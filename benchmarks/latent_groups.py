@@ -1,0 +1,214 @@
+"""The latent-group model on simulations and data of Jaffe et al. (2016), Parisi et al. (2014).
+
+Four tables: the paper's twenty raters with one group of 1 to 10; a cartel of 33 raters among 100;
+sixteen classifiers of four families on MAGIC; and what a sweep costs.
+"""
+
+import argparse
+import time
+
+import numpy as np
+import pandas as pd
+from jaffe2016 import oracle_latent, simulate
+from magic import DATA, balanced_accuracy, load, majority
+from magic_families import FAMILY, NAMES, train
+
+import bayesfuse as bf
+from bayesfuse.checks import group_summary
+from bayesfuse.inference.conjugate import find_conjugate
+from bayesfuse.inference.gibbs import LabelGibbs
+from bayesfuse.inference.start import find_start
+from bayesfuse.models import DawidSkene, LatentGroup
+from bayesfuse.moments import latent_sml, sml
+
+QUIET = {
+    "progressbar": False,
+    "quiet": True,
+    "log_likelihood": False,
+    "compute_convergence_checks": False,
+}
+
+
+def fit(model, draws, seed):
+    return bf.sample(model, draws, tune=draws // 2, chains=1, random_seed=seed, **QUIET)
+
+
+def labels(result):
+    return bf.label_probabilities(result).values[:, 1] > 0.5
+
+
+def covered(result, accuracy):
+    """Share of the sensitivities and specificities inside their 90 % intervals."""
+    draws = [result["posterior"][name].values[0] for name in ("sensitivity", "specificity")]
+    low, high = np.quantile(np.stack(draws), [0.05, 0.95], axis=1)
+    return np.mean((low < accuracy) & (accuracy < high))
+
+
+def most_probable(result):
+    seats = result["posterior"]["assignment"].values.reshape(-1, result["posterior"].sizes["rater"])
+    different, times = np.unique(seats, axis=0, return_counts=True)
+    return different[np.argmax(times)]
+
+
+def paper(sizes, repeats, items, draws):
+    print(f"\nOne group among 20 raters, {items} items, {repeats} repeats")
+    print("label accuracy, %; partition: share of runs in which it is found; 90 % coverage, %")
+    columns = [
+        "L-SML",
+        "moments",
+        "posterior",
+        "D-S",
+        "oracle",
+        "found by moments",
+        "most probable",
+    ]
+    columns += ["coverage", "of D-S"]
+    print(f"{'size':>5}" + "".join(f"{name:>17}" for name in columns))
+    for size in sizes:
+        rows = []
+        for seed in range(repeats):
+            truth, group, said, outer, inner = simulate(np.random.default_rng(seed), items, size)
+            responses = bf.Responses.from_matrix(said.astype(int), classes=[0, 1])
+            accuracy = outer[:, group] * inner + (1 - outer[:, group]) * (1 - inner[::-1])
+            right = np.where(np.arange(20) < size, 0, -1) if size > 1 else np.full(20, -1)
+            known = LatentGroup(responses)
+            inferred = fit(LatentGroup(responses, "posterior"), draws, seed)
+            moments = fit(known, draws, seed)
+            independent = fit(DawidSkene(responses), draws, seed)
+            found = {
+                "L-SML": latent_sml(responses).score.values > 0,
+                "moments": labels(moments),
+                "posterior": labels(inferred),
+                "D-S": labels(independent),
+                "oracle": oracle_latent(said, group, outer, inner),
+            }
+            rows.append(
+                [100 * np.mean(each == truth) for each in found.values()]
+                + [
+                    float((known.groups.assignment == right).all()),
+                    float((most_probable(inferred) == right).all()),
+                    100 * covered(inferred, accuracy),
+                    100 * covered(independent, accuracy),
+                ]
+            )
+        print(
+            f"{size:>5}" + "".join(f"{value:>17.2f}" for value in np.mean(rows, axis=0)), flush=True
+        )
+
+
+def cartel(repeats, draws, raters=100, items=600, share=0.33):
+    print(f"\nA cartel of {share:.0%} of {raters} raters, {items} items, {repeats} repeats")
+    found = []
+    for seed in range(repeats):
+        rng = np.random.default_rng(seed)
+        truth = rng.permutation(np.arange(items) < items // 2)
+        target = rng.permutation(np.arange(items) < items // 2)
+        members = np.arange(raters) < int(share * raters)
+        balanced = np.where(members, 0.7, rng.uniform(0.3, 0.8, raters))
+        tilt = rng.uniform(-1, 1, raters) * np.minimum(balanced, 1 - balanced)
+        source = np.where(members, target[:, None], truth[:, None])
+        right = rng.random(source.shape) < np.where(source, balanced + tilt, balanced - tilt)
+        responses = bf.Responses.from_matrix((source == right).astype(int), classes=[0, 1])
+        model = LatentGroup(responses, "posterior")
+        result = fit(model, draws, seed)
+        table = group_summary(result, least=0.0)
+        whole = [set(each) == set(np.flatnonzero(members)) for each in table["raters"]]
+        caught = [len(set(each) & set(np.flatnonzero(members))) for each in table["raters"]]
+        largest = int(np.argmax(caught)) if len(caught) else None
+        found.append(
+            {
+                "majority": np.mean((majority(responses.label.reshape(items, -1)) == 1) == truth),
+                "SML": np.mean((sml(responses).score.values > 0) == truth),
+                "Dawid–Skene": np.mean(labels(fit(DawidSkene(responses), draws, seed)) == truth),
+                "groups, moments": np.mean(
+                    labels(fit(LatentGroup(responses), draws, seed)) == truth
+                ),
+                "groups, posterior": np.mean(labels(result) == truth),
+                "probability that just they are a group": table["probability"][whole].sum(),
+                "members in one group": caught[largest] if caught else 0,
+                "its informedness": table["informedness"][largest] if caught else np.nan,
+            }
+        )
+    frame = pd.DataFrame(found)
+    print(frame.describe().loc[["mean", "std", "min"]].T.round(3).to_string(), flush=True)
+
+
+def families(repeats, draws):
+    print(f"\nMAGIC, sixteen classifiers of four families, {repeats} repeats: balanced accuracy, %")
+    features, truth = load(DATA)
+    rng, found = np.random.default_rng(1), []
+    for seed in range(repeats):
+        said, left = train("linear", features, truth, rng)
+        responses = bf.Responses.from_matrix(said, raters=NAMES, classes=[0, 1])
+        result = fit(LatentGroup(responses, "posterior"), draws, seed)
+        given = LatentGroup(responses, dict(zip(NAMES, FAMILY.tolist(), strict=True)))
+        label = {
+            "majority": majority(said) == 1,
+            "SML": sml(responses).score.values > 0,
+            "L-SML": latent_sml(responses).score.values > 0,
+            "Dawid–Skene": labels(fit(DawidSkene(responses), draws, seed)),
+            "groups, moments": labels(fit(LatentGroup(responses), draws, seed)),
+            "groups, families": labels(fit(given, draws, seed)),
+            "groups, posterior": labels(result),
+        }
+        found.append({k: 100 * balanced_accuracy(v.astype(int), left) for k, v in label.items()})
+        print(most_probable(result), flush=True)
+    frame = pd.DataFrame(found)
+    table = pd.DataFrame({"mean": frame.mean(), "over SML": frame.mean() - frame["SML"].mean()})
+    print(table.round(2).to_string(), flush=True)
+
+
+SIZES = (20, 10_000, 5), (100, 10_000, 3), (100, 10_000, 33), (100, 100_000, 10)
+
+
+def speed():
+    print("\nMilliseconds per sweep, and relative to Dawid and Skene's on the same responses")
+    for raters, items, size in SIZES:
+        rng = np.random.default_rng(1)
+        source = rng.random((items, 1)) < 0.5
+        truth = rng.random((items, 1)) < 0.5
+        heard = np.where(np.arange(raters) < size, source, truth)
+        said = (heard == (rng.random(heard.shape) < 0.75)).astype(int)
+        responses = bf.Responses.from_matrix(said, classes=[0, 1])
+        own = [list(range(size))]
+        times = []
+        for model in (
+            DawidSkene(responses),
+            LatentGroup(responses, own),
+            LatentGroup(responses, [list(range(i, i + 2)) for i in range(0, raters, 2)]),
+            LatentGroup(responses, "posterior"),
+        ):
+            conjugacy = find_conjugate(model)
+            observation = conjugacy.observation
+            start = observation.known(conjugacy.indices())
+            rows = find_start(start, conjugacy.concentrations()).rows | conjugacy.indices()
+            step = LabelGibbs(model=model, rng=1)
+            concentration = conjugacy.prior_parameters()
+            for _ in range(3):
+                rows |= step.sweep(rows, concentration)
+            begun, sweeps = time.perf_counter(), 20
+            for _ in range(sweeps):
+                rows |= step.sweep(rows, concentration)
+            times.append(1e3 * (time.perf_counter() - begun) / sweeps)
+        names = "Dawid–Skene", f"a group of {size}", "pairs", "inferred"
+        shown = [f"{n} {t:.2f} ({t / times[0]:.1f}×)" for n, t in zip(names, times, strict=True)]
+        print(f"{raters} raters × {items} items: " + ", ".join(shown), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tables", nargs="*", default=["paper", "cartel", "families", "speed"])
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    repeats, draws = (3, 200) if options.quick else (20, 1000)
+    for name in options.tables:
+        {
+            "paper": lambda: paper(range(1, 11), repeats, 10_000, draws),
+            "cartel": lambda: cartel(repeats, draws),
+            "families": lambda: families(repeats, draws),
+            "speed": speed,
+        }[name]()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,271 @@
+"""Groups that are inferred: the posterior of the partition against enumeration, and calibration."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy.special import gammaln, logsumexp
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError
+from bayesfuse.models import LatentGroup
+from bayesfuse.partitions import draw, partition
+from bayesfuse.testing import (
+    assert_close,
+    assert_frequencies,
+    assert_uniform,
+    check_rater_channel,
+    simulate,
+)
+
+QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
+
+
+def partitions(n):
+    """Return all assignments of n raters, as the model numbers them."""
+    every = [[]]
+    for m in range(n):
+        every = [
+            [*p[:i], [*p[i], m], *p[i + 1 :]] if i < len(p) else [*p, [m]]
+            for p in every
+            for i in range(len(p) + 1)
+        ]
+    found = []
+    for sets in every:
+        assignment = np.full(n, -1)
+        several = sorted((s for s in sets if len(s) > 1), key=min)
+        for number, members in enumerate(several):
+            assignment[members] = number
+        found.append((tuple(assignment.tolist()), [len(s) for s in sets]))
+    return found
+
+
+def log_prior(sizes, alpha):
+    n = sum(sizes)
+    seats = sum(np.log(alpha) + gammaln(size) for size in sizes)
+    return seats + gammaln(alpha) - gammaln(alpha + n)
+
+
+def test_prior_is_that_of_the_restaurant_in_density_and_draws():
+    every = partitions(4)
+    log_p = np.array([log_prior(sizes, 2.5) for _, sizes in every])
+    assert logsumexp(log_p) == pytest.approx(0)
+    with pm.Model():
+        seats = partition("seats", 4, 2, 2.5, start=np.full(4, -1))
+    for (assignment, _), expected in zip(every, log_p, strict=True):
+        found = float(pm.logp(seats, np.array(assignment)).eval())
+        assert found == pytest.approx(expected, rel=1e-12), assignment
+    for wrong in ([0, -1, -1, -1], [1, 1, -1, -1], [1, 1, 0, 0], [-2, -1, 0, 0], [2, 2, 0, 0]):
+        assert float(pm.logp(seats, np.array(wrong)).eval()) == -np.inf, wrong
+    rng = np.random.default_rng(1)
+    drawn = Counter(tuple(draw(4, 2, 2.5, rng).tolist()) for _ in range(5000))
+    seen = np.array([drawn[assignment] for assignment, _ in every], dtype=float)
+    assert_frequencies(seen, np.exp(log_p), "partitions")
+
+
+def test_fewer_groups_than_the_prior_would_have():
+    rng = np.random.default_rng(1)
+    drawn = [draw(6, 1, 2.0, rng) for _ in range(300)]
+    assert {int(each.max()) for each in drawn} == {-1, 0}
+    assert all(np.sum(each == 0) != 1 for each in drawn)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_channel_is_that_of_known_groups(n_classes):
+    rng = np.random.default_rng(n_classes)
+    responses = bf.Responses.from_matrix(
+        rng.integers(-1, n_classes, (6, 5)), classes=range(n_classes)
+    )
+    ones = np.ones(n_classes)
+    tables = tuple(np.log(rng.dirichlet(ones, (size, n_classes))) for size in (2, 5))
+    assignment = np.array([0, -1, 1, 0, 1])
+    known = bf.LatentGroups(None, None, assignment)
+    gold = np.array([1, -1, 0, -1, -1, -1])
+    raw = bf.InferredGroups(None, None, assignment)
+    one = raw.likelihood_kernel(*tables, assignment, *raw.structure(responses, gold))
+    other = known.likelihood_kernel(*tables, *known.structure(responses, gold))
+    for found, expected in zip(one, other, strict=True):
+        assert_close(found, expected, "likelihood")
+    fixed, structure = raw.at({"assignment": assignment}, raw.structure(responses, gold))
+    assert_close(fixed.log_lik(tables, structure), known.log_lik(tables, structure), "at")
+    assert_close(raw.confusion(tables, np), known.confusion(tables, np), "confusion")
+    check_rater_channel(fixed, tables, responses)
+
+
+@pytest.mark.parametrize("mode", ["NUMBA", "JAX", "FAST_COMPILE"])
+def test_density_and_gradient_are_those_of_known_groups(mode):
+    rng = np.random.default_rng(4)
+    responses = bf.Responses.from_matrix(rng.integers(-1, 2, (30, 5)), classes=[0, 1])
+    inferred = LatentGroup(responses, "posterior", share_prior=0.3)
+    known = LatentGroup(responses, [[0, 3], [1, 4]])
+    point = {k: rng.normal(size=v.shape) for k, v in known.initial_point().items()}
+    seats = {"assignment": np.array([0, 1, -1, 0, 1])}
+    one = inferred.compile_fn(inferred.logp(), mode=mode)(point | seats)
+    other = known.compile_fn(known.logp())(point)
+    prior = log_prior([2, 2, 1], 1 / 0.3 - 1)
+    assert float(one) == pytest.approx(float(other) + prior, rel=1e-10)
+    wrt = [inferred[v.name] for v in known.free_RVs]
+    found = inferred.compile_fn(inferred.dlogp(wrt), mode=mode)(point | seats)
+    expected = known.compile_fn(known.dlogp())(point)
+    assert_close(found, expected, "gradient", rtol=1e-8, atol=1e-9)
+
+
+def exact_posterior(matrix, alpha, rows):
+    """Sum over labels and verdicts with all rows summed out, every entry of a flat prevalence."""
+    n_items, n_raters = matrix.shape
+    every = np.array(list(product(range(2), repeat=n_items)))  # labels, or verdicts of a group
+
+    def summed_out(counts, concentration):
+        total = gammaln(concentration.sum(-1)) - gammaln((concentration + counts).sum(-1))
+        return (total + (gammaln(concentration + counts) - gammaln(concentration)).sum(-1)).sum()
+
+    def pairs(source, answer):
+        counts = np.zeros((2, 2))
+        answered = answer >= 0
+        np.add.at(counts, (source[answered], answer[answered]), 1)
+        return summed_out(counts, rows)
+
+    of_rater = np.array([[pairs(y, matrix[:, m]) for m in range(n_raters)] for y in every])
+    of_verdict = np.array([[pairs(y, z) for z in every] for y in every])
+    of_labels = [summed_out(np.bincount(y, minlength=2)[None], np.ones((1, 2))) for y in every]
+    log_joint = {}
+    for assignment, sizes in partitions(n_raters):
+        group = np.array(assignment)
+        total = np.array(of_labels) + of_rater[:, group < 0].sum(axis=1)
+        for g in range(group.max() + 1):
+            own = of_rater[:, group == g].sum(axis=1)
+            total = total + logsumexp(of_verdict + own, axis=1)
+        log_joint[assignment] = total + log_prior(sizes, alpha)
+    table = np.array(list(log_joint.values()))
+    weight = np.exp(table - logsumexp(table))
+    return dict(zip(log_joint, weight.sum(axis=1), strict=True)), weight.sum(axis=0) @ every
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("counted", [False, True])
+def test_partition_and_labels_have_their_exact_posterior(counted):
+    """Four raters and five items (or one twice, one thrice): every partition, label, verdict."""
+    matrix = np.random.default_rng(3).integers(0, 2, (5, 4))
+    matrix[:, 1] = matrix[:, 0]
+    matrix[3, 1] = -1
+    responses = bf.Responses.from_matrix(matrix, classes=[0, 1])
+    if counted:
+        responses = bf.Responses.from_counts(matrix[2:4], [2, 3], classes=[0, 1])
+        matrix = np.repeat(matrix[2:4], [2, 3], axis=0)
+    exact, label = exact_posterior(matrix, 1 / 0.3 - 1, bf.priors.diagonal(2))
+    model = LatentGroup(responses, "posterior", share_prior=0.3)
+    result = bf.sample(model, 2500, chains=2, sweeps=20, random_seed=1, **QUIET)
+    drawn = Counter(map(tuple, result["posterior"]["assignment"].values.reshape(-1, 4).tolist()))
+    # draws twenty sweeps apart are all but independent
+    seen = np.array([drawn[assignment] for assignment in exact], dtype=float)
+    assert_frequencies(seen, np.array(list(exact.values())), "partitions")
+    found = bf.label_probabilities(result).values[:, 1]
+    label = label[[0, 2]] if counted else label
+    error = result["label_posterior"]["mcse"].values[:, 1]
+    assert (np.abs(found - label) < 5 * error + 1e-9).all()
+
+
+def sparse_table(n_raters=5, n_items=30):
+    rng = np.random.default_rng(9)
+    item, rater = np.nonzero(rng.random((n_items, n_raters)) < 0.8)
+    item, rater = np.append(item, item[:6]), np.append(rater, rater[:6])
+    table = {"item": item, "rater": rater, "label": np.arange(len(item)) % 2}
+    return bf.Responses.from_long(table, items=range(n_items))
+
+
+@pytest.mark.slow
+def test_prior_draws_rank_uniformly_with_the_assignment_inferred():
+    """Parameters, labels and who shares a source with whom."""
+    responses, rng = sparse_table(), np.random.default_rng(2)
+    arguments = {"share_prior": 0.3, "prevalence_prior": [2.0, 4.0]}
+    template = LatentGroup(responses, "posterior", **arguments)
+    names = ["prevalence", "group_confusion", "rater_confusion"]
+    ranks = {name: [] for name in names}
+    together, labels = [], []
+    for stream in rng.spawn(120):
+        parameters, truth, table = simulate(template, stream)
+        model = LatentGroup(table, "posterior", **arguments)
+        result = bf.sample(
+            model, 99, chains=1, sweeps=6, random_seed=stream, log_likelihood=False, **QUIET
+        )
+        posterior = result["posterior"].dataset
+        for name in names:
+            ranks[name].append((posterior[name].values[0] < parameters[name]).sum(axis=0))
+        drawn, true = posterior["assignment"].values[0], parameters["assignment"]
+        # numbers of pairs that share a source, ties broken at random
+        found = np.array([pairs(each) for each in drawn]) + stream.random(99)
+        together.append((found < pairs(true) + stream.random()).sum())
+        probability = bf.label_probabilities(result).values
+        below = np.where(truth > 0, probability[:, 0], 0.0)
+        own = probability[np.arange(len(truth)), truth]
+        labels.append((below + stream.random(len(truth)) * own)[0])
+    assert_uniform(together, 99, "pairs that share a source")
+    assert_uniform(labels, 1, "label of an item")
+    for name in names:
+        flat = np.array(ranks[name]).reshape(120, -1)
+        for entry in range(flat.shape[1]):
+            assert_uniform(flat[:, entry], 99, f"{name}, entry {entry}")
+
+
+def pairs(assignment):
+    sizes = np.bincount(assignment[assignment >= 0])
+    return float((sizes * (sizes - 1) / 2).sum())
+
+
+def grouped(rng, n_items, n_raters, size, missing=0.1):
+    truth, verdict = rng.random((2, n_items)) < 0.5
+    verdict = np.where(rng.random(n_items) < 0.7, truth, verdict)
+    cartel = np.arange(n_raters) < size
+    right = rng.random((n_items, n_raters)) < 0.8
+    matrix = (np.where(cartel, verdict[:, None], truth[:, None]) == right).astype(int)
+    matrix[rng.random(matrix.shape) < missing] = -1
+    return bf.Responses.from_matrix(matrix, classes=[0, 1]), truth
+
+
+def test_a_group_is_found_again_from_a_start_without_it():
+    responses, _ = grouped(np.random.default_rng(1), 800, 8, 3)
+    model = LatentGroup(responses, "posterior")
+    values = {
+        "prevalence": np.array([0.5, 0.5]),
+        "group_confusion": np.full((4, 2, 2), 0.5),
+        "rater_confusion": np.tile([[0.8, 0.2], [0.2, 0.8]], (8, 1, 1)),
+        "assignment": np.full(8, -1),
+    }
+    result = bf.sample(
+        model, 200, tune=200, chains=1, start=values, sweeps=2, random_seed=2, **QUIET
+    )
+    shared = result["posterior"]["assignment"].values[0]
+    assert ((shared[:, 0] >= 0) & (shared[:, 0] == shared[:, 1])).mean() > 0.9
+    assert ((shared[:, 0] >= 0) & (shared[:, 0] == shared[:, 2])).mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"share_prior": 0.0}, "0.0"),
+        ({"share_prior": 1.0}, "1.0"),
+        ({"max_groups": 0}, "0 for 4 raters"),
+        ({"max_groups": 3}, "3 for 4 raters"),
+        ({"group_prior": np.ones((2, 2, 2))}, "shape (2, 2, 2)"),
+    ],
+)
+def test_bad_priors_of_partitions_are_refused(arguments, told):
+    responses = bf.Responses.from_matrix(np.eye(4, dtype=int))
+    with pytest.raises(ModelError) as error:
+        LatentGroup(responses, "posterior", **arguments)
+    assert told in str(error.value) and "Got" in str(error.value)
+
+
+def test_em_and_nuts_refuse_to_infer_groups():
+    responses = bf.Responses.from_matrix(np.eye(4, dtype=int))
+    model = LatentGroup(responses, "posterior")
+    with pytest.raises(ModelError, match="EM needs"):
+        bf.find_map(model)
+    with pytest.raises(ModelError, match="assignment"):
+        bf.sample(model, 5, sampler="nuts", **QUIET)
+    with pytest.raises(ModelError, match="1 raters"):
+        LatentGroup(bf.Responses.from_matrix([[0], [1]]), "posterior")
