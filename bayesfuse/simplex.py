@@ -45,7 +45,7 @@ def to_unconstrained(rows: Array, kind: Kind) -> Array:
     """
     if kind == "probability":
         return rows[..., 0] - rows[..., 1]
-    centred: Array = _centre(_flat(rows)).reshape(*rows.shape[:-1], -1)
+    centred: Array = rows[..., :-1] - rows.mean(axis=-1, keepdims=True)
     return centred
 
 
@@ -53,8 +53,7 @@ def from_unconstrained(value: Array, kind: Kind) -> Array:
     """Invert :func:`to_unconstrained`, returning log rows."""
     if kind == "probability":  # log p = −log(1 + exp(−value))
         return -np.logaddexp(0.0, np.stack([-value, value], axis=-1))
-    rows: Array = _uncentre(_flat(value)).reshape(*value.shape[:-1], -1)
-    return rows
+    return normalise(np.concatenate([value, -value.sum(axis=-1, keepdims=True)], axis=-1))
 
 
 TINY = 1e-290
@@ -79,31 +78,6 @@ def rescale(rows, n):
 
 def _flat(rows: Array) -> Array:
     return np.ascontiguousarray(rows, dtype=np.float64).reshape(-1, rows.shape[-1])
-
-
-@njit(cache=True, nogil=True)
-def _centre(rows):
-    n_rows, n_columns = rows.shape
-    value = np.empty((n_rows, n_columns - 1))
-    for i in range(n_rows):
-        mean = 0.0
-        for j in range(n_columns):
-            mean += rows[i, j] / n_columns
-        for j in range(n_columns - 1):
-            value[i, j] = rows[i, j] - mean
-    return value
-
-
-@njit(cache=True, nogil=True)
-def _uncentre(value):
-    n_rows, n_columns = value.shape[0], value.shape[1] + 1
-    rows = np.empty((n_rows, n_columns))
-    for i in range(n_rows):
-        rows[i, n_columns - 1] = 0.0
-        for j in range(n_columns - 1):
-            rows[i, j] = value[i, j]
-            rows[i, n_columns - 1] -= value[i, j]
-    return _normalise(rows)
 
 
 def normalise(rows: Array) -> Array:

@@ -25,7 +25,7 @@ from bayesfuse.inference.start import DEFAULT, Start, disperse, find_start
 from bayesfuse.model import observed
 from bayesfuse.posterior import complete
 
-BOOKKEEPING = 150e-6
+BOOKKEEPING = 130e-6
 """Seconds that PyMC's loop and the passes over the draws spend on each, about.
 
 A sweep that costs less is repeated.

@@ -20,13 +20,12 @@ from bayesfuse.simplex import TINY, rescale
 def marginal(log_prevalence, likelihood, log_scale, multiplicity):
     """Bayes' rule by item: total, log evidence (n,), probability (n, k), class counts (k,)."""
     n_items, n_classes = likelihood.shape
-    prevalence = np.empty(n_classes)
+    prevalence, expected = np.empty(n_classes), np.empty(n_classes)
     for k in range(n_classes):
-        prevalence[k] = math.exp(log_prevalence[k])
+        prevalence[k], expected[k] = math.exp(log_prevalence[k]), 0.0
     sum_all = 0.0
     log_evidence = np.empty(n_items)
     probability = np.empty((n_items, n_classes))
-    expected = np.zeros(n_classes)
     for n in range(n_items):
         shift, total = log_scale[n], 0.0
         for k in range(n_classes):

@@ -59,7 +59,7 @@ def likelihood(log_confusion, start, cell, gold):
 def multiply_rows(table, log_table, start, cell, gold):
     """Multiply for every item the rows of a table that it names, where needed by logarithms."""
     n_items, n_classes = gold.size, table.shape[1]
-    product, log_scale = np.empty((n_items, n_classes)), np.zeros(n_items)
+    product, log_scale = np.empty((n_items, n_classes)), np.empty(n_items)
     for n in range(n_items):
         first, last = start[n], start[n + 1]
         small, k = False, 0
@@ -98,6 +98,7 @@ def multiply_rows(table, log_table, start, cell, gold):
             log_scale[n] = rescale(product, n)
         else:
             reveal(product, n, gold[n], 0.0)
+            log_scale[n] = 0.0
     return product, log_scale
 
 
