@@ -7,11 +7,12 @@ from bayesfuse import datasets, errors, plots, priors
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.sample import sample
-from bayesfuse.labels import Independent
+from bayesfuse.labels import Independent, MarkovChain, StationaryMarkovChain
 from bayesfuse.model import LabelModel, observe
 from bayesfuse.posterior import label_probabilities
 from bayesfuse.raters import Confusion, OneCoin
 from bayesfuse.responses import Responses
+from bayesfuse.structure import Sequences
 from bayesfuse.summaries import summary
 
 __all__ = [
@@ -19,8 +20,11 @@ __all__ = [
     "Independent",
     "LabelGibbs",
     "LabelModel",
+    "MarkovChain",
     "OneCoin",
     "Responses",
+    "Sequences",
+    "StationaryMarkovChain",
     "datasets",
     "errors",
     "find_map",

@@ -107,6 +107,7 @@ def draw_dirichlet(concentration: Array, rng: np.random.Generator) -> Array:
     # a gamma of small shape underflows, its logarithm does not
     rows = np.log(rng.standard_gamma(flat + small))
     if small.any():
-        rows[small] -= rng.standard_exponential(int(small.sum())) / flat[small]
+        with np.errstate(divide="ignore"):  # concentration zero: an entry that is always zero
+            rows[small] -= rng.standard_exponential(int(small.sum())) / flat[small]
     drawn: Array = _normalise(rows).reshape(concentration.shape)
     return drawn

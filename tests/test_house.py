@@ -16,6 +16,7 @@ ORDER = [
     ["errors"],
     ["reading", "simplex"],
     ["responses"],
+    ["structure"],
     ["factor", "moments"],
     ["labels", "raters"],
     ["observation", "ops", "priors"],
