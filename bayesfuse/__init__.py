@@ -4,12 +4,14 @@ The models stand in ``bayesfuse.models``; everything else a user needs is here.
 """
 
 from bayesfuse import datasets, errors, plots, priors
+from bayesfuse.distributions import sparse_dirichlet
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.sample import sample
 from bayesfuse.labels import Independent, MarkovChain, StationaryMarkovChain
 from bayesfuse.model import LabelModel, observe
 from bayesfuse.posterior import label_probabilities
+from bayesfuse.priors import bio_transitions
 from bayesfuse.raters import Confusion, OneCoin
 from bayesfuse.responses import Responses
 from bayesfuse.structure import Sequences
@@ -25,6 +27,7 @@ __all__ = [
     "Responses",
     "Sequences",
     "StationaryMarkovChain",
+    "bio_transitions",
     "datasets",
     "errors",
     "find_map",
@@ -33,6 +36,7 @@ __all__ = [
     "plots",
     "priors",
     "sample",
+    "sparse_dirichlet",
     "summary",
 ]
 __version__ = "0.1.0"

@@ -19,7 +19,7 @@ ORDER = [
     ["structure"],
     ["factor", "moments"],
     ["labels", "raters"],
-    ["observation", "ops", "priors"],
+    ["observation", "ops", "priors", "distributions"],
     ["model"],
     ["posterior", "datasets"],
     ["inference"],

@@ -15,6 +15,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import BetaRV, DirichletRV
 from pytensor.tensor.variable import TensorVariable
 
+from bayesfuse.distributions import SparseRows, SparseSimplexTransform
 from bayesfuse.model import observed, parameter_variables
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.simplex import Array, Kind, from_log_rows, from_unconstrained, to_unconstrained
@@ -33,10 +34,13 @@ class Block:
     kind: Kind
     transformed: bool
     concentration: Array | None
+    sparse: SparseRows | None = None
 
     def read(self, point: Mapping[str, Array]) -> Array:
         """Return log rows from a point in PyMC's value space."""
         value = np.asarray(point[self.value])
+        if self.transformed and self.sparse is not None:
+            return self.sparse.log_rows(value)
         if self.transformed:
             return from_unconstrained(value, self.kind)
         with np.errstate(divide="ignore"):
@@ -44,12 +48,16 @@ class Block:
 
     def write(self, rows: Array) -> Array:
         """Invert :meth:`read`."""
+        if self.transformed and self.sparse is not None:
+            return self.sparse.coordinates(rows)
         return to_unconstrained(rows, self.kind) if self.transformed else self.natural(rows)
 
     def natural(self, rows: Array) -> Array:
         """Return the variable's value, kept off the boundary so that PyMC can transform it."""
         tiny = np.finfo(float).tiny ** 0.5
         value = np.clip(from_log_rows(rows, self.kind), tiny, None)
+        if self.sparse is not None:
+            value[rows == -np.inf] = 0.0
         if self.kind == "simplex":
             return value / value.sum(axis=-1, keepdims=True)
         return np.clip(value, None, 1 - np.finfo(float).epsneg)
@@ -98,17 +106,18 @@ def _block(
     if parameter not in model.free_RVs:
         return None
     op = parameter.owner.op
+    sparse = getattr(op, "sparse_rows", None)
     wanted: type = DirichletRV if kind == "simplex" else BetaRV
-    if not isinstance(op, wanted):
+    if sparse is None and not isinstance(op, wanted):
         return None
-    others = [*model.basic_RVs, *model.potentials]
-    if any(
-        other is not answers and other is not parameter and parameter in ancestors([other])
-        for other in others
-    ):
+    arguments = parameter_variables(answers).values()
+    others = {*model.basic_RVs, *model.potentials, *arguments} - {answers, parameter}
+    if any(parameter in ancestors([other]) for other in others):
         return None  # something else in the model learns from it: its conditional is not Dirichlet
     transform = model.rvs_to_transforms.get(parameter)
-    expected = SimplexTransform if kind == "simplex" else LogOddsTransform
+    expected: type = SimplexTransform if kind == "simplex" else LogOddsTransform
+    if sparse is not None:
+        expected = SparseSimplexTransform
     if transform is not None and not isinstance(transform, expected):
         return None
     concentration = concentration_variable(parameter, kind)
@@ -117,9 +126,8 @@ def _block(
         with plain_python():
             fixed = np.asarray(concentration.eval(), dtype=float)
         fixed = np.broadcast_to(fixed, _row_shape(parameter, kind)).copy()
-    return Block(
-        name, parameter, model.rvs_to_values[parameter].name, kind, transform is not None, fixed
-    )
+    value = model.rvs_to_values[parameter].name
+    return Block(name, parameter, value, kind, transform is not None, fixed, sparse)
 
 
 def concentration_variable(parameter: TensorVariable, kind: Kind) -> TensorVariable:

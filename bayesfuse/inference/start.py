@@ -92,7 +92,13 @@ def from_labels(observation: Observation, probability: Array, concentration: Row
 def settle(observation: Observation, rows: Rows, concentration: Rows) -> Rows:
     """Replace a mode, which may lie on the boundary, by the mean given its expected counts."""
     _, counts = observation.expected(rows)
-    return _mean({name: alpha + counts[name] for name, alpha in concentration.items()})
+    least = np.finfo(float).tiny  # counts that are derivatives may be negative
+    return _mean(
+        {
+            name: np.where(alpha > 0, np.maximum(alpha + counts[name], least), 0.0)
+            for name, alpha in concentration.items()
+        }
+    )
 
 
 def disperse(
@@ -107,10 +113,11 @@ def disperse(
 
 
 def _mean(concentration: Rows) -> Rows:
-    return {
-        name: np.log(alpha / alpha.sum(axis=-1, keepdims=True))
-        for name, alpha in concentration.items()
-    }
+    with np.errstate(divide="ignore"):  # a concentration of zero: an entry that is always zero
+        return {
+            name: np.log(alpha / alpha.sum(axis=-1, keepdims=True))
+            for name, alpha in concentration.items()
+        }
 
 
 CANDIDATES: dict[str, Callable[[Observation, Rows], Rows]] = {

@@ -335,11 +335,10 @@ def marginal(log_initial, log_transition, log_lik, place, start):
 @njit(cache=True, nogil=True)
 def draw_labels(log_initial, log_transition, log_lik, place, start, uniform):
     """Draw all labels from their joint posterior; −1 in a sequence that is impossible."""
-    n_items, n_classes = log_lik.shape
     transition, transposed = padded(log_transition, False), padded(log_transition, True)
     filtered = np.zeros((longest(start), transition.shape[1]))
     predicted = np.zeros((longest(start), transition.shape[1]))
-    labels = np.empty(n_items, dtype=np.int64)
+    labels = np.empty(place.size, dtype=np.int64)
     for s in range(start.size - 1):
         item = place[start[s] : start[s + 1]]
         log_evidence, safe = forward(log_initial, transition, log_lik, item, filtered, predicted)
