@@ -10,6 +10,7 @@ from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.sample import sample
 from bayesfuse.labels import Independent, MarkovChain, StationaryMarkovChain
 from bayesfuse.model import LabelModel, observe
+from bayesfuse.paths import decode, draw_labels, run_lengths, spans
 from bayesfuse.posterior import label_probabilities
 from bayesfuse.priors import bio_transitions
 from bayesfuse.raters import Confusion, OneCoin
@@ -29,13 +30,17 @@ __all__ = [
     "StationaryMarkovChain",
     "bio_transitions",
     "datasets",
+    "decode",
+    "draw_labels",
     "errors",
     "find_map",
     "label_probabilities",
     "observe",
     "plots",
     "priors",
+    "run_lengths",
     "sample",
+    "spans",
     "sparse_dirichlet",
     "summary",
 ]

@@ -23,7 +23,7 @@ ORDER = [
     ["model"],
     ["posterior", "datasets"],
     ["inference"],
-    ["model_graph", "summaries"],
+    ["model_graph", "paths", "summaries"],
     ["testing", "plots", "report"],
     ["models"],
     ["__main__"],
