@@ -215,6 +215,72 @@ class Sequences:
             )
         return place.astype(np.int64)
 
+    def split_raters(self, responses: Responses) -> Responses:
+        """Return the responses with every rater split by what they said of the item before.
+
+        Who labels a sequence does not answer each item anew: a span that was missed is missed to
+        its end, one that was begun is gone on with. So a rater's errors depend on their own last
+        answer, which is known, and a confusion matrix for each of these is all it takes
+        (Simpson & Gurevych 2019 call it "seq"). Any model can be given the new table; only its
+        predictive draws mean less, since they take the last answers as given.
+
+        Parameters
+        ----------
+        responses : Responses
+            Of the items of these sequences.
+
+        Returns
+        -------
+        Responses
+            Rater "m" becomes "m after c", with c the label they gave to the item before (the last
+            in order of the classes, if they gave several), or "m first", where they gave none.
+
+        Raises
+        ------
+        ResponsesError
+            The two do not have the same items; a table of counts.
+
+        References
+        ----------
+        Simpson & Gurevych (2019), A Bayesian approach for sequence tagging with crowds, EMNLP,
+        1093–1104.
+
+        Examples
+        --------
+        >>> import bayesfuse as bf
+        >>> responses = bf.Responses.from_matrix([["a"], ["b"], ["b"]], raters=["x"])
+        >>> bf.Sequences.from_lengths([3]).split_raters(responses).raters.tolist()
+        ['x first', 'x after a', 'x after b']
+        """
+        if not responses.is_plain:
+            raise ResponsesError(
+                "Items in sequence need one row each: call responses.expand(). Got: a table of "
+                "counts."
+            )
+        place = self.places(responses)
+        before = np.full(responses.n_items, -1)
+        before[place[1:]] = place[:-1]
+        before[place[self.start[:-1]]] = -1
+        item, rater, label = responses.item, responses.rater, responses.label
+        key = item * responses.n_raters + rater  # ascending, as the rows of a table are
+        wanted = before[item] * responses.n_raters + rater
+        row = np.searchsorted(key, wanted, side="right") - 1
+        known = (before[item] >= 0) & (row >= 0) & (key[row] == wanted)
+        own = rater * (responses.n_classes + 1) + np.where(known, label[row] + 1, 0)
+        used, code = np.unique(own, return_inverse=True)
+        names = [
+            f"{plain(responses.raters[m])} first"
+            if after == 0
+            else f"{plain(responses.raters[m])} after {plain(responses.classes[after - 1])}"
+            for m, after in zip(*np.divmod(used, responses.n_classes + 1), strict=True)
+        ]
+        columns = {
+            "item": pd.Categorical.from_codes(item, responses.items),
+            "rater": pd.Categorical.from_codes(code, names),
+            "label": pd.Categorical.from_codes(label, responses.classes),
+        }
+        return Responses.from_long(columns)
+
     def __repr__(self) -> str:
         low, high = int(self.lengths.min()), int(self.lengths.max())
         long = f"{low:,}" if low == high else f"{low:,} to {high:,}"
