@@ -48,10 +48,10 @@ def decode(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
     --------
     >>> import bayesfuse as bf
     >>> from bayesfuse.models import HiddenMarkov
-    >>> responses = bf.Responses.from_matrix([[0, 0], [0, 1], [0, 0], [1, 1], [1, 1]])
-    >>> model = HiddenMarkov(responses, bf.Sequences.from_lengths([5]))
+    >>> answers = [[0, 0, 0], [0, 0, 1], [0, 0, 0], [1, 1, 1], [1, 1, 0], [1, 1, 1]]
+    >>> model = HiddenMarkov(bf.Responses.from_matrix(answers), bf.Sequences.from_lengths([6]))
     >>> bf.decode(bf.find_map(model), model).values.tolist()
-    [0, 0, 0, 1, 1]
+    [0, 0, 0, 1, 1, 1]
     """
     observation = observed(model)[1]
     values = _parameters(result, model)
@@ -63,7 +63,7 @@ def decode(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
     if labels.min() < 0:
         observation.require_possible(observation.marginal(rows))
     responses = observation.responses
-    names = responses.classes[observation.by_item(labels)]
+    names = observation.by_item(responses.classes[labels])
     return xr.DataArray(names, {"item": responses.items}, ("item",), name="label")
 
 

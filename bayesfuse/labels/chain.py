@@ -53,9 +53,9 @@ class MarkovChain(LabelPrior):
     >>> log_lik = np.log([[0.8, 0.2], [0.4, 0.6], [0.8, 0.2]])
     >>> log_rows = tuple(np.log(value) for value in prior.parameters.values())
     >>> prior.marginal(log_rows, log_lik, structure).probability.round(3)
-    array([[0.926, 0.074],
-           [0.879, 0.121],
-           [0.949, 0.051]])
+    array([[0.843, 0.157],
+           [0.83 , 0.17 ],
+           [0.893, 0.107]])
     >>> prior.decode(log_rows, log_lik, structure)
     array([0, 0, 0])
     """
@@ -125,7 +125,8 @@ class MarkovChain(LabelPrior):
         return initial @ _mean_power(transition, length, xp)
 
     @staticmethod
-    def marginal_jax(log_initial, log_transition, log_lik, place, start):
+    def marginal_jax(*arguments: Any) -> Any:
+        log_initial, log_transition, log_lik, place, start = arguments
         import jax.numpy as jnp
         from jax import lax
         from jax.ops import segment_sum
@@ -196,12 +197,13 @@ class StationaryMarkovChain(MarkovChain):
         return _solve_stationary(parameters[0], xp)
 
     @staticmethod
-    def marginal_jax(log_transition, log_lik, place, start):
+    def marginal_jax(*arguments: Any) -> Any:
         import jax.numpy as jnp
 
+        log_transition, *others = arguments
         rows = jnp.exp(log_transition)
         share = _solve_stationary(rows / rows.sum(axis=1, keepdims=True), jnp)
-        return MarkovChain.marginal_jax(jnp.log(share), log_transition, log_lik, place, start)
+        return MarkovChain.marginal_jax(jnp.log(share), log_transition, *others)
 
 
 def soft_counts(
