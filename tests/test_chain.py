@@ -391,3 +391,24 @@ def test_parameters_must_fit_the_classes():
         shapes = {key: np.shape(value) for key, value in chain.parameters.items()}
         with pytest.raises(ModelError, match=name):
             chain.check(shapes, responses)
+
+
+def test_hmmlearn_finds_the_same():
+    """Its categorical model with one rater who answers every item."""
+    hmm = pytest.importorskip("hmmlearn.hmm", reason="hmmlearn is not installed")
+    rng = np.random.default_rng(1)
+    initial, transition = (np.exp(part) for part in random_chain(3, 2))
+    confusion = rng.dirichlet(np.ones(4), 3)
+    answers, lengths = rng.integers(0, 4, 50), [20, 1, 29]
+    other = hmm.CategoricalHMM(n_components=3, n_features=4)
+    other.startprob_, other.transmat_, other.emissionprob_ = initial, transition, confusion
+    log_lik = np.log(confusion.T[answers])
+    structure = np.arange(50), np.concatenate([[0], np.cumsum(lengths)])
+    prior, rows = bf.MarkovChain(None, None, None), (np.log(initial), np.log(transition))
+    found = prior.marginal(rows, log_lik, structure)
+    total, probability = other.score_samples(answers[:, None], lengths)
+    assert found.total == pytest.approx(total, rel=1e-10)
+    assert_close(found.probability, probability, "label probability", rtol=1e-8)
+    assert (
+        prior.decode(rows, log_lik, structure) == other.predict(answers[:, None], lengths)
+    ).all()
