@@ -4,14 +4,18 @@ The models stand in ``bayesfuse.models``; everything else a user needs is here.
 """
 
 from bayesfuse import datasets, errors, plots, priors
+from bayesfuse.distributions import sparse_dirichlet
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.sample import sample
-from bayesfuse.labels import Independent
+from bayesfuse.labels import Independent, MarkovChain, StationaryMarkovChain
 from bayesfuse.model import LabelModel, observe
+from bayesfuse.paths import decode, draw_labels, run_lengths, spans
 from bayesfuse.posterior import label_probabilities
+from bayesfuse.priors import bio_transitions
 from bayesfuse.raters import Confusion, OneCoin
 from bayesfuse.responses import Responses
+from bayesfuse.structure import Sequences
 from bayesfuse.summaries import summary
 
 __all__ = [
@@ -19,16 +23,25 @@ __all__ = [
     "Independent",
     "LabelGibbs",
     "LabelModel",
+    "MarkovChain",
     "OneCoin",
     "Responses",
+    "Sequences",
+    "StationaryMarkovChain",
+    "bio_transitions",
     "datasets",
+    "decode",
+    "draw_labels",
     "errors",
     "find_map",
     "label_probabilities",
     "observe",
     "plots",
     "priors",
+    "run_lengths",
     "sample",
+    "spans",
+    "sparse_dirichlet",
     "summary",
 ]
 __version__ = "0.1.0"

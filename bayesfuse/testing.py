@@ -66,7 +66,10 @@ def enumerate_labels(
     configurations = np.array(list(product(range(n_classes), repeat=n_items)))
     every = np.arange(n_items)
     log_joint = np.array(
-        [prior.log_prob(log_parameters, y) + log_lik[every, y].sum() for y in configurations]
+        [
+            prior.log_prob(log_parameters, y, structure) + log_lik[every, y].sum()
+            for y in configurations
+        ]
     )
     total = float(logsumexp(log_joint))
     weight = np.exp(log_joint - total)

@@ -7,5 +7,6 @@ if __name__ != "bayesfuse.models":
     )
 
 from bayesfuse.models.dawid_skene import DawidSkene
+from bayesfuse.models.hmm import HiddenMarkov
 
-__all__ = ["DawidSkene"]
+__all__ = ["DawidSkene", "HiddenMarkov"]

@@ -151,12 +151,16 @@ class LabelGibbs(BlockedStep):
         """Return the drawn parameters' log rows after one sweep from ``rows``."""
         drawn = self.observation.draw(rows, self.rng)
         counts = self.observation.tally(rows, drawn, self.rng)
-        return {
+        proposed = {
             block.parameter: draw_dirichlet(
                 concentration[block.parameter] + counts[block.parameter], self.rng
             )
             for block in self.blocks
         }
+        if not self.observation.accepts(rows, proposed, drawn, self.rng):
+            kept = set(self.observation.labels.parameters) & set(proposed)
+            proposed |= {name: rows[name] for name in kept}
+        return proposed
 
 
 def _model(model: pm.Model | None) -> pm.Model:
