@@ -4,7 +4,7 @@ The models stand in ``bayesfuse.models``; everything else a user needs is here.
 """
 
 from bayesfuse import datasets, errors, plots, priors
-from bayesfuse.distributions import sparse_dirichlet
+from bayesfuse.distributions import dirichlet
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.sample import sample
@@ -31,6 +31,7 @@ __all__ = [
     "bio_transitions",
     "datasets",
     "decode",
+    "dirichlet",
     "draw_labels",
     "errors",
     "find_map",
@@ -41,7 +42,6 @@ __all__ = [
     "run_lengths",
     "sample",
     "spans",
-    "sparse_dirichlet",
     "summary",
 ]
 __version__ = "0.1.0"

@@ -16,6 +16,7 @@ from pytensor.graph.basic import Constant
 from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse import priors
+from bayesfuse.distributions import dirichlet
 from bayesfuse.errors import ModelError
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation
@@ -255,7 +256,7 @@ class LabelModel(pm.Model):
             raise ModelError(f"raters must be 'confusion', 'class' or 'coin'. Got: {raters!r}.")
         if raters == "confusion":
             rows = priors.confusion(confusion_prior, self.responses)
-            return Confusion(pm.Dirichlet("confusion", rows, dims=("rater", "class", "label")))
+            return Confusion(dirichlet("confusion", rows, dims=("rater", "class", "label")))
         by_class = raters == "class"
         right, wrong = priors.accuracy(confusion_prior, self.responses, by_class=by_class)
         dims = ("rater", "class") if by_class else ("rater",)

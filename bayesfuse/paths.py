@@ -57,8 +57,9 @@ def decode(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
     values = _parameters(result, model)
     mean = {name: draws.mean(axis=(0, 1)) for name, draws in values.items()}
     rows = observation.rows(mean)
+    likelihood, _ = observation.likelihood(rows)
     labels = observation.labels.decode(
-        observation.label_rows(rows), observation.log_lik(rows), observation.label_structure
+        observation.label_rows(rows), likelihood, observation.label_structure
     )
     if labels.min() < 0:
         observation.require_possible(observation.marginal(rows))
@@ -119,8 +120,8 @@ def draw_labels(
     small = np.int8 if responses.n_classes <= 128 else np.int32
     labels = np.empty((draws, responses.n_items), dtype=small)
     for row, rows in zip(labels, _spread(result, model, observation, draws), strict=True):
-        log_lik = observation.by_item(observation.log_lik(rows))
-        row[:] = observation.labels.draw(observation.label_rows(rows), log_lik, structure, rng)
+        likelihood = observation.by_item(observation.likelihood(rows)[0])
+        row[:] = observation.labels.draw(observation.label_rows(rows), likelihood, structure, rng)
         if row.min() < 0:
             observation.require_possible(observation.marginal(rows))
     return xr.DataArray(

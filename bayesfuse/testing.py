@@ -82,6 +82,15 @@ def enumerate_labels(
     return Enumerated(total, probability, tuple(expected), configurations, weight)
 
 
+def relative(log_lik: Array) -> tuple[Array, Array]:
+    """Return likelihoods relative to each item's largest, and the log scale of the items.
+
+    What rater channels give label priors, from ``log_lik`` (items, classes).
+    """
+    likelihood = log_lik.copy()
+    return likelihood, np.array([rescale(likelihood, n) for n in range(len(likelihood))])
+
+
 def check_label_prior(
     prior: LabelPrior,
     log_parameters: tuple[Array, ...],
@@ -103,8 +112,7 @@ def check_label_prior(
         With the quantity and its worst entry.
     """
     exact = enumerate_labels(prior, log_parameters, log_lik, structure)
-    likelihood = log_lik.copy()
-    log_scale = np.array([rescale(likelihood, n) for n in range(len(likelihood))])
+    likelihood, log_scale = relative(log_lik)
     found = prior.marginal(log_parameters, likelihood, log_scale, structure)
     assert_close(found.total, exact.total, "log evidence")
     assert_close(found.log_evidence.sum(), exact.total, "sum of the units' log evidence")

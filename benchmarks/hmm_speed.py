@@ -19,12 +19,13 @@ from bayesfuse.labels import forward_backward
 
 
 def problem(rng, n_sequences, length, n_classes):
-    """Return log parameters, log_lik in chain order, and the structure."""
+    """Return log parameters, likelihood and log scale in chain order, and the structure."""
     size = n_sequences * length
     return (
         np.log(rng.dirichlet(np.ones(n_classes))),
         np.log(rng.dirichlet(np.ones(n_classes), n_classes)),
-        rng.normal(0, 3, (size, n_classes)),
+        np.exp(rng.normal(0, 3, (size, n_classes))),
+        np.zeros(size),
         np.arange(size),
         np.arange(0, size + 1, length),
     )
@@ -48,13 +49,15 @@ def kernels(rng, size, repeats):
     for n_classes in (2, 4, 9, 20):
         for length in (25, size):
             given = problem(rng, size // length, length, n_classes)
+            initial, transition, likelihood, _, *structure = given
+            posterior = initial, transition, likelihood, *structure
             uniform = rng.random(size)
             rates = [
                 size / seconds(function, repeats) / 1e6
                 for function in (
                     lambda given=given: forward_backward.marginal(*given),
-                    lambda given=given, u=uniform: forward_backward.draw_labels(*given, u),
-                    lambda given=given: forward_backward.decode(*given),
+                    lambda given=posterior, u=uniform: forward_backward.draw_labels(*given, u),
+                    lambda given=posterior: forward_backward.decode(*given),
                 )
             ]
             print(f"{n_classes:>8}{length:>10,}{rates[0]:>12.1f}{rates[1]:>10.1f}{rates[2]:>10.1f}")
@@ -101,10 +104,11 @@ def with_pytensor(initial, transition, log_lik):
 
 def contenders(rng, n_sequences, length, n_classes, rounds):
     """Print time per value and gradient, and check that all agree."""
-    initial, transition, log_lik, place, start = problem(rng, n_sequences, length, n_classes)
-    batch = log_lik.reshape(n_sequences, length, n_classes).swapaxes(0, 1).copy()
+    given = problem(rng, n_sequences, length, n_classes)
+    initial, transition, likelihood, *_ = given
+    batch = np.log(likelihood).reshape(n_sequences, length, n_classes).swapaxes(0, 1).copy()
     functions = {
-        "bayesfuse": lambda: forward_backward.marginal(initial, transition, log_lik, place, start),
+        "bayesfuse": lambda: forward_backward.marginal(*given),
         "JAX scan": with_jax(initial, transition, batch),
         "PyTensor scan": with_pytensor(initial, transition, batch),
     }

@@ -94,12 +94,12 @@ class HiddenMarkov(LabelModel):
         stationary = initial == "stationary"
         rows = priors.transition(transition_prior, responses, irreducible=stationary)
         begin = None if stationary else priors.initial(initial_prior, rows, responses)
-        transition = bf.sparse_dirichlet("transition", rows, dims=("class", "next_class"))
+        transition = bf.dirichlet("transition", rows, dims=("class", "next_class"))
         labels: bf.MarkovChain
         if begin is None:
             labels = bf.StationaryMarkovChain(transition, sequences)
         else:
-            first = bf.sparse_dirichlet("initial", begin, dims="class")
+            first = bf.dirichlet("initial", begin, dims="class")
             labels = bf.MarkovChain(first, transition, sequences)
         share = labels.prevalence(tuple(labels.parameters.values()), pt)
         pm.Deterministic("prevalence", share, dims="class")

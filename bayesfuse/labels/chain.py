@@ -50,13 +50,13 @@ class MarkovChain(LabelPrior):
     ... )
     >>> responses = bf.Responses.from_matrix([[0, 0], [1, 0], [0, 0]])
     >>> structure = prior.structure(responses)
-    >>> log_lik = np.log([[0.8, 0.2], [0.4, 0.6], [0.8, 0.2]])
+    >>> likelihood = np.array([[0.8, 0.2], [0.4, 0.6], [0.8, 0.2]])
     >>> log_rows = tuple(np.log(value) for value in prior.parameters.values())
-    >>> prior.marginal(log_rows, log_lik, structure).probability.round(3)
+    >>> prior.marginal(log_rows, likelihood, np.zeros(3), structure).probability.round(3)
     array([[0.843, 0.157],
            [0.83 , 0.17 ],
            [0.893, 0.107]])
-    >>> prior.decode(log_rows, log_lik, structure)
+    >>> prior.decode(log_rows, likelihood, structure)
     array([0, 0, 0])
     """
 
@@ -85,11 +85,11 @@ class MarkovChain(LabelPrior):
         initial, transition = log_parameters
         return initial, transition
 
-    def draw(self, log_parameters, log_lik, structure, rng):
+    def draw(self, log_parameters, likelihood, structure, rng):
         # numbers drawn here, since a Generator costs a kernel microseconds and seconds to compile
-        uniform = rng.random(len(log_lik))
+        uniform = rng.random(len(likelihood))
         return forward_backward.draw_labels(
-            *self.both(log_parameters), log_lik, *structure, uniform
+            *self.both(log_parameters), likelihood, *structure, uniform
         )
 
     def tally(self, drawn, structure, n_classes):
@@ -97,8 +97,8 @@ class MarkovChain(LabelPrior):
             return soft_counts(drawn, *structure)
         return forward_backward.count(drawn, *structure, n_classes)
 
-    def decode(self, log_parameters, log_lik, structure):
-        return forward_backward.decode(*self.both(log_parameters), log_lik, *structure)
+    def decode(self, log_parameters, likelihood, structure):
+        return forward_backward.decode(*self.both(log_parameters), likelihood, *structure)
 
     def log_prob(self, log_parameters, labels, structure):
         initial, transition = self.both(log_parameters)
@@ -221,11 +221,12 @@ def soft_counts(
     first[start[:-1]] = True
     follows = np.flatnonzero(~first)
     begun, followed = path[first].sum(axis=0), path[follows - 1].T @ path[follows]
+    likelihood = np.divide(weight, share, out=np.zeros_like(weight), where=share > 0)
+    log_scale = np.zeros(len(weight))
     with np.errstate(divide="ignore"):
-        log_lik = np.log(np.divide(weight, share, out=np.zeros_like(weight), where=share > 0))
         for _ in range(SOFT_ITERATIONS):
             *_, begun, followed = forward_backward.marginal(
-                np.log(_shares(begun)), np.log(_shares(followed)), log_lik, place, start
+                np.log(_shares(begun)), np.log(_shares(followed)), likelihood, log_scale, place, start
             )
     return begun, followed
 

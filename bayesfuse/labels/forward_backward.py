@@ -1,6 +1,6 @@
 """Recursions along one sequence of labels: forward, backward, drawing, the best path.
 
-They run on probabilities, scaled at every step, which costs one exponential per item and class.
+They run on probabilities, scaled at every step, which takes no exponential per item and class.
 What is possible but improbable is kept above zero by a floor, so an exact zero always means
 impossible; where a floor could matter (all the mass predicted for an item sits where its responses
 are out of the question, or a class that is to come is all but out of reach) the sequence is done
@@ -70,7 +70,24 @@ def out_of_reach(filtered, predicted, t, transition):
 
 
 @njit(cache=True, nogil=True)
-def forward(log_initial, transition, log_lik, item, filtered, predicted):
+def weigh(predicted, filtered, t, likelihood, n):
+    """Multiply what is predicted by the likelihood of item n, relative to its largest entry.
+
+    Writes ``filtered[t]``; returns its sum and the largest entry. What is possible stays above
+    zero.
+    """
+    top, total = 0.0, 0.0
+    for k in range(likelihood.shape[1]):
+        top = max(top, likelihood[n, k])
+    for k in range(likelihood.shape[1]):
+        weight = max(likelihood[n, k] / top, FLOOR) if likelihood[n, k] > 0.0 else 0.0
+        filtered[t, k] = predicted[t, k] * weight
+        total += filtered[t, k]
+    return total, top
+
+
+@njit(cache=True, nogil=True)
+def forward(log_initial, transition, likelihood, item, filtered, predicted):
     """Filter: ``p(label t | responses before t)`` and ``p(label t | responses up to t)``.
 
     Returns the log evidence of the sequence, and whether it can be relied on.
@@ -91,23 +108,22 @@ def forward(log_initial, transition, log_lik, item, filtered, predicted):
             if least < LEAST_PREDICTED and out_of_reach(filtered, predicted, t, transition):
                 return 0.0, False
         n = item[t]
-        top = -np.inf
+        total, least = 0.0, 1.0
         for k in range(n_classes):
-            top = max(top, log_lik[n, k])
-        if top == -np.inf:
-            return -np.inf, True
-        total = 0.0
-        for k in range(n_classes):
-            value = log_lik[n, k] - top
-            weight = math.exp(max(value, LOG_FLOOR)) if value > -np.inf else 0.0
-            filtered[t, k] = predicted[t, k] * weight
-            total += filtered[t, k]
-        if total < LEAST_SCALE:
-            return 0.0, False
+            value = predicted[t, k] * likelihood[n, k]
+            filtered[t, k] = value
+            total += value
+            least = min(least, value)
+        if least < FLOOR or total < LEAST_SCALE:
+            total, top = weigh(predicted, filtered, t, likelihood, n)
+            if top == 0.0:
+                return -np.inf, True
+            if total < LEAST_SCALE:
+                return 0.0, False
+            log_evidence += math.log(top)
         share = 1.0 / total
         for k in range(n_classes):
             filtered[t, k] *= share
-        log_evidence += top
         scale *= total
         if scale < LEAST_SCALE:  # one logarithm for many items
             log_evidence += math.log(scale)
@@ -218,7 +234,7 @@ def log_sum(values):
 
 
 @njit(cache=True, nogil=True)
-def log_forward(log_initial, log_transition, log_lik, item, filtered, predicted):
+def log_forward(log_initial, log_transition, likelihood, item, filtered, predicted):
     """Filter as :func:`forward`, with the logarithms of all probabilities."""
     n_classes = log_transition.shape[0]
     terms = np.empty(n_classes)
@@ -232,7 +248,7 @@ def log_forward(log_initial, log_transition, log_lik, item, filtered, predicted)
                 terms[k] = filtered[t - 1, k] + log_transition[k, j]
             predicted[t, j] = log_sum(terms)
         for k in range(n_classes):
-            filtered[t, k] = predicted[t, k] + log_lik[item[t], k]
+            filtered[t, k] = predicted[t, k] + math.log(likelihood[item[t], k])
         for k in range(n_classes):
             terms[k] = filtered[t, k]
         scale = log_sum(terms)
@@ -294,13 +310,13 @@ def longest(start):
 
 
 @njit(cache=True, nogil=True)
-def marginal(log_initial, log_transition, log_lik, place, start):
+def marginal(log_initial, log_transition, likelihood, log_scale, place, start):
     """Sum the labels out of all sequences.
 
     Returns total, log evidence (sequences,), probability (n, k), and how often a sequence is
     expected to begin with each class (k,) and each class to follow each (k, k).
     """
-    n_items, n_classes = log_lik.shape
+    n_items, n_classes = likelihood.shape
     n_sequences = start.size - 1
     transition, transposed = padded(log_transition, False), padded(log_transition, True)
     width = transition.shape[1]
@@ -313,10 +329,12 @@ def marginal(log_initial, log_transition, log_lik, place, start):
     followed = np.zeros((n_classes, n_classes))
     for s in range(n_sequences):
         item = place[start[s] : start[s + 1]]
-        log_evidence[s], safe = forward(log_initial, transition, log_lik, item, filtered, predicted)
+        log_evidence[s], safe = forward(
+            log_initial, transition, likelihood, item, filtered, predicted
+        )
         if not safe:
             log_evidence[s] = log_forward(
-                log_initial, log_transition, log_lik, item, filtered, predicted
+                log_initial, log_transition, likelihood, item, filtered, predicted
             )
         if log_evidence[s] > -np.inf:
             if safe:
@@ -325,6 +343,8 @@ def marginal(log_initial, log_transition, log_lik, place, start):
                 log_backward(log_transition, item, filtered, predicted, probability, followed)
             for k in range(n_classes):
                 begun[k] += probability[item[0], k]
+            for n in item:
+                log_evidence[s] += log_scale[n]
         total += log_evidence[s]
     for k in range(n_classes):
         for j in range(n_classes):
@@ -333,7 +353,7 @@ def marginal(log_initial, log_transition, log_lik, place, start):
 
 
 @njit(cache=True, nogil=True)
-def draw_labels(log_initial, log_transition, log_lik, place, start, uniform):
+def draw_labels(log_initial, log_transition, likelihood, place, start, uniform):
     """Draw all labels from their joint posterior; −1 in a sequence that is impossible."""
     transition, transposed = padded(log_transition, False), padded(log_transition, True)
     filtered = np.zeros((longest(start), transition.shape[1]))
@@ -341,10 +361,10 @@ def draw_labels(log_initial, log_transition, log_lik, place, start, uniform):
     labels = np.empty(place.size, dtype=np.int64)
     for s in range(start.size - 1):
         item = place[start[s] : start[s + 1]]
-        log_evidence, safe = forward(log_initial, transition, log_lik, item, filtered, predicted)
+        log_evidence, safe = forward(log_initial, transition, likelihood, item, filtered, predicted)
         if not safe:
             log_evidence = log_forward(
-                log_initial, log_transition, log_lik, item, filtered, predicted
+                log_initial, log_transition, likelihood, item, filtered, predicted
             )
         if log_evidence == -np.inf:
             for n in item:
@@ -357,9 +377,9 @@ def draw_labels(log_initial, log_transition, log_lik, place, start, uniform):
 
 
 @njit(cache=True, nogil=True)
-def decode(log_initial, log_transition, log_lik, place, start):
+def decode(log_initial, log_transition, likelihood, place, start):
     """Find the most probable path of every sequence (Viterbi); −1 in one that is impossible."""
-    n_items, n_classes = log_lik.shape
+    n_items, n_classes = likelihood.shape
     labels = np.empty(n_items, dtype=np.int64)
     came_from = np.empty((longest(start), n_classes), dtype=np.int64)
     best = np.empty(n_classes)
@@ -367,7 +387,7 @@ def decode(log_initial, log_transition, log_lik, place, start):
     for s in range(start.size - 1):
         item = place[start[s] : start[s + 1]]
         for k in range(n_classes):
-            best[k] = log_initial[k] + log_lik[item[0], k]
+            best[k] = log_initial[k] + math.log(likelihood[item[0], k])
         for t in range(1, item.size):
             for k in range(n_classes):
                 previous[k] = best[k]
@@ -378,7 +398,7 @@ def decode(log_initial, log_transition, log_lik, place, start):
                     if value > top:
                         top, where = value, k
                 came_from[t, j] = where
-                best[j] = top + log_lik[item[t], j]
+                best[j] = top + math.log(likelihood[item[t], j])
         label = np.argmax(best)
         if best[label] == -np.inf:
             for n in item:

@@ -41,7 +41,7 @@ def stationary(log_transition):
 
 
 @njit(cache=True, nogil=True)
-def marginal_stationary(log_transition, log_lik, place, start):
+def marginal_stationary(log_transition, likelihood, log_scale, place, start):
     """Sum the labels out as :func:`forward_backward.marginal`, sequences beginning anywhere.
 
     The expected counts of the transition are the derivative of the log evidence, so besides those
@@ -51,7 +51,7 @@ def marginal_stationary(log_transition, log_lik, place, start):
     n_classes = log_transition.shape[0]
     share = stationary(log_transition)
     total, log_evidence, probability, begun, followed = forward_backward.marginal(
-        np.log(share), log_transition, log_lik, place, start
+        np.log(share), log_transition, likelihood, log_scale, place, start
     )
     if total == -np.inf:
         return total, log_evidence, probability, followed
