@@ -8,11 +8,10 @@ import pymc as pm
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.distributions import SparseRows, SparseSimplexTransform
+from bayesfuse.distributions import is_dirichlet
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.inference.conjugate import find_conjugate
 from bayesfuse.models import DawidSkene, HiddenMarkov
-from bayesfuse.simplex import draw_dirichlet
 from bayesfuse.testing import (
     assert_close,
     assert_uniform,
@@ -53,14 +52,14 @@ def data(table):
 
 def test_sparse_rows_are_dirichlet_rows_of_what_is_left():
     with pm.Model() as model:
-        rows = bf.sparse_dirichlet("rows", MASK)
-    point = {"rows_sparse_simplex__": np.array([0.3, -0.2, 0.5])}
-    natural = model.rvs_to_transforms[rows].backward(point["rows_sparse_simplex__"]).eval()
+        rows = bf.dirichlet("rows", MASK)
+    point = {"rows_logratio__": np.array([0.3, -0.2, 0.5])}
+    natural = model.rvs_to_transforms[rows].backward(point["rows_logratio__"]).eval()
     assert (natural[MASK == 0] == 0).all()
     assert_close(natural.sum(axis=1), np.ones(3), "row sums")
     parts = [natural[0, :2], natural[1]]
     with pm.Model() as whole:
-        two = [pm.Dirichlet("a", MASK[0, :2]), pm.Dirichlet("b", MASK[1])]
+        two = [bf.dirichlet("a", MASK[0, :2]), bf.dirichlet("b", MASK[1])]
     values = {
         whole.rvs_to_values[rv].name: whole.rvs_to_transforms[rv].forward(part).eval()
         for rv, part in zip(two, parts, strict=True)
@@ -69,28 +68,31 @@ def test_sparse_rows_are_dirichlet_rows_of_what_is_left():
     assert model.compile_fn(model.logp(), point_fn=True)(point) == pytest.approx(expected)
 
 
-def test_coordinates_of_sparse_rows_are_the_transforms():
-    rows = SparseRows.of(MASK > 0)
-    logs = draw_dirichlet(MASK, np.random.default_rng(1))
-    transform = SparseSimplexTransform(rows)
-    coordinates = rows.coordinates(logs)
-    assert_close(transform.forward(np.exp(logs)).eval(), coordinates, "coordinates")
-    assert_close(rows.log_rows(coordinates), logs, "log rows", atol=1e-10)
-    assert_close(transform.backward(coordinates).eval(), np.exp(logs), "rows")
-    far = rows.log_rows(np.array([800.0, -900.0, 700.0]))
-    assert np.isfinite(far[MASK > 0]).all()
-    assert np.isfinite(transform.backward(np.array([800.0, -900.0, 700.0])).eval()).all()
-
-
-def test_sparse_rows_without_zeros_are_pymcs():
+def test_rows_far_out_are_finite():
     with pm.Model() as model:
-        bf.sparse_dirichlet("rows", np.ones((2, 3)))
-    assert [v.name for v in model.value_vars] == ["rows_simplex__"]
+        rows = bf.dirichlet("rows", MASK)
+    far = np.array([800.0, -900.0, 700.0])
+    transform = model.rvs_to_transforms[rows]
+    assert np.isfinite(transform.to_log(far)[MASK > 0]).all()
+    assert np.isfinite(transform.backward(far).eval()).all()
+
+
+def test_rows_without_zeros_are_pymcs():
+    """But for the coordinates, in which their density is the same but for the determinant."""
+    with pm.Model() as model:
+        rows = bf.dirichlet("rows", [[2.0, 1.0, 0.5]])
+    assert [v.name for v in model.value_vars] == ["rows_logratio__"]
+    assert not is_dirichlet(rows)
+    value = np.array([[0.3, -0.2]])
+    natural = model.rvs_to_transforms[rows].backward(value).eval()
+    plain = pm.logp(pm.Dirichlet.dist([2.0, 1.0, 0.5]), natural[0]).eval()
+    found = model.compile_fn(model.logp(), point_fn=True)({"rows_logratio__": value})
+    assert found == pytest.approx(plain + np.log(natural).sum())
 
 
 def test_prior_draws_of_sparse_rows_have_their_moments():
     with pm.Model():
-        rows = bf.sparse_dirichlet("rows", MASK)
+        rows = bf.dirichlet("rows", MASK)
     with pytest.warns(UserWarning, match="object mode"):
         drawn = pm.draw(rows, 5000, random_seed=1)
     total = MASK.sum(axis=1, keepdims=True)
@@ -103,7 +105,7 @@ def test_prior_draws_of_sparse_rows_have_their_moments():
 @pytest.mark.parametrize("bad", [[[1.0, -1.0]], [[np.inf, 1.0]], [[0.0, 0.0], [1.0, 1.0]]])
 def test_bad_concentrations_are_refused(bad):
     with pm.Model(), pytest.raises(ModelError, match="Got: "):
-        bf.sparse_dirichlet("rows", bad)
+        bf.dirichlet("rows", bad)
 
 
 def test_bio_tags():

@@ -32,7 +32,7 @@ def exact_at(model, point):
     return enumerate_labels(
         observation.labels,
         observation.label_rows(rows),
-        observation.log_lik(rows),
+        observation.raters.log_lik(observation.tables(rows), observation.rater_structure),
         observation.label_structure,
     )
 

@@ -226,7 +226,12 @@ def soft_counts(
     with np.errstate(divide="ignore"):
         for _ in range(SOFT_ITERATIONS):
             *_, begun, followed = forward_backward.marginal(
-                np.log(_shares(begun)), np.log(_shares(followed)), likelihood, log_scale, place, start
+                np.log(_shares(begun)),
+                np.log(_shares(followed)),
+                likelihood,
+                log_scale,
+                place,
+                start,
             )
     return begun, followed
 

@@ -125,7 +125,7 @@ def forward(log_initial, transition, likelihood, item, filtered, predicted):
         for k in range(n_classes):
             filtered[t, k] *= share
         scale *= total
-        if scale < LEAST_SCALE:  # one logarithm for many items
+        if not LEAST_SCALE < scale < 1.0 / LEAST_SCALE:  # one logarithm for many items
             log_evidence += math.log(scale)
             scale = 1.0
     return log_evidence + math.log(scale), True
