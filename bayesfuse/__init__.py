@@ -4,14 +4,18 @@ The models stand in ``bayesfuse.models``; everything else a user needs is here.
 """
 
 from bayesfuse import checks, datasets, errors, group_plots, plots, priors
+from bayesfuse.distributions import dirichlet
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.sample import sample
-from bayesfuse.labels import Independent
+from bayesfuse.labels import Independent, MarkovChain, StationaryMarkovChain
 from bayesfuse.model import LabelModel, observe
+from bayesfuse.paths import decode, draw_labels, run_lengths, spans
 from bayesfuse.posterior import label_probabilities
+from bayesfuse.priors import bio_transitions
 from bayesfuse.raters import Confusion, InferredGroups, LatentGroups, OneCoin
 from bayesfuse.responses import Responses
+from bayesfuse.structure import Sequences
 from bayesfuse.summaries import summary
 
 __all__ = [
@@ -21,10 +25,17 @@ __all__ = [
     "LabelGibbs",
     "LabelModel",
     "LatentGroups",
+    "MarkovChain",
     "OneCoin",
     "Responses",
+    "Sequences",
+    "StationaryMarkovChain",
+    "bio_transitions",
     "checks",
     "datasets",
+    "decode",
+    "dirichlet",
+    "draw_labels",
     "errors",
     "find_map",
     "group_plots",
@@ -32,7 +43,9 @@ __all__ = [
     "observe",
     "plots",
     "priors",
+    "run_lengths",
     "sample",
+    "spans",
     "summary",
 ]
 __version__ = "0.1.0"

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pymc as pm
 import pytensor.tensor as pt
 from numpy.typing import ArrayLike, NDArray
 from pymc.distributions.transforms import LogOddsTransform, SimplexTransform
@@ -103,22 +102,6 @@ class LogRatio(Transform):
         """Invert :meth:`from_log`."""
         entries = np.concatenate([value.ravel(), ENDS])[self.source]
         return normalise(entries.reshape(self.shape))
-
-
-def dirichlet(name: str, concentration: Array, dims: Any) -> TensorVariable:
-    """Register Dirichlet rows as a variable of the PyMC model on the context stack.
-
-    Its coordinates are ratios to the entry with the largest concentration, which in a confusion
-    matrix is the diagonal.
-
-    Parameters
-    ----------
-    name : str
-    concentration : ndarray, shape (…, columns)
-    dims : tuple of str
-        As in :class:`pymc.Dirichlet`.
-    """
-    return pm.Dirichlet(name, concentration, dims=dims, default_transform=LogRatio(concentration))
 
 
 def understood(transform: Transform | None, kind: Kind) -> bool:

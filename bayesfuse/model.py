@@ -15,10 +15,13 @@ from numpy.typing import NDArray
 from pytensor.graph.basic import Constant
 from pytensor.tensor.variable import TensorVariable
 
+from bayesfuse import priors
+from bayesfuse.distributions import dirichlet
 from bayesfuse.errors import ModelError
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation
 from bayesfuse.ops import Evidence
+from bayesfuse.raters import Confusion, OneCoin
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.reading import smallest_integer
 from bayesfuse.responses import Responses
@@ -240,6 +243,26 @@ class LabelModel(pm.Model):
                 "label": responses.classes.tolist(),
             }
         )
+
+    def rater_channel(self, raters: str, confusion_prior: Any) -> Confusion:
+        """Register the priors of the raters' parameters, and return the channel they belong to.
+
+        Parameters
+        ----------
+        raters : {"confusion", "class", "coin"}
+            One confusion matrix per rater, one accuracy per rater and class, or one per rater.
+        confusion_prior : array or mapping, optional
+            Concentrations for all raters, for each, or by name.
+        """
+        if raters not in ("confusion", "class", "coin"):
+            raise ModelError(f"raters must be 'confusion', 'class' or 'coin'. Got: {raters!r}.")
+        if raters == "confusion":
+            rows = priors.confusion(confusion_prior, self.responses)
+            return Confusion(dirichlet("confusion", rows, dims=("rater", "class", "label")))
+        by_class = raters == "class"
+        right, wrong = priors.accuracy(confusion_prior, self.responses, by_class=by_class)
+        dims = ("rater", "class") if by_class else ("rater",)
+        return OneCoin(pm.Beta("accuracy", right, wrong, dims=dims))
 
     def observe(self, *, labels: LabelPrior, raters: RaterChannel) -> TensorVariable:
         """Observe the responses, and name the sensitivity and specificity of every rater.

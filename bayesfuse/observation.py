@@ -135,6 +135,9 @@ class Observation:
         """
         copies = probability * self.table.multiplicity[:, None]
         label_counts = self.labels.tally(copies, self.label_structure, self.table.n_classes)
+        # labels that do not come from these rows may use what the rows rule out
+        possible = [row > -np.inf for row in self.label_rows(rows)]
+        label_counts = tuple(map(np.multiply, label_counts, possible))
         return self._named(label_counts, self._weighed(rows, probability))
 
     def _weighed(self, rows: Rows, probability: Array) -> tuple[Array, ...]:
@@ -174,18 +177,33 @@ class Observation:
         channel, structure = self.raters.at(indices, self.rater_structure)
         return replace(self, raters=channel, rater_structure=structure)
 
+    def accepts(
+        self, rows: Rows, proposed: Rows, drawn: NDArray[Any], rng: np.random.Generator
+    ) -> bool:
+        """Decide on label parameters proposed from Dirichlet conditionals given drawn labels.
+
+        Always true where the counts of the labels say all there is to say (Metropolis–Hastings:
+        what is left of the ratio is what :meth:`tally` leaves out).
+        """
+        if self.labels.counts_all:
+            return True
+        old, new = (
+            self.labels.uncounted(self.label_rows(at), drawn, self.label_structure)
+            for at in (rows, rows | proposed)
+        )
+        return bool(np.log(rng.random()) < new - old)
+
     def require_possible(self, marginal: Marginal) -> None:
         """Raise ImpossibleDataError if some unit has probability zero."""
         broken = np.flatnonzero(marginal.log_evidence == -np.inf)
         if len(broken) == 0:
             return
-        name = f"{self.labels.unit} number {broken[0]}"
-        if self.labels.unit == "item":
-            name = f"item {self.table.items.tolist()[broken[0]]!r}"
+        unit = self.labels.unit
+        name = self.labels.units(self.table).tolist()[broken[0]]
         raise ImpossibleDataError(
-            "Every item must be possible under some class, else there is no posterior: a zero in "
-            "the prior or a gold label rules out what was observed. Got: probability zero for "
-            f"{name} ({len(broken)} such)."
+            f"Every {unit} must be possible under some labels, else there is no posterior: a zero "
+            "in the prior or a gold label rules out what was observed. Got: probability zero for "
+            f"{unit} {name!r} ({len(broken)} such)."
         )
 
     def simulate(
@@ -196,7 +214,9 @@ class Observation:
         Known truths stay as they are. An item that stands for several is drawn once.
         """
         prior = tuple(np.exp(row) for row in self.label_rows(rows))
-        truth = self.labels.simulate(prior, self.responses.n_items, rng)
+        merged = self.table is not self.responses
+        structure = self.labels.structure(self.responses) if merged else self.label_structure
+        truth = self.labels.simulate(prior, structure, rng)
         truth = np.where(self.gold >= 0, self.gold, truth)
         channel, _ = self.raters.at(rows, self.rater_structure)
         return truth, channel.simulate(self.tables(rows), truth, self.responses, rng)

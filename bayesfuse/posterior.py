@@ -47,9 +47,10 @@ def complete(
     posterior = result["posterior"].dataset
     n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
     responses = observation.responses
-    units = int(responses.multiplicity.sum()) if observation.labels.unit == "item" else 0
+    units = observation.labels.units(responses)
+    n_units = int(responses.multiplicity.sum()) if units is responses.items else len(units)
     if log_likelihood is None:
-        log_likelihood = n_chains * n_draws * units <= MOST_VALUES
+        log_likelihood = n_chains * n_draws * n_units <= MOST_VALUES
     means = _BatchMeans((observation.table.n_items, responses.n_classes), n_draws)
     pointwise = None
     for chain in range(n_chains):
@@ -83,19 +84,18 @@ def complete(
 
 def _add_log_likelihood(result: xr.DataTree, observation: Observation, pointwise: Array) -> None:
     """Store one column per unit; an item that stands for several has as many columns."""
-    unit = observation.labels.unit
-    coords: dict[str, Any] = {}
+    unit, responses = observation.labels.unit, observation.responses
+    names = observation.labels.units(responses)
     if unit == "item":
-        responses = observation.responses
         copies = np.repeat(np.arange(responses.n_items), responses.multiplicity)
         pointwise = pointwise[:, :, observation.inverse[copies]]
-        coords["item"] = responses.items[copies]
+        names = names[copies]
     posterior = result["posterior"].dataset
     _add(
         result,
         "log_likelihood",
         {"responses": (("chain", "draw", unit), pointwise)},
-        {"chain": posterior["chain"].values, "draw": posterior["draw"].values, **coords},
+        {"chain": posterior["chain"].values, "draw": posterior["draw"].values, unit: names},
     )
 
 

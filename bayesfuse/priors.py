@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse.csgraph import connected_components
 
 from bayesfuse.errors import ModelError
 from bayesfuse.responses import Responses
@@ -70,6 +71,114 @@ def prevalence(prior: ArrayLike | None, responses: Responses) -> Array:
     if given.ndim == 0:
         given = np.full(responses.n_classes, given)
     return _checked("prevalence_prior", given, {"classes": responses.n_classes})
+
+
+def transition(prior: ArrayLike | None, responses: Responses, *, irreducible: bool) -> Array:
+    """Return the concentration of the transition rows (classes, classes), by default all ones.
+
+    Zeros rule a transition out. If it has to be ``irreducible``, every class must lead to every
+    other in the end.
+    """
+    n_classes = responses.n_classes
+    given = np.asarray(1.0 if prior is None else prior, dtype=float)
+    if given.ndim == 0:
+        given = np.full((n_classes, n_classes), given)
+    axes = {"classes": n_classes, "next classes": n_classes}
+    alpha = _checked("transition_prior", given, axes, zeros=True)
+    stuck = responses.classes[~alpha.any(axis=1)].tolist()
+    if stuck:
+        raise ModelError(
+            "A class must be followed by some class, if only by itself, else a sequence could not "
+            f"go on. Got: a transition_prior of zeros for {stuck[0]!r} ({len(stuck)} such)."
+        )
+    if irreducible and (parts := connected_components(alpha > 0, connection="strong"))[0] > 1:
+        apart = responses.classes[parts[1] != parts[1][0]].tolist()
+        raise ModelError(
+            'initial="stationary" needs transitions that lead from every class to every other in '
+            'the end, else no stationary distribution has all classes; use initial="free". Got: '
+            f"a transition_prior whose zeros part {apart[0]!r} from "
+            f"{responses.classes.tolist()[0]!r}."
+        )
+    return alpha
+
+
+def initial(prior: ArrayLike | None, allowed: Array, responses: Responses) -> Array:
+    """Return the concentration of the first label (classes,), by default all ones.
+
+    Zeros rule a class out, but only if the ``allowed`` transitions enter it later.
+    """
+    given = np.asarray(1.0 if prior is None else prior, dtype=float)
+    if given.ndim == 0:
+        given = np.full(responses.n_classes, given)
+    alpha = _checked("initial_prior", given, {"classes": responses.n_classes}, zeros=True)
+    reached = alpha > 0
+    for _ in alpha:
+        reached |= (allowed[reached] > 0).any(axis=0)
+    if not reached.all():
+        never = responses.classes[~reached].tolist()
+        raise ModelError(
+            "Every class must be where a sequence may begin or what it may come to, else it has "
+            "no items: leave it out of the classes. Got: zeros in initial_prior and "
+            f"transition_prior that keep {never[0]!r} out ({len(never)} such)."
+        )
+    return alpha
+
+
+def bio_transitions(
+    classes: Iterable[str], *, weight: float = 1.0, outside: str = "O"
+) -> dict[str, Array]:
+    """Return what may follow what where labels mark spans as outside, beginning and inside.
+
+    Tags like I-PER stand only after B-PER or I-PER, and never first.
+
+    Parameters
+    ----------
+    classes : iterable of str
+        Names of the classes, in the order of ``Responses.classes``: ``outside``, and B-X and
+        perhaps I-X for every kind of span X.
+    weight : float, default 1
+        Dirichlet concentration of everything that may be.
+    outside : str, default "O"
+        Name of the class of what is in no span.
+
+    Returns
+    -------
+    dict
+        ``initial_prior`` (classes,) and ``transition_prior`` (classes, classes), the arguments
+        of :class:`bayesfuse.models.HiddenMarkov`. Zeros stay zeros in every method.
+
+    Raises
+    ------
+    ModelError
+        Other names; an inside without its beginning, which could never be entered.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> bf.bio_transitions(["O", "B-X", "I-X"])["transition_prior"]
+    array([[1., 1., 0.],
+           [1., 1., 1.],
+           [1., 1., 1.]])
+    """
+    names = [str(name) for name in classes]
+    for name in names:
+        if name != outside and name[:2] not in ("B-", "I-"):
+            raise ModelError(
+                f"Classes must be {outside!r} or begin with 'B-' or 'I-'; name the first with "
+                f"outside=. Got: {name!r}."
+            )
+        if name[:2] == "I-" and name != outside and f"B-{name[2:]}" not in names:
+            raise ModelError(
+                "The inside of a span can only be entered from its beginning. Got: "
+                f"{name!r} without {'B-' + name[2:]!r}."
+            )
+    inside = np.array([name[:2] == "I-" and name != outside for name in names])
+    kinds = np.array([name[2:] if name != outside else "" for name in names])
+    allowed = ~inside | ((kinds[:, None] == kinds) & (kinds != ""))
+    return {
+        "initial_prior": np.where(inside, 0.0, weight),
+        "transition_prior": np.where(allowed, weight, 0.0),
+    }
 
 
 def confusion(prior: Any, responses: Responses) -> Array:
@@ -147,15 +256,16 @@ def _per_rater(
     return _checked(name, given, {"raters": responses.n_raters, **axes})
 
 
-def _checked(name: str, given: Array, axes: dict[str, int]) -> Array:
+def _checked(name: str, given: Array, axes: dict[str, int], *, zeros: bool = False) -> Array:
     if given.shape != tuple(axes.values()):
         wanted = ", ".join(f"{size} {axis}" for axis, size in axes.items())
         raise ModelError(
             f"{name} must have one positive concentration for each of ({wanted}). Got: shape "
             f"{given.shape}."
         )
-    if not np.all(np.isfinite(given) & (given > 0)):
-        worst = given[~(np.isfinite(given) & (given > 0))][0]
+    legal = np.isfinite(given) & ((given >= 0) if zeros else (given > 0))
+    if not np.all(legal):
+        worst = given[~legal][0]
         raise ModelError(
             f"{name} must be positive and finite, because a Dirichlet has no density otherwise. "
             f"Got: {worst}."

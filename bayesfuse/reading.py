@@ -17,7 +17,7 @@ def column(frame: Any, name: str) -> Any:
     columns = list(frame.keys() if isinstance(frame, Mapping) else getattr(frame, "columns", []))
     if name not in columns:
         raise ResponsesError(
-            f"The table must have the columns named by item=, rater= and label=. Got: {name!r}, "
+            f"The table must have every column that the arguments name. Got: {name!r}, "
             f"which is not among {shown(columns)}."
         )
     column = frame[name]

@@ -119,6 +119,7 @@ def draw_dirichlet(concentration: Array, rng: np.random.Generator) -> Array:
     else:  # a gamma of small shape underflows, its logarithm does not
         small = flat < 1.0
         rows = np.log(rng.standard_gamma(flat + small))
-        rows[small] -= rng.standard_exponential(int(small.sum())) / flat[small]
+        with np.errstate(divide="ignore"):  # concentration zero: an entry that is always zero
+            rows[small] -= rng.standard_exponential(int(small.sum())) / flat[small]
     drawn: Array = _normalise(rows).reshape(concentration.shape)
     return drawn

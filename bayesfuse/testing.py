@@ -66,7 +66,10 @@ def enumerate_labels(
     configurations = np.array(list(product(range(n_classes), repeat=n_items)))
     every = np.arange(n_items)
     log_joint = np.array(
-        [prior.log_prob(log_parameters, y) + log_lik[every, y].sum() for y in configurations]
+        [
+            prior.log_prob(log_parameters, y, structure) + log_lik[every, y].sum()
+            for y in configurations
+        ]
     )
     total = float(logsumexp(log_joint))
     weight = np.exp(log_joint - total)
@@ -77,6 +80,15 @@ def enumerate_labels(
         for sum_, counts in zip(expected, prior.tally(labels, structure, n_classes), strict=True):
             sum_ += share * counts
     return Enumerated(total, probability, tuple(expected), configurations, weight)
+
+
+def relative(log_lik: Array) -> tuple[Array, Array]:
+    """Return likelihoods relative to each item's largest, and the log scale of the items.
+
+    What rater channels give label priors, from ``log_lik`` (items, classes).
+    """
+    likelihood = log_lik.copy()
+    return likelihood, np.array([rescale(likelihood, n) for n in range(len(likelihood))])
 
 
 def check_label_prior(
@@ -100,8 +112,7 @@ def check_label_prior(
         With the quantity and its worst entry.
     """
     exact = enumerate_labels(prior, log_parameters, log_lik, structure)
-    likelihood = log_lik.copy()
-    log_scale = np.array([rescale(likelihood, n) for n in range(len(likelihood))])
+    likelihood, log_scale = relative(log_lik)
     found = prior.marginal(log_parameters, likelihood, log_scale, structure)
     assert_close(found.total, exact.total, "log evidence")
     assert_close(found.log_evidence.sum(), exact.total, "sum of the units' log evidence")

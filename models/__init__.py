@@ -7,6 +7,7 @@ if __name__ != "bayesfuse.models":
     )
 
 from bayesfuse.models.dawid_skene import DawidSkene
+from bayesfuse.models.hmm import HiddenMarkov
 from bayesfuse.models.latent_group import LatentGroup
 
-__all__ = ["DawidSkene", "LatentGroup"]
+__all__ = ["DawidSkene", "HiddenMarkov", "LatentGroup"]

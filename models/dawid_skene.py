@@ -20,8 +20,6 @@ import pymc as pm
 
 import bayesfuse as bf
 from bayesfuse import priors
-from bayesfuse.coordinates import dirichlet
-from bayesfuse.errors import ModelError
 from bayesfuse.model import LabelModel
 
 
@@ -73,18 +71,8 @@ class DawidSkene(LabelModel):
         gold: Mapping[Any, Any] | None = None,
         name: str = "",
     ) -> None:
-        if raters not in ("confusion", "class", "coin"):
-            raise ModelError(f"raters must be 'confusion', 'class' or 'coin'. Got: {raters!r}.")
         super().__init__(responses, gold=gold, name=name)
         concentration = priors.prevalence(prevalence_prior, responses)
         prevalence = pm.Dirichlet("prevalence", concentration, dims="class")
-        channel: bf.Confusion
-        if raters == "confusion":
-            rows = priors.confusion(confusion_prior, responses)
-            confusion = dirichlet("confusion", rows, dims=("rater", "class", "label"))
-            channel = bf.Confusion(confusion)
-        else:
-            right, wrong = priors.accuracy(confusion_prior, responses, by_class=raters == "class")
-            dims = ("rater", "class") if raters == "class" else ("rater",)
-            channel = bf.OneCoin(pm.Beta("accuracy", right, wrong, dims=dims))
+        channel = self.rater_channel(raters, confusion_prior)
         self.observe(labels=bf.Independent(prevalence), raters=channel)

@@ -31,7 +31,6 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse import priors
-from bayesfuse.coordinates import dirichlet
 from bayesfuse.groups import Groups, groups_at_most
 from bayesfuse.model import LabelModel, one_against_rest
 from bayesfuse.partitions import partition
@@ -132,11 +131,11 @@ class LatentGroup(LabelModel):
             "prevalence", priors.prevalence(prevalence_prior, responses), dims="class"
         )
         rows = priors.confusion(confusion_prior, responses)
-        inner = dirichlet("rater_confusion", rows, dims=("rater", "verdict", "label"))
+        inner = bf.dirichlet("rater_confusion", rows, dims=("rater", "verdict", "label"))
         outer, assignment = None, self.groups.assignment
         if names:
             rows = priors.groups(group_prior, len(names), responses, alike=inferred)
-            outer = dirichlet("group_confusion", rows, dims=("group", "class", "verdict"))
+            outer = bf.dirichlet("group_confusion", rows, dims=("group", "class", "verdict"))
         if inferred:
             alpha = priors.sharing(share_prior, responses)
             assignment = partition(

@@ -10,7 +10,7 @@ import pytest
 from pymc.distributions.transforms import LogOddsTransform, SimplexTransform
 
 import bayesfuse as bf
-from bayesfuse.coordinates import LogRatio, dirichlet, read, write
+from bayesfuse.coordinates import LogRatio, read, write
 from bayesfuse.models import DawidSkene
 from bayesfuse.simplex import from_log_rows, from_unconstrained, log_rows, to_unconstrained
 from bayesfuse.testing import assert_close
@@ -74,7 +74,7 @@ def test_the_density_does_not_depend_on_the_coordinates():
     """Dirichlet draws by NUTS in our coordinates have the moments of the Dirichlet."""
     concentration = np.array([[4.0, 1.0, 0.5], [0.7, 2.0, 3.0]])
     with pm.Model():
-        dirichlet("rows", concentration, dims=None)
+        bf.dirichlet("rows", concentration)
         result = pm.sample(
             1000, chains=2, cores=1, random_seed=3, progressbar=False, nuts_sampler="pymc"
         )

@@ -17,6 +17,7 @@ from pytensor.tensor.random.basic import BetaRV, DirichletRV
 from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse import coordinates
+from bayesfuse.distributions import is_dirichlet
 from bayesfuse.model import observed, parameter_variables
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.simplex import Array, Kind, from_log_rows
@@ -53,6 +54,8 @@ class Block:
             return rows
         tiny = np.finfo(float).tiny ** 0.5
         value = np.clip(from_log_rows(rows, self.kind), tiny, None)
+        if isinstance(self.transform, coordinates.LogRatio):
+            value[~self.transform.allowed] = 0.0
         if self.kind == "simplex":
             return value / value.sum(axis=-1, keepdims=True)
         return np.clip(value, None, 1 - np.finfo(float).epsneg)
@@ -121,13 +124,11 @@ def _block(
         value = model.rvs_to_values[parameter].name
         return Block(name, parameter, value, kind, None, alpha)
     wanted: type = DirichletRV if kind == "simplex" else BetaRV
-    if not isinstance(op, wanted):
+    if not isinstance(op, wanted) and not (kind == "simplex" and is_dirichlet(parameter)):
         return None
-    others = [*model.basic_RVs, *model.potentials]
-    if any(
-        other is not answers and other is not parameter and parameter in ancestors([other])
-        for other in others
-    ):
+    arguments = parameter_variables(answers).values()
+    others = {*model.basic_RVs, *model.potentials, *arguments} - {answers, parameter}
+    if any(parameter in ancestors([other]) for other in others):
         return None  # something else in the model learns from it: its conditional is not Dirichlet
     transform = model.rvs_to_transforms.get(parameter)
     if not coordinates.understood(transform, kind):

@@ -59,30 +59,44 @@ def fit(
     least = tolerance * max(int(observation.responses.per_rater.sum()), 1)
     trace: list[float] = []
     log_evidence = -np.inf
+    previous = rows
     for _ in range(iterations):
         log_evidence, counts = observation.expected(rows)
         if log_evidence == -np.inf:
             observation.require_possible(observation.marginal(rows))
-        trace.append(log_evidence + _log_prior(extra, rows))
+        height = log_evidence + _log_prior(extra, rows)
+        if trace and height < trace[-1] - least and not observation.labels.counts_all:
+            # Not EM but a step uphill that was too long: half of it, until it is not
+            rows = {name: _between(previous[name], rows[name]) for name in rows}
+            continue
+        trace.append(height)
         if len(trace) > 1 and trace[-1] - trace[-2] < least:
             return PointFit(rows, log_evidence, np.array(trace), True)
+        previous = rows
         rows = {name: _mode(extra[name] + counts[name], rows[name]) for name in rows}
     return PointFit(rows, log_evidence, np.array(trace), False)
 
 
 def mean(concentration: Rows) -> Rows:
     """Return the logarithm of the mean of Dirichlet rows."""
-    return {
-        name: np.log(alpha / alpha.sum(axis=-1, keepdims=True))
-        for name, alpha in concentration.items()
-    }
+    with np.errstate(divide="ignore"):  # a concentration of zero: an entry that is always zero
+        return {
+            name: np.log(alpha / alpha.sum(axis=-1, keepdims=True))
+            for name, alpha in concentration.items()
+        }
 
 
 def _mode(counts: Array, previous: Array) -> Array:
     """Log of the normalised rows; a row without any count has no mode and stays as it was."""
+    counts = np.maximum(counts, 0.0)  # those of a prior that has more than counts may be negative
     total = counts.sum(axis=-1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(total > 0, np.log(counts / total), previous)
+
+
+def _between(one: Array, other: Array) -> Array:
+    """Return the log of the mean of two sets of rows."""
+    return np.logaddexp(one, other) - np.log(2.0)
 
 
 def _log_prior(extra: Rows, rows: Rows) -> float:

@@ -61,7 +61,7 @@ def find_map(
     >>> from bayesfuse.models import DawidSkene
     >>> point = bf.find_map(DawidSkene(bf.datasets.anesthesia()))
     >>> point["point"]["prevalence"].round(2).values.tolist()
-    [0.4, 0.42, 0.13, 0.04]
+    [0.4, 0.47, 0.11, 0.02]
     """
     conjugacy = find_conjugate(model)
     if not conjugacy.complete or conjugacy.indices():

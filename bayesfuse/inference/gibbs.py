@@ -151,13 +151,17 @@ class LabelGibbs(BlockedStep):
         """Return the drawn parameters' log rows after one sweep from ``rows``."""
         drawn = self.observation.draw(rows, self.rng)
         indices, counts = self.observation.redraw(rows, drawn, concentration, self.rng)
-        return indices | {
+        proposed = {
             block.parameter: draw_dirichlet(
                 concentration[block.parameter] + counts[block.parameter], self.rng
             )
             for block in self.blocks
             if block.parameter not in indices
         }
+        if not self.observation.accepts(rows, proposed, drawn, self.rng):
+            kept = set(self.observation.labels.parameters) & set(proposed)
+            proposed |= {name: rows[name] for name in kept}
+        return indices | proposed
 
 
 def _model(model: pm.Model | None) -> pm.Model:

@@ -109,7 +109,8 @@ def check_convergence(result: xr.DataTree, model: pm.Model, most: int = 100) -> 
             continue  # what never changes has no R̂
         values = posterior[variable.name].values
         values = values.reshape(*values.shape[:2], -1)
-        step = -(-values.shape[2] // most)
+        values = values[:, :, np.ptp(values, axis=(0, 1)) > 0]  # zeros for good have no R̂
+        step = max(-(-values.shape[2] // most), 1)
         chosen[variable.name] = (("chain", "draw", f"{variable.name}_entry"), values[:, :, ::step])
     sample_stats = xr.DataTree(result["sample_stats"].dataset)
     tree = {"posterior": xr.DataTree(xr.Dataset(chosen)), "sample_stats": sample_stats}

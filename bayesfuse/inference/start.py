@@ -115,7 +115,13 @@ def from_labels(observation: Observation, probability: Array, concentration: Row
 def settle(observation: Observation, rows: Rows, concentration: Rows) -> Rows:
     """Replace a mode, which may lie on the boundary, by the mean given its expected counts."""
     _, counts = observation.expected(rows)
-    return em.mean({name: alpha + counts[name] for name, alpha in concentration.items()})
+    least = np.finfo(float).tiny  # counts that are derivatives may be negative
+    return em.mean(
+        {
+            name: np.where(alpha > 0, np.maximum(alpha + counts[name], least), 0.0)
+            for name, alpha in concentration.items()
+        }
+    )
 
 
 def disperse(

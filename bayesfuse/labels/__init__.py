@@ -1,6 +1,7 @@
 """Label priors: how the true labels of the items hang together."""
 
 from bayesfuse.labels.base import LabelPrior, Marginal
+from bayesfuse.labels.chain import MarkovChain, StationaryMarkovChain
 from bayesfuse.labels.independent import Independent
 
-__all__ = ["Independent", "LabelPrior", "Marginal"]
+__all__ = ["Independent", "LabelPrior", "Marginal", "MarkovChain", "StationaryMarkovChain"]

@@ -54,6 +54,8 @@ class LabelPrior(Factor):
     """What stands apart given the parameters: the unit of leave-one-out."""
     merges: ClassVar[bool] = False
     """Whether items with the same responses may stand for each other."""
+    counts_all: ClassVar[bool] = True
+    """Whether :meth:`tally` says all about the prior's parameters; if not, :meth:`uncounted`."""
 
     marginal_kernel: ClassVar[Callable[..., Any]]
 
@@ -63,6 +65,10 @@ class LabelPrior(Factor):
 
         The first is the multiplicity of the items if the prior ``merges``.
         """
+
+    def units(self, responses: Responses) -> NDArray[Any]:
+        """Return the names of what stands apart, in the order of ``Marginal.log_evidence``."""
+        return responses.items
 
     @abstractmethod
     def draw(
@@ -94,12 +100,32 @@ class LabelPrior(Factor):
         """Return the jointly most probable labels (items,)."""
 
     @abstractmethod
-    def log_prob(self, log_parameters: tuple[Array, ...], labels: NDArray[np.int64]) -> float:
+    def log_prob(
+        self,
+        log_parameters: tuple[Array, ...],
+        labels: NDArray[np.int64],
+        structure: tuple[NDArray[Any], ...],
+    ) -> float:
         """Return the log prior probability of labels (items,): what enumeration sums over."""
+
+    def uncounted(
+        self,
+        log_parameters: tuple[Array, ...],
+        drawn: NDArray[np.int64],
+        structure: tuple[NDArray[Any], ...],
+    ) -> float:
+        """Return the part of the labels' log probability that :meth:`tally` leaves out.
+
+        Gibbs then takes Dirichlet draws given the counts as proposals, and accepts by this part.
+        """
+        return 0.0
 
     @abstractmethod
     def simulate(
-        self, parameters: tuple[Array, ...], n_items: int, rng: np.random.Generator
+        self,
+        parameters: tuple[Array, ...],
+        structure: tuple[NDArray[Any], ...],
+        rng: np.random.Generator,
     ) -> NDArray[np.int64]:
         """Draw true labels (items,) from the prior itself."""
 

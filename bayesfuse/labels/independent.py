@@ -138,11 +138,11 @@ class Independent(LabelPrior):
         with np.errstate(divide="ignore"):
             return np.argmax(log_parameters[0] + np.log(likelihood), axis=1)
 
-    def log_prob(self, log_parameters, labels):
+    def log_prob(self, log_parameters, labels, structure):
         return float(log_parameters[0][labels].sum())
 
-    def simulate(self, parameters, n_items, rng):
-        return rng.choice(len(parameters[0]), size=n_items, p=parameters[0])
+    def simulate(self, parameters, structure, rng):
+        return rng.choice(len(parameters[0]), size=len(structure[0]), p=parameters[0])
 
     def prevalence(self, parameters: tuple[Any, ...], xp: Any) -> Any:
         return parameters[0]

@@ -1,0 +1,103 @@
+"""Dirichlet rows as a variable of a PyMC model, entries that are zero for good among them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from numpy.typing import ArrayLike
+from pytensor.tensor.variable import TensorVariable
+
+from bayesfuse.coordinates import LogRatio
+from bayesfuse.errors import ModelError
+from bayesfuse.simplex import Array, draw_dirichlet
+
+
+def dirichlet(name: str, concentration: ArrayLike, **kwargs: Any) -> TensorVariable:
+    """Register Dirichlet rows of which entries of concentration zero are zero for good.
+
+    What is left of a row has the Dirichlet distribution of its positive concentrations. NUTS moves
+    in logarithms of ratios to the entry of largest concentration, which in a confusion matrix is
+    the diagonal: it takes a third of the steps that it takes in PyMC's own coordinates. Entries
+    that are zero for good have no coordinate.
+
+    Parameters
+    ----------
+    name : str
+    concentration : array-like, shape (…, classes)
+        Non-negative numbers; every row needs a positive one. Without zeros the variable is a
+        :class:`pymc.Dirichlet`.
+    **kwargs
+        Such as ``dims``, for the variable.
+
+    Returns
+    -------
+    TensorVariable, like ``concentration``
+
+    Raises
+    ------
+    ModelError
+        Concentrations that are negative, not finite, or all zero in some row.
+
+    Examples
+    --------
+    >>> import pymc as pm, bayesfuse as bf
+    >>> with pm.Model() as model:
+    ...     transition = bf.dirichlet("transition", [[2, 1, 0], [0, 1, 1], [1, 1, 1]])
+    >>> model.initial_point()["transition_logratio__"].shape
+    (4,)
+    >>> model.rvs_to_transforms[transition].backward([0.0, 0.0, 0.0, 0.0]).eval()[1]
+    array([0. , 0.5, 0.5])
+    """
+    alpha = np.asarray(concentration, dtype=float)
+    if alpha.ndim == 0 or not np.all(np.isfinite(alpha) & (alpha >= 0)):
+        raise ModelError(
+            "Concentrations must be finite, and positive or (for an entry that is always zero) "
+            f"zero. Got: {alpha.tolist()}."
+        )
+    if not alpha.any(axis=-1).all():
+        raise ModelError(
+            "Every row must have an entry that may be positive, because its entries sum to one. "
+            f"Got: concentrations {alpha[~alpha.any(axis=-1)][0].tolist()}."
+        )
+    kwargs = {"default_transform": LogRatio(alpha)} | kwargs
+    if alpha.all():
+        return pm.Dirichlet(name, alpha, **kwargs)
+    core = ",".join("abcdefgh"[: alpha.ndim])
+    variable = pm.CustomDist(
+        name,
+        alpha,
+        logp=_logp,
+        random=_random,
+        support_point=_mean,
+        signature=f"({core})->({core})",
+        class_name="SparseDirichlet",
+        **kwargs,
+    )
+    # Samplers recognise the variable by it; every copy keeps its Op.
+    variable.owner.op.is_dirichlet = True
+    return variable
+
+
+def is_dirichlet(variable: TensorVariable) -> bool:
+    """Say whether a variable has Dirichlet rows with zeros, as :func:`dirichlet` makes them."""
+    return getattr(variable.owner.op, "is_dirichlet", False)
+
+
+def _logp(value: Any, alpha: Any) -> TensorVariable:
+    """Sum the log densities of all rows over the entries that may be positive."""
+    weight = pt.switch(pt.gt(alpha, 0.0), alpha, 1.0)  # a weight of one adds nothing below
+    constant = pt.gammaln(pt.sum(alpha, axis=-1)).sum() - pt.gammaln(weight).sum()
+    # 0 · log 0 is 0: a flat density has no opinion where a float has underflowed
+    logs = pt.log(pt.switch(pt.eq(weight, 1.0), 1.0, value))
+    return constant + pt.sum((weight - 1.0) * logs)
+
+
+def _random(alpha: Array, rng: np.random.Generator, size: Any = None) -> Array:
+    return np.exp(draw_dirichlet(np.broadcast_to(alpha, (*(size or ()), *np.shape(alpha))), rng))
+
+
+def _mean(variable: Any, size: Any, alpha: Any) -> TensorVariable:
+    return alpha / pt.sum(alpha, axis=-1, keepdims=True)

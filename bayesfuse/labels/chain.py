@@ -1,0 +1,259 @@
+"""Labels in sequence: a hidden Markov chain over the items of every sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesfuse.errors import require_shape
+from bayesfuse.labels import forward_backward
+from bayesfuse.labels.base import LabelPrior
+from bayesfuse.labels.stationary import marginal_stationary, stationary
+from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array
+from bayesfuse.structure import Sequences
+
+SOFT_ITERATIONS = 20
+"""Baum–Welch steps from soft labels to counts of pairs; few, since a start needs no more."""
+
+
+class MarkovChain(LabelPrior):
+    r"""Labels that follow each other, :math:`p(y) = \rho_{y_1} \prod_t A_{y_{t-1} y_t}`.
+
+    All sequences share the parameters and are independent given them. Zeros in either are
+    structural: no method ever puts a label there. Items that nobody answered count as items.
+
+    Parameters
+    ----------
+    initial : tensor or array, shape (classes,)
+        Probability of every class for the first item of a sequence, ρ.
+    transition : tensor or array, shape (classes, classes)
+        ``transition[k, j]`` is the probability that class j follows class k; rows sum to one.
+    sequences : Sequences
+        Which item follows which. Its items must be those of the responses, in any order.
+
+    References
+    ----------
+    Rabiner (1989), A tutorial on hidden Markov models, Proceedings of the IEEE 77, 257–286.
+    Traganitis & Giannakis (2020), section IV (their transition matrix is the transpose of ours).
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfuse as bf
+    >>> prior = bf.MarkovChain(
+    ...     initial=[0.5, 0.5],
+    ...     transition=[[0.9, 0.1], [0.2, 0.8]],
+    ...     sequences=bf.Sequences.from_lengths([3]),
+    ... )
+    >>> responses = bf.Responses.from_matrix([[0, 0], [1, 0], [0, 0]])
+    >>> structure = prior.structure(responses)
+    >>> likelihood = np.array([[0.8, 0.2], [0.4, 0.6], [0.8, 0.2]])
+    >>> log_rows = tuple(np.log(value) for value in prior.parameters.values())
+    >>> prior.marginal(log_rows, likelihood, np.zeros(3), structure).probability.round(3)
+    array([[0.843, 0.157],
+           [0.83 , 0.17 ],
+           [0.893, 0.107]])
+    >>> prior.decode(log_rows, likelihood, structure)
+    array([0, 0, 0])
+    """
+
+    method = "forward–backward"
+    unit = "sequence"
+    marginal_kernel = staticmethod(forward_backward.marginal)
+
+    def __init__(self, initial: Any, transition: Any, sequences: Sequences) -> None:
+        self.parameters = {"initial": initial, "transition": transition}
+        self.sequences = sequences
+
+    def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
+        return self.sequences.places(responses), self.sequences.start
+
+    def units(self, responses: Responses) -> NDArray[Any]:
+        return self.sequences.names
+
+    def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
+        n_classes = responses.n_classes
+        if "initial" in shapes:
+            require_shape("initial", shapes["initial"], classes=n_classes)
+        require_shape("transition", shapes["transition"], classes=n_classes, next_classes=n_classes)
+
+    def both(self, log_parameters: tuple[Array, ...]) -> tuple[Array, Array]:
+        """Return the logarithms of the initial and the transition probabilities."""
+        initial, transition = log_parameters
+        return initial, transition
+
+    def draw(self, log_parameters, likelihood, structure, rng):
+        # numbers drawn here, since a Generator costs a kernel microseconds and seconds to compile
+        uniform = rng.random(len(likelihood))
+        return forward_backward.draw_labels(
+            *self.both(log_parameters), likelihood, *structure, uniform
+        )
+
+    def tally(self, drawn, structure, n_classes):
+        if drawn.ndim == 2:
+            return soft_counts(drawn, *structure)
+        return forward_backward.count(drawn, *structure, n_classes)
+
+    def decode(self, log_parameters, likelihood, structure):
+        return forward_backward.decode(*self.both(log_parameters), likelihood, *structure)
+
+    def log_prob(self, log_parameters, labels, structure):
+        initial, transition = self.both(log_parameters)
+        place, start = structure
+        path = labels[place]
+        first = np.zeros(len(path), dtype=bool)
+        first[start[:-1]] = True
+        follows = np.flatnonzero(~first)
+        steps = transition[path[follows - 1], path[follows]]
+        return float(initial[path[first]].sum() + steps.sum())
+
+    def simulate(self, parameters, structure, rng):
+        with np.errstate(divide="ignore"):
+            logs = self.both(tuple(np.log(value) for value in parameters))
+        initial, transition = np.exp(logs[0]), np.exp(logs[1])
+        return forward_backward.simulate(
+            initial, transition, *structure, rng.random(len(structure[0]))
+        )
+
+    def prevalence(self, parameters: tuple[Any, ...], xp: Any) -> Any:
+        """Return the expected share of every class in a sequence of the mean length."""
+        initial, transition = parameters
+        length = max(round(self.sequences.n_items / self.sequences.n_sequences), 1)
+        return initial @ _mean_power(transition, length, xp)
+
+    @staticmethod
+    def marginal_jax(*arguments: Any) -> Any:
+        log_initial, log_transition, log_lik, place, start = arguments
+        import jax.numpy as jnp
+        from jax import lax
+        from jax.ops import segment_sum
+
+        ordered = log_lik[place]
+        sequence = jnp.searchsorted(start, jnp.arange(place.size), side="right") - 1
+        first = jnp.zeros(place.size, bool).at[start[:-1]].set(True)
+        initial, transition = jnp.exp(log_initial), jnp.exp(log_transition)
+        top = lax.stop_gradient(ordered.max(axis=1))
+        top = jnp.where(top > -jnp.inf, top, 0.0)
+
+        def step(filtered, now):
+            begins, weight = now
+            joint = jnp.where(begins, initial, filtered @ transition) * weight
+            scale = joint.sum()
+            return joint / jnp.where(scale > 0, scale, 1.0), scale
+
+        weight = jnp.exp(ordered - top[:, None])
+        _, scale = lax.scan(step, initial, (first, weight))
+        return segment_sum(jnp.log(scale) + top, sequence, num_segments=start.size - 1)
+
+
+class StationaryMarkovChain(MarkovChain):
+    r"""A chain whose sequences begin anywhere in it, :math:`\rho = \rho A`.
+
+    Sequences that are cut out of something that has been going on for long. The first label then
+    tells about the transition too: the transition's conditional is not quite Dirichlet, so Gibbs
+    corrects its draws by a Metropolis step, which seldom refuses any.
+
+    Parameters
+    ----------
+    transition : tensor or array, shape (classes, classes)
+        As in :class:`MarkovChain`; must lead from every class to every other in the end, else no
+        stationary distribution exists or more than one do.
+    sequences : Sequences
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfuse as bf
+    >>> prior = bf.StationaryMarkovChain(
+    ...     transition=[[0.9, 0.1], [0.3, 0.7]], sequences=bf.Sequences.from_lengths([3, 2])
+    ... )
+    >>> prior.prevalence((np.array([[0.9, 0.1], [0.3, 0.7]]),), np).round(3)
+    array([0.75, 0.25])
+    """
+
+    counts_all = False
+    marginal_kernel = staticmethod(marginal_stationary)
+
+    def __init__(self, transition: Any, sequences: Sequences) -> None:
+        self.parameters = {"transition": transition}
+        self.sequences = sequences
+
+    def both(self, log_parameters: tuple[Array, ...]) -> tuple[Array, Array]:
+        (transition,) = log_parameters
+        with np.errstate(divide="ignore"):
+            return np.log(stationary(transition)), transition
+
+    def tally(self, drawn, structure, n_classes):
+        return super().tally(drawn, structure, n_classes)[1:]
+
+    def uncounted(self, log_parameters, drawn, structure):
+        place, start = structure
+        initial, _ = self.both(log_parameters)
+        return float(initial[drawn[place[start[:-1]]]].sum())
+
+    def prevalence(self, parameters: tuple[Any, ...], xp: Any) -> Any:
+        return _solve_stationary(parameters[0], xp)
+
+    @staticmethod
+    def marginal_jax(*arguments: Any) -> Any:
+        import jax.numpy as jnp
+
+        log_transition, *others = arguments
+        rows = jnp.exp(log_transition)
+        share = _solve_stationary(rows / rows.sum(axis=1, keepdims=True), jnp)
+        return MarkovChain.marginal_jax(jnp.log(share), log_transition, *others)
+
+
+def soft_counts(
+    weight: Array, place: NDArray[np.int64], start: NDArray[np.int64]
+) -> tuple[Array, Array]:
+    """Return first labels (k,) and pairs (k, k) that label probabilities (items, k) stand for.
+
+    The probabilities are of items each on its own, from which products over neighbours would give
+    pairs as blurred as the labels are uncertain. So they are taken as evidence, divided by the
+    prevalence that went into them, and the transition that explains them is found by Baum–Welch.
+    """
+    share = weight.mean(axis=0)
+    path = weight[place]
+    first = np.zeros(len(path), dtype=bool)
+    first[start[:-1]] = True
+    follows = np.flatnonzero(~first)
+    begun, followed = path[first].sum(axis=0), path[follows - 1].T @ path[follows]
+    likelihood = np.divide(weight, share, out=np.zeros_like(weight), where=share > 0)
+    log_scale = np.zeros(len(weight))
+    with np.errstate(divide="ignore"):
+        for _ in range(SOFT_ITERATIONS):
+            *_, begun, followed = forward_backward.marginal(
+                np.log(_shares(begun)),
+                np.log(_shares(followed)),
+                likelihood,
+                log_scale,
+                place,
+                start,
+            )
+    return begun, followed
+
+
+def _shares(counts: Array) -> Array:
+    total = counts.sum(axis=-1, keepdims=True)
+    return np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
+
+
+def _mean_power(matrix: Any, length: int, xp: Any) -> Any:
+    """Return the mean of the powers 0, …, length − 1 of a matrix, by doubling."""
+    total = identity = xp.eye(matrix.shape[0])
+    power = matrix  # total sums the powers below n, and power is the n-th
+    for bit in f"{length:b}"[1:]:
+        total, power = total + power @ total, power @ power
+        if bit == "1":
+            total, power = identity + matrix @ total, matrix @ power
+    return total / length
+
+
+def _solve_stationary(transition: Any, xp: Any) -> Any:
+    """Solve ρ = ρ A with sum one, where that has one solution."""
+    n_classes = transition.shape[0]
+    matrix = xp.eye(n_classes) - transition.T + 1.0
+    return xp.linalg.solve(matrix, xp.ones((n_classes, 1)))[:, 0]

@@ -1,0 +1,439 @@
+"""Recursions along one sequence of labels: forward, backward, drawing, the best path.
+
+They run on probabilities, scaled at every step, which takes no exponential per item and class.
+What is possible but improbable is kept above zero by a floor, so an exact zero always means
+impossible; where a floor could matter (all the mass predicted for an item sits where its responses
+are out of the question, or a class that is to come is all but out of reach) the sequence is done
+again with logarithms, which costs an exponential per pair of classes and never fails.
+
+Arrays over classes are padded with zeros to ``width``, a multiple of four, because loops in blocks
+of four keep their sums in registers; a loop over a run-time number of classes does not. Buffers
+have one row per item of the sequence, in its order; ``item`` holds where these stand in the table.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+# Relative to the largest of an item: what a floor adds is 1e-150 / LEAST_SCALE of the mass, so next
+# to predicted probabilities of LEAST_PREDICTED it is an error of 1e-20, far below rounding.
+FLOOR = 1e-150
+LOG_FLOOR = math.log(FLOOR)
+LEAST_SCALE = 1e-30
+LEAST_PREDICTED = 1e-100
+
+
+@njit(cache=True, nogil=True)
+def padded(log_transition, transpose):
+    """Exponentials of a square matrix above the floor, (classes, width); what was 0 stays 0."""
+    n_classes = log_transition.shape[0]
+    rows = np.zeros((n_classes, (n_classes + 3) // 4 * 4))
+    for k in range(n_classes):
+        for j in range(n_classes):
+            value = log_transition[j, k] if transpose else log_transition[k, j]
+            if value > -np.inf:
+                rows[k, j] = math.exp(max(value, LOG_FLOOR))
+    return rows
+
+
+@njit(cache=True, nogil=True)
+def multiply(vectors, t, matrix, result, u):
+    """Write ``vectors[t] @ matrix`` into ``result[u]``; the matrix is (classes, width)."""
+    n_rows, width = matrix.shape
+    first = vectors[t, 0]
+    for j in range(width):
+        result[u, j] = first * matrix[0, j]
+    k = 1
+    while k + 2 <= n_rows:
+        one, two = vectors[t, k], vectors[t, k + 1]
+        for j in range(width):
+            result[u, j] += one * matrix[k, j] + two * matrix[k + 1, j]
+        k += 2
+    if k < n_rows:
+        one = vectors[t, k]
+        for j in range(width):
+            result[u, j] += one * matrix[k, j]
+
+
+@njit(cache=True, nogil=True)
+def out_of_reach(filtered, predicted, t, transition):
+    """Whether some class is predicted with almost no probability, yet not impossible."""
+    for j in range(transition.shape[0]):
+        if predicted[t, j] < LEAST_PREDICTED:
+            for k in range(transition.shape[0]):
+                if filtered[t - 1, k] > 0.0 and transition[k, j] > 0.0:
+                    return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def weigh(predicted, filtered, t, likelihood, n):
+    """Multiply what is predicted by the likelihood of item n, relative to its largest entry.
+
+    Writes ``filtered[t]``; returns its sum and the largest entry. What is possible stays above
+    zero.
+    """
+    top, total = 0.0, 0.0
+    for k in range(likelihood.shape[1]):
+        top = max(top, likelihood[n, k])
+    for k in range(likelihood.shape[1]):
+        weight = max(likelihood[n, k] / top, FLOOR) if likelihood[n, k] > 0.0 else 0.0
+        filtered[t, k] = predicted[t, k] * weight
+        total += filtered[t, k]
+    return total, top
+
+
+@njit(cache=True, nogil=True)
+def forward(log_initial, transition, likelihood, item, filtered, predicted):
+    """Filter: ``p(label t | responses before t)`` and ``p(label t | responses up to t)``.
+
+    Returns the log evidence of the sequence, and whether it can be relied on.
+    """
+    n_classes = transition.shape[0]
+    log_evidence, scale = 0.0, 1.0
+    for t in range(item.size):
+        if t == 0:
+            for k in range(n_classes):
+                predicted[0, k] = math.exp(log_initial[k])
+                if predicted[0, k] < LEAST_PREDICTED and log_initial[k] > -np.inf:
+                    return 0.0, False
+        else:
+            multiply(filtered, t - 1, transition, predicted, t)
+            least = 1.0
+            for j in range(n_classes):
+                least = min(least, predicted[t, j])
+            if least < LEAST_PREDICTED and out_of_reach(filtered, predicted, t, transition):
+                return 0.0, False
+        n = item[t]
+        total, least = 0.0, 1.0
+        for k in range(n_classes):
+            value = predicted[t, k] * likelihood[n, k]
+            filtered[t, k] = value
+            total += value
+            least = min(least, value)
+        if least < FLOOR or total < LEAST_SCALE:
+            total, top = weigh(predicted, filtered, t, likelihood, n)
+            if top == 0.0:
+                return -np.inf, True
+            if total < LEAST_SCALE:
+                return 0.0, False
+            log_evidence += math.log(top)
+        share = 1.0 / total
+        for k in range(n_classes):
+            filtered[t, k] *= share
+        scale *= total
+        if not LEAST_SCALE < scale < 1.0 / LEAST_SCALE:  # one logarithm for many items
+            log_evidence += math.log(scale)
+            scale = 1.0
+    return log_evidence + math.log(scale), True
+
+
+@njit(cache=True, nogil=True)
+def backward(transposed, item, filtered, predicted, probability, pairs):
+    """Smooth: ``p(label t | all responses)`` into ``probability``, pairs of neighbours added up.
+
+    ``pairs`` (classes, width) still lacks the factor ``transition``; ``predicted`` is overwritten.
+    """
+    n_classes, width = transposed.shape
+    now = np.empty((1, width))
+    last = item.size - 1
+    for k in range(n_classes):
+        now[0, k] = filtered[last, k]
+    for t in range(last, -1, -1):
+        n = item[t]
+        for k in range(n_classes):
+            probability[n, k] = now[0, k]
+        if t == 0:
+            break
+        for j in range(n_classes):
+            # where nothing was predicted nothing is left, so any divisor will do
+            predicted[t, j] = now[0, j] / max(predicted[t, j], LEAST_PREDICTED)
+        multiply(predicted, t, transposed, now, 0)
+        for k in range(n_classes):
+            now[0, k] *= filtered[t - 1, k]
+    add_pairs(filtered, predicted, last, pairs)
+
+
+@njit(cache=True, nogil=True)
+def add_pairs(filtered, ratio, size, pairs):
+    """Add the products of ``filtered[t, k]`` and ``ratio[t + 1, j]`` over t to ``pairs[k, j]``."""
+    n_classes, width = pairs.shape
+    t = 0
+    while t + 4 <= size:  # four at a time, since each pass reads and writes all pairs
+        for k in range(n_classes):
+            f0, f1, f2, f3 = (
+                filtered[t, k],
+                filtered[t + 1, k],
+                filtered[t + 2, k],
+                filtered[t + 3, k],
+            )
+            for j in range(width):
+                pairs[k, j] += (
+                    f0 * ratio[t + 1, j]
+                    + f1 * ratio[t + 2, j]
+                    + f2 * ratio[t + 3, j]
+                    + f3 * ratio[t + 4, j]
+                )
+        t += 4
+    while t < size:
+        for k in range(n_classes):
+            f0 = filtered[t, k]
+            for j in range(width):
+                pairs[k, j] += f0 * ratio[t + 1, j]
+        t += 1
+
+
+@njit(cache=True, nogil=True)
+def backward_draw(transposed, item, filtered, uniform, labels):
+    """Draw the labels from the last to the first, each given the one that follows."""
+    n_classes = transposed.shape[0]
+    weight = np.empty(n_classes)
+    following = -1
+    for t in range(item.size - 1, -1, -1):
+        total = 0.0
+        for k in range(n_classes):
+            weight[k] = filtered[t, k]
+            if following >= 0:
+                weight[k] *= transposed[following, k]
+            total += weight[k]
+        following = pick(weight, uniform[item[t]] * total)
+        labels[item[t]] = following
+
+
+@njit(cache=True, nogil=True)
+def pick(weight, left):
+    """Return the class in whose share of the weights ``left`` falls."""
+    label = -1
+    for k in range(weight.size):
+        if weight[k] > 0.0:  # rounding must not end in a class of probability zero
+            label = k
+            if left < weight[k]:
+                break
+            left -= weight[k]
+    return label
+
+
+# ---------------------------------------------------------------- the same with logarithms
+
+
+@njit(cache=True, nogil=True)
+def log_sum(values):
+    """Return the logarithm of the sum of the exponentials."""
+    top = -np.inf
+    for value in values:
+        top = max(top, value)
+    if top == -np.inf:
+        return top
+    total = 0.0
+    for value in values:
+        total += math.exp(value - top)
+    return top + math.log(total)
+
+
+@njit(cache=True, nogil=True)
+def log_forward(log_initial, log_transition, likelihood, item, filtered, predicted):
+    """Filter as :func:`forward`, with the logarithms of all probabilities."""
+    n_classes = log_transition.shape[0]
+    terms = np.empty(n_classes)
+    log_evidence = 0.0
+    for t in range(item.size):
+        for j in range(n_classes):
+            if t == 0:
+                predicted[t, j] = log_initial[j]
+                continue
+            for k in range(n_classes):
+                terms[k] = filtered[t - 1, k] + log_transition[k, j]
+            predicted[t, j] = log_sum(terms)
+        for k in range(n_classes):
+            filtered[t, k] = predicted[t, k] + math.log(likelihood[item[t], k])
+        for k in range(n_classes):
+            terms[k] = filtered[t, k]
+        scale = log_sum(terms)
+        if scale == -np.inf:
+            return scale
+        for k in range(n_classes):
+            filtered[t, k] -= scale
+        log_evidence += scale
+    return log_evidence
+
+
+@njit(cache=True, nogil=True)
+def log_backward(log_transition, item, filtered, predicted, probability, transitions):
+    """Smooth as :func:`backward`; ``transitions`` (classes, classes) lack no factor."""
+    n_classes = log_transition.shape[0]
+    for k in range(n_classes):
+        probability[item[item.size - 1], k] = math.exp(filtered[item.size - 1, k])
+    for t in range(item.size - 1, 0, -1):
+        for k in range(n_classes):
+            total = 0.0
+            for j in range(n_classes):
+                share = probability[item[t], j]
+                if share > 0.0 and log_transition[k, j] > -np.inf:
+                    both = filtered[t - 1, k] + log_transition[k, j] - predicted[t, j]
+                    share *= math.exp(both)  # of label t − 1 being k given that label t is j
+                    transitions[k, j] += share
+                    total += share
+            probability[item[t - 1], k] = total
+
+
+@njit(cache=True, nogil=True)
+def log_backward_draw(log_transition, item, filtered, uniform, labels):
+    """Draw as :func:`backward_draw`."""
+    n_classes = log_transition.shape[0]
+    weight = np.empty(n_classes)
+    following = -1
+    for t in range(item.size - 1, -1, -1):
+        for k in range(n_classes):
+            weight[k] = filtered[t, k]
+            if following >= 0:
+                weight[k] += log_transition[k, following]
+        scale = log_sum(weight)
+        for k in range(n_classes):
+            weight[k] = math.exp(weight[k] - scale)
+        following = pick(weight, uniform[item[t]])
+        labels[item[t]] = following
+
+
+# ---------------------------------------------------------------- many sequences
+
+
+@njit(cache=True, nogil=True)
+def longest(start):
+    """Return the length of the longest sequence."""
+    most = np.int64(0)
+    for s in range(start.size - 1):
+        most = max(most, start[s + 1] - start[s])
+    return most
+
+
+@njit(cache=True, nogil=True)
+def marginal(log_initial, log_transition, likelihood, log_scale, place, start):
+    """Sum the labels out of all sequences.
+
+    Returns total, log evidence (sequences,), probability (n, k), and how often a sequence is
+    expected to begin with each class (k,) and each class to follow each (k, k).
+    """
+    n_items, n_classes = likelihood.shape
+    n_sequences = start.size - 1
+    transition, transposed = padded(log_transition, False), padded(log_transition, True)
+    width = transition.shape[1]
+    filtered = np.zeros((longest(start), width))
+    predicted = np.zeros((longest(start), width))
+    total, log_evidence = 0.0, np.empty(n_sequences)
+    probability = np.zeros((n_items, n_classes))
+    begun = np.zeros(n_classes)
+    pairs = np.zeros((n_classes, width))
+    followed = np.zeros((n_classes, n_classes))
+    for s in range(n_sequences):
+        item = place[start[s] : start[s + 1]]
+        log_evidence[s], safe = forward(
+            log_initial, transition, likelihood, item, filtered, predicted
+        )
+        if not safe:
+            log_evidence[s] = log_forward(
+                log_initial, log_transition, likelihood, item, filtered, predicted
+            )
+        if log_evidence[s] > -np.inf:
+            if safe:
+                backward(transposed, item, filtered, predicted, probability, pairs)
+            else:
+                log_backward(log_transition, item, filtered, predicted, probability, followed)
+            for k in range(n_classes):
+                begun[k] += probability[item[0], k]
+            for n in item:
+                log_evidence[s] += log_scale[n]
+        total += log_evidence[s]
+    for k in range(n_classes):
+        for j in range(n_classes):
+            followed[k, j] += transition[k, j] * pairs[k, j]
+    return total, log_evidence, probability, begun, followed
+
+
+@njit(cache=True, nogil=True)
+def draw_labels(log_initial, log_transition, likelihood, place, start, uniform):
+    """Draw all labels from their joint posterior; −1 in a sequence that is impossible."""
+    transition, transposed = padded(log_transition, False), padded(log_transition, True)
+    filtered = np.zeros((longest(start), transition.shape[1]))
+    predicted = np.zeros((longest(start), transition.shape[1]))
+    labels = np.empty(place.size, dtype=np.int64)
+    for s in range(start.size - 1):
+        item = place[start[s] : start[s + 1]]
+        log_evidence, safe = forward(log_initial, transition, likelihood, item, filtered, predicted)
+        if not safe:
+            log_evidence = log_forward(
+                log_initial, log_transition, likelihood, item, filtered, predicted
+            )
+        if log_evidence == -np.inf:
+            for n in item:
+                labels[n] = -1
+        elif safe:
+            backward_draw(transposed, item, filtered, uniform, labels)
+        else:
+            log_backward_draw(log_transition, item, filtered, uniform, labels)
+    return labels
+
+
+@njit(cache=True, nogil=True)
+def decode(log_initial, log_transition, likelihood, place, start):
+    """Find the most probable path of every sequence (Viterbi); −1 in one that is impossible."""
+    n_items, n_classes = likelihood.shape
+    labels = np.empty(n_items, dtype=np.int64)
+    came_from = np.empty((longest(start), n_classes), dtype=np.int64)
+    best = np.empty(n_classes)
+    previous = np.empty(n_classes)
+    for s in range(start.size - 1):
+        item = place[start[s] : start[s + 1]]
+        for k in range(n_classes):
+            best[k] = log_initial[k] + math.log(likelihood[item[0], k])
+        for t in range(1, item.size):
+            for k in range(n_classes):
+                previous[k] = best[k]
+            for j in range(n_classes):
+                top, where = -np.inf, 0
+                for k in range(n_classes):
+                    value = previous[k] + log_transition[k, j]
+                    if value > top:
+                        top, where = value, k
+                came_from[t, j] = where
+                best[j] = top + math.log(likelihood[item[t], j])
+        label = np.argmax(best)
+        if best[label] == -np.inf:
+            for n in item:
+                labels[n] = -1
+            continue
+        for t in range(item.size - 1, -1, -1):
+            labels[item[t]] = label
+            if t > 0:
+                label = came_from[t, label]
+    return labels
+
+
+@njit(cache=True, nogil=True)
+def simulate(initial, transition, place, start, uniform):
+    """Draw labels (n,) from the chain itself, given its probabilities."""
+    labels = np.empty(place.size, dtype=np.int64)
+    for s in range(start.size - 1):
+        label = pick(initial, uniform[start[s]])
+        labels[place[start[s]]] = label
+        for t in range(start[s] + 1, start[s + 1]):
+            label = pick(transition[label], uniform[t])
+            labels[place[t]] = label
+    return labels
+
+
+@njit(cache=True, nogil=True)
+def count(labels, place, start, n_classes):
+    """Count the first labels (k,) and the pairs of neighbours (k, k)."""
+    begun = np.zeros(n_classes)
+    followed = np.zeros((n_classes, n_classes))
+    for s in range(start.size - 1):
+        label = labels[place[start[s]]]
+        begun[label] += 1.0
+        for t in range(start[s] + 1, start[s + 1]):
+            after = labels[place[t]]
+            followed[label, after] += 1.0
+            label = after
+    return begun, followed

@@ -1,0 +1,76 @@
+"""The stationary distribution of a transition matrix, and evidence that depends on it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from bayesfuse.labels import forward_backward
+from bayesfuse.labels.forward_backward import padded
+
+
+@njit(cache=True, nogil=True)
+def stationary(log_transition):
+    """Return the stationary distribution of a matrix that leads from every class to every other.
+
+    By the elimination of Grassmann, Taksar & Heyman (1985), Operations Research 33, 1107–1116: it
+    subtracts nothing, so small probabilities keep all their digits. Zeros where there is none, or
+    more than one.
+    """
+    n_classes = log_transition.shape[0]
+    rows = padded(log_transition, False)
+    share = np.zeros(n_classes)
+    for k in range(n_classes - 1, 0, -1):
+        leaving = 0.0
+        for j in range(k):
+            leaving += rows[k, j]
+        if leaving == 0.0:
+            return share
+        for i in range(k):
+            rows[i, k] /= leaving
+            for j in range(k):
+                rows[i, j] += rows[i, k] * rows[k, j]
+    share[0] = total = 1.0
+    for k in range(1, n_classes):
+        for i in range(k):
+            share[k] += share[i] * rows[i, k]
+        total += share[k]
+    for k in range(n_classes):
+        share[k] /= total
+    return share
+
+
+@njit(cache=True, nogil=True)
+def marginal_stationary(log_transition, likelihood, log_scale, place, start):
+    """Sum the labels out as :func:`forward_backward.marginal`, sequences beginning anywhere.
+
+    The expected counts of the transition are the derivative of the log evidence, so besides those
+    of pairs they hold what the first labels say about it by way of the stationary distribution;
+    that part sums to zero in every row and may be negative.
+    """
+    n_classes = log_transition.shape[0]
+    share = stationary(log_transition)
+    total, log_evidence, probability, begun, followed = forward_backward.marginal(
+        np.log(share), log_transition, likelihood, log_scale, place, start
+    )
+    if total == -np.inf:
+        return total, log_evidence, probability, followed
+    # Kemeny & Snell: a change dA of A changes ρ by ρ dA Z with Z = (I − A + 1 ρ)⁻¹
+    rows = padded(log_transition, False)[:, :n_classes]
+    matrix = np.empty((n_classes, n_classes))
+    pull = np.empty(n_classes)
+    for k in range(n_classes):
+        size = rows[k].sum()
+        for j in range(n_classes):
+            rows[k, j] /= size
+            matrix[k, j] = share[j] - rows[k, j]
+        matrix[k, k] += 1.0
+        pull[k] = begun[k] / share[k] if share[k] > 0.0 else 0.0
+    value = np.linalg.solve(matrix, pull)
+    for k in range(n_classes):
+        mean = 0.0
+        for j in range(n_classes):
+            mean += rows[k, j] * value[j]
+        for j in range(n_classes):
+            followed[k, j] += share[k] * rows[k, j] * (value[j] - mean)
+    return total, log_evidence, probability, followed

@@ -1,0 +1,321 @@
+"""Whole labellings after the fact: the most probable one, draws, and the spans and runs in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.errors import ModelError
+from bayesfuse.inference.conjugate import plain_python
+from bayesfuse.inference.recording import evaluate
+from bayesfuse.model import observed, parameter_variables
+from bayesfuse.observation import Observation, Rows
+from bayesfuse.structure import Sequences
+
+
+def decode(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
+    """Return the jointly most probable labels, at the posterior mean of the parameters.
+
+    For labels in sequence this is the Viterbi path. It may differ from the labels that are most
+    probable item by item: those need not follow each other in any possible way.
+
+    Parameters
+    ----------
+    result : DataTree
+        From ``bf.sample`` or ``bf.find_map``.
+    model : pymc.Model
+        The model it was made from.
+
+    Returns
+    -------
+    DataArray, dims (item,)
+        Class names.
+
+    Raises
+    ------
+    ModelError
+        A result without parameters, or of another model.
+    ImpossibleDataError
+        The parameters rule out some unit's responses.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import HiddenMarkov
+    >>> answers = [[0, 0, 0], [0, 0, 1], [0, 0, 0], [1, 1, 1], [1, 1, 0], [1, 1, 1]]
+    >>> model = HiddenMarkov(bf.Responses.from_matrix(answers), bf.Sequences.from_lengths([6]))
+    >>> bf.decode(bf.find_map(model), model).values.tolist()
+    [0, 0, 0, 1, 1, 1]
+    """
+    observation = observed(model)[1]
+    values = _parameters(result, model)
+    mean = {name: draws.mean(axis=(0, 1)) for name, draws in values.items()}
+    rows = observation.rows(mean)
+    likelihood, _ = observation.likelihood(rows)
+    labels = observation.labels.decode(
+        observation.label_rows(rows), likelihood, observation.label_structure
+    )
+    if labels.min() < 0:
+        observation.require_possible(observation.marginal(rows))
+    responses = observation.responses
+    names = observation.by_item(responses.classes[labels])
+    return xr.DataArray(names, {"item": responses.items}, ("item",), name="label")
+
+
+def draw_labels(
+    result: xr.DataTree, model: pm.Model, draws: int = 200, *, random_seed: Any = None
+) -> xr.DataArray:
+    """Draw all labels jointly from their posterior, parameters integrated out.
+
+    Every draw takes the parameters of one posterior draw, evenly spaced among all, and draws the
+    labels given them. What depends on several labels at once (spans, runs, changes) has its
+    posterior in these draws; single items have theirs, exactly, in ``bf.label_probabilities``.
+
+    Parameters
+    ----------
+    result : DataTree
+        From ``bf.sample``, or ``bf.find_map`` (then all draws have the same parameters).
+    model : pymc.Model
+        The model it was made from.
+    draws : int, default 200
+        How many; memory holds draws × items bytes (for up to 128 classes).
+    random_seed : int, Generator, optional
+
+    Returns
+    -------
+    DataArray, dims (draw, item)
+        Numbers of classes, whose names are the attribute ``classes``.
+
+    Raises
+    ------
+    ModelError
+        A result without parameters, or of another model; fewer than one draw; a table of counts.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> labels = bf.draw_labels(bf.find_map(model), model, 10, random_seed=1)
+    >>> labels.sel(item=1).values.tolist(), labels.attrs["classes"]
+    ([0, 0, 0, 0, 0, 0, 0, 0, 0, 0], [1, 2, 3, 4])
+    """
+    observation = observed(model)[1]
+    responses = observation.responses
+    if not isinstance(draws, int | np.integer) or draws < 1:
+        raise ModelError(f"draws must be a whole number, at least 1. Got: {draws!r}.")
+    if not responses.is_plain:
+        raise ModelError(
+            "Labels are drawn per item, and a pattern stands for several: build the model with "
+            "responses.expand(). Got: a table of counts."
+        )
+    structure = observation.labels.structure(responses)
+    rng = np.random.default_rng(random_seed)
+    small = np.int8 if responses.n_classes <= 128 else np.int32
+    labels = np.empty((draws, responses.n_items), dtype=small)
+    for row, rows in zip(labels, _spread(result, model, observation, draws), strict=True):
+        likelihood = observation.by_item(observation.likelihood(rows)[0])
+        row[:] = observation.labels.draw(observation.label_rows(rows), likelihood, structure, rng)
+        if row.min() < 0:
+            observation.require_possible(observation.marginal(rows))
+    return xr.DataArray(
+        labels,
+        {"draw": np.arange(draws), "item": responses.items},
+        ("draw", "item"),
+        name="label",
+        attrs={"classes": responses.classes.tolist()},
+    )
+
+
+def spans(
+    labels: xr.DataArray,
+    sequences: Sequences,
+    *,
+    scheme: Literal["bio", "runs"] = "bio",
+    outside: Any = "O",
+) -> pd.DataFrame:
+    """Return the spans that labels mark in sequences, with the share of the draws that have them.
+
+    Parameters
+    ----------
+    labels : DataArray, dims (draw, item) or (item,)
+        From :func:`draw_labels` or :func:`decode`.
+    sequences : Sequences
+    scheme : {"bio", "runs"}
+        "bio": B-X begins a span of kind X, I-X goes on with it (or begins one, where nothing of
+        kind X precedes it, as in the CoNLL evaluation). "runs": a span is a longest run of one
+        class.
+    outside : object, default "O"
+        Name of the class of what is in no span.
+
+    Returns
+    -------
+    DataFrame
+        Columns sequence, start, stop (positions in the sequence from zero; ``stop`` is the first
+        behind the span), kind and probability, in the order of the sequences.
+
+    Raises
+    ------
+    ModelError
+        Labels of other items; with scheme "bio", classes of other names.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf, xarray as xr
+    >>> sequences = bf.Sequences.from_lengths([4, 2])
+    >>> path = xr.DataArray(["O", "B-X", "I-X", "O", "B-X", "B-X"], {"item": range(6)}, ["item"])
+    >>> bf.spans(path, sequences)
+       sequence  start  stop kind  probability
+    0         0      1     3    X          1.0
+    1         1      0     1    X          1.0
+    2         1      1     2    X          1.0
+    """
+    codes, classes = _in_order(labels, sequences)
+    kind_of, begins, kinds = _kinds(classes, scheme, outside)
+    found, often = _count_runs(codes, sequences, kind_of, begins)
+    start, stop, kind = found.T
+    sequence = np.searchsorted(sequences.start, start, side="right") - 1
+    begin = sequences.start[sequence]
+    return pd.DataFrame(
+        {
+            "sequence": sequences.names[sequence],
+            "start": start - begin,
+            "stop": stop - begin,
+            "kind": np.array(kinds, dtype=object)[kind],
+            "probability": often / len(codes),
+        }
+    )
+
+
+def run_lengths(labels: xr.DataArray, sequences: Sequences) -> pd.DataFrame:
+    """Return how long labels stay in a class: the expected number of runs of every length.
+
+    Parameters
+    ----------
+    labels : DataArray, dims (draw, item) or (item,)
+        From :func:`draw_labels` or :func:`decode`.
+    sequences : Sequences
+
+    Returns
+    -------
+    DataFrame
+        Columns class, length and runs: runs per draw, in all sequences together. The ends of a
+        sequence end its runs.
+
+    Raises
+    ------
+    ModelError
+        Labels of other items.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf, xarray as xr
+    >>> path = xr.DataArray(list("aabaa"), {"item": range(5)}, ["item"])
+    >>> bf.run_lengths(path, bf.Sequences.from_lengths([5]))
+      class  length  runs
+    0     a       2   2.0
+    1     b       1   1.0
+    """
+    codes, classes = _in_order(labels, sequences)
+    every = np.arange(len(classes))
+    found, often = _count_runs(codes, sequences, every, np.zeros(len(classes), dtype=bool))
+    table = pd.DataFrame(
+        {"class": found[:, 2], "length": found[:, 1] - found[:, 0], "runs": often / len(codes)}
+    )
+    table = table.groupby(["class", "length"], as_index=False)["runs"].sum()
+    table["class"] = np.array(classes, dtype=object)[table["class"]]
+    return table
+
+
+def _parameters(result: xr.DataTree, model: pm.Model) -> dict[str, NDArray[Any]]:
+    """Return the parameters of the label prior and the channel, (chain, draw, …)."""
+    group = next((name for name in ("posterior", "point") if name in result.children), None)
+    found = result[group].dataset if group else xr.Dataset()
+    missing = [variable.name for variable in model.free_RVs if variable.name not in found]
+    if missing:
+        raise ModelError(
+            "Labels follow from the parameters, so the result must hold those of the model. Got: "
+            f"no {missing[0]!r} among {list(found.data_vars)}."
+        )
+    draws = found if group == "posterior" else found.expand_dims(chain=[0], draw=[0])
+    with plain_python():
+        return evaluate(model, draws, parameter_variables(observed(model)[0]))
+
+
+def _spread(
+    result: xr.DataTree, model: pm.Model, observation: Observation, draws: int
+) -> Iterator[Rows]:
+    """Give the log rows of as many posterior draws, evenly spaced, all of them in turn if few."""
+    flat = {
+        name: values.reshape(-1, *values.shape[2:])
+        for name, values in _parameters(result, model).items()
+    }
+    size = len(next(iter(flat.values())))
+    for place in (np.arange(draws) * max(size, draws) // draws) % size:
+        yield observation.rows({name: values[place] for name, values in flat.items()})
+
+
+def _in_order(labels: xr.DataArray, sequences: Sequences) -> tuple[NDArray[np.int64], list[Any]]:
+    """Return labels (draws, items) in the order of the sequences as numbers, and class names."""
+    place = pd.Index(labels["item"].values).get_indexer(pd.Index(sequences.items))
+    if len(place) != labels.sizes["item"] or place.min() < 0:
+        raise ModelError(
+            "Labels and sequences must be of the same items. Got: labels of "
+            f"{labels.sizes['item']} items, {int((place >= 0).sum())} of them among the "
+            f"{len(place)} in sequence."
+        )
+    values = labels.values if labels.ndim == 2 else labels.values[None]
+    if "classes" in labels.attrs:
+        return values[:, place], list(labels.attrs["classes"])
+    codes, names = pd.factorize(values[0], sort=True)
+    return codes[None, place], names.tolist()
+
+
+def _kinds(
+    classes: list[Any], scheme: str, outside: Any
+) -> tuple[NDArray[np.int64], NDArray[np.bool_], list[Any]]:
+    """Return the kind of span of every class (−1 outside), whether it begins one, all kinds."""
+    if scheme not in ("bio", "runs"):
+        raise ModelError(f"scheme must be 'bio' or 'runs'. Got: {scheme!r}.")
+    inside = [name for name in classes if name != outside]
+    if scheme == "runs":
+        kinds, begins = inside, np.zeros(len(classes), dtype=bool)
+        kind_of = [kinds.index(name) if name != outside else -1 for name in classes]
+        return np.array(kind_of), begins, kinds
+    strange = [name for name in inside if str(name)[:2] not in ("B-", "I-")]
+    if strange:
+        raise ModelError(
+            f"Classes must be {outside!r} or begin with 'B-' or 'I-' (scheme=\"runs\" takes any). "
+            f"Got: {strange[0]!r}."
+        )
+    kinds = sorted({str(name)[2:] for name in inside})
+    kind_of = [kinds.index(str(name)[2:]) if name != outside else -1 for name in classes]
+    begins = np.array([name != outside and str(name)[:2] == "B-" for name in classes])
+    return np.array(kind_of), begins, kinds
+
+
+def _count_runs(
+    codes: NDArray[Any],
+    sequences: Sequences,
+    kind_of: NDArray[np.int64],
+    begins: NDArray[np.bool_],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return different runs (start, stop, kind) over all draws and how many draws have each."""
+    first = np.zeros(codes.shape[1], dtype=bool)
+    first[sequences.start[:-1]] = True
+    found = []
+    for row in codes:
+        kind = kind_of[row]
+        new = first | begins[row]
+        new[1:] |= kind[1:] != kind[:-1]
+        start = np.flatnonzero(new)
+        stop = np.append(start[1:], len(row))
+        spans_only = kind[start] >= 0
+        found.append(np.stack([start, stop, kind[start]], axis=1)[spans_only])
+    return np.unique(np.concatenate(found), axis=0, return_counts=True)

@@ -1,0 +1,299 @@
+"""How items hang together: sequences of items in the order in which their labels follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from bayesfuse.errors import ResponsesError
+from bayesfuse.reading import column, encode, plain, shown, unique_names
+from bayesfuse.responses import Responses
+
+__all__ = ["Sequences"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sequences:
+    """Items in sequence: words of sentences, epochs of recordings, frames of films.
+
+    Build one with :meth:`from_table` or :meth:`from_lengths`. Items are known by name, so their
+    order here and in a table of responses need not be the same.
+
+    Attributes
+    ----------
+    names : ndarray, shape (sequences,)
+        Names of the sequences, each unique.
+    items : ndarray, shape (items,)
+        Names of the items, one sequence after the other, each in its order.
+    start : ndarray of int64, shape (sequences + 1,)
+        Sequence ``s`` holds ``items[start[s]:start[s + 1]]``, at least one item.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> table = {"word": ["dog", "The", "barks", "Hello"], "sentence": [1, 1, 1, 2],
+    ...          "place": [2, 1, 3, 1]}
+    >>> sequences = bf.Sequences.from_table(
+    ...     table, item="word", sequence="sentence", position="place"
+    ... )
+    >>> sequences
+    Sequences: 4 items in 2 sequences, 1 to 3 long
+    >>> sequences.items.tolist()
+    ['The', 'dog', 'barks', 'Hello']
+    """
+
+    names: NDArray[Any]
+    items: NDArray[Any]
+    start: NDArray[np.int64]
+
+    @classmethod
+    def from_table(
+        cls,
+        frame: Any,
+        *,
+        item: str = "item",
+        sequence: str = "sequence",
+        position: str | None = "position",
+    ) -> Sequences:
+        """Read a table with one row per item.
+
+        Parameters
+        ----------
+        frame : dataframe or mapping of arrays
+            Anything that gives a column by name: pandas, polars, a dict of arrays.
+        item, sequence : str
+            Names of the columns.
+        position : str or None
+            Column that orders the items of a sequence (numbers, times, anything that sorts); gaps
+            mean nothing. None takes the rows in the order in which they stand.
+
+        Returns
+        -------
+        Sequences
+
+        Raises
+        ------
+        ResponsesError
+            Unknown columns, no rows, missing values, an item in two rows, two items of a sequence
+            at one position.
+        """
+        item_names = column(frame, item)
+        if len(item_names) == 0:
+            raise ResponsesError(
+                f"A table of sequences must have at least one row. Got: no rows in {item!r}."
+            )
+        items = _distinct(item_names, item)
+        code, names = encode(column(frame, sequence), None, "sequence", sequence)
+        if position is None:
+            rank: NDArray[Any] = np.arange(len(items))
+        else:
+            rank, _ = encode(column(frame, position), None, "position", position)
+        if not len(items) == len(code) == len(rank):
+            raise ResponsesError(
+                "The columns of a table must have the same length. Got: "
+                f"{len(items)}, {len(code)} and {len(rank)} rows."
+            )
+        order = np.lexsort((rank, code))
+        same = (np.diff(code[order]) == 0) & (np.diff(rank[order]) == 0)
+        if same.any():
+            first, second = order[np.argmax(same)], order[np.argmax(same) + 1]
+            raise ResponsesError(
+                "Items of one sequence must have different positions, else their order is not "
+                f"known. Got: {plain(items[first])!r} and {plain(items[second])!r} at one position "
+                f"of sequence {plain(names[code[first]])!r} ({int(same.sum())} such pairs)."
+            )
+        used, size = np.unique(code, return_counts=True)  # a category may be empty
+        return cls(names[used], items[order], np.concatenate([[0], np.cumsum(size)]))
+
+    @classmethod
+    def from_lengths(
+        cls,
+        lengths: ArrayLike,
+        *,
+        items: Sequence[Any] | None = None,
+        names: Sequence[Any] | None = None,
+    ) -> Sequences:
+        """Cut items that stand in order into sequences of given lengths.
+
+        Parameters
+        ----------
+        lengths : array-like of int, shape (sequences,)
+            How many items every sequence has.
+        items, names : sequence, optional
+            Names of the items and of the sequences; by default 0, 1, 2, …
+
+        Returns
+        -------
+        Sequences
+
+        Raises
+        ------
+        ResponsesError
+            Lengths that are not positive integers; too few or too many names.
+
+        Examples
+        --------
+        >>> import bayesfuse as bf
+        >>> bf.Sequences.from_lengths([2, 1], names=["a", "b"]).to_frame()["sequence"].tolist()
+        ['a', 'a', 'b']
+        """
+        size = np.asarray(lengths)
+        if size.ndim != 1 or size.size == 0 or not np.issubdtype(size.dtype, np.integer):
+            raise ResponsesError(
+                "Lengths must be whole numbers, one per sequence. Got: an array of shape "
+                f"{size.shape} of {size.dtype}."
+            )
+        if size.min() < 1:
+            raise ResponsesError(
+                "Every sequence must have at least one item, else it has no label. Got: length "
+                f"{size.min()} of sequence number {int(np.argmin(size))}."
+            )
+        start = np.concatenate([[0], np.cumsum(size)])
+        found = []
+        for what, given, wanted in (("item", items, start[-1]), ("sequence", names, len(size))):
+            found.append(unique_names(range(wanted) if given is None else given, what))
+            if len(found[-1]) != wanted:
+                raise ResponsesError(
+                    f"There must be one {what} name for each of the {wanted} {what}s. Got: "
+                    f"{len(found[-1])} names."
+                )
+        return cls(found[1], found[0], start)
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return len(self.items)
+
+    @property
+    def n_sequences(self) -> int:
+        """Number of sequences."""
+        return len(self.names)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Number of items of every sequence, shape (sequences,)."""
+        return np.diff(self.start)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per item: columns item, sequence, position (from zero)."""
+        return pd.DataFrame(
+            {
+                "item": self.items,
+                "sequence": np.repeat(self.names, self.lengths),
+                "position": np.arange(self.n_items) - np.repeat(self.start[:-1], self.lengths),
+            }
+        )
+
+    def places(self, responses: Responses) -> NDArray[np.int64]:
+        """Return where every item stands in a table of responses, shape (items,).
+
+        Raises
+        ------
+        ResponsesError
+            The two do not have the same items.
+        """
+        names = pd.Index(responses.items)
+        place = names.get_indexer(pd.Index(self.items))
+        unknown = np.flatnonzero(place < 0)
+        if len(unknown):
+            raise ResponsesError(
+                "Items in sequence must be items of the responses; if nobody answered them, "
+                "declare all with items= when you read the responses. Got: "
+                f"{shown(self.items[unknown], 3)} without place in the table ({len(unknown)} such)."
+            )
+        if len(names) > len(place):
+            missed = np.ones(len(names), dtype=bool)
+            missed[place] = False
+            raise ResponsesError(
+                "Every item of the responses must be in a sequence, if only alone in its own. "
+                f"Got: {shown(responses.items[missed], 3)} in none ({int(missed.sum())} such)."
+            )
+        return place.astype(np.int64)
+
+    def split_raters(self, responses: Responses) -> Responses:
+        """Return the responses with every rater split by what they said of the item before.
+
+        Who labels a sequence does not answer each item anew: a span that was missed is missed to
+        its end, one that was begun is gone on with. So a rater's errors depend on their own last
+        answer, which is known, and a confusion matrix for each of these is all it takes
+        (Simpson & Gurevych 2019 call it "seq"). Any model can be given the new table; only its
+        predictive draws mean less, since they take the last answers as given.
+
+        Parameters
+        ----------
+        responses : Responses
+            Of the items of these sequences.
+
+        Returns
+        -------
+        Responses
+            Rater "m" becomes "m after c", with c the label they gave to the item before (the last
+            in order of the classes, if they gave several), or "m first", where they gave none.
+
+        Raises
+        ------
+        ResponsesError
+            The two do not have the same items; a table of counts.
+
+        References
+        ----------
+        Simpson & Gurevych (2019), A Bayesian approach for sequence tagging with crowds, EMNLP,
+        1093–1104.
+
+        Examples
+        --------
+        >>> import bayesfuse as bf
+        >>> responses = bf.Responses.from_matrix([["a"], ["b"], ["b"]], raters=["x"])
+        >>> bf.Sequences.from_lengths([3]).split_raters(responses).raters.tolist()
+        ['x first', 'x after a', 'x after b']
+        """
+        if not responses.is_plain:
+            raise ResponsesError(
+                "Items in sequence need one row each: call responses.expand(). Got: a table of "
+                "counts."
+            )
+        place = self.places(responses)
+        before = np.full(responses.n_items, -1)
+        before[place[1:]] = place[:-1]
+        before[place[self.start[:-1]]] = -1
+        item, rater, label = responses.item, responses.rater, responses.label
+        key = item * responses.n_raters + rater  # ascending, as the rows of a table are
+        wanted = before[item] * responses.n_raters + rater
+        row = np.searchsorted(key, wanted, side="right") - 1
+        known = (before[item] >= 0) & (row >= 0) & (key[row] == wanted)
+        own = rater * (responses.n_classes + 1) + np.where(known, label[row] + 1, 0)
+        used, code = np.unique(own, return_inverse=True)
+        names = [
+            f"{plain(responses.raters[m])} first"
+            if after == 0
+            else f"{plain(responses.raters[m])} after {plain(responses.classes[after - 1])}"
+            for m, after in zip(*np.divmod(used, responses.n_classes + 1), strict=True)
+        ]
+        columns = {
+            "item": pd.Categorical.from_codes(item, responses.items),
+            "rater": pd.Categorical.from_codes(code, names),
+            "label": pd.Categorical.from_codes(label, responses.classes),
+        }
+        return Responses.from_long(columns)
+
+    def __repr__(self) -> str:
+        low, high = int(self.lengths.min()), int(self.lengths.max())
+        long = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+        return f"Sequences: {self.n_items:,} items in {self.n_sequences:,} sequences, {long} long"
+
+
+def _distinct(names: Any, column: str) -> NDArray[Any]:
+    """Return the items of a column in its order, each of which must occur once."""
+    code, found = encode(names, None, "item", column)
+    if len(code) > len(np.unique(code)):
+        twice = np.flatnonzero(np.bincount(code) > 1)
+        raise ResponsesError(
+            "An item has one place in one sequence, so it must stand in one row. Got: "
+            f"{plain(found[twice[0]])!r} in more ({len(twice)} such items)."
+        )
+    return found[code]

@@ -1,0 +1,142 @@
+"""Speed of the chain's kernels on one core, and beside forward passes written with scans.
+
+First token-steps per second by number of classes: labels summed out (probabilities, pair counts,
+log evidence: what a gradient takes), drawn, decoded. Then value and gradient of the log evidence on
+sequences of equal length, where JAX's scan (as in NumPyro's hidden Markov example) and PyTensor's
+can do whole batches of sequences at once; contenders take turns.
+
+    OMP_NUM_THREADS=1 taskset -c 0 python benchmarks/hmm_speed.py [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+
+from bayesfuse.labels import forward_backward
+
+
+def problem(rng, n_sequences, length, n_classes):
+    """Return log parameters, likelihood and log scale in chain order, and the structure."""
+    size = n_sequences * length
+    return (
+        np.log(rng.dirichlet(np.ones(n_classes))),
+        np.log(rng.dirichlet(np.ones(n_classes), n_classes)),
+        np.exp(rng.normal(0, 3, (size, n_classes))),
+        np.zeros(size),
+        np.arange(size),
+        np.arange(0, size + 1, length),
+    )
+
+
+def seconds(function, repeats):
+    """Return the least time of several calls after one that compiles."""
+    function()
+    taken = []
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        function()
+        taken.append(time.perf_counter() - begun)
+    return min(taken)
+
+
+def kernels(rng, size, repeats):
+    """Print millions of token-steps per second."""
+    print(f"{size:,} items; millions of items per second on one core")
+    print(f"{'classes':>8}{'length':>10}{'summed out':>12}{'drawn':>10}{'decoded':>10}")
+    for n_classes in (2, 4, 9, 20):
+        for length in (25, size):
+            given = problem(rng, size // length, length, n_classes)
+            initial, transition, likelihood, _, *structure = given
+            posterior = initial, transition, likelihood, *structure
+            uniform = rng.random(size)
+            rates = [
+                size / seconds(function, repeats) / 1e6
+                for function in (
+                    lambda given=given: forward_backward.marginal(*given),
+                    lambda given=posterior, u=uniform: forward_backward.draw_labels(*given, u),
+                    lambda given=posterior: forward_backward.decode(*given),
+                )
+            ]
+            print(f"{n_classes:>8}{length:>10,}{rates[0]:>12.1f}{rates[1]:>10.1f}{rates[2]:>10.1f}")
+
+
+def with_jax(initial, transition, log_lik):
+    """Return a function for value and gradients by JAX's scan over whole batches."""
+    import jax
+    import jax.numpy as jnp
+    from jax.scipy.special import logsumexp
+
+    jax.config.update("jax_enable_x64", True)
+
+    def evidence(initial, transition, log_lik):  # log_lik (time, sequences, classes)
+        def step(ahead, now):
+            return logsumexp(ahead[:, :, None] + transition, axis=1) + now, None
+
+        last, _ = jax.lax.scan(step, initial + log_lik[0], log_lik[1:])
+        return logsumexp(last, axis=1).sum()
+
+    function = jax.jit(jax.value_and_grad(evidence, argnums=(0, 1, 2)))
+    given = [jnp.asarray(part) for part in (initial, transition, log_lik)]
+    return lambda: jax.block_until_ready(function(*given))
+
+
+def with_pytensor(initial, transition, log_lik):
+    """Return the same by PyTensor's scan, compiled for numba."""
+    import pytensor
+    import pytensor.tensor as pt
+
+    inputs = pt.vector(), pt.matrix(), pt.tensor3()
+
+    def step(now, ahead, transition):
+        return pt.logsumexp(ahead[:, :, None] + transition, axis=1) + now
+
+    first = inputs[0] + inputs[2][0]
+    steps = pytensor.scan(
+        step, inputs[2][1:], first, non_sequences=[inputs[1]], return_updates=False
+    )
+    total = pt.logsumexp(steps[-1], axis=1).sum()
+    function = pytensor.function(inputs, [total, *pytensor.grad(total, list(inputs))])
+    return lambda: function(initial, transition, log_lik)
+
+
+def contenders(rng, n_sequences, length, n_classes, rounds):
+    """Print time per value and gradient, and check that all agree."""
+    given = problem(rng, n_sequences, length, n_classes)
+    initial, transition, likelihood, *_ = given
+    batch = np.log(likelihood).reshape(n_sequences, length, n_classes).swapaxes(0, 1).copy()
+    functions = {
+        "bayesfuse": lambda: forward_backward.marginal(*given),
+        "JAX scan": with_jax(initial, transition, batch),
+        "PyTensor scan": with_pytensor(initial, transition, batch),
+    }
+    totals = {name: function() for name, function in functions.items()}
+    values = [totals["bayesfuse"][0], totals["JAX scan"][0], totals["PyTensor scan"][0]]
+    assert np.ptp(np.array(values, dtype=float)) < 1e-9 * abs(float(values[0])), values
+    pairs = [totals["bayesfuse"][4], totals["JAX scan"][1][1], totals["PyTensor scan"][2]]
+    assert all(np.allclose(part, pairs[0], rtol=1e-6) for part in pairs[1:])
+    best = dict.fromkeys(functions, np.inf)
+    for _ in range(rounds):
+        for name, function in functions.items():
+            best[name] = min(best[name], seconds(function, 1))
+    print(f"\n{n_sequences:,} sequences of {length}, {n_classes} classes: value and gradient")
+    for name, least in best.items():
+        print(f"  {name:<16}{1e3 * least:9.2f} ms{least / best['bayesfuse']:9.1f} ×")
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    rng = np.random.default_rng(1)
+    kernels(rng, 20_000 if options.quick else 200_000, 3 if options.quick else 10)
+    sizes = [(50, 40, 4)] if options.quick else [(50, 40, 4), (2000, 40, 4), (2000, 25, 9)]
+    for size in sizes:
+        contenders(rng, *size, 3 if options.quick else 10)
+
+
+if __name__ == "__main__":
+    main()

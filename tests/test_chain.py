@@ -1,0 +1,441 @@
+"""Labels in sequence: kernels against enumeration, calculus, limits and each other."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import bayesfuse as bf
+from bayesfuse.errors import ImpossibleDataError, ModelError
+from bayesfuse.labels import forward_backward
+from bayesfuse.labels.chain import soft_counts
+from bayesfuse.labels.stationary import stationary
+from bayesfuse.observation import Observation
+from bayesfuse.testing import assert_close, assert_frequencies, check_label_prior, relative
+
+LENGTHS = {2: [3, 1, 4], 3: [1, 3, 2], 5: [3, 1]}
+
+
+def random_chain(n_classes, seed, *, zeros=0.0):
+    """Log initial and transition probabilities, some of them zero but none absorbing."""
+    rng = np.random.default_rng(seed)
+    initial = rng.dirichlet(np.ones(n_classes))
+    transition = rng.dirichlet(np.ones(n_classes), n_classes)
+    gone = rng.random((n_classes, n_classes)) < zeros
+    every = np.arange(n_classes)
+    gone[every, every] = gone[every, (every + 1) % n_classes] = False
+    transition[gone] = 0.0
+    if zeros:
+        initial[-1] = 0.0
+    with np.errstate(divide="ignore"):
+        return (
+            np.log(initial / initial.sum()),
+            np.log(transition / transition.sum(axis=1, keepdims=True)),
+        )
+
+
+def shuffled(lengths, seed):
+    """A chain's structure arrays whose items stand in the table in another order."""
+    size = int(np.sum(lengths))
+    place = np.random.default_rng(seed).permutation(size)
+    return place, np.concatenate([[0], np.cumsum(lengths)])
+
+
+def shares(counts):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return counts / counts.sum(axis=-1, keepdims=True)
+
+
+def random_log_lik(size, n_classes, seed):
+    log_lik = np.random.default_rng(seed).normal(0, 2, (size, n_classes))
+    log_lik[1] = 0.0  # nobody answered
+    log_lik[2] -= 5000.0  # whose probabilities underflow
+    log_lik[-1, 0] = -np.inf  # a class ruled out
+    return log_lik
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.5])
+@pytest.mark.parametrize("n_classes", LENGTHS)
+def test_chain_against_enumeration(n_classes, zeros):
+    structure = shuffled(LENGTHS[n_classes], n_classes)
+    log_lik = random_log_lik(structure[1][-1], n_classes, n_classes)
+    prior = bf.MarkovChain(None, None, None)
+    check_label_prior(prior, random_chain(n_classes, 1, zeros=zeros), log_lik, structure)
+
+
+@pytest.mark.parametrize("n_classes", LENGTHS)
+def test_logarithms_give_what_scaled_probabilities_give(n_classes):
+    """The way out for sequences whose probabilities underflow, on one whose do not."""
+    structure = shuffled([6, 1, 9], 3)
+    log_lik = random_log_lik(16, n_classes, 3)
+    chain = random_chain(n_classes, 2, zeros=0.3)
+    place, start = structure
+    likelihood, log_scale = relative(log_lik)
+    found = forward_backward.marginal(*chain, likelihood, log_scale, place, start)
+    filtered, predicted = np.zeros((9, 8)), np.zeros((9, 8))
+    probability, followed = np.zeros((16, n_classes)), np.zeros((n_classes, n_classes))
+    for s in range(3):
+        item = place[start[s] : start[s + 1]]
+        value = forward_backward.log_forward(*chain, likelihood, item, filtered, predicted)
+        value += log_scale[item].sum()
+        assert value == pytest.approx(found[1][s], rel=1e-13)
+        forward_backward.log_backward(chain[1], item, filtered, predicted, probability, followed)
+    assert_close(probability, found[2], "label probability")
+    assert_close(followed, found[4], "pairs")
+
+
+def test_derivatives_of_the_evidence_of_a_stationary_chain():
+    """By central differences in the log rows; what they begin with depends on their shares."""
+    sequences = bf.Sequences.from_lengths([3, 1, 5, 2])
+    responses = bf.Responses.from_matrix(np.random.default_rng(1).integers(0, 3, (11, 2)))
+    _, transition = random_chain(3, 4, zeros=0.3)
+    prior = bf.StationaryMarkovChain(None, sequences)
+    structure = prior.structure(responses)
+    seen = relative(random_log_lik(11, 3, 1))
+    found = prior.marginal((transition,), *seen, structure)
+    free = bf.MarkovChain(None, None, None).marginal(prior.both((transition,)), *seen, structure)
+    for k, j in np.argwhere(transition > -np.inf):
+        ends = []
+        for step in (1e-5, -1e-5):
+            moved = transition.copy()
+            moved[k, j] += step
+            share = np.log(stationary(np.log(shares(np.exp(moved)))))
+            ends.append(forward_backward.marginal(share, moved, *seen, *structure)[0])
+        slope = (ends[0] - ends[1]) / 2e-5
+        assert found.expected[0][k, j] == pytest.approx(slope, abs=1e-6)
+    assert (found.expected[0][transition == -np.inf] == 0).all()
+    assert_close(found.total, free.total, "log evidence")
+    assert_close(found.probability, free.probability, "label probability")
+
+
+@pytest.mark.parametrize("n_classes", [2, 4, 5])
+def test_stationary_distribution(n_classes):
+    _, transition = random_chain(n_classes, 6, zeros=0.3)
+    share = stationary(transition)
+    assert_close(share @ np.exp(transition), share, "stationary distribution")
+    assert share.sum() == pytest.approx(1.0, rel=1e-14)
+    prior = bf.StationaryMarkovChain(None, bf.Sequences.from_lengths([2]))
+    assert_close(prior.prevalence((np.exp(transition),), np), share, "prevalence")
+
+
+def test_stationary_distribution_keeps_small_probabilities():
+    rows = np.array([[1 - 1e-40, 1e-40], [1e-3, 1 - 1e-3]])
+    assert stationary(np.log(rows))[1] == pytest.approx(1e-37, rel=1e-12)
+
+
+def test_two_closed_classes_have_no_stationary_distribution():
+    prior = bf.StationaryMarkovChain(None, bf.Sequences.from_lengths([2], names=["only"]))
+    responses = bf.Responses.from_matrix([[0], [1]])
+    observation = Observation.build(responses, prior, bf.Confusion(None))
+    rows = observation.rows({"transition": np.eye(2), "confusion": np.full((1, 2, 2), 0.5)})
+    with pytest.raises(ImpossibleDataError, match="sequence 'only'"):
+        observation.draw(rows, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("stationary_start", [False, True])
+def test_equal_rows_are_independent_labels(stationary_start):
+    """Transitions that do not look back: everything as under Independent."""
+    rng = np.random.default_rng(8)
+    prevalence = np.log(rng.dirichlet(np.ones(4)))
+    log_lik = random_log_lik(30, 4, 5)
+    structure = shuffled([10, 1, 12, 7], 5)
+    rows = np.tile(prevalence, (4, 1))
+    prior = bf.StationaryMarkovChain if stationary_start else bf.MarkovChain
+    parameters = (rows,) if stationary_start else (prevalence, rows)
+    chain = prior(*(None for _ in parameters), None)
+    seen = relative(log_lik)
+    found = chain.marginal(parameters, *seen, structure)
+    apart = bf.Independent(None).marginal((prevalence,), *seen, (np.ones(30, dtype=int),))
+    assert_close(found.total, apart.total, "log evidence")
+    assert_close(found.probability, apart.probability, "label probability")
+    by_sequence = np.add.reduceat(apart.log_evidence[structure[0]], structure[1][:-1])
+    assert_close(found.log_evidence, by_sequence, "log evidence by sequence")
+    labels = chain.decode(parameters, seen[0], structure)
+    assert (labels == np.argmax(prevalence + log_lik, axis=1)).all()
+    if not stationary_start:
+        counts = found.expected[0] + found.expected[1].sum(axis=0)
+        assert_close(counts, apart.expected[0], "class counts")
+
+
+def test_a_sequence_of_a_hundred_thousand_items():
+    """Against half of it twice: what the halves say is joined at the label between them."""
+    rng = np.random.default_rng(2)
+    size = 100_000
+    log_lik = rng.normal(0, 3, (size, 3))
+    initial, transition = random_chain(3, 7)
+    whole = np.array([0, size])
+    seen = relative(log_lik)
+    found = forward_backward.marginal(initial, transition, *seen, np.arange(size), whole)
+    half, joined = size // 2, []
+    for k in range(3):
+        known = log_lik[:half].copy()
+        known[-1, np.arange(3) != k] = -np.inf
+        parts = [
+            forward_backward.marginal(
+                begin, transition, *relative(part), np.arange(half), np.array([0, half])
+            )[0]
+            for begin, part in ((initial, known), (transition[k], log_lik[half:]))
+        ]
+        joined.append(sum(parts))
+    assert found[0] == pytest.approx(np.logaddexp.reduce(joined), rel=1e-13)
+    assert_close(found[2].sum(axis=1), np.ones(size), "sum of label probabilities", rtol=1e-9)
+    assert found[4].sum() == pytest.approx(size - 1, rel=1e-10)
+    labels = forward_backward.draw_labels(
+        initial, transition, seen[0], np.arange(size), whole, rng.random(size)
+    )
+    assert (found[2][np.arange(size), labels] > 0).all()
+
+
+def slowly(log_initial, log_transition, log_lik):
+    """Label probabilities and log evidence of one sequence, all in logarithms."""
+    n_items, n_classes = log_lik.shape
+    ahead, behind = np.empty((n_items, n_classes)), np.zeros((n_items, n_classes))
+    for t in range(n_items):
+        before = (
+            log_initial
+            if t == 0
+            else np.logaddexp.reduce(ahead[t - 1][:, None] + log_transition, axis=0)
+        )
+        ahead[t] = before + log_lik[t]
+    for t in range(n_items - 2, -1, -1):
+        behind[t] = np.logaddexp.reduce(log_transition + log_lik[t + 1] + behind[t + 1], axis=1)
+    total = np.logaddexp.reduce(ahead[-1])
+    return np.exp(ahead + behind - total), total
+
+
+HARD = {
+    "evidence that changes its mind after it underflowed": (
+        [0.5, 0.5],
+        np.eye(2),
+        [[0.0, -400.0]] * 4 + [[-400.2, 0.0]] * 4,
+    ),
+    "one that comes in small steps": (
+        [0.5, 0.5],
+        np.eye(2),
+        [[0.0, -90.0]] * 40 + [[-90.01, 0.0]] * 40,
+    ),
+    "a transition too rare for a float that is the only way": (
+        [1.0, 0.0],
+        [[1.0, -1000.0], [0.0, 1.0]],
+        [[0.0, 0.0], [-np.inf, 0.0], [0.0, 0.0]],
+    ),
+    "a beginning too rare for a float": (
+        [-900.0, 1.0],
+        [[0.5, 0.5], [0.0, 1.0]],
+        [[0.0, -595.0], [0.0, -300.0], [0.0, 0.0]],
+    ),
+    "responses that contradict all that is likely": (
+        [1.0, 0.0, 0.0],
+        [[0.0, 0.999, 0.001], [0.5, 0.5, 0.0], [0.5, 0.0, 0.5]],
+        [[0.0, 0.0, 0.0], [0.0, -600.0, -592.0], [0.0, 0.0, -1.0]],
+    ),
+    "a rare way to a class that many items insist on": (
+        [1.0, 0.0, 0.0],
+        [[1.0, 1e-120, 0.0], [0.0, 0.5, 0.5], [0.0, 0.0, 1.0]],
+        [[0.0, 0.0, 0.0]] * 3 + [[-100.0, 0.0, 0.0]] * 6,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HARD)
+def test_what_underflows_is_right_all_the_same(case):
+    """Entries below zero are logarithms."""
+    initial, transition, log_lik = (np.array(part, dtype=float) for part in HARD[case])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        initial, transition = (
+            np.where(part < 0, part, np.log(part)) for part in (initial, transition)
+        )
+        exact, total = slowly(initial, transition, log_lik)
+    place, start = np.arange(len(log_lik)), np.array([0, len(log_lik)])
+    likelihood, log_scale = relative(log_lik)
+    found = forward_backward.marginal(initial, transition, likelihood, log_scale, place, start)
+    assert found[0] == pytest.approx(total, rel=1e-12)
+    assert_close(found[2], exact, "label probability", atol=1e-10)
+    rng = np.random.default_rng(0)
+    drawn = np.array(
+        [
+            forward_backward.draw_labels(
+                initial, transition, likelihood, place, start, rng.random(len(log_lik))
+            )
+            for _ in range(2000)
+        ]
+    )
+    for t, probability in enumerate(exact):
+        seen = np.bincount(drawn[:, t], minlength=len(initial))
+        assert_frequencies(seen, probability, f"label {t}")
+
+
+def test_scaled_probabilities_are_used_where_they_can_be():
+    """Zeros, known labels and strong evidence alone are no reason for logarithms."""
+    initial, transition = random_chain(5, 1, zeros=0.5)
+    log_lik = np.random.default_rng(0).normal(0, 30, (200, 5))
+    log_lik[50] = [-np.inf, 0, -np.inf, -np.inf, -np.inf]
+    filtered, predicted = np.zeros((200, 8)), np.zeros((200, 8))
+    _, safe = forward_backward.forward(
+        initial,
+        forward_backward.padded(transition, False),
+        relative(log_lik)[0],
+        np.arange(200),
+        filtered,
+        predicted,
+    )
+    assert safe
+
+
+@pytest.mark.parametrize("factor", [1e-250, 1e-20, 1e20])
+def test_the_scale_of_an_items_likelihood_does_not_matter(factor):
+    """Raters give products as they are, however small, where these lose no digits."""
+    initial, transition = random_chain(4, 1, zeros=0.4)
+    log_lik = np.random.default_rng(5).normal(0, 3, (500, 4))
+    log_lik[7] = [-np.inf, 0, -np.inf, -np.inf]
+    likelihood, log_scale = relative(log_lik)
+    structure = shuffled([300, 1, 199], 3)
+    found = forward_backward.marginal(initial, transition, likelihood, log_scale, *structure)
+    other = forward_backward.marginal(
+        initial, transition, factor * likelihood, log_scale - np.log(factor), *structure
+    )
+    for one, same in zip(found, other, strict=True):
+        assert_close(one, same, "marginal", rtol=1e-9)
+    uniform = np.random.default_rng(0).random(500)
+    one, same = (
+        forward_backward.draw_labels(initial, transition, by * likelihood, *structure, uniform)
+        for by in (1.0, factor)
+    )
+    assert (one == same).all()
+
+
+def test_an_impossible_sequence_is_named():
+    sequences = bf.Sequences.from_lengths([2, 2], names=["fine", "broken"])
+    responses = bf.Responses.from_matrix([[0], [0], [1], [0]], classes=[0, 1])
+    observation = Observation.build(
+        responses, bf.MarkovChain(None, None, sequences), bf.Confusion(None), gold={2: 1, 3: 0}
+    )
+    values = {
+        "initial": np.array([0.5, 0.5]),
+        "transition": np.array([[0.5, 0.5], [0.0, 1.0]]),
+        "confusion": np.full((1, 2, 2), 0.5),
+    }
+    rows = observation.rows(values)
+    with pytest.raises(ImpossibleDataError, match=r"sequence 'broken' \(1 such\)"):
+        observation.draw(rows, np.random.default_rng(0))
+    labels = observation.labels.decode(
+        observation.label_rows(rows), observation.likelihood(rows)[0], observation.label_structure
+    )
+    assert (labels[:2] >= 0).all() and (labels[2:] == -1).all()
+
+
+@pytest.mark.parametrize("stationary_start", [False, True])
+def test_jax_agrees(stationary_start):
+    structure = shuffled([4, 1, 6, 2], 1)
+    log_lik = random_log_lik(13, 3, 2)
+    log_lik[5] = [-np.inf, 0.0, -np.inf]  # a known label
+    initial, transition = random_chain(3, 5, zeros=0.4)
+    rows = (transition,) if stationary_start else (initial, transition)
+    kind = bf.StationaryMarkovChain if stationary_start else bf.MarkovChain
+    prior = kind(*(None for _ in rows), None)
+    found = prior.marginal(rows, *relative(log_lik), structure)
+    with jax.enable_x64(True):
+        units = prior.marginal_jax(*map(jax.numpy.asarray, rows), log_lik, *structure)
+        assert_close(units, found.log_evidence, "log evidence")
+        slopes = jax.grad(
+            lambda *given: prior.marginal_jax(*given, *structure).sum(),
+            argnums=tuple(range(len(rows) + 1)),
+        )(*map(jax.numpy.asarray, rows), jax.numpy.asarray(log_lik))
+    for slope, counts in zip(slopes, (*found.expected, found.probability), strict=True):
+        assert_close(slope, counts, "derivative", atol=1e-10)
+
+
+def test_counts_of_labels_by_hand():
+    place, start = np.array([4, 0, 2, 1, 3]), np.array([0, 3, 5])
+    labels = np.array([1, 0, 1, 2, 0])  # paths 0 1 1 and 0 2
+    begun, followed = bf.MarkovChain(None, None, None).tally(labels, (place, start), 3)
+    assert begun.tolist() == [2, 0, 0]
+    assert followed.tolist() == [[0, 1, 1], [0, 1, 0], [0, 0, 0]]
+    soft = soft_counts(np.eye(3)[labels], place, start)
+    assert_close(soft[0], begun, "soft first labels")
+    assert_close(soft[1], followed, "soft pairs")
+
+
+def test_soft_counts_undo_the_blur_of_uncertain_labels():
+    """Products of neighbours' probabilities would find a chain that forgets much faster."""
+    rng = np.random.default_rng(4)
+    transition = np.array([[0.95, 0.05, 0.0], [0.0, 0.9, 0.1], [0.2, 0.0, 0.8]])
+    share = stationary(np.log(np.maximum(transition, 1e-300)))
+    place, start = np.arange(20_000), np.arange(0, 20_001, 100)
+    labels = forward_backward.simulate(share, transition, place, start, rng.random(20_000))
+    swap = rng.random(20_000) < 0.3
+    wrong = (labels + rng.integers(1, 3, 20_000)) % 3
+    log_lik = np.log(np.where(np.eye(3)[np.where(swap, wrong, labels)] == 1, 0.7, 0.15))
+    weight = shares(share * np.exp(log_lik))
+    _, followed = soft_counts(weight, place, start)
+    blurred = weight[:-1].T @ weight[1:]
+    error, other = (np.abs(shares(c) - transition).sum() for c in (followed, blurred))
+    assert error < 0.2 < 2.0 < other
+
+
+def test_simulated_labels_have_the_chains_frequencies():
+    initial, transition = (np.exp(part) for part in random_chain(3, 9, zeros=0.4))
+    sequences = bf.Sequences.from_lengths([5] * 4000)
+    responses = bf.Responses.from_matrix(np.zeros((20_000, 1), dtype=int), classes=range(3))
+    rng = np.random.default_rng(3)
+    for prior, parameters, begin in (
+        (bf.MarkovChain(None, None, sequences), (initial, transition), initial),
+        (
+            bf.StationaryMarkovChain(None, sequences),
+            (transition,),
+            np.linalg.matrix_power(transition, 500)[0],
+        ),
+    ):
+        structure = prior.structure(responses)
+        labels = prior.simulate(parameters, structure, rng).reshape(4000, 5)
+        assert_frequencies(np.bincount(labels[:, 0], minlength=3), begin, "first labels")
+        for k in range(3):
+            after = labels[:, 1:][labels[:, :-1] == k]
+            assert_frequencies(np.bincount(after, minlength=3), transition[k], "next labels")
+        share = prior.prevalence(parameters, np)
+        spread = np.sqrt(share * (1 - share) / 4000)  # as if a sequence were one draw
+        seen = np.bincount(labels.ravel(), minlength=3) / labels.size
+        assert (np.abs(seen - share) < 5 * spread).all()
+
+
+def test_prevalence_is_the_mean_over_a_sequence():
+    initial, transition = (np.exp(part) for part in random_chain(4, 3))
+    for length in (1, 2, 7, 12):
+        share = [initial @ np.linalg.matrix_power(transition, t) for t in range(length)]
+        prior = bf.MarkovChain(None, None, bf.Sequences.from_lengths([length]))
+        assert_close(prior.prevalence((initial, transition), np), np.mean(share, axis=0), "share")
+
+
+def test_parameters_must_fit_the_classes():
+    responses = bf.Responses.from_matrix([[0, 1], [1, 1]])
+    sequences = bf.Sequences.from_lengths([2])
+    for chain, name in (
+        (bf.MarkovChain(np.ones(3) / 3, np.eye(2), sequences), "initial"),
+        (bf.MarkovChain(np.ones(2) / 2, np.eye(3), sequences), "transition"),
+        (bf.StationaryMarkovChain(np.ones(2) / 2, sequences), "transition"),
+    ):
+        shapes = {key: np.shape(value) for key, value in chain.parameters.items()}
+        with pytest.raises(ModelError, match=name):
+            chain.check(shapes, responses)
+
+
+def test_hmmlearn_finds_the_same():
+    """Its categorical model with one rater who answers every item."""
+    hmm = pytest.importorskip("hmmlearn.hmm", reason="hmmlearn is not installed")
+    rng = np.random.default_rng(1)
+    initial, transition = (np.exp(part) for part in random_chain(3, 2))
+    confusion = rng.dirichlet(np.ones(4), 3)
+    answers, lengths = rng.integers(0, 4, 50), [20, 1, 29]
+    other = hmm.CategoricalHMM(n_components=3, n_features=4)
+    other.startprob_, other.transmat_, other.emissionprob_ = initial, transition, confusion
+    log_lik = np.log(confusion.T[answers])
+    structure = np.arange(50), np.concatenate([[0], np.cumsum(lengths)])
+    prior, rows = bf.MarkovChain(None, None, None), (np.log(initial), np.log(transition))
+    seen = relative(log_lik)
+    found = prior.marginal(rows, *seen, structure)
+    total, probability = other.score_samples(answers[:, None], lengths)
+    assert found.total == pytest.approx(total, rel=1e-10)
+    assert_close(found.probability, probability, "label probability", rtol=1e-8)
+    labels = prior.decode(rows, seen[0], structure)
+    assert (labels == other.predict(answers[:, None], lengths)).all()

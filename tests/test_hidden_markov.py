@@ -1,0 +1,420 @@
+"""Hidden Markov models as PyMC models: zeros, gradients, samplers against each other, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+
+import bayesfuse as bf
+from bayesfuse.distributions import is_dirichlet
+from bayesfuse.errors import ModelError, ResponsesError
+from bayesfuse.inference.conjugate import find_conjugate
+from bayesfuse.models import DawidSkene, HiddenMarkov
+from bayesfuse.testing import (
+    assert_close,
+    assert_uniform,
+    assert_within_mcse,
+    sbc_ranks,
+    simulate,
+)
+
+MASK = np.array([[1.0, 2.0, 0.0], [0.5, 1.0, 1.0], [0.0, 0.0, 3.0]])
+ALLOWED = np.array([[1.0, 2.0, 0.0], [1.0, 1.0, 1.0], [3.0, 0.0, 1.0]])
+
+
+def sequences_of(lengths):
+    return bf.Sequences.from_lengths(lengths, names=[f"s{n}" for n in range(len(lengths))])
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Who answers what: three raters, 70 %, some twice, some items nobody."""
+    rng = np.random.default_rng(3)
+    item, rater = np.nonzero(rng.random((60, 3)) < 0.7)
+    item, rater = np.append(item, item[:8]), np.append(rater, rater[:8])
+    return bf.Responses.from_long(
+        {"item": item, "rater": rater, "label": np.arange(len(item)) % 3}, items=range(60)
+    )
+
+
+@pytest.fixture(scope="module")
+def data(table):
+    """Responses drawn from the model with zeros, and its sequences."""
+    sequences = sequences_of([5, 1, 14, 10, 3, 7, 20])
+    build = HiddenMarkov(table, sequences, initial_prior=[1, 1, 0], transition_prior=ALLOWED)
+    return simulate(build, 4)[2], sequences
+
+
+# ---------------------------------------------------------------- rows with zeros
+
+
+def test_sparse_rows_are_dirichlet_rows_of_what_is_left():
+    with pm.Model() as model:
+        rows = bf.dirichlet("rows", MASK)
+    point = {"rows_logratio__": np.array([0.3, -0.2, 0.5])}
+    natural = model.rvs_to_transforms[rows].backward(point["rows_logratio__"]).eval()
+    assert (natural[MASK == 0] == 0).all()
+    assert_close(natural.sum(axis=1), np.ones(3), "row sums")
+    parts = [natural[0, :2], natural[1]]
+    with pm.Model() as whole:
+        two = [bf.dirichlet("a", MASK[0, :2]), bf.dirichlet("b", MASK[1])]
+    values = {
+        whole.rvs_to_values[rv].name: whole.rvs_to_transforms[rv].forward(part).eval()
+        for rv, part in zip(two, parts, strict=True)
+    }
+    expected = whole.compile_fn(whole.logp(), point_fn=True)(values)
+    assert model.compile_fn(model.logp(), point_fn=True)(point) == pytest.approx(expected)
+
+
+def test_rows_far_out_are_finite():
+    with pm.Model() as model:
+        rows = bf.dirichlet("rows", MASK)
+    far = np.array([800.0, -900.0, 700.0])
+    transform = model.rvs_to_transforms[rows]
+    assert np.isfinite(transform.to_log(far)[MASK > 0]).all()
+    assert np.isfinite(transform.backward(far).eval()).all()
+
+
+def test_rows_without_zeros_are_pymcs():
+    """But for the coordinates, in which their density is the same but for the determinant."""
+    with pm.Model() as model:
+        rows = bf.dirichlet("rows", [[2.0, 1.0, 0.5]])
+    assert [v.name for v in model.value_vars] == ["rows_logratio__"]
+    assert not is_dirichlet(rows)
+    value = np.array([[0.3, -0.2]])
+    natural = model.rvs_to_transforms[rows].backward(value).eval()
+    plain = pm.logp(pm.Dirichlet.dist([2.0, 1.0, 0.5]), natural[0]).eval()
+    found = model.compile_fn(model.logp(), point_fn=True)({"rows_logratio__": value})
+    assert found == pytest.approx(plain + np.log(natural).sum())
+
+
+def test_prior_draws_of_sparse_rows_have_their_moments():
+    with pm.Model():
+        rows = bf.dirichlet("rows", MASK)
+    with pytest.warns(UserWarning, match="object mode"):
+        drawn = pm.draw(rows, 5000, random_seed=1)
+    total = MASK.sum(axis=1, keepdims=True)
+    mean = MASK / total
+    error = np.sqrt(mean * (1 - mean) / (total + 1) / 5000)
+    assert (np.abs(drawn.mean(axis=0) - mean) <= 5 * error).all()
+    assert (drawn[:, MASK == 0] == 0).all()
+
+
+@pytest.mark.parametrize("bad", [[[1.0, -1.0]], [[np.inf, 1.0]], [[0.0, 0.0], [1.0, 1.0]]])
+def test_bad_concentrations_are_refused(bad):
+    with pm.Model(), pytest.raises(ModelError, match="Got: "):
+        bf.dirichlet("rows", bad)
+
+
+def test_bio_tags():
+    classes = ["O", "B-PER", "I-PER", "B-LOC"]
+    found = bf.bio_transitions(classes, weight=2.0)
+    assert found["initial_prior"].tolist() == [2, 2, 0, 2]
+    assert found["transition_prior"].tolist() == [
+        [2, 2, 0, 2],
+        [2, 2, 2, 2],
+        [2, 2, 2, 2],
+        [2, 2, 0, 2],
+    ]
+    with pytest.raises(ModelError, match="'I-LOC' without 'B-LOC'"):
+        bf.bio_transitions(["O", "I-LOC"])
+    with pytest.raises(ModelError, match="'N'"):
+        bf.bio_transitions(["N", "B-LOC"])
+    assert bf.bio_transitions(["N", "B-LOC"], outside="N")["initial_prior"].tolist() == [1, 1]
+
+
+# ---------------------------------------------------------------- the model
+
+
+CASES = {
+    "free": {},
+    "zeros": {"initial_prior": [1, 1, 0], "transition_prior": ALLOWED},
+    "stationary": {"initial": "stationary"},
+    "stationary with zeros": {"initial": "stationary", "transition_prior": ALLOWED},
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "mode"),
+    [(case, mode) for case in CASES for mode in ("JAX", "FAST_COMPILE")]
+    + [pytest.param(case, "NUMBA", marks=pytest.mark.slow) for case in ("zeros", "stationary")],
+)
+def test_gradients_are_right_in_every_backend(data, case, mode):
+    model = HiddenMarkov(*data, **CASES[case], raters="class")
+    rng = np.random.default_rng(3)
+    point = {k: v + 0.5 * rng.normal(size=v.shape) for k, v in model.initial_point().items()}
+    logp = model.compile_fn(model.logp(), point_fn=True, mode="FAST_COMPILE")
+    gradient = np.asarray(model.compile_fn(model.dlogp(), point_fn=True, mode=mode)(point))
+    numeric = []
+    for value in model.value_vars:
+        for place in np.ndindex(point[value.name].shape):
+            ends = []
+            for step in (1e-5, -1e-5):
+                moved = point | {value.name: point[value.name].copy()}
+                moved[value.name][place] += step
+                ends.append(float(logp(moved)))
+            numeric.append((ends[0] - ends[1]) / 2e-5)
+    # central differences: rounding of a density of some hundreds over the step
+    assert np.abs(gradient - np.array(numeric)).max() < 1e-6
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_log_posterior_never_falls(data, case):
+    point = bf.find_map(HiddenMarkov(*data, **CASES[case]), tolerance=1e-12)
+    trace = point["trace"]["log_posterior"].values
+    assert (np.diff(trace) > -1e-9).all() and len(trace) > 3
+    assert point.attrs["converged"] == 1
+    transition = point["point"]["transition"].values
+    assert_close(transition.sum(axis=1), np.ones(3), "row sums")
+    if "zeros" in case:
+        assert (transition[ALLOWED == 0] == 0).all()
+
+
+def test_the_mode_of_a_stationary_chain_has_no_slope(data):
+    """EM is not closed there: its end must still be where the plain density is flat."""
+    prior = {"transition_prior": np.full((3, 3), 3.0), "confusion_prior": np.full((3, 3), 2.0)}
+    prior["confusion_prior"] += np.eye(3)
+    model = HiddenMarkov(*data, initial="stationary", **prior)
+    point = bf.find_map(model, tolerance=1e-14, iterations=20_000)["point"]
+    observation = find_conjugate(model).observation
+    values = {name: point[name].values for name in ("transition", "confusion")}
+    _, counts = observation.expected(observation.rows(values))
+    for name, alpha in find_conjugate(model).concentrations().items():
+        total = counts[name] + alpha - 1
+        assert np.allclose(total / total.sum(axis=-1, keepdims=True), values[name], atol=1e-5)
+
+
+def test_rows_that_do_not_look_back_give_the_posterior_of_dawid_and_skene(table):
+    """Sequences of one item each: the initial distribution is the prevalence."""
+    responses = simulate(DawidSkene(table), 1)[2]
+    alone = HiddenMarkov(responses, sequences_of([1] * 60))
+    apart = DawidSkene(responses)
+    options = dict(tolerance=1e-13, iterations=5000)
+    found, expected = bf.find_map(alone, **options), bf.find_map(apart, **options)
+    assert np.allclose(found["point"]["initial"], expected["point"]["prevalence"], atol=1e-5)
+    assert np.allclose(found["point"]["confusion"], expected["point"]["confusion"], atol=1e-5)
+    assert found.attrs["log_evidence"] == pytest.approx(expected.attrs["log_evidence"])
+
+
+@pytest.mark.parametrize("case", ["zeros", "stationary"])
+def test_the_order_of_the_items_never_matters(data, case):
+    responses, sequences = data
+    frame = responses.to_frame()
+    order = np.random.default_rng(2).permutation(60)
+    shuffled = bf.Responses.from_long(frame, items=order, classes=range(3))
+    table = sequences.to_frame().sample(frac=1, random_state=1)
+    one = bf.find_map(HiddenMarkov(responses, sequences, **CASES[case]))
+    other = bf.find_map(HiddenMarkov(shuffled, bf.Sequences.from_table(table), **CASES[case]))
+    assert np.allclose(one["point"]["transition"], other["point"]["transition"], atol=1e-9)
+    probability = bf.label_probabilities(other).sel(item=responses.items)
+    assert np.allclose(bf.label_probabilities(one), probability, atol=1e-9)
+
+
+def test_the_result_has_the_users_names(data):
+    responses, sequences = data
+    model = HiddenMarkov(responses, sequences, **CASES["zeros"])
+    result = bf.sample(model, 100, chains=2, random_seed=1, progressbar=False, quiet=True)
+    pointwise = result["log_likelihood"]["responses"]
+    assert pointwise.dims == ("chain", "draw", "sequence")
+    assert pointwise["sequence"].values.tolist() == sequences.names.tolist()
+    posterior = result["posterior"].dataset
+    assert posterior["transition"].dims == ("chain", "draw", "class", "next_class")
+    assert (posterior["transition"].values[..., ALLOWED == 0] == 0).all()
+    assert (posterior["initial"].values[..., 2] == 0).all()
+    assert np.allclose(posterior["prevalence"].sum("class"), 1)
+    first = bf.label_probabilities(result).sel(item=sequences.items[sequences.start[:-1]])
+    assert (first.values[:, 2] == 0).all()
+    summary = bf.summary(result, ["transition"], kind="stats")
+    assert "transition[0, 2]" in summary.index
+
+
+def test_an_own_model_with_a_start_that_depends_on_the_transition(data):
+    """What reaches the responses by two ways has no Dirichlet conditional: NUTS must draw it."""
+    responses, sequences = data
+    with pm.Model() as model:
+        transition = pm.Dirichlet("transition", np.ones((3, 3)))
+        confusion = pm.Dirichlet("confusion", np.ones((3, 3, 3)) + 3 * np.eye(3))
+        bf.observe(
+            responses,
+            labels=bf.MarkovChain(transition.mean(axis=0), transition, sequences),
+            raters=bf.Confusion(confusion),
+        )
+    assert set(find_conjugate(model).blocks) == {"confusion"}
+
+
+BAD_MODELS = {
+    "unknown start": (dict(initial="anywhere"), "'anywhere'"),
+    "negative concentration": (dict(transition_prior=-np.ones((3, 3))), "-1.0"),
+    "wrong shape": (dict(transition_prior=np.ones((2, 3))), "shape (2, 3)"),
+    "wrong shape of the start": (dict(initial_prior=[1, 1]), "shape (2,)"),
+    "a class without successor": (dict(transition_prior=[[1, 1, 1], [0, 0, 0], [1, 1, 1]]), "1"),
+    "a class never entered": (
+        dict(initial_prior=[1, 1, 0], transition_prior=[[1, 1, 0], [1, 1, 0], [1, 1, 1]]),
+        "keep 2 out",
+    ),
+    "no stationary distribution": (
+        dict(initial="stationary", transition_prior=[[1, 1, 1], [1, 1, 1], [0, 0, 1]]),
+        "part 2 from 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_MODELS)
+def test_bad_models_are_refused_with_the_offender(data, case):
+    arguments, told = BAD_MODELS[case]
+    with pytest.raises(ModelError) as error:
+        HiddenMarkov(*data, **arguments)
+    assert told in str(error.value) and "Got" in str(error.value)
+
+
+def test_counts_of_patterns_have_no_order():
+    table = bf.Responses.from_counts({"00": 2, "01": 3})
+    with pytest.raises(ModelError, match="expand"):
+        HiddenMarkov(table, bf.Sequences.from_lengths([2], items=["00", "01"]))
+
+
+# ---------------------------------------------------------------- sequences
+
+
+def test_sequences_from_a_table_in_any_order():
+    frame = pd.DataFrame(
+        {
+            "token": ["c", "a", "d", "b", "e"],
+            "line": ["x", "x", "w", "x", "w"],
+            "at": [30, 10, 2, 20, 1],
+        }
+    )
+    found = bf.Sequences.from_table(frame, item="token", sequence="line", position="at")
+    assert found.items.tolist() == ["e", "d", "a", "b", "c"]
+    assert found.names.tolist() == ["w", "x"] and found.lengths.tolist() == [2, 3]
+    again = bf.Sequences.from_table(found.to_frame())
+    assert again.items.tolist() == found.items.tolist()
+    rows = {name: frame[name].to_numpy() for name in frame}
+    by_row = bf.Sequences.from_table(rows, item="token", sequence="line", position=None)
+    assert by_row.items.tolist() == ["d", "e", "c", "a", "b"]
+    assert repr(found) == "Sequences: 5 items in 2 sequences, 2 to 3 long"
+
+
+def test_places_are_by_name():
+    responses = bf.Responses.from_matrix([[0], [1], [0]], items=["b", "c", "a"])
+    sequences = bf.Sequences.from_lengths([1, 2], items=["a", "b", "c"])
+    assert sequences.places(responses).tolist() == [2, 0, 1]
+
+
+def test_raters_split_by_their_last_answer():
+    """Row by row in Python: another order of items, missing and repeated answers."""
+    rng = np.random.default_rng(6)
+    item, rater = rng.integers(0, 12, 40), rng.integers(0, 3, 40)
+    label = np.array(list("pqr"))[rng.integers(0, 3, 40)]
+    order = rng.permutation(12)
+    frame = pd.DataFrame({"item": item, "rater": rater, "label": label})
+    responses = bf.Responses.from_long(frame, items=order)
+    sequences = bf.Sequences.from_lengths([5, 1, 6])
+    split = sequences.split_raters(responses)
+    expected = []
+    for _, row in frame.iterrows():
+        last = frame[(frame["item"] == row["item"] - 1) & (frame["rater"] == row["rater"])]
+        begins = row["item"] in (0, 5, 6)
+        tail = "first" if begins or last.empty else f"after {last['label'].max()}"
+        expected.append((row["item"], f"{row['rater']} {tail}", row["label"]))
+    found = split.to_frame().itertuples(index=False, name=None)
+    assert sorted(found) == sorted(expected)
+    assert split.items.tolist() == order.tolist()
+    assert split.classes.tolist() == responses.classes.tolist()
+
+
+TABLE = {"item": [0, 1, 2], "sequence": [0, 0, 1], "position": [0, 1, 0]}
+BAD_SEQUENCES = {
+    "an item twice": (dict(TABLE, item=[0, 1, 1]), "Got: 1 in more"),
+    "colliding positions": (dict(TABLE, position=[1, 1, 0]), "0 and 1 at one position"),
+    "a missing position": (dict(TABLE, position=[0, None, 1]), "missing value in row 1"),
+    "a missing sequence": (dict(TABLE, sequence=["x", None, "x"]), "missing value in row 1"),
+    "no such column": ({"item": [0], "sequence": [0]}, "'position'"),
+    "no rows": ({"item": [], "sequence": [], "position": []}, "no rows"),
+    "columns of different lengths": (dict(TABLE, sequence=[0, 1]), "3, 2 and 3"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_SEQUENCES)
+def test_bad_tables_of_sequences_are_refused(case):
+    frame, told = BAD_SEQUENCES[case]
+    with pytest.raises(ResponsesError) as error:
+        bf.Sequences.from_table(frame)
+    assert told in str(error.value) and "Got" in str(error.value)
+
+
+BAD_LENGTHS = {
+    "zero": (([2, 0],), {}, "length 0 of sequence number 1"),
+    "not whole": (([1.5],), {}, "float64"),
+    "none": (([],), {}, "shape (0,)"),
+    "too few items": (([2, 1],), {"items": ["a"]}, "1 names"),
+    "a name twice": (([2, 1],), {"names": ["a", "a"]}, "'a' more than once"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_LENGTHS)
+def test_bad_lengths_are_refused(case):
+    given, named, told = BAD_LENGTHS[case]
+    with pytest.raises(ResponsesError) as error:
+        bf.Sequences.from_lengths(*given, **named)
+    assert told in str(error.value)
+
+
+def test_sequences_and_responses_must_have_the_same_items(table):
+    with pytest.raises(ResponsesError, match=r"\[60\] without place in the table \(1 such\)"):
+        HiddenMarkov(table, bf.Sequences.from_lengths([61]))
+    with pytest.raises(ResponsesError, match=r"\[58, 59\] in none \(2 such\)"):
+        HiddenMarkov(table, bf.Sequences.from_lengths([58]))
+
+
+# ---------------------------------------------------------------- calibration
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["zeros", "stationary"])
+def test_gibbs_and_nuts_agree(data, case):
+    model = HiddenMarkov(*data, **CASES[case])
+    settings = dict(random_seed=2, progressbar=False, quiet=True, log_likelihood=False)
+    gibbs = bf.sample(model, 4000, chains=2, **settings)
+    nuts = bf.sample(model, 1000, chains=2, sampler="nuts", **settings)
+    names = ["transition", "confusion", "prevalence"]
+    one, other = gibbs["posterior"].dataset[names], nuts["posterior"].dataset[names]
+    assert_within_mcse(*(_moving(part, case) for part in (one, other)), names)
+    difference = bf.label_probabilities(gibbs) - bf.label_probabilities(nuts)
+    error = np.hypot(gibbs["label_posterior"]["mcse"], nuts["label_posterior"]["mcse"])
+    assert (np.abs(difference) <= 6 * error + 1e-12).all()
+
+
+def _moving(posterior, case):
+    """Without the entries that are zero for good, which have no Monte Carlo error."""
+    if "zeros" not in case:
+        return posterior
+    kept = posterior["transition"].values[:, :, ALLOWED > 0]
+    return posterior.drop_vars("transition").assign(transition=(("chain", "draw", "entry"), kept))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["zeros", "stationary", "stationary with zeros"])
+def test_prior_draws_rank_uniformly_among_posterior_draws(table, case):
+    sequences = sequences_of([4, 1, 10, 8, 2, 15, 20])
+    ranks = sbc_ranks(
+        lambda responses: HiddenMarkov(responses, sequences, **CASES[case]),
+        table,
+        simulations=300,
+        draws=99,
+        thin=2,
+        sweeps=8,
+        random_seed=len(case),
+        start="prior",
+    )
+    for name, values in ranks.items():
+        if name == "labels":
+            assert_uniform(values.values[:, 7], 1, "label of an item")
+            assert_uniform(values.values[np.arange(300), np.arange(300) % 60], 1, "labels")
+            continue
+        flat = values.values.reshape(300, -1)
+        for entry in range(flat.shape[1]):
+            if flat[:, entry].any():  # a zero for good is never above a draw
+                assert_uniform(flat[:, entry], 99, f"{name}, entry {entry}")

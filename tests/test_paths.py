@@ -1,0 +1,160 @@
+"""Whole labellings: their draws have the right joint frequencies, spans and runs are counted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError
+from bayesfuse.inference.conjugate import find_conjugate
+from bayesfuse.models import DawidSkene, HiddenMarkov
+from bayesfuse.testing import assert_frequencies, enumerate_labels
+
+TAGS = ["B-A", "I-A", "O"]
+
+
+@pytest.fixture(scope="module")
+def tagged():
+    rng = np.random.default_rng(2)
+    labels = np.array(TAGS)[rng.integers(0, 3, (7, 2))]
+    responses = bf.Responses.from_matrix(labels, items=list("gfedcba"), classes=TAGS)
+    sequences = bf.Sequences.from_lengths([4, 3], items=list("abcdefg"), names=["one", "two"])
+    model = HiddenMarkov(responses, sequences, **bf.bio_transitions(TAGS))
+    return model, sequences, bf.find_map(model)
+
+
+def exact_at(model, point):
+    """All labellings with their probabilities at a point."""
+    observation = find_conjugate(model).observation
+    rows = observation.rows({name: point["point"][name].values for name in observation.names})
+    return enumerate_labels(
+        observation.labels,
+        observation.label_rows(rows),
+        observation.raters.log_lik(observation.tables(rows), observation.rater_structure),
+        observation.label_structure,
+    )
+
+
+def test_draws_of_whole_paths_have_their_joint_frequencies(tagged):
+    model, _, point = tagged
+    exact = exact_at(model, point)
+    drawn = bf.draw_labels(point, model, 4000, random_seed=1)
+    assert drawn.dims == ("draw", "item") and drawn["item"].values.tolist() == list("gfedcba")
+    radix = 3 ** np.arange(7)[::-1]
+    seen = np.bincount(drawn.values.astype(int) @ radix, minlength=3**7).astype(float)
+    assert not seen[exact.weight < 1e-14].any()
+    assert_frequencies(seen, exact.weight, "paths")
+
+
+def test_the_most_probable_path_is_the_mode(tagged):
+    model, _, point = tagged
+    exact = exact_at(model, point)
+    best = np.array(TAGS)[exact.configurations[np.argmax(exact.weight)]]
+    assert bf.decode(point, model).values.tolist() == best.tolist()
+
+
+def test_spans_have_their_probabilities(tagged):
+    """Against the sum over all labellings that have the span."""
+    model, sequences, point = tagged
+    exact = exact_at(model, point)
+    table = bf.spans(bf.draw_labels(point, model, 4000, random_seed=1), sequences)
+    probability = {}
+    for labels, weight in zip(exact.configurations, exact.weight, strict=True):
+        if weight > 0:
+            path = [TAGS[label] for label in labels[::-1]]  # the table has the items reversed
+            for name, tags in (("one", path[:4]), ("two", path[4:])):
+                for span in by_hand(tags):
+                    key = (name, *span)
+                    probability[key] = probability.get(key, 0.0) + weight
+    found = {
+        (row["sequence"], row["start"], row["stop"], row["kind"]): row["probability"]
+        for _, row in table.iterrows()
+    }
+    for key, share in probability.items():
+        error = np.sqrt(share * (1 - share) / 4000)
+        assert found.get(key, 0.0) == pytest.approx(share, abs=5 * error + 1e-3), key
+    assert set(found) <= set(probability)
+
+
+def by_hand(tags):
+    spans, start = [], None
+    for place, tag in enumerate([*tags, "O"]):
+        if start is not None and tag != "I-A":
+            spans.append((start, place, "A"))
+            start = None
+        if tag == "B-A" or (tag == "I-A" and start is None):
+            start = place
+    return spans
+
+
+def test_spans_of_a_path_by_hand():
+    path = ["B-X", "I-X", "I-Y", "O", "I-X", "B-X", "I-X", "B-Y", "B-Y"]
+    labels = xr.DataArray(path, {"item": range(9)}, ["item"])
+    found = bf.spans(labels, bf.Sequences.from_lengths([6, 3]))
+    rows = found[["sequence", "start", "stop", "kind"]].values.tolist()
+    assert rows == [
+        [0, 0, 2, "X"],
+        [0, 2, 3, "Y"],
+        [0, 4, 5, "X"],
+        [0, 5, 6, "X"],
+        [1, 0, 1, "X"],  # a sequence never goes on with a span of the one before
+        [1, 1, 2, "Y"],
+        [1, 2, 3, "Y"],
+    ]
+    runs = bf.spans(labels, bf.Sequences.from_lengths([9]), scheme="runs")
+    assert runs["kind"].tolist() == ["B-X", "I-X", "I-Y", "I-X", "B-X", "I-X", "B-Y"]
+    assert runs["stop"].tolist()[-1] == 9
+
+
+def test_run_lengths_by_hand():
+    codes = np.array([[0, 0, 1, 1], [0, 1, 1, 1]], dtype=np.int8)
+    labels = xr.DataArray(
+        codes, {"item": range(4)}, ["draw", "item"], attrs={"classes": ["a", "b"]}
+    )
+    found = bf.run_lengths(labels, bf.Sequences.from_lengths([3, 1]))
+    assert found.values.tolist() == [["a", 1, 0.5], ["a", 2, 0.5], ["b", 1, 1.5], ["b", 2, 0.5]]
+
+
+def test_labels_of_independent_items_are_drawn_too():
+    """Items merged for speed are told apart again, and gold stays gold."""
+    responses = bf.datasets.simulate_dawid_skene(200, 3, 2, random_seed=1).responses
+    model = DawidSkene(responses, gold={0: 1})
+    point = bf.find_map(model)
+    drawn = bf.draw_labels(point, model, 2000, random_seed=2)
+    share = drawn.mean("draw").values
+    probability = bf.label_probabilities(point).values[:, 1]
+    error = np.sqrt(probability * (1 - probability) / 2000)
+    assert (np.abs(share - probability) <= 5 * error).all()
+    assert (drawn.sel(item=0) == 1).all()
+    same = np.flatnonzero(probability == probability[5])
+    assert len(same) > 1 and (drawn.values[:, same[0]] != drawn.values[:, same[1]]).any()
+    best = bf.decode(point, model).values
+    assert (best == (probability > 0.5)).all()
+
+
+def test_draws_use_all_chains_and_the_same_seed_gives_the_same(tagged):
+    model, _, _ = tagged
+    result = bf.sample(model, 50, chains=2, random_seed=1, progressbar=False, quiet=True)
+    one = bf.draw_labels(result, model, 150, random_seed=3)
+    assert one.equals(bf.draw_labels(result, model, 150, random_seed=3))
+    assert one.shape == (150, 7)
+
+
+def test_bad_requests_are_refused(tagged):
+    model, _, point = tagged
+    other = DawidSkene(bf.datasets.caries())
+    with pytest.raises(ModelError, match="no 'transition'"):
+        bf.decode(bf.find_map(other), model)
+    with pytest.raises(ModelError, match="Got: 0"):
+        bf.draw_labels(point, model, 0)
+    with pytest.raises(ModelError, match="expand"):
+        bf.draw_labels(bf.find_map(other), other)
+    drawn = bf.draw_labels(point, model, 2)
+    with pytest.raises(ModelError, match="labels of 7 items"):
+        bf.spans(drawn, bf.Sequences.from_lengths([7]))
+    with pytest.raises(ModelError, match="'brackets'"):
+        bf.spans(drawn, tagged[1], scheme="brackets")
+    with pytest.raises(ModelError, match="'O'"):
+        bf.spans(drawn, tagged[1], outside="N")
