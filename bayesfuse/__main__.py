@@ -22,10 +22,13 @@ import bayesfuse as bf
 from bayesfuse import plots
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.model import LabelModel
-from bayesfuse.models import DawidSkene
+from bayesfuse.models import DawidSkene, LatentGroup
 from bayesfuse.report import report
 
-MODELS: dict[str, Callable[..., LabelModel]] = {"dawid-skene": DawidSkene}
+MODELS: dict[str, Callable[..., LabelModel]] = {
+    "dawid-skene": DawidSkene,
+    "latent-group": LatentGroup,
+}
 """Models by the name they have on the command line."""
 
 MISSING = ("", "NA", "NaN", "nan")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -12,6 +14,7 @@ from bayesfuse.distributions import is_dirichlet
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.inference.conjugate import find_conjugate
 from bayesfuse.models import DawidSkene, HiddenMarkov
+from bayesfuse.observation import Observation
 from bayesfuse.testing import (
     assert_close,
     assert_uniform,
@@ -418,3 +421,51 @@ def test_prior_draws_rank_uniformly_among_posterior_draws(table, case):
         for entry in range(flat.shape[1]):
             if flat[:, entry].any():  # a zero for good is never above a draw
                 assert_uniform(flat[:, entry], 99, f"{name}, entry {entry}")
+
+
+def test_dependent_raters_in_sequence():
+    """LatentGroups × MarkovChain: evidence by enumeration of labels and verdicts; Gibbs runs."""
+    rng = np.random.default_rng(5)
+    responses = bf.Responses.from_matrix(rng.integers(-1, 2, (6, 4)), classes=[0, 1])
+    sequences = bf.Sequences.from_lengths([4, 2])
+    values = {
+        "initial": np.array([0.3, 0.7]),
+        "transition": np.array([[0.8, 0.2], [0.4, 0.6]]),
+        "group_confusion": rng.dirichlet([2, 1], (1, 2)),
+        "rater_confusion": rng.dirichlet([3, 1], (4, 2)),
+    }
+    channel = bf.LatentGroups(values["group_confusion"], values["rater_confusion"], [0, -1, 0, -1])
+    observation = Observation.build(responses, bf.MarkovChain(None, None, sequences), channel)
+    total = 0.0
+    for truth in product(range(2), repeat=6):
+        p = 1.0
+        for n in range(6):
+            row = values["initial"] if n in (0, 4) else values["transition"][truth[n - 1]]
+            p *= row[truth[n]]
+            own = responses.item == n
+            by_verdict = values["group_confusion"][0, truth[n]].copy()
+            for m, c in zip(responses.rater[own], responses.label[own], strict=True):
+                if m in (0, 2):
+                    by_verdict *= values["rater_confusion"][m, :, c]
+                else:
+                    p *= values["rater_confusion"][m, truth[n], c]
+            p *= by_verdict.sum()
+        total += p
+    found = observation.marginal(observation.rows(values))
+    assert found.total == pytest.approx(np.log(total), rel=1e-12)
+    with pm.Model() as model:
+        bf.observe(
+            responses,
+            labels=bf.MarkovChain(
+                pm.Dirichlet("initial", np.ones(2)),
+                bf.dirichlet("step", np.ones((2, 2))),
+                sequences,
+            ),
+            raters=bf.LatentGroups(
+                bf.dirichlet("outer", np.ones((1, 2, 2)) + np.eye(2)),
+                bf.dirichlet("inner", np.ones((4, 2, 2)) + np.eye(2)),
+                [0, -1, 0, -1],
+            ),
+        )
+    result = bf.sample(model, 50, chains=2, random_seed=1, progressbar=False, quiet=True)
+    assert result["log_likelihood"]["responses"].sizes["sequence"] == 2
