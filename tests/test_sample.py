@@ -238,7 +238,7 @@ def test_a_parameter_used_elsewhere_is_not_drawn_by_gibbs(small):
         step = bf.LabelGibbs()
         with pytest.raises(ModelError, match="prevalence"):
             bf.LabelGibbs([prevalence])
-    assert [v.name for v in step.vars] == ["confusion_logratio__"]
+    assert [v.name for v in step.vars] == ["confusion_simplex__"]
 
 
 def test_interruption_returns_the_draws_so_far(small_model):
