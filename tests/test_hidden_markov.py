@@ -401,23 +401,24 @@ def _moving(posterior, case):
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["zeros", "stationary", "stationary with zeros"])
 def test_prior_draws_rank_uniformly_among_posterior_draws(table, case):
-    sequences = sequences_of([4, 1, 10, 8, 2, 15, 20])
+    sequences, simulations = sequences_of([4, 1, 10, 8, 2, 15, 20]), 200
     ranks = sbc_ranks(
         lambda responses: HiddenMarkov(responses, sequences, **CASES[case]),
         table,
-        simulations=300,
+        simulations=simulations,
         draws=99,
         thin=2,
         sweeps=8,
         random_seed=len(case),
         start="prior",
     )
+    every = np.arange(simulations)
     for name, values in ranks.items():
         if name == "labels":
             assert_uniform(values.values[:, 7], 1, "label of an item")
-            assert_uniform(values.values[np.arange(300), np.arange(300) % 60], 1, "labels")
+            assert_uniform(values.values[every, every % 60], 1, "labels")
             continue
-        flat = values.values.reshape(300, -1)
+        flat = values.values.reshape(simulations, -1)
         for entry in range(flat.shape[1]):
             if flat[:, entry].any():  # a zero for good is never above a draw
                 assert_uniform(flat[:, entry], 99, f"{name}, entry {entry}")

@@ -286,6 +286,16 @@ def test_many_classes_have_fewer_divisions_but_some():
     assert [spectral._divisions(k) for k in (2, 10, 20, 50)] == [40, 40, 10, 4]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_prior_that_cannot_name_the_classes_leaves_it_to_the_raters(seed):
+    """All permutations of the classes are then equally probable, as they are."""
+    made = bf.datasets.simulate_dawid_skene(600, 9, 4, random_seed=seed)
+    flat = np.ones((4, 4))
+    found = start_of(made.responses, confusion_prior=flat).polished["moments"]
+    right = np.exp(found.rows["confusion"]).mean(axis=0)
+    assert (right.argmax(axis=1) == np.arange(4)).all()
+
+
 def test_names_are_the_most_probable_permutation():
     """Against all permutations, by the probability of the labels with the rows integrated out."""
     from itertools import permutations

@@ -33,6 +33,9 @@ PILOT = 200_000
 UNIFORM = 0.03
 """Share of uniform responses mixed into the moments' rows, whose zeros would be certainties."""
 
+TIE = 1e-3
+"""Nats that all responses being right adds to a naming of the classes: decides between equals."""
+
 
 def label_probabilities(observation: Observation, concentration: Rows) -> Array:
     """Estimate label probabilities from the moments of teams of raters.
@@ -153,7 +156,8 @@ def _names(counts: Rows, prior: Rows) -> NDArray[np.int64]:
     """Say which of the estimated classes is which: the most probable one-to-one assignment.
 
     The probability of labels and responses with the rows integrated out is a product over classes
-    of Dirichlet-multinomials, so the best of all permutations is a linear assignment.
+    of Dirichlet-multinomials, so the best of all permutations is a linear assignment. Priors to
+    which all permutations are equal leave it to the raters, as majority vote does.
     """
     from scipy.optimize import linear_sum_assignment  # half a second to import
 
@@ -162,5 +166,7 @@ def _names(counts: Rows, prior: Rows) -> NDArray[np.int64]:
     for j in range(n_classes):
         total = prior["confusion"] + counts["confusion"][:, [j]]
         gain[:, j] += (gammaln(total).sum(axis=-1) - gammaln(total.sum(axis=-1))).sum(axis=0)
+    right = counts["confusion"].sum(axis=0).T  # (class, estimated): how often these said that
+    gain += TIE * right / max(right.sum(), 1.0)
     # (what the prior's normalisation adds is the same for every permutation)
     return linear_sum_assignment(gain, maximize=True)[1]
