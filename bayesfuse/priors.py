@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse.csgraph import connected_components
 
 from bayesfuse.errors import ModelError
 from bayesfuse.responses import Responses
@@ -79,6 +78,8 @@ def transition(prior: ArrayLike | None, responses: Responses, *, irreducible: bo
     Zeros rule a transition out. If it has to be ``irreducible``, every class must lead to every
     other in the end.
     """
+    from scipy.sparse.csgraph import connected_components  # slow to import
+
     n_classes = responses.n_classes
     given = np.asarray(1.0 if prior is None else prior, dtype=float)
     if given.ndim == 0:

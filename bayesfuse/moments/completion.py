@@ -8,8 +8,6 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse import block_array, csr_array
-from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import eigsh
 
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments.pairs import Array
@@ -147,6 +145,8 @@ def determined_blocks(linked: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
     They do if the block has a cycle of odd length: then the block stays in one piece when every
     rater is doubled and every link made to cross between the copies.
     """
+    from scipy.sparse.csgraph import connected_components  # slow to import, as eigsh below
+
     links = csr_array(linked)
     doubled = block_array([[None, links], [links, None]])
     first, second = connected_components(doubled, directed=False)[1].reshape(2, -1)
@@ -220,6 +220,8 @@ def least_squares(q: Array, weight: Array) -> Array:
 
 def _rough_direction(matrix: Array) -> Array:
     """Return the leading eigenvector, of a large matrix roughly: it is a place to start."""
+    from scipy.sparse.linalg import eigsh
+
     if len(matrix) <= LARGE or not matrix.any():
         return leading(matrix)[1]
     begin = np.random.default_rng(0).standard_normal(len(matrix))
