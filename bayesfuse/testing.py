@@ -210,9 +210,10 @@ def simulate(
 
 
 def sbc_ranks(
-    build: Callable[[Responses], pm.Model],
+    build: Callable[..., pm.Model],
     responses: Responses,
     *,
+    revealed: Iterable[Any] = (),
     simulations: int = 200,
     draws: int = 100,
     thin: int = 1,
@@ -227,9 +228,13 @@ def sbc_ranks(
     Parameters
     ----------
     build : callable
-        From responses to the model under test, always with the same prior.
+        From responses (and ``gold=``, if some truths are revealed) to the model under test,
+        always with the same prior.
     responses : Responses
         Who answers what; the labels are simulated.
+    revealed : iterable of item names, optional
+        Items whose simulated truth the model is told. Gold labels fixed beforehand would not do:
+        truths must be draws from the prior.
     simulations, draws, thin : int
         Data sets; posterior draws ranked against, every ``thin``-th of one chain.
     **kwargs
@@ -246,12 +251,15 @@ def sbc_ranks(
     Talts et al. (2018), Validating Bayesian inference algorithms with simulation-based
     calibration, arXiv:1804.06788.
     """
+    place = {item: n for n, item in enumerate(responses.items.tolist())}
+    known = {item: place[item] for item in revealed}
     template = build(responses)
     found: dict[str, list[Array]] = {}
     for stream in np.random.default_rng(random_seed).spawn(simulations):
         parameters, truth, table = simulate(template, stream)
+        gold = {item: responses.classes[truth[n]] for item, n in known.items()}
         result = sample(
-            build(table),
+            build(table, gold=gold) if gold else build(table),
             draws * thin,
             chains=1,
             random_seed=stream,

@@ -536,10 +536,11 @@ def test_prior_draws_rank_uniformly_among_posterior_draws():
     table = {"item": item, "rater": rater, "label": np.arange(len(item)) % 3}
     responses = bf.Responses.from_long(table, items=range(25))
     ranks = sbc_ranks(
-        lambda responses: LatentGroup(
-            responses, [[0, 1, 2], [3, 4]], prevalence_prior=[1.0, 2.0, 4.0], gold={0: 1}
+        lambda responses, gold=None: LatentGroup(
+            responses, [[0, 1, 2], [3, 4]], prevalence_prior=[1.0, 2.0, 4.0], gold=gold
         ),
         responses,
+        revealed=[0],
         simulations=200,
         draws=99,
         thin=2,
