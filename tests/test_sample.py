@@ -88,7 +88,9 @@ def test_processes_do_not_change_the_draws(small_model):
     # not by forking this process, in which another test may have started JAX's threads
     settings = {"tune": 10, "chains": 2, "random_seed": 7, "mp_ctx": "forkserver"} | QUIET
     fits = [bf.sample(small_model, 30, cores=cores, **settings) for cores in (1, 2)]
-    assert (fits[0]["posterior"]["confusion"] == fits[1]["posterior"]["confusion"]).all()
+    one, other = (fit["posterior"]["confusion"].values for fit in fits)
+    # what comes from another process is read from its unconstrained coordinates
+    np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
 def test_counts_and_written_out_items_give_the_same_posterior():

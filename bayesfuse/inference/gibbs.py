@@ -19,7 +19,7 @@ from bayesfuse.inference.conjugate import (
 )
 from bayesfuse.model import latest
 from bayesfuse.observation import Rows
-from bayesfuse.simplex import Array, draw_dirichlet, log_rows
+from bayesfuse.simplex import Array, draw_dirichlets, log_rows
 
 
 @dataclass_state
@@ -126,7 +126,7 @@ class LabelGibbs(BlockedStep):
 
     def step(self, point: Any) -> tuple[Any, list[dict[str, Any]]]:
         """Draw labels, then every conjugate parameter."""
-        rows = {block.parameter: self._read(block, point) for block in self.blocks}
+        rows = {block.parameter: self.read(block, point) for block in self.blocks}
         if self.others is not None:
             with np.errstate(divide="ignore"):
                 for name, value in self.others(point).items():
@@ -142,7 +142,7 @@ class LabelGibbs(BlockedStep):
             self._written[block.value] = point[block.value], rows[block.parameter]
         return point, [{}]
 
-    def _read(self, block: Block, point: Any) -> Array:
+    def read(self, block: Block, point: Any) -> Array:
         """Return the block's log rows: those drawn last if nobody has changed the point since."""
         value, rows = self._written.get(block.value, (None, None))
         return rows if rows is not None and value is point[block.value] else block.read(point)
@@ -151,13 +151,9 @@ class LabelGibbs(BlockedStep):
         """Return the drawn parameters' log rows after one sweep from ``rows``."""
         drawn = self.observation.draw(rows, self.rng)
         indices, counts = self.observation.redraw(rows, drawn, concentration, self.rng)
-        proposed = {
-            block.parameter: draw_dirichlet(
-                concentration[block.parameter] + counts[block.parameter], self.rng
-            )
-            for block in self.blocks
-            if block.parameter not in indices
-        }
+        names = [b.parameter for b in self.blocks if b.parameter not in indices]
+        given = {name: concentration[name] + counts[name] for name in names}
+        proposed = draw_dirichlets(given, self.rng) if given else {}
         if not self.observation.accepts(rows, proposed, drawn, self.rng):
             kept = set(self.observation.labels.parameters) & set(proposed)
             proposed |= {name: rows[name] for name in kept}

@@ -21,7 +21,7 @@ from pytensor.graph.replace import vectorize_graph
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
-from bayesfuse.inference.conjugate import Block
+from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.simplex import Array, from_log_rows
 
 
@@ -37,14 +37,15 @@ class _OwnSamples(NDArray):
         super().setup(draws, chain, sampler_vars)
 
 
-def parameter_trace(model: pm.Model, blocks: list[Block]) -> NDArray:
-    """Return a PyMC trace backend that records the variables of ``blocks`` and nothing else."""
+def parameter_trace(model: pm.Model, step: LabelGibbs) -> NDArray:
+    """Return a PyMC trace backend that records what ``step`` draws and nothing else."""
+    blocks = step.blocks
     place = {value.name: index for index, value in enumerate(model.value_vars)}
     order = [place[block.value] for block in blocks]
 
     def natural(*point: Array) -> list[Array]:
         return [
-            from_log_rows(block.read({block.value: point[index]}), block.kind)
+            from_log_rows(step.read(block, {block.value: point[index]}), block.kind)
             for block, index in zip(blocks, order, strict=True)
         ]
 

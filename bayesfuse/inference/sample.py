@@ -230,7 +230,7 @@ def _sample_gibbs(
     # Nothing here needs a compiled PyTensor function: what PyMC computes per draw is cheaper in
     # Python than the compilation it would take to speed it up.
     with plain_python():
-        result = pm.sample(trace=parameter_trace(model, step.blocks), **settings)
+        result = pm.sample(trace=parameter_trace(model, step), **settings)
         add_deterministics(result, model)
     return result
 
