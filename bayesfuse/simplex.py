@@ -15,6 +15,12 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+kernel = njit(cache=True, nogil=True, no_cfunc_wrapper=True)
+"""Compiles what Python calls."""
+
+inner = njit(cache=True, nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
+"""Compiles what only kernels call: without a way in from Python it takes a fifth less time."""
+
 Kind = Literal["simplex", "probability", "index"]
 """What a parameter holds: whole rows, or numbers p that stand for rows (p, 1 − p).
 
@@ -61,7 +67,7 @@ TINY = 1e-290
 """A product of probabilities below this may have lost digits to underflow."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rescale(rows, n):
     """Turn the logarithms of row n, in place, into numbers relative to the largest; return it.
 
@@ -87,7 +93,7 @@ def normalise(rows: Array) -> Array:
     return normalised
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _normalise(rows):
     """Subtract from log rows, in place, the logarithm of their sum."""
     n_rows, n_columns = rows.shape

@@ -7,16 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from bayesfuse.errors import require_shape
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import TINY, rescale
+from bayesfuse.simplex import TINY, kernel, rescale
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def marginal(log_prevalence, likelihood, log_scale, multiplicity):
     """Bayes' rule by item: total, log evidence (n,), probability (n, k), class counts (k,)."""
     n_items, n_classes = likelihood.shape
@@ -53,7 +52,7 @@ def marginal(log_prevalence, likelihood, log_scale, multiplicity):
     return sum_all, log_evidence, probability, expected
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def draw_labels(prevalence, likelihood, uniform):
     """One label per item, by inversion of ``uniform`` (n,); −1 where the weights underflow."""
     n_items, n_classes = likelihood.shape

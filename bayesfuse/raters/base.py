@@ -7,15 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from bayesfuse.factor import Factor
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array
+from bayesfuse.simplex import Array, inner
 
 
-@njit(cache=True, nogil=True)
+@inner
 def reveal(likelihood, n, gold, nothing):
     """Rule out every class of item n but the known one, in place; −1 means unknown."""
     if gold >= 0:

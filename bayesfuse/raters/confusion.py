@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from bayesfuse.errors import require_shape
 from bayesfuse.raters.base import RaterChannel, reveal
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import TINY, rescale
+from bayesfuse.simplex import TINY, inner, kernel, rescale
 
 # The loops below take classes in blocks of four and two because a loop over a run-time number of
 # classes costs three times as much at the usual sizes: the compiler can keep four sums in
@@ -21,7 +20,7 @@ from bayesfuse.simplex import TINY, rescale
 # the test for a negative index.
 
 
-@njit(cache=True, nogil=True)
+@inner
 def by_cell(log_confusion):
     """Turn (rater, class, label) into ((rater, label), class), exponentiated and as it is."""
     n_raters, n_classes, n_labels = log_confusion.shape
@@ -35,7 +34,7 @@ def by_cell(log_confusion):
     return table, log_table
 
 
-@njit(cache=True, nogil=True)
+@inner
 def by_rater(table, n_raters):
     """Rearrange ((rater, label), class) to (rater, class, label)."""
     n_cells, n_classes = table.shape
@@ -48,14 +47,14 @@ def by_rater(table, n_raters):
     return confusion
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def likelihood(log_confusion, start, cell, gold):
     """Multiply over the responses of every item: (items, classes), and the rows' log scale."""
     table, log_table = by_cell(log_confusion)
     return multiply_rows(table, log_table, start, cell, gold)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def multiply_rows(table, log_table, start, cell, gold):
     """Multiply for every item the rows of a table that it names, where needed by logarithms."""
     n_items, n_classes = gold.size, table.shape[1]
@@ -102,14 +101,14 @@ def multiply_rows(table, log_table, start, cell, gold):
     return product, log_scale
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def expected(log_confusion, weight, start, cell, gold):
     """Sum the weights of every item into the cells of its responses (raters, classes, labels)."""
     n_raters, _, n_labels = log_confusion.shape
     return (by_rater(weigh_rows(n_raters * n_labels, weight, start, cell), n_raters),)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def weigh_rows(n_rows, weight, start, cell):
     """Sum the weights of every item into the rows that it names, (rows, classes)."""
     n_items, n_classes = weight.shape
@@ -134,14 +133,14 @@ def weigh_rows(n_rows, weight, start, cell):
     return counts
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count(log_confusion, labels, start, cell):
     """Count the responses by rater, true label and response (raters, classes, labels)."""
     n_raters, n_classes, n_labels = log_confusion.shape
     return by_rater(count_rows(n_raters * n_labels, n_classes, labels, start, cell), n_raters)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def count_rows(n_rows, n_classes, labels, start, cell):
     """Count how often every row was named by an item of every label, (rows, classes)."""
     counts = np.zeros((n_rows, n_classes))
