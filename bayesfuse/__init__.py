@@ -3,7 +3,7 @@
 The models stand in ``bayesfuse.models``; everything else a user needs is here.
 """
 
-from bayesfuse import checks, datasets, errors, group_plots, plots, priors
+from bayesfuse import checks, datasets, errors, plots, priors
 from bayesfuse.distributions import dirichlet
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.inference.gibbs import LabelGibbs
@@ -38,7 +38,6 @@ __all__ = [
     "draw_labels",
     "errors",
     "find_map",
-    "group_plots",
     "label_probabilities",
     "observe",
     "plots",

@@ -19,8 +19,8 @@ from bayesfuse.checks import (
     verdict_probabilities,
 )
 from bayesfuse.errors import ModelError
-from bayesfuse.group_plots import plot_co_assignment, plot_covariance
 from bayesfuse.models import DawidSkene, LatentGroup
+from bayesfuse.plots import plot_co_assignment, plot_covariance
 
 QUIET = {"progressbar": False, "quiet": True}
 

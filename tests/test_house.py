@@ -24,9 +24,9 @@ ORDER = [
     ["model", "partitions"],
     ["posterior", "datasets"],
     ["inference"],
-    ["model_graph", "paths", "summaries"],
-    ["testing", "plots", "report", "checks"],
-    ["group_plots"],
+    ["paths", "summaries"],
+    ["testing", "checks"],
+    ["plots", "report"],
     ["models"],
     ["__main__"],
 ]

@@ -19,7 +19,6 @@ from matplotlib.patches import Ellipse, FancyArrowPatch, FancyBboxPatch, Polygon
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
-from bayesfuse.model_graph import HEIGHT, _box, _layout, _plates
 from bayesfuse.models import DawidSkene
 from bayesfuse.plots import (
     plot_confusion,
@@ -28,6 +27,7 @@ from bayesfuse.plots import (
     plot_raters,
     plot_sensitivity_specificity,
 )
+from bayesfuse.plots.model_graph import HEIGHT, _box, _layout, _plates
 
 
 @pytest.fixture(autouse=True)

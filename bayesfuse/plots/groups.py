@@ -8,12 +8,11 @@ import numpy as np
 import xarray as xr
 
 from bayesfuse.checks import co_assignment, rater_covariance
+from bayesfuse.plots.canvas import new_axes
 from bayesfuse.responses import Responses
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["plot_co_assignment", "plot_covariance"]
 
 
 def plot_covariance(result: xr.DataTree, responses: Responses, *, ax: Axes | None = None) -> Axes:
@@ -35,7 +34,7 @@ def plot_covariance(result: xr.DataTree, responses: Responses, *, ax: Axes | Non
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.group_plots import plot_covariance
+    >>> from bayesfuse.plots import plot_covariance
     >>> from bayesfuse.models import DawidSkene
     >>> responses = bf.datasets.caries()
     >>> result = bf.sample(DawidSkene(responses), 50, random_seed=1, progressbar=False, quiet=True)
@@ -47,7 +46,7 @@ def plot_covariance(result: xr.DataTree, responses: Responses, *, ax: Axes | Non
     observed, implied, together = (
         found[name].values[upper] for name in ("observed", "implied", "together")
     )
-    ax = _axes(ax, (5.0, 4.4))
+    (ax,) = new_axes(ax, 1, (5.0, 4.4), 1)
     ends = [np.nanmin([observed, implied]), np.nanmax([observed, implied])]
     ax.plot(ends, ends, color="0.6", linewidth=1, zorder=0)
     points = ax.scatter(implied, observed, c=together, vmin=0, vmax=1, edgecolors="0.3", s=24)
@@ -77,7 +76,7 @@ def plot_co_assignment(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.group_plots import plot_co_assignment
+    >>> from bayesfuse.plots import plot_co_assignment
     >>> from bayesfuse.models import LatentGroup
     >>> model = LatentGroup(bf.datasets.anesthesia(), groups=[[2, 5]])
     >>> result = bf.sample(model, draws=20, chains=1, random_seed=1, progressbar=False, quiet=True)
@@ -92,17 +91,9 @@ def plot_co_assignment(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     share = share.isel(rater=order, other=order)
     names = [str(name) for name in share["rater"].values]
     inches = 1.5 + 0.25 * len(names)
-    ax = _axes(ax, (inches + 1, inches))
+    (ax,) = new_axes(ax, 1, (inches + 1, inches), 1)
     image = ax.imshow(share.values, vmin=0, vmax=1, cmap="Greys")
     ax.set_xticks(range(len(names)), names, rotation=90)
     ax.set_yticks(range(len(names)), names)
     ax.figure.colorbar(image, ax=ax, label="probability of a shared source")
     return ax
-
-
-def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    if ax is not None:
-        return ax
-    from matplotlib import pyplot as plt
-
-    return plt.subplots(figsize=size, layout="constrained")[1]

@@ -1,8 +1,4 @@
-"""Pictures of a posterior: how good the raters are, what the labels are, what the model is.
-
-Every function draws into the axes it is given, or into a new figure that is as large as its content
-asks for, and returns the axes. Names are the user's; a class has the same colour in every picture.
-"""
+"""Pictures of the raters: how good they are and what they confuse."""
 
 from __future__ import annotations
 
@@ -14,12 +10,19 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
-from bayesfuse.model_graph import POINTS, plot_model
+from bayesfuse.plots.canvas import (
+    DISTINCT,
+    READABLE,
+    TEXT,
+    class_colours,
+    name_rows,
+    new_axes,
+    points,
+)
 from bayesfuse.posterior import label_probabilities
 from bayesfuse.summaries import (
     balanced_accuracy,
     interval,
-    most_uncertain,
     posterior_draws,
     recognition,
     responses_per_rater,
@@ -27,82 +30,6 @@ from bayesfuse.summaries import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = [
-    "plot_confusion",
-    "plot_labels",
-    "plot_model",
-    "plot_raters",
-    "plot_sensitivity_specificity",
-]
-
-READABLE = 6.0
-"""Size in points below which type is left out rather than printed."""
-
-TEXT = 9.0
-"""Size in points of type that has all the room it wants."""
-
-DISTINCT = 30
-"""Raters whose regions in one plane can still be told apart."""
-
-
-# ---------------------------------------------------------------- figures and their measures
-
-
-def _axes(axes: Any, count: int, size: tuple[float, float], columns: int, **kwargs: Any) -> Any:
-    """Return ``count`` axes: those given, or new ones of ``size`` inches in a grid."""
-    if axes is not None:
-        given = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
-        if len(given) != count:
-            raise ValueError(
-                f"axes= must hold one Axes for each of the {count} panels. Got: {len(given)}."
-            )
-        return given
-    from matplotlib import pyplot as plt
-
-    columns = min(columns, count)
-    rows = -(-count // columns)
-    figure, grid = plt.subplots(
-        rows,
-        columns,
-        figsize=(size[0] * columns, size[1] * rows),
-        layout="constrained",
-        squeeze=False,
-        **kwargs,
-    )
-    for empty in grid.flat[count:]:
-        figure.delaxes(empty)
-    return grid.ravel()[:count]
-
-
-def _points(ax: Axes) -> tuple[float, float]:
-    """Return width and height of axes in points."""
-    box = ax.get_window_extent()
-    return box.width * POINTS / ax.figure.dpi, box.height * POINTS / ax.figure.dpi
-
-
-def _class_colours(classes: NDArray[Any]) -> dict[Any, Any]:
-    """Give every class a colour: of the user's cycle, or of a map where that would repeat."""
-    import matplotlib as mpl
-
-    colours = mpl.rcParams["axes.prop_cycle"].by_key().get("color", [])
-    if len(classes) > len(colours):
-        colours = mpl.colormaps["turbo"](np.linspace(0.05, 0.95, len(classes)))
-    return dict(zip(classes.tolist(), colours, strict=False))
-
-
-def _name_rows(ax: Axes, names: NDArray[Any], what: str) -> None:
-    """Name the rows 0, 1, … of ``ax`` from below, or say how many they are if that is too much."""
-    size = min(TEXT, 0.85 * _points(ax)[1] / len(names))
-    if size >= READABLE:
-        ax.set_yticks(range(len(names)), [str(name) for name in names], fontsize=size)
-        ax.set_ylabel(what)
-    else:
-        ax.set_yticks([])
-        ax.set_ylabel(f"{len(names):,} {what}s")
-
-
-# ---------------------------------------------------------------- raters
 
 
 def plot_raters(
@@ -144,23 +71,23 @@ def plot_raters(
     """
     panels = recognition(result)
     order = np.argsort(balanced_accuracy(result).mean(("chain", "draw")).values, kind="stable")
-    colours = _class_colours(label_probabilities(result)["class"].values)
+    colours = class_colours(label_probabilities(result)["class"].values)
     columns = -(-len(panels) // -(-len(panels) // 9))  # rows of nearly equal length, 9 at most
     size = min(3.2, 14.0 / columns), min(0.9 + 0.24 * len(order), 8.0)
-    axes = _axes(axes, len(panels), size, columns, sharey=True)
+    axes = new_axes(axes, len(panels), size, columns, sharey=True)
     for ax, ((name, truth), draws) in zip(axes, panels.items(), strict=True):
         _draw_intervals(ax, draws.isel(rater=order), colours[truth], ci_prob)
         ax.set_xlabel(name)
-        ax.set_title(fill(f"truth: {truth}", max(int(_points(ax)[0] / 6), 10)), fontsize="medium")
+        ax.set_title(fill(f"truth: {truth}", max(int(points(ax)[0] / 6), 10)), fontsize="medium")
         if not ax.get_shared_y_axes().joined(ax, axes[0]):
             ax.set_yticks([])  # the names stand at the first
-    _name_rows(axes[0], panels[name, truth]["rater"].values[order], "rater")
+    name_rows(axes[0], panels[name, truth]["rater"].values[order], "rater")
     return axes
 
 
 def _draw_intervals(ax: Axes, draws: xr.DataArray, colour: Any, ci_prob: float | None) -> None:
     """Draw one probability per rater, the first at the bottom, from draws (chain, draw, rater)."""
-    width, height = _points(ax)
+    width, height = points(ax)
     rows = np.arange(draws.sizes["rater"])
     room = height / len(rows)
     low, high = interval(draws, ci_prob)
@@ -219,7 +146,7 @@ def plot_sensitivity_specificity(
             f"rater has one pair for each: use plot_raters. Got: {len(panels)} classes."
         )
     ((_, positive), hits), ((_, negative), rejections) = panels.items()
-    (ax,) = _axes(ax, 1, (5.0, 5.0), 1)
+    (ax,) = new_axes(ax, 1, (5.0, 5.0), 1)
     names = hits["rater"].values
     draws = np.stack([rejections.values, hits.values]).reshape(2, -1, len(names))
     if len(names) > DISTINCT:
@@ -311,7 +238,7 @@ def plot_confusion(
     n_classes = draws.sizes["class"]
     side = 0.6 + max(n_classes * (0.62 if n_classes < 6 or len(chosen) == 1 else 0.4), 1.6)
     columns = max(1, int(14 / side))
-    axes = _axes(axes, len(chosen), (side, side), min(columns, 4))
+    axes = new_axes(axes, len(chosen), (side, side), min(columns, 4))
     for ax, index in zip(axes, chosen, strict=True):
         own = draws.isel(rater=index)
         _heat_map(ax, own.mean(("chain", "draw")), *interval(own, ci_prob))
@@ -348,7 +275,7 @@ def _heat_map(ax: Axes, mean: xr.DataArray, low: xr.DataArray, high: xr.DataArra
     ax.tick_params(length=0, labelsize=TEXT)
     ax.set(xlabel="label given", ylabel="truth")
     ax.spines[:].set_visible(False)
-    cell = min(_points(ax)) / n_classes
+    cell = min(points(ax)) / n_classes
     is_point = bool((low == high).all())
     for (row, column), value in np.ndenumerate(mean.values):
         # white on the dark half of the map
@@ -362,67 +289,3 @@ def _heat_map(ax: Axes, mean: xr.DataArray, low: xr.DataArray, high: xr.DataArra
         ax.text(column, row, f"{value:.2f}", va="bottom" if shown else "center", size=size, **style)
         if shown:
             ax.text(column, row + 0.08, ends, va="top", size=detail, **style)
-
-
-# ---------------------------------------------------------------- labels
-
-
-def plot_labels(result: xr.DataTree, *, most: int | None = 40, ax: Axes | None = None) -> Axes:
-    """Show the posterior probabilities of the items' labels, the most uncertain item on top.
-
-    Parameters
-    ----------
-    result : DataTree
-        From ``bf.sample`` or ``bf.find_map``.
-    most : int, optional
-        How many items to show; None for all. Default 40.
-    ax : matplotlib Axes, optional
-        Default a new figure.
-
-    Returns
-    -------
-    Axes
-        One bar per item, divided among the classes.
-
-    Raises
-    ------
-    ModelError
-        The result has no label posterior.
-
-    Examples
-    --------
-    >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> from bayesfuse.plots import plot_labels
-    >>> point = bf.find_map(DawidSkene(bf.datasets.anesthesia()))
-    >>> plot_labels(point, most=5).get_title()
-    'the 5 least certain of 45 items'
-    """
-    n_items = label_probabilities(result).sizes["item"]
-    shown = most_uncertain(result, most)[::-1]  # rows are counted from below
-    classes = shown["class"].values.tolist()
-    (ax,) = _axes(ax, 1, (5.5, min(1.2 + 0.2 * shown.sizes["item"], 12.0)), 1)
-    left = np.zeros(shown.sizes["item"])
-    for (name, colour), width in zip(
-        _class_colours(shown["class"].values).items(), shown.values.T, strict=True
-    ):
-        ax.barh(range(len(left)), width, left=left, height=0.8, color=colour, label=str(name))
-        left = left + width
-    _name_rows(ax, _item_names(result, shown["item"].values), "item")
-    ax.tick_params(axis="y", length=0)
-    ax.set(xlim=(0, 1), ylim=(-0.6, len(left) - 0.4), xlabel="posterior probability")
-    some = f"the {len(left)} least certain of {n_items:,} items"
-    ax.set_title(some if len(left) < n_items else f"{n_items:,} items", fontsize="medium")
-    ax.spines[:].set_visible(False)
-    columns = 1 + (len(classes) - 1) // 20
-    ax.legend(title="class", loc="upper left", bbox_to_anchor=(1, 1), frameon=False, ncols=columns)
-    return ax
-
-
-def _item_names(result: xr.DataTree, items: NDArray[Any]) -> NDArray[Any]:
-    """Return the names of items, with how many each stands for in a table of counts."""
-    constants = result["constant_data"].dataset
-    if "multiplicity" not in constants:
-        return items
-    copies = dict(zip(constants["item"].values, constants["multiplicity"].values, strict=True))
-    return np.array([f"{item} (×{copies[item]:,})" for item in items])

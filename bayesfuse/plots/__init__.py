@@ -1,0 +1,20 @@
+"""Pictures of a posterior: how good the raters are, what the labels are, what the model is.
+
+Every function draws into the axes it is given, or into a new figure that is as large as its content
+asks for, and returns the axes. Names are the user's; a class has the same colour in every picture.
+"""
+
+from bayesfuse.plots.groups import plot_co_assignment, plot_covariance
+from bayesfuse.plots.labels import plot_labels
+from bayesfuse.plots.model_graph import plot_model
+from bayesfuse.plots.raters import plot_confusion, plot_raters, plot_sensitivity_specificity
+
+__all__ = [
+    "plot_co_assignment",
+    "plot_confusion",
+    "plot_covariance",
+    "plot_labels",
+    "plot_model",
+    "plot_raters",
+    "plot_sensitivity_specificity",
+]

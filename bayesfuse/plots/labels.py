@@ -1,0 +1,83 @@
+"""Pictures of the labels: how sure the posterior is of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.plots.canvas import (
+    class_colours,
+    name_rows,
+    new_axes,
+)
+from bayesfuse.posterior import label_probabilities
+from bayesfuse.summaries import (
+    most_uncertain,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_labels(result: xr.DataTree, *, most: int | None = 40, ax: Axes | None = None) -> Axes:
+    """Show the posterior probabilities of the items' labels, the most uncertain item on top.
+
+    Parameters
+    ----------
+    result : DataTree
+        From ``bf.sample`` or ``bf.find_map``.
+    most : int, optional
+        How many items to show; None for all. Default 40.
+    ax : matplotlib Axes, optional
+        Default a new figure.
+
+    Returns
+    -------
+    Axes
+        One bar per item, divided among the classes.
+
+    Raises
+    ------
+    ModelError
+        The result has no label posterior.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> from bayesfuse.plots import plot_labels
+    >>> point = bf.find_map(DawidSkene(bf.datasets.anesthesia()))
+    >>> plot_labels(point, most=5).get_title()
+    'the 5 least certain of 45 items'
+    """
+    n_items = label_probabilities(result).sizes["item"]
+    shown = most_uncertain(result, most)[::-1]  # rows are counted from below
+    classes = shown["class"].values.tolist()
+    (ax,) = new_axes(ax, 1, (5.5, min(1.2 + 0.2 * shown.sizes["item"], 12.0)), 1)
+    left = np.zeros(shown.sizes["item"])
+    for (name, colour), width in zip(
+        class_colours(shown["class"].values).items(), shown.values.T, strict=True
+    ):
+        ax.barh(range(len(left)), width, left=left, height=0.8, color=colour, label=str(name))
+        left = left + width
+    name_rows(ax, _item_names(result, shown["item"].values), "item")
+    ax.tick_params(axis="y", length=0)
+    ax.set(xlim=(0, 1), ylim=(-0.6, len(left) - 0.4), xlabel="posterior probability")
+    some = f"the {len(left)} least certain of {n_items:,} items"
+    ax.set_title(some if len(left) < n_items else f"{n_items:,} items", fontsize="medium")
+    ax.spines[:].set_visible(False)
+    columns = 1 + (len(classes) - 1) // 20
+    ax.legend(title="class", loc="upper left", bbox_to_anchor=(1, 1), frameon=False, ncols=columns)
+    return ax
+
+
+def _item_names(result: xr.DataTree, items: NDArray[Any]) -> NDArray[Any]:
+    """Return the names of items, with how many each stands for in a table of counts."""
+    constants = result["constant_data"].dataset
+    if "multiplicity" not in constants:
+        return items
+    copies = dict(zip(constants["item"].values, constants["multiplicity"].values, strict=True))
+    return np.array([f"{item} (×{copies[item]:,})" for item in items])
