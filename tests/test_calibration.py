@@ -80,7 +80,7 @@ def test_chains_agree_on_fifty_data_sets():
         )
         result = bf.sample(
             DawidSkene(made.responses),
-            2000,
+            1000,
             random_seed=seed,
             progressbar=False,
             quiet=True,

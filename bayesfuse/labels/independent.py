@@ -54,10 +54,11 @@ def marginal(log_prevalence, likelihood, log_scale, multiplicity):
 
 @kernel
 def draw_labels(prevalence, likelihood, uniform):
-    """One label per item, by inversion of ``uniform`` (n,); −1 where the weights underflow."""
+    """One label per item, by inversion of ``uniform`` (n,), and whether no weights underflowed."""
     n_items, n_classes = likelihood.shape
     labels = np.empty(n_items, dtype=np.int32)
     up_to = np.empty(n_classes)  # sums of the weights of the classes so far
+    sound = True
     for n in range(n_items):
         total = 0.0
         for k in range(n_classes):
@@ -67,8 +68,9 @@ def draw_labels(prevalence, likelihood, uniform):
         label = 0
         for k in range(n_classes - 1):  # no branch, which the processor could only guess
             label += up_to[k] <= left
-        labels[n] = label if total >= TINY else -1
-    return labels
+        labels[n] = label
+        sound &= total >= TINY
+    return labels, sound
 
 
 class Independent(LabelPrior):
@@ -114,8 +116,8 @@ class Independent(LabelPrior):
         plain = (multiplicity == 1).all()
         if plain:
             uniform = rng.random(len(likelihood))
-            labels = draw_labels(np.exp(log_prevalence), likelihood, uniform)
-            if labels.min() >= 0:
+            labels, sound = draw_labels(np.exp(log_prevalence), likelihood, uniform)
+            if sound:
                 return labels
         found = marginal(log_prevalence, likelihood, np.zeros(len(likelihood)), multiplicity)
         _, log_evidence, probability, _ = found
