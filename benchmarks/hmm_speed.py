@@ -2,8 +2,9 @@
 
 First token-steps per second by number of classes: labels summed out (probabilities, pair counts,
 log evidence: what a gradient takes), drawn, decoded. Then value and gradient of the log evidence on
-sequences of equal length, where JAX's scan (as in NumPyro's hidden Markov example) and PyTensor's
-can do whole batches of sequences at once; contenders take turns.
+sequences of equal length, where NumPyro (labels enumerated along its scan, as in its hidden Markov
+example), JAX's scan of the forward pass alone and PyTensor's can do whole batches of sequences at
+once; contenders take turns. NumPyro needs funsor.
 
     OMP_NUM_THREADS=1 taskset -c 0 python benchmarks/hmm_speed.py [--quick]
 """
@@ -16,6 +17,9 @@ import time
 import numpy as np
 
 from bayesfuse.labels import forward_backward
+
+SYMBOLS = 20
+"""Different responses that an item may have, in the contest."""
 
 
 def problem(rng, n_sequences, length, n_classes):
@@ -83,6 +87,35 @@ def with_jax(initial, transition, log_lik):
     return lambda: jax.block_until_ready(function(*given))
 
 
+def with_numpyro(initial, transition, emission, said):
+    """Return the same by NumPyro; ``said`` is (sequences, time), ``emission`` log rows."""
+    import jax
+    import jax.numpy as jnp
+    import numpyro
+    from numpyro import distributions as dist
+    from numpyro.contrib.control_flow import scan
+    from numpyro.contrib.funsor import config_enumerate, enum, log_density
+
+    @config_enumerate
+    def model(initial, transition, emission):
+        rows = jnp.concatenate([transition, initial[None]])  # the last is that of a first label
+
+        def step(before, now):
+            with numpyro.plate("sequence", len(said), dim=-1):
+                label = numpyro.sample("label", dist.Categorical(logits=rows[before]))
+                numpyro.sample("said", dist.Categorical(logits=emission[label]), obs=now)
+            return label, None
+
+        scan(step, jnp.full(len(said), len(initial)), said.T)
+
+    def evidence(*given):
+        return log_density(enum(model, first_available_dim=-2), given, {}, {})[0]
+
+    function = jax.jit(jax.value_and_grad(evidence, argnums=(0, 1, 2)))
+    given = [jnp.asarray(part) for part in (initial, transition, emission)]
+    return lambda: jax.block_until_ready(function(*given))
+
+
 def with_pytensor(initial, transition, log_lik):
     """Return the same by PyTensor's scan, compiled for numba."""
     import pytensor
@@ -104,17 +137,21 @@ def with_pytensor(initial, transition, log_lik):
 
 def contenders(rng, n_sequences, length, n_classes, rounds):
     """Print time per value and gradient, and check that all agree."""
-    given = problem(rng, n_sequences, length, n_classes)
-    initial, transition, likelihood, *_ = given
-    batch = np.log(likelihood).reshape(n_sequences, length, n_classes).swapaxes(0, 1).copy()
+    initial, transition, _, *rest = problem(rng, n_sequences, length, n_classes)
+    emission = np.log(rng.dirichlet(np.ones(SYMBOLS), n_classes))
+    said = rng.integers(SYMBOLS, size=(n_sequences, length))
+    given = initial, transition, np.exp(emission.T[said.ravel()]), *rest
+    batch = emission.T[said.T]  # (time, sequences, classes)
     functions = {
         "bayesfuse": lambda: forward_backward.marginal(*given),
         "JAX scan": with_jax(initial, transition, batch),
+        "NumPyro scan": with_numpyro(initial, transition, emission, said),
         "PyTensor scan": with_pytensor(initial, transition, batch),
     }
     totals = {name: function() for name, function in functions.items()}
-    values = [totals["bayesfuse"][0], totals["JAX scan"][0], totals["PyTensor scan"][0]]
-    assert np.ptp(np.array(values, dtype=float)) < 1e-9 * abs(float(values[0])), values
+    values = np.array([float(total[0]) for total in totals.values()])
+    assert np.ptp(values) < 1e-9 * abs(values[0]), values
+    # NumPyro's gradient is that of rows it normalises itself
     pairs = [totals["bayesfuse"][4], totals["JAX scan"][1][1], totals["PyTensor scan"][2]]
     assert all(np.allclose(part, pairs[0], rtol=1e-6) for part in pairs[1:])
     best = dict.fromkeys(functions, np.inf)
