@@ -1,4 +1,4 @@
-"""How raters agree with each other: more, or less, than the model expects?"""
+"""How often raters agree, and make the same mistakes, against what the model expects."""
 
 from __future__ import annotations
 
@@ -92,10 +92,7 @@ def pairwise_agreement(
     seen = _same(responses, first, second)
     rng = np.random.default_rng(random_seed)
     replicated = np.array(
-        [
-            _same(each, first, second)
-            for each in replicate(result, model, observation, draws, rng)
-        ]
+        [_same(each, first, second) for each in replicate(result, model, observation, draws, rng)]
     )
     coords = _pair_coords(responses, first, second)
     found = compare(seen, replicated, coords, "pair", total=together, ci_prob=ci_prob)

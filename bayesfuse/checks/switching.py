@@ -66,8 +66,8 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
     >>> from bayesfuse.models import DawidSkene
     >>> model = DawidSkene(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
-    >>> bf.checks.switching(result).attrs["verdict"]
-    'All 4 chains mean the same by each class, and raters use its name for it.'
+    >>> print(bf.checks.switching(result).attrs["verdict"])
+    All 4 chains mean the same by each class. Raters use the classes' names for what ...
     """
     prevalence, confusion = _profiles(result)
     target = _target(prevalence, confusion, reference)
@@ -209,9 +209,7 @@ def _target(
     return prevalence[0].mean(axis=0), confusion[0].mean(axis=0)
 
 
-def _costs(
-    prevalence: Array, confusion: Array, share: Array, rows: Array, weight: Array
-) -> Array:
+def _costs(prevalence: Array, confusion: Array, share: Array, rows: Array, weight: Array) -> Array:
     """Return squared distances (…, class of the target, class) between classes.
 
     Means over raters, expanded as |a|² − 2ab + |b|², so that no difference of all pairs is formed.
@@ -275,15 +273,15 @@ def _named(rows: Array, weight: Array) -> bool:
 def _in_words(best: NDArray[np.int64], switched: Array, named: bool) -> str:
     chains = np.flatnonzero((best != np.arange(best.shape[1])).any(axis=1))
     if len(chains):
-        said = f"Chains {chains.tolist()} of {len(best)} mean other classes: use bf.align_labels"
+        said = f"Chains {chains.tolist()} of {len(best)} mean other classes: use bf.align_labels."
     elif switched.any():
-        said = f"{switched.mean():.1%} of the draws mean other classes: use bf.align_labels"
+        said = f"{switched.mean():.1%} of the draws mean other classes: use bf.align_labels."
     else:
-        said = f"All {len(best)} chains mean the same by each class"
+        said = f"All {len(best)} chains mean the same by each class."
     if named:
-        return f"{said}, and raters use its name for it." if "All" in said else f"{said}."
+        return f"{said} Raters use the classes' names for what is meant by them."
     return (
-        f"{said}. Raters mostly use another name for some class than it has: a few gold labels, or "
+        f"{said} Raters mostly use another name for some class than it has: a few gold labels, or "
         "a prior with more weight on the diagonal, would say which is which."
     )
 
@@ -312,9 +310,7 @@ def _permuted(result: xr.DataTree, order: NDArray[np.int64]) -> xr.Dataset:
     return found
 
 
-def _own_rows(
-    result: xr.DataTree, order: NDArray[np.int64]
-) -> tuple[tuple[Any, ...], Array]:
+def _own_rows(result: xr.DataTree, order: NDArray[np.int64]) -> tuple[tuple[Any, ...], Array]:
     """Permute the rows of raters alone, who answer to the truth and not to a verdict."""
     posterior = result["posterior"].dataset
     values = posterior["rater_confusion"]
@@ -337,4 +333,6 @@ def _rates(posterior: xr.Dataset) -> dict[Any, Any]:
     for at in np.ndindex(shape[:2]):
         confusion, prevalence = (posterior[n].values[at] for n in ("confusion", "prevalence"))
         found[(slice(None), *at)] = one_against_rest(confusion, prevalence, n_classes)
-    return {name: (dims, rate) for name, rate in zip(("sensitivity", "specificity"), found)}
+    return {
+        name: (dims, rate) for name, rate in zip(("sensitivity", "specificity"), found, strict=True)
+    }
