@@ -283,9 +283,9 @@ def _matrix(
     import matplotlib as mpl
 
     ax.set_facecolor("0.9")
-    ends = {"vmin": -largest, "vmax": largest} if largest else {"vmin": 0.0}
+    low = -largest if largest else 0.0
     colours = mpl.colormaps["RdBu_r" if largest else "viridis"]
-    image = ax.imshow(values, cmap=colours, **ends)
+    image = ax.imshow(values, cmap=colours, vmin=low, vmax=largest)
     name_columns(ax, names, "rater")
     name_rows(ax, names, "rater")
     ax.tick_params(length=0)

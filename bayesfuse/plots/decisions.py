@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -64,7 +64,7 @@ def plot_ranks(found: xr.Dataset, *, most: int | None = 40, ax: Axes | None = No
             if value >= 0.005:
                 colour = "white" if value > 0.55 * largest else "black"
                 text = f"{value:.2f}".removeprefix("0") if value < 0.995 else "1"
-                style = {"ha": "center", "va": "center", "fontsize": TEXT - 2}
+                style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": TEXT - 2}
                 ax.text(rank + 1, row, text, color=colour, **style)
     else:
         ax.hlines(rows, shown["low"], shown["high"], color="C1", lw=1)

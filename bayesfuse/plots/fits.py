@@ -60,6 +60,8 @@ def plot_elbo(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
         )
     variable, name = TRACES[group]
     values = result[group].dataset[variable].values
+    from matplotlib.ticker import MaxNLocator
+
     (ax,) = new_axes(ax, 1, (5.5, 3.4), 1)
     ax.plot(
         np.arange(1, len(values) + 1), values, color="C0", marker="." if len(values) < 40 else ""
@@ -73,7 +75,7 @@ def plot_elbo(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     ax.set_title(f"{said}{len(values):,} iterations: {values[-1]:,.2f}", fontsize="medium")
     ax.set(xlabel="iteration", ylabel=name)
     ax.ticklabel_format(axis="y", useOffset=False)
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
@@ -109,14 +111,14 @@ def plot_start(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     ['majority', 'moments']
     """
     heights = {
-        name.removeprefix(STARTS): float(value)
+        str(name).removeprefix(STARTS): float(value)
         for name, value in result.attrs.items()
-        if name.startswith(STARTS)
+        if str(name).startswith(STARTS)
     }
     if not heights:
         raise ModelError(
             "The choice of a start is recorded where one was made: start='moments' or 'majority'. "
-            f"Got: attributes {sorted(result.attrs)}."
+            f"Got: attributes {list(result.attrs)}."
         )
     taken = result.attrs["start"]
     names = sorted(heights)
