@@ -91,11 +91,11 @@ def fit(
         log_evidence, counts = observation.expected(fixed | log_rows)
         if log_evidence == -np.inf:
             observation.require_possible(observation.marginal(fixed | log_rows))
-        bound = log_evidence - divergence(concentration, prior, log_rows)
-        if trace and bound < trace[-1] - least and not observation.labels.counts_all:
+        height = log_evidence - divergence(concentration, prior, log_rows)
+        if trace and height < trace[-1] - least and not observation.labels.counts_all:
             concentration = _between(previous, concentration, 0.5)
             continue
-        trace.append(bound)
+        trace.append(height)
         if len(trace) > 1 and trace[-1] - trace[-2] < least:
             return VariationalFit(concentration, np.array(trace), True)
         previous, concentration = concentration, _add(prior, counts)
@@ -121,7 +121,8 @@ def fit_stochastic(
     rows, prior, held
         As in :func:`fit`.
     window : int, default 100
-        Batches over which estimates of the bound are averaged, say those of one epoch.
+        Batches over which estimates of the bound are averaged: those of one epoch, if there are
+        epochs.
     tolerance : float, default 1e-6
         Stop when the averaged bound gains less than this per response of what a batch stands for,
         or when the batches end.
@@ -152,17 +153,17 @@ def fit_stochastic(
     concentration: Rows = {}
     trace: list[float] = []
     bounds: list[float] = []
-    for step, (batch, times) in enumerate(batches):
-        log_rows = expected_log(concentration) if concentration else rows
+    for step, (batch, times) in enumerate(batches, 1):
+        if not concentration:
+            _, counts = batch.expected(fixed | rows)
+            concentration = _add(prior, _times(counts, times, prior))
+        log_rows = expected_log(concentration)
         log_evidence, counts = batch.expected(fixed | log_rows)
         if log_evidence == -np.inf:
             batch.require_possible(batch.marginal(fixed | log_rows))
-        target = _add(prior, {name: times * counts[name] for name in prior})
-        if not concentration:
-            concentration = target
-            continue
         bounds.append(times * log_evidence - divergence(concentration, prior, log_rows))
-        concentration = _between(concentration, target, step**-FORGETTING)
+        target = _add(prior, _times(counts, times, prior))
+        concentration = _between(concentration, target, (1 + step) ** -FORGETTING)
         if len(bounds) == window:
             trace.append(float(np.mean(bounds)))
             bounds.clear()
@@ -171,7 +172,7 @@ def fit_stochastic(
                 return VariationalFit(concentration, np.array(trace), True)
     if not concentration:
         raise ModelError("Stochastic fits need at least one batch of responses. Got: none.")
-    if bounds and not trace:
+    if bounds:
         trace.append(float(np.mean(bounds)))
     return VariationalFit(concentration, np.array(trace), False)
 
@@ -186,6 +187,12 @@ def expected_log(concentration: Rows) -> Rows:
         )
         for name, alpha in concentration.items()
     }
+
+
+def bound(observation: Observation, concentration: Rows, prior: Rows) -> float:
+    """Return the bound of the log evidence at Dirichlet distributions of the rows."""
+    log_rows = expected_log(concentration)
+    return observation.expected(log_rows)[0] - divergence(concentration, prior, log_rows)
 
 
 def divergence(concentration: Rows, prior: Rows, log_rows: Rows) -> float:
@@ -222,6 +229,10 @@ def n_responses(observation: Observation) -> int:
 def _add(prior: Rows, counts: Rows) -> Rows:
     """Return prior plus counts; what stands for counts may be negative, concentrations may not."""
     return {name: np.maximum(alpha + counts[name], 0.1 * alpha) for name, alpha in prior.items()}
+
+
+def _times(counts: Rows, times: float, prior: Rows) -> Rows:
+    return {name: times * counts[name] for name in prior}
 
 
 def _between(one: Rows, other: Rows, share: float) -> Rows:

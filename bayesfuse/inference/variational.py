@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -233,6 +234,8 @@ def _fit_cavi(
             window=len(parts),
             tolerance=tolerance,
         )
+        exact = cavi.bound(observation, fitted.concentration, prior)
+        fitted = replace(fitted, trace=np.append(fitted.trace, exact))
     rows = {
         name: draw_dirichlet(np.broadcast_to(alpha, (draws, *alpha.shape)), rng)
         for name, alpha in fitted.concentration.items()
