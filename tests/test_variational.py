@@ -234,7 +234,7 @@ def plenty():
 def doubtful():
     """A table that leaves much to doubt: products of distributions are far from the posterior."""
     return bf.datasets.simulate_dawid_skene(
-        150, 4, 2, per_item=3, accuracy=(0.55, 0.8), random_seed=1
+        200, 5, 2, per_item=4, accuracy=(0.6, 0.85), random_seed=1
     ).responses
 
 
@@ -264,6 +264,7 @@ def test_cavi_agrees_with_gibbs_where_little_is_hidden(plenty):
     assert float(np.abs(one - other).max()) < 0.03
 
 
+@pytest.mark.slow
 def test_sweeps_bring_back_what_the_product_leaves_out(doubtful):
     model = DawidSkene(doubtful)
     gibbs = bf.sample(model, 4000, random_seed=1, quiet=True, **QUIET)
@@ -280,10 +281,11 @@ def test_sweeps_bring_back_what_the_product_leaves_out(doubtful):
     assert means[2] < means[0]
 
 
-def test_draws_come_from_the_fitted_distributions(small_model):
-    observation, prior, rows = pieces(small_model)
+def test_draws_come_from_the_fitted_distributions(plenty):
+    model = DawidSkene(plenty)
+    observation, prior, rows = pieces(model)
     alpha = cavi.fit(observation, rows, prior).concentration
-    draws = bf.fit(small_model, draws=4000, random_seed=1, sweeps=0)["posterior"]
+    draws = bf.fit(model, draws=4000, random_seed=1)["posterior"]
     for name in prior:
         total = alpha[name].sum(axis=-1, keepdims=True)
         mean = alpha[name] / total
@@ -293,7 +295,7 @@ def test_draws_come_from_the_fitted_distributions(small_model):
 
 
 def test_only_draws_depend_on_the_seed(small_model):
-    fits = [bf.fit(small_model, draws=200, random_seed=seed) for seed in (1, 1, 2)]
+    fits = [bf.fit(small_model, draws=90, random_seed=seed) for seed in (1, 1, 2)]
     assert (fits[0]["posterior"]["confusion"] == fits[1]["posterior"]["confusion"]).all()
     assert (fits[0]["posterior"]["confusion"] != fits[2]["posterior"]["confusion"]).any()
     assert fits[0]["fit"].equals(fits[2]["fit"])
@@ -339,6 +341,7 @@ def test_gold_labels_are_kept(small_model):
     assert probability.sel(item=0).values.tolist() == [0.0, 1.0, 0.0]
 
 
+@pytest.mark.slow
 def test_inferred_groups_are_held_and_said_so_until_swept():
     rng = np.random.default_rng(1)
     truth = rng.integers(0, 2, 300)
@@ -361,6 +364,7 @@ def test_inferred_groups_are_held_and_said_so_until_swept():
 # ---------------------------------------------------------------- the other methods
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["advi", "fullrank_advi"])
 def test_advi_agrees_with_gibbs(plenty, method):
     model = DawidSkene(plenty)
@@ -405,6 +409,7 @@ def own_model(responses):
     return model
 
 
+@pytest.mark.slow
 def test_advi_fits_a_model_of_ones_own(small):
     model = own_model(small)
     with pytest.raises(ModelError, match=r"CAVI needs .* Got: none such on .*'logit', 'mean'"):

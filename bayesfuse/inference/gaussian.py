@@ -21,8 +21,11 @@ WINDOW = 500
 STEP = 0.01
 """Step size of Adam, in units of log ratios."""
 
-JITTER = 0.1
-"""How far Pathfinder's paths begin from the start: far enough to differ, not to switch labels."""
+JITTER = 0.5
+"""How far Pathfinder's paths begin from the start, in units of log ratios.
+
+Far enough for L-BFGS to see the curvature on its way back, not so far as to switch labels.
+"""
 
 
 def fit_advi(
@@ -231,6 +234,5 @@ def fit_pathfinder(
         v.name: posterior[v.name].transpose("one", ...).values for v in conjugacy.model.free_RVs
     }
     bound = float((found["paths_logP_mean"] - found["paths_logQ_mean"]).max())
-    return Approximation(
-        values, np.array([bound]), not bool(found["all_paths_failed"]), float(found["pareto_k"])
-    )
+    shape = float(found.get("pareto_k", np.nan))  # not there where ratios are not looked at
+    return Approximation(values, np.array([bound]), not bool(found["all_paths_failed"]), shape)
