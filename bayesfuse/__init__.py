@@ -5,6 +5,7 @@ The models stand in ``bayesfuse.models``; everything else a user needs is here.
 
 from bayesfuse import checks, datasets, errors, plots, priors
 from bayesfuse.distributions import dirichlet
+from bayesfuse.graph import Graph
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.sample import sample
@@ -20,6 +21,7 @@ from bayesfuse.summaries import summary
 
 __all__ = [
     "Confusion",
+    "Graph",
     "Independent",
     "InferredGroups",
     "LabelGibbs",

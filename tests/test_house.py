@@ -14,9 +14,10 @@ PACKAGE = ROOT / "bayesfuse"
 # Every room may import from the rooms before it.
 ORDER = [
     ["errors"],
-    ["reading", "describing", "simplex"],
+    ["reading", "describing", "simplex", "neighbours"],
     ["responses"],
     ["structure"],
+    ["graph"],
     ["factor", "moments"],
     ["labels", "raters"],
     ["observation", "ops", "coordinates"],
