@@ -29,12 +29,28 @@ class _OwnSamples(NDArray):
     """A trace of which every chain's copy holds its own draws.
 
     PyMC copies a given trace for every chain, but shallowly: all would write into one array.
+    Labels that come with a draw go to ``labels``, which all copies share and which sums them up.
     """
+
+    labels: Posterior | None = None
 
     def setup(self, draws: int, chain: int, sampler_vars: Any = None) -> None:
         self.samples: dict[str, Array] = {}
         self._stats = None
         super().setup(draws, chain, sampler_vars)
+
+    def record(
+        self, point: Any, sampler_stats: Any = None, *, in_warmup: bool
+    ) -> None:
+        if self.labels is None:
+            super().record(point, sampler_stats, in_warmup=in_warmup)
+            return
+        (stats,) = sampler_stats
+        rest = {name: value for name, value in stats.items() if name != "labels"}
+        super().record(point, [rest], in_warmup=in_warmup)
+        if not in_warmup:
+            drawn = {name: self.samples[name][self.draw_idx - 1] for name in self.varnames}
+            self.labels.add(self.chain, drawn, stats["labels"])
 
 
 def parameter_trace(model: pm.Model, step: LabelGibbs) -> NDArray:
