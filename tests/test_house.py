@@ -14,8 +14,8 @@ PACKAGE = ROOT / "bayesfuse"
 # Every room may import from the rooms before it.
 ORDER = [
     ["errors"],
-    ["reading", "describing", "simplex", "neighbours"],
-    ["responses"],
+    ["reading", "describing", "simplex"],
+    ["responses", "neighbours"],
     ["structure"],
     ["graph"],
     ["factor", "moments"],
