@@ -104,13 +104,12 @@ class Graph:
                 f"Edges must have two columns, one for each end. Got: {frame.shape[1]} columns."
             )
         ends = [frame.iloc[:, column].to_numpy() for column in (0, 1)]
+        declared: Any = items
         if items is None:
             found = [pd.Series(encode(end, None, "item", "edges")[1]) for end in ends]
-            _, names = encode(pd.concat(found).to_numpy(), None, "item", "edges")
-        else:
-            names = unique_names(items, "item")
-        codes = [encode(end, names, "item", "edges")[0] for end in ends]
-        return cls._build(names, np.column_stack(codes), weights)
+            _, declared = encode(pd.concat(found).to_numpy(), None, "item", "edges")
+        codes = [encode(end, declared, "item", "edges")[0] for end in ends]
+        return cls._build(unique_names(declared, "item"), np.column_stack(codes), weights)
 
     @classmethod
     def from_scipy(cls, matrix: Any, *, items: Sequence[Any] | None = None) -> Graph:

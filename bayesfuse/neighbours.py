@@ -6,10 +6,11 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.spatial import cKDTree
+
+from bayesfuse.simplex import kernel
 
 Pairs = NDArray[np.int64]
 
@@ -76,7 +77,7 @@ def _nearest_by_products(features: Any, k: int) -> NDArray[np.int64]:
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def adjacency(edges, n_items):
     """List every item's neighbours in ascending order, given sorted edges: start, neighbour, edge.
 
@@ -101,7 +102,7 @@ def adjacency(edges, n_items):
     return start, neighbour, edge
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def greedy_colours(start, neighbour):
     """Give every item in turn the first colour that none of its neighbours has."""
     n_items = len(start) - 1

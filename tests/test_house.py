@@ -14,8 +14,8 @@ PACKAGE = ROOT / "bayesfuse"
 # Every room may import from the rooms before it.
 ORDER = [
     ["errors"],
-    ["reading", "describing", "simplex", "neighbours"],
-    ["responses"],
+    ["reading", "describing", "simplex"],
+    ["responses", "neighbours"],
     ["structure"],
     ["graph"],
     ["factor", "moments"],
@@ -25,8 +25,9 @@ ORDER = [
     ["model", "partitions"],
     ["posterior", "datasets"],
     ["inference"],
-    ["paths", "summaries"],
-    ["testing", "checks"],
+    ["points", "summaries"],
+    ["paths"],
+    ["testing", "checks", "decisions", "averaging"],
     ["plots", "report"],
     ["models"],
     ["__main__"],
