@@ -162,6 +162,17 @@ class Observation:
             self.require_possible(self.marginal(rows))
         return drawn
 
+    def given(self, rows: Rows, labels: NDArray[Any]) -> tuple[Array, Array]:
+        """Return label probabilities given all other labels, and evidence by item, of ``table``."""
+        return self.labels.given(
+            self.label_rows(rows), labels, *self.likelihood(rows), self.label_structure
+        )
+
+    def converged(self, rows: Rows) -> bool:
+        """Say whether summing the labels out, if it iterates, comes to an end at these rows."""
+        likelihood, _ = self.likelihood(rows)
+        return self.labels.converged(self.label_rows(rows), likelihood, self.label_structure)
+
     def tally(self, rows: Rows, drawn: NDArray[Any], rng: np.random.Generator) -> Rows:
         """Count the row entries that drawn labels use, as :meth:`draw` returns them."""
         label_counts = self.labels.tally(drawn, self.label_structure, self.table.n_classes)

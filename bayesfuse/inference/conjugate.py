@@ -77,12 +77,15 @@ class PositiveBlock(Block):
     backward: Callable[[Any], Array]
 
     def read(self, point: Mapping[str, Array]) -> Array:
+        """Return the number from a point in PyMC's value space."""
         return np.asarray(self.backward(point[self.value]))
 
     def write(self, rows: Array) -> Array:
+        """Invert :meth:`read`."""
         return np.asarray(self.forward(rows))
 
     def natural(self, rows: Array) -> Array:
+        """Return the number."""
         return rows
 
 
@@ -147,8 +150,10 @@ def find_conjugate(model: pm.Model) -> Conjugacy:
 
 def _number(parameter: TensorVariable) -> Array | None:
     """Return the value of what depends on no random variable."""
-    if any(hasattr(v.owner, "op") and isinstance(v.owner.op, RandomVariable | SymbolicRandomVariable)
-           for v in ancestors([parameter])):
+    if any(
+        hasattr(v.owner, "op") and isinstance(v.owner.op, RandomVariable | SymbolicRandomVariable)
+        for v in ancestors([parameter])
+    ):
         return None
     with plain_python():
         return np.asarray(parameter.eval(), dtype=float)
@@ -186,9 +191,7 @@ def _block(
     return Block(name, parameter, model.rvs_to_values[parameter].name, kind, transform, fixed)
 
 
-def _informs_others(
-    model: pm.Model, answers: TensorVariable, parameter: TensorVariable
-) -> bool:
+def _informs_others(model: pm.Model, answers: TensorVariable, parameter: TensorVariable) -> bool:
     """Whether something else in the model than the responses learns from the parameter."""
     arguments = parameter_variables(answers).values()
     others = {*model.basic_RVs, *model.potentials, *arguments} - {answers, parameter}

@@ -3,6 +3,7 @@
 from bayesfuse.labels.base import LabelPrior, Marginal
 from bayesfuse.labels.chain import MarkovChain, StationaryMarkovChain
 from bayesfuse.labels.independent import Independent
+from bayesfuse.labels.partition_function import bethe_coupling
 from bayesfuse.labels.potts import MeanFieldPotts, Potts
 
 __all__ = [
@@ -13,4 +14,5 @@ __all__ = [
     "MeanFieldPotts",
     "Potts",
     "StationaryMarkovChain",
+    "bethe_coupling",
 ]

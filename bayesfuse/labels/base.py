@@ -57,6 +57,8 @@ class LabelPrior(Factor):
     """How they are summed out."""
     keeps_labels: ClassVar[str] = ""
     """How labels are drawn from where they were before, for priors that cannot draw them anew."""
+    decoder: ClassVar[str] = "most probable labels"
+    """What :meth:`decode` returns."""
     adds_up: ClassVar[bool] = True
     """Whether the log evidence of the units adds up to the total.
 

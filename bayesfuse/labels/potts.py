@@ -156,6 +156,7 @@ class Potts(LabelPrior):
     method = "belief propagation"
     keeps_labels = "Gibbs and Swendsen–Wang sweeps"
     adds_up = False
+    decoder = "iterated conditional modes"
     marginal_kernel = staticmethod(marginal)
 
     def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
