@@ -5,6 +5,7 @@ Checks return tables of numbers; :mod:`bayesfuse.plots` draws them.
 
 from bayesfuse.checks.agreement import conditional_dependence, pairwise_agreement
 from bayesfuse.checks.calibration import calibration, label_scores
+from bayesfuse.checks.graphs import neighbour_agreement
 from bayesfuse.checks.groups import (
     co_assignment,
     group_summary,
@@ -22,6 +23,7 @@ __all__ = [
     "group_summary",
     "item_difficulty",
     "label_scores",
+    "neighbour_agreement",
     "pairwise_agreement",
     "rater_covariance",
     "runs",
