@@ -11,7 +11,13 @@ from bayesfuse.graph import Graph
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.sample import sample
-from bayesfuse.labels import Independent, MarkovChain, StationaryMarkovChain
+from bayesfuse.labels import (
+    Independent,
+    MarkovChain,
+    MeanFieldPotts,
+    Potts,
+    StationaryMarkovChain,
+)
 from bayesfuse.model import LabelModel, observe
 from bayesfuse.paths import decode, draw_labels, run_lengths, spans
 from bayesfuse.posterior import label_probabilities
@@ -30,7 +36,9 @@ __all__ = [
     "LabelModel",
     "LatentGroups",
     "MarkovChain",
+    "MeanFieldPotts",
     "OneCoin",
+    "Potts",
     "Responses",
     "Sequences",
     "StationaryMarkovChain",

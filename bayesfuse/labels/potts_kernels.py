@@ -306,3 +306,67 @@ def iterate_modes(labels, prevalence, likelihood, coupling, start, neighbour, we
         if not changed:
             return sweep + 1
     return most
+
+
+@kernel
+def begin(prevalence, likelihood, seed):
+    """Draw labels as if no item had neighbours."""
+    n_items, n_classes = likelihood.shape
+    labels, share = np.empty(n_items, dtype=np.int32), np.empty(n_classes)
+    for n in range(n_items):
+        total = 0.0
+        for k in range(n_classes):
+            share[k] = prevalence[k] * likelihood[n, k]
+            total += share[k]
+        labels[n] = choose(share, total, uniform(seed, n))
+    return labels
+
+
+@kernel
+def impossible(likelihood):
+    """Say whether some item has no class left."""
+    for n in range(likelihood.shape[0]):
+        some = False
+        for k in range(likelihood.shape[1]):
+            some |= likelihood[n, k] > 0.0
+        if not some:
+            return True
+    return False
+
+
+@kernel
+def soft_agreement(probability, start, neighbour, weight):
+    """Return the expected agreement of labels drawn independently with these probabilities."""
+    total, one = 0.0, weight.size == 1
+    for n in range(probability.shape[0]):
+        for e in range(start[n], start[n + 1]):
+            m = neighbour[e]
+            if m < n:
+                same = 0.0
+                for k in range(probability.shape[1]):
+                    same += probability[n, k] * probability[m, k]
+                total += weight[0 if one else e] * same
+    return total
+
+
+@kernel
+def breadth_first(start, neighbour):
+    """Return the items such that all but one of each connected set follow a neighbour."""
+    n_items = start.size - 1
+    order, seen = np.empty(n_items, dtype=np.int32), np.zeros(n_items, dtype=np.bool_)
+    last = 0
+    for root in range(n_items):
+        if seen[root]:
+            continue
+        seen[root] = True
+        order[last] = root
+        first, last = last, last + 1
+        while first < last:
+            n = order[first]
+            first += 1
+            for e in range(start[n], start[n + 1]):
+                if not seen[neighbour[e]]:
+                    seen[neighbour[e]] = True
+                    order[last] = neighbour[e]
+                    last += 1
+    return order
