@@ -13,6 +13,7 @@ from bayesfuse.checks.groups import (
     verdict_probabilities,
 )
 from bayesfuse.checks.items import item_difficulty
+from bayesfuse.checks.phases import phase_transition
 from bayesfuse.checks.runs import runs
 from bayesfuse.checks.switching import switching
 
@@ -26,6 +27,7 @@ __all__ = [
     "neighbour_agreement",
     "pairwise_agreement",
     "rater_covariance",
+    "phase_transition",
     "runs",
     "switching",
     "verdict_probabilities",

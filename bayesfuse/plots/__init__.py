@@ -4,7 +4,7 @@ Every function draws into the axes it is given, or into a new figure that is as 
 asks for, and returns the axes. Names are the user's; a class has the same colour in every picture.
 """
 
-from bayesfuse.plots.graphs import plot_graph, plot_grid
+from bayesfuse.plots.graphs import plot_graph, plot_grid, plot_phases
 from bayesfuse.plots.groups import plot_co_assignment, plot_covariance
 from bayesfuse.plots.labels import plot_labels
 from bayesfuse.plots.model_graph import plot_model
@@ -18,6 +18,7 @@ __all__ = [
     "plot_grid",
     "plot_labels",
     "plot_model",
+    "plot_phases",
     "plot_raters",
     "plot_sensitivity_specificity",
 ]

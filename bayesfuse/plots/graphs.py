@@ -143,7 +143,7 @@ def plot_graph(
     place = _places(graph, layout)
     (ax,) = new_axes(ax, 1, (7.0, 5.6), 1)
     width = 0.8 * graph.weights / graph.weights.max() if graph.n_edges else 0.8
-    lines = LineCollection(place[graph.edges], linewidths=width, colors="0.7", zorder=1)
+    lines = LineCollection(list(place[graph.edges]), linewidths=width, colors="0.7", zorder=1)
     ax.add_collection(lines)
     best, sure = probability.values.argmax(axis=1), probability.values.max(axis=1)
     n_classes = probability.sizes["class"]
@@ -154,7 +154,8 @@ def plot_graph(
     for k, colour in enumerate(colours.values()):
         for face, own in ((colour, answered), ("white", ~answered)):
             here = (best == k) & own
-            ax.scatter(*place[here].T, area[here], facecolor=face, edgecolor=colour, zorder=2)
+            x, y = place[here].T
+            ax.scatter(x, y, area[here], facecolor=face, edgecolor=colour, zorder=2)
     marks = [
         Line2D([], [], marker="o", linestyle="", color=colour, label=str(name))
         for name, colour in colours.items()
@@ -167,6 +168,49 @@ def plot_graph(
     ax.set_title(f"{graph.n_items:,} items, {graph.n_edges:,} edges", fontsize="medium")
     ax.set_axis_off()
     ax.autoscale_view()
+    return ax
+
+
+def plot_phases(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
+    """Show where the coupling stands among the phases of the prior.
+
+    Parameters
+    ----------
+    found : Dataset
+        From :func:`bayesfuse.checks.phase_transition`.
+    ax : matplotlib Axes, optional
+        Default a new figure.
+
+    Returns
+    -------
+    Axes
+        The share of the edges whose items agree in labels drawn from the prior, by coupling, from
+        labels that began at random and as one class: where these part there are two phases.
+        Vertical lines are the critical coupling and every chain's mean.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import MarkovRandomField
+    >>> from bayesfuse.plots import plot_phases
+    >>> answers = [[0, 0, 0, 1]] * 20 + [[1, 1, 1, 1]] * 20
+    >>> model = MarkovRandomField(bf.Responses.from_matrix(answers), bf.Graph.grid((4, 10)))
+    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
+    >>> plot_phases(bf.checks.phase_transition(result, model)).get_xlabel()
+    'coupling'
+    """
+    (ax,) = new_axes(ax, 1, (5.5, 3.6), 1)
+    grid = found["grid"].values
+    for start, colour in (("from_one_class", "C1"), ("from_random", "C0")):
+        name = f"prior, {start.replace('_', ' ')}"
+        ax.plot(grid, found[start].values, ".-", color=colour, label=name, markersize=4)
+    ax.axvline(found.attrs["critical"], color="0.5", linestyle=":", label="critical")
+    for chain, coupling in enumerate(found["coupling"].values):
+        ax.axvline(coupling, color="C2", linewidth=1, label="posterior, by chain" * (chain == 0))
+    most = max(2.5 * found.attrs["critical"], 1.2 * float(found["coupling"].max()))
+    ax.set(xlim=(0, most), xlabel="coupling", ylabel="share of agreeing edges")
+    ax.legend(loc="lower right", frameon=False, fontsize="small")
+    ax.set_title("trouble" if found.attrs["trouble"] else "no trouble", fontsize="medium")
     return ax
 
 
