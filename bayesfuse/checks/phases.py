@@ -92,14 +92,15 @@ def phase_transition(
     False
     """
     observation = written_out(model)
-    if not isinstance(observation.labels, Potts):
+    labels = observation.labels
+    if not isinstance(labels, Potts):
         raise ModelError(
             "Phases are those of labels on a graph. Got: a model of "
-            f"{type(observation.labels).__name__} labels."
+            f"{type(labels).__name__} labels."
         )
     responses = observation.responses
     coupling = parameters(result, model)["coupling"].astype(float)
-    table = _table(observation)
+    table = _table(labels, observation)
     critical = table.critical
     probability = label_probabilities(result).values
     answered = responses.per_item > 0
@@ -111,7 +112,7 @@ def phase_transition(
     agreement = _agreement(result, model, observation, draws, random_seed)
     lost = (voted > 0) & (share < LOST * voted)
     by_chain = _by_chain(result, responses.n_classes)
-    attrs = {
+    attrs: dict[str, Any] = {
         "critical": critical,
         "above": float((coupling >= critical).mean()),
         **agreement,
@@ -121,7 +122,7 @@ def phase_transition(
     }
     attrs["trouble"] = attrs["collapsed"] or attrs["apart"] or attrs["one_class"]
     attrs["verdict"] = _in_words(attrs, coupling, lost, responses.classes)
-    found = {
+    found: dict[str, Any] = {
         "share": ("class", share),
         "voted": ("class", voted),
         "unanswered": ("class", alone),
@@ -136,9 +137,8 @@ def phase_transition(
     return xr.Dataset(found, {"class": responses.classes, "chain": np.arange(len(coupling))}, attrs)
 
 
-def _table(observation: Observation) -> PartitionTable:
+def _table(labels: Potts, observation: Observation) -> PartitionTable:
     """Return the prior's table of couplings, which models with a fixed one do without."""
-    labels = observation.labels
     if labels.table is not None:
         return labels.table
     graph = labels.graph.ordered(observation.responses)
@@ -203,9 +203,8 @@ def _in_words(
     attrs: dict[str, Any], coupling: Array, lost: NDArray[np.bool_], classes: NDArray[Any]
 ) -> str:
     side = "above" if coupling.mean() >= attrs["critical"] else "below"
-    said = [
-        f"The coupling ({coupling.mean():.3g}) is {side} the critical one ({attrs['critical']:.3g})."
-    ]
+    mean, critical = f"{coupling.mean():.3g}", f"{attrs['critical']:.3g}"
+    said = [f"The coupling ({mean}) is {side} the critical one ({critical})."]
     if attrs["collapsed"]:
         names = ", ".join(map(str, classes[lost]))
         said.append(
