@@ -209,7 +209,7 @@ class Observation:
     ) -> Iterator[tuple[str, Positive, Callable[[float], float]]]:
         """Give the label prior's positive parameters, their priors, and what the labels say."""
         for name in self.labels.positives:
-            if name not in priors:
+            if name not in priors or priors[name].log_density is None:
                 continue
 
             def log_weight(value: float, name: str = name) -> float:

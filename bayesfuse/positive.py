@@ -8,6 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bayesfuse.simplex import Array
+
+REACH, STEP = 8.0, 0.004
+"""A table of a log density: how far it reaches and its steps, on the scale of the logarithm."""
+
 WIDTH = 0.5
 """First width of a slice on the scale of the logarithm."""
 
@@ -27,6 +32,57 @@ class Positive:
 
     log_density: Callable[[float], float] | None
     typical: float
+
+
+def tabulate(log_density: Callable[[Array], Array], typical: float) -> Callable[[float], float]:
+    """Return a log density that is looked up, where that is right to rounding, else it itself.
+
+    A compiled density takes fifty microseconds a call, which is more than many a sweep over all
+    labels. What it is between values of a table is a cubic's business in the logarithm; densities
+    with an edge (a uniform's) or outside the table are evaluated.
+
+    Parameters
+    ----------
+    log_density : callable
+        From an array of values to theirs.
+    typical : float
+        The middle of the table, which reaches e⁸ times as far either way.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> look_up = tabulate(lambda values: -values + np.log(values), 1.0)
+    >>> round(look_up(2.0), 8), round(np.log(2.0) - 2.0, 8)
+    (-1.30685282, -1.30685282)
+    """
+    from scipy.interpolate import CubicSpline  # slow to import
+
+    low = math.log(typical) - REACH
+    points = low + np.arange(2 * round(REACH / STEP) + 1) * STEP
+    between = (points[1:] + points[:-1]) / 2
+    with np.errstate(all="ignore"):  # densities may overflow far out
+        values, true = log_density(np.exp(points)), log_density(np.exp(between))
+
+    def exact(value: float) -> float:
+        return float(log_density(np.array([value]))[0])
+
+    if not (np.isfinite(values).all() and np.isfinite(true).all()):
+        return exact
+    spline = CubicSpline(points, values)
+    if (np.abs(spline(between) - true) > 1e-9 * (1 + np.abs(true))).any():
+        return exact
+    cubes = spline.c.T.tolist()
+
+    def look_up(value: float) -> float:
+        place = (math.log(value) - low) / STEP
+        cell = int(place)
+        if not 0 <= cell < len(cubes):
+            return exact(value)
+        c3, c2, c1, c0 = cubes[cell]
+        t = (place - cell) * STEP
+        return c0 + t * (c1 + t * (c2 + t * c3))
+
+    return look_up
 
 
 def draw(
@@ -49,8 +105,7 @@ def draw(
     True
     """
     density = prior.log_density
-    if density is None:
-        return value
+    assert density is not None
 
     def height(log_value: float) -> float:
         at = math.exp(log_value)
@@ -92,8 +147,7 @@ def climb(prior: Positive, log_weight: Callable[[float], float], value: float) -
     from scipy.optimize import minimize_scalar  # half a second to import
 
     density = prior.log_density
-    if density is None:
-        return value
+    assert density is not None
 
     def depth(log_value: float) -> float:
         at = math.exp(log_value)

@@ -112,7 +112,8 @@ def from_labels(observation: Observation, probability: Array, concentration: Row
     counts = observation.expected_given(probability, middle)
     numbers, alphas = em.positives(concentration)
     rows = em.mean({name: alpha + counts[name] for name, alpha in alphas.items()})
-    return rows | observation.climb(middle, counts, numbers)
+    rows |= {name: middle[name] for name in numbers}
+    return rows | observation.climb(rows, counts, numbers)
 
 
 def settle(observation: Observation, rows: Rows, concentration: Rows) -> Rows:
