@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -12,10 +14,10 @@ from matplotlib import colors
 from matplotlib import pyplot as plt
 
 import bayesfuse as bf
-from bayesfuse.checks import neighbour_agreement
+from bayesfuse.checks import neighbour_agreement, phase_transition
 from bayesfuse.errors import ModelError, ResponsesError
-from bayesfuse.models import DawidSkene
-from bayesfuse.plots import graphs, plot_graph, plot_grid
+from bayesfuse.models import DawidSkene, MarkovRandomField
+from bayesfuse.plots import graphs, plot_graph, plot_grid, plot_phases
 
 QUIET = {"progressbar": False, "quiet": True}
 SHAPE = 16, 20
@@ -184,3 +186,66 @@ def test_bad_pictures_are_refused(case, point):
     with pytest.raises(ModelError) as error:
         draw(point)
     assert told in str(error.value) and "Got" in str(error.value)
+
+
+# ---------------------------------------------------------------- phases
+
+
+def field(responses, **options):
+    model = MarkovRandomField(responses, bf.Graph.grid(SHAPE), **options)
+    return model, bf.sample(model, 100, chains=2, random_seed=1, **QUIET)
+
+
+def test_labels_that_follow_the_raters_are_no_trouble():
+    model, result = field(crowd(squares(), 0))
+    found = phase_transition(result, model, random_seed=0)
+    assert not found.attrs["trouble"] and np.abs(found["z"]).max() < 3
+    assert "Labels say what the raters said" in found.attrs["verdict"]
+    assert not found["lost"].any() and found["from_random"].values[-1] > 0.99
+    # three classes on a large grid order at log(1 + √3); a small one does a little later
+    assert 0.95 < found.attrs["critical"] < 1.2
+    agreement = neighbour_agreement(result, model, draws=50, random_seed=0)
+    assert agreement.attrs["p_value"] > 0.05
+    ax = plot_phases(found)
+    assert ax.get_title() == "no trouble" and len(ax.lines) == 2 + 1 + 2
+    plt.close("all")
+
+
+def test_too_strong_a_coupling_is_found_out():
+    """Neighbours that never differ: regions merge, and differently from chain to chain."""
+    model, result = field(crowd(squares(), 0), trust=20.0)
+    found = phase_transition(result, model, random_seed=0)
+    assert found.attrs["trouble"] and found.attrs["above"] == 1.0
+    assert found.attrs["collapsed"] or found.attrs["apart"]
+    assert found["z"].max() > 3 and found["lost"].any()
+    assert plot_phases(found).get_title() == "trouble"
+    plt.close("all")
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_unanswered_items_of_one_class_are_told_of(together):
+    """Three arcs of answered items, and twenty unanswered: a clique beside one arc, or one each."""
+    truth = np.repeat([0, 1, 2], 20)
+    answers = np.full((80, 3), -1)
+    answers[:60] = truth[:, None]
+    edges = [(n, n + 1) for n in range(59)]
+    if together:
+        edges += [(29, 60), (30, 61), (31, 62), *combinations(range(60, 80), 2)]
+    else:
+        edges += [(3 * n, 60 + n) for n in range(20)]
+    responses = bf.Responses.from_matrix(answers, classes=[0, 1, 2])
+    model = MarkovRandomField(responses, bf.Graph.from_edges(edges), trust=6.0)
+    result = bf.sample(model, 100, chains=2, random_seed=1, **QUIET)
+    found = phase_transition(result, model, random_seed=0)
+    assert found.attrs["one_class"] == found.attrs["trouble"] == together
+    assert ("Unanswered" in found.attrs["verdict"]) == together
+    assert (found["unanswered"].max() > 0.95) == together
+
+
+def test_phases_without_kept_labels_or_a_graph(regions):
+    model = MarkovRandomField(crowd(squares(), 0), bf.Graph.grid(SHAPE), trust=2.0)
+    point = bf.find_map(model)
+    found = phase_transition(point, model, random_seed=0)
+    assert not found.attrs["trouble"] and found.sizes["chain"] == 1
+    with pytest.raises(ModelError, match="Independent labels"):
+        phase_transition(regions[1], regions[0])

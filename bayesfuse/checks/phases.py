@@ -15,7 +15,7 @@ from bayesfuse.labels import Potts
 from bayesfuse.labels.partition_function import PartitionTable, log_partition
 from bayesfuse.labels.potts import reach
 from bayesfuse.observation import Observation
-from bayesfuse.points import parameters
+from bayesfuse.points import evenly, parameters
 from bayesfuse.posterior import label_probabilities
 from bayesfuse.simplex import Array
 
@@ -65,15 +65,15 @@ def phase_transition(
     Returns
     -------
     Dataset
-        By class: ``share`` of the answered items (posterior mean), ``voted`` share of the
-        responses, ``unanswered`` share of the items nobody answered (NaN without any), ``lost``.
-        By chain: ``coupling`` (mean) and, where the draws of the labels were kept, ``chain_share``
-        (chain, class). By ``step`` of a grid of couplings: ``grid`` and the share of the edges
-        that agree in the prior, ``from_random`` and ``from_one_class`` starts. Attributes:
-        ``critical`` coupling and the posterior probability to be ``above`` it; ``agreement`` of
-        the raters, ``expected_agreement`` given the labels and the ``z`` of the difference;
-        ``collapsed``, ``apart`` (chains in different phases), ``one_class`` (among unanswered
-        items), ``trouble`` (any of the three), ``verdict``.
+        By class: ``voted`` share of the responses, ``unanswered`` share of the items nobody
+        answered (posterior mean, NaN without any). By chain: ``coupling`` (mean), ``share`` of
+        every class among the items and whether it is ``lost`` (chain, class), the ``expected``
+        agreement of raters given the labels and the ``z`` of the observed one. By ``step`` of a
+        grid of couplings: ``grid`` and the share of the edges that agree in the prior,
+        ``from_random`` and ``from_one_class`` starts. Attributes: ``critical`` coupling and the
+        posterior probability to be ``above`` it; the raters' ``agreement``; ``collapsed``,
+        ``apart`` (chains in different phases), ``one_class`` (among unanswered items),
+        ``trouble`` (any of the three), ``verdict``.
 
     Raises
     ------
@@ -101,40 +101,44 @@ def phase_transition(
     responses = observation.responses
     coupling = parameters(result, model)["coupling"].astype(float)
     table = _table(labels, observation)
-    critical = table.critical
     probability = label_probabilities(result).values
-    answered = responses.per_item > 0
-    share = probability[answered].mean(axis=0)
-    alone = (
-        probability[~answered].mean(axis=0) if not answered.all() else np.full_like(share, np.nan)
-    )
+    unanswered = probability[responses.per_item == 0]
+    alone = unanswered.mean(axis=0) if len(unanswered) else np.full(len(probability[0]), np.nan)
     voted = np.bincount(responses.label, minlength=responses.n_classes) / responses.n_responses
-    agreement = _agreement(result, model, observation, draws, random_seed)
-    lost = (voted > 0) & (share < LOST * voted)
-    by_chain = _by_chain(result, responses.n_classes)
+    kept = _kept(result)
+    share = _shares(kept, probability, len(coupling))
+    chain, replicated = _agreements(result, model, observation, kept, draws, random_seed)
+    own = [replicated[chain == c] if kept is not None else replicated for c in range(len(coupling))]
+    expected = np.array([one.mean() for one in own])
+    spread = max(float(np.mean([one.std() for one in own])), 1e-12)
+    z = np.nan_to_num((responses.agreement() - expected) / spread)  # zero if none can be compared
+    by_chain = share.mean(axis=1)
+    lost = (voted > 0) & (by_chain < LOST * voted)
     attrs: dict[str, Any] = {
-        "critical": critical,
-        "above": float((coupling >= critical).mean()),
-        **agreement,
-        "collapsed": bool(lost.any() and agreement["z"] > FAR),
-        "apart": _apart(coupling, by_chain),
-        "one_class": bool(np.nanmax(alone, initial=0.0) > max(NEARLY_ALL, share.max())),
+        "critical": table.critical,
+        "above": float((coupling >= table.critical).mean()),
+        "agreement": responses.agreement(),
+        "collapsed": bool((lost.any(axis=1) & (z > FAR)).any()),
+        "apart": _apart(coupling, share),
+        "one_class": bool(np.nanmax(alone, initial=0.0) > max(NEARLY_ALL, by_chain.max())),
     }
     attrs["trouble"] = attrs["collapsed"] or attrs["apart"] or attrs["one_class"]
-    attrs["verdict"] = _in_words(attrs, coupling, lost, responses.classes)
-    found: dict[str, Any] = {
-        "share": ("class", share),
+    lost_names = responses.classes[(lost & (z > FAR)[:, None]).any(axis=0)]
+    attrs["verdict"] = _in_words(attrs, float(coupling.mean()), lost_names)
+    found = {
         "voted": ("class", voted),
         "unanswered": ("class", alone),
-        "lost": ("class", lost),
         "coupling": ("chain", coupling.mean(axis=1)),
+        "share": (("chain", "class"), by_chain),
+        "lost": (("chain", "class"), lost),
+        "expected": ("chain", expected),
+        "z": ("chain", z),
         "grid": ("step", table.coupling),
         "from_random": ("step", table.by_start[0] / table.total_weight),
         "from_one_class": ("step", table.by_start[1] / table.total_weight),
     }
-    if by_chain is not None:
-        found["chain_share"] = (("chain", "class"), by_chain.mean(axis=1))
-    return xr.Dataset(found, {"class": responses.classes, "chain": np.arange(len(coupling))}, attrs)
+    coords = {"class": responses.classes, "chain": np.arange(len(coupling))}
+    return xr.Dataset(found, coords, attrs)
 
 
 def _table(labels: Potts, observation: Observation) -> PartitionTable:
@@ -146,71 +150,74 @@ def _table(labels: Potts, observation: Observation) -> PartitionTable:
     return log_partition(graph, field, reach(graph, len(field)))
 
 
-def _agreement(
+def _kept(result: xr.DataTree) -> NDArray[Any] | None:
+    """Return the labels of every draw (chain, draw, item), if they were kept."""
+    if "label_draws" not in result.children:
+        return None
+    labels: NDArray[Any] = result["label_draws"].dataset["label"].values
+    return labels
+
+
+def _shares(kept: NDArray[Any] | None, probability: Array, n_chains: int) -> Array:
+    """Return the share of every class (chain, draw, class); of all draws at once if not kept."""
+    if kept is None:
+        return np.tile(probability.mean(axis=0), (n_chains, 1, 1))
+    return np.stack([(kept == k).mean(axis=2) for k in range(probability.shape[1])], axis=2)
+
+
+def _agreements(
     result: xr.DataTree,
     model: pm.Model,
     observation: Observation,
+    kept: NDArray[Any] | None,
     draws: int,
     random_seed: Any,
-) -> dict[str, float]:
-    """Hold the agreement of the raters against what labels and confusion explain.
+) -> tuple[NDArray[np.int64], Array]:
+    """Return what agreement of the raters the labels explain, draw by draw, and their chains.
 
-    Labels are those of the draws where they were kept, else drawn by their probabilities.
+    Responses are drawn anew given the labels of the same draw, or if they were not kept, given
+    labels drawn by their probabilities.
     """
-    rng = np.random.default_rng(random_seed)
-    seen = observation.responses.agreement()
-    if not np.isfinite(seen):  # no item with two responses
-        return {"agreement": np.nan, "expected_agreement": np.nan, "z": 0.0}
+    responses, rng = observation.responses, np.random.default_rng(random_seed)
+    n_chains, n_draws = parameters(result, model)["coupling"].shape
+    draws = max(draws, 2 * n_chains)
+    place = evenly(draws, n_chains * n_draws)
     up_to = label_probabilities(result).values.cumsum(axis=1)
     replicated = []
-    for rows in points(result, model, observation, draws):
-        truth = (rng.random((len(up_to), 1)) * up_to[:, -1:] > up_to).sum(axis=1)
+    for at, rows in zip(place, points(result, model, observation, draws), strict=True):
+        if kept is None:
+            truth = (rng.random((len(up_to), 1)) * up_to[:, -1:] > up_to).sum(axis=1)
+        else:
+            truth = kept[divmod(at, n_draws)].astype(np.int64)
         channel, _ = observation.raters.at(rows, observation.rater_structure)
-        label = channel.simulate(observation.tables(rows), truth, observation.responses, rng)
-        replicated.append(observation.responses.relabelled(label).agreement())
-    mean, deviation = float(np.mean(replicated)), float(np.std(replicated, ddof=1))
-    return {
-        "agreement": seen,
-        "expected_agreement": mean,
-        "z": (seen - mean) / max(deviation, 1e-12),
-    }
+        label = channel.simulate(observation.tables(rows), truth, responses, rng)
+        replicated.append(responses.relabelled(label).agreement())
+    return place // n_draws, np.array(replicated)
 
 
-def _by_chain(result: xr.DataTree, n_classes: int) -> Array | None:
-    """Return the share of every class at every draw, (chain, draw, class), if labels were kept."""
-    if "label_draws" not in result.children:
-        return None
-    label = result["label_draws"].dataset["label"].values
-    return np.stack([(label == k).mean(axis=2) for k in range(n_classes)], axis=2)
-
-
-def _apart(coupling: Array, by_chain: Array | None) -> bool:
+def _apart(coupling: Array, share: Array) -> bool:
     """Say whether chains differ in their labels (or coupling) by much, and are not mixed."""
     import arviz as az
 
     if len(coupling) < 2:
         return False
-    series: list[tuple[NDArray[Any], float]] = [(coupling, float(coupling.mean()))]
-    if by_chain is not None:
-        series += [(by_chain[:, :, k], 1.0) for k in range(by_chain.shape[2])]
-    for values, scale in series:
-        if np.ptp(values.mean(axis=1)) > APART * scale and float(az.rhat(values)) > MIXED:
-            return True
+    relative = coupling[:, :, None] / coupling.mean()
+    for values in np.moveaxis(relative, 2, 0), np.moveaxis(share, 2, 0):
+        for series in values:
+            far = np.ptp(series.mean(axis=1)) > APART
+            if far and (np.ptp(series, axis=1).max() == 0 or float(az.rhat(series)) > MIXED):
+                return True
     return False
 
 
-def _in_words(
-    attrs: dict[str, Any], coupling: Array, lost: NDArray[np.bool_], classes: NDArray[Any]
-) -> str:
-    side = "above" if coupling.mean() >= attrs["critical"] else "below"
-    mean, critical = f"{coupling.mean():.3g}", f"{attrs['critical']:.3g}"
-    said = [f"The coupling ({mean}) is {side} the critical one ({critical})."]
+def _in_words(attrs: dict[str, Any], coupling: float, lost: NDArray[Any]) -> str:
+    side = "above" if coupling >= attrs["critical"] else "below"
+    said = [f"The coupling ({coupling:.3g}) is {side} the critical one ({attrs['critical']:.3g})."]
     if attrs["collapsed"]:
-        names = ", ".join(map(str, classes[lost]))
+        names = ", ".join(map(str, lost))
         said.append(
-            f"Labels have collapsed: class {names} is lost, and raters agree on "
-            f"{attrs['agreement']:.1%} of pairs where the labels explain "
-            f"{attrs['expected_agreement']:.1%}. Take a weaker coupling, or infer it."
+            f"Labels have collapsed: class {names} is lost, and raters agree more often than the "
+            "other labels explain. Take a weaker coupling, or infer it."
         )
     if attrs["apart"]:
         said.append("Chains are in different phases: more than one kind of labelling is stable.")
