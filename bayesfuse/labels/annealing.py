@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.graph import Graph
 from bayesfuse.labels.potts_kernels import agreement, gibbs_sweep, swendsen_wang
+from bayesfuse.reading import smallest_integer
 from bayesfuse.simplex import Array
 
 MOST_COUPLINGS = 41
@@ -22,7 +24,7 @@ LABELS = 100_000_000
 class _Rung:
     """Labels at one coupling from both starts, and the agreement S of every sweep (2, sweeps)."""
 
-    labels: list[NDArray[np.int8]]
+    labels: list[NDArray[Any]]
     agreement: Array
 
 
@@ -58,8 +60,9 @@ class Ladder:
     def climb(self, couplings: Array) -> None:
         """Draw at the couplings given, then between those where the integral is least sure."""
         n_items, n_classes = self.likelihood.shape
-        random = self.rng.choice(n_classes, n_items, p=self.prevalence).astype(np.int8)
-        one = np.full(n_items, np.argmax(self.prevalence), dtype=np.int8)
+        small = smallest_integer(n_classes)
+        random = self.rng.choice(n_classes, n_items, p=self.prevalence).astype(small)
+        one = np.full(n_items, np.argmax(self.prevalence), dtype=small)
         found = {}
         for start, (labels, order) in enumerate(((random, couplings), (one, couplings[::-1]))):
             for coupling in order.tolist():
@@ -83,9 +86,9 @@ class Ladder:
         labels, drawn = zip(*both, strict=True)
         self.rungs[float((below + above) / 2)] = _Rung(list(labels), np.stack(drawn))
 
-    def _draw(self, coupling: float, labels: NDArray[np.int8]) -> tuple[NDArray[np.int8], Array]:
+    def _draw(self, coupling: float, begun: NDArray[Any]) -> tuple[NDArray[Any], Array]:
         """Go on from labels at a coupling; returns the last, and S of all after some to settle."""
-        labels = labels.copy()
+        labels = begun.astype(np.int32)  # as the sampler has them: kernels compile once
         settle = max(self.sweeps // 4, 2)
         drawn = np.empty(self.sweeps)
         for i in range(-settle, self.sweeps):
@@ -95,7 +98,7 @@ class Ladder:
             gibbs_sweep(labels, *common, self.graph.colour_order, gibbs)
             if i >= 0:
                 drawn[i] = agreement(labels, *self.rows)
-        return labels, drawn
+        return labels.astype(begun.dtype), drawn
 
     def results(self) -> tuple[Array, Array, Array]:
         """Return the couplings, E[S] from either start (2, couplings) and the mean's error."""
