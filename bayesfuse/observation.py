@@ -146,9 +146,17 @@ class Observation:
         counts: tuple[Array, ...] = channel.expected_kernel(*self.tables(rows), weight, *structure)
         return counts
 
-    def draw(self, rows: Rows, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw the labels of ``table`` from their posterior at these parameters."""
-        likelihood, _ = self.likelihood(rows)
+    def draw(
+        self,
+        rows: Rows,
+        rng: np.random.Generator,
+        seen: tuple[Array, Array] | None = None,
+    ) -> NDArray[Any]:
+        """Draw the labels of ``table`` from their posterior at these parameters.
+
+        ``seen`` is what :meth:`likelihood` returns there, if that is known.
+        """
+        likelihood, _ = self.likelihood(rows) if seen is None else seen
         drawn = self.labels.draw(self.label_rows(rows), likelihood, self.label_structure, rng)
         if drawn.min() < 0:
             self.require_possible(self.marginal(rows))

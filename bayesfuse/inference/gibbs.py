@@ -11,6 +11,7 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
 from bayesfuse.errors import ModelError
+from bayesfuse.inference import turning
 from bayesfuse.inference.conjugate import (
     Block,
     concentration_variable,
@@ -20,6 +21,9 @@ from bayesfuse.inference.conjugate import (
 from bayesfuse.model import latest
 from bayesfuse.observation import Rows
 from bayesfuse.simplex import Array, draw_dirichlets, log_rows
+
+TURNS = 0.25
+"""Share of sweeps that begin with a move of the prevalence, which costs most of a sweep."""
 
 
 @dataclass_state
@@ -34,7 +38,8 @@ class LabelGibbs(BlockedStep):
     from their Dirichlet (or Beta) conditionals. The labels are not part of the model, whose
     density has them summed out; drawing them afresh in every step leaves that density invariant.
     Parameters that are not conjugate, and every other variable of the model, are left to other
-    steps: ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to NUTS.
+    steps: ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to NUTS. Where labels are
+    independent, some sweeps begin with a move of the prevalence with the labels summed out.
 
     Parameters
     ----------
@@ -123,6 +128,8 @@ class LabelGibbs(BlockedStep):
             if b.concentration is None
         }
         self.changing = value_function(model, changing) if changing else None
+        known = {b.parameter: b.concentration for b in blocks}
+        self.turns = turning.possible(self.observation, conjugacy.indices(), known)
 
     def step(self, point: Any) -> tuple[Any, list[dict[str, Any]]]:
         """Draw labels, then every conjugate parameter."""
@@ -149,7 +156,10 @@ class LabelGibbs(BlockedStep):
 
     def sweep(self, rows: Rows, concentration: Rows) -> Rows:
         """Return the drawn parameters' log rows after one sweep from ``rows``."""
-        drawn = self.observation.draw(rows, self.rng)
+        seen = None
+        if self.turns and self.rng.random() < TURNS:
+            rows, seen = turning.turn(self.observation, rows, concentration, self.rng)
+        drawn = self.observation.draw(rows, self.rng, seen)
         indices, counts = self.observation.redraw(rows, drawn, concentration, self.rng)
         names = [b.parameter for b in self.blocks if b.parameter not in indices]
         given = {name: concentration[name] + counts[name] for name in names}

@@ -171,6 +171,12 @@ class InferredGroups(RaterChannel):
         through = xp.matmul(outer.reshape((-1, n_classes, n_classes)), own)
         return xp.where((group < 0)[:, :, None], own, through)
 
+    def from_truth(self, rows):
+        assignment = np.asarray(rows["assignment"])
+        # groups without raters say nothing of the truth
+        used = np.unique(assignment[assignment != ALONE])
+        return {"group_confusion": used, "rater_confusion": assignment == ALONE}
+
     def simulate(self, tables, truth, responses, rng):
         raise NotImplementedError("The assignment must be known to draw responses: see at().")
 
