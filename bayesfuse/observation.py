@@ -165,13 +165,18 @@ class Observation:
         return counts
 
     def draw(
-        self, rows: Rows, rng: np.random.Generator, previous: NDArray[Any] | None = None
+        self,
+        rows: Rows,
+        rng: np.random.Generator,
+        previous: NDArray[Any] | None = None,
+        seen: tuple[Array, Array] | None = None,
     ) -> NDArray[Any]:
         """Draw the labels of ``table`` from their posterior at these parameters.
 
-        Priors with ``keeps_labels`` go on from the ``previous`` ones.
+        Priors with ``keeps_labels`` go on from the ``previous`` ones. ``seen`` is what
+        :meth:`likelihood` returns there, if that is known.
         """
-        likelihood, _ = self.likelihood(rows)
+        likelihood, _ = self.likelihood(rows) if seen is None else seen
         drawn = self.labels.draw(
             self.label_rows(rows), likelihood, self.label_structure, rng, previous
         )

@@ -12,6 +12,7 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
 from bayesfuse.errors import ModelError
+from bayesfuse.inference import turning
 from bayesfuse.inference.conjugate import (
     Block,
     concentration_variable,
@@ -21,6 +22,9 @@ from bayesfuse.inference.conjugate import (
 from bayesfuse.model import latest
 from bayesfuse.observation import Rows
 from bayesfuse.simplex import Array, draw_dirichlets, log_rows
+
+TURNS = 0.25
+"""Share of sweeps that begin with a move of the prevalence, which costs most of a sweep."""
 
 
 @dataclass_state
@@ -39,7 +43,8 @@ class LabelGibbs(BlockedStep):
     Labels on a graph cannot be drawn afresh: every chain keeps its own and goes on from them.
     Positive parameters (a coupling) are drawn by slice sampling.
     Parameters that are not conjugate, and every other variable of the model, are left to other
-    steps: ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to NUTS.
+    steps: ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to NUTS. Where labels are
+    independent, some sweeps begin with a move of the prevalence with the labels summed out.
 
     Parameters
     ----------
@@ -130,6 +135,8 @@ class LabelGibbs(BlockedStep):
             if b.concentration is None
         }
         self.changing = value_function(model, changing) if changing else None
+        known = {b.parameter: b.concentration for b in blocks}
+        self.turns = turning.possible(self.observation, conjugacy.indices(), known)
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
         """Begin a chain: labels that an earlier one has left are not its own."""
@@ -161,7 +168,10 @@ class LabelGibbs(BlockedStep):
 
     def sweep(self, rows: Rows, concentration: Rows) -> Rows:
         """Return the drawn parameters' log rows after one sweep from ``rows``."""
-        drawn = self.observation.draw(rows, self.rng, self.labels)
+        seen = None
+        if self.turns and self.rng.random() < TURNS:
+            rows, seen = turning.turn(self.observation, rows, concentration, self.rng)
+        drawn = self.observation.draw(rows, self.rng, self.labels, seen)
         if self.observation.labels.keeps_labels:
             self.labels = drawn
         indices, counts = self.observation.redraw(rows, drawn, concentration, self.rng)

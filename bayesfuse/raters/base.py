@@ -111,6 +111,14 @@ class RaterChannel(Factor):
     ) -> NDArray[np.int64]:
         """Draw a label for every row of ``responses``, given the true labels (items,)."""
 
+    def from_truth(self, rows: Mapping[str, Any]) -> dict[str, Any]:
+        """Say which matrices start at the truth: places on the first axis, by parameter.
+
+        Only those of parameters that hold one free row for every class; what mixes classes with
+        each other mixes these rows. ``rows`` is asked for index parameters only.
+        """
+        return {}
+
     def votes(self, responses: Responses) -> Array:
         """Return how often every label was given to every item (items, classes), for a start.
 

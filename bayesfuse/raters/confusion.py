@@ -209,6 +209,9 @@ class Confusion(RaterChannel):
     def confusion(self, tables: tuple[Any, ...], xp: Any) -> Any:
         return xp.exp(tables[0])
 
+    def from_truth(self, rows):
+        return {"confusion": slice(None)}
+
     def simulate(self, tables, truth, responses, rng):
         cumulative = np.exp(tables[0]).cumsum(axis=-1)[responses.rater, truth[responses.item]]
         # scaled by the last entry, which rounding may leave a little off one

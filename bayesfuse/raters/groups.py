@@ -115,6 +115,10 @@ class LatentGroups(RaterChannel):
         through = xp.matmul(xp.exp(log_group)[np.maximum(self.assignment, 0)], own)
         return xp.where((self.assignment == ALONE)[:, None, None], own, through)
 
+    def from_truth(self, rows):
+        places = {"group_confusion": slice(None), "rater_confusion": self.assignment == ALONE}
+        return {name: places[name] for name in self.parameters}
+
     def simulate(self, tables, truth, responses, rng):
         outer, inner = (np.exp(table).cumsum(axis=-1) for table in tables)
         verdict = np.empty((len(truth), len(outer)), dtype=np.int64)

@@ -13,9 +13,13 @@ from bayesfuse.errors import require_shape
 from bayesfuse.raters import partition, verdicts
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.groups import ALONE, LatentGroups
+from bayesfuse.raters.seating import reseat
 from bayesfuse.raters.sets import Answers, by_raters
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Kind
+
+RESEATED = 0.5
+"""Share of sweeps in which all raters choose among the groups there are; else groups change."""
 
 
 @njit(cache=True, nogil=True)
@@ -150,7 +154,10 @@ class InferredGroups(RaterChannel):
             concentration["rater_confusion"],
         )
         log_alpha = float(np.log(concentration["assignment"]))
-        partition.redraw(assignment, *counts, answers, point, log_alpha, moves(n_raters), rng)
+        if rng.random() < RESEATED:
+            reseat(assignment, *counts, answers, arranged[:-1], point, log_alpha, rng)
+        else:
+            partition.redraw(assignment, *counts, answers, point, log_alpha, moves(n_raters), rng)
         number, order = number_groups(assignment, len(counts[0]))
         return {"assignment": number}, (counts[0][order], counts[1])
 
@@ -170,6 +177,12 @@ class InferredGroups(RaterChannel):
         outer = xp.matmul(member, xp.exp(log_group).reshape((n_groups, n_classes * n_classes)))
         through = xp.matmul(outer.reshape((-1, n_classes, n_classes)), own)
         return xp.where((group < 0)[:, :, None], own, through)
+
+    def from_truth(self, rows):
+        assignment = np.asarray(rows["assignment"])
+        # groups without raters say nothing of the truth
+        used = np.unique(assignment[assignment != ALONE])
+        return {"group_confusion": used, "rater_confusion": assignment == ALONE}
 
     def simulate(self, tables, truth, responses, rng):
         raise NotImplementedError("The assignment must be known to draw responses: see at().")

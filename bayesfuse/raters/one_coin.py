@@ -61,6 +61,9 @@ class OneCoin(Confusion):
         diagonal = np.eye(n_classes, dtype=bool)
         return (xp.where(diagonal, right, wrong),)  # (raters, classes, labels)
 
+    def from_truth(self, rows):
+        return {}  # a mixture of tied rows is not tied
+
     def collapse(self, counts):
         (confusion,) = counts
         right = np.diagonal(confusion, axis1=1, axis2=2)

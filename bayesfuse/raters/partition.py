@@ -20,6 +20,12 @@ from bayesfuse.raters.sets import count_labels, log_dirichlet_multinomial, weigh
 LEAVE = 0.5
 """How often a rater of a group proposes to be alone; else it proposes to join somebody else."""
 
+CHEAP = 100.0
+"""Patterns that a set may show to be proposed whenever it comes up; others are in proportion.
+
+Of larger sets the verdicts are all but known, and ``seating.py`` does as well.
+"""
+
 
 class State(NamedTuple):
     """The partition, the counts that follow from labels and verdicts, and the weights of its sets.
@@ -80,7 +86,7 @@ def weight_of_group(state, group, answers, point, rng):
 def weight_alone(state, m, answers, point):
     """Return the log weight of a rater alone."""
     if np.isnan(state.alone[m]):
-        state.alone_counts[m] = count_labels(m, answers, point.log_rater.shape[2])
+        state.alone_counts[m] = count_labels(m, answers.copies, answers, point.log_rater.shape[2])
         state.alone[m] = log_dirichlet_multinomial(
             state.alone_counts[m], point.concentration_rater[m]
         )
@@ -137,6 +143,18 @@ def log_chances(s, t, n_raters, log_alpha):
 
 
 @njit(cache=True, nogil=True)
+def worth(size, answers):
+    """Return how often a move is tried whose larger set, before or after it, has this size.
+
+    Its price is that of the patterns that set may show. What moves between the same two partitions
+    back and forth is tried as often either way, so nothing else changes.
+    """
+    n_raters = answers.rater_start.size - 1
+    n_labels = answers.words.size // n_raters
+    return min(CHEAP / min(float(n_labels) ** size, answers.marks.size), 1.0)
+
+
+@njit(cache=True, nogil=True)
 def free_group(state, source):
     """Return the first group without raters, or that the move empties; −1 if there is none."""
     for g in range(state.size.size):
@@ -171,6 +189,8 @@ def move(state, answers, point, log_alpha, rng):
         slot = free_group(state, source)
         if slot < 0:  # more groups than there may be
             return False
+    if rng.random() >= worth(max(s, t + 1 if partner >= 0 else 1), answers):
+        return False
     log_ratio = log_chances(s, t, n_raters, log_alpha)
 
     # what stands now

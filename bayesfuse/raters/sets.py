@@ -66,15 +66,21 @@ def log_dirichlet_multinomial(counts, concentration):
 
 
 @njit(cache=True, nogil=True)
-def count_labels(m, answers, n_labels):
-    """Count the labels of a rater by the items' classes (classes, labels)."""
-    copies, rater_start = answers.copies, answers.rater_start
-    rater_item, rater_label = answers.rater_item, answers.rater_label
-    n_classes = copies.shape[1]
+def count_labels(m, source, answers, n_labels):
+    """Count the labels of a rater by the items' classes, or verdicts (classes, labels).
+
+    ``source`` (items, classes) says how many copies of every item are of each.
+    """
+    rater_start, rater_item, rater_label = (
+        answers.rater_start,
+        answers.rater_item,
+        answers.rater_label,
+    )
+    n_classes = source.shape[1]
     counts = np.zeros((n_classes, n_labels))
     for r in range(rater_start[m], rater_start[m + 1]):
         for k in range(n_classes):
-            counts[k, rater_label[r]] += copies[rater_item[r], k]
+            counts[k, rater_label[r]] += source[rater_item[r], k]
     return counts
 
 

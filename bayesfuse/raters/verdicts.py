@@ -379,6 +379,31 @@ def count_copies(
 
 
 @njit(cache=True, nogil=True)
+def weigh_patterns(log_group, log_rater, arrangement, groups):
+    """Return the probabilities of the verdicts given pattern and truth, of some groups' patterns.
+
+    Shape (patterns, classes, verdicts); other groups' are left empty.
+    """
+    _, _, pattern_start, pattern_cell, pattern_group = arrangement
+    cells, log_cells = by_cell(log_rater)
+    outer = np.exp(log_group)
+    n_groups, n_classes, _ = outer.shape
+    wanted = np.zeros(n_groups, dtype=np.bool_)
+    wanted[groups] = True
+    posterior = np.empty((pattern_group.size, n_classes, n_classes))
+    message = np.empty(n_classes)
+    for p in range(pattern_group.size):
+        g = pattern_group[p]
+        if not wanted[g]:
+            continue
+        first, last = pattern_start[p], pattern_start[p + 1]
+        in_logs = listen(log_cells, cells, pattern_cell, first, last, message)
+        for k in range(n_classes):
+            weigh(log_group[g, k], outer[g, k], message, in_logs, posterior[p, k])
+    return posterior
+
+
+@njit(cache=True, nogil=True)
 def add_posterior(
     log_group,
     log_rater,
@@ -395,18 +420,11 @@ def add_posterior(
     ``probability`` (items, classes) is that of the labels. Where nobody of a group answered, the
     verdict is known through the truth alone.
     """
-    cells, log_cells = by_cell(log_rater)
+    arrangement = row_start, row, pattern_start, pattern_cell, pattern_group
     outer = np.exp(log_group)
-    n_cells, n_classes = cells.shape
-    n_groups = outer.shape[0]
-    posterior = np.empty((pattern_group.size, n_classes, n_classes))
-    message = np.empty(n_classes)
-    for p in range(pattern_group.size):
-        g = pattern_group[p]
-        first, last = pattern_start[p], pattern_start[p + 1]
-        in_logs = listen(log_cells, cells, pattern_cell, first, last, message)
-        for k in range(n_classes):
-            weigh(log_group[g, k], outer[g, k], message, in_logs, posterior[p, k])
+    n_groups, n_classes, _ = outer.shape
+    n_cells = log_rater.shape[0] * log_rater.shape[2]
+    posterior = weigh_patterns(log_group, log_rater, arrangement, np.arange(n_groups))
     answered = np.full(n_groups, -1)
     for n in range(row_start.size - 1):
         for r in range(row_start[n], row_start[n + 1]):

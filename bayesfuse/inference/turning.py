@@ -1,0 +1,128 @@
+"""A Metropolis move along the direction in which responses say least: that of the prevalence.
+
+The means of the raters and the covariances of all pairs stay what they are if the classes are
+turned into each other, and only what three raters say together tells the prevalence. Given drawn
+labels, the prevalence can move no further than those labels let it; this move has them summed out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bayesfuse.labels.independent import Independent
+from bayesfuse.observation import Observation, Rows
+from bayesfuse.simplex import Array
+
+WIDEST = 0.5
+"""Radians of the widest turns: that of the square roots of even odds to those of 6 to 94."""
+
+
+def turn(
+    observation: Observation, rows: Rows, concentration: Rows, rng: np.random.Generator
+) -> tuple[Rows, tuple[Array, Array]]:
+    r"""Propose another prevalence at which all pairs of raters agree as often; accept it or not.
+
+    With :math:`s = \sqrt\pi` on the sphere, s is turned to a neighbour t by the rotation Q in the
+    plane of the two, and every matrix Θ that starts at the truth becomes
+
+    .. math:: \Theta' = \mathrm{diag}(t)^{-1} Q\, \mathrm{diag}(s)\, \Theta.
+
+    Its rows sum to one again, and :math:`\Theta_i^\top \mathrm{diag}(\pi) \Theta_j` and
+    :math:`\pi^\top \Theta_i` are as before.
+
+    Parameters
+    ----------
+    observation : Observation
+        Of :class:`bayesfuse.Independent` labels.
+    rows : dict of ndarray
+        Log rows now.
+    concentration : dict of ndarray
+        Dirichlet concentrations of the prevalence and of all matrices that start at the truth.
+
+    Returns
+    -------
+    rows : dict of ndarray
+    likelihood : tuple of ndarray
+        At those rows, as :meth:`Observation.likelihood` returns it.
+
+    References
+    ----------
+    Jaffe, Nadler & Kluger (2015), AISTATS, eq. 5 and theorem 2: for two classes, the accuracies
+    as functions of the class imbalance that the first two moments leave open.
+    """
+    moved = observation.raters.from_truth(rows)
+    now = observation.likelihood(rows)
+    proposed = propose(rows, moved, _angle(observation, rng), rng)
+    if proposed is None:
+        return rows, now
+    new, log_ratio = proposed
+    then = observation.likelihood(new)
+    evidence = (
+        observation.labels.marginal(observation.label_rows(at), *seen, observation.label_structure)
+        for at, seen in ((rows, now), (new, then))
+    )
+    before, after = (marginal.total for marginal in evidence)
+    log_ratio += after - before
+    for name, places in (moved | {"prevalence": slice(None)}).items():
+        difference = new[name][places] - rows[name][places]
+        log_ratio += ((concentration[name][places] - 1.0) * difference).sum()
+    return (new, then) if math.log(1.0 - rng.random()) < log_ratio else (rows, now)
+
+
+def possible(
+    observation: Observation, indices: Mapping[str, Any], concentration: Mapping[str, Any]
+) -> bool:
+    """Say whether :func:`turn` can be used: what it moves has priors, and these no zeros.
+
+    ``concentration`` holds that of every parameter with a Dirichlet conditional, None where it
+    varies; ``indices`` some values of the index parameters.
+    """
+    names = {"prevalence", *observation.raters.from_truth(indices)}
+    return (
+        isinstance(observation.labels, Independent)
+        and len(names) > 1
+        and names <= set(concentration)
+        and all(alpha is None or np.min(alpha) > 0 for alpha in map(concentration.get, names))
+    )
+
+
+def propose(
+    rows: Rows, moved: Mapping[str, Any], angle: float, rng: np.random.Generator
+) -> tuple[Rows, float] | None:
+    """Turn by an angle in a random direction.
+
+    Returns the rows and the log density of the move back over that of the move, or None where a
+    row would leave the simplex.
+    """
+    s = np.exp(rows["prevalence"] / 2)
+    aside = rng.standard_normal(len(s))
+    aside -= s * (s @ aside)
+    t = math.cos(angle) * s + math.sin(angle) * aside / np.linalg.norm(aside)
+    if t.min() <= 0.0:
+        return None
+    towards = s + t
+    rotation = np.eye(len(s)) - np.outer(towards, towards) / (1 + s @ t) + 2 * np.outer(t, s)
+    mixing = rotation * s / t[:, None]
+    new, n_columns = {**rows, "prevalence": 2 * np.log(t)}, 0
+    for name, places in moved.items():
+        turned = mixing @ np.exp(rows[name][places])
+        if turned.min(initial=1.0) <= 0.0:
+            return None
+        new[name] = rows[name].copy()
+        new[name][places] = np.log(turned)
+        n_columns += len(turned) * (turned.shape[-1] - 1)
+    # uniform on the sphere is a Dirichlet of halves; a column of a matrix scales by det(mixing)
+    return new, 0.5 * (1 - n_columns) * (new["prevalence"] - rows["prevalence"]).sum()
+
+
+def _angle(observation: Observation, rng: np.random.Generator) -> float:
+    """Draw an angle of any order between that of one item and the widest.
+
+    So some fit, whatever the responses say of the prevalence, and nothing needs tuning.
+    """
+    least = WIDEST / math.sqrt(max(observation.table.multiplicity.sum(), 2))
+    return WIDEST * (least / WIDEST) ** rng.random()

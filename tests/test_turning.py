@@ -1,0 +1,124 @@
+"""The move of the prevalence: it keeps what it says, leaves the posterior as it is, and helps."""
+
+from __future__ import annotations
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+from grouped_crowds import GROUPS, crowd
+from scipy import stats
+
+import bayesfuse as bf
+from bayesfuse.inference import gibbs, turning
+from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
+from bayesfuse.observation import Observation
+from bayesfuse.simplex import draw_dirichlet
+from bayesfuse.testing import assert_close
+
+
+def rows_of(rng, n_classes, n_raters):
+    shape = (n_raters, n_classes, n_classes)
+    return {
+        "prevalence": np.log(rng.dirichlet(np.full(n_classes, 5.0))),
+        "confusion": np.log(rng.dirichlet(np.full(n_classes, 3.0), shape[:2])),
+    }
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_a_turn_keeps_what_all_pairs_of_raters_say(n_classes):
+    rng = np.random.default_rng(n_classes)
+    found = None
+    while found is None:  # rows may leave the simplex
+        rows = rows_of(rng, n_classes, 4)
+        found = turning.propose(rows, {"confusion": slice(None)}, 0.1, rng)
+    one, other = ({name: np.exp(row) for name, row in at.items()} for at in (rows, found[0]))
+    cosine = np.sqrt(one["prevalence"]) @ np.sqrt(other["prevalence"])
+    assert np.arccos(cosine) == pytest.approx(0.1)
+    assert_close(other["confusion"].sum(axis=2), np.ones((4, n_classes)), "rows")
+    pairs, triples = [], []
+    for at in (one, other):
+        theta = at["confusion"]
+        pairs.append(np.einsum("k,ikc,jkd->ijcd", at["prevalence"], theta, theta))
+        triples.append(np.einsum("k,kc,kd,ke->cde", at["prevalence"], *theta[:3]))
+    assert_close(pairs[1], pairs[0], "pairs")
+    assert np.abs(triples[1] - triples[0]).max() > 1e-5  # far above rounding
+
+
+def test_two_classes_turn_as_accuracies_depend_on_the_imbalance():
+    """Jaffe, Nadler & Kluger (2015), eq. 5: ψ and η given μ, v and b."""
+    rng = np.random.default_rng(1)
+    rows = rows_of(rng, 2, 5)
+    new, _ = turning.propose(rows, {"confusion": slice(None)}, 0.05, rng)
+    before, b = (np.diff(np.exp(at["prevalence"]))[0] for at in (rows, new))
+    wrong, right = np.exp(rows["confusion"][:, 0, 1]), np.exp(rows["confusion"][:, 1, 1])
+    mean = (1 + before) * (right - 0.5) + (1 - before) * (wrong - 0.5)
+    v = np.sqrt(1 - before**2) * (right - wrong)
+    sensitivity = (1 + mean + v * np.sqrt((1 - b) / (1 + b))) / 2
+    specificity = (1 - mean + v * np.sqrt((1 + b) / (1 - b))) / 2
+    assert_close(np.exp(new["confusion"][:, 1, 1]), sensitivity, "sensitivity")
+    assert_close(np.exp(new["confusion"][:, 0, 0]), specificity, "specificity")
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_turns_leave_the_posterior_as_it_is(n_classes):
+    """Parameters from the prior, responses from these: turned, the parameters still look so."""
+    blank = bf.Responses.from_matrix(np.zeros((12, 3), dtype=int), classes=range(n_classes))
+    rng = np.random.default_rng(n_classes)
+    concentration = {
+        "prevalence": np.arange(3.0, n_classes + 3),
+        "confusion": np.tile(bf.priors.diagonal(n_classes, weight=12, accuracy=0.5), (3, 1, 1)),
+    }
+    ended, accepted = [], 0
+    for _ in range(1500):
+        rows = {name: draw_dirichlet(alpha, rng) for name, alpha in concentration.items()}
+        _, label = observe(blank).simulate(rows, rng)
+        observation = observe(blank.relabelled(label))
+        for _ in range(4):
+            before = rows
+            rows, _ = turning.turn(observation, rows, concentration, rng)
+            accepted += rows is not before
+        ended.append(np.exp([rows["prevalence"][0], rows["confusion"][1, 0, 0]]))
+    assert accepted > 600
+    for name, drawn in zip(concentration, np.transpose(ended), strict=True):
+        row = concentration[name].reshape(-1, n_classes)[0]
+        assert stats.kstest(drawn, stats.beta(row[0], row[1:].sum()).cdf).pvalue > 1e-4, name
+
+
+def observe(responses):
+    return Observation.build(responses, bf.Independent(None), bf.Confusion(None))
+
+
+def test_only_models_whose_matrices_can_be_mixed_are_turned():
+    responses, _, _ = crowd(np.random.default_rng(1), 30)
+    with pm.Model() as zeros:
+        rows = bf.dirichlet("confusion", np.tile([[1.0, 0.0], [1.0, 1.0]], (9, 1, 1)))
+        labels = bf.Independent(pm.Dirichlet("prevalence", np.ones(2)))
+        bf.observe(responses, labels=labels, raters=bf.Confusion(rows))
+    chain = bf.Sequences.from_lengths([30])
+    turned = {
+        "confusion": DawidSkene(responses),
+        "groups": LatentGroup(responses, GROUPS),
+        "inferred": LatentGroup(responses, "posterior"),
+        "one coin": DawidSkene(responses, raters="coin"),
+        "zeros": zeros,
+        "sequences": HiddenMarkov(responses, chain),
+    }
+    found = {name for name, model in turned.items() if bf.LabelGibbs(model=model).turns}
+    assert found == {"confusion", "groups", "inferred"}
+
+
+@pytest.mark.slow
+def test_chains_move_several_times_as_fast_where_triples_say_little(monkeypatch):
+    responses, _, _ = crowd(
+        np.random.default_rng(2), 4000, groups=(9,), n_alone=9, missing=0.0, outer=0.6, inner=0.62
+    )
+    model = LatentGroup(responses, [list(range(9))])
+    size = []
+    for share in (0.0, gibbs.TURNS):
+        monkeypatch.setattr(gibbs, "TURNS", share)
+        result = bf.sample(
+            model, 1000, chains=2, sweeps=1, random_seed=1, progressbar=False, quiet=True
+        )
+        size.append(float(az.ess(result["posterior"]["prevalence"].values[..., 1])))
+    assert size[1] > 3 * size[0]
