@@ -110,18 +110,15 @@ def test_common_mistakes_are_as_probable_as_simulated_ones(n_classes):
 
 
 def test_tails_of_means_are_those_of_counts():
-    seen = np.array([3.0, 8.0, 0.0, 30.0])
-    size, chance = np.array([20, 40, 10, 50]), np.array([0.1, 0.1, 0.2, 0.4])
-    mean = size * chance
-    found = agreement._more(seen, mean, mean * (1 - chance))
-    exact = stats.binom.sf(seen, size, chance) + stats.binom.pmf(seen, size, chance) / 2
-    assert np.allclose(found, exact)
-    shape = np.array([5.0, 2.0, 1.0, 8.0])
-    share = shape / (shape + mean)
-    found = agreement._more(seen, mean, mean / share)
-    exact = stats.nbinom.sf(seen, shape, share) + stats.nbinom.pmf(seen, shape, share) / 2
-    assert np.allclose(found, exact)
-    assert agreement._more(np.array([60.0]), mean[3:], mean[3:] * 0.6)[0] == 0
+    seen, rate = np.array([3.0, 8.0, 0.0, 30.0]), np.array([1.5, 9.0, 0.7, 12.0])
+    exact = stats.poisson.sf(seen, rate) + stats.poisson.pmf(seen, rate) / 2
+    assert np.allclose(agreement._more(seen, rate, rate), exact)
+    # counts of thirds of events
+    assert np.allclose(agreement._more(seen / 3, rate / 3, rate / 9), exact)
+    # where there is much of it, a normal distribution
+    found = agreement._more(np.array([5100.0]), np.array([5000.0]), np.array([2500.0]))
+    assert found[0] == pytest.approx(stats.norm.sf(2), rel=0.05)
+    assert agreement._more(np.zeros(1), np.zeros(1), np.zeros(1))[0] > 0.5
 
 
 def test_replicated_mistakes_are_those_expected():
