@@ -85,6 +85,13 @@ def fits(responses, draws):
         yield "latent groups, Gibbs", bf.sample(grouped, **settings)
 
 
+def one_label(responses):
+    """Count raters who never give but one label."""
+    cells = responses.n_raters, responses.n_classes
+    said = np.bincount(responses.cell, minlength=cells[0] * cells[1]).reshape(cells)
+    return int(((said > 0).sum(axis=1) == 1)[said.sum(axis=1) >= 10].sum())
+
+
 def verdicts(responses, result):
     """Say what the predictive checks hold against Dawid and Skene's model."""
     model = DawidSkene(responses)
@@ -92,7 +99,8 @@ def verdicts(responses, result):
     shared = bf.checks.conditional_dependence(result, model, least=5, random_seed=1)
     return (
         f"agreement varies over items by {hard.attrs['observed']:.3f}, expected "
-        f"{hard.attrs['replicated']:.3f} (p = {hard.attrs['p_value']:.2f}); "
+        f"{hard.attrs['replicated']:.3f} (p = {hard.attrs['p_value']:.2f}), in the mean "
+        f"{hard.attrs['mean_observed']:.3f}, expected {hard.attrs['mean_replicated']:.3f}; "
         f"{int(shared['unusual'].sum())} of {shared.sizes['pair']:,} pairs of raters share too "
         "many mistakes"
     )
@@ -140,6 +148,11 @@ def compare(name, draws):
     else:
         print("  groups found by moments: none, so latent groups are Dawid and Skene's model")
     print(f"  checks of Dawid–Skene: {verdicts(responses, sampled['Dawid–Skene'])}")
+    if alike := one_label(responses):
+        print(
+            f"  {alike} raters with ten responses or more only ever give one label. Their silence "
+            "speaks, but it is not modelled, and what they say is no evidence by itself."
+        )
     return rows
 
 

@@ -267,6 +267,24 @@ def test_items_of_different_difficulty_are_noticed():
     assert np.isclose(found["observed"].sum(), 1) and np.isclose(found["replicated"].sum(), 1)
 
 
+def test_a_prior_that_weighs_too_much_is_named():
+    """Fifty responses over eight classes each: rows are near a prior that is flatter than they."""
+    made = bf.datasets.simulate_dawid_skene(600, 36, 8, per_item=3, random_seed=0)
+    model = DawidSkene(made.responses)
+    result = fitted(model)
+    found = bf.checks.item_difficulty(result, model, random_seed=1).attrs
+    assert found["mean_p_value"] < 0.05
+    assert found["mean_observed"] > found["mean_replicated"] + 0.03
+    assert found["verdict"].startswith("On the whole raters agree more than")
+    pairs = bf.checks.pairwise_agreement(result, model, least=2, random_seed=1).attrs
+    assert pairs["mean_p_value"] < 0.05 and pairs["observed"] > pairs["replicated"]
+    prior = bf.priors.diagonal(8, weight=20, accuracy=0.75)
+    model = DawidSkene(made.responses, confusion_prior=prior)
+    found = bf.checks.item_difficulty(fitted(model), model, random_seed=1).attrs
+    assert found["mean_p_value"] > 0.05
+    assert found["verdict"].startswith("The agreement")
+
+
 def test_sequences_are_noticed_by_models_without_them():
     rng = np.random.default_rng(6)
     responses = bf.Responses.from_matrix(answers(walk(400, rng), 0.8, 5, rng))

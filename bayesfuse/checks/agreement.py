@@ -14,6 +14,7 @@ from scipy.sparse.csgraph import connected_components
 
 from bayesfuse.checks.replicates import (
     compare,
+    place_among,
     points,
     relabelled,
     replicate,
@@ -70,7 +71,8 @@ def pairwise_agreement(
         ``first`` and ``second`` rater, ``items`` they share; of the share of their responses that
         agree: ``observed``, ``replicated`` (mean), ``low``, ``high``, ``p_value`` and ``unusual``
         (false alarms among those flagged are one in twenty at most, on average). The attribute
-        ``p_value`` is of all pairs together. Posterior predictive p-values are cautious, since the
+        ``p_value`` is of all pairs together; ``observed``, ``replicated`` and ``mean_p_value`` are of
+        their mean agreement, which a prior that weighs too much brings down. Posterior predictive p-values are cautious, since the
         posterior has seen the data: under the model they are small less often than they say.
 
     Raises
@@ -103,6 +105,12 @@ def pairwise_agreement(
     )
     coords = _pair_coords(responses, first, second)
     found = compare(seen, replicated, coords, "pair", total=together, ci_prob=ci_prob)
+    own, others = (seen / together).mean(), (replicated / together).mean(axis=1)
+    found.attrs |= {
+        "observed": float(own),
+        "replicated": float(others.mean()),
+        "mean_p_value": place_among(own, others),
+    }
     return found.assign(items=("pair", shared))
 
 
@@ -187,7 +195,7 @@ def conditional_dependence(
     flagged = unusual(p_value)
     cluster = _clusters(first[flagged], second[flagged], responses.n_raters)
     groups = [responses.raters[cluster == g].tolist() for g in range(cluster.max() + 1)]
-    found = {
+    table = {
         "observed": mistakes,
         "expected": expected,
         "p_value": p_value,
@@ -195,7 +203,7 @@ def conditional_dependence(
         "items": shared,
     }
     return xr.Dataset(
-        {name: ("pair", values) for name, values in found.items()}
+        {name: ("pair", values) for name, values in table.items()}
         | {"cluster": ("rater", cluster)},
         _pair_coords(responses, first, second) | {"rater": responses.raters},
         {"groups": groups, "verdict": _in_words(groups, len(first), responses.n_raters)},
