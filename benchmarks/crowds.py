@@ -70,6 +70,16 @@ def majority(responses):
     return xr.DataArray(share, coords, ("item", "class"))
 
 
+def silence_answered(responses):
+    """Return the table in which who did not answer gave the label they never give."""
+    matrix = np.full((responses.n_items, responses.n_raters), -1)
+    matrix[responses.item, responses.rater] = responses.label
+    only = matrix.max(axis=0)
+    matrix = np.where(matrix < 0, 1 - only, matrix)
+    names = {"items": responses.items, "raters": responses.raters}
+    return bf.Responses.from_matrix(matrix, classes=[0, 1], **names)
+
+
 def fits(responses, draws):
     """Yield the name and the result of every fit, the sampled ones with log likelihoods."""
     yield "majority vote", majority(responses)
@@ -153,6 +163,16 @@ def compare(name, draws):
             f"  {alike} raters with ten responses or more only ever give one label. Their silence "
             "speaks, but it is not modelled, and what they say is no evidence by itself."
         )
+    if alike == responses.n_raters and responses.n_classes == 2:
+        print("  the same with their silence for the other label:")
+        answered = silence_answered(responses)
+        for method, model in (
+            ("Dawid–Skene, Gibbs", DawidSkene(answered)),
+            ("latent groups, Gibbs", LatentGroup(answered)),
+        ):
+            began = time.perf_counter()
+            result = bf.sample(model, draws=draws, random_seed=1, **QUIET)
+            show(name, method, result, truth, time.perf_counter() - began)
     return rows
 
 

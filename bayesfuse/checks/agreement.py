@@ -71,9 +71,10 @@ def pairwise_agreement(
         ``first`` and ``second`` rater, ``items`` they share; of the share of their responses that
         agree: ``observed``, ``replicated`` (mean), ``low``, ``high``, ``p_value`` and ``unusual``
         (false alarms among those flagged are one in twenty at most, on average). The attribute
-        ``p_value`` is of all pairs together; ``observed``, ``replicated`` and ``mean_p_value`` are of
-        their mean agreement, which a prior that weighs too much brings down. Posterior predictive p-values are cautious, since the
-        posterior has seen the data: under the model they are small less often than they say.
+        ``p_value`` is of all pairs together; ``observed``, ``replicated`` and ``mean_p_value`` are
+        of their mean agreement, which a prior that weighs too much brings down. Posterior
+        predictive p-values are cautious, since the posterior has seen the data: under the model
+        they are small less often than they say.
 
     Raises
     ------
