@@ -70,10 +70,6 @@ class LabelPrior(Factor):
         """Return the names of what stands apart, in the order of ``Marginal.log_evidence``."""
         return responses.items
 
-    def unit_of(self, responses: Responses) -> NDArray[np.int64]:
-        """Return which of :meth:`units` every item belongs to, shape (items,)."""
-        return np.arange(responses.n_items)
-
     @abstractmethod
     def draw(
         self,
@@ -136,6 +132,10 @@ class LabelPrior(Factor):
     @abstractmethod
     def prevalence(self, parameters: tuple[Any, ...], xp: Any) -> Any:
         """Return the share of every class (classes,); ``xp`` is numpy or pytensor.tensor."""
+
+    def unit_of(self, responses: Responses) -> NDArray[np.int64]:
+        """Return which of :meth:`units` every item belongs to, shape (items,)."""
+        return np.arange(responses.n_items)
 
     @staticmethod
     @abstractmethod
