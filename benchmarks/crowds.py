@@ -70,6 +70,16 @@ def majority(responses):
     return xr.DataArray(share, coords, ("item", "class"))
 
 
+def silence_answered(responses):
+    """Return the table in which who did not answer gave the label they never give."""
+    matrix = np.full((responses.n_items, responses.n_raters), -1)
+    matrix[responses.item, responses.rater] = responses.label
+    only = matrix.max(axis=0)
+    matrix = np.where(matrix < 0, 1 - only, matrix)
+    names = {"items": responses.items, "raters": responses.raters}
+    return bf.Responses.from_matrix(matrix, classes=[0, 1], **names)
+
+
 def fits(responses, draws):
     """Yield the name and the result of every fit, the sampled ones with log likelihoods."""
     yield "majority vote", majority(responses)
@@ -85,6 +95,13 @@ def fits(responses, draws):
         yield "latent groups, Gibbs", bf.sample(grouped, **settings)
 
 
+def one_label(responses):
+    """Count raters who never give but one label."""
+    cells = responses.n_raters, responses.n_classes
+    said = np.bincount(responses.cell, minlength=cells[0] * cells[1]).reshape(cells)
+    return int(((said > 0).sum(axis=1) == 1)[said.sum(axis=1) >= 10].sum())
+
+
 def verdicts(responses, result):
     """Say what the predictive checks hold against Dawid and Skene's model."""
     model = DawidSkene(responses)
@@ -92,7 +109,8 @@ def verdicts(responses, result):
     shared = bf.checks.conditional_dependence(result, model, least=5, random_seed=1)
     return (
         f"agreement varies over items by {hard.attrs['observed']:.3f}, expected "
-        f"{hard.attrs['replicated']:.3f} (p = {hard.attrs['p_value']:.2f}); "
+        f"{hard.attrs['replicated']:.3f} (p = {hard.attrs['p_value']:.2f}), in the mean "
+        f"{hard.attrs['mean_observed']:.3f}, expected {hard.attrs['mean_replicated']:.3f}; "
         f"{int(shared['unusual'].sum())} of {shared.sizes['pair']:,} pairs of raters share too "
         "many mistakes"
     )
@@ -140,6 +158,21 @@ def compare(name, draws):
     else:
         print("  groups found by moments: none, so latent groups are Dawid and Skene's model")
     print(f"  checks of Dawid–Skene: {verdicts(responses, sampled['Dawid–Skene'])}")
+    if alike := one_label(responses):
+        print(
+            f"  {alike} raters with ten responses or more only ever give one label. Their silence "
+            "speaks, but it is not modelled, and what they say is no evidence by itself."
+        )
+    if alike == responses.n_raters and responses.n_classes == 2:
+        print("  the same with their silence for the other label:")
+        answered = silence_answered(responses)
+        for method, model in (
+            ("Dawid–Skene, Gibbs", DawidSkene(answered)),
+            ("latent groups, Gibbs", LatentGroup(answered)),
+        ):
+            began = time.perf_counter()
+            result = bf.sample(model, draws=draws, random_seed=1, **QUIET)
+            show(name, method, result, truth, time.perf_counter() - began)
     return rows
 
 

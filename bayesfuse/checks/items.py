@@ -14,6 +14,9 @@ from bayesfuse.errors import ModelError
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array
 
+LEVEL = 0.05
+"""P-values below this are put in words."""
+
 BINS = 10
 """Bins of the items by how much their raters agree."""
 
@@ -43,12 +46,19 @@ def item_difficulty(
         coordinate: ``observed`` share of the items, ``replicated`` (mean), ``low``, ``high``,
         ``p_value`` and ``unusual``. Attributes: ``observed`` and ``replicated``, the standard
         deviation of the agreement over items and the mean of its replications; ``p_value``, where
-        the former stands among the latter (two-sided); ``verdict``.
+        the former stands among the latter (two-sided); ``mean_observed``, ``mean_replicated`` and
+        ``mean_p_value``, the same of the mean agreement; ``verdict``.
 
     Raises
     ------
     ModelError
         A result of another model; no item with two responses.
+
+    Notes
+    -----
+    Raters with few responses per class have confusion matrices near their prior, and where that is
+    flatter than they are, replicated raters agree too little on the whole. The spread over items
+    then differs, too, for this reason alone, so the verdict says it first.
 
     Examples
     --------
@@ -67,11 +77,12 @@ def item_difficulty(
             "Raters can only disagree on items that two of them answered. Got: none such."
         )
     rng = np.random.default_rng(random_seed)
-    counts, spreads = [], []
+    counts, spreads, means = [], [], []
     for each in replicate(result, model, observation, draws, rng):
         agreement = _agreement(each)
         counts.append(np.histogram(agreement, edges)[0])
         spreads.append(agreement.std())
+        means.append(agreement.mean())
     found = compare(
         np.histogram(seen, edges)[0].astype(float),
         np.array(counts, dtype=float),
@@ -80,20 +91,26 @@ def item_difficulty(
         total=np.full(BINS, float(len(seen))),
         ci_prob=ci_prob,
     )
-    own, others = float(seen.std()), np.array(spreads)
-    p_value = place_among(own, others)
-    found.attrs = {
-        "observed": own,
-        "replicated": float(others.mean()),
-        "p_value": p_value,
-        "verdict": _in_words(own, float(others.mean()), p_value),
-    }
+    attrs: dict[str, Any] = {}
+    for name, own, others in (("", seen.std(), spreads), ("mean_", seen.mean(), means)):
+        attrs[f"{name}observed"] = float(own)
+        attrs[f"{name}replicated"] = float(np.mean(others))
+        attrs[f"{name}p_value"] = place_among(float(own), np.array(others))
+    found.attrs = attrs | {"verdict": _in_words(attrs)}
     return found
 
 
-def _in_words(own: float, expected: float, p_value: float) -> str:
+def _in_words(found: dict[str, Any]) -> str:
+    own, expected, mean = (found[n] for n in ("observed", "replicated", "mean_observed"))
     said = f"The agreement of raters varies over items by {own:.3f} (expected {expected:.3f}): "
-    if p_value > 0.05:
+    if found["mean_p_value"] <= LEVEL:
+        more = "more" if mean > found["mean_replicated"] else "less"
+        said = (
+            f"On the whole raters agree {more} than the model expects ({mean:.3f}, expected "
+            f"{found['mean_replicated']:.3f}); with few responses per rater and class the prior of "
+            f"the confusion matrices may weigh too much. {said}"
+        )
+    if found["p_value"] > LEVEL:
         return said + "nothing against the model."
     if own > expected:
         return said + "some items are harder than others of their class, or raters share sources."

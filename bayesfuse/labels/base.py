@@ -85,10 +85,6 @@ class LabelPrior(Factor):
         """Return the names of what stands apart, in the order of ``Marginal.log_evidence``."""
         return responses.items
 
-    def unit_of(self, responses: Responses) -> NDArray[np.int64]:
-        """Return which of :meth:`units` every item belongs to, shape (items,)."""
-        return np.arange(responses.n_items)
-
     def part(
         self, structure: tuple[NDArray[Any], ...], units: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], tuple[NDArray[Any], ...]]:
@@ -97,6 +93,7 @@ class LabelPrior(Factor):
             f"{type(self).__name__} cannot be fitted batch by batch, because its labels do not "
             "stand apart in units: leave batch_size= out. Got: a batch."
         )
+
 
     @abstractmethod
     def draw(
@@ -205,6 +202,10 @@ class LabelPrior(Factor):
     @abstractmethod
     def prevalence(self, parameters: tuple[Any, ...], xp: Any) -> Any:
         """Return the share of every class (classes,); ``xp`` is numpy or pytensor.tensor."""
+
+    def unit_of(self, responses: Responses) -> NDArray[np.int64]:
+        """Return which of :meth:`units` every item belongs to, shape (items,)."""
+        return np.arange(responses.n_items)
 
     @staticmethod
     @abstractmethod

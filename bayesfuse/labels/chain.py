@@ -74,18 +74,13 @@ class MarkovChain(LabelPrior):
     def units(self, responses: Responses) -> NDArray[Any]:
         return self.sequences.names
 
-    def unit_of(self, responses: Responses) -> NDArray[np.int64]:
-        sequence = np.empty(responses.n_items, dtype=np.int64)
-        number = np.arange(self.sequences.n_sequences)
-        sequence[self.sequences.places(responses)] = np.repeat(number, self.sequences.lengths)
-        return sequence
-
     def part(self, structure, units):
         place, start = structure
         size = start[units + 1] - start[units]
         begin = np.concatenate([[0], np.cumsum(size)])
         row = np.repeat(start[units] - begin[:-1], size) + np.arange(begin[-1])
         return place[row], (np.arange(begin[-1]), begin)
+
 
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         n_classes = responses.n_classes
@@ -130,6 +125,12 @@ class MarkovChain(LabelPrior):
         return forward_backward.simulate(
             initial, transition, *structure, rng.random(len(structure[0]))
         )
+
+    def unit_of(self, responses: Responses) -> NDArray[np.int64]:
+        sequence = np.empty(responses.n_items, dtype=np.int64)
+        number = np.arange(self.sequences.n_sequences)
+        sequence[self.sequences.places(responses)] = np.repeat(number, self.sequences.lengths)
+        return sequence
 
     def prevalence(self, parameters: tuple[Any, ...], xp: Any) -> Any:
         """Return the expected share of every class in a sequence of the mean length."""
