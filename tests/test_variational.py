@@ -215,6 +215,25 @@ def test_batches_arrive_where_all_data_do(name):
     assert parts["fit"].sizes["iteration"] <= 201
 
 
+def test_a_stream_arrives_where_all_data_do():
+    made = bf.datasets.simulate_dawid_skene(8000, 8, 3, per_item=4, random_seed=3)
+    everything = made.responses
+    whole = bf.fit(DawidSkene(everything), random_seed=1, log_likelihood=False)
+    chunks = [everything.take(np.arange(first, first + 50)) for first in range(0, 8000, 50)]
+    model = DawidSkene(everything.head(300))
+    found = bf.fit(model, batches=iter(chunks * 5), n_items=8000, tolerance=0, random_seed=1)
+    distance, ratio = apart(found, whole)
+    # steps of 160 × 5 batches leave noise of the size of the last of them, 800 ** −0.7 = 0.01
+    assert distance.mean() < 0.3 and 0.9 < ratio.min() and ratio.max() < 1.1
+    assert bf.label_probabilities(found).sizes["item"] == 300
+    assert np.isnan(found.attrs["pareto_k"]) and found.attrs["converged"] == 1
+    others = bf.datasets.simulate_dawid_skene(50, 9, 3, random_seed=3).responses
+    with pytest.raises(ModelError, match="the raters of the model's table"):
+        bf.fit(model, batches=[others], n_items=50)
+    with pytest.raises(ModelError, match="at least one batch"):
+        bf.fit(model, batches=[], n_items=50)
+
+
 def test_batches_need_units_that_stand_apart(small):
     with pytest.raises(ModelError, match="cannot be fitted batch by batch"):
         bf.labels.LabelPrior.part(bf.Independent([0.5, 0.5]), (), np.arange(2))
@@ -494,6 +513,8 @@ def test_fits_that_end_early_say_so(small_model, monkeypatch):
         ({"start": "guess"}, "'guess'"),
         ({"obj_n_mc": 5}, "obj_n_mc"),
         ({"method": "advi", "batch_size": 10}, "natural gradients"),
+        ({"batches": []}, "batches= come with n_items="),
+        ({"batches": [], "n_items": 5, "sweeps": 1}, "sweeps="),
     ],
 )
 def test_bad_requests_are_refused(small_model, arguments, told):

@@ -22,6 +22,9 @@ from bayesfuse.simplex import Array
 FORGETTING = 0.7
 """Exponent of the step sizes of the stochastic form."""
 
+SETTLED = 1e-6
+"""Change of the averaged bound per response that ends the stochastic form."""
+
 
 @dataclass(frozen=True)
 class VariationalFit:
@@ -109,7 +112,7 @@ def fit_stochastic(
     *,
     held: Rows | None = None,
     window: int = 100,
-    tolerance: float = 1e-6,
+    tolerance: float = SETTLED,
 ) -> VariationalFit:
     r"""Follow natural gradients of the bound, each estimated from a part of the data.
 
