@@ -181,16 +181,29 @@ def test_degenerate_models_coincide(small):
     assert bounds[0] == pytest.approx(bounds[1], rel=1e-10)
 
 
+def test_what_is_held_is_as_good_as_known(small):
+    """A prevalence that is held, and one whose prior leaves no doubt."""
+    share = np.array([0.2, 0.3, 0.5])
+    observation, prior, rows = pieces(DawidSkene(small, prevalence_prior=1e6 * share))
+    known = cavi.fit(observation, rows, prior, tolerance=1e-13)
+    others = {name: alpha for name, alpha in prior.items() if name != "prevalence"}
+    held = {"prevalence": np.log(share)}
+    found = cavi.fit(observation, rows, others, held=held, tolerance=1e-13)
+    assert found.trace[-1] == pytest.approx(known.trace[-1], abs=0.01)
+    np.testing.assert_allclose(
+        found.concentration["confusion"], known.concentration["confusion"], rtol=5e-3
+    )
+    parts = [(observation, 1.0)] * 400
+    steps = cavi.fit_stochastic(parts, rows, others, held=held, window=1, tolerance=1e-12)
+    assert steps.trace[-1] == pytest.approx(found.trace[-1], abs=1e-3)
+
+
 # ---------------------------------------------------------------- batches
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_parts_add_up_to_the_whole(small, name):
     observation, prior, rows = pieces(MODELS[name](small, gold={0: 1, 61: 2}))
-    if name == "stationary":  # normalised rows: the derivative counts the first labels, too
-        rows = {
-            key: value - special.logsumexp(value, -1, keepdims=True) for key, value in rows.items()
-        }
     n_units = len(observation.labels.units(observation.table))
     halves = np.array_split(np.random.default_rng(1).permutation(n_units), 2)
     whole, counts = observation.expected(rows)

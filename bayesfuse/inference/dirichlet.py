@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -30,9 +31,9 @@ def fit_cavi(
 ) -> Approximation:
     """Fit to all data at once, see :func:`bayesfuse.inference.cavi.fit`."""
     observation, prior = _known(conjugacy), conjugacy.concentrations()
-    limits = {"iterations": iterations, "tolerance": tolerance}
+    limits: dict[str, Any] = {"iterations": iterations, "tolerance": tolerance}
     given = {name: value for name, value in limits.items() if value is not None}
-    found = cavi.fit(observation, begun.rows, prior, **given)  # type: ignore[arg-type]
+    found = cavi.fit(observation, begun.rows, prior, **given)
     rows = _draw(found.concentration, draws, rng)
     shape = _judge(observation, prior, found.concentration, rows)
     return Approximation(_values(conjugacy, rows, draws), found.trace, found.converged, shape)

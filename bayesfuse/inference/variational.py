@@ -141,29 +141,27 @@ def fit(
     [0.4, 0.4, 0.1, 0.0]
     """
     numbers = {"batch_size": batch_size, "n_items": n_items, "iterations": iterations}
-    _check(method, kwargs, draws=draws, **numbers)
+    _check(method, kwargs, sweeps, draws=draws, **numbers)
     if (batches is None) != (n_items is None) or (batches is not None and (batch_size or sweeps)):
         raise ModelError(
             "batches= come with n_items=, how many items there are, and without batch_size= and "
             f"sweeps=, which need all of them at hand. Got: {numbers} and sweeps={sweeps!r}."
         )
-    if not isinstance(sweeps, int | np.integer) or sweeps < 0:
-        raise ModelError(f"sweeps must be a whole number, at least 0. Got: {sweeps!r}.")
     conjugacy = find_conjugate(model)
     if method == "cavi" or sweeps:
         _require_conjugate(conjugacy, "CAVI needs" if method == "cavi" else "Gibbs sweeps need")
     rng = np.random.default_rng(random_seed)
-    begun = _begin(conjugacy, start)
+    # None where the priors are not conjugate and PyMC's own start must do
+    begun = _begin(conjugacy, start) if conjugacy.complete else None
     settings: dict[str, Any] = {"draws": int(draws), "rng": rng}
-    if method == "cavi":
-        assert begun is not None  # the parameters are conjugate
-        limits = {"iterations": iterations, "tolerance": tolerance}
+    if method == "cavi" and begun is not None:
+        settings |= {"tolerance": tolerance}
         if batches is not None and n_items is not None:
-            found = fit_stream(conjugacy, begun, batches, n_items, tolerance=tolerance, **settings)
+            found = fit_stream(conjugacy, begun, batches, n_items, **settings)
         elif batch_size:
-            found = fit_batches(conjugacy, begun, batch_size, **limits, **settings)
+            found = fit_batches(conjugacy, begun, batch_size, iterations=iterations, **settings)
         else:
-            found = fit_cavi(conjugacy, begun, **limits, **settings)
+            found = fit_cavi(conjugacy, begun, iterations=iterations, **settings)
     else:
         _require_gradients(conjugacy, method)
         settings |= {"progressbar": progressbar, **kwargs}
@@ -174,9 +172,7 @@ def fit(
     values, widening = found.values, np.nan
     if sweeps:
         values, widening = _refine(conjugacy, values, sweeps, rng)
-    elif (
-        conjugacy.complete and draws >= FEW_DRAWS and batches is None
-    ):  # some show whether all should have had some
+    elif begun is not None and draws >= FEW_DRAWS and batches is None:
         few = {name: drawn[:CHECKED] for name, drawn in values.items()}
         _, widening = _refine(conjugacy, few, 1, rng)
     _warn(found, method, sweeps, widening, conjugacy)
@@ -201,13 +197,15 @@ def fit(
     return result
 
 
-def _check(method: str, kwargs: dict[str, Any], **numbers: Any) -> None:
+def _check(method: str, kwargs: dict[str, Any], sweeps: Any, **numbers: Any) -> None:
     if method not in get_args(Method):
         raise ModelError(f"method must be one of {list(get_args(Method))}. Got: {method!r}.")
     for name, value in numbers.items():
         optional = value is None and name != "draws"
         if not optional and (not isinstance(value, int | np.integer) or value < 1):
             raise ModelError(f"{name} must be a whole number, at least 1. Got: {value!r}.")
+    if not isinstance(sweeps, int | np.integer) or sweeps < 0:
+        raise ModelError(f"sweeps must be a whole number, at least 0. Got: {sweeps!r}.")
     if method == "cavi" and kwargs:
         raise ModelError(f"CAVI takes no further settings. Got: {sorted(kwargs)}.")
     if method != "cavi" and (numbers["batch_size"] or numbers["n_items"]):
@@ -236,10 +234,7 @@ def _require_gradients(conjugacy: Conjugacy, method: str) -> None:
         )
 
 
-def _begin(conjugacy: Conjugacy, start: str) -> Start | None:
-    """Choose the start, or None where the priors are not conjugate and PyMC's own must do."""
-    if not conjugacy.complete:
-        return None
+def _begin(conjugacy: Conjugacy, start: str) -> Start:
     observation = conjugacy.observation.known(conjugacy.indices())
     return find_start(observation, conjugacy.concentrations(), start)
 
