@@ -14,6 +14,9 @@ LARGE_K = 0.7
 FEW_DRAWS = 100
 """Below so many draws nothing can be said about the tail of their importance ratios."""
 
+SAME = 1e-6
+"""Log ratios that differ by less differ by rounding."""
+
 
 @dataclass(frozen=True)
 class Approximation:
@@ -43,7 +46,8 @@ def pareto_shape(log_ratio: Array) -> float:
     float
         The shape k̂ of a generalised Pareto distribution fitted to the largest ratios: below 0.5
         the approximation is close, above 0.7 it misses much of the posterior, in the joint
-        distribution of all parameters if not in each of them. NaN for fewer than 100 draws.
+        distribution of all parameters if not in each of them. Zero where all ratios are the same;
+        NaN for fewer than 100 draws.
 
     References
     ----------
@@ -55,4 +59,6 @@ def pareto_shape(log_ratio: Array) -> float:
     finite = log_ratio[np.isfinite(log_ratio)]
     if len(finite) < FEW_DRAWS:
         return float("nan")
+    if np.ptp(finite) < SAME:
+        return 0.0
     return float(array_stats.psislw(-finite)[1])  # made for the ratios 1 / likelihood

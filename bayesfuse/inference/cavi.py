@@ -22,6 +22,9 @@ from bayesfuse.simplex import Array
 FORGETTING = 0.7
 """Exponent of the step sizes of the stochastic form."""
 
+SETTLED = 1e-6
+"""Change of the averaged bound per response that ends the stochastic form."""
+
 
 @dataclass(frozen=True)
 class VariationalFit:
@@ -54,7 +57,8 @@ def fit(
     prior : dict of ndarray
         Dirichlet concentrations of the rows; zeros are entries that are zero for good.
     held : dict of ndarray, optional
-        Parameters that are known or estimated elsewhere, as the kernels take them.
+        Parameters that stay where they are, as the kernels take them: what is known, or has no
+        Dirichlet distribution.
     iterations : int, default 1000
         At most so many.
     tolerance : float, default 1e-8
@@ -81,11 +85,12 @@ def fit(
     ----------
     Beal (2003), Variational algorithms for approximate Bayesian inference, chapter 2, eq. 2.39.
     """
-    fixed = held or {}
+    fixed = held or {}  # prior has the names of all the others
     least = tolerance * n_responses(observation)
-    _, counts = observation.expected(fixed | rows)
+    _, counts = observation.expected(rows | fixed)
     concentration = _add(prior, counts)
-    previous, trace = concentration, []
+    previous = concentration
+    trace: list[float] = []
     for _ in range(iterations):
         log_rows = expected_log(concentration)
         log_evidence, counts = observation.expected(fixed | log_rows)
@@ -109,7 +114,7 @@ def fit_stochastic(
     *,
     held: Rows | None = None,
     window: int = 100,
-    tolerance: float = 1e-6,
+    tolerance: float = SETTLED,
 ) -> VariationalFit:
     r"""Follow natural gradients of the bound, each estimated from a part of the data.
 
@@ -155,7 +160,7 @@ def fit_stochastic(
     bounds: list[float] = []
     for step, (batch, times) in enumerate(batches, 1):
         if not concentration:
-            _, counts = batch.expected(fixed | rows)
+            _, counts = batch.expected(rows | fixed)
             concentration = _add(prior, _times(counts, times, prior))
         log_rows = expected_log(concentration)
         log_evidence, counts = batch.expected(fixed | log_rows)

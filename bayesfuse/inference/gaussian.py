@@ -21,6 +21,8 @@ WINDOW = 500
 STEP = 0.01
 """Step size of Adam, in units of log ratios."""
 
+MOST_STEPS = {"advi": 10_000, "fullrank_advi": 20_000}
+
 JITTER = 0.5
 """How far Pathfinder's paths begin from the start, in units of log ratios.
 
@@ -34,7 +36,7 @@ def fit_advi(
     method: str,
     *,
     draws: int,
-    iterations: int,
+    iterations: int | None,
     rng: np.random.Generator,
     progressbar: bool,
     **kwargs: Any,
@@ -51,7 +53,8 @@ def fit_advi(
     begun : Start or None
         None leaves the start to PyMC.
     method : {"advi", "fullrank_advi"}
-    draws, iterations : int
+    draws : int
+    iterations : int, optional
     rng : Generator
     progressbar : bool
     **kwargs
@@ -78,7 +81,7 @@ def fit_advi(
     step = inference.objective.step_function(
         score=True, **({"obj_optimizer": pm.adam(learning_rate=STEP)} | kwargs)
     )
-    trace, converged = _climb(step, parameters, iterations, progressbar)
+    trace, converged = _climb(step, parameters, iterations or MOST_STEPS[method], progressbar)
     mean, scale = parameters["mu"].get_value(), _scale(group)
     noise = rng.standard_normal((draws, len(mean)))
     if scale.ndim == 1:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -12,24 +11,29 @@ import pymc as pm
 import xarray as xr
 
 from bayesfuse.errors import ModelError, PoorFitWarning
-from bayesfuse.inference import cavi
-from bayesfuse.inference.approximation import LARGE_K, Approximation, pareto_shape
+from bayesfuse.inference.approximation import (
+    FEW_DRAWS,
+    LARGE_K,
+    Approximation,
+)
 from bayesfuse.inference.conjugate import Conjugacy, find_conjugate, plain_python
+from bayesfuse.inference.dirichlet import fit_batches, fit_cavi, fit_stream
 from bayesfuse.inference.gaussian import fit_advi, fit_pathfinder
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.recording import add_data, add_deterministics, as_posterior, evaluate
 from bayesfuse.inference.start import DEFAULT, Start, find_start
-from bayesfuse.observation import Observation, Rows
+from bayesfuse.observation import Rows
 from bayesfuse.posterior import complete
-from bayesfuse.simplex import Array, draw_dirichlet, from_log_rows
+from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array, from_log_rows
 
 Method = Literal["cavi", "advi", "fullrank_advi", "pathfinder"]
 
-MOST_STEPS = {"cavi": 1000, "advi": 10_000, "fullrank_advi": 20_000, "batches": 100}
-"""Iterations at most: of coordinate ascent, stochastic gradient steps, epochs of batches."""
+CHECKED = 500
+"""Draws at most that one Gibbs sweep looks at, where no sweeps are asked for."""
 
-TOLERANCE = {"cavi": 1e-8, "batches": 1e-6}
-"""Gain in the bound per response below which a fit has settled."""
+WIDENING = 1.1
+"""Growth of standard deviations by Gibbs sweeps above which a fit is too narrow."""
 
 
 def fit(
@@ -40,6 +44,8 @@ def fit(
     start: str = DEFAULT,
     sweeps: int = 0,
     batch_size: int | None = None,
+    batches: Iterable[Responses] | None = None,
+    n_items: int | None = None,
     iterations: int | None = None,
     tolerance: float | None = None,
     random_seed: Any = None,
@@ -69,11 +75,17 @@ def fit(
         Gibbs sweeps given to every draw, each from where it is. They bring back what the
         approximation leaves out, most of it in the first; needs conjugate parameters.
     batch_size : int, optional
-        Items (sequences, for chains) per step of stochastic natural gradients, for "cavi" on
-        tables so large that passes over all of it are wasteful.
+        For "cavi": items (sequences, for chains) per step of stochastic natural gradients, on a
+        table so large that passes over all of it are wasteful.
+    batches : iterable of Responses, optional
+        For "cavi": more data than fit into memory, read once, each batch with the raters and
+        classes of the model's own table and items of its own. The model's table is a sample: fits
+        start from it, and label probabilities are of its items.
+    n_items : int, optional
+        How many items all batches have together; needed with ``batches``, which may go on beyond.
     iterations : int, optional
-        At most so many passes (cavi: 1000), steps (advi: 10,000, fullrank_advi: 20,000) or epochs
-        (with batches: 100).
+        At most so many passes (cavi: 1000), epochs (cavi with ``batch_size``: 100) or steps (advi:
+        10,000, fullrank_advi: 20,000).
     tolerance : float, optional
         For "cavi": stop when the bound gains less than this per response (10⁻⁸; with batches 10⁻⁶
         by epoch).
@@ -92,8 +104,10 @@ def fit(
     DataTree
         The groups of :func:`bayesfuse.sample`, with one chain, and a group ``fit`` with the bound
         of the log evidence, ``elbo``, by iteration. The attributes say ``method``, ``converged``,
-        ``iterations``, ``elbo``, ``pareto_k``, ``sweeps`` and the start that won. Label
-        probabilities are averaged over the draws.
+        ``iterations``, ``elbo``, ``pareto_k``, ``widening`` (how much Gibbs sweeps widen the
+        draws: 1 where they come from the posterior), ``sweeps`` and the start that won. Label
+        probabilities are averaged over the draws, which is nearer to the truth than those of the
+        product distribution itself.
 
     Raises
     ------
@@ -107,9 +121,11 @@ def fit(
     Warns
     -----
     PoorFitWarning
-        The fit did not settle; the Pareto shape k̂ of its importance ratios is above 0.7 and no
-        sweeps make up for it (a joint criterion, hard to meet with hundreds of parameters); groups
-        that were to be inferred were held where the moments put them.
+        The fit did not settle; Gibbs sweeps widen its draws by more than a tenth (one sweep
+        of some draws, else the second half of ``sweeps``); the Pareto shape k̂ of its importance
+        ratios is above 0.7 and no sweeps make up for it (a joint criterion, hard to meet with
+        hundreds of parameters); groups that were to be inferred were held where the moments put
+        them.
 
     References
     ----------
@@ -124,28 +140,42 @@ def fit(
     >>> result["posterior"]["prevalence"].mean(("chain", "draw")).round(1).values.tolist()
     [0.4, 0.4, 0.1, 0.0]
     """
-    _check(method, draws=draws, batch_size=batch_size, iterations=iterations, kwargs=kwargs)
-    if not isinstance(sweeps, int | np.integer) or sweeps < 0:
-        raise ModelError(f"sweeps must be a whole number, at least 0. Got: {sweeps!r}.")
+    numbers = {"batch_size": batch_size, "n_items": n_items, "iterations": iterations}
+    _check(method, kwargs, sweeps, draws=draws, **numbers)
+    if (batches is None) != (n_items is None) or (batches is not None and (batch_size or sweeps)):
+        raise ModelError(
+            "batches= come with n_items=, how many items there are, and without batch_size= and "
+            f"sweeps=, which need all of them at hand. Got: {numbers} and sweeps={sweeps!r}."
+        )
     conjugacy = find_conjugate(model)
     if method == "cavi" or sweeps:
         _require_conjugate(conjugacy, "CAVI needs" if method == "cavi" else "Gibbs sweeps need")
     rng = np.random.default_rng(random_seed)
-    begun = _begin(conjugacy, start)
-    kind = "batches" if batch_size else method
-    steps = iterations or MOST_STEPS.get(kind, 0)
-    if method == "cavi":
-        least = TOLERANCE[kind] if tolerance is None else tolerance
-        found = _fit_cavi(conjugacy, begun, int(draws), batch_size, steps, least, rng)
+    # None where the priors are not conjugate and PyMC's own start must do
+    begun = _begin(conjugacy, start) if conjugacy.complete else None
+    settings: dict[str, Any] = {"draws": int(draws), "rng": rng}
+    if method == "cavi" and begun is not None:
+        settings |= {"tolerance": tolerance}
+        if batches is not None and n_items is not None:
+            found = fit_stream(conjugacy, begun, batches, n_items, **settings)
+        elif batch_size:
+            found = fit_batches(conjugacy, begun, batch_size, iterations=iterations, **settings)
+        else:
+            found = fit_cavi(conjugacy, begun, iterations=iterations, **settings)
     else:
         _require_gradients(conjugacy, method)
-        settings = {"draws": int(draws), "rng": rng, "progressbar": progressbar, **kwargs}
+        settings |= {"progressbar": progressbar, **kwargs}
         if method == "pathfinder":
             found = fit_pathfinder(conjugacy, begun, **settings)
         else:
-            found = fit_advi(conjugacy, begun, method, iterations=steps, **settings)
-    _warn(found, method, sweeps, conjugacy)
-    values = _refine(conjugacy, found.values, sweeps, rng) if sweeps else found.values
+            found = fit_advi(conjugacy, begun, method, iterations=iterations, **settings)
+    values, widening = found.values, np.nan
+    if sweeps:
+        values, widening = _refine(conjugacy, values, sweeps, rng)
+    elif begun is not None and draws >= FEW_DRAWS and batches is None:
+        few = {name: drawn[:CHECKED] for name, drawn in values.items()}
+        _, widening = _refine(conjugacy, few, 1, rng)
+    _warn(found, method, sweeps, widening, conjugacy)
     result = xr.DataTree(children={"posterior": xr.DataTree(as_posterior(model, values))})
     with plain_python():
         add_deterministics(result, model)
@@ -159,6 +189,7 @@ def fit(
         "iterations": len(found.trace),
         "elbo": float(found.trace[-1]),
         "pareto_k": found.pareto_k,
+        "widening": widening,
         "sweeps": int(sweeps),
         **(begun.record() if begun else {"start": "pymc"}),
         **getattr(model, "notes", {}),
@@ -166,19 +197,20 @@ def fit(
     return result
 
 
-def _check(method: str, *, kwargs: dict[str, Any], **numbers: Any) -> None:
+def _check(method: str, kwargs: dict[str, Any], sweeps: Any, **numbers: Any) -> None:
     if method not in get_args(Method):
         raise ModelError(f"method must be one of {list(get_args(Method))}. Got: {method!r}.")
     for name, value in numbers.items():
         optional = value is None and name != "draws"
         if not optional and (not isinstance(value, int | np.integer) or value < 1):
             raise ModelError(f"{name} must be a whole number, at least 1. Got: {value!r}.")
+    if not isinstance(sweeps, int | np.integer) or sweeps < 0:
+        raise ModelError(f"sweeps must be a whole number, at least 0. Got: {sweeps!r}.")
     if method == "cavi" and kwargs:
         raise ModelError(f"CAVI takes no further settings. Got: {sorted(kwargs)}.")
-    if method != "cavi" and numbers["batch_size"]:
+    if method != "cavi" and (numbers["batch_size"] or numbers["n_items"]):
         raise ModelError(
-            "Batches need the natural gradients of method='cavi'. Got: batch_size="
-            f"{numbers['batch_size']} with method={method!r}."
+            f"Batches need the natural gradients of method='cavi'. Got: method={method!r}."
         )
 
 
@@ -202,91 +234,41 @@ def _require_gradients(conjugacy: Conjugacy, method: str) -> None:
         )
 
 
-def _begin(conjugacy: Conjugacy, start: str) -> Start | None:
-    """Choose the start, or None where the priors are not conjugate and PyMC's own must do."""
-    if not conjugacy.complete:
-        return None
+def _begin(conjugacy: Conjugacy, start: str) -> Start:
     observation = conjugacy.observation.known(conjugacy.indices())
     return find_start(observation, conjugacy.concentrations(), start)
 
 
-def _fit_cavi(
-    conjugacy: Conjugacy,
-    begun: Start | None,
-    draws: int,
-    batch_size: int | None,
-    iterations: int,
-    tolerance: float,
-    rng: np.random.Generator,
-) -> Approximation:
-    assert begun is not None  # the parameters are conjugate
-    prior, indices = conjugacy.concentrations(), conjugacy.indices()
-    observation = conjugacy.observation.known(indices)
-    if batch_size is None:
-        settings = {"iterations": iterations, "tolerance": tolerance}
-        fitted = cavi.fit(observation, begun.rows, prior, **settings)
-    else:
-        parts = _cut(observation, batch_size, rng)
-        fitted = cavi.fit_stochastic(
-            _epochs(parts, iterations, rng),
-            begun.rows,
-            prior,
-            window=len(parts),
-            tolerance=tolerance,
-        )
-        exact = cavi.bound(observation, fitted.concentration, prior)
-        fitted = replace(fitted, trace=np.append(fitted.trace, exact))
-    rows = {
-        name: draw_dirichlet(np.broadcast_to(alpha, (draws, *alpha.shape)), rng)
-        for name, alpha in fitted.concentration.items()
-    }
-    log_ratio = np.empty(draws)
-    for draw in range(draws):
-        at = {name: drawn[draw] for name, drawn in rows.items()}
-        log_ratio[draw] = observation.marginal(at).total + cavi.log_density(prior, at)
-        log_ratio[draw] -= cavi.log_density(fitted.concentration, at)
-    values = {
-        conjugacy.variables[name].name: from_log_rows(drawn, conjugacy.blocks[name].kind)
-        for name, drawn in rows.items()
-    }
-    for name, index in indices.items():
-        values[conjugacy.variables[name].name] = np.tile(index, (draws, 1))
-    return Approximation(values, fitted.trace, fitted.converged, pareto_shape(log_ratio))
-
-
-def _cut(observation: Observation, batch_size: int, rng: np.random.Generator) -> list[Observation]:
-    """Cut the units of an observation into batches at random."""
-    order = rng.permutation(len(observation.labels.units(observation.table)))
-    places = range(batch_size, len(order), batch_size)
-    return [observation.part(np.sort(units)) for units in np.split(order, places)]
-
-
-def _epochs(
-    parts: list[Observation], epochs: int, rng: np.random.Generator
-) -> Iterator[tuple[Observation, float]]:
-    """Yield all parts, epoch after epoch, each time in another order."""
-    for _ in range(epochs):
-        for index in rng.permutation(len(parts)):
-            yield parts[index], float(len(parts))
-
-
 def _refine(
     conjugacy: Conjugacy, values: dict[str, Array], sweeps: int, rng: np.random.Generator
-) -> dict[str, Array]:
-    """Give every draw Gibbs sweeps of its own."""
+) -> tuple[dict[str, Array], float]:
+    """Give every draw Gibbs sweeps of its own, and say by how much the second half widens them.
+
+    The posterior stays as it is under Gibbs sweeps, so draws that spread have not been its draws:
+    the mean ratio of standard deviations is one where a fit is right, by whatever method.
+    """
     step = LabelGibbs(model=conjugacy.model, rng=rng)
-    refined = {name: np.empty_like(drawn) for name, drawn in values.items()}
+    before, after = ({name: np.empty_like(v) for name, v in values.items()} for _ in range(2))
     for draw in range(len(next(iter(values.values())))):
         at = {name: values[v.name][draw] for name, v in conjugacy.variables.items()}
         rows: Rows = conjugacy.observation.rows(at)
-        for _ in range(sweeps):
-            rows |= step.sweep(rows, step.fixed)
-        for name, block in conjugacy.blocks.items():
-            refined[block.variable.name][draw] = from_log_rows(rows[name], block.kind)
-    return refined
+        for sweep in range(sweeps + 1):
+            for kept in [before] * (sweep == sweeps // 2) + [after] * (sweep == sweeps):
+                for name, block in conjugacy.blocks.items():
+                    kept[block.variable.name][draw] = from_log_rows(rows[name], block.kind)
+            if sweep < sweeps:
+                rows |= step.sweep(rows, step.fixed)
+    ratios = []
+    for block in conjugacy.blocks.values():
+        one, two = (kept[block.variable.name].std(axis=0) for kept in (before, after))
+        if block.kind != "index":
+            ratios.append((two[one > 0] / one[one > 0]).ravel())
+    return after, float(np.concatenate(ratios).mean())
 
 
-def _warn(found: Approximation, method: str, sweeps: int, conjugacy: Conjugacy) -> None:
+def _warn(
+    found: Approximation, method: str, sweeps: int, widening: float, conjugacy: Conjugacy
+) -> None:
     def say(what: str) -> None:
         warnings.warn(what, PoorFitWarning, stacklevel=4)
 
@@ -295,17 +277,21 @@ def _warn(found: Approximation, method: str, sweeps: int, conjugacy: Conjugacy) 
             "The bound of the log evidence was still rising when the fit ended; allow more "
             f"iterations=. Got: {len(found.trace)} and no end."
         )
-    if sweeps:
-        return
-    if conjugacy.indices():
+    if conjugacy.indices() and not sweeps:
         say(
             "Which raters share a source was held where the moments put it, as a product of "
             "distributions has no room for it; sweeps=50 lets every draw leave that place, "
             f"bf.sample explores. Got: method={method!r} for groups to be inferred."
         )
-    if found.pareto_k > LARGE_K:
+    if widening > WIDENING:
         say(
-            "The fit is not close to the joint posterior of all parameters, whose intervals may be "
-            "too narrow: sweeps=3 gives every draw a few Gibbs steps, bf.sample is exact. Got: a "
+            "Gibbs sweeps leave the posterior as it is, but they widen the intervals of this fit, "
+            f"which are too narrow; more sweeps= (now {sweeps}) bring most of it back, bf.sample "
+            f"is exact. Got: standard deviations that grow {widening:.2f} times."
+        )
+    elif found.pareto_k > LARGE_K and not sweeps:
+        say(
+            "The fit is not close to the joint posterior of all parameters, though it may be to "
+            "each of them; sweeps=3 gives every draw a few Gibbs steps, bf.sample is exact. Got: a "
             f"Pareto shape of {found.pareto_k:.2f}, above {LARGE_K}."
         )
