@@ -13,7 +13,8 @@ import math
 
 import numpy as np
 
-from bayesfuse.raters.sets import count_labels, log_dirichlet_multinomial
+from bayesfuse.raters.confusion import by_rater, weigh_rows
+from bayesfuse.raters.sets import log_dirichlet_multinomial
 from bayesfuse.raters.verdicts import split, weigh_patterns
 from bayesfuse.simplex import inner, kernel
 
@@ -42,7 +43,7 @@ def draw_verdicts(g, log_group, posterior, copies, arrangement, n_cells, rng):
     n_items, n_classes = copies.shape
     outer = np.exp(log_group[g])
     verdict, counts = np.zeros((n_items, n_classes)), np.zeros((n_classes, n_classes))
-    parts = np.empty(n_classes, dtype=np.int64)
+    parts = np.empty(n_classes)
     for n in range(n_items):
         own = -1
         at = np.int64(row_start[n + 1])
@@ -76,8 +77,9 @@ def reseat(assignment, group_counts, rater_counts, answers, arrangement, point, 
     place = np.full(size.size, -1)
     counts = np.empty((chosen.size + 1, n_raters, n_classes, n_labels))
     weight = np.empty((chosen.size + 1, n_raters))
-    for m in range(n_raters):
-        counts[0, m] = count_labels(m, answers.copies, answers, n_labels)
+    n_cells = n_raters * n_labels
+    start, cell = answers.start, answers.cell
+    counts[0] = by_rater(weigh_rows(n_cells, answers.copies, start, cell), n_raters)
     posterior = weigh_patterns(point.log_group, point.log_rater, arrangement, chosen)
     for i in range(chosen.size):
         place[chosen[i]] = i + 1
@@ -87,11 +89,10 @@ def reseat(assignment, group_counts, rater_counts, answers, arrangement, point, 
             posterior,
             answers.copies,
             arrangement,
-            n_raters * n_labels,
+            n_cells,
             rng,
         )
-        for m in range(n_raters):
-            counts[i + 1, m] = count_labels(m, verdict, answers, n_labels)
+        counts[i + 1] = by_rater(weigh_rows(n_cells, verdict, start, cell), n_raters)
     for i in range(chosen.size + 1):
         for m in range(n_raters):
             weight[i, m] = log_dirichlet_multinomial(counts[i, m], point.concentration_rater[m])
