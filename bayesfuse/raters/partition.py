@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse.raters.sets import count_labels, log_dirichlet_multinomial, weigh_set
+from bayesfuse.raters.sets import count_labels, log_dirichlet_multinomial, sizes, weigh_set
 from bayesfuse.simplex import inner, kernel
 
 LEAVE = 0.5
@@ -244,13 +244,9 @@ def redraw(assignment, group_counts, rater_counts, answers, point, log_alpha, mo
     Groups keep their numbers while the chain moves. Returns how many moves were accepted.
     """
     n_groups = group_counts.shape[0]
-    size = np.zeros(n_groups, dtype=np.int64)
-    for m in range(assignment.size):
-        if assignment[m] >= 0:
-            size[assignment[m]] += 1
     state = State(
         assignment,
-        size,
+        sizes(assignment, n_groups),
         group_counts,
         rater_counts,
         np.full(n_groups, np.nan),

@@ -49,6 +49,16 @@ class Answers(NamedTuple):
 
 
 @inner
+def sizes(assignment, n_groups):
+    """Count the raters of every group."""
+    size = np.zeros(n_groups, dtype=np.int64)
+    for group in assignment:
+        if group >= 0:
+            size[group] += 1
+    return size
+
+
+@inner
 def log_dirichlet_multinomial(counts, concentration):
     """Log probability of a sequence with these counts, row by row: its rows summed out."""
     total = 0.0
