@@ -86,6 +86,10 @@ class LatentGroup(LabelModel):
     every model; ``rater_confusion``, ``verdict_sensitivity`` and ``verdict_specificity`` with
     respect to the verdict of the rater's group.
 
+    A large group leaves few sources, and of weak ones all pairs fit any prevalence: only triples
+    tell it, and intervals of it and of the accuracies are wide. If it is known, say so by
+    ``prevalence_prior``; moment methods that label by the larger likelihood take it to be uniform.
+
     References
     ----------
     Jaffe, Fetaya, Nadler, Jiang & Kluger (2016), Unsupervised ensemble learning with dependent

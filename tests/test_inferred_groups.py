@@ -14,6 +14,7 @@ import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.models import LatentGroup
 from bayesfuse.partitions import draw, partition
+from bayesfuse.raters import inferred
 from bayesfuse.testing import (
     assert_close,
     assert_frequencies,
@@ -146,9 +147,10 @@ def exact_posterior(matrix, alpha, rows):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("counted", [False, True])
-def test_partition_and_labels_have_their_exact_posterior(counted):
+@pytest.mark.parametrize(("counted", "reseated"), [(False, inferred.RESEATED), (True, 0.9)])
+def test_partition_and_labels_have_their_exact_posterior(counted, reseated, monkeypatch):
     """Four raters and five items (or one twice, one thrice): every partition, label, verdict."""
+    monkeypatch.setattr(inferred, "RESEATED", reseated)
     matrix = np.random.default_rng(3).integers(0, 2, (5, 4))
     matrix[:, 1] = matrix[:, 0]
     matrix[3, 1] = -1

@@ -115,7 +115,7 @@ def test_chains_move_several_times_as_fast_where_triples_say_little(monkeypatch)
     )
     model = LatentGroup(responses, [list(range(9))])
     size = []
-    for share in (0.0, gibbs.TURNS):
+    for share in (0.0, 1.0):
         monkeypatch.setattr(gibbs, "TURNS", share)
         result = bf.sample(
             model, 1000, chains=2, sweeps=1, random_seed=1, progressbar=False, quiet=True

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bayesfuse.errors import ModelError, require_shape
 from bayesfuse.raters import verdicts
 from bayesfuse.raters.base import RaterChannel
+from bayesfuse.raters.patterns import arrange
 from bayesfuse.responses import Responses
 
 ALONE = -1
@@ -64,9 +65,7 @@ class LatentGroups(RaterChannel):
         self.assignment = _whole(assignment)
 
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
-        arranged = verdicts.arrange(
-            responses.start, responses.cell, self.assignment, responses.n_classes
-        )
+        arranged = arrange(responses.start, responses.cell, self.assignment, responses.n_classes)
         return (*arranged, gold)
 
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:

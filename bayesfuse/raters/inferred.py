@@ -6,26 +6,26 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from bayesfuse.errors import require_shape
 from bayesfuse.raters import partition, verdicts
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.groups import ALONE, LatentGroups
+from bayesfuse.raters.patterns import arrange
 from bayesfuse.raters.seating import reseat
 from bayesfuse.raters.sets import Answers, by_raters
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import Kind
+from bayesfuse.simplex import Kind, kernel
 
 RESEATED = 0.5
 """Share of sweeps in which all raters choose among the groups there are; else groups change."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def likelihood(log_group, log_rater, assignment, start, cell, gold):
     """Arrange the responses by the assignment, then sum the verdicts out."""
-    row_start, row, pattern_start, pattern_cell, pattern_group = verdicts.arrange(
+    row_start, row, pattern_start, pattern_cell, pattern_group = arrange(
         start, cell, assignment, log_rater.shape[2]
     )
     return verdicts.likelihood(
@@ -33,10 +33,10 @@ def likelihood(log_group, log_rater, assignment, start, cell, gold):
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def expected(log_group, log_rater, weight, assignment, start, cell, gold):
     """Do the same for the expected counts."""
-    row_start, row, pattern_start, pattern_cell, pattern_group = verdicts.arrange(
+    row_start, row, pattern_start, pattern_cell, pattern_group = arrange(
         start, cell, assignment, log_rater.shape[2]
     )
     return verdicts.expected(
@@ -120,7 +120,7 @@ class InferredGroups(RaterChannel):
         if self._fixed is None or self._fixed[0] != key or self._fixed[1] is not cell:
             channel = LatentGroups(None, None, assignment)
             channel.parameters = dict.fromkeys(["group_confusion", "rater_confusion"])
-            arranged = (*verdicts.arrange(start, cell, assignment, self._n_labels), gold)
+            arranged = (*arrange(start, cell, assignment, self._n_labels), gold)
             self._fixed = key, cell, channel, arranged
         return self._fixed[2:]
 
@@ -130,22 +130,12 @@ class InferredGroups(RaterChannel):
         assignment = np.asarray(rows["assignment"], dtype=np.int64).copy()
         n_raters, n_classes, n_labels = rows["rater_confusion"].shape
         if self._sorted is None:
-            self._sorted = by_raters(start, cell, n_raters, n_labels)
+            self._sorted = *by_raters(start, cell, n_raters, n_labels), _words(n_raters * n_labels)
         channel, arranged = self.at(rows, structure)
         counts = channel.tally(tables, drawn, arranged, rng)
         copies = drawn if drawn.ndim == 2 else np.eye(n_classes)[drawn]
         marks = np.zeros(len(start) - 1, dtype=np.uint64)
-        rater_start, rater_item, rater_label = self._sorted
-        answers = Answers(
-            copies,
-            start,
-            cell,
-            rater_start,
-            rater_item,
-            rater_label,
-            _words(n_raters * n_labels),
-            marks,
-        )
+        answers = Answers(copies, start, cell, *self._sorted, marks)
         log_group, log_rater = tables
         point = partition.Point(
             log_group,

@@ -12,10 +12,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from bayesfuse.raters.sets import count_labels, log_dirichlet_multinomial, weigh_set
+from bayesfuse.raters.sets import count_labels, log_dirichlet_multinomial, sizes, weigh_set
+from bayesfuse.simplex import inner, kernel
 
 LEAVE = 0.5
 """How often a rater of a group proposes to be alone; else it proposes to join somebody else."""
@@ -52,7 +52,7 @@ class Point(NamedTuple):
     concentration_rater: NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def settle(state, members, group, weight, outer_counts, inner_counts):
     """Make raters a group, with the counts that its verdicts imply."""
     state.size[group] = members.size
@@ -63,7 +63,7 @@ def settle(state, members, group, weight, outer_counts, inner_counts):
         state.rater_counts[members[i]] = inner_counts[i]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def weight_of_group(state, group, answers, point, rng):
     """Return the log weight of a group as it is, drawing its verdicts the first time."""
     if np.isnan(state.together[group]):
@@ -82,18 +82,18 @@ def weight_of_group(state, group, answers, point, rng):
     return state.together[group]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def weight_alone(state, m, answers, point):
     """Return the log weight of a rater alone."""
     if np.isnan(state.alone[m]):
-        state.alone_counts[m] = count_labels(m, answers.copies, answers, point.log_rater.shape[2])
+        state.alone_counts[m] = count_labels(m, answers, point.log_rater.shape[2])
         state.alone[m] = log_dirichlet_multinomial(
             state.alone_counts[m], point.concentration_rater[m]
         )
     return state.alone[m]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def propose_weight(members, answers, point, rng):
     """Draw verdicts for raters who might be a group."""
     return weigh_set(
@@ -108,7 +108,7 @@ def propose_weight(members, answers, point, rng):
     )
 
 
-@njit(cache=True, nogil=True)
+@inner
 def choose_partner(state, mover, rng):
     """Choose one of the raters who are not in the mover's set; −1 if there is none."""
     source, n_raters = state.assignment[mover], state.assignment.size
@@ -125,7 +125,7 @@ def choose_partner(state, mover, rng):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def log_chances(s, t, n_raters, log_alpha):
     """Log ratio of prior and proposal of a rater who goes from a set of s to one of t raters.
 
@@ -142,7 +142,7 @@ def log_chances(s, t, n_raters, log_alpha):
     return total + math.log((s - 1.0) * (n_raters - s) / (t * (n_raters - t - 1.0)))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def worth(size, answers):
     """Return how often a move is tried whose larger set, before or after it, has this size.
 
@@ -154,7 +154,7 @@ def worth(size, answers):
     return min(CHEAP / min(float(n_labels) ** size, answers.marks.size), 1.0)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def free_group(state, source):
     """Return the first group without raters, or that the move empties; −1 if there is none."""
     for g in range(state.size.size):
@@ -163,14 +163,14 @@ def free_group(state, source):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def be_alone(state, m):
     """Make a rater alone."""
     state.assignment[m] = -1
     state.rater_counts[m] = state.alone_counts[m]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def move(state, answers, point, log_alpha, rng):
     """Propose that one rater goes elsewhere, and say whether that was accepted."""
     n_raters = state.assignment.size
@@ -237,20 +237,16 @@ def move(state, answers, point, log_alpha, rng):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def redraw(assignment, group_counts, rater_counts, answers, point, log_alpha, moves, rng):
     """Make moves of the assignment; it and the counts change in place.
 
     Groups keep their numbers while the chain moves. Returns how many moves were accepted.
     """
     n_groups = group_counts.shape[0]
-    size = np.zeros(n_groups, dtype=np.int64)
-    for m in range(assignment.size):
-        if assignment[m] >= 0:
-            size[assignment[m]] += 1
     state = State(
         assignment,
-        size,
+        sizes(assignment, n_groups),
         group_counts,
         rater_counts,
         np.full(n_groups, np.nan),

@@ -13,7 +13,8 @@ import math
 
 import numpy as np
 
-from bayesfuse.raters.sets import count_labels, log_dirichlet_multinomial
+from bayesfuse.raters.confusion import by_rater, weigh_rows
+from bayesfuse.raters.sets import log_dirichlet_multinomial, sizes
 from bayesfuse.raters.verdicts import split, weigh_patterns
 from bayesfuse.simplex import inner, kernel
 
@@ -42,7 +43,7 @@ def draw_verdicts(g, log_group, posterior, copies, arrangement, n_cells, rng):
     n_items, n_classes = copies.shape
     outer = np.exp(log_group[g])
     verdict, counts = np.zeros((n_items, n_classes)), np.zeros((n_classes, n_classes))
-    parts = np.empty(n_classes, dtype=np.int64)
+    parts = np.empty(n_classes)
     for n in range(n_items):
         own = -1
         at = np.int64(row_start[n + 1])
@@ -60,6 +61,24 @@ def draw_verdicts(g, log_group, posterior, copies, arrangement, n_cells, rng):
     return verdict, counts
 
 
+@inner
+def choose(log_alpha, size, weight, rng):
+    """Draw where a rater sits: 0 is alone, then come groups of these sizes without the rater.
+
+    ``weight`` (groups + 1,) is the log density of the rater's responses in every place. A priori it
+    is a Chinese restaurant: new tables by α, others by who sits there.
+    """
+    up_to = weight + log_alpha
+    for g in range(size.size):
+        up_to[g + 1] = weight[g + 1] + math.log(size[g])
+    up_to = np.exp(up_to - up_to.max()).cumsum()
+    left = rng.random() * up_to[-1]
+    place = 0
+    while place < size.size and up_to[place] <= left:
+        place += 1
+    return place
+
+
 @kernel
 def reseat(assignment, group_counts, rater_counts, answers, arrangement, point, log_alpha, rng):
     """Let raters choose among some groups and being alone; all three arrays change in place.
@@ -67,17 +86,15 @@ def reseat(assignment, group_counts, rater_counts, answers, arrangement, point, 
     Raters of other groups stay there, and so do those whose group would be left with one.
     """
     n_raters, n_classes, n_labels = rater_counts.shape
-    size = np.zeros(group_counts.shape[0], dtype=np.int64)
-    for m in range(n_raters):
-        if assignment[m] >= 0:
-            size[assignment[m]] += 1
+    size = sizes(assignment, group_counts.shape[0])
     used = np.flatnonzero(size)
     chosen = used[some_of(used.size, GROUPS, rng)]
     place = np.full(size.size, -1)
     counts = np.empty((chosen.size + 1, n_raters, n_classes, n_labels))
     weight = np.empty((chosen.size + 1, n_raters))
-    for m in range(n_raters):
-        counts[0, m] = count_labels(m, answers.copies, answers, n_labels)
+    n_cells = n_raters * n_labels
+    start, cell = answers.start, answers.cell
+    counts[0] = by_rater(weigh_rows(n_cells, answers.copies, start, cell), n_raters)
     posterior = weigh_patterns(point.log_group, point.log_rater, arrangement, chosen)
     for i in range(chosen.size):
         place[chosen[i]] = i + 1
@@ -87,36 +104,23 @@ def reseat(assignment, group_counts, rater_counts, answers, arrangement, point, 
             posterior,
             answers.copies,
             arrangement,
-            n_raters * n_labels,
+            n_cells,
             rng,
         )
-        for m in range(n_raters):
-            counts[i + 1, m] = count_labels(m, verdict, answers, n_labels)
+        counts[i + 1] = by_rater(weigh_rows(n_cells, verdict, start, cell), n_raters)
     for i in range(chosen.size + 1):
         for m in range(n_raters):
             weight[i, m] = log_dirichlet_multinomial(counts[i, m], point.concentration_rater[m])
-    up_to = np.empty(chosen.size + 1)
     for m in range(n_raters):
         now = assignment[m]
         if now >= 0 and place[now] < 0:
             continue
+        at = place[now] if now >= 0 else 0
         if now < 0 or size[now] > 2:
             if now >= 0:
                 size[now] -= 1
-            # a Chinese restaurant: new tables by α, others by who sits there
-            top = log_alpha + weight[0, m]
-            for i in range(chosen.size):
-                top = max(top, math.log(size[chosen[i]]) + weight[i + 1, m])
-            total = math.exp(log_alpha + weight[0, m] - top)
-            up_to[0] = total
-            for i in range(chosen.size):
-                total += math.exp(math.log(size[chosen[i]]) + weight[i + 1, m] - top)
-                up_to[i + 1] = total
-            left = rng.random() * total
-            i = 0
-            while i < chosen.size and up_to[i] <= left:
-                i += 1
-            assignment[m] = now = chosen[i - 1] if i > 0 else -1
-            if now >= 0:
-                size[now] += 1
-        rater_counts[m] = counts[place[now] if now >= 0 else 0, m]
+            at = choose(log_alpha, size[chosen], weight[:, m], rng)
+            assignment[m] = chosen[at - 1] if at > 0 else -1
+            if at > 0:
+                size[chosen[at - 1]] += 1
+        rater_counts[m] = counts[at, m]

@@ -15,11 +15,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from bayesfuse.raters.confusion import by_rater
-from bayesfuse.raters.verdicts import listen, split, weigh
+from bayesfuse.raters.verdicts import listen, pass_on, split, weigh
+from bayesfuse.simplex import inner, kernel
 
 STEPS = 20, 100
 """EM steps at most, for very many patterns and for few."""
@@ -48,7 +48,17 @@ class Answers(NamedTuple):
     marks: NDArray[np.uint64]
 
 
-@njit(cache=True, nogil=True)
+@inner
+def sizes(assignment, n_groups):
+    """Count the raters of every group."""
+    size = np.zeros(n_groups, dtype=np.int64)
+    for group in assignment:
+        if group >= 0:
+            size[group] += 1
+    return size
+
+
+@inner
 def log_dirichlet_multinomial(counts, concentration):
     """Log probability of a sequence with these counts, row by row: its rows summed out."""
     total = 0.0
@@ -65,26 +75,20 @@ def log_dirichlet_multinomial(counts, concentration):
     return total
 
 
-@njit(cache=True, nogil=True)
-def count_labels(m, source, answers, n_labels):
-    """Count the labels of a rater by the items' classes, or verdicts (classes, labels).
-
-    ``source`` (items, classes) says how many copies of every item are of each.
-    """
-    rater_start, rater_item, rater_label = (
-        answers.rater_start,
-        answers.rater_item,
-        answers.rater_label,
-    )
-    n_classes = source.shape[1]
+@inner
+def count_labels(m, answers, n_labels):
+    """Count the labels of a rater by the items' classes (classes, labels)."""
+    copies, rater_start = answers.copies, answers.rater_start
+    rater_item, rater_label = answers.rater_item, answers.rater_label
+    n_classes = copies.shape[1]
     counts = np.zeros((n_classes, n_labels))
     for r in range(rater_start[m], rater_start[m + 1]):
         for k in range(n_classes):
-            counts[k, rater_label[r]] += source[rater_item[r], k]
+            counts[k, rater_label[r]] += copies[rater_item[r], k]
     return counts
 
 
-@njit(cache=True, nogil=True)
+@inner
 def patterns_of(members, answers, n_labels):
     """Merge the items on which a set of raters says the same.
 
@@ -152,7 +156,7 @@ def patterns_of(members, answers, n_labels):
     return pattern_start, pattern_cell, used
 
 
-@njit(cache=True, nogil=True)
+@inner
 def means(counts, concentration, row, log_row):
     """Fill in posterior mean rows (…, entries) and their logarithms, for arrays of two axes."""
     for i in range(counts.shape[0]):
@@ -165,7 +169,7 @@ def means(counts, concentration, row, log_row):
             log_row[i, j] = math.log(row[i, j])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def to_cells(rows, table):
     """Rearrange (members × classes, labels) to (members × labels, classes)."""
     n_classes, n_labels = table.shape[1], rows.shape[1]
@@ -174,7 +178,7 @@ def to_cells(rows, table):
             table[i // n_classes * n_labels + c, i % n_classes] = rows[i, c]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def from_cells(table, rows):
     """Invert :func:`to_cells`."""
     n_classes, n_labels = table.shape[1], rows.shape[1]
@@ -183,7 +187,7 @@ def from_cells(table, rows):
             rows[i, c] = table[i // n_classes * n_labels + c, i % n_classes]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def fit(pattern_start, pattern_cell, used, prior_outer, prior_inner):
     """Fit the rows of a set of raters who share a verdict to their patterns, by EM.
 
@@ -214,14 +218,12 @@ def fit(pattern_start, pattern_cell, used, prior_outer, prior_inner):
             for k in range(n_classes):
                 if used[p, k] == 0.0:
                     continue
-                likelihood = weigh(log_outer[k], outer[k], message, in_logs, weight)
+                likelihood = weigh(log_outer, outer, k, message, in_logs, weight)
                 total += used[p, k] * likelihood
                 for v in range(n_classes):
                     outer_counts[k, v] += used[p, k] * weight[v]
                     through[v] += used[p, k] * weight[v]
-            for v in range(n_classes):
-                for r in range(first, last):
-                    cell_counts[pattern_cell[r], v] += through[v]
+            pass_on(through, pattern_cell, first, last, cell_counts)
         if abs(total - before) < GAIN:
             break
         before = total
@@ -231,7 +233,7 @@ def fit(pattern_start, pattern_cell, used, prior_outer, prior_inner):
     return outer, log_outer, table, log_table
 
 
-@njit(cache=True, nogil=True)
+@inner
 def weigh_set(
     members,
     answers,
@@ -264,7 +266,7 @@ def weigh_set(
     outer_counts = np.zeros((n_classes, n_classes))
     cell_counts = np.zeros_like(table)
     message, weight, chance = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
-    now_message, parts = np.empty(n_classes), np.empty(n_classes, dtype=np.int64)
+    now_message, parts = np.empty(n_classes), np.empty(n_classes)
     log_q = 0.0
     for p in range(used.shape[0]):
         first, last = pattern_start[p], pattern_start[p + 1]
@@ -275,18 +277,16 @@ def weigh_set(
         for k in range(n_classes):
             if used[p, k] == 0.0:
                 continue
-            weigh(log_outer[k], outer[k], message, in_logs, weight)
+            weigh(log_outer, outer, k, message, in_logs, weight)
             chance[:] = weight
             if is_current:
-                weigh(log_outer_now[k], now_outer[k], now_message, now_in_logs, chance)
+                weigh(log_outer_now, now_outer, k, now_message, now_in_logs, chance)
             split(used[p, k], chance, rng, parts)
             for v in range(n_classes):
-                if parts[v] == 0:
-                    continue
-                log_q += parts[v] * math.log(max(weight[v], 1e-300))
-                outer_counts[k, v] += parts[v]
-                for r in range(first, last):
-                    cell_counts[pattern_cell[r], v] += parts[v]
+                if parts[v] != 0.0:
+                    log_q += parts[v] * math.log(max(weight[v], 1e-300))
+                    outer_counts[k, v] += parts[v]
+            pass_on(parts, pattern_cell, first, last, cell_counts)
     inner_counts = by_rater(cell_counts, members.size)
     log_weight = log_dirichlet_multinomial(outer_counts, prior_outer) - log_q
     for i in range(members.size):
@@ -294,7 +294,7 @@ def weigh_set(
     return log_weight, outer_counts, inner_counts
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def by_raters(start, cell, n_raters, n_labels):
     """Sort the responses by rater: where each rater's begin, their items and labels."""
     rater_start = np.zeros(n_raters + 1, dtype=np.uint32)

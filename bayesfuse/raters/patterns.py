@@ -1,0 +1,166 @@
+"""Kernels that find what the raters of a group say of one item, and items of which it is the same.
+
+What they say is a pattern, a list of cells. Items share patterns, so everything that concerns
+verdicts is done once per different pattern; an item is a list of rows of a table whose rows are the
+cells, for raters alone, and then the patterns. On that table the kernels of independent raters do
+the rest.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayesfuse.simplex import inner, kernel
+
+
+@inner
+def meet(cells, place_of_cell, size, met):
+    """Count cells by place in ``size``, note the places ``met``, and return how many these are."""
+    n_met = 0
+    for cell in cells:
+        place = place_of_cell[cell]
+        if size[place] == 0:
+            met[n_met] = place
+            n_met += 1
+        size[place] += 1
+    return n_met
+
+
+@inner
+def segments(start, cell, assignment, n_labels):
+    """Sort the responses of every item by group, those of raters alone first.
+
+    Returns where the segments (responses of one item and group) of every item begin (items + 1),
+    where the responses of every segment begin (segments + 1), the group of every segment, −1 for
+    raters alone, and the sorted cells.
+    """
+    n_items = start.size - 1
+    n_groups = max(assignment.max(), -1) + 1
+    place_of_cell = np.repeat(assignment + 1, n_labels)  # 0: alone
+    size = np.zeros(n_groups + 1, dtype=np.int64)
+    met = np.empty(n_groups + 1, dtype=np.int64)
+    item_start = np.zeros(n_items + 1, dtype=np.uint32)
+    n_segments = 0
+    for n in range(n_items):
+        n_met = meet(cell[start[n] : start[n + 1]], place_of_cell, size, met)
+        for i in range(n_met):
+            size[met[i]] = 0
+        n_segments += n_met
+        item_start[n + 1] = n_segments
+    segment_start = np.empty(n_segments + 1, dtype=np.uint32)
+    group = np.empty(n_segments, dtype=np.int32)
+    sorted_cell = np.empty_like(cell)
+    segment = 0
+    for n in range(n_items):
+        n_met = meet(cell[start[n] : start[n + 1]], place_of_cell, size, met)
+        met[:n_met].sort()
+        at = np.int64(start[n])
+        for i in range(n_met):
+            segment_start[segment] = at
+            group[segment] = met[i] - 1
+            segment += 1
+            at += size[met[i]]
+            size[met[i]] = at - size[met[i]]  # from now on, where the next response goes
+        for r in range(start[n], start[n + 1]):
+            place = place_of_cell[cell[r]]
+            sorted_cell[size[place]] = cell[r]
+            size[place] += 1
+        for i in range(n_met):
+            size[met[i]] = 0
+    segment_start[n_segments] = cell.size
+    return item_start, segment_start, group, sorted_cell
+
+
+@inner
+def same(cell, one, other, length):
+    """Whether two runs of cells are equal."""
+    for i in range(length):
+        if cell[one + i] != cell[other + i]:
+            return False
+    return True
+
+
+@inner
+def number_patterns(segment_start, group, cell):
+    """Number equal segments of groups alike, in order of appearance; −1 for raters alone.
+
+    Returns the number of every segment, and the segment that shows every number first.
+    """
+    n_segments = group.size
+    size = 1
+    while size < 2 * n_segments:
+        size *= 2
+    slots = np.full(size, -1, dtype=np.int64)  # open addressing: a number per slot
+    number = np.full(n_segments, -1, dtype=np.int64)
+    shown_by = np.empty(n_segments, dtype=np.int64)
+    n_patterns = 0
+    for s in range(n_segments):
+        if group[s] < 0:
+            continue
+        first = np.int64(segment_start[s])
+        length = np.int64(segment_start[s + 1]) - first
+        mark = np.uint64(14695981039346656037)  # Fowler, Noll & Vo's hash, a word at a time
+        for r in range(first, first + length):
+            mark = (mark ^ np.uint64(cell[r])) * np.uint64(1099511628211)
+        mark ^= mark >> np.uint64(32)
+        slot = np.int64(mark & np.uint64(size - 1))
+        while slots[slot] >= 0:
+            other = shown_by[slots[slot]]
+            begin = np.int64(segment_start[other])
+            # a cell names its rater and so its group
+            if np.int64(segment_start[other + 1]) - begin == length and same(
+                cell, first, begin, length
+            ):
+                break
+            slot = (slot + 1) & (size - 1)
+        if slots[slot] < 0:
+            slots[slot] = n_patterns
+            shown_by[n_patterns] = s
+            n_patterns += 1
+        number[s] = slots[slot]
+    return number, shown_by[:n_patterns].copy()
+
+
+@kernel
+def arrange(start, cell, assignment, n_labels):
+    """Return the rows of the items and the cells of the patterns.
+
+    Item ``n`` has the rows ``row[row_start[n]:row_start[n + 1]]``: the cells of raters alone, and
+    the patterns of groups, numbered after the last cell. Pattern ``p`` has the cells
+    ``pattern_cell[pattern_start[p]:pattern_start[p + 1]]`` and is of ``pattern_group[p]``.
+    """
+    item_start, segment_start, group, sorted_cell = segments(start, cell, assignment, n_labels)
+    number, shown_by = number_patterns(segment_start, group, sorted_cell)
+    n_cells = assignment.size * n_labels
+    n_rows = 0
+    for s in range(group.size):
+        n_rows += 1 if group[s] >= 0 else np.int64(segment_start[s + 1]) - segment_start[s]
+    row_start = np.zeros(start.size, dtype=np.uint32)
+    row = np.empty(n_rows, dtype=np.uint32)
+    at = 0
+    for n in range(start.size - 1):
+        for s in range(item_start[n], item_start[n + 1]):
+            if group[s] >= 0:
+                row[at] = n_cells + number[s]
+                at += 1
+                continue
+            for r in range(segment_start[s], segment_start[s + 1]):
+                row[at] = sorted_cell[r]
+                at += 1
+        row_start[n + 1] = at
+    pattern_start = np.zeros(shown_by.size + 1, dtype=np.uint32)
+    n_cells_of_patterns = 0
+    for p in range(shown_by.size):
+        s = shown_by[p]
+        n_cells_of_patterns += np.int64(segment_start[s + 1]) - segment_start[s]
+        pattern_start[p + 1] = n_cells_of_patterns
+    pattern_cell = np.empty(n_cells_of_patterns, dtype=np.uint32)
+    pattern_group = np.empty(shown_by.size, dtype=np.int32)
+    at = 0
+    for p in range(shown_by.size):
+        s = shown_by[p]
+        pattern_group[p] = group[s]
+        for r in range(segment_start[s], segment_start[s + 1]):
+            pattern_cell[at] = sorted_cell[r]
+            at += 1
+    return row_start, row, pattern_start, pattern_cell, pattern_group
