@@ -10,6 +10,7 @@ from bayesfuse.distributions import dirichlet
 from bayesfuse.graph import Graph
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.inference.gibbs import LabelGibbs
+from bayesfuse.inference.icm import icm_em
 from bayesfuse.inference.sample import sample
 from bayesfuse.labels import (
     Independent,
@@ -54,6 +55,7 @@ __all__ = [
     "draw_labels",
     "errors",
     "find_map",
+    "icm_em",
     "label_probabilities",
     "observe",
     "plots",

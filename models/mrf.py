@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
-from bayesfuse.labels import bethe_coupling
+from bayesfuse.labels import bethe_coupling, paper_coupling
 from bayesfuse.model import LabelModel
 
 
@@ -107,13 +107,3 @@ class MarkovRandomField(LabelModel):
         prior = bf.Potts if approximation == "belief propagation" else bf.MeanFieldPotts
         labels = prior(coupling, graph, prevalence)
         self.observe(labels=labels, raters=self.rater_channel(raters, confusion_prior))
-
-
-def paper_coupling(trust: Any, responses: bf.Responses) -> float:
-    """Return the coupling of an edge from the paper's δ, of which every edge counts half."""
-    delta = responses.n_raters if trust == "paper" else trust
-    if isinstance(delta, bool | str) or not (np.isscalar(delta) and delta > 0):
-        raise ModelError(
-            f"trust must be 'infer', 'paper' or a positive number, the paper's δ. Got: {trust!r}."
-        )
-    return float(delta) / 2

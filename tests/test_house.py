@@ -17,7 +17,7 @@ ORDER = [
     ["reading", "describing", "simplex"],
     ["responses", "neighbours"],
     ["structure"],
-    ["graph"],
+    ["graph", "positive"],
     ["factor", "moments"],
     ["labels", "raters"],
     ["observation", "ops", "coordinates"],

@@ -283,3 +283,72 @@ def test_other_bad_input():
         MarkovRandomField(responses, bf.Graph.grid((5, 5)))
     with pytest.raises(ModelError, match="approximation must be"):
         MarkovRandomField(responses, bf.Graph.grid((4, 4)), approximation="bethe")
+
+
+def communities(n_items, degree, seed, n_classes=4, n_raters=10):
+    """A stochastic block model whose communities are the classes, and raters better than chance."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, n_classes, n_items)
+    inside = degree * n_classes / n_items
+    first, second = np.triu_indices(n_items, 1)
+    kept = (truth[first] == truth[second]) & (rng.random(len(first)) < inside)
+    graph = bf.Graph.from_edges(np.column_stack([first, second])[kept], items=range(n_items))
+    confusion = rng.dirichlet(np.ones(n_classes), (n_raters, n_classes))
+    for rows in confusion[: n_raters // 2 + 1]:
+        for k, row in enumerate(rows):
+            row[[k, row.argmax()]] = row[[row.argmax(), k]]
+    cumulative = confusion.cumsum(axis=-1)[:, truth]
+    label = (rng.random(cumulative.shape[:2])[..., None] > cumulative[..., :-1]).sum(axis=-1)
+    return bf.Responses.from_matrix(label.T, classes=range(n_classes)), graph, truth, confusion
+
+
+@pytest.mark.parametrize("trust", ["paper", "neighbours", 2.0])
+def test_iterated_modes_in_em(trust):
+    responses, graph, truth, confusion = communities(400, 5.0, 1)
+    found = bf.icm_em(responses, graph, trust=trust, start="majority")
+    votes = responses.votes().argmax(axis=1)
+    assert found.converged and found.start == "majority"
+    assert (found.labels == truth).mean() > (votes == truth).mean()
+    assert np.abs(found.confusion - confusion).sum(axis=(1, 2)).mean() < 1.5
+    assert_close(found.probability.sum(axis=1), np.ones(400), "sum of probabilities")
+
+
+def test_iterated_modes_against_the_formulas():
+    """One step from majority vote: eqs. 33 to 36 written out."""
+    responses, graph, _, _ = communities(60, 3.0, 2, n_classes=3, n_raters=4)
+    found = bf.icm_em(responses, graph, trust=3.0, start="majority", iterations=1)
+    labels = responses.votes().argmax(axis=1)
+    answers = responses.label.reshape(60, 4)
+    said = np.eye(3)[answers]  # (items, raters, labels)
+    counts = np.einsum("nk,nmc->mkc", np.eye(3)[labels], said)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rows = counts / counts.sum(axis=-1, keepdims=True)
+        log_lik = np.log(rows[np.arange(4), :, answers]).sum(axis=1)
+    neighbours = graph.to_scipy().toarray()
+    changed = True
+    while changed:
+        changed = False
+        for n in range(60):
+            energy = 0.5 * 3.0 * neighbours[n] @ (labels[:, None] != np.arange(3))
+            score = log_lik[n] - energy
+            best = score.argmax() if score.max() > score[labels[n]] else labels[n]
+            changed |= best != labels[n]
+            labels[n] = best
+    assert (found.labels == labels).all()
+    energy = 0.5 * 3.0 * neighbours @ (labels[:, None] != np.arange(3))
+    weight = np.exp(log_lik - energy)
+    probability = weight / weight.sum(axis=1, keepdims=True)
+    assert_close(found.probability, probability, "probability", atol=1e-9)
+    counts = np.einsum("nk,nmc->mkc", probability, said)
+    assert_close(found.confusion, counts / counts.sum(axis=-1, keepdims=True), "confusion")
+
+
+def test_iterated_modes_from_moments():
+    responses, graph, truth, _ = communities(1500, 5.0, 3)
+    found = bf.icm_em(responses, graph)
+    assert found.start == "moments"
+    assert (found.labels == truth).mean() > 0.95
+    with pytest.raises(ModelError, match="start must be"):
+        bf.icm_em(responses, graph, start="prior")
+    with pytest.raises(ModelError, match="trust must be"):
+        bf.icm_em(responses, graph, trust=-1)

@@ -4,7 +4,7 @@ from bayesfuse.labels.base import LabelPrior, Marginal
 from bayesfuse.labels.chain import MarkovChain, StationaryMarkovChain
 from bayesfuse.labels.independent import Independent
 from bayesfuse.labels.partition_function import bethe_coupling
-from bayesfuse.labels.potts import MeanFieldPotts, Potts
+from bayesfuse.labels.potts import MeanFieldPotts, Potts, paper_coupling
 
 __all__ = [
     "Independent",
@@ -15,4 +15,5 @@ __all__ = [
     "Potts",
     "StationaryMarkovChain",
     "bethe_coupling",
+    "paper_coupling",
 ]

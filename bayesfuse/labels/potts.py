@@ -404,6 +404,16 @@ def interpolate_jax(coupling, knots, total_weight):
     return inside + beyond
 
 
+def paper_coupling(trust: Any, responses: Responses) -> float:
+    """Return the coupling of an edge from the paper's δ, of which every edge counts half."""
+    delta = responses.n_raters if trust == "paper" else trust
+    if isinstance(delta, bool | str) or not (np.isscalar(delta) and delta > 0):
+        raise ModelError(
+            f"trust must be 'infer', 'paper' or a positive number, the paper's δ. Got: {trust!r}."
+        )
+    return float(delta) / 2
+
+
 def _seed(rng: np.random.Generator) -> np.uint64:
     return rng.integers(0, 2**64, dtype=np.uint64)
 
