@@ -127,14 +127,11 @@ def main() -> None:
             model, draws, random_seed=1, progressbar=False, quiet=True, log_likelihood=False
         )
         taken, note = time.perf_counter() - begun, ""
-        if name in models and "grid" in name:
-            check = bf.checks.phase_transition(result, model, random_seed=1).attrs
-            coupling = model.named_vars["coupling"].name
-            note = f"critical {check['critical']:.2f}, " + (
-                "trouble" if check["trouble"] else "no trouble"
-            )
-            if coupling in result["posterior"]:
-                note = f"coupling {float(result['posterior'][coupling].mean()):.2f}, " + note
+        if "grid" in name:
+            check = bf.checks.phase_transition(result, model, random_seed=1)
+            trouble = "trouble" if check.attrs["trouble"] else "no trouble"
+            coupling = float(check["coupling"].mean())
+            note = f"coupling {coupling:.2f}, critical {check.attrs['critical']:.2f}, {trouble}"
         row = show(name, truth, bf.label_probabilities(result).values, taken, note)
         if name in shown:
             found[shown[name]] = row
