@@ -15,7 +15,7 @@ from bayesfuse.positive import Positive, climb
 from bayesfuse.positive import draw as draw_positive
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array
+from bayesfuse.simplex import Array, from_log_rows
 
 Rows = dict[str, Array]
 """Log rows of every parameter by name: the point at which a model is evaluated."""
@@ -261,10 +261,11 @@ class Observation:
 
         Known truths stay as they are. An item that stands for several is drawn once.
         """
-        prior = tuple(np.exp(row) for row in self.label_rows(rows))
+        labels = self.labels
+        prior = tuple(from_log_rows(rows[name], labels.kind(name)) for name in labels.parameters)
         merged = self.table is not self.responses
-        structure = self.labels.structure(self.responses) if merged else self.label_structure
-        truth = self.labels.simulate(prior, structure, rng)
+        structure = labels.structure(self.responses) if merged else self.label_structure
+        truth = labels.simulate(prior, structure, rng)
         truth = np.where(self.gold >= 0, self.gold, truth)
         channel, _ = self.raters.at(rows, self.rater_structure)
         return truth, channel.simulate(self.tables(rows), truth, self.responses, rng)

@@ -164,8 +164,11 @@ def test_next_to_no_coupling_is_dawid_skene():
 def test_nuts_on_a_tree_agrees_with_gibbs():
     rng = np.random.default_rng(4)
     edges = [(int(rng.integers(0, n)), n) for n in range(1, 40)]
-    responses, _ = field((4, 10), 4)
-    model = MarkovRandomField(responses, bf.Graph.from_edges(edges), raters="coin")
+    responses, _ = field((4, 10), 4, accuracy=0.8)
+    # sure enough of the raters that classes are not taken for each other
+    prior = np.array([16.0, 4.0])
+    graph = bf.Graph.from_edges(edges)
+    model = MarkovRandomField(responses, graph, raters="coin", confusion_prior=prior)
     gibbs = bf.sample(model, 4000, random_seed=1, **QUIET)
     nuts = bf.sample(
         model, 1000, sampler="nuts", nuts_sampler="pymc", chains=2, random_seed=1, **QUIET
