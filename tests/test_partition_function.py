@@ -106,8 +106,8 @@ def test_errors_of_thermodynamic_integration_are_honest(case):
     graph = graph if case == "weights" else grid
     exact = log_partition(graph, field, 2.5)
     of_log_z, of_slope = [], []
-    for seed in range(8):
-        table = drawn(graph, field, 2.5, random_seed=seed)
+    for seed in range(16):
+        table = drawn(graph, field, 2.5, sweeps=60, random_seed=seed)
         assert not table.exact and table.method == "thermodynamic integration"
         log_z, slope = exact.at(table.coupling)
         of_log_z.append((table.log_z[-1] - log_z[-1]) / table.error[-1])

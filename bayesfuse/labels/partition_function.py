@@ -114,6 +114,9 @@ def interpolate(coupling, knots, total_weight):
         step = coupling - knots[last, 0]
         log_z, slope, bend = knots[last, 1], knots[last, 2], knots[last, 3]
         missing = total_weight - slope
+        if bend <= 0.0:  # two slopes that noise made equal
+            back = last // 2
+            bend = (slope - knots[back, 2]) / (knots[last, 0] - knots[back, 0])
         if missing <= 1e-9 * total_weight or bend <= 0.0:
             return log_z + step * slope, slope
         rate = bend / missing
