@@ -149,15 +149,27 @@ def test_a_graph_shows_every_item_and_edge(point):
     plt.close("all")
 
 
-@pytest.mark.parametrize("springs", [0, 3000])
-def test_layouts_keep_neighbours_together(springs, monkeypatch):
-    monkeypatch.setattr(graphs, "SPRINGS", springs)
+@pytest.mark.parametrize("most", [0, 5000])
+def test_layouts_keep_neighbours_together(most, monkeypatch):
+    monkeypatch.setattr(graphs, "SPRINGS", most)
     graph = bf.Graph.grid((6, 9))
     place = graphs._settle(graph)
     near = np.linalg.norm(place[graph.edges[:, 0]] - place[graph.edges[:, 1]], axis=1)
     rng = np.random.default_rng(0)
     far = np.linalg.norm(place[rng.integers(0, 54, 500)] - place[rng.integers(0, 54, 500)], axis=1)
     assert near.mean() < 0.5 * far.mean()
+
+
+def test_components_stand_apart():
+    left = [(a, b) for a, b in combinations(range(8), 2)]
+    graph = bf.Graph.from_edges([*left, (8, 9), (9, 10)], items=range(13))
+    place = graphs._settle(graph)
+    boxes = [
+        (place[graph.component == c].min(axis=0), place[graph.component == c].max(axis=0))
+        for c in range(graph.n_components)
+    ]
+    for (low, high), (other_low, other_high) in combinations(boxes, 2):
+        assert (high < other_low).any() or (other_high < low).any()
 
 
 def test_graphs_of_few_or_lone_items_have_a_picture():

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.errors import ModelError
 from bayesfuse.graph import Graph
+from bayesfuse.neighbours import springs
 from bayesfuse.plots.canvas import class_colours, new_axes
 from bayesfuse.posterior import label_probabilities
 from bayesfuse.reading import shown
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 WIDTH = 4.0
 """Inches of a panel that shows a grid."""
 
-SPRINGS = 3000
-"""Items beyond which springs take too long to settle."""
+SPRINGS, ROUNDS = 5000, 60
+"""Items beyond which springs take too long to settle, and how long they are given."""
 
 SIZES = 6.0, 60.0
 """Areas, in square points, of items that nothing is known of and of those that are certain."""
@@ -111,8 +112,8 @@ def plot_graph(
     graph : Graph
         Of the same items, in any order.
     layout : mapping of items to pairs, or array-like, shape (items, 2), optional
-        Where the items stand, in the graph's order. Default two eigenvectors of the graph, and
-        from there networkx's springs where it is installed and the items are 3,000 at most.
+        Where the items stand, in the graph's order. Default two eigenvectors of every component
+        and from there, in components of up to 5,000 items, springs.
     ax : matplotlib Axes, optional
         Default a new figure.
 
@@ -148,7 +149,7 @@ def plot_graph(
     best, sure = probability.values.argmax(axis=1), probability.values.max(axis=1)
     n_classes = probability.sizes["class"]
     certain = (sure * n_classes - 1) / (n_classes - 1)
-    area = (SIZES[0] + (SIZES[1] - SIZES[0]) * certain) * min(1.0, (300 / graph.n_items) ** 0.5)
+    area = (SIZES[0] + (SIZES[1] - SIZES[0]) * certain) * min(1.0, (300 / graph.n_items) ** 0.75)
     answered = _answered(result, probability["item"].values)
     colours = class_colours(probability["class"].values)
     for k, colour in enumerate(colours.values()):
@@ -276,17 +277,33 @@ def _places(graph: Graph, layout: Any) -> Array:
 
 
 def _settle(graph: Graph) -> Array:
-    """Place the items by the smoothest functions on the graph, and by springs from there."""
+    """Place every connected component by itself, the largest first, in rows."""
+    place = np.empty((graph.n_items, 2))
+    size = np.bincount(graph.component)
+    members = np.split(np.argsort(graph.component, kind="stable"), np.cumsum(size)[:-1])
+    wide, left, top, height = 1.4 * np.sqrt(graph.n_items), 0.0, 0.0, 0.0
+    for own in sorted(members, key=len, reverse=True):
+        side = np.sqrt(len(own))
+        if left + side > wide and left > 0.0:
+            left, top, height = 0.0, top - height, 0.0
+        within = _spread(_part(graph, own)) if len(own) > 1 else np.full((1, 2), 0.5)
+        place[own] = (left, top - side) + (0.1 + 0.8 * within) * side
+        left, height = left + side, max(height, side)
+    return place
+
+
+def _part(graph: Graph, items: NDArray[np.int64]) -> Graph:
+    return Graph.from_scipy(graph.to_scipy()[items][:, items])
+
+
+def _spread(graph: Graph) -> Array:
+    """Place connected items by the smoothest functions on them, then springs, from 0 to 1."""
     place = _smoothest(graph)
-    if graph.n_items > SPRINGS:
-        return place
-    try:
-        import networkx
-    except ModuleNotFoundError:
-        return place
-    net = networkx.from_scipy_sparse_array(graph.to_scipy())
-    found = networkx.spring_layout(net, pos=dict(enumerate(place)), seed=0)
-    return np.array([found[n] for n in range(graph.n_items)])
+    if graph.n_items <= SPRINGS:
+        springs(place, graph.start, graph.neighbour, ROUNDS)
+    low, high = place.min(axis=0), place.max(axis=0)
+    spread: Array = (place - low) / np.where(high > low, high - low, 1.0)
+    return spread
 
 
 def _smoothest(graph: Graph) -> Array:
@@ -296,7 +313,7 @@ def _smoothest(graph: Graph) -> Array:
     from scipy.sparse.linalg import eigsh
 
     if graph.n_items <= 3:
-        return np.column_stack([np.arange(graph.n_items), np.zeros(graph.n_items)]).astype(float)
+        return np.column_stack([np.arange(graph.n_items), np.arange(graph.n_items) % 2]) / 1.0
     smooth = laplacian(graph.to_scipy(), normed=True)
     begin = np.random.default_rng(0).random(graph.n_items)
     # the smallest eigenvalues of L are the largest of 2 − L, which needs no factorisation
