@@ -94,7 +94,6 @@ class LabelPrior(Factor):
             "stand apart in units: leave batch_size= out. Got: a batch."
         )
 
-
     @abstractmethod
     def draw(
         self,

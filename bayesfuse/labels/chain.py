@@ -81,7 +81,6 @@ class MarkovChain(LabelPrior):
         row = np.repeat(start[units] - begin[:-1], size) + np.arange(begin[-1])
         return place[row], (np.arange(begin[-1]), begin)
 
-
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         n_classes = responses.n_classes
         if "initial" in shapes:
