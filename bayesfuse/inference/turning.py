@@ -124,5 +124,5 @@ def _angle(observation: Observation, rng: np.random.Generator) -> float:
 
     So some fit, whatever the responses say of the prevalence, and nothing needs tuning.
     """
-    least = WIDEST / math.sqrt(max(observation.table.multiplicity.sum(), 2))
+    least = WIDEST / math.sqrt(max(int(observation.table.multiplicity.sum()), 2))
     return WIDEST * (least / WIDEST) ** rng.random()

@@ -91,7 +91,7 @@ class InferredGroups(RaterChannel):
             "assignment": assignment if hasattr(assignment, "type") else np.asarray(assignment),
         }
         self._fixed: tuple[bytes, Any, RaterChannel, tuple[Any, ...]] | None = None
-        self._sorted: tuple[NDArray[Any], ...] | None = None
+        self._sorted: tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]] | None = None
 
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
         self._n_labels = responses.n_classes
