@@ -10,7 +10,7 @@ import xarray as xr
 from scipy import stats
 
 import bayesfuse as bf
-from bayesfuse.decisions import _number_of_errors
+from bayesfuse.decisions.doubts import _number_of_errors
 from bayesfuse.errors import ModelError
 from bayesfuse.inference import em
 from bayesfuse.model import observed
@@ -201,7 +201,7 @@ def test_one_more_of_a_group_is_worth_little():
 def test_chunks_make_no_difference(fit, monkeypatch):
     model, result = fit
     whole = bf.decisions.value_of_response(result, model, draws=5, repeats=True)
-    monkeypatch.setattr("bayesfuse.decisions.ROWS_AT_ONCE", 300)
+    monkeypatch.setattr("bayesfuse.decisions.asking.ROWS_AT_ONCE", 300)
     parts = bf.decisions.value_of_response(result, model, draws=5, repeats=True)
     xr.testing.assert_allclose(whole, parts)
 

@@ -28,6 +28,8 @@ def written_out(model: pm.Model) -> Observation:
     What is compared with replicated data must stand for as many items as they do.
     """
     _, observation = observed(model)
+    if observation.table is observation.responses and observation.responses.is_plain:
+        return observation
     responses = observation.responses.expand()
     gold = np.repeat(observation.gold, observation.responses.multiplicity)
     return replace(
