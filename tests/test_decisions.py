@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,9 +10,8 @@ import xarray as xr
 from scipy import stats
 
 import bayesfuse as bf
-from bayesfuse.decisions import _number_of_errors
+from bayesfuse.decisions.doubts import _number_of_errors
 from bayesfuse.errors import ModelError
-from bayesfuse.inference import em
 from bayesfuse.model import observed
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 from bayesfuse.points import spread
@@ -201,7 +200,7 @@ def test_one_more_of_a_group_is_worth_little():
 def test_chunks_make_no_difference(fit, monkeypatch):
     model, result = fit
     whole = bf.decisions.value_of_response(result, model, draws=5, repeats=True)
-    monkeypatch.setattr("bayesfuse.decisions.ROWS_AT_ONCE", 300)
+    monkeypatch.setattr("bayesfuse.decisions.asking.ROWS_AT_ONCE", 300)
     parts = bf.decisions.value_of_response(result, model, draws=5, repeats=True)
     xr.testing.assert_allclose(whole, parts)
 
@@ -266,8 +265,8 @@ def test_raters_are_ranked_by_what_is_asked():
         found = bf.decisions.rank_raters(result, by)
         quality = found["quality"].sortby("rater").values
         assert np.allclose(quality, values, atol=0.1), by
-        best = max(permutations(range(4)), key=lambda p: -np.abs(np.argsort(-values) - p).sum())
-        assert found["rater"].values.tolist()[0] in best[:2]
+        best = int(found["rater"].values[0])
+        assert values[best] > values.max() - 0.1, by
     with pytest.raises(ModelError, match="balanced_accuracy"):
         bf.decisions.rank_raters(result, "wit")
 
@@ -281,4 +280,3 @@ def test_points_have_ranks(sparse):
     point = bf.find_map(DawidSkene(sparse))
     found = bf.decisions.rank_raters(point)
     assert found["expected_rank"].values.tolist() == list(range(1, 7))
-    assert em.mean({"a": np.ones((1, 2))})["a"].shape == (1, 2)

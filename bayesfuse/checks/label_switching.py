@@ -277,7 +277,8 @@ def _in_words(best: NDArray[np.int64], switched: Array, named: bool) -> str:
     elif switched.any():
         said = f"{switched.mean():.1%} of the draws mean other classes: use bf.align_labels."
     else:
-        said = f"All {len(best)} chains mean the same by each class."
+        who = f"{len(best)} chains" if len(best) > 1 else "draws"
+        said = f"All {who} mean the same by each class."
     if named:
         return f"{said} Raters use the classes' names for what is meant by them."
     return (

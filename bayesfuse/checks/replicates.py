@@ -28,6 +28,8 @@ def written_out(model: pm.Model) -> Observation:
     What is compared with replicated data must stand for as many items as they do.
     """
     _, observation = observed(model)
+    if observation.table is observation.responses and observation.responses.is_plain:
+        return observation
     responses = observation.responses.expand()
     gold = np.repeat(observation.gold, observation.responses.multiplicity)
     return replace(
@@ -133,7 +135,7 @@ def compare(
     far = _distance(seen, mean, variance)
     # a replication is part of the mean it is held against, by one in n_draws
     others = _distance(replicated, mean, variance) * (n_draws / (n_draws - 1)) ** 2
-    overall = (1 + np.count_nonzero(others >= far)) / (1 + n_draws)
+    overall = float(1 + np.count_nonzero(others >= far)) / (1 + n_draws)
     return xr.Dataset(
         {name: (dims, values) for name, values in found.items()}, coords, {"p_value": overall}
     )

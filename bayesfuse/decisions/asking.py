@@ -1,0 +1,225 @@
+"""Whom to ask next: what one more response would be worth, item by item."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.decisions.doubts import entropy
+from bayesfuse.errors import ModelError
+from bayesfuse.model import observed
+from bayesfuse.observation import Observation, Rows
+from bayesfuse.points import spread
+from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array
+from bayesfuse.summaries import balanced_accuracy
+
+ROWS_AT_ONCE = 2_000_000
+"""Responses in the tables with one more response that are in memory at one time."""
+
+
+def value_of_response(
+    result: xr.DataTree,
+    model: pm.Model,
+    *,
+    raters: Any = None,
+    candidates: int = 20,
+    most: int = 3,
+    of: Literal["errors", "entropy"] = "errors",
+    repeats: bool = False,
+    draws: int = 50,
+) -> xr.Dataset:
+    r"""Say for every item what one more response would be worth, and from whom.
+
+    With :math:`J_{kc} = \mathrm{E}_\theta[p(y_n = k \mid x, \theta)\, p(c \mid k, x_n, \theta)]`,
+    the probability that item n is of class k *and* the rater will say c, the expected number of
+    wrong labels falls by :math:`\sum_c \max_k J_{kc} - \max_k \sum_c J_{kc}`, and the entropy by
+    the mutual information of label and response. Both are exact sums over the classes; the mean
+    over θ is taken at some draws of the posterior.
+
+    Parameters
+    ----------
+    result : DataTree
+        From ``bf.sample`` (or ``bf.find_map``).
+    model : pymc.Model
+        The model it is of.
+    raters : list of names, optional
+        Who could be asked. Default the ``candidates`` raters of highest balanced accuracy.
+    candidates : int, default 20
+        How many, where they are not named.
+    most : int, default 3
+        How many raters to return for each item.
+    of : {"errors", "entropy"}
+        What is to fall: the expected number of wrong labels, or the entropy (in nats).
+    repeats : bool, default False
+        Whether raters may be asked again for an item they answered. The model takes a second
+        answer for independent of the first, which few raters' are.
+    draws : int, default 50
+        Evenly spaced posterior draws to average over.
+
+    Returns
+    -------
+    Dataset, dims (item, choice)
+        ``rater``, the best choice first, and ``value``; an empty name and NaN where nobody is left
+        to be asked. ``now`` (item,), the expected error or entropy as things stand.
+
+    Raises
+    ------
+    ModelError
+        A result of another model, unknown raters, numbers below one, another ``of``.
+
+    Notes
+    -----
+    What the response would teach about other items (of its sequence, or through its rater's
+    quality) is left out: values are a little too low. Labels on graphs are summed out as the model
+    does it for one point, approximately. Raters of a group know of each other's
+    answers here: after two of them, the third is worth little.
+
+    References
+    ----------
+    Howard (1966), Information value theory, IEEE Transactions on Systems Science and Cybernetics
+    2, 22–26. Lindley (1956), Annals of Mathematical Statistics 27, 986–1005 (mutual information).
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> result = bf.sample(model, draws=200, random_seed=1, progressbar=False, quiet=True)
+    >>> found = bf.decisions.value_of_response(result, model, repeats=True)
+    >>> found.sizes["choice"], bool((found["value"] <= found["now"] + 1e-9).all())
+    (3, True)
+    """
+    if of not in ("errors", "entropy"):
+        raise ModelError(f"A response is worth fewer 'errors' or less 'entropy'. Got: {of!r}.")
+    for name, number in (("candidates", candidates), ("most", most), ("draws", draws)):
+        if not isinstance(number, int | np.integer) or number < 1:
+            raise ModelError(f"{name} must be a whole number, at least 1. Got: {number!r}.")
+    _, observation = observed(model)
+    responses = observation.responses
+    asked = _candidates(result, responses, raters, candidates)
+    points = list(spread(result, model, observation, draws))
+    probability = np.array(
+        [observation.by_item(observation.marginal(p).probability) for p in points]
+    )
+    n_items, n_classes = probability.shape[1:]
+    most = min(most, len(asked))
+    value, choice = np.full((n_items, most), np.nan), np.zeros((n_items, most), dtype=np.int64)
+    rows_each = (responses.per_item.mean() + 1) * len(asked) * n_classes
+    step = max(int(ROWS_AT_ONCE / rows_each), 1)
+    for at in range(0, n_items, step):
+        part = np.arange(at, min(at + step, n_items))
+        joint = _joint(observation, points, probability[:, part], part, asked)
+        gain = _fewer_errors(joint) if of == "errors" else _information(joint)
+        if not repeats:
+            gain[_answered(responses, part, asked)] = -np.inf
+        choice[part] = np.argsort(-gain, axis=1, kind="stable")[:, :most]
+        value[part] = np.take_along_axis(gain, choice[part], axis=1)
+    nobody = value == -np.inf
+    names = responses.raters[asked][choice].astype(object)
+    names[nobody], value[nobody] = "", np.nan
+    mean = probability.mean(axis=0)
+    now = 1 - mean.max(axis=1) if of == "errors" else entropy(mean)
+    pair = ("item", "choice")
+    return xr.Dataset(
+        {"rater": (pair, names), "value": (pair, value), "now": ("item", now)},
+        {"item": responses.items, "choice": np.arange(1, most + 1)},
+        {"of": of, "draws": len(points)},
+    )
+
+
+def _candidates(
+    result: xr.DataTree, responses: Responses, raters: Any, candidates: int
+) -> NDArray[np.int64]:
+    """Return the numbers of the raters who could be asked."""
+    if raters is None:
+        quality = balanced_accuracy(result).mean(("chain", "draw")).values
+        return np.argsort(-quality, kind="stable")[:candidates]
+    place = {name: m for m, name in enumerate(responses.raters.tolist())}
+    if unknown := [name for name in raters if name not in place]:
+        raise ModelError(
+            "Only raters of the table can be asked, since nothing is known of others. Got: "
+            f"{unknown[0]!r}."
+        )
+    if len(raters) == 0:
+        raise ModelError("Somebody must be there to be asked. Got: an empty list of raters.")
+    return np.array([place[name] for name in raters])
+
+
+def _answered(
+    responses: Responses, part: NDArray[np.int64], asked: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Say which candidates answered which of some items, (items, candidates)."""
+    first, last = responses.start[part[0]], responses.start[part[-1] + 1]
+    rows = slice(int(first), int(last))
+    item = np.repeat(np.arange(len(part)), responses.per_item[part])
+    number = np.full(responses.n_raters, -1)
+    number[asked] = np.arange(len(asked))
+    own = number[responses.cell[rows] // responses.n_classes]
+    found = np.zeros((len(part), len(asked)), dtype=bool)
+    found[item[own >= 0], own[own >= 0]] = True
+    return found
+
+
+def _joint(
+    observation: Observation,
+    points: list[Rows],
+    probability: Array,
+    part: NDArray[np.int64],
+    asked: NDArray[np.int64],
+) -> Array:
+    """Return p(class, next response) of some items, (items, candidates, classes, labels).
+
+    The response's probability is a ratio of likelihoods, with and without it, so that any channel
+    can say what the responses that are there tell about the next.
+    """
+    responses = observation.responses
+    n_classes, n_asked = responses.n_classes, len(asked)
+    before = responses._take(part, np.ones(len(part), dtype=np.int64))
+    after = _with_one_more(before, asked)
+    channel = observation.raters.bare()
+    tables = [channel.structure(table, np.full(table.n_items, -1)) for table in (before, after)]
+    total = np.zeros((len(part), n_asked, n_classes, n_classes))
+    for point, share in zip(points, probability, strict=True):
+        log_lik = []
+        for structure in tables:
+            known, arranged = channel.bare().at(point, structure)
+            log_lik.append(known.log_lik(observation.tables(point), arranged))
+        now, then = log_lik
+        then = then.reshape(len(part), n_asked, n_classes, n_classes)  # (…, label, class)
+        possible = now > -np.inf
+        base = np.where(possible, now, 0.0)[:, None, None, :]
+        ratio = np.exp(np.where(possible[:, None, None, :], then - base, -np.inf))
+        total += share[:, None, :, None] * ratio.swapaxes(2, 3)
+    return total / len(points)
+
+
+def _with_one_more(responses: Responses, asked: NDArray[np.int64]) -> Responses:
+    """Return every item once for each candidate and label, with that response added."""
+    n_classes = responses.n_classes
+    n_cells = responses.n_raters * n_classes
+    options = (asked[:, None] * n_classes + np.arange(n_classes)).ravel()
+    number = np.arange(responses.n_items * len(options))
+    copies = responses._take(
+        np.repeat(np.arange(responses.n_items), len(options)), np.ones_like(number), number
+    )
+    old = copies.item * n_cells + copies.cell
+    new = number * n_cells + np.tile(options, responses.n_items)
+    return Responses._from_key(
+        np.concatenate([old, new]), number, responses.raters, responses.classes, None
+    )
+
+
+def _fewer_errors(joint: Array) -> Array:
+    gain: Array = joint.max(axis=2).sum(axis=2) - joint.sum(axis=3).max(axis=2)
+    return np.maximum(gain, 0.0)
+
+
+def _information(joint: Array) -> Array:
+    label, response = joint.sum(axis=3), joint.sum(axis=2)
+    whole = entropy(joint.reshape(*joint.shape[:2], -1))
+    return np.maximum(entropy(label) + entropy(response) - whole, 0.0)
