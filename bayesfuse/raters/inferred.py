@@ -91,7 +91,7 @@ class InferredGroups(RaterChannel):
             "assignment": assignment if hasattr(assignment, "type") else np.asarray(assignment),
         }
         self._fixed: tuple[bytes, RaterChannel, tuple[Any, ...]] | None = None
-        self._sorted: tuple[NDArray[Any], ...] | None = None
+        self._sorted: Any = None  # what answers hold besides the labels
 
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
         self._n_labels = responses.n_classes
