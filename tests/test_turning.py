@@ -60,6 +60,14 @@ def test_two_classes_turn_as_accuracies_depend_on_the_imbalance():
     assert_close(np.exp(new["confusion"][:, 0, 0]), specificity, "specificity")
 
 
+@pytest.mark.parametrize("name", ["prevalence", "confusion"])
+def test_rows_at_the_edge_stay(name):
+    rng = np.random.default_rng(1)
+    rows = rows_of(rng, 2, 3)
+    rows[name][..., 0], rows[name][..., 1] = -np.inf, 0.0
+    assert turning.propose(rows, {"confusion": slice(None)}, 0.1, rng) is None
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_turns_leave_the_posterior_as_it_is(n_classes):
     """Parameters from the prior, responses from these: turned, the parameters still look so."""

@@ -18,7 +18,7 @@ from bayesfuse.observation import Observation, Rows
 from bayesfuse.simplex import Array
 
 WIDEST = 0.5
-"""Radians of the widest turns: that of the square roots of even odds to those of 6 to 94."""
+"""Radians of the widest turns: that of the square roots of even odds to those of 8 to 92."""
 
 
 def turn(
@@ -52,7 +52,7 @@ def turn(
     References
     ----------
     Jaffe, Nadler & Kluger (2015), AISTATS, eq. 5 and theorem 2: for two classes, the accuracies
-    as functions of the class imbalance that the first two moments leave open.
+    as functions of the class imbalance; for more, that two moments do not tell all matrices.
     """
     moved = observation.raters.from_truth(rows)
     now = observation.likelihood(rows)
@@ -96,8 +96,10 @@ def propose(
     """Turn by an angle in a random direction.
 
     Returns the rows and the log density of the move back over that of the move, or None where a
-    row would leave the simplex.
+    row would leave the simplex, or is at its edge already: no move leads back there.
     """
+    if any(np.isneginf(rows[name]).any() for name in ("prevalence", *moved)):
+        return None
     s = np.exp(rows["prevalence"] / 2)
     aside = rng.standard_normal(len(s))
     aside -= s * (s @ aside)
@@ -124,5 +126,6 @@ def _angle(observation: Observation, rng: np.random.Generator) -> float:
 
     So some fit, whatever the responses say of the prevalence, and nothing needs tuning.
     """
-    least = WIDEST / math.sqrt(max(int(observation.table.multiplicity.sum()), 2))
+    n_items = max(int(observation.table.multiplicity.sum()), 2)
+    least = WIDEST / math.sqrt(n_items)
     return WIDEST * (least / WIDEST) ** rng.random()

@@ -91,7 +91,7 @@ class InferredGroups(RaterChannel):
             "assignment": assignment if hasattr(assignment, "type") else np.asarray(assignment),
         }
         self._fixed: tuple[bytes, Any, RaterChannel, tuple[Any, ...]] | None = None
-        self._sorted: tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]] | None = None
+        self._answers: Answers | None = None  # as the labels were last time
 
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
         self._n_labels = responses.n_classes
@@ -129,13 +129,22 @@ class InferredGroups(RaterChannel):
         start, cell, _ = structure
         assignment = np.asarray(rows["assignment"], dtype=np.int64).copy()
         n_raters, n_classes, n_labels = rows["rater_confusion"].shape
-        if self._sorted is None:
-            self._sorted = *by_raters(start, cell, n_raters, n_labels), _words(n_raters * n_labels)
         channel, arranged = self.at(rows, structure)
         counts = channel.tally(tables, drawn, arranged, rng)
         copies = drawn if drawn.ndim == 2 else np.eye(n_classes)[drawn]
-        marks = np.zeros(len(start) - 1, dtype=np.uint64)
-        answers = Answers(copies, start, cell, *self._sorted, marks)
+        if self._answers is None:
+            rater_start, rater_item, rater_label = by_raters(start, cell, n_raters, n_labels)
+            self._answers = Answers(
+                copies,
+                start,
+                cell,
+                rater_start,
+                rater_item,
+                rater_label,
+                _words(n_raters * n_labels),
+                np.zeros(len(start) - 1, dtype=np.uint64),
+            )
+        answers = self._answers = self._answers._replace(copies=copies)
         log_group, log_rater = tables
         point = partition.Point(
             log_group,
