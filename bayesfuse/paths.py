@@ -121,7 +121,7 @@ def draw_labels(
             "responses.expand(). Got: a table of counts."
         )
     if "label_draws" in result.children:
-        flat = result["label_draws"]["label"].values.reshape(-1, responses.n_items)
+        flat = result["label_draws"].dataset["label"].values.reshape(-1, responses.n_items)
         return _draws(flat[evenly(draws, len(flat))], responses)
     prior = observation.labels
     structure = prior.structure(responses)

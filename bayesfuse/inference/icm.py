@@ -97,7 +97,8 @@ def icm_em(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> responses = bf.Responses.from_matrix([[0, 0], [0, 1], [0, 0], [1, 1], [1, 0], [1, 1]])
+    >>> answers = [[0, 0, 0], [0, 0, 1], [0, 0, 0], [1, 1, 1], [1, 1, 0], [1, 1, 1]]
+    >>> responses = bf.Responses.from_matrix(answers)
     >>> bf.icm_em(responses, bf.Graph.grid((6,)), start="majority").labels.tolist()
     [0, 0, 0, 1, 1, 1]
     """

@@ -80,20 +80,25 @@ def gather(n, prevalence, likelihood, start, message, share):
 
 
 @inner
-def send(n, share, r, start, reverse, message, cavity, damping):
-    """Send the messages of item n; return the largest change."""
+def send(n, share, r, start, neighbour, reverse, message, cavity, damping, stale):
+    """Send the messages of item n; return the largest change.
+
+    Neighbours to whom something has changed are ``stale``.
+    """
     n_classes, change = share.size, 0.0
     for e in range(start[n], start[n + 1]):
         total = 0.0
         for k in range(n_classes):
             cavity[k] = share[k] / message[e, k]
             total += cavity[k]
-        apart = r[0] if r.size == 1 else r[e]
+        apart, moved = r[0] if r.size == 1 else r[e], 0.0
         for k in range(n_classes):
             new = apart + (1.0 - apart) * cavity[k] / total
             old = message[reverse[e], k]
-            change = max(change, abs(new - old))
+            moved = max(moved, abs(new - old))
             message[reverse[e], k] = new + damping * (old - new)
+        stale[neighbour[e]] |= moved > TOLERANCE
+        change = max(change, moved)
     return change
 
 
@@ -103,20 +108,26 @@ def propagate(prevalence, likelihood, coupling, start, neighbour, weight, revers
 
     ``reverse`` is the place of every entry of the graph's rows in the neighbour's row. ``order``
     runs from roots to leaves where the graph is a forest, and every round goes up it and down
-    again, so that a forest settles in one. Returns the messages, the rounds, and the last change.
+    again, so that a forest settles in one. Items to whom no message has changed are passed over.
+    Returns the messages, the rounds, and the last change.
     """
     n_items, n_classes = likelihood.shape
     r = disagreement(coupling, weight)
     message = np.ones((neighbour.size, n_classes))
     share, cavity = np.empty(n_classes), np.empty(n_classes)
+    stale = np.ones(n_items, dtype=np.bool_)
     done, change = 0, np.inf
     while done < rounds and change > TOLERANCE:
         change = 0.0
         damping = 0.5 if done > PATIENCE else 0.0
         for i in range(2 * n_items):
             n = order[n_items - 1 - i] if i < n_items else order[i - n_items]
+            if not stale[n]:
+                continue
+            stale[n] = False
             gather(n, prevalence, likelihood, start, message, share)
-            moved = send(n, share, r, start, reverse, message, cavity, damping)
+            moved = send(n, share, r, start, neighbour, reverse, message, cavity, damping, stale)
+            stale[n] |= damping > 0.0 and moved > TOLERANCE  # halfway there only
             change = max(change, moved)
         done += 1
     return message, done, change

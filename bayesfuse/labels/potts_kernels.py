@@ -69,9 +69,10 @@ def pull(coupling, weight):
 def log_weigh(n, labels, prevalence, likelihood, coupling, start, neighbour, weight, share):
     """Do as :func:`weigh` in logarithms, for couplings whose exponentials overflow."""
     n_classes, one = share.size, weight.size == 1
+    row = min(n, likelihood.shape[0] - 1)  # of one row for all items, that one
     top = -np.inf
     for k in range(n_classes):
-        value = prevalence[k] * likelihood[n, k]
+        value = prevalence[k] * likelihood[row, k]
         share[k] = math.log(value) if value > 0.0 else -np.inf
     for e in range(start[n], start[n + 1]):
         share[labels[neighbour[e]]] += coupling * weight[0 if one else e]
@@ -87,8 +88,9 @@ def log_weigh(n, labels, prevalence, likelihood, coupling, start, neighbour, wei
 @inner
 def weigh(n, labels, prevalence, likelihood, factor, start, neighbour, share):
     """Write into ``share`` (k,) what every class of item n weighs given its neighbours; sum it."""
+    row = min(n, likelihood.shape[0] - 1)  # of one row for all items, that one
     for k in range(share.size):
-        share[k] = prevalence[k] * likelihood[n, k]
+        share[k] = prevalence[k] * likelihood[row, k]
     if factor.size == 1:
         times = factor[0]
         for e in range(start[n], start[n + 1]):
@@ -253,21 +255,18 @@ def conditionals(labels, prevalence, likelihood, log_scale, coupling, start, nei
     """
     n_items, n_classes = likelihood.shape
     probability, log_evidence = np.empty((n_items, n_classes)), np.empty(n_items)
-    share = np.empty(n_classes)
-    offset = np.zeros(n_classes)
-    one = weight.size == 1
+    share, flat = np.empty(n_classes), np.ones((1, n_classes))
+    log_scaled = strongest(coupling, start, weight) > LARGEST
+    factor = pull(coupling, weight) if not log_scaled else np.empty(0)
     for n in range(n_items):
+        if log_scaled:
+            before = log_weigh(
+                n, labels, prevalence, flat, coupling, start, neighbour, weight, share
+            )
+        else:
+            before = weigh(n, labels, prevalence, flat, factor, start, neighbour, share)
+        total = 0.0
         for k in range(n_classes):
-            offset[k] = 0.0
-        for e in range(start[n], start[n + 1]):
-            offset[labels[neighbour[e]]] += coupling * weight[0 if one else e]
-        top = -np.inf
-        for k in range(n_classes):
-            top = max(top, offset[k])
-        before, total = 0.0, 0.0
-        for k in range(n_classes):
-            share[k] = prevalence[k] * math.exp(offset[k] - top)
-            before += share[k]
             value = share[k] * likelihood[n, k]
             probability[n, k] = value
             total += value
