@@ -140,7 +140,7 @@ def main() -> None:
     kernels("2,708 items of mean degree 3.9, K = 7", blocks.graph, 7, seconds)
     checkerboard(side, seconds)
     pymc_gibbs(8 if options.quick else 16)
-    image(side, 7, 20 if options.quick else 250)
+    image(side, 7, 50 if options.quick else 100)
 
 
 if __name__ == "__main__":
