@@ -3,7 +3,9 @@
 The models stand in ``bayesfuse.models``; everything else a user needs is here.
 """
 
-from bayesfuse import checks, datasets, errors, plots, priors
+from bayesfuse import checks, datasets, decisions, errors, plots, priors
+from bayesfuse.averaging import average, common_units
+from bayesfuse.checks.switching import align_labels
 from bayesfuse.distributions import dirichlet
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.inference.gibbs import LabelGibbs
@@ -30,9 +32,13 @@ __all__ = [
     "Responses",
     "Sequences",
     "StationaryMarkovChain",
+    "align_labels",
+    "average",
     "bio_transitions",
     "checks",
+    "common_units",
     "datasets",
+    "decisions",
     "decode",
     "dirichlet",
     "draw_labels",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -12,10 +11,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.conjugate import plain_python
-from bayesfuse.inference.recording import evaluate
-from bayesfuse.model import observed, parameter_variables
-from bayesfuse.observation import Observation, Rows
+from bayesfuse.model import observed
+from bayesfuse.points import parameters, spread
 from bayesfuse.structure import Sequences
 
 
@@ -54,7 +51,7 @@ def decode(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
     [0, 0, 0, 1, 1, 1]
     """
     observation = observed(model)[1]
-    values = _parameters(result, model)
+    values = parameters(result, model)
     mean = {name: draws.mean(axis=(0, 1)) for name, draws in values.items()}
     rows = observation.rows(mean)
     likelihood, _ = observation.likelihood(rows)
@@ -119,7 +116,7 @@ def draw_labels(
     rng = np.random.default_rng(random_seed)
     small = np.int8 if responses.n_classes <= 128 else np.int32
     labels = np.empty((draws, responses.n_items), dtype=small)
-    for row, rows in zip(labels, _spread(result, model, observation, draws), strict=True):
+    for row, rows in zip(labels, spread(result, model, observation, draws), strict=True):
         likelihood = observation.by_item(observation.likelihood(rows)[0])
         row[:] = observation.labels.draw(observation.label_rows(rows), likelihood, structure, rng)
         if row.min() < 0:
@@ -231,34 +228,6 @@ def run_lengths(labels: xr.DataArray, sequences: Sequences) -> pd.DataFrame:
     table = table.groupby(["class", "length"], as_index=False)["runs"].sum()
     table["class"] = np.array(classes, dtype=object)[table["class"]]
     return table
-
-
-def _parameters(result: xr.DataTree, model: pm.Model) -> dict[str, NDArray[Any]]:
-    """Return the parameters of the label prior and the channel, (chain, draw, …)."""
-    group = next((name for name in ("posterior", "point") if name in result.children), None)
-    found = result[group].dataset if group else xr.Dataset()
-    missing = [variable.name for variable in model.free_RVs if variable.name not in found]
-    if missing:
-        raise ModelError(
-            "Labels follow from the parameters, so the result must hold those of the model. Got: "
-            f"no {missing[0]!r} among {list(found.data_vars)}."
-        )
-    draws = found if group == "posterior" else found.expand_dims(chain=[0], draw=[0])
-    with plain_python():
-        return evaluate(model, draws, parameter_variables(observed(model)[0]))
-
-
-def _spread(
-    result: xr.DataTree, model: pm.Model, observation: Observation, draws: int
-) -> Iterator[Rows]:
-    """Give the log rows of as many posterior draws, evenly spaced, all of them in turn if few."""
-    flat = {
-        name: values.reshape(-1, *values.shape[2:])
-        for name, values in _parameters(result, model).items()
-    }
-    size = len(next(iter(flat.values())))
-    for place in (np.arange(draws) * max(size, draws) // draws) % size:
-        yield observation.rows({name: values[place] for name, values in flat.items()})
 
 
 def _in_order(labels: xr.DataArray, sequences: Sequences) -> tuple[NDArray[np.int64], list[Any]]:

@@ -108,6 +108,8 @@ def _add_constants(result: xr.DataTree, observation: Observation) -> None:
     }
     if not responses.is_plain:
         constants["multiplicity"] = (("item",), responses.multiplicity)
+    if (unit := observation.labels.unit) != "item":
+        constants[f"{unit}_index"] = (("item",), observation.labels.unit_of(responses))
     if np.any(observation.gold >= 0):
         constants["gold"] = (("item",), observation.gold)
     coords = {"item": responses.items, "rater": responses.raters, "class": responses.classes}

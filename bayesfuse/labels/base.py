@@ -70,6 +70,10 @@ class LabelPrior(Factor):
         """Return the names of what stands apart, in the order of ``Marginal.log_evidence``."""
         return responses.items
 
+    def unit_of(self, responses: Responses) -> NDArray[np.int64]:
+        """Return which of :meth:`units` every item belongs to, shape (items,)."""
+        return np.arange(responses.n_items)
+
     @abstractmethod
     def draw(
         self,

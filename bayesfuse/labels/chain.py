@@ -74,6 +74,12 @@ class MarkovChain(LabelPrior):
     def units(self, responses: Responses) -> NDArray[Any]:
         return self.sequences.names
 
+    def unit_of(self, responses: Responses) -> NDArray[np.int64]:
+        sequence = np.empty(responses.n_items, dtype=np.int64)
+        number = np.arange(self.sequences.n_sequences)
+        sequence[self.sequences.places(responses)] = np.repeat(number, self.sequences.lengths)
+        return sequence
+
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         n_classes = responses.n_classes
         if "initial" in shapes:

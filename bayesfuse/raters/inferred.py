@@ -86,7 +86,7 @@ class InferredGroups(RaterChannel):
             "rater_confusion": rater_confusion,
             "assignment": assignment if hasattr(assignment, "type") else np.asarray(assignment),
         }
-        self._fixed: tuple[bytes, RaterChannel, tuple[Any, ...]] | None = None
+        self._fixed: tuple[bytes, Any, RaterChannel, tuple[Any, ...]] | None = None
         self._sorted: tuple[NDArray[Any], ...] | None = None
 
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
@@ -112,13 +112,13 @@ class InferredGroups(RaterChannel):
         """Return the channel of the assignment in ``rows``, arranged once for each."""
         assignment = np.asarray(rows["assignment"], dtype=np.int64)
         key = assignment.tobytes()
-        if self._fixed is None or self._fixed[0] != key:
-            start, cell, gold = structure
+        start, cell, gold = structure
+        if self._fixed is None or self._fixed[0] != key or self._fixed[1] is not cell:
             channel = LatentGroups(None, None, assignment)
             channel.parameters = dict.fromkeys(["group_confusion", "rater_confusion"])
             arranged = (*verdicts.arrange(start, cell, assignment, self._n_labels), gold)
-            self._fixed = key, channel, arranged
-        return self._fixed[1:]
+            self._fixed = key, cell, channel, arranged
+        return self._fixed[2:]
 
     def redraw(self, rows, tables, drawn, concentration, structure, rng):
         """Draw verdicts and, with all rows summed out, who shares them."""

@@ -1,4 +1,4 @@
-"""What a posterior says about who shares a source with whom, and whether the model fits."""
+"""What a posterior says about who shares a source with whom."""
 
 from __future__ import annotations
 

@@ -1,0 +1,30 @@
+"""What a posterior says about the raters, and what the data say against the model.
+
+Checks return tables of numbers; :mod:`bayesfuse.plots` draws them.
+"""
+
+from bayesfuse.checks.agreement import conditional_dependence, pairwise_agreement
+from bayesfuse.checks.calibration import calibration, label_scores
+from bayesfuse.checks.groups import (
+    co_assignment,
+    group_summary,
+    rater_covariance,
+    verdict_probabilities,
+)
+from bayesfuse.checks.items import item_difficulty
+from bayesfuse.checks.runs import runs
+from bayesfuse.checks.switching import switching
+
+__all__ = [
+    "calibration",
+    "co_assignment",
+    "conditional_dependence",
+    "group_summary",
+    "item_difficulty",
+    "label_scores",
+    "pairwise_agreement",
+    "rater_covariance",
+    "runs",
+    "switching",
+    "verdict_probabilities",
+]

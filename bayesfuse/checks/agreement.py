@@ -1,0 +1,327 @@
+"""How often raters agree, and make the same mistakes, against what the model expects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from numpy.typing import NDArray
+from scipy import sparse, stats
+from scipy.sparse.csgraph import connected_components
+
+from bayesfuse.checks.replicates import compare, points, replicate, unusual, written_out
+from bayesfuse.errors import ModelError
+from bayesfuse.observation import Observation, Rows
+from bayesfuse.raters.groups import ALONE, LatentGroups
+from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array
+
+DRAWS = 200
+"""Posterior draws at which data are replicated."""
+
+LEAST = 10
+"""Items that two raters must share to be compared: fewer hardly tell anything."""
+
+PAIRS_AT_ONCE = 50_000
+"""Pairs whose tables (classes × labels) are in memory at one time."""
+
+
+def pairwise_agreement(
+    result: xr.DataTree,
+    model: pm.Model,
+    *,
+    least: int = LEAST,
+    draws: int = DRAWS,
+    ci_prob: float | None = None,
+    random_seed: Any = None,
+) -> xr.Dataset:
+    """Check how often each pair of raters agrees, against data replicated from the posterior.
+
+    Any model of the responses can be wrong here: raters who copy each other agree too often, and
+    so do all raters where items differ in more than their class.
+
+    Parameters
+    ----------
+    result : DataTree
+        From ``bf.sample``, or ``bf.find_map`` (whose point is the only draw).
+    model : pymc.Model
+        The model it is of.
+    least : int, default 10
+        Pairs that share fewer items are left out.
+    draws : int, default 200
+        Replicated data sets, at evenly spaced draws.
+    ci_prob : float, optional
+        Probability of the interval. Default ``az.rcParams["stats.ci_prob"]``.
+    random_seed : int, Generator, optional
+
+    Returns
+    -------
+    Dataset, dims (pair,)
+        ``first`` and ``second`` rater, ``items`` they share; of the share of their responses that
+        agree: ``observed``, ``replicated`` (mean), ``low``, ``high``, ``p_value`` and ``unusual``
+        (false alarms among those flagged are one in twenty at most, on average). The attribute
+        ``p_value`` is of all pairs together. Posterior predictive p-values are cautious, since the
+        posterior has seen the data: under the model they are small less often than they say.
+
+    Raises
+    ------
+    ModelError
+        A result of another model; no two raters share enough items.
+
+    References
+    ----------
+    Gelman, Meng & Stern (1996), Statistica Sinica 6, 733–807, on posterior predictive checks.
+    Benjamini & Hochberg (1995), Journal of the Royal Statistical Society B 57, 289–300.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
+    >>> found = bf.checks.pairwise_agreement(result, model, random_seed=1)
+    >>> found.sizes["pair"], int(found["unusual"].sum())
+    (10, 0)
+    """
+    observation = written_out(model)
+    responses = observation.responses
+    first, second, shared, together = _pairs(responses, least)
+    seen = _same(responses, first, second)
+    rng = np.random.default_rng(random_seed)
+    replicated = np.array(
+        [_same(each, first, second) for each in replicate(result, model, observation, draws, rng)]
+    )
+    coords = _pair_coords(responses, first, second)
+    found = compare(seen, replicated, coords, "pair", total=together, ci_prob=ci_prob)
+    return found.assign(items=("pair", shared))
+
+
+def conditional_dependence(
+    result: xr.DataTree,
+    model: pm.Model,
+    *,
+    least: int = LEAST,
+    draws: int = DRAWS,
+    random_seed: Any = None,
+) -> xr.Dataset:
+    r"""Find pairs of raters who make the same mistakes more often than the model allows.
+
+    At every draw of the parameters the labels are drawn, too. Given both, a pair's number of
+    common mistakes (the same wrong label for the same item) is a sum of independent events whose
+    probabilities the model knows, :math:`\sum_{c \ne k} \theta_{akc} \theta_{bkc}` for an item of
+    class k (within a group, summed over its verdicts). The p-value is the probability of as many
+    common mistakes or more, averaged over the draws.
+
+    Parameters
+    ----------
+    result, model, least, draws, random_seed
+        As in :func:`pairwise_agreement`.
+
+    Returns
+    -------
+    Dataset, dims (pair,) and (rater,)
+        ``first`` and ``second`` rater, ``items`` they share; ``observed`` common mistakes and
+        ``expected`` ones (posterior means), ``p_value`` (one-sided) and ``unusual``. ``cluster``
+        numbers raters whom unusual pairs connect, −1 for all others. The attribute ``groups``
+        lists these clusters by name, as :class:`bayesfuse.models.LatentGroup` takes them;
+        ``verdict`` says it in words.
+
+    Raises
+    ------
+    ModelError
+        A result of another model; no two raters share enough items.
+
+    Notes
+    -----
+    The posterior of the labels leans towards whoever is many: if a cartel outvotes the others, it
+    is the others who seem to share mistakes. Mistakes that everybody shares are hard items more
+    than groups, see :func:`item_difficulty`.
+
+    References
+    ----------
+    Gelman, Meng & Stern (1996), Statistica Sinica 6, 733–807 (realised discrepancies).
+    Jaffe, Fetaya, Nadler, Jiang & Kluger (2016), AISTATS, on groups of dependent raters.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
+    >>> bf.checks.conditional_dependence(result, model, random_seed=1).attrs["groups"]
+    []
+    """
+    observation = written_out(model)
+    responses = observation.responses
+    first, second, shared, _ = _pairs(responses, least)
+    rng = np.random.default_rng(random_seed)
+    mistakes, expected, tail = np.zeros((3, len(first)))
+    for rows in points(result, model, observation, draws):
+        truth = _draw(observation, rows, rng)
+        seen = _same(responses, first, second, truth)
+        times = _together_by_class(responses, truth, first, second)  # (pairs, classes)
+        mean = (times * _common_mistake(observation, rows, first, second)).sum(axis=1)
+        trials = times.sum(axis=1)
+        chance = np.clip(mean / np.maximum(trials, 1), 0, 1)
+        tail += stats.binom.sf(seen, trials, chance) + stats.binom.pmf(seen, trials, chance) / 2
+        mistakes += seen
+        expected += mean
+    p_value = np.clip(tail / draws, 0.0, 1.0)
+    flagged = unusual(p_value)
+    cluster = _clusters(first[flagged], second[flagged], responses.n_raters)
+    groups = [responses.raters[cluster == g].tolist() for g in range(cluster.max() + 1)]
+    found = {
+        "observed": mistakes / draws,
+        "expected": expected / draws,
+        "p_value": p_value,
+        "unusual": flagged,
+        "items": shared,
+    }
+    return xr.Dataset(
+        {name: ("pair", values) for name, values in found.items()}
+        | {"cluster": ("rater", cluster)},
+        _pair_coords(responses, first, second) | {"rater": responses.raters},
+        {"groups": groups, "verdict": _in_words(groups, len(first), responses.n_raters)},
+    )
+
+
+def _in_words(groups: list[list[Any]], n_pairs: int, n_raters: int) -> str:
+    if not groups:
+        return f"No pair of {n_pairs} shares more mistakes than the model expects."
+    largest = max(map(len, groups))
+    named = "; ".join(
+        ", ".join(map(str, g[:6])) + (f" and {len(g) - 6} more" if len(g) > 6 else "")
+        for g in groups
+    )
+    said = f"These raters share more mistakes than the model expects: {named}."
+    if largest > max(n_raters / 2, 4):
+        return said + " So many at once: some items may be harder than others (item_difficulty)."
+    return said + " They may share a source: try bayesfuse.models.LatentGroup."
+
+
+# ---------------------------------------------------------------- counting over pairs
+
+
+def _pairs(
+    responses: Responses, least: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array]:
+    """Return the pairs of raters who share items: both, how many items, how many comparisons.
+
+    Sparse: memory grows with the pairs that occur.
+    """
+    shape = responses.n_items, responses.n_raters
+    answers = sparse.csr_array(
+        (np.ones(responses.n_responses), (responses.item, responses.rater)), shape=shape
+    )
+    answered = answers.copy()
+    answered.data[:] = 1.0
+    shared = sparse.triu(answered.T @ answered, 1).tocoo()
+    kept = shared.data >= max(least, 1)
+    first, second = (where[kept].astype(np.int64) for where in shared.coords)
+    if len(first) == 0:
+        raise ModelError(
+            "Raters are compared on the items that two of them answered; least= lowers how many "
+            f"that must be. Got: no pair of {responses.n_raters} raters with {least} in common."
+        )
+    return first, second, shared.data[kept].astype(np.int64), _take(answers, first, second)
+
+
+def _take(matrix: Any, first: NDArray[np.int64], second: NDArray[np.int64]) -> Array:
+    """Return entries of the Gram matrix of the columns of a sparse matrix."""
+    gram = (matrix.T @ matrix).tocsr()
+    entries: Array = np.asarray(gram[first, second]).ravel()
+    return entries
+
+
+def _same(
+    responses: Responses,
+    first: NDArray[np.int64],
+    second: NDArray[np.int64],
+    truth: NDArray[np.int64] | None = None,
+) -> Array:
+    """Count equal labels for the same item by pair; with ``truth``, only wrong ones."""
+    item, rater, label = responses.item, responses.rater, responses.label
+    if truth is not None:
+        wrong = label != truth[item]
+        item, rater, label = item[wrong], rater[wrong], label[wrong]
+    shape = responses.n_items * responses.n_classes, responses.n_raters
+    said = sparse.csr_array(
+        (np.ones(len(item)), (item * responses.n_classes + label, rater)), shape=shape
+    )
+    return _take(said, first, second)
+
+
+def _together_by_class(
+    responses: Responses,
+    truth: NDArray[np.int64],
+    first: NDArray[np.int64],
+    second: NDArray[np.int64],
+) -> Array:
+    """Count comparisons of every pair by true class, (pairs, classes)."""
+    item, rater = responses.item, responses.rater
+    times = np.zeros((len(first), responses.n_classes))
+    for k in range(responses.n_classes):
+        own = truth[item] == k
+        shape = responses.n_items, responses.n_raters
+        answers = sparse.csr_array((np.ones(own.sum()), (item[own], rater[own])), shape=shape)
+        times[:, k] = _take(answers, first, second)
+    return times
+
+
+def _common_mistake(
+    observation: Observation,
+    rows: Rows,
+    first: NDArray[np.int64],
+    second: NDArray[np.int64],
+) -> Array:
+    """Return the probability that a pair gives the same wrong label to an item of class k."""
+    channel, _ = observation.raters.at(rows, observation.rater_structure)
+    tables = observation.tables(rows)
+    alone = channel.confusion(tables, np)
+    wrong = 1.0 - np.eye(observation.table.n_classes)
+    found = np.empty((len(first), observation.table.n_classes))
+    for part in _parts(len(first)):
+        a, b = first[part], second[part]
+        found[part] = np.einsum("pkc,pkc,kc->pk", alone[a], alone[b], wrong)
+    if isinstance(channel, LatentGroups):
+        outer, inner = map(np.exp, tables)
+        group = channel.assignment
+        for g in range(group.max() + 1):
+            (own,) = np.nonzero((group[first] == g) & (group[second] == g))
+            heard = inner[first[own]] * inner[second[own]]
+            found[own] = np.einsum("kv,pvc,kc->pk", outer[g], heard, wrong)
+    return found
+
+
+def _parts(n_pairs: int) -> Iterator[slice]:
+    return (slice(at, at + PAIRS_AT_ONCE) for at in range(0, n_pairs, PAIRS_AT_ONCE))
+
+
+def _draw(observation: Observation, rows: Rows, rng: np.random.Generator) -> NDArray[np.int64]:
+    truth = observation.draw(rows, rng)
+    return truth.astype(np.int64)
+
+
+def _clusters(
+    first: NDArray[np.int64], second: NDArray[np.int64], n_raters: int
+) -> NDArray[np.int64]:
+    """Number the raters that pairs connect, in the order of the raters; −1 for the others."""
+    graph = sparse.coo_array((np.ones(len(first)), (first, second)), shape=(n_raters, n_raters))
+    _, component = connected_components(graph, directed=False)
+    size = np.bincount(component)
+    used = [c for c in dict.fromkeys(component.tolist()) if size[c] > 1]
+    number = np.full(len(size), ALONE)
+    number[used] = np.arange(len(used))
+    return number[component]
+
+
+def _pair_coords(
+    responses: Responses, first: NDArray[np.int64], second: NDArray[np.int64]
+) -> dict[Any, Any]:
+    return {
+        "first": ("pair", responses.raters[first]),
+        "second": ("pair", responses.raters[second]),
+    }

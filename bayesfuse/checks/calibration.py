@@ -1,0 +1,183 @@
+"""How good label probabilities are, where the truth is known: numbers every benchmark shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.errors import ModelError, ResponsesError
+from bayesfuse.posterior import label_probabilities
+from bayesfuse.simplex import Array
+
+
+def label_scores(
+    labels: xr.DataTree | xr.DataArray, truth: Mapping[Any, Any], *, bins: int = 10
+) -> dict[str, float]:
+    r"""Score label probabilities against known truths.
+
+    Parameters
+    ----------
+    labels : DataTree or DataArray, dims (item, class)
+        A result, or its label probabilities.
+    truth : mapping of item name to class name
+        A dict or a pandas Series; of some of the items, or all.
+    bins : int, default 10
+        Bins of equal width for the calibration error.
+
+    Returns
+    -------
+    dict
+        ``accuracy`` of the most probable labels (tied classes count by their number);
+        ``log_loss``, the mean of :math:`-\log p(\text{truth})` in nats, infinite where a truth had
+        no probability; ``brier``, the mean over items of
+        :math:`\sum_k (p_k - 1[k = \text{truth}])^2`, between 0 and 2; ``ece``, the expected
+        calibration error of the most probable labels; ``items``, how many.
+
+    Raises
+    ------
+    ModelError
+        A result without label probabilities.
+    ResponsesError
+        Truths of other items or classes, or none.
+
+    References
+    ----------
+    Gneiting & Raftery (2007), Journal of the American Statistical Association 102, 359–378.
+    Naeini, Cooper & Hauskrecht (2015), AAAI, 2901–2907 (calibration error).
+
+    Examples
+    --------
+    >>> import xarray as xr, bayesfuse as bf
+    >>> sure = xr.DataArray([[0.9, 0.1], [0.2, 0.8]], {"item": ["a", "b"], "class": ["no", "yes"]})
+    >>> scores = bf.checks.label_scores(sure, {"a": "no", "b": "no"})
+    >>> {name: round(score, 3) for name, score in scores.items()}
+    {'accuracy': 0.5, 'log_loss': 0.857, 'brier': 0.65, 'ece': 0.45, 'items': 2}
+    """
+    probability, true = _known(labels, truth)
+    every = np.arange(len(true))
+    own = probability[every, true]
+    top = probability.max(axis=1)
+    tied = np.isclose(probability, top[:, None], rtol=1e-12, atol=0)
+    right = tied[every, true] / tied.sum(axis=1)
+    _, count, stated, found = _reliability(top, right, bins)
+    with np.errstate(divide="ignore"):
+        log_loss = -np.log(own).mean()
+    apart = probability - np.eye(probability.shape[1])[true]
+    return {
+        "accuracy": float(right.mean()),
+        "log_loss": float(log_loss),
+        "brier": float((apart**2).sum(axis=1).mean()),
+        "ece": float((count * np.abs(stated - found)).sum() / count.sum()),
+        "items": len(true),
+    }
+
+
+def calibration(
+    labels: xr.DataTree | xr.DataArray,
+    truth: Mapping[Any, Any],
+    *,
+    bins: int = 10,
+    ci_prob: float | None = None,
+) -> xr.Dataset:
+    """Hold the probability of the most probable labels against how often they are right.
+
+    Parameters
+    ----------
+    labels, truth, bins
+        As in :func:`label_scores`.
+    ci_prob : float, optional
+        Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
+
+    Returns
+    -------
+    Dataset, dims (bin,)
+        Of the items whose most probable label has a probability between ``lower`` and ``upper``:
+        their number ``count``, mean probability ``stated``, share of right labels ``right``, with
+        an interval from ``low`` to ``high`` (Jeffreys: the posterior under Beta(½, ½)). Bins
+        without items are left out. The attributes are those of :func:`label_scores`.
+
+    Raises
+    ------
+    ModelError
+        A result without label probabilities.
+    ResponsesError
+        Truths of other items or classes, or none.
+
+    References
+    ----------
+    DeGroot & Fienberg (1983), The Statistician 32, 12–22. Brown, Cai & DasGupta (2001),
+    Statistical Science 16, 101–133 (the interval).
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> made = bf.datasets.simulate_dawid_skene(500, 5, 2, random_seed=1)
+    >>> point = bf.find_map(DawidSkene(made.responses))
+    >>> found = bf.checks.calibration(point, dict(enumerate(made.truth.tolist())))
+    >>> int(found["count"].sum()), found.attrs["ece"] < 0.05
+    (500, True)
+    """
+    import arviz as az
+    from scipy import stats
+
+    probability, true = _known(labels, truth)
+    top = probability.max(axis=1)
+    right = probability.argmax(axis=1) == true
+    number, count, stated, share = _reliability(top, right.astype(float), bins)
+    tail = (1 - (ci_prob or az.rcParams["stats.ci_prob"])) / 2
+    hits = share * count
+    low, high = (stats.beta.ppf(q, hits + 0.5, count - hits + 0.5) for q in (tail, 1 - tail))
+    found = {
+        "lower": number / bins,
+        "upper": (number + 1) / bins,
+        "count": count,
+        "stated": stated,
+        "right": share,
+        "low": np.where(hits > 0, low, 0.0),
+        "high": np.where(hits < count, high, 1.0),
+    }
+    return xr.Dataset(
+        {name: ("bin", values) for name, values in found.items()},
+        {"bin": number},
+        label_scores(labels, truth, bins=bins),
+    )
+
+
+def _reliability(
+    top: Array, right: Array, bins: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Array, Array]:
+    """Return the bins with items: number, how many, mean probability, share of right labels."""
+    if not isinstance(bins, int | np.integer) or bins < 1:
+        raise ModelError(f"bins must be a whole number, at least 1. Got: {bins!r}.")
+    own = np.minimum((top * bins).astype(np.int64), bins - 1)
+    count = np.bincount(own, minlength=bins)
+    used = np.flatnonzero(count)
+    stated, share = (np.bincount(own, values, bins)[used] / count[used] for values in (top, right))
+    return used, count[used], stated, share
+
+
+def _known(
+    labels: xr.DataTree | xr.DataArray, truth: Mapping[Any, Any]
+) -> tuple[Array, NDArray[np.int64]]:
+    """Return probabilities and true classes of the items with a truth."""
+    probability = labels if isinstance(labels, xr.DataArray) else label_probabilities(labels)
+    probability = probability.transpose("item", "class")
+    place = {name: n for n, name in enumerate(probability["item"].values.tolist())}
+    number = {name: k for k, name in enumerate(probability["class"].values.tolist())}
+    items, classes = [], []
+    for item, label in truth.items():
+        if item not in place or label not in number:
+            what = "items" if item not in place else "classes"
+            raise ResponsesError(
+                f"Truths must be of {what} that have probabilities. Got: {item!r}: {label!r}."
+            )
+        items.append(place[item])
+        classes.append(number[label])
+    if not items:
+        raise ResponsesError("Scores need at least one known truth. Got: none.")
+    return probability.values[items], np.array(classes)

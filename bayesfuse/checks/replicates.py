@@ -1,0 +1,174 @@
+"""Data replicated from the posterior, and how the observed ones stand among them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.errors import ModelError
+from bayesfuse.model import observed
+from bayesfuse.observation import Observation, Rows
+from bayesfuse.points import spread
+from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array
+
+RATE = 0.05
+"""Share of false alarms accepted among what is called unusual (Benjamini & Hochberg 1995)."""
+
+
+def written_out(model: pm.Model) -> Observation:
+    """Return a model's observation with one row per item, copies of an item among them.
+
+    What is compared with replicated data must stand for as many items as they do.
+    """
+    _, observation = observed(model)
+    responses = observation.responses.expand()
+    gold = np.repeat(observation.gold, observation.responses.multiplicity)
+    return replace(
+        observation,
+        responses=responses,
+        table=responses,
+        inverse=np.arange(responses.n_items),
+        gold=gold,
+        label_structure=observation.labels.structure(responses),
+        rater_structure=observation.raters.structure(responses, gold),
+    )
+
+
+def points(
+    result: xr.DataTree, model: pm.Model, observation: Observation, draws: int
+) -> Iterator[Rows]:
+    """Give the log rows of evenly spaced posterior draws, at least two."""
+    if not isinstance(draws, int | np.integer) or draws < 2:
+        raise ModelError(
+            f"A check needs at least two draws, to know how they spread. Got: draws={draws!r}."
+        )
+    return spread(result, model, observation, int(draws))
+
+
+def replicate(
+    result: xr.DataTree,
+    model: pm.Model,
+    observation: Observation,
+    draws: int,
+    rng: np.random.Generator,
+) -> Iterator[Responses]:
+    """Draw new truths and responses at posterior draws: same items, same raters asked.
+
+    Known truths stay as they are.
+    """
+    for rows in points(result, model, observation, draws):
+        _, label = observation.simulate(rows, rng)
+        yield observation.responses.relabelled(label)
+
+
+def compare(
+    seen: Array,
+    replicated: Array,
+    coords: Mapping[Hashable, Any],
+    dims: str,
+    *,
+    total: Array | None = None,
+    ci_prob: float | None = None,
+) -> xr.Dataset:
+    """Hold numbers against their replications.
+
+    Parameters
+    ----------
+    seen : ndarray, shape (entries,)
+        Of the data: counts if ``total`` is given.
+    replicated : ndarray, shape (draws, entries)
+    coords, dims
+        Of the entries.
+    total : ndarray, shape (entries,), optional
+        Of how many the counts are; they are then told as shares, and their tails are those of a
+        beta-binomial with the replications' mean and variance, else of a normal distribution.
+    ci_prob : float, optional
+        Probability of the (equal-tailed) interval. Default ``az.rcParams["stats.ci_prob"]``.
+
+    Returns
+    -------
+    Dataset
+        ``observed``, ``replicated`` (the mean), ``low`` and ``high``, ``p_value`` (two-sided) and
+        ``unusual``, of which no more than one in twenty is expected to be a false alarm
+        (Benjamini & Hochberg). The attribute ``p_value`` is of all entries together: how often
+        replications are as far from their mean, in the sum of squared standard deviations.
+    """
+    import arviz as az
+    from scipy import stats
+
+    n_draws = len(replicated)
+    mean, variance = replicated.mean(axis=0), replicated.var(axis=0, ddof=1)
+    if total is not None:
+        below, above = _tails(seen, mean, variance, total, n_draws)
+    else:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            z = np.where(seen == mean, 0.0, (seen - mean) / np.sqrt(variance))
+        below, above = stats.norm.cdf(z), stats.norm.sf(z)
+    p_value = np.minimum(2 * np.minimum(below, above), 1.0)
+    tail = (1 - (ci_prob or az.rcParams["stats.ci_prob"])) / 2
+    scale = 1.0 if total is None else total
+    low, high = np.quantile(replicated, [tail, 1 - tail], axis=0) / scale
+    found = {
+        "observed": seen / scale,
+        "replicated": mean / scale,
+        "low": low,
+        "high": high,
+        "p_value": p_value,
+        "unusual": unusual(p_value),
+    }
+    far = _distance(seen, mean, variance)
+    # a replication is part of the mean it is held against, by one in n_draws
+    others = _distance(replicated, mean, variance) * (n_draws / (n_draws - 1)) ** 2
+    overall = (1 + np.count_nonzero(others >= far)) / (1 + n_draws)
+    return xr.Dataset(
+        {name: (dims, values) for name, values in found.items()}, coords, {"p_value": overall}
+    )
+
+
+def place_among(seen: float, replicated: Array) -> float:
+    """Return the two-sided p-value of a number among its replications."""
+    below = 1 + np.count_nonzero(replicated <= seen)
+    above = 1 + np.count_nonzero(replicated >= seen)
+    return float(min(1.0, 2 * min(below, above) / (1 + len(replicated))))
+
+
+def unusual(p_value: Array) -> NDArray[np.bool_]:
+    """Say which p-values are small, among so many (Benjamini & Hochberg 1995)."""
+    from scipy import stats
+
+    if len(p_value) == 0:
+        return np.zeros(0, dtype=bool)
+    flagged: NDArray[np.bool_] = stats.false_discovery_control(p_value) <= RATE
+    return flagged
+
+
+def _distance(values: Array, mean: Array, variance: Array) -> Any:
+    """Sum squared standard deviations from the mean over the entries that vary."""
+    varies = variance > 0
+    return ((values - mean)[..., varies] ** 2 / variance[varies]).sum(axis=-1)
+
+
+def _tails(
+    seen: Array, mean: Array, variance: Array, total: Array, n_draws: int
+) -> tuple[Array, Array]:
+    """Return the probabilities of fewer and of more, half of "as many" counted in each."""
+    from scipy import stats
+
+    share = (mean * n_draws + 0.5) / (total * n_draws + 1)  # never quite 0 or 1
+    spread_of_one = total * share * (1 - share)
+    together = np.divide(
+        variance / spread_of_one - 1, total - 1, out=np.zeros_like(mean), where=total > 1
+    )
+    together = np.clip(together, 1e-6, 0.999)  # at the lower end all but a binomial
+    a, b = (p * (1 - together) / together for p in (share, 1 - share))
+    exactly = stats.betabinom.pmf(seen, total, a, b)
+    below = stats.betabinom.cdf(seen, total, a, b) - exactly / 2
+    above = stats.betabinom.sf(seen, total, a, b) + exactly / 2
+    return below, above

@@ -1,0 +1,338 @@
+"""Whether all draws mean the same by a class, and how to make them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.errors import ModelError
+from bayesfuse.inference.conjugate import plain_python
+from bayesfuse.inference.recording import evaluate
+from bayesfuse.model import observed, one_against_rest, parameter_variables
+from bayesfuse.posterior import complete
+from bayesfuse.raters.groups import ALONE
+from bayesfuse.simplex import Array
+from bayesfuse.summaries import posterior_draws, responses_per_rater
+
+NEARER = 0.5
+"""A permuted draw must be nearer the reference by this factor (of the squared distance)."""
+
+AT_ONCE = 10**7
+"""Entries of confusion matrices compared at one time."""
+
+
+def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.Dataset:
+    r"""Check whether chains, and draws, mean the same by each class.
+
+    A likelihood does not know the names of the classes: permute them in all confusion matrices and
+    the prevalence, and it stays the same. So a chain may sit in a permuted mode, or change modes.
+    Draws are compared with a reference class by class, by the squared distances of the raters'
+    confusion rows (weighed by their number of responses) and of the prevalence; the best
+    one-to-one assignment counts as a switch if it is nearer by half than none.
+
+    Parameters
+    ----------
+    result : DataTree
+        From ``bf.sample``, with ``confusion`` and ``prevalence``.
+    reference : DataTree, optional
+        From ``bf.sample`` or ``bf.find_map``. Default the first chain.
+
+    Returns
+    -------
+    Dataset
+        ``permutation`` (chain, class): which class of the chain's mean plays each class of the
+        reference; ``distance`` and ``best_distance`` (chain,), root mean squares as they are and
+        permuted; ``switched`` (chain,), the share of draws that are permuted. Attributes:
+        ``agree``, whether nothing is permuted; ``named``, whether raters use the classes' names
+        mostly for what the reference means by them; ``verdict``, both in words.
+
+    Raises
+    ------
+    ModelError
+        The result lacks the variables; a reference of other raters or classes.
+
+    References
+    ----------
+    Stephens (2000), Dealing with label switching in mixture models, Journal of the Royal
+    Statistical Society B 62, 795–809.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
+    >>> print(bf.checks.switching(result).attrs["verdict"])
+    All 4 chains mean the same by each class. Raters use the classes' names for what ...
+    """
+    prevalence, confusion = _profiles(result)
+    target = _target(prevalence, confusion, reference)
+    weight = _weights(result)
+    means = prevalence.mean(axis=1), confusion.mean(axis=1)
+    cost = _costs(*means, *target, weight)
+    best, plain, nearest = _assign(cost)
+    by_draw = _by_draw(result, prevalence, confusion, target, weight)
+    own = np.arange(prevalence.shape[-1])
+    switched = (by_draw != own).any(axis=2).mean(axis=1)
+    named = _named(target[1], weight)
+    agree = bool((best == own).all() and not switched.any())
+    draws = posterior_draws(result, "confusion")["confusion"]
+    chain = {"chain": draws["chain"].values}
+    return xr.Dataset(
+        {
+            "permutation": (("chain", "class"), draws["class"].values[best]),
+            "distance": ("chain", np.sqrt(plain / len(own))),
+            "best_distance": ("chain", np.sqrt(nearest / len(own))),
+            "switched": ("chain", switched),
+        },
+        chain | {"class": draws["class"].values},
+        {"agree": agree, "named": named, "verdict": _in_words(best, switched, named)},
+    )
+
+
+def align_labels(
+    result: xr.DataTree, model: pm.Model | None = None, reference: xr.DataTree | None = None
+) -> xr.DataTree:
+    """Permute the classes, draw by draw, so that all draws mean the same by each.
+
+    What :func:`bayesfuse.checks.switching` calls a switch is undone: the rows of every variable
+    that belong to classes change places, and sensitivity and specificity are computed anew. The
+    labels that raters give keep their names.
+
+    Parameters
+    ----------
+    result : DataTree
+        From ``bf.sample``.
+    model : pymc.Model, optional
+        The model it is of. Label probabilities are means over draws, so they have to be computed
+        anew where some draws are permuted and others are not: that takes the model.
+    reference : DataTree, optional
+        Whose classes to take, see :func:`bayesfuse.checks.switching`. Default the first chain's.
+
+    Returns
+    -------
+    DataTree
+        A new one, with all groups of ``result``; the attribute ``aligned`` says how many draws
+        were permuted.
+
+    Raises
+    ------
+    ModelError
+        Raters with accuracies in place of confusion matrices (permuted, they are none);
+        different permutations without a model; a result without ``confusion``.
+
+    Notes
+    -----
+    A permuted draw has the same likelihood but, unless the prior is the same for all classes (and
+    no truth is known), not the same posterior density: chains in different modes are a reason to
+    ask which mode the prior prefers, see ``bf.find_map``. Verdicts of groups keep their own order.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
+    >>> bf.align_labels(result).attrs["aligned"]
+    0
+    """
+    prevalence, confusion = _profiles(result)
+    target = _target(prevalence, confusion, reference)
+    order = _by_draw(result, prevalence, confusion, target, _weights(result))
+    moved = (order != np.arange(order.shape[-1])).any(axis=-1)
+    aligned = result.copy()
+    aligned.attrs["aligned"] = int(moved.sum())
+    if not moved.any():
+        return aligned
+    posterior = result["posterior"].dataset
+    if "accuracy" in posterior:
+        raise ModelError(
+            "Accuracies belong to classes, so a permuted model has none: start all chains in one "
+            f"place (start='moments') instead. Got: {int(moved.sum())} permuted draws of a model "
+            "with accuracies."
+        )
+    common = (order == order[0, 0]).all()
+    if model is None and not common and "label_posterior" in result.children:
+        raise ModelError(
+            "Label probabilities are means over all draws; where only some are permuted, they "
+            f"must be computed anew: give the model. Got: {int(moved.sum())} of {moved.size} draws "
+            "to permute, and no model."
+        )
+    aligned["posterior"] = xr.DataTree(_permuted(result, order))
+    if "label_posterior" not in result.children:
+        return aligned
+    if common:
+        probability = result["label_posterior"].dataset
+        changed = {
+            name: (values.dims, values.values[:, order[0, 0]])
+            for name, values in probability.data_vars.items()
+        }
+        aligned["label_posterior"] = xr.DataTree(probability.assign(changed))
+        return aligned
+    variable, observation = observed(model)
+    with plain_python():
+        values = evaluate(model, aligned["posterior"].dataset, parameter_variables(variable))
+    kept = "log_likelihood" in result.children
+    return complete(aligned, observation, values, log_likelihood=kept)
+
+
+# ---------------------------------------------------------------- which class is which
+
+
+def _profiles(result: xr.DataTree) -> tuple[Array, Array]:
+    """Return prevalence (chain, draw, class) and confusion (chain, draw, rater, class, label)."""
+    draws = posterior_draws(result, "prevalence", "confusion")
+    return draws["prevalence"].values, draws["confusion"].values
+
+
+def _weights(result: xr.DataTree) -> Array:
+    answered = responses_per_rater(result).astype(float)
+    return answered / max(answered.sum(), 1.0)
+
+
+def _target(
+    prevalence: Array, confusion: Array, reference: xr.DataTree | None
+) -> tuple[Array, Array]:
+    """Return the mean of the first chain, or of a reference."""
+    if reference is not None:
+        other = _profiles(reference)
+        if other[1].shape[2:] != confusion.shape[2:]:
+            raise ModelError(
+                "Classes are compared by the confusion matrices of the same raters. Got: a "
+                f"reference of shape {other[1].shape[2:]} for a result of {confusion.shape[2:]}."
+            )
+        return other[0].mean(axis=(0, 1)), other[1].mean(axis=(0, 1))
+    return prevalence[0].mean(axis=0), confusion[0].mean(axis=0)
+
+
+def _costs(prevalence: Array, confusion: Array, share: Array, rows: Array, weight: Array) -> Array:
+    """Return squared distances (…, class of the target, class) between classes.
+
+    Means over raters, expanded as |a|² − 2ab + |b|², so that no difference of all pairs is formed.
+    """
+    squares = np.einsum("m,...mkc,...mkc->...k", weight, confusion, confusion)
+    target = np.einsum("m,mkc,mkc->k", weight, rows, rows)
+    cross = np.einsum("m,mkc,...mjc->...kj", weight, rows, confusion)
+    distance = target[:, None] + squares[..., None, :] - 2 * cross
+    distance += (share[:, None] - prevalence[..., None, :]) ** 2
+    found: Array = np.maximum(distance, 0.0)
+    return found
+
+
+def _assign(cost: Array) -> tuple[NDArray[np.int64], Array, Array]:
+    """Return the class that plays each (n, class), and the distances before and after (n,).
+
+    No permutation unless it is nearer by far: classes that hardly occur look alike.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    own = np.arange(cost.shape[-1])
+    order = np.tile(own, (len(cost), 1))
+    plain = np.trace(cost, axis1=1, axis2=2)
+    nearest = plain.copy()
+    for n, each in enumerate(cost):
+        _, best = linear_sum_assignment(each)
+        total = each[own, best].sum()
+        if total < NEARER * plain[n]:
+            order[n], nearest[n] = best, total
+    return order, plain, nearest
+
+
+def _by_draw(
+    result: xr.DataTree,
+    prevalence: Array,
+    confusion: Array,
+    target: tuple[Array, Array],
+    weight: Array,
+) -> NDArray[np.int64]:
+    """Return the class that plays each class of the target at every draw, (chain, draw, class)."""
+    n_chains, n_draws, n_classes = prevalence.shape
+    step = max(AT_ONCE // confusion[0, 0].size, 1)
+    order = np.empty((n_chains, n_draws, n_classes), dtype=np.int64)
+    for chain in range(n_chains):
+        for at in range(0, n_draws, step):
+            part = slice(at, at + step)
+            cost = _costs(prevalence[chain, part], confusion[chain, part], *target, weight)
+            order[chain, part] = _assign(cost)[0]
+    return order
+
+
+def _named(rows: Array, weight: Array) -> bool:
+    """Say whether no other naming of the classes would have raters say more often what is so."""
+    from scipy.optimize import linear_sum_assignment
+
+    said = np.einsum("m,mkc->kc", weight, rows)
+    _, best = linear_sum_assignment(said, maximize=True)
+    return bool((best == np.arange(len(said))).all())
+
+
+def _in_words(best: NDArray[np.int64], switched: Array, named: bool) -> str:
+    chains = np.flatnonzero((best != np.arange(best.shape[1])).any(axis=1))
+    if len(chains):
+        said = f"Chains {chains.tolist()} of {len(best)} mean other classes: use bf.align_labels."
+    elif switched.any():
+        said = f"{switched.mean():.1%} of the draws mean other classes: use bf.align_labels."
+    else:
+        said = f"All {len(best)} chains mean the same by each class."
+    if named:
+        return f"{said} Raters use the classes' names for what is meant by them."
+    return (
+        f"{said} Raters mostly use another name for some class than it has: a few gold labels, or "
+        "a prior with more weight on the diagonal, would say which is which."
+    )
+
+
+# ---------------------------------------------------------------- permuting
+
+
+def _permuted(result: xr.DataTree, order: NDArray[np.int64]) -> xr.Dataset:
+    """Return the posterior with its classes in the order of each draw."""
+    posterior = result["posterior"].dataset
+    places = xr.DataArray(order, dims=("chain", "draw", "class"))
+    changed = {}
+    for name, values in posterior.data_vars.items():
+        if name in ("sensitivity", "specificity"):
+            continue
+        for dim in {"class", "next_class"} & set(values.dims):
+            index = places.rename({"class": dim})
+            picked = values.drop_vars(dim, errors="ignore").isel({dim: index})
+            values = picked.transpose(*values.dims)
+        changed[name] = (values.dims, values.values)
+    if "rater_confusion" in posterior:
+        changed["rater_confusion"] = _own_rows(result, order)
+    found = posterior.assign(changed)
+    if "sensitivity" in posterior:
+        found = found.assign(_rates(found))
+    return found
+
+
+def _own_rows(result: xr.DataTree, order: NDArray[np.int64]) -> tuple[tuple[Any, ...], Array]:
+    """Permute the rows of raters alone, who answer to the truth and not to a verdict."""
+    posterior = result["posterior"].dataset
+    values = posterior["rater_confusion"]
+    constants = result["constant_data"].dataset
+    where = posterior if "assignment" in posterior else constants
+    assignment = np.broadcast_to(
+        where["assignment"].values, (*values.shape[:2], values.sizes["rater"])
+    )
+    rows = np.take_along_axis(values.values, order[:, :, None, :, None], axis=3)
+    alone = (assignment == ALONE)[..., None, None]
+    return values.dims, np.where(alone, rows, values.values)
+
+
+def _rates(posterior: xr.Dataset) -> dict[Any, Any]:
+    """Compute sensitivity and specificity, as models define them, from confusion matrices."""
+    dims = posterior["sensitivity"].dims
+    shape = posterior["sensitivity"].shape
+    found = np.empty((2, *shape))
+    n_classes = posterior.sizes["class"]
+    for at in np.ndindex(shape[:2]):
+        confusion, prevalence = (posterior[n].values[at] for n in ("confusion", "prevalence"))
+        found[(slice(None), *at)] = one_against_rest(confusion, prevalence, n_classes)
+    return {
+        name: (dims, rate) for name, rate in zip(("sensitivity", "specificity"), found, strict=True)
+    }

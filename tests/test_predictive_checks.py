@@ -1,0 +1,328 @@
+"""Predictive checks: counts against loops, tails against theory, alarms where they belong."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy import stats
+
+import bayesfuse as bf
+from bayesfuse.checks import agreement, replicates
+from bayesfuse.checks.items import _agreement
+from bayesfuse.checks.runs import _count, _order
+from bayesfuse.errors import ModelError, ResponsesError
+from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
+
+QUIET = {"progressbar": False, "quiet": True, "log_likelihood": False}
+
+
+def fitted(model, draws=100, **kwargs):
+    return bf.sample(model, draws, chains=2, random_seed=1, **QUIET, **kwargs)
+
+
+def answers(truth, accuracy, n_raters, rng, n_classes=2):
+    """Return a matrix of answers, right with probability ``accuracy`` (one per item)."""
+    right = rng.random((len(truth), n_raters)) < np.broadcast_to(accuracy, truth.shape)[:, None]
+    wrong = (truth[:, None] + rng.integers(1, n_classes, right.shape)) % n_classes
+    return np.where(right, truth[:, None], wrong)
+
+
+def copied(n_items, rng, names="abcdefghij"):
+    """Return responses of ten raters of whom the first four report on one noisy source."""
+    truth = rng.integers(0, 2, n_items)
+    heard = np.where(rng.random(n_items) < 0.75, truth, 1 - truth)
+    matrix = np.column_stack([answers(heard, 0.85, 4, rng), answers(truth, 0.85, 6, rng)])
+    return bf.Responses.from_matrix(matrix, raters=list(names))
+
+
+def walk(n_items, rng, stay=0.9):
+    truth = np.zeros(n_items, dtype=int)
+    for n in range(1, n_items):
+        truth[n] = truth[n - 1] if rng.random() < stay else 1 - truth[n - 1]
+    return truth
+
+
+# ---------------------------------------------------------------- counting
+
+
+def test_counts_over_pairs_are_those_of_loops(small):
+    first, second, shared, together = agreement._pairs(small, 1)
+    same = agreement._same(small, first, second)
+    truth = np.arange(small.n_items) % small.n_classes
+    mistakes = agreement._same(small, first, second, truth)
+    by_class = agreement._together_by_class(small, truth, first, second)
+    rows = list(zip(small.item, small.rater, small.label, strict=True))
+    pairs = dict.fromkeys(combinations(range(small.n_raters), 2), 0)
+    found = {pair: [set(), 0, 0, 0, np.zeros(small.n_classes)] for pair in pairs}
+    for one in rows:
+        for other in rows:
+            pair = one[1], other[1]
+            if one[0] == other[0] and pair in found:
+                entry, equal = found[pair], one[2] == other[2]
+                entry[0].add(one[0])
+                entry[1] += 1
+                entry[2] += equal
+                entry[3] += equal and one[2] != truth[one[0]]
+                entry[4][truth[one[0]]] += 1
+    kept = {pair: entry for pair, entry in found.items() if entry[1]}
+    assert set(zip(first.tolist(), second.tolist(), strict=True)) == set(kept)
+    for p, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
+        items, times, equal, wrong, classes = kept[pair]
+        assert (shared[p], together[p]) == (len(items), times)
+        assert (same[p], mistakes[p]) == (equal, wrong)
+        assert np.array_equal(by_class[p], classes)
+
+
+def test_pairs_that_share_too_little_are_left_out(small):
+    few, many = (agreement._pairs(small, least)[2] for least in (1, 20))
+    assert many.min() >= 20 > few.min()
+    with pytest.raises(ModelError, match=r"least=.* Got: no pair of 6 raters with 1000"):
+        agreement._pairs(small, 1000)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_common_mistakes_are_as_probable_as_simulated_ones(n_classes):
+    """Two raters of one group, one of another, one alone."""
+    rng = np.random.default_rng(4)
+    outer = rng.dirichlet(np.ones(n_classes), (2, n_classes))
+    inner = rng.dirichlet(np.ones(n_classes), (4, n_classes))
+    n_items = 40_000
+    responses = bf.Responses.from_matrix(
+        np.zeros((n_items, 4), dtype=int), classes=range(n_classes)
+    )
+    model = LatentGroup(responses, {"g": [0, 1], "h": [2, 3]})
+    observation = replicates.written_out(model)
+    # a group of one rater is a rater alone, so the second group is taken apart by hand
+    observation.raters.assignment[:] = [0, 0, 1, -1]
+    prevalence = rng.dirichlet(np.ones(n_classes))
+    values = {"prevalence": prevalence, "group_confusion": outer, "rater_confusion": inner}
+    rows = observation.rows(values)
+    truth, label = observation.simulate(rows, rng)
+    first, second = np.array(list(combinations(range(4), 2))).T
+    chance = agreement._common_mistake(observation, rows, first, second)
+    said = label.reshape(n_items, 4)
+    for p, (a, b) in enumerate(zip(first, second, strict=True)):
+        for k in range(n_classes):
+            own = truth == k
+            seen = np.sum((said[own, a] == said[own, b]) & (said[own, a] != k))
+            assert stats.binomtest(int(seen), int(own.sum()), chance[p, k]).pvalue > 1e-5
+
+
+def test_agreement_of_items_by_hand():
+    responses = bf.Responses.from_matrix([[0, 0, 1], [1, 1, 1], [0, -1, -1], [0, 1, -1]])
+    assert np.allclose(_agreement(responses), [1 / 3, 1, 0])
+
+
+def test_runs_by_hand():
+    """Two sequences, the first with an item that nobody answered, and a tie."""
+    matrix = [[0, 0], [-1, -1], [0, 0], [1, 1], [1, 1], [0, 1], [1, 1]]
+    responses = bf.Responses.from_matrix(matrix, items=list("abcdefg"))
+    sequences = bf.Sequences.from_lengths([5, 2], items=list("abcdefg"))
+    place, first = _order(responses, sequences)
+    assert place.tolist() == [0, 2, 3, 4, 5, 6]
+    assert first.tolist() == [True, False, False, False, True, False]
+    counts, same = _count(responses, place, first, 3)  # 00 11 | 0 1: the tie is of the first class
+    assert counts.tolist() == [2, 2, 0]
+    assert same == 2 / 4
+
+
+# ---------------------------------------------------------------- how replications compare
+
+
+def test_tails_of_counts_are_binomial_where_replications_are():
+    rng = np.random.default_rng(1)
+    total, share = np.array([20.0, 200.0, 40.0]), np.array([0.9, 0.3, 0.02])
+    drawn = rng.binomial(total.astype(int), share, (100_000, 3)).astype(float)
+    seen = np.array([13.0, 80.0, 3.0])
+    below, above = replicates._tails(seen, drawn.mean(0), drawn.var(0), total, len(drawn))
+    exactly = stats.binom.pmf(seen, total, share) / 2
+    assert np.allclose(below, stats.binom.cdf(seen, total, share) - exactly, rtol=0.1)
+    assert np.allclose(above, stats.binom.sf(seen, total, share) + exactly, rtol=0.1)
+    assert np.allclose(below + above, 1)
+
+
+def test_data_like_their_replications_are_seldom_unusual():
+    """Overall p-values are uniform, and the rate of any false alarm is at most one in twenty."""
+    rng = np.random.default_rng(2)
+    overall, alarms = [], 0
+    for _ in range(400):
+        share = rng.uniform(0.2, 0.95, (1, 30))
+        drawn = rng.binomial(50, share, (101, 30)).astype(float)
+        coords, total = {"x": range(30)}, np.full(30, 50.0)
+        found = replicates.compare(drawn[0], drawn[1:], coords, "x", total=total)
+        overall.append(found.attrs["p_value"])
+        alarms += bool(found["unusual"].any())
+    assert stats.kstest(overall, "uniform").pvalue > 1e-4
+    assert alarms <= 0.05 * 400 + 4 * np.sqrt(400 * 0.05 * 0.95)
+
+
+def test_entries_that_never_vary():
+    drawn = np.tile([3.0, 0.0], (50, 1))
+    same = replicates.compare(np.array([3.0, 0.0]), drawn, {"x": [0, 1]}, "x")
+    assert same["p_value"].values.tolist() == [1, 1]
+    assert same.attrs["p_value"] == 1
+    other = replicates.compare(np.array([3.0, 1.0]), drawn, {"x": [0, 1]}, "x")
+    assert other["unusual"].values.tolist() == [False, True]
+
+
+# ---------------------------------------------------------------- alarms, and none
+
+
+@pytest.fixture(scope="module")
+def good():
+    made = bf.datasets.simulate_dawid_skene(300, 8, 3, random_seed=3)
+    model = DawidSkene(made.responses)
+    return model, fitted(model)
+
+
+@pytest.fixture(scope="module")
+def cartel():
+    model = DawidSkene(copied(400, np.random.default_rng(0)))
+    return model, fitted(model)
+
+
+def test_a_model_that_fits_raises_no_alarm(good):
+    model, result = good
+    pairs = bf.checks.pairwise_agreement(result, model, random_seed=1)
+    assert pairs.sizes["pair"] == 28
+    assert not pairs["unusual"].any()
+    assert pairs.attrs["p_value"] > 0.05
+    assert (pairs["low"] <= pairs["replicated"]).all()
+    mistakes = bf.checks.conditional_dependence(result, model, random_seed=1)
+    assert not mistakes["unusual"].any()
+    assert mistakes.attrs["groups"] == []
+    assert bf.checks.item_difficulty(result, model, random_seed=1).attrs["p_value"] > 0.05
+    sequences = bf.Sequences.from_lengths([30] * 10)
+    assert bf.checks.runs(result, model, sequences, random_seed=1).attrs["p_value"] > 0.05
+
+
+def test_raters_who_copy_are_named(cartel):
+    model, result = cartel
+    pairs = bf.checks.pairwise_agreement(result, model, random_seed=1)
+    both = pairs["first"].isin(list("abcd")) & pairs["second"].isin(list("abcd"))
+    assert (pairs["unusual"] == both).all()
+    assert (pairs["observed"] > pairs["high"])[both].all()
+    assert pairs.attrs["p_value"] < 0.01
+    found = bf.checks.conditional_dependence(result, model, random_seed=1)
+    assert found.attrs["groups"] == [list("abcd")]
+    assert found["cluster"].values.tolist() == [0] * 4 + [-1] * 6
+    assert "LatentGroup" in found.attrs["verdict"]
+
+
+def test_a_model_of_the_copying_raises_no_alarm(cartel):
+    responses = cartel[0].responses
+    model = LatentGroup(responses, [list("abcd")])
+    result = fitted(model)
+    assert not bf.checks.pairwise_agreement(result, model, random_seed=1)["unusual"].any()
+    assert not bf.checks.conditional_dependence(result, model, random_seed=1)["unusual"].any()
+
+
+def test_groups_that_are_inferred_are_checked_with_their_draws(cartel):
+    model = LatentGroup(cartel[0].responses, "posterior")
+    result = fitted(model)
+    assert bf.checks.pairwise_agreement(result, model, random_seed=1).attrs["p_value"] > 0.05
+    assert bf.checks.conditional_dependence(result, model, random_seed=1).attrs["groups"] == []
+
+
+def test_items_of_different_difficulty_are_noticed():
+    rng = np.random.default_rng(5)
+    truth = rng.integers(0, 2, 400)
+    hard = np.where(rng.random(400) < 0.5, 0.55, 0.95)
+    model = DawidSkene(bf.Responses.from_matrix(answers(truth, hard, 8, rng)))
+    result = fitted(model)
+    found = bf.checks.item_difficulty(result, model, random_seed=1)
+    assert found.attrs["p_value"] < 0.02
+    assert found.attrs["observed"] > found.attrs["replicated"]
+    assert found["unusual"].any()
+    assert np.isclose(found["observed"].sum(), 1) and np.isclose(found["replicated"].sum(), 1)
+
+
+def test_sequences_are_noticed_by_models_without_them():
+    rng = np.random.default_rng(6)
+    responses = bf.Responses.from_matrix(answers(walk(400, rng), 0.8, 5, rng))
+    sequences = bf.Sequences.from_lengths([40] * 10)
+    independent, chain = DawidSkene(responses), HiddenMarkov(responses, sequences)
+    ignored = bf.checks.runs(fitted(independent), independent, sequences, random_seed=1)
+    assert ignored.attrs["p_value"] < 0.02
+    assert ignored.attrs["observed"] > ignored.attrs["replicated"] + 0.1
+    assert ignored["unusual"].any()
+    known = bf.checks.runs(fitted(chain), chain, random_seed=1)
+    assert known.attrs["p_value"] > 0.05
+    assert known.attrs["observed"] == ignored.attrs["observed"]
+    assert not known["unusual"].any()
+
+
+def test_a_table_of_counts_is_checked_as_written_out():
+    model = DawidSkene(bf.datasets.caries())
+    result = fitted(model)
+    found = bf.checks.pairwise_agreement(result, model, draws=30, random_seed=1)
+    assert (found["items"] == 3869).all()
+    frame = bf.datasets.caries().expand().to_frame().pivot(index="item", columns="rater")["label"]
+    one = frame["dentist 1"] == frame["dentist 2"]
+    assert found["observed"][0] == pytest.approx(one.mean())
+
+
+def test_known_truths_stay_in_replications():
+    matrix = [[0, 0, 1]] * 30
+    responses = bf.Responses.from_matrix(matrix, classes=[0, 1])
+    model = DawidSkene(responses, gold={n: 1 for n in range(30)})
+    observation = replicates.written_out(model)
+    rows = observation.rows({"prevalence": [0.9, 0.1], "confusion": np.tile(np.eye(2), (3, 1, 1))})
+    truth, label = observation.simulate(rows, np.random.default_rng(1))
+    assert (truth == 1).all() and (label == 1).all()
+
+
+def test_one_point_can_be_checked():
+    made = bf.datasets.simulate_dawid_skene(200, 5, 2, random_seed=3)
+    model = DawidSkene(made.responses)
+    found = bf.checks.pairwise_agreement(bf.find_map(model), model, random_seed=1)
+    assert not found["unusual"].any()
+
+
+def test_the_same_seed_gives_the_same_numbers(good):
+    model, result = good
+    for check in (bf.checks.pairwise_agreement, bf.checks.conditional_dependence):
+        one, other = (check(result, model, draws=20, random_seed=7) for _ in range(2))
+        xr.testing.assert_identical(one, other)
+
+
+def test_bad_input_is_refused(good):
+    model, result = good
+    with pytest.raises(ModelError, match=r"at least two draws.* Got: draws=1"):
+        bf.checks.pairwise_agreement(result, model, draws=1)
+    with pytest.raises(ModelError, match="sequences="):
+        bf.checks.runs(result, model)
+    with pytest.raises(ResponsesError, match="without place"):
+        bf.checks.runs(result, model, bf.Sequences.from_lengths([400]))
+    alone = DawidSkene(bf.Responses.from_matrix([[0, -1], [-1, 1]]))
+    with pytest.raises(ModelError, match="two of them answered"):
+        bf.checks.item_difficulty(bf.find_map(alone), alone)
+
+
+@pytest.mark.slow
+def test_alarms_are_seldom_false():
+    """Forty data sets of the model itself: each check may be wrong once in twenty, and is less.
+
+    Posterior predictive p-values are cautious, so the bound is that of the nominal rate.
+    """
+    sequences = bf.Sequences.from_lengths([15] * 10)
+    alarms = {"pairs": 0, "any pair": 0, "mistakes": 0, "items": 0, "runs": 0}
+    n_sets = 40
+    for seed in range(n_sets):
+        made = bf.datasets.simulate_dawid_skene(150, 6, 2 + seed % 2, random_seed=seed)
+        model = DawidSkene(made.responses)
+        result = fitted(model)
+        pairs = bf.checks.pairwise_agreement(result, model, draws=100, random_seed=seed)
+        mistakes = bf.checks.conditional_dependence(result, model, draws=100, random_seed=seed)
+        items = bf.checks.item_difficulty(result, model, draws=100, random_seed=seed)
+        runs = bf.checks.runs(result, model, sequences, draws=100, random_seed=seed)
+        alarms["pairs"] += pairs.attrs["p_value"] < 0.05
+        alarms["any pair"] += bool(pairs["unusual"].any())
+        alarms["mistakes"] += bool(mistakes["unusual"].any())
+        alarms["items"] += items.attrs["p_value"] < 0.05
+        alarms["runs"] += runs.attrs["p_value"] < 0.05
+    print(alarms)
+    assert max(alarms.values()) <= stats.binom.ppf(0.999, n_sets, 0.05), alarms

@@ -1,0 +1,146 @@
+"""Label switching: planted permutations are found, undone, and nothing else is touched."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import bayesfuse as bf
+from bayesfuse.checks.switching import _permuted
+from bayesfuse.errors import ModelError
+from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
+
+QUIET = {"progressbar": False, "quiet": True}
+SHAPE = (3, 60, 3)
+
+
+def with_order(result, order):
+    """Return a result whose draws have their classes in another order, as a bad chain would."""
+    bad = result.copy()
+    bad["posterior"] = xr.DataTree(_permuted(result, order))
+    return bad
+
+
+def mixed_order():
+    order = np.tile(np.arange(3), (*SHAPE[:2], 1))
+    order[1] = [1, 2, 0]  # the whole second chain
+    order[2, 30:] = [0, 2, 1]  # the third, from its middle on
+    return order
+
+
+@pytest.fixture(scope="module")
+def made():
+    return bf.datasets.simulate_dawid_skene(200, 8, 3, random_seed=3).responses
+
+
+@pytest.fixture(scope="module", params=["independent", "chain", "groups"])
+def fit(request, made):
+    sequences = bf.Sequences.from_lengths([20] * 10)
+    model = {
+        "independent": lambda: DawidSkene(made),
+        "chain": lambda: HiddenMarkov(made, sequences),
+        "groups": lambda: LatentGroup(made, [[0, 1, 2]]),
+    }[request.param]()
+    return model, bf.sample(model, SHAPE[1], chains=3, random_seed=1, **QUIET)
+
+
+def test_sound_chains_agree(fit):
+    found = bf.checks.switching(fit[1])
+    assert found.attrs["agree"] and found.attrs["named"]
+    assert not found["switched"].any()
+    assert np.array_equal(found["distance"], found["best_distance"])
+    assert "All 3 chains" in found.attrs["verdict"]
+
+
+def test_planted_switches_are_found(fit):
+    _, result = fit
+    found = bf.checks.switching(with_order(result, mixed_order()))
+    assert found["permutation"].values.tolist()[:2] == [[0, 1, 2], [2, 0, 1]]
+    assert found["switched"].values.tolist() == [0, 1, 0.5]
+    assert found["best_distance"][1] < 0.2 * found["distance"][1]
+    assert not found.attrs["agree"]
+    assert "Chains [1" in found.attrs["verdict"]
+
+
+def test_planted_switches_are_undone(fit):
+    model, result = fit
+    back = bf.align_labels(with_order(result, mixed_order()), model)
+    assert back.attrs["aligned"] == 60 + 30
+    assert set(back.children) == set(result.children)
+    for name, values in result["posterior"].data_vars.items():
+        xr.testing.assert_allclose(back["posterior"][name], values, atol=1e-12)
+    xr.testing.assert_allclose(
+        back["label_posterior"].dataset, result["label_posterior"].dataset, atol=1e-12
+    )
+    assert bf.checks.switching(back).attrs["agree"]
+
+
+def test_different_permutations_need_the_model(made):
+    """Label probabilities are means over draws, of which some would have to be permuted."""
+    model = DawidSkene(made)
+    result = bf.sample(model, SHAPE[1], chains=3, random_seed=1, **QUIET)
+    order = mixed_order()
+    bad = with_order(result, order)
+    with pytest.raises(ModelError, match=r"give the model\. Got: 90 of 180 draws"):
+        bf.align_labels(bad)
+    assert bf.align_labels(with_order(result, np.tile([0, 1, 2], (3, 60, 1)))).attrs["aligned"] == 0
+
+
+def test_one_permutation_of_all_draws_needs_no_model(fit):
+    _, result = fit
+    order = np.tile([2, 0, 1], (*SHAPE[:2], 1))
+    bad = with_order(result, order)
+    probability = result["label_posterior"].dataset
+    bad["label_posterior"] = xr.DataTree(
+        probability.assign(
+            {name: (v.dims, v.values[:, [2, 0, 1]]) for name, v in probability.data_vars.items()}
+        )
+    )
+    assert bf.checks.switching(bad).attrs["agree"]  # with each other
+    assert not bf.checks.switching(bad).attrs["named"]
+    assert not bf.checks.switching(bad, reference=result).attrs["agree"]
+    back = bf.align_labels(bad, reference=result)
+    xr.testing.assert_allclose(
+        bf.label_probabilities(back), bf.label_probabilities(result), atol=1e-12
+    )
+    xr.testing.assert_allclose(
+        back["posterior"]["specificity"], result["posterior"]["specificity"], atol=1e-12
+    )
+
+
+def test_the_likelihood_does_not_know_the_names(fit):
+    """Recomputed log likelihoods of permuted draws are those of the draws."""
+    model, result = fit
+    back = bf.align_labels(with_order(result, mixed_order()), model)
+    assert np.allclose(
+        back["log_likelihood"]["responses"], result["log_likelihood"]["responses"], atol=1e-9
+    )
+
+
+def test_classes_that_hardly_occur_are_no_alarm():
+    """A class without items has only its prior: its draws are anywhere, but that is no switch."""
+    rng = np.random.default_rng(2)
+    truth = rng.integers(0, 2, 80)
+    matrix = np.where(rng.random((80, 5)) < 0.8, truth[:, None], 1 - truth[:, None])
+    responses = bf.Responses.from_matrix(matrix, classes=[0, 1, 2, 3])
+    result = bf.sample(DawidSkene(responses), 200, chains=3, random_seed=1, **QUIET)
+    found = bf.checks.switching(result)
+    assert (found["permutation"].values == [0, 1, 2, 3]).all()
+    assert found["switched"].max() < 0.02
+
+
+def test_accuracies_cannot_be_permuted(made):
+    result = bf.sample(DawidSkene(made, raters="coin"), 60, chains=3, random_seed=1, **QUIET)
+    assert bf.checks.switching(result).attrs["agree"]
+    with pytest.raises(ModelError, match="Accuracies belong to classes"):
+        bf.align_labels(with_order(result, mixed_order()))
+
+
+def test_a_reference_must_be_of_the_same_raters(made):
+    result = bf.sample(DawidSkene(made), 20, chains=1, random_seed=1, **QUIET)
+    other = bf.find_map(DawidSkene(bf.datasets.anesthesia()))
+    with pytest.raises(ModelError, match="same raters"):
+        bf.checks.switching(result, reference=other)
+    point = bf.find_map(DawidSkene(made))
+    assert bf.checks.switching(result, reference=point).attrs["agree"]
