@@ -5,7 +5,7 @@ The models stand in ``bayesfuse.models``; everything else a user needs is here.
 
 from bayesfuse import checks, datasets, decisions, errors, plots, priors
 from bayesfuse.averaging import average, common_units
-from bayesfuse.checks.switching import align_labels
+from bayesfuse.checks.label_switching import align_labels
 from bayesfuse.distributions import dirichlet
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.inference.gibbs import LabelGibbs

@@ -12,7 +12,7 @@ from scipy import stats
 import bayesfuse as bf
 from bayesfuse.checks import agreement, replicates
 from bayesfuse.checks.items import _agreement
-from bayesfuse.checks.runs import _count, _order
+from bayesfuse.checks.sequences import _count, _order
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 import bayesfuse as bf
-from bayesfuse.checks.switching import _permuted
+from bayesfuse.checks.label_switching import _permuted
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 

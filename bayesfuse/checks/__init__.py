@@ -4,7 +4,6 @@ Checks return tables of numbers; :mod:`bayesfuse.plots` draws them.
 """
 
 from bayesfuse.checks.agreement import conditional_dependence, pairwise_agreement
-from bayesfuse.checks.calibration import calibration, label_scores
 from bayesfuse.checks.groups import (
     co_assignment,
     group_summary,
@@ -12,8 +11,9 @@ from bayesfuse.checks.groups import (
     verdict_probabilities,
 )
 from bayesfuse.checks.items import item_difficulty
-from bayesfuse.checks.runs import runs
-from bayesfuse.checks.switching import switching
+from bayesfuse.checks.label_switching import switching
+from bayesfuse.checks.scores import calibration, label_scores
+from bayesfuse.checks.sequences import runs
 
 __all__ = [
     "calibration",

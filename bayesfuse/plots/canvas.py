@@ -74,3 +74,14 @@ def name_rows(ax: Axes, names: NDArray[Any], what: str) -> None:
     else:
         ax.set_yticks([])
         ax.set_ylabel(f"{len(names):,} {what}s")
+
+
+def name_columns(ax: Axes, names: NDArray[Any], what: str) -> None:
+    """Name the columns 0, 1, … of ``ax``, upright, or say how many they are."""
+    size = min(TEXT, 0.85 * points(ax)[0] / len(names))
+    if size >= READABLE:
+        ax.set_xticks(range(len(names)), [str(name) for name in names], fontsize=size, rotation=90)
+        ax.set_xlabel(what)
+    else:
+        ax.set_xticks([])
+        ax.set_xlabel(f"{len(names):,} {what}s")

@@ -136,5 +136,5 @@ def _count(
     new[1:] |= majority[1:] != majority[:-1]
     length = np.diff(np.append(np.flatnonzero(new), len(new)))
     counts = np.bincount(np.minimum(length, longest), minlength=longest + 1)[1:]
-    followers = max(np.count_nonzero(~first), 1)
-    return counts.astype(float), float(np.count_nonzero(~new) / followers)
+    followers = max(int((~first).sum()), 1)
+    return counts.astype(float), int((~new).sum()) / followers

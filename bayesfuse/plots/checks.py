@@ -1,0 +1,314 @@
+"""Pictures of predictive checks: the data beside what the posterior replicates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.moments import score_matrix
+from bayesfuse.plots.canvas import TEXT, name_columns, name_rows, new_axes
+from bayesfuse.plots.model_graph import POINTS
+from bayesfuse.responses import Responses
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ALARM, CALM = "C3", "C0"
+"""Colours of what is unusual, and of all else."""
+
+NAMED = 8
+"""Pairs that are named in a picture of all, if their names do not meet."""
+
+LARGEST = 11.0
+"""Inches that a picture of all raters takes at most."""
+
+
+def plot_agreement(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
+    """Draw how often pairs of raters agree against how often they should.
+
+    Parameters
+    ----------
+    found : Dataset
+        From :func:`bayesfuse.checks.pairwise_agreement`.
+    ax : matplotlib Axes, optional
+        Default a new figure.
+
+    Returns
+    -------
+    Axes
+        A point per pair, with the interval of its replications across the diagonal; unusual pairs
+        are coloured, and those farthest from what they should be are named.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> from bayesfuse.plots import plot_agreement
+    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> point = bf.find_map(model)
+    >>> found = bf.checks.pairwise_agreement(point, model, random_seed=1)
+    >>> plot_agreement(found).get_title()
+    '10 pairs of raters, none unusual (all together p = ...)'
+    """
+    (ax,) = new_axes(ax, 1, (5.0, 4.6), 1)
+    expected, observed = found["replicated"].values, found["observed"].values
+    alarm = found["unusual"].values
+    low = min(expected.min(), observed.min(), found["low"].values.min())
+    high = max(expected.max(), observed.max(), found["high"].values.max())
+    ax.plot([low, high], [low, high], color="0.6", lw=1, zorder=0)
+    ax.vlines(expected, found["low"], found["high"], color="0.8", lw=1, zorder=1)
+    size = 24 if len(expected) < 200 else 10
+    for which, colour in ((~alarm, CALM), (alarm, ALARM)):
+        ax.scatter(expected[which], observed[which], s=size, color=colour, zorder=2)
+    far = np.abs(observed - expected)
+    worst = np.flatnonzero(alarm)[np.argsort(-far[alarm], kind="stable")]
+    names = [f"{found['first'].values[at]}, {found['second'].values[at]}" for at in worst]
+    _name_points(ax, expected[worst], observed[worst], names)
+    ax.set(xlabel="agreement in replicated data", ylabel="observed agreement")
+    said = f"{_how_many(alarm, 'pairs of raters')} (all together p = {_p(found)})"
+    ax.set_title(said, fontsize="medium")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def plot_dependence(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
+    """Draw which raters make the same mistakes more often than the model allows.
+
+    Parameters
+    ----------
+    found : Dataset
+        From :func:`bayesfuse.checks.conditional_dependence`.
+    ax : matplotlib Axes, optional
+        Default a new figure.
+
+    Returns
+    -------
+    Axes
+        A matrix of the raters who were compared, those of a cluster next to each other: common
+        mistakes per item beyond (or short of) those expected. Unusual pairs have a dot; pairs that
+        share too few items are grey.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> from bayesfuse.plots import plot_dependence
+    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> found = bf.checks.conditional_dependence(bf.find_map(model), model, random_seed=1)
+    >>> plot_dependence(found).get_title()
+    '10 pairs of raters, none unusual'
+    """
+    compared = found["rater"].isin([*found["first"].values, *found["second"].values])
+    raters, cluster = (found[name].values[compared] for name in ("rater", "cluster"))
+    order = np.argsort(np.where(cluster < 0, len(raters), cluster), kind="stable")
+    place = {raters[m]: at for at, m in enumerate(order)}
+    first, second = (
+        np.array([place[name] for name in found[which].values]) for which in ("first", "second")
+    )
+    excess = np.full((len(raters), len(raters)), np.nan)
+    values = ((found["observed"] - found["expected"]) / found["items"]).values
+    excess[first, second] = excess[second, first] = values
+    alarm = found["unusual"].values
+    inches = min(1.5 + 0.25 * len(raters), LARGEST)
+    (ax,) = new_axes(ax, 1, (inches + 1, inches), 1)
+    largest = max(np.abs(values).max(), 1e-9)
+    _matrix(ax, excess, raters[order], "excess of common mistakes per item", largest)
+    dots = min(16.0, 2000.0 / len(raters) ** 1.5)
+    for x, y in ((first, second), (second, first)):
+        ax.scatter(x[alarm], y[alarm], s=dots, color="black", lw=0)
+    ax.set_title(_how_many(alarm, "pairs of raters"), fontsize="medium")
+    return ax
+
+
+def plot_score_matrix(responses: Responses, *, ax: Axes | None = None) -> Axes:
+    """Draw the score matrix: which raters depend on each other, before any model is fitted.
+
+    Parameters
+    ----------
+    responses : Responses
+    ax : matplotlib Axes, optional
+        Default a new figure.
+
+    Returns
+    -------
+    Axes
+        Raters in an order that puts dependent ones next to each other (average linkage).
+
+    Raises
+    ------
+    MomentsError
+        Fewer than four raters, or raters who never share items.
+
+    References
+    ----------
+    Jaffe, Fetaya, Nadler, Jiang & Kluger (2016), AISTATS, eq. 15.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.plots import plot_score_matrix
+    >>> plot_score_matrix(bf.datasets.caries()).get_xlabel()
+    'rater'
+    """
+    score = score_matrix(responses)
+    values = score.values.copy()
+    order = _by_linkage(np.where(np.isnan(values), 0.0, values))
+    np.fill_diagonal(values, np.nan)
+    inches = min(1.5 + 0.25 * len(order), LARGEST)
+    (ax,) = new_axes(ax, 1, (inches + 1, inches), 1)
+    names = score["rater"].values[order]
+    _matrix(ax, values[np.ix_(order, order)], names, "score of dependence", None)
+    return ax
+
+
+def plot_difficulty(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
+    """Draw the items by how much their raters agree, beside replicated data.
+
+    Parameters
+    ----------
+    found : Dataset
+        From :func:`bayesfuse.checks.item_difficulty`.
+    ax : matplotlib Axes, optional
+        Default a new figure.
+
+    Returns
+    -------
+    Axes
+        Bars of the observed shares, unusual ones coloured; points with intervals, of replications.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> from bayesfuse.plots import plot_difficulty
+    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> found = bf.checks.item_difficulty(bf.find_map(model), model, random_seed=1)
+    >>> plot_difficulty(found).get_ylabel()
+    'share of the items'
+    """
+    middles = found["agreement"].values
+    (ax,) = new_axes(ax, 1, (5.5, 3.6), 1)
+    _bars(ax, found, middles, 0.9 * (middles[1] - middles[0]))
+    ax.set(xlim=(0, 1), xlabel="agreeing pairs of an item's responses", ylabel="share of the items")
+    ax.set_title(_spread_in_words(found), fontsize="medium")
+    return ax
+
+
+def plot_runs(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
+    """Draw how long the raters' majority stays with a label, beside replicated data.
+
+    Parameters
+    ----------
+    found : Dataset
+        From :func:`bayesfuse.checks.runs`.
+    ax : matplotlib Axes, optional
+        Default a new figure.
+
+    Returns
+    -------
+    Axes
+        Bars of the observed runs, unusual lengths coloured; points with intervals, of
+        replications. The last length stands for all longer ones, too.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import HiddenMarkov
+    >>> from bayesfuse.plots import plot_runs
+    >>> responses = bf.Responses.from_matrix([[0, 0], [1, 0], [1, 1], [1, 1], [0, 0]])
+    >>> model = HiddenMarkov(responses, bf.Sequences.from_lengths([5]))
+    >>> plot_runs(bf.checks.runs(bf.find_map(model), model, random_seed=1)).get_ylabel()
+    'runs per item'
+    """
+    lengths = found["length"].values
+    (ax,) = new_axes(ax, 1, (5.5, 3.6), 1)
+    _bars(ax, found, lengths, 0.8)
+    names = [str(length) for length in lengths]
+    names[-1] += "+"
+    ax.set_xticks(lengths, names)
+    ax.set(xlabel="length of a run of one majority label", ylabel="runs per item")
+    same, expected = found.attrs["observed"], found.attrs["replicated"]
+    said = f"neighbours alike: {same:.1%}, expected {expected:.1%} (p = {_p(found)})"
+    ax.set_title(said, fontsize="medium")
+    return ax
+
+
+def _name_points(ax: Axes, x: NDArray[Any], y: NDArray[Any], names: list[str]) -> None:
+    """Name points, the first first, as long as the names do not meet."""
+    taken: list[tuple[float, float, float]] = []
+    scale = POINTS / ax.figure.dpi
+    middle = np.mean(ax.get_xlim())
+    for at, name in enumerate(names):
+        if len(taken) == NAMED:
+            return
+        left = x[at] > middle
+        across, up = ax.transData.transform((x[at], y[at])) * scale
+        wide = 0.6 * TEXT * len(name)
+        begin = across - wide if left else across
+        if any(abs(up - v) < TEXT + 1 and begin < e and begin + wide > b for b, e, v in taken):
+            continue
+        taken.append((begin, begin + wide, up))
+        ax.annotate(
+            name,
+            (x[at], y[at]),
+            (-5 if left else 5, 0),
+            textcoords="offset points",
+            ha="right" if left else "left",
+            va="center",
+            fontsize=TEXT - 1,
+        )
+
+
+def _bars(ax: Axes, found: xr.Dataset, places: NDArray[Any], width: float) -> None:
+    """Draw observed numbers as bars, replications as points with intervals."""
+    colours = np.where(found["unusual"].values, ALARM, CALM)
+    ax.bar(places, found["observed"], width=width, color=colours, alpha=0.45, label="observed")
+    expected = found["replicated"].values
+    ends = np.abs(np.stack([found["low"].values, found["high"].values]) - expected)
+    ax.errorbar(
+        places, expected, ends, fmt="o", ms=4, color="0.15", lw=1.2, capsize=2, label="replicated"
+    )
+    ax.set_ylim(bottom=0)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False)
+
+
+def _matrix(
+    ax: Axes, values: NDArray[Any], names: NDArray[Any], what: str, largest: float | None
+) -> None:
+    """Draw a matrix of raters; what is not known is grey."""
+    import matplotlib as mpl
+
+    ax.set_facecolor("0.9")
+    low = -largest if largest else 0.0
+    colours = mpl.colormaps["RdBu_r" if largest else "viridis"]
+    image = ax.imshow(values, cmap=colours, vmin=low, vmax=largest)
+    name_columns(ax, names, "rater")
+    name_rows(ax, names, "rater")
+    ax.tick_params(length=0)
+    ax.figure.colorbar(image, ax=ax, label=what, fraction=0.046)
+
+
+def _by_linkage(score: NDArray[Any]) -> NDArray[np.int64]:
+    from scipy.cluster.hierarchy import leaves_list, linkage
+
+    upper = np.triu_indices(len(score), 1)
+    order: NDArray[np.int64] = leaves_list(linkage(score.max() - score[upper], "average"))
+    return order
+
+
+def _how_many(alarm: NDArray[np.bool_], what: str) -> str:
+    count = int(alarm.sum())
+    return f"{len(alarm):,} {what}, {f'{count:,}' if count else 'none'} unusual"
+
+
+def _spread_in_words(found: xr.Dataset) -> str:
+    own, expected = found.attrs["observed"], found.attrs["replicated"]
+    return f"standard deviation {own:.3f}, expected {expected:.3f} (p = {_p(found)})"
+
+
+def _p(found: xr.Dataset) -> str:
+    return f"{found.attrs['p_value']:.2g}"

@@ -1,0 +1,192 @@
+"""Pictures of labels in sequence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.errors import ModelError
+from bayesfuse.model import observed
+from bayesfuse.paths import decode
+from bayesfuse.plots.canvas import class_colours, name_rows, new_axes
+from bayesfuse.posterior import label_probabilities
+from bayesfuse.responses import Responses
+from bayesfuse.structure import Sequences
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_NAMES = 40
+"""Items of a sequence that can be named along an axis."""
+
+
+def plot_sequence(
+    result: xr.DataTree,
+    model: pm.Model,
+    sequence: Any = None,
+    *,
+    sequences: Sequences | None = None,
+    axes: Any = None,
+) -> NDArray[Any]:
+    """Show one sequence: class probabilities as ribbons, the best path, and who said what.
+
+    Parameters
+    ----------
+    result : DataTree
+        From ``bf.sample`` or ``bf.find_map``.
+    model : pymc.Model
+        The model it is of.
+    sequence : name, optional
+        Which one. Default the longest.
+    sequences : Sequences, optional
+        Which item follows which, for models that do not know. Default the model's own.
+    axes : pair of matplotlib Axes, optional
+        For ribbons and responses. Default a new figure.
+
+    Returns
+    -------
+    ndarray of Axes, shape (2,)
+        Above, the probabilities of the classes at every item, stacked, and over them a strip with
+        the jointly most probable labels (``bf.decode``); below, the responses of the raters who
+        answered, in the classes' colours (of several by one rater to one item, the last).
+
+    Raises
+    ------
+    ModelError
+        Neither the model nor the caller knows sequences; no such sequence; a result of another
+        model.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import HiddenMarkov
+    >>> from bayesfuse.plots import plot_sequence
+    >>> answers = [[0, 0, 0], [0, 0, 1], [0, 0, 0], [1, 1, 1], [1, 1, 0], [1, 1, 1]]
+    >>> model = HiddenMarkov(bf.Responses.from_matrix(answers), bf.Sequences.from_lengths([6]))
+    >>> above, below = plot_sequence(bf.find_map(model), model)
+    >>> above.get_title(), [tick.get_text() for tick in below.get_yticklabels()]
+    ('sequence 0', ['2', '1', '0'])
+    """
+    _, observation = observed(model)
+    sequences = sequences or getattr(observation.labels, "sequences", None)
+    if sequences is None:
+        raise ModelError(
+            "A sequence is drawn in its order: give sequences=. Got: a model of "
+            f"{type(observation.labels).__name__} labels and none."
+        )
+    responses = observation.responses
+    number = _number(sequences, sequence)
+    part = slice(int(sequences.start[number]), int(sequences.start[number + 1]))
+    place = sequences.places(responses)[part]
+    probability = label_probabilities(result).values[place]
+    path = decode(result, model).values[place]
+    raters, said = _responses(responses, place)
+    n_items = len(place)
+    width = min(max(2.5 + 0.16 * n_items, 5.0), 14.0)
+    tall = min(1.0 + 0.22 * len(raters), 6.0)
+    axes = _two_axes(axes, width, tall)
+    above, below = axes
+    colours = class_colours(responses.classes)
+    shades = list(colours.values())
+    edges = np.arange(n_items + 1) - 0.5
+    _ribbons(above, probability, path, edges, colours)
+    name = sequences.names[number]
+    above.set_title(name if isinstance(name, str) else f"sequence {name}", fontsize="medium")
+    _tiles(below, said, shades)
+    name_rows(below, raters[::-1], "rater")
+    if n_items <= MOST_NAMES:
+        names = [str(item) for item in responses.items[place]]
+        long = max(map(len, names)) > 1
+        below.set_xticks(range(n_items), names, rotation=90 if long else 0)
+        below.set_xlabel("item")
+    else:
+        below.set_xlabel("position in the sequence")
+    above.legend(
+        title="class", loc="upper left", bbox_to_anchor=(1, 1), frameon=False, fontsize="small"
+    )
+    return axes
+
+
+def _number(sequences: Sequences, name: Any) -> int:
+    if name is None:
+        return int(np.argmax(sequences.lengths))
+    found = np.flatnonzero(sequences.names == name)
+    if len(found) == 0:
+        raise ModelError(
+            f"Only sequences with that name can be drawn, of {sequences.n_sequences} there are. "
+            f"Got: {name!r}."
+        )
+    return int(found[0])
+
+
+def _two_axes(axes: Any, width: float, tall: float) -> NDArray[Any]:
+    if axes is not None:
+        return new_axes(axes, 2, (width, tall), 1)
+    from matplotlib import pyplot as plt
+
+    _, made = plt.subplots(
+        2,
+        1,
+        figsize=(width, 2.0 + tall),
+        height_ratios=[2.0, tall],
+        sharex=True,
+        layout="constrained",
+    )
+    found: NDArray[Any] = made
+    return found
+
+
+def _responses(
+    responses: Responses, place: NDArray[np.int64]
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Return who answered some items, and their labels (raters, items), NaN where none."""
+    position = np.full(responses.n_items, -1)
+    position[place] = np.arange(len(place))
+    own = position[responses.item] >= 0
+    item, rater, label = responses.item[own], responses.rater[own], responses.label[own]
+    used, row = np.unique(rater, return_inverse=True)
+    said = np.full((len(used), len(place)), np.nan)
+    said[row, position[item]] = label
+    return responses.raters[used], said
+
+
+def _ribbons(
+    ax: Axes,
+    probability: NDArray[Any],
+    path: NDArray[Any],
+    edges: NDArray[Any],
+    colours: dict[Any, Any],
+) -> None:
+    bottom = np.zeros(len(probability))
+    for (name, colour), share in zip(colours.items(), probability.T, strict=True):
+        top = bottom + share
+        ax.stairs(top, edges, baseline=bottom, fill=True, color=colour, label=str(name), lw=0)
+        bottom = top
+    best = np.array([list(colours).index(name) for name in path.tolist()])
+    shades = list(colours.values())
+    for at in np.unique(best):
+        own = np.flatnonzero(best == at)
+        ax.broken_barh([(n - 0.5, 1.0) for n in own], (1.04, 0.1), facecolor=shades[at], lw=0)
+    ax.text(edges[0], 1.16, "most probable path", fontsize="small", va="bottom")
+    ax.set(xlim=(edges[0], edges[-1]), ylim=(0, 1.34), ylabel="posterior probability")
+    ax.set_yticks([0, 0.5, 1])
+    ax.spines[:].set_visible(False)
+
+
+def _tiles(ax: Axes, said: NDArray[np.float64], shades: list[Any]) -> None:
+    """Draw one tile per response, the first rater on top."""
+    import matplotlib as mpl
+
+    colours = mpl.colors.ListedColormap(shades).with_extremes(bad="white")
+    shown = np.ma.masked_invalid(said[::-1])
+    ends = np.arange(len(said) + 1) - 0.5
+    across = np.arange(said.shape[1] + 1) - 0.5
+    ax.pcolormesh(
+        across, ends, shown, cmap=colours, vmin=-0.5, vmax=len(shades) - 0.5, edgecolors="white"
+    )
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)

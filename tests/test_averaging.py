@@ -1,0 +1,231 @@
+"""Model comparison: common units, weights that are ArviZ's, and the right model wins."""
+
+from __future__ import annotations
+
+import warnings
+
+import arviz as az
+import numpy as np
+import pytest
+import xarray as xr
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError
+from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
+
+QUIET = {"progressbar": False, "quiet": True}
+
+
+def answers(truth, accuracy, n_raters, rng):
+    right = rng.random((len(truth), n_raters)) < accuracy
+    return np.where(right, truth[:, None], 1 - truth[:, None])
+
+
+def fitted(models, draws=250):
+    return {
+        name: bf.sample(model, draws, chains=2, random_seed=1, **QUIET)
+        for name, model in models.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def chain():
+    """Labels in sequence, items of the table in another order than the sequences."""
+    rng = np.random.default_rng(6)
+    truth = np.zeros(600, dtype=int)
+    for n in range(1, 600):
+        truth[n] = truth[n - 1] if rng.random() < 0.9 else 1 - truth[n - 1]
+    order = rng.permutation(600)
+    matrix = answers(truth, 0.75, 4, rng)[order]
+    responses = bf.Responses.from_matrix(matrix, items=order)
+    sequences = bf.Sequences.from_lengths([30] * 20)
+    results = fitted(
+        {"chain": HiddenMarkov(responses, sequences), "independent": DawidSkene(responses)}
+    )
+    return results, {int(item): int(truth[item]) for item in order}, sequences
+
+
+def test_items_are_summed_to_the_sequences_they_are_in(chain):
+    results, _, sequences = chain
+    common = bf.common_units(results)
+    assert common["chain"] is results["chain"]
+    item = results["independent"]["log_likelihood"]["responses"]
+    total = common["independent"]["log_likelihood"]["responses"]
+    assert total.dims == ("chain", "draw", "sequence")
+    for s in (0, 7, 19):
+        members = sequences.items[sequences.start[s] : sequences.start[s + 1]]
+        assert np.allclose(total.sel(sequence=s), item.sel(item=members).sum("item"))
+    assert np.allclose(total.sum("sequence"), item.sum("item"))
+    assert "item" in results["independent"]["log_likelihood"].dims  # as it was
+
+
+def test_the_chain_wins_where_labels_follow_each_other(chain):
+    results, truth, _ = chain
+    table = az.compare(bf.common_units(results))
+    assert table.index[0] == "chain"
+    assert table.loc["independent", "elpd_diff"] < -4 * table.loc["independent", "dse"]
+    both = bf.average(results)
+    assert both.attrs["models"] == ["chain", "independent"]
+    assert both.attrs["weights"][0] > 0.9
+    assert both["comparison"].attrs["unit"] == "sequence"
+    losses = {
+        name: bf.checks.label_scores(each, truth)["log_loss"]
+        for name, each in {**results, "both": both}.items()
+    }
+    assert losses["both"] < losses["independent"]
+    assert losses["both"] == pytest.approx(losses["chain"], rel=0.1)
+
+
+def test_groups_win_where_raters_copy():
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 2, 500)
+    heard = np.where(rng.random(500) < 0.7, truth, 1 - truth)
+    matrix = np.column_stack([answers(heard, 0.9, 4, rng), answers(truth, 0.75, 5, rng)])
+    responses = bf.Responses.from_matrix(matrix)
+    results = fitted(
+        {
+            "independent": DawidSkene(responses),
+            "coin": DawidSkene(responses, raters="coin"),
+            "groups": LatentGroup(responses, [[0, 1, 2, 3]]),
+        }
+    )
+    table = az.compare(bf.common_units(results))
+    assert table.index[0] == "groups"
+    both = bf.average(results)
+    weights = dict(zip(both.attrs["models"], both.attrs["weights"], strict=True))
+    assert weights["groups"] > 0.8
+    known = dict(enumerate(truth.tolist()))
+    scores = {name: bf.checks.label_scores(each, known) for name, each in results.items()}
+    own = bf.checks.label_scores(both, known)
+    assert own["log_loss"] < scores["independent"]["log_loss"]
+
+
+def test_channels_are_compared_too():
+    """Raters with different accuracies by class: one coin each is too little."""
+    confusion = np.array([[[0.95, 0.05], [0.4, 0.6]]] * 3 + [[[0.6, 0.4], [0.1, 0.9]]] * 3)
+    made = bf.datasets.simulate_dawid_skene(
+        600, 6, 2, confusion=confusion, prevalence=[0.6, 0.4], random_seed=1
+    )
+    results = fitted(
+        {kind: DawidSkene(made.responses, raters=kind) for kind in ("confusion", "coin")}
+    )
+    table = az.compare(bf.common_units(results))
+    assert table.index[0] == "confusion"
+    assert table.loc["coin", "elpd_diff"] < -4 * table.loc["coin", "dse"]
+    assert bf.average(results).attrs["weights"][0] > 0.9
+
+
+@pytest.fixture(scope="module")
+def channels():
+    made = bf.datasets.simulate_dawid_skene(250, 6, 2, random_seed=4)
+    return fitted(
+        {kind: DawidSkene(made.responses, raters=kind) for kind in ("confusion", "class", "coin")}
+    )
+
+
+@pytest.mark.parametrize("method", ["stacking", "bb-pseudo-bma", "pseudo-bma"])
+def test_weights_are_those_of_arviz(channels, method):
+    table = az.compare(channels, method=method, round_to="none")
+    found = bf.average(channels, method)
+    for name, weight in zip(found.attrs["models"], found.attrs["weights"], strict=True):
+        assert weight == pytest.approx(float(table.loc[name, "weight"]), abs=2e-3)
+    assert np.allclose(found["comparison"]["elpd"].sel(model="coin"), az.loo(channels["coin"]).elpd)
+
+
+def test_weights_of_long_sequences_do_not_underflow(chain):
+    """One density per hundreds of items: e to the power of −1,400 is zero, its ratios are not."""
+    results, *_ = chain
+    longer = {}
+    for name, each in bf.common_units(results).items():
+        values = each["log_likelihood"]["responses"]
+        total = values.values.reshape(*values.shape[:2], 2, 10).sum(axis=3)
+        copy = each.copy()
+        log_lik = xr.Dataset({"responses": (("chain", "draw", "half"), total)}, {"half": [0, 1]})
+        copy["log_likelihood"] = xr.DataTree(log_lik)
+        constants = each["constant_data"].dataset
+        half = results["chain"]["constant_data"]["sequence_index"].values // 10
+        place = {
+            item: h
+            for item, h in zip(results["chain"]["constant_data"]["item"].values, half, strict=True)
+        }
+        copy["constant_data"] = xr.DataTree(
+            constants.assign(half_index=("item", [place[i] for i in constants["item"].values]))
+        )
+        longer[name] = copy
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # two units are not enough for anything else
+        found = bf.average(longer)
+    assert np.isfinite(found.attrs["weights"]).all()
+    assert found["comparison"]["elpd"].min() / 2 < -700
+    assert found.attrs["weights"][0] == pytest.approx(1, abs=1e-6)
+
+
+def test_the_average_is_one(channels):
+    given = {"coin": 1, "class": 0, "confusion": 3}
+    found = bf.average(channels, given)
+    wanted = 0.75 * bf.label_probabilities(channels["confusion"]) + 0.25 * bf.label_probabilities(
+        channels["coin"]
+    )
+    xr.testing.assert_allclose(bf.label_probabilities(found), wanted)
+    errors = [channels[name]["label_posterior"]["mcse"] for name in ("confusion", "coin")]
+    assert np.allclose(
+        found["label_posterior"]["mcse"],
+        np.hypot(0.75 * errors[0], 0.25 * errors[1]),
+    )
+    assert found.attrs["weights"] == [0.75, 0.0, 0.25]
+
+
+def test_items_in_another_order_are_matched(channels):
+    one = channels["coin"]
+    other = one.copy()
+    other["label_posterior"] = xr.DataTree(
+        one["label_posterior"].dataset.isel(item=slice(None, None, -1))
+    )
+    found = bf.average({"a": one, "b": other}, {"a": 1, "b": 1})
+    xr.testing.assert_allclose(bf.label_probabilities(found), bf.label_probabilities(one))
+
+
+def test_one_model_has_all_the_weight(channels):
+    assert bf.average({"only": channels["coin"]}).attrs["weights"] == [1.0]
+
+
+def test_an_average_is_saved_and_loaded(channels, tmp_path):
+    found = bf.average(channels)
+    found.to_netcdf(tmp_path / "average.nc")
+    back = xr.open_datatree(tmp_path / "average.nc")
+    xr.testing.assert_allclose(bf.label_probabilities(back), bf.label_probabilities(found))
+    assert list(back.attrs["models"]) == found.attrs["models"]
+    assert bf.decisions.rank_items(back)["item"].size == 250
+
+
+def test_what_cannot_be_compared_is_refused(channels, chain):
+    first = channels["coin"]
+    bare = first.copy()
+    del bare["log_likelihood"]
+    other = chain[0]["chain"]
+    for results, weights, said in [
+        ({}, "stacking", "no results"),
+        ({"a": first, "b": bare}, "stacking", "none in 'b'"),
+        ({"a": first, "b": other}, "stacking", "item by item"),
+        ({"a": first}, "bma", "weights must be one of"),
+        ({"a": first}, {"b": 1}, "one number"),
+        ({"a": first}, {"a": -1}, "one number"),
+        ({"a": first}, {"a": 0}, "not all zero"),
+    ]:
+        with pytest.raises(ModelError, match=said):
+            bf.average(results, weights)
+    with pytest.raises(ModelError, match="same items"):
+        bf.common_units({"a": first, "b": other})
+    with pytest.raises(ModelError, match="no results"):
+        bf.common_units({})
+
+
+def test_units_that_cross_are_refused(chain):
+    results, *_ = chain
+    one = results["chain"]
+    other = one.copy()
+    constants = one["constant_data"].dataset
+    shifted = (constants["sequence_index"] + (constants["item"] % 30 == 0)) % 20
+    other["constant_data"] = xr.DataTree(constants.assign(sequence_index=shifted))
+    with pytest.raises(ModelError, match="reach over several"):
+        bf.common_units({"a": one, "b": other})

@@ -1,0 +1,284 @@
+"""Decisions against brute force: sums over all labels, responses and ranks."""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy import stats
+
+import bayesfuse as bf
+from bayesfuse.decisions import _number_of_errors
+from bayesfuse.errors import ModelError
+from bayesfuse.inference import em
+from bayesfuse.model import observed
+from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
+from bayesfuse.points import spread
+
+QUIET = {"progressbar": False, "quiet": True}
+
+
+@pytest.fixture(scope="module")
+def sparse():
+    return bf.datasets.simulate_dawid_skene(40, 6, 3, per_item=3, random_seed=2).responses
+
+
+@pytest.fixture(scope="module", params=["independent", "coin", "chain", "groups", "inferred"])
+def fit(request, sparse):
+    sequences = bf.Sequences.from_lengths([10] * 4)
+    model = {
+        "independent": lambda: DawidSkene(sparse, gold={0: 1}),
+        "coin": lambda: DawidSkene(sparse, raters="coin"),
+        "chain": lambda: HiddenMarkov(sparse, sequences),
+        "groups": lambda: LatentGroup(sparse, [[0, 1, 2]]),
+        "inferred": lambda: LatentGroup(sparse, "posterior"),
+    }[request.param]()
+    return model, bf.sample(model, 50, chains=2, random_seed=1, **QUIET)
+
+
+# ---------------------------------------------------------------- items
+
+
+def test_items_are_ranked_by_what_is_asked():
+    probability = np.array([[0.5, 0.25, 0.25], [0.45, 0.55, 0.0], [1.0, 0.0, 0.0]])
+    posterior = xr.Dataset(
+        {"probability": (("item", "class"), probability)},
+        {"item": list("abc"), "class": ["x", "y", "z"]},
+    )
+    result = xr.DataTree.from_dict({"label_posterior": posterior})
+    by_error = bf.decisions.rank_items(result)
+    assert by_error["item"].tolist() == ["a", "b", "c"]
+    assert by_error["label"].tolist() == ["x", "y", "x"]
+    assert np.allclose(by_error["error"], [0.5, 0.45, 0])
+    by_entropy = bf.decisions.rank_items(result, by="entropy")
+    assert np.allclose(by_entropy["entropy"], stats.entropy(probability, axis=1)[[0, 1, 2]])
+    with pytest.raises(ModelError, match="'error' or 'entropy'"):
+        bf.decisions.rank_items(result, by="margin")
+
+
+# ---------------------------------------------------------------- how many labels are wrong
+
+
+def test_number_of_errors_is_that_of_enumeration():
+    error, copies = np.array([0.2, 0.5, 0.05, 0.0]), np.array([1, 2, 3, 4])
+    flat = np.repeat(error, copies)
+    exact = np.zeros(len(flat) + 1)
+    for wrong in product([0, 1], repeat=len(flat)):
+        exact[sum(wrong)] += np.where(wrong, flat, 1 - flat).prod()
+    found = _number_of_errors(error, copies)
+    assert np.allclose(found, exact[: len(found)])
+    assert np.allclose(exact[len(found) :], 0)
+    assert _number_of_errors(np.zeros(3), np.ones(3, dtype=int)).tolist() == [1]
+
+
+def test_expected_errors_agree_with_drawn_ones(fit):
+    model, result = fit
+    found = bf.decisions.expected_errors(result, model, draws=2000, random_seed=1, ci_prob=0.9)
+    probability = bf.label_probabilities(result)
+    assert float(found["expected"]) == pytest.approx(float((1 - probability.max("class")).sum()))
+    drawn = bf.draw_labels(result, model, 2000, random_seed=1)
+    wrong = (drawn.values != probability.values.argmax(axis=1)).sum(axis=1)
+    assert wrong.mean() == pytest.approx(float(found["expected"]), abs=0.5)
+    low, high = float(found["low"]), float(found["high"])
+    assert np.mean((wrong >= low) & (wrong <= high)) >= 0.9
+    assert np.mean(wrong < low) <= 0.05 and np.mean(wrong > high) <= 0.05
+
+
+def test_errors_that_come_together_widen_the_interval():
+    """Two raters of unknown accuracy: either may be the one who is wrong everywhere they differ."""
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 2, 200)
+    matrix = np.stack([np.where(rng.random(200) < p, truth, 1 - truth) for p in (0.8, 0.7, 0.6)], 1)
+    model = DawidSkene(bf.Responses.from_matrix(matrix))
+    result = bf.sample(model, 500, random_seed=1, **QUIET)
+    joint = bf.decisions.expected_errors(result, model, random_seed=1, ci_prob=0.9)
+    apart = bf.decisions.expected_errors(result, ci_prob=0.9)
+    assert apart.attrs["method"] == "independent items"
+    assert float(joint["expected"]) == float(apart["expected"])
+    assert float(joint["high"] - joint["low"]) > 1.5 * float(apart["high"] - apart["low"])
+
+
+def test_copies_of_items_count():
+    result = bf.find_map(DawidSkene(bf.datasets.caries()))
+    found = bf.decisions.expected_errors(result)
+    error = 1 - bf.label_probabilities(result).max("class").values
+    copies = bf.datasets.caries().multiplicity
+    assert int(found["items"]) == 3869
+    assert float(found["expected"]) == pytest.approx(copies @ error)
+    spread_of_sum = np.sqrt(copies @ (error * (1 - error)))
+    half = stats.norm.ppf(0.5 + found.attrs.get("ci_prob", 0.89) / 2) * spread_of_sum
+    assert float(found["high"] - found["low"]) == pytest.approx(2 * half, rel=0.1)
+
+
+# ---------------------------------------------------------------- one more response
+
+
+def with_response(responses, item, rater, label):
+    frame = responses.to_frame()
+    frame.loc[len(frame)] = [responses.items[item], responses.raters[rater], label]
+    return bf.Responses.from_long(
+        frame, items=responses.items, raters=responses.raters, classes=responses.classes
+    )
+
+
+def joint_by_hand(model, result, item, rater, draws):
+    """p(class, response) from the evidence of whole tables with each possible response added."""
+    _, observation = observed(model)
+    responses = observation.responses
+    n_classes = responses.n_classes
+    joint = np.zeros((n_classes, n_classes))
+    points = list(spread(result, model, observation, draws))
+    for c, label in enumerate(responses.classes):
+        table = with_response(responses, item, rater, label)
+        gold = {
+            responses.items[n]: responses.classes[k]
+            for n, k in enumerate(observation.gold)
+            if k >= 0
+        }
+        other = type(observation).build(table, observation.labels, observation.raters.bare(), gold)
+        other.raters.__dict__.pop("_fixed", None)
+        if hasattr(observation.raters, "_fixed"):
+            other.raters._fixed = None
+        for point in points:
+            before, after = observation.marginal(point), other.marginal(point)
+            share = np.exp(after.total - before.total)
+            joint[:, c] += share * other.by_item(after.probability)[item] / len(points)
+    return joint
+
+
+@pytest.mark.parametrize("of", ["errors", "entropy"])
+def test_value_of_a_response_is_that_of_all_tables_with_it(fit, of):
+    model, result = fit
+    _, observation = observed(model)
+    responses = observation.responses
+    found = bf.decisions.value_of_response(result, model, of=of, most=6, draws=7)
+    for item in (0, 3, 17):
+        asked = responses.rater[responses.item == item]
+        free = [m for m in range(6) if m not in asked]
+        value = {}
+        for m in free:
+            joint = joint_by_hand(model, result, item, m, 7)
+            label, said = joint.sum(axis=1), joint.sum(axis=0)
+            if of == "errors":
+                value[m] = joint.max(axis=0).sum() - label.max()
+            else:
+                ways, apart = (a[joint > 0] for a in (joint, np.outer(label, said)))
+                value[m] = (ways * np.log(ways / apart)).sum()
+            now = 1 - label.max() if of == "errors" else stats.entropy(label)
+            assert float(found["now"][item]) == pytest.approx(now, abs=1e-9)
+        own = found.isel(item=item)
+        kept = [name for name in own["rater"].values if name != ""]
+        assert sorted(kept) == free
+        wanted = sorted(value.values(), reverse=True)
+        assert np.allclose(own["value"].values[: len(free)], wanted, atol=1e-9)
+        assert np.isnan(own["value"].values[len(free) :]).all()
+        assert [value[m] for m in kept] == pytest.approx(wanted, abs=1e-9)
+
+
+def test_one_more_of_a_group_is_worth_little():
+    """Nine perfect repeaters of one poor verdict, and an independent rater who is no better."""
+    rng = np.random.default_rng(3)
+    truth = rng.integers(0, 2, 600)
+    heard = np.where(rng.random(600) < 0.7, truth, 1 - truth)
+    alone = np.where(rng.random((600, 3)) < 0.75, truth[:, None], 1 - truth[:, None])
+    echo = np.where(rng.random((600, 4)) < 0.97, heard[:, None], 1 - heard[:, None])
+    matrix = np.column_stack([echo, alone])
+    matrix[:100, [3, 6]] = -1  # the fourth of the group and the third alone could be asked
+    responses = bf.Responses.from_matrix(matrix)
+    model = LatentGroup(responses, [[0, 1, 2, 3]])
+    result = bf.sample(model, 100, chains=2, random_seed=1, **QUIET)
+    found = bf.decisions.value_of_response(result, model, raters=[3, 6], most=2, of="entropy")
+    unsure = found.isel(item=slice(0, 100))
+    assert (unsure["rater"].sel(choice=1) == 6).all()
+    assert float(unsure["value"].sel(choice=1).mean()) > 5 * float(
+        unsure["value"].sel(choice=2).mean()
+    )
+    assert (found["rater"].isel(item=slice(100, None)) == "").all()
+
+
+def test_chunks_make_no_difference(fit, monkeypatch):
+    model, result = fit
+    whole = bf.decisions.value_of_response(result, model, draws=5, repeats=True)
+    monkeypatch.setattr("bayesfuse.decisions.ROWS_AT_ONCE", 300)
+    parts = bf.decisions.value_of_response(result, model, draws=5, repeats=True)
+    xr.testing.assert_allclose(whole, parts)
+
+
+def test_nobody_learns_from_known_truths():
+    responses = bf.Responses.from_matrix([[0, 1, -1], [0, 0, 1], [1, 1, -1]], classes=[0, 1])
+    model = DawidSkene(responses, gold={0: 1})
+    result = bf.sample(model, 20, chains=1, random_seed=1, **QUIET)
+    found = bf.decisions.value_of_response(result, model, repeats=True)
+    assert float(found["now"][0]) == 0
+    assert np.allclose(found["value"][0], 0)
+
+
+def test_bad_questions_are_refused(fit):
+    model, result = fit
+    ask = bf.decisions.value_of_response
+    for wrong, said in [
+        ({"of": "profit"}, "'errors' or less 'entropy'"),
+        ({"raters": [77]}, "Got: 77"),
+        ({"raters": []}, "empty list"),
+        ({"most": 0}, "most must be"),
+        ({"draws": 0}, "draws must be"),
+    ]:
+        with pytest.raises(ModelError, match=said):
+            ask(result, model, **wrong)
+
+
+# ---------------------------------------------------------------- raters
+
+
+def test_ranks_are_those_of_the_draws():
+    rng = np.random.default_rng(1)
+    draws = xr.DataArray(
+        rng.normal([0.0, 1.0, 0.5, -2.0], 1.0, (2, 200, 4)),
+        {"rater": list("abcd")},
+        ("chain", "draw", "rater"),
+    )
+    found = bf.decisions.rank_raters(xr.DataTree(), draws, ci_prob=0.8)
+    flat = draws.values.reshape(-1, 4)
+    rank = 1 + (flat[:, None, :] > flat[:, :, None]).sum(axis=2)
+    for m, name in enumerate("abcd"):
+        own = found.sel(rater=name)
+        assert np.allclose(own["probability"], np.bincount(rank[:, m], minlength=5)[1:] / 400)
+        assert float(own["expected_rank"]) == pytest.approx(rank[:, m].mean())
+        ends = np.quantile(rank[:, m], [0.1, 0.9], method="inverted_cdf")
+        assert [float(own["low"]), float(own["high"])] == ends.tolist()
+    assert found["expected_rank"].to_series().is_monotonic_increasing
+    assert np.allclose(found["probability"].sum("rater"), 1)
+
+
+def test_raters_are_ranked_by_what_is_asked():
+    made = bf.datasets.simulate_dawid_skene(800, 4, 2, random_seed=1, accuracy=(0.55, 0.95))
+    result = bf.sample(DawidSkene(made.responses), 200, chains=2, random_seed=1, **QUIET)
+    confusion, share = made.confusion, made.prevalence
+    rates = {
+        "balanced_accuracy": confusion.diagonal(axis1=1, axis2=2).mean(axis=1),
+        "accuracy": confusion.diagonal(axis1=1, axis2=2) @ share,
+        "sensitivity": confusion[:, 1, 1],
+        "specificity": confusion[:, 0, 0],
+    }
+    for by, values in rates.items():
+        found = bf.decisions.rank_raters(result, by)
+        quality = found["quality"].sortby("rater").values
+        assert np.allclose(quality, values, atol=0.1), by
+        best = max(permutations(range(4)), key=lambda p: -np.abs(np.argsort(-values) - p).sum())
+        assert found["rater"].values.tolist()[0] in best[:2]
+    with pytest.raises(ModelError, match="balanced_accuracy"):
+        bf.decisions.rank_raters(result, "wit")
+
+
+def test_with_more_classes_sensitivity_is_not_one_number(fit):
+    with pytest.raises(ModelError, match="with more, give the draws of one class"):
+        bf.decisions.rank_raters(fit[1], "sensitivity")
+
+
+def test_points_have_ranks(sparse):
+    point = bf.find_map(DawidSkene(sparse))
+    found = bf.decisions.rank_raters(point)
+    assert found["expected_rank"].values.tolist() == list(range(1, 7))
+    assert em.mean({"a": np.ones((1, 2))})["a"].shape == (1, 2)

@@ -1,0 +1,251 @@
+"""Pictures of checks, sequences, calibration, ranks and fits show the numbers they are given."""
+
+from __future__ import annotations
+
+import io
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import xarray as xr
+
+mpl.use("Agg")  # a test opens no windows
+
+from matplotlib import pyplot as plt
+from matplotlib.colors import to_rgb
+
+import bayesfuse as bf
+from bayesfuse import plots
+from bayesfuse.errors import ModelError
+from bayesfuse.models import DawidSkene, HiddenMarkov
+
+QUIET = {"progressbar": False, "quiet": True, "log_likelihood": False}
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def drawn(ax):
+    """Render the figure, which lays it out."""
+    figure = ax.figure.get_figure(root=True)
+    figure.savefig(io.BytesIO(), dpi=40)
+    width, height = figure.get_size_inches()
+    assert width <= 15 and height <= 15
+
+
+def crowd(n_raters, n_classes, per_item=8):
+    made = bf.datasets.simulate_dawid_skene(
+        120, n_raters, n_classes, per_item=min(per_item, n_raters), random_seed=1
+    )
+    frame = made.responses.to_frame()
+    names = [f"class number {k}" for k in range(n_classes)]
+    frame["label"] = [names[k] for k in frame["label"]]
+    frame["rater"] = [f"rater {m:03d}" for m in frame["rater"]]
+    return bf.Responses.from_long(frame), {n: names[k] for n, k in enumerate(made.truth)}
+
+
+@pytest.fixture(scope="module", params=[(5, 2), (30, 8), (120, 2)], ids=str)
+def fit(request):
+    responses, truth = crowd(*request.param)
+    sequences = bf.Sequences.from_lengths([60, 20, 20, 19, 1])
+    model = HiddenMarkov(responses, sequences)
+    return model, bf.sample(model, 20, chains=1, random_seed=1, **QUIET), truth
+
+
+def every_picture(model, result, truth):
+    checks = bf.checks
+    pairs = checks.pairwise_agreement(result, model, least=1, draws=10, random_seed=1)
+    mistakes = checks.conditional_dependence(result, model, least=1, draws=10, random_seed=1)
+    return {
+        "agreement": lambda ax: plots.plot_agreement(pairs, ax=ax),
+        "dependence": lambda ax: plots.plot_dependence(mistakes, ax=ax),
+        "score": lambda ax: plots.plot_score_matrix(model.responses, ax=ax),
+        "difficulty": lambda ax: plots.plot_difficulty(
+            checks.item_difficulty(result, model, draws=10, random_seed=1), ax=ax
+        ),
+        "runs": lambda ax: plots.plot_runs(
+            checks.runs(result, model, draws=10, random_seed=1), ax=ax
+        ),
+        "calibration": lambda ax: plots.plot_calibration(result, truth, ax=ax),
+        "ranks": lambda ax: plots.plot_ranks(bf.decisions.rank_raters(result), ax=ax),
+        "start": lambda ax: plots.plot_start(result, ax=ax),
+        "elbo": lambda ax: plots.plot_elbo(bf.find_map(DawidSkene(model.responses)), ax=ax),
+    }
+
+
+def test_every_picture_of_every_size(fit):
+    settings = dict(mpl.rcParams)
+    for name, picture in every_picture(*fit).items():
+        ax = picture(None)
+        drawn(ax)
+        assert ax.get_xlabel(), name
+        given = plt.figure().add_subplot()
+        before = plt.get_fignums()
+        assert picture(given) is given
+        assert plt.get_fignums() == before
+        plt.close("all")
+    model, result, _ = fit
+    for sequence in (None, 1, 4):
+        above, _ = plots.plot_sequence(result, model, sequence)
+        drawn(above)
+    _, axes = plt.subplots(2, 1)
+    assert plots.plot_sequence(result, model, axes=axes).tolist() == axes.tolist()
+    assert dict(mpl.rcParams) == settings
+
+
+# ---------------------------------------------------------------- what they show
+
+
+def pairs_found():
+    return xr.Dataset(
+        {
+            "observed": ("pair", [0.9, 0.5, 0.6]),
+            "replicated": ("pair", [0.6, 0.5, 0.62]),
+            "low": ("pair", [0.5, 0.4, 0.5]),
+            "high": ("pair", [0.7, 0.6, 0.7]),
+            "unusual": ("pair", [True, False, False]),
+        },
+        {"first": ("pair", ["Ann", "Ann", "Bob"]), "second": ("pair", ["Bob", "Cid", "Cid"])},
+        {"p_value": 0.01},
+    )
+
+
+def test_unusual_pairs_are_named():
+    ax = plots.plot_agreement(pairs_found())
+    calm, alarm = (c.get_offsets() for c in ax.collections[-2:])
+    assert np.allclose(calm, [[0.5, 0.5], [0.62, 0.6]])
+    assert np.allclose(alarm, [[0.6, 0.9]])
+    assert [text.get_text() for text in ax.texts] == ["Ann, Bob"]
+    assert ax.get_title() == "3 pairs of raters, 1 unusual (all together p = 0.01)"
+
+
+def test_names_of_pairs_do_not_meet():
+    found = pairs_found()
+    found["observed"][:] = [0.9, 0.905, 0.5]
+    found["replicated"][:] = 0.6
+    found["unusual"][:] = True
+    ax = plots.plot_agreement(found)
+    assert len(ax.texts) == 2
+
+
+def test_dependent_raters_stand_together():
+    found = xr.Dataset(
+        {
+            "observed": ("pair", [6.0, 2.0]),
+            "expected": ("pair", [1.0, 3.0]),
+            "items": ("pair", [10, 20]),
+            "unusual": ("pair", [True, False]),
+            "cluster": ("rater", [-1, 0, -1, 0]),
+        },
+        {
+            "first": ("pair", ["b", "a"]),
+            "second": ("pair", ["d", "b"]),
+            "rater": list("abcd"),
+        },
+    )
+    ax = plots.plot_dependence(found)
+    names = [tick.get_text() for tick in ax.get_yticklabels()]
+    assert names == ["b", "d", "a"]  # nobody was compared with c
+    values = ax.images[0].get_array()
+    assert values[0, 1] == values[1, 0] == pytest.approx(0.5)
+    assert values[0, 2] == pytest.approx(-0.05)
+    assert np.isnan(np.asarray(values.filled(np.nan))[1, 2])
+    assert np.allclose(ax.collections[0].get_offsets(), [[0, 1]])
+
+
+def test_bars_and_points_are_the_numbers():
+    found = xr.Dataset(
+        {
+            "observed": ("length", [0.5, 0.2]),
+            "replicated": ("length", [0.4, 0.25]),
+            "low": ("length", [0.3, 0.2]),
+            "high": ("length", [0.45, 0.3]),
+            "unusual": ("length", [True, False]),
+        },
+        {"length": [1, 2]},
+        {"observed": 0.7, "replicated": 0.5, "p_value": 0.02},
+    )
+    ax = plots.plot_runs(found)
+    assert [bar.get_height() for bar in ax.patches] == [0.5, 0.2]
+    colours = [bar.get_facecolor()[:3] for bar in ax.patches]
+    assert colours == [to_rgb("C3"), to_rgb("C0")]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["1", "2+"]
+    assert ax.get_title() == "neighbours alike: 70.0%, expected 50.0% (p = 0.02)"
+
+
+def test_calibration_shows_shares_and_counts():
+    labels = xr.DataArray(
+        [[0.95, 0.05], [0.9, 0.1], [0.4, 0.6]], {"item": list("abc"), "class": [0, 1]}
+    )
+    labels = labels.rename(dim_0="item", dim_1="class") if "dim_0" in labels.dims else labels
+    ax = plots.plot_calibration(labels, {"a": 0, "b": 1, "c": 1})
+    (points,) = [line for line in ax.lines if line.get_marker() == "o"]
+    assert np.allclose(points.get_xydata(), [[0.6, 1], [0.925, 0.5]])
+    assert [text.get_text() for text in ax.texts] == ["1", "2"]
+
+
+def test_ranks_show_the_best_on_top():
+    draws = xr.DataArray(
+        np.random.default_rng(1).normal([0, 3, 6], 0.1, (1, 50, 3)),
+        {"rater": ["poor", "fair", "good"]},
+        ("chain", "draw", "rater"),
+        name="wit",
+    )
+    ax = plots.plot_ranks(bf.decisions.rank_raters(xr.DataTree(), draws))
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["poor", "fair", "good"]
+    assert np.allclose(ax.collections[0].get_array().reshape(3, -1), np.eye(3)[::-1])
+    assert ax.get_xlabel() == "rank by wit"
+
+
+def test_a_sequence_in_its_order():
+    """Items of the table in another order than the sequence, a response missing, a path."""
+    responses = bf.Responses.from_matrix(
+        [[1, 1], [0, -1], [0, 0], [1, 1]], items=list("cabd"), raters=["Ann", "Bob"]
+    )
+    sequences = bf.Sequences.from_lengths([3, 1], items=list("abcd"), names=["first", "last"])
+    model = HiddenMarkov(responses, sequences)
+    point = bf.find_map(model)
+    above, below = plots.plot_sequence(point, model, "first")
+    assert above.get_title() == "first"
+    assert [tick.get_text() for tick in below.get_xticklabels()] == ["a", "b", "c"]
+    tiles = below.collections[0].get_array().reshape(2, 3)
+    assert tiles.tolist() == [[None, 0, 1], [0, 0, 1]]  # counted from below: Bob, Ann
+    first = bf.label_probabilities(point).sel(item=["a", "b", "c"]).values[:, 0]
+    assert np.allclose(above.patches[0].get_data().values, first)
+    assert plots.plot_sequence(point, model, "last")[0].get_title() == "last"
+    independent = DawidSkene(responses)
+    known = bf.find_map(independent)
+    with pytest.raises(ModelError, match="sequences="):
+        plots.plot_sequence(known, independent)
+    plots.plot_sequence(known, independent, sequences=sequences)
+    with pytest.raises(ModelError, match=r"of 2 there are\. Got: 'third'"):
+        plots.plot_sequence(point, model, "third")
+
+
+def test_climbs_and_starts():
+    result = xr.DataTree.from_dict({"fit": xr.Dataset({"elbo": ("iteration", [-9.0, -5.0, -4.5])})})
+    result.attrs = {
+        "converged": 0,
+        "start": "moments",
+        "start_log_posterior_moments": -10.0,
+        "start_log_posterior_majority": -14.5,
+    }
+    ax = plots.plot_elbo(result)
+    assert ax.lines[0].get_ydata().tolist() == [-9, -5, -4.5]
+    assert ax.get_title() == "not settled after 3 iterations: -4.50"
+    ax = plots.plot_start(result)
+    assert [bar.get_width() for bar in ax.patches] == [-4.5, 0]
+    assert [text.get_text() for text in ax.texts] == ["-4.5", "taken"]
+    for picture in (plots.plot_elbo, plots.plot_start):
+        with pytest.raises(ModelError, match="Got:"):
+            picture(xr.DataTree())
+
+
+def test_starts_without_moments_say_why():
+    few = bf.Responses.from_matrix([[0, 1], [1, 1], [0, 0]])
+    ax = plots.plot_start(bf.find_map(DawidSkene(few)))
+    assert ax.get_title().startswith("without moments: ")
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["majority"]
