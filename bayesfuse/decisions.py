@@ -18,7 +18,7 @@ from bayesfuse.points import spread
 from bayesfuse.posterior import label_probabilities
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array
-from bayesfuse.summaries import balanced_accuracy, posterior_draws
+from bayesfuse.summaries import balanced_accuracy, most_uncertain, posterior_draws
 
 ROWS_AT_ONCE = 2_000_000
 """Responses in the tables with one more response that are in memory at one time."""
@@ -56,7 +56,7 @@ def rank_items(result: xr.DataTree, *, by: Literal["error", "entropy"] = "error"
     """
     if by not in ("error", "entropy"):
         raise ModelError(f"Items are ranked by 'error' or 'entropy'. Got: {by!r}.")
-    probability = label_probabilities(result)
+    probability = most_uncertain(result)  # by error
     values = probability.values
     table = pd.DataFrame(
         {
@@ -66,6 +66,8 @@ def rank_items(result: xr.DataTree, *, by: Literal["error", "entropy"] = "error"
             "entropy": _entropy(values),
         }
     )
+    if by == "error":
+        return table
     return table.sort_values(by, ascending=False, kind="stable", ignore_index=True)
 
 

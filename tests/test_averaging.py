@@ -220,6 +220,17 @@ def test_what_cannot_be_compared_is_refused(channels, chain):
         bf.common_units({})
 
 
+def test_tables_of_counts_are_averaged():
+    """Their items stand for several, so names repeat among the units."""
+    results = fitted(
+        {kind: DawidSkene(bf.datasets.caries(), raters=kind) for kind in ("confusion", "coin")}, 50
+    )
+    assert bf.common_units(results)["coin"] is results["coin"]
+    found = bf.average(results)
+    assert found["comparison"]["elpd"].argmax() == 0
+    assert bf.label_probabilities(found).sizes["item"] == 32
+
+
 def test_units_that_cross_are_refused(chain):
     results, *_ = chain
     one = results["chain"]

@@ -52,11 +52,11 @@ def test_counts_over_pairs_are_those_of_loops(small):
     first, second, shared, together = agreement._pairs(small, 1)
     same = agreement._same(small, first, second)
     truth = np.arange(small.n_items) % small.n_classes
-    mistakes = agreement._same(small, first, second, truth)
-    by_class = agreement._together_by_class(small, truth, first, second)
+    known = np.eye(small.n_classes)[truth]
+    mistakes = agreement._same(small, first, second, 1 - known)
     rows = list(zip(small.item, small.rater, small.label, strict=True))
     pairs = dict.fromkeys(combinations(range(small.n_raters), 2), 0)
-    found = {pair: [set(), 0, 0, 0, np.zeros(small.n_classes)] for pair in pairs}
+    found = {pair: [set(), 0, 0, 0] for pair in pairs}
     for one in rows:
         for other in rows:
             pair = one[1], other[1]
@@ -66,14 +66,12 @@ def test_counts_over_pairs_are_those_of_loops(small):
                 entry[1] += 1
                 entry[2] += equal
                 entry[3] += equal and one[2] != truth[one[0]]
-                entry[4][truth[one[0]]] += 1
     kept = {pair: entry for pair, entry in found.items() if entry[1]}
     assert set(zip(first.tolist(), second.tolist(), strict=True)) == set(kept)
     for p, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
-        items, times, equal, wrong, classes = kept[pair]
+        items, times, equal, wrong = kept[pair]
         assert (shared[p], together[p]) == (len(items), times)
-        assert (same[p], mistakes[p]) == (equal, wrong)
-        assert np.array_equal(by_class[p], classes)
+        assert (same[p], mistakes[p]) == (equal, pytest.approx(wrong))
 
 
 def test_pairs_that_share_too_little_are_left_out(small):
@@ -109,6 +107,35 @@ def test_common_mistakes_are_as_probable_as_simulated_ones(n_classes):
             own = truth == k
             seen = np.sum((said[own, a] == said[own, b]) & (said[own, a] != k))
             assert stats.binomtest(int(seen), int(own.sum()), chance[p, k]).pvalue > 1e-5
+
+
+def test_tails_of_means_are_those_of_counts():
+    seen, rate = np.array([3.0, 8.0, 0.0, 30.0]), np.array([1.5, 9.0, 0.7, 12.0])
+    exact = stats.poisson.sf(seen, rate) + stats.poisson.pmf(seen, rate) / 2
+    assert np.allclose(agreement._more(seen, rate, rate), exact)
+    # counts of thirds of events
+    assert np.allclose(agreement._more(seen / 3, rate / 3, rate / 9), exact)
+    # where there is much of it, a normal distribution
+    found = agreement._more(np.array([5100.0]), np.array([5000.0]), np.array([2500.0]))
+    assert found[0] == pytest.approx(stats.norm.sf(2), rel=0.05)
+    assert agreement._more(np.zeros(1), np.zeros(1), np.zeros(1))[0] > 0.5
+
+
+def test_replicated_mistakes_are_those_expected():
+    """The excess over the mean is zero on average, whatever the labels' posterior."""
+    made = bf.datasets.simulate_dawid_skene(60, 4, 3, random_seed=1, accuracy=(0.4, 0.7))
+    observation = replicates.written_out(DawidSkene(made.responses))
+    rows = observation.rows({"prevalence": made.prevalence, "confusion": made.confusion})
+    first, second = np.array(list(combinations(range(4), 2))).T
+    chance = agreement._common_mistake(observation, rows, first, second)
+    rng = np.random.default_rng(1)
+    excess = []
+    for _ in range(1500):
+        other = replicates.relabelled(observation, observation.simulate(rows, rng)[1])
+        seen, mean = agreement._mistakes(other, rows, chance, first, second)
+        excess.append(seen - mean)
+    z = np.mean(excess, axis=0) / (np.std(excess, axis=0) / np.sqrt(1500))
+    assert np.abs(z).max() < 4.5
 
 
 def test_agreement_of_items_by_hand():

@@ -9,10 +9,17 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
-from scipy import sparse, stats
+from scipy import sparse, special
 from scipy.sparse.csgraph import connected_components
 
-from bayesfuse.checks.replicates import compare, points, replicate, unusual, written_out
+from bayesfuse.checks.replicates import (
+    compare,
+    points,
+    relabelled,
+    replicate,
+    unusual,
+    written_out,
+)
 from bayesfuse.errors import ModelError
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.raters.groups import ALONE, LatentGroups
@@ -109,11 +116,15 @@ def conditional_dependence(
 ) -> xr.Dataset:
     r"""Find pairs of raters who make the same mistakes more often than the model allows.
 
-    At every draw of the parameters the labels are drawn, too. Given both, a pair's number of
-    common mistakes (the same wrong label for the same item) is a sum of independent events whose
-    probabilities the model knows, :math:`\sum_{c \ne k} \theta_{akc} \theta_{bkc}` for an item of
-    class k (within a group, summed over its verdicts). The p-value is the probability of as many
-    common mistakes or more, averaged over the draws.
+    Given parameters and labels, the number of common mistakes of raters a and b (the same wrong
+    label for the same item) has a known mean. The excess over it, averaged over the labels'
+    posterior,
+
+    .. math:: \sum_n \sum_k p(y_n = k \mid x, \theta) \Bigl( 1[x_{an} = x_{bn} \ne k]
+              - \sum_{c \ne k} \theta_{akc} \theta_{bkc} \Bigr)
+
+    (within a group, the latter summed over its verdicts), is compared with that of data replicated
+    at the same draws of θ, for which it is zero on average.
 
     Parameters
     ----------
@@ -124,7 +135,8 @@ def conditional_dependence(
     -------
     Dataset, dims (pair,) and (rater,)
         ``first`` and ``second`` rater, ``items`` they share; ``observed`` common mistakes and
-        ``expected`` ones (posterior means), ``p_value`` (one-sided) and ``unusual``. ``cluster``
+        ``expected`` ones (posterior means), ``p_value`` (one-sided, of a Poisson number
+        in units that give it the replications' variance) and ``unusual``. ``cluster``
         numbers raters whom unusual pairs connect, −1 for all others. The attribute ``groups``
         lists these clusters by name, as :class:`bayesfuse.models.LatentGroup` takes them;
         ``verdict`` says it in words.
@@ -136,6 +148,10 @@ def conditional_dependence(
 
     Notes
     -----
+    Measured: of three raters in ten (accuracy 0.8, 300 items) who report on a source that is right
+    three times in four, seven of eight data sets named all three; of data without dependence, of
+    60 sets with up to 780 pairs, none raised an alarm.
+
     The posterior of the labels leans towards whoever is many: if a cartel outvotes the others, it
     is the others who seem to share mistakes. Mistakes that everybody shares are hard items more
     than groups, see :func:`item_difficulty`.
@@ -158,24 +174,22 @@ def conditional_dependence(
     responses = observation.responses
     first, second, shared, _ = _pairs(responses, least)
     rng = np.random.default_rng(random_seed)
-    mistakes, expected, tail = np.zeros((3, len(first)))
-    for rows in points(result, model, observation, draws):
-        truth = _draw(observation, rows, rng)
-        seen = _same(responses, first, second, truth)
-        times = _together_by_class(responses, truth, first, second)  # (pairs, classes)
-        mean = (times * _common_mistake(observation, rows, first, second)).sum(axis=1)
-        trials = times.sum(axis=1)
-        chance = np.clip(mean / np.maximum(trials, 1), 0, 1)
-        tail += stats.binom.sf(seen, trials, chance) + stats.binom.pmf(seen, trials, chance) / 2
-        mistakes += seen
-        expected += mean
-    p_value = np.clip(tail / draws, 0.0, 1.0)
+    numbers = np.zeros((draws, 3, len(first)))
+    for found, rows in zip(numbers, points(result, model, observation, draws), strict=True):
+        chance = _common_mistake(observation, rows, first, second)
+        found[:2] = _mistakes(observation, rows, chance, first, second)
+        _, label = observation.simulate(rows, rng)
+        other = relabelled(observation, label)
+        seen, mean = _mistakes(other, rows, chance, first, second)
+        found[2] = seen - mean
+    mistakes, expected, _ = numbers.mean(axis=0)
+    p_value = _more(mistakes, expected, numbers[:, 2].var(axis=0))
     flagged = unusual(p_value)
     cluster = _clusters(first[flagged], second[flagged], responses.n_raters)
     groups = [responses.raters[cluster == g].tolist() for g in range(cluster.max() + 1)]
     found = {
-        "observed": mistakes / draws,
-        "expected": expected / draws,
+        "observed": mistakes,
+        "expected": expected,
         "p_value": p_value,
         "unusual": flagged,
         "items": shared,
@@ -240,35 +254,45 @@ def _same(
     responses: Responses,
     first: NDArray[np.int64],
     second: NDArray[np.int64],
-    truth: NDArray[np.int64] | None = None,
+    weight: Array | None = None,
 ) -> Array:
-    """Count equal labels for the same item by pair; with ``truth``, only wrong ones."""
-    item, rater, label = responses.item, responses.rater, responses.label
-    if truth is not None:
-        wrong = label != truth[item]
-        item, rater, label = item[wrong], rater[wrong], label[wrong]
+    """Count equal labels for the same item by pair, each weighed by item and label if wanted."""
+    row = responses.item * responses.n_classes + responses.label
+    each = np.ones(len(row)) if weight is None else np.sqrt(weight.ravel()[row])
     shape = responses.n_items * responses.n_classes, responses.n_raters
-    said = sparse.csr_array(
-        (np.ones(len(item)), (item * responses.n_classes + label, rater)), shape=shape
-    )
-    return _take(said, first, second)
+    return _take(sparse.csr_array((each, (row, responses.rater)), shape=shape), first, second)
 
 
-def _together_by_class(
-    responses: Responses,
-    truth: NDArray[np.int64],
+def _mistakes(
+    observation: Observation,
+    rows: Rows,
+    chance: Array,
     first: NDArray[np.int64],
     second: NDArray[np.int64],
-) -> Array:
-    """Count comparisons of every pair by true class, (pairs, classes)."""
-    item, rater = responses.item, responses.rater
-    times = np.zeros((len(first), responses.n_classes))
+) -> tuple[Array, Array]:
+    """Return common mistakes of every pair and their mean, over the labels' posterior."""
+    responses = observation.responses
+    probability = observation.marginal(rows).probability
+    expected = np.zeros(len(first))
     for k in range(responses.n_classes):
-        own = truth[item] == k
+        each = np.sqrt(probability[responses.item, k])
         shape = responses.n_items, responses.n_raters
-        answers = sparse.csr_array((np.ones(own.sum()), (item[own], rater[own])), shape=shape)
-        times[:, k] = _take(answers, first, second)
-    return times
+        answers = sparse.csr_array((each, (responses.item, responses.rater)), shape=shape)
+        expected += _take(answers, first, second) * chance[:, k]
+    return _same(responses, first, second, np.maximum(1 - probability, 0.0)), expected
+
+
+def _more(seen: Array, mean: Array, variance: Array) -> Array:
+    """Return the probability of so many or more, half of "so many" counted.
+
+    Of Poisson numbers in units that give them the variance: means over labels are counts of parts
+    of events. An incomplete gamma function is their tail, and continuous.
+    """
+    unit = np.maximum(variance, 1e-12) / np.maximum(mean, 1e-12)
+    many, rate = seen / unit, np.maximum(mean, 1e-12) / unit
+    as_many = np.where(many > 0, special.gammainc(np.maximum(many, 1e-12), rate), 1.0)
+    found: Array = (as_many + special.gammainc(many + 1, rate)) / 2
+    return found
 
 
 def _common_mistake(
@@ -298,11 +322,6 @@ def _common_mistake(
 
 def _parts(n_pairs: int) -> Iterator[slice]:
     return (slice(at, at + PAIRS_AT_ONCE) for at in range(0, n_pairs, PAIRS_AT_ONCE))
-
-
-def _draw(observation: Observation, rows: Rows, rng: np.random.Generator) -> NDArray[np.int64]:
-    truth = observation.draw(rows, rng)
-    return truth.astype(np.int64)
 
 
 def _clusters(

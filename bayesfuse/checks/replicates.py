@@ -68,6 +68,13 @@ def replicate(
         yield observation.responses.relabelled(label)
 
 
+def relabelled(observation: Observation, label: NDArray[np.int64]) -> Observation:
+    """Return the observation of other labels, row by row, as :func:`written_out` returns it."""
+    table = observation.responses.relabelled(label)
+    structure = observation.raters.structure(table, observation.gold)
+    return replace(observation, responses=table, table=table, rater_structure=structure)
+
+
 def compare(
     seen: Array,
     replicated: Array,
