@@ -10,6 +10,7 @@ from bayesfuse.distributions import dirichlet
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.sample import sample
+from bayesfuse.inference.variational import fit
 from bayesfuse.labels import Independent, MarkovChain, StationaryMarkovChain
 from bayesfuse.model import LabelModel, observe
 from bayesfuse.paths import decode, draw_labels, run_lengths, spans
@@ -44,6 +45,7 @@ __all__ = [
     "draw_labels",
     "errors",
     "find_map",
+    "fit",
     "label_probabilities",
     "observe",
     "plots",

@@ -127,3 +127,21 @@ def write(rows: Array, transform: Transform, kind: Kind) -> Array:
     if isinstance(transform, LogRatio):
         return transform.from_log(rows)
     return to_unconstrained(rows, kind)
+
+
+def spread(concentration: Array, transform: Transform | None, kind: Kind) -> Array:
+    """Return the standard deviations that Dirichlet rows have in unconstrained coordinates.
+
+    They are those of a normal distribution with the same curvature at the mode, coordinate by
+    coordinate: where every other one is held, which is what a mean-field fit converges to. A
+    coordinate along which the logarithms of a row move by J has the curvature α₀ Var_p(J).
+    """
+    total = concentration.sum(axis=-1, keepdims=True)
+    mean = concentration / total
+    if isinstance(transform, LogRatio):
+        variance = (total * mean * (1 - mean)).ravel()[transform.free]
+        return 1.0 / np.sqrt(variance).reshape(transform.value_shape)
+    if kind == "probability":
+        return 1.0 / np.sqrt((total * mean * (1 - mean))[..., 0])
+    own, last = mean[..., :-1], mean[..., -1:]
+    return 1.0 / np.sqrt(total * (own + last - (own - last) ** 2))

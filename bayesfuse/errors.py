@@ -28,3 +28,7 @@ def require_shape(name: str, given: tuple[int | None, ...], **expected: int) -> 
 
 class MomentsError(ValueError):
     """The responses do not determine the moments that were asked for."""
+
+
+class PoorFitWarning(UserWarning):
+    """A variational fit is far from the posterior, or stopped before it settled."""

@@ -79,6 +79,23 @@ class Observation:
         structures = labels.structure(table), raters.structure(table, shown)
         return cls(responses, table, inverse, known, labels.bare(), raters.bare(), *structures)
 
+    def part(self, units: NDArray[np.int64]) -> Observation:
+        """Return the observation of some of the units of ``table`` alone, given by number."""
+        items, label_structure = self.labels.part(self.label_structure, units)
+        table = self.table.take(items)
+        known = np.full(self.table.n_items, -1)
+        known[self.inverse] = self.gold
+        rater_structure = self.raters.structure(table, known[items])
+        return replace(
+            self,
+            responses=table,
+            table=table,
+            inverse=np.arange(len(items)),
+            gold=known[items],
+            label_structure=label_structure,
+            rater_structure=rater_structure,
+        )
+
     def by_item(self, values: Array) -> Array:
         """Return what belongs to the items of ``table`` for the items of ``responses``."""
         return values if self.table is self.responses else values[self.inverse]

@@ -436,6 +436,10 @@ class Responses:
             self.multiplicity[:n_items],
         )
 
+    def take(self, items: NDArray[np.int64]) -> Responses:
+        """Return some items, given by number and in that order, with their responses."""
+        return self._take(items, self.multiplicity[items])
+
     def expand(self) -> Responses:
         """Write a table of counts out, one item per copy, named ``pattern/1`` and so on."""
         if self.is_plain:

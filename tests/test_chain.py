@@ -119,6 +119,13 @@ def test_stationary_distribution(n_classes):
     assert_close(prior.prevalence((np.exp(transition),), np), share, "prevalence")
 
 
+def test_stationary_distribution_looks_at_rows_relative_to_their_sums():
+    """Variational fits weigh chains by rows that sum to less than one."""
+    rows = shares(np.random.default_rng(5).normal(size=(3, 3)) ** 2)
+    smaller = np.log(rows) - [[0.3], [0.1], [0.7]]
+    assert_close(stationary(smaller), stationary(np.log(rows)), "stationary distribution")
+
+
 def test_stationary_distribution_keeps_small_probabilities():
     rows = np.array([[1 - 1e-40, 1e-40], [1e-3, 1 - 1e-3]])
     assert stationary(np.log(rows))[1] == pytest.approx(1e-37, rel=1e-12)

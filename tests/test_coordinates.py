@@ -10,7 +10,7 @@ import pytest
 from pymc.distributions.transforms import LogOddsTransform, SimplexTransform
 
 import bayesfuse as bf
-from bayesfuse.coordinates import LogRatio, read, write
+from bayesfuse.coordinates import LogRatio, read, spread, write
 from bayesfuse.models import DawidSkene
 from bayesfuse.simplex import from_log_rows, from_unconstrained, log_rows, to_unconstrained
 from bayesfuse.testing import assert_close
@@ -85,3 +85,33 @@ def test_the_density_does_not_depend_on_the_coordinates():
     # 2,000 draws, at the worst a fifth of them effective
     assert (np.abs(draws.mean(axis=0) - mean) < 5 * sd / np.sqrt(400)).all()
     assert (np.abs(draws.std(axis=0) / sd - 1) < 0.2).all()
+
+
+@pytest.mark.parametrize(
+    ("transform", "kind", "concentration"),
+    [
+        (LogRatio([[5, 1, 2], [1, 0.5, 3]]), "simplex", [[5, 1, 2], [1, 0.5, 3]]),
+        (LogRatio([[5, 0, 2], [1, 1, 3]]), "simplex", [[5, 0, 2], [1, 1, 3]]),
+        (SimplexTransform(), "simplex", [[5, 1, 2], [1, 0.5, 3]]),
+        (LogOddsTransform(), "probability", [[5, 2], [1, 0.5]]),
+    ],
+)
+def test_spread_is_the_curvature_of_the_density_at_its_mode(transform, kind, concentration):
+    """Second differences, one coordinate at a time, of the log density with its Jacobian."""
+    alpha = np.array(concentration, dtype=float)
+    allowed = alpha > 0
+    with np.errstate(divide="ignore"):
+        mode = write(np.log(alpha / alpha.sum(axis=-1, keepdims=True)), transform, kind)
+
+    def density(value):  # the Jacobian adds every entry's logarithm once: α − 1 becomes α
+        return float((alpha[allowed] * read(value, transform, kind)[allowed]).sum())
+
+    found = spread(alpha, transform, kind)
+    assert found.shape == mode.shape
+    step = 1e-3
+    for place in np.ndindex(mode.shape):
+        up, down = mode.copy(), mode.copy()
+        up[place] += step
+        down[place] -= step
+        curvature = (2 * density(mode) - density(up) - density(down)) / step**2
+        assert found[place] == pytest.approx(curvature**-0.5, rel=1e-4)

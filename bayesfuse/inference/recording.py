@@ -10,11 +10,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import xarray as xr
-from pymc.backends.arviz import coords_and_dims_for_inferencedata
+from pymc.backends.arviz import (
+    coords_and_dims_for_inferencedata,
+    find_constants,
+    find_observations,
+)
 from pymc.backends.ndarray import NDArray
 from pymc.stats.convergence import log_warnings, run_convergence_checks
 from pytensor.graph.replace import vectorize_graph
@@ -60,6 +65,25 @@ def parameter_trace(model: pm.Model, step: LabelGibbs) -> NDArray:
     )
 
 
+def as_posterior(model: pm.Model, values: Mapping[str, Array]) -> xr.Dataset:
+    """Return values (draw, …) of the model's variables as one chain, with its names.
+
+    Draws that do not come from a chain are one chain: several would only seem to agree.
+    """
+    coords, dims = coords_and_dims_for_inferencedata(model)
+    found = {
+        name: (
+            ("chain", "draw", *dims.get(name, [f"{name}_dim_{i}" for i in range(drawn.ndim - 1)])),
+            drawn[None],
+        )
+        for name, drawn in values.items()
+    }
+    n_draws = max(len(drawn) for drawn in values.values())
+    used = {dim for own, _ in found.values() for dim in own}
+    named = {dim: names for dim, names in coords.items() if dim in used}
+    return xr.Dataset(found, {"chain": [0], "draw": np.arange(n_draws), **named})
+
+
 def add_deterministics(result: xr.DataTree, model: pm.Model) -> None:
     """Compute the model's deterministics for all draws of ``result["posterior"]`` in one call."""
     posterior = result["posterior"].dataset
@@ -72,6 +96,26 @@ def add_deterministics(result: xr.DataTree, model: pm.Model) -> None:
     used = {dim for own, _ in found.values() for dim in own}
     added = xr.Dataset(found, {dim: names for dim, names in coords.items() if dim in used})
     result["posterior"] = xr.DataTree(posterior.merge(added))
+
+
+def add_data(result: xr.DataTree, model: pm.Model) -> None:
+    """Add the groups of observed and constant data that PyMC gives to what it samples."""
+    coords, dims = coords_and_dims_for_inferencedata(model)
+    for group, data in (
+        ("observed_data", find_observations(model)),
+        ("constant_data", find_constants(model)),
+    ):
+        found = {}
+        for name, values in data.items():
+            own = dims.get(name, [f"{name}_dim_{axis}" for axis in range(np.ndim(values))])
+            found[name] = (own, values)
+            for dim, size in zip(own, np.shape(values), strict=True):
+                coords.setdefault(dim, pd.RangeIndex(size))
+        used = {dim for own, _ in found.values() for dim in own}
+        if found:
+            result[group] = xr.DataTree(
+                xr.Dataset(found, {dim: names for dim, names in coords.items() if dim in used})
+            )
 
 
 def evaluate(

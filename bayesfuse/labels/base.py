@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesfuse.errors import ModelError
 from bayesfuse.factor import Factor
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array
@@ -73,6 +74,15 @@ class LabelPrior(Factor):
     def unit_of(self, responses: Responses) -> NDArray[np.int64]:
         """Return which of :meth:`units` every item belongs to, shape (items,)."""
         return np.arange(responses.n_items)
+
+    def part(
+        self, structure: tuple[NDArray[Any], ...], units: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], tuple[NDArray[Any], ...]]:
+        """Return the items of some units, and the structure of a table of these items alone."""
+        raise ModelError(
+            f"{type(self).__name__} cannot be fitted batch by batch, because its labels do not "
+            "stand apart in units: leave batch_size= out. Got: a batch."
+        )
 
     @abstractmethod
     def draw(

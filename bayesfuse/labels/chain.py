@@ -80,6 +80,13 @@ class MarkovChain(LabelPrior):
         sequence[self.sequences.places(responses)] = np.repeat(number, self.sequences.lengths)
         return sequence
 
+    def part(self, structure, units):
+        place, start = structure
+        size = start[units + 1] - start[units]
+        begin = np.concatenate([[0], np.cumsum(size)])
+        row = np.repeat(start[units] - begin[:-1], size) + np.arange(begin[-1])
+        return place[row], (np.arange(begin[-1]), begin)
+
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         n_classes = responses.n_classes
         if "initial" in shapes:

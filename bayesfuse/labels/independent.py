@@ -108,6 +108,10 @@ class Independent(LabelPrior):
     def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
         return (responses.multiplicity,)
 
+    def part(self, structure, units):
+        (multiplicity,) = structure
+        return units, (multiplicity[units],)
+
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         require_shape("prevalence", shapes["prevalence"], classes=responses.n_classes)
 

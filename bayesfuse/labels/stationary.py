@@ -15,10 +15,12 @@ def stationary(log_transition):
 
     By the elimination of Grassmann, Taksar & Heyman (1985), Operations Research 33, 1107–1116: it
     subtracts nothing, so small probabilities keep all their digits. Zeros where there is none, or
-    more than one.
+    more than one. Rows count for what they are relative to their sums.
     """
     n_classes = log_transition.shape[0]
     rows = padded(log_transition, False)
+    for k in range(n_classes):
+        rows[k] /= rows[k].sum()
     share = np.zeros(n_classes)
     for k in range(n_classes - 1, 0, -1):
         leaving = 0.0

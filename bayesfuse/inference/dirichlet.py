@@ -1,0 +1,155 @@
+"""Dirichlet approximations by coordinate ascent: over all data, in batches, from a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from bayesfuse.errors import ModelError
+from bayesfuse.inference import cavi
+from bayesfuse.inference.approximation import Approximation, pareto_shape
+from bayesfuse.inference.conjugate import Conjugacy
+from bayesfuse.inference.start import Start
+from bayesfuse.observation import Observation, Rows
+from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array, draw_dirichlet, from_log_rows
+
+EPOCHS = 100
+"""Epochs of batches at most."""
+
+
+def fit_cavi(
+    conjugacy: Conjugacy,
+    begun: Start,
+    *,
+    iterations: int | None,
+    tolerance: float | None,
+    draws: int,
+    rng: np.random.Generator,
+) -> Approximation:
+    """Fit to all data at once, see :func:`bayesfuse.inference.cavi.fit`."""
+    observation, prior = _known(conjugacy), conjugacy.concentrations()
+    limits = {"iterations": iterations, "tolerance": tolerance}
+    given = {name: value for name, value in limits.items() if value is not None}
+    found = cavi.fit(observation, begun.rows, prior, **given)  # type: ignore[arg-type]
+    rows = _draw(found.concentration, draws, rng)
+    shape = _judge(observation, prior, found.concentration, rows)
+    return Approximation(_values(conjugacy, rows, draws), found.trace, found.converged, shape)
+
+
+def fit_batches(
+    conjugacy: Conjugacy,
+    begun: Start,
+    batch_size: int,
+    *,
+    iterations: int | None,
+    tolerance: float | None,
+    draws: int,
+    rng: np.random.Generator,
+) -> Approximation:
+    """Fit to random batches of the units, see :func:`bayesfuse.inference.cavi.fit_stochastic`.
+
+    The last number of the trace is the bound over all data, those before are estimates.
+    """
+    observation, prior = _known(conjugacy), conjugacy.concentrations()
+    parts = _cut(observation, batch_size, rng)
+    found = cavi.fit_stochastic(
+        _epochs(parts, EPOCHS if iterations is None else iterations, rng),
+        begun.rows,
+        prior,
+        window=len(parts),
+        tolerance=cavi.SETTLED if tolerance is None else tolerance,
+    )
+    trace = np.append(found.trace, cavi.bound(observation, found.concentration, prior))
+    rows = _draw(found.concentration, draws, rng)
+    shape = _judge(observation, prior, found.concentration, rows)
+    return Approximation(_values(conjugacy, rows, draws), trace, found.converged, shape)
+
+
+def fit_stream(
+    conjugacy: Conjugacy,
+    begun: Start,
+    batches: Iterable[Responses],
+    n_items: int,
+    *,
+    tolerance: float | None,
+    draws: int,
+    rng: np.random.Generator,
+) -> Approximation:
+    """Fit to batches that are read once; the Pareto shape, which takes all data, stays NaN."""
+    found = cavi.fit_stochastic(
+        _read(_known(conjugacy), batches, n_items),
+        begun.rows,
+        conjugacy.concentrations(),
+        tolerance=cavi.SETTLED if tolerance is None else tolerance,
+    )
+    rows = _draw(found.concentration, draws, rng)
+    # the end of what there is to read is as good an end as any
+    return Approximation(_values(conjugacy, rows, draws), found.trace, True, float("nan"))
+
+
+def _known(conjugacy: Conjugacy) -> Observation:
+    return conjugacy.observation.known(conjugacy.indices())
+
+
+def _draw(concentration: Rows, draws: int, rng: np.random.Generator) -> Rows:
+    """Draw log rows (draw, …) of every parameter."""
+    return {
+        name: draw_dirichlet(np.broadcast_to(alpha, (draws, *alpha.shape)), rng)
+        for name, alpha in concentration.items()
+    }
+
+
+def _values(conjugacy: Conjugacy, rows: Rows, draws: int) -> dict[str, Array]:
+    """Return draws of every variable; what is no row stays where it began."""
+    values = {
+        conjugacy.variables[name].name: from_log_rows(drawn, conjugacy.blocks[name].kind)
+        for name, drawn in rows.items()
+    }
+    for name, index in conjugacy.indices().items():
+        values[conjugacy.variables[name].name] = np.tile(index, (draws, 1))
+    return values
+
+
+def _judge(observation: Observation, prior: Rows, concentration: Rows, rows: Rows) -> float:
+    """Return the Pareto shape of draws of log rows (draw, …)."""
+    log_ratio = np.empty(len(next(iter(rows.values()))))
+    for draw in range(len(log_ratio)):
+        at = {name: drawn[draw] for name, drawn in rows.items()}
+        log_ratio[draw] = observation.marginal(at).total + cavi.log_density(prior, at)
+        log_ratio[draw] -= cavi.log_density(concentration, at)
+    return pareto_shape(log_ratio)
+
+
+def _cut(observation: Observation, batch_size: int, rng: np.random.Generator) -> list[Observation]:
+    """Cut the units of an observation into batches at random."""
+    order = rng.permutation(len(observation.labels.units(observation.table)))
+    places = range(batch_size, len(order), batch_size)
+    return [observation.part(np.sort(units)) for units in np.split(order, places)]
+
+
+def _epochs(
+    parts: list[Observation], epochs: int, rng: np.random.Generator
+) -> Iterator[tuple[Observation, float]]:
+    """Yield all parts, epoch after epoch, each time in another order."""
+    for _ in range(epochs):
+        for index in rng.permutation(len(parts)):
+            yield parts[index], float(len(parts))
+
+
+def _read(
+    observation: Observation, batches: Iterable[Responses], n_items: int
+) -> Iterator[tuple[Observation, float]]:
+    """Look at batches from outside as at the model's own table."""
+    own = observation.responses
+    for batch in batches:
+        for what in ("raters", "classes"):
+            if not np.array_equal(getattr(batch, what), getattr(own, what)):
+                raise ModelError(
+                    f"Every batch must have the {what} of the model's table, in their order: "
+                    f"declare {what}= when you read it. Got: {len(getattr(batch, what))} {what}, "
+                    f"where the model has {len(getattr(own, what))}, or others."
+                )
+        part = Observation.build(batch, observation.labels, observation.raters)
+        yield part, n_items / float(batch.multiplicity.sum())

@@ -1,0 +1,241 @@
+"""Normal approximations in unconstrained coordinates: PyMC's ADVI and pymc-extras' Pathfinder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from rich.progress import track
+
+from bayesfuse.coordinates import spread
+from bayesfuse.errors import ModelError
+from bayesfuse.inference.approximation import Approximation, pareto_shape
+from bayesfuse.inference.conjugate import Conjugacy, plain_python, value_function
+from bayesfuse.inference.start import Start
+from bayesfuse.simplex import Array
+
+WINDOW = 500
+"""Steps over which the bound and the parameters are averaged, and compared with those before."""
+
+STEP = 0.01
+"""Step size of Adam, in units of log ratios."""
+
+MOST_STEPS = {"advi": 10_000, "fullrank_advi": 20_000}
+
+JITTER = 0.5
+"""How far Pathfinder's paths begin from the start, in units of log ratios.
+
+Far enough for L-BFGS to see the curvature on its way back, not so far as to switch labels.
+"""
+
+
+def fit_advi(
+    conjugacy: Conjugacy,
+    begun: Start | None,
+    method: str,
+    *,
+    draws: int,
+    iterations: int | None,
+    rng: np.random.Generator,
+    progressbar: bool,
+    **kwargs: Any,
+) -> Approximation:
+    """Fit a normal distribution by stochastic gradients, with independent coordinates or without.
+
+    It begins at the start with the scales of the Dirichlet conditionals there, takes Adam's steps,
+    and ends when the bound, averaged over a window of steps, gains less than its own noise. The
+    parameters of the last window are averaged.
+
+    Parameters
+    ----------
+    conjugacy : Conjugacy
+    begun : Start or None
+        None leaves the start to PyMC.
+    method : {"advi", "fullrank_advi"}
+    draws : int
+    iterations : int, optional
+    rng : Generator
+    progressbar : bool
+    **kwargs
+        For the step function of PyMC's :class:`pymc.ADVI`, such as ``obj_optimizer``.
+
+    Returns
+    -------
+    Approximation
+
+    References
+    ----------
+    Kucukelbir et al. (2017), Automatic differentiation variational inference, Journal of Machine
+    Learning Research 18(14), 1–45. Dhaka et al. (2020), Robust, accurate stochastic optimization
+    for variational inference, NeurIPS, on averaging.
+    """
+    model = conjugacy.model
+    seed = int(rng.integers(2**31))
+    family = pm.ADVI if method == "advi" else pm.FullRankADVI
+    inference = family(model=model, start=natural_start(conjugacy, begun), random_seed=seed)
+    (group,) = inference.approx.groups
+    parameters = group.params_dict
+    if begun is not None:
+        _set_scales(conjugacy, begun, group)
+    step = inference.objective.step_function(
+        score=True, **({"obj_optimizer": pm.adam(learning_rate=STEP)} | kwargs)
+    )
+    trace, converged = _climb(step, parameters, iterations or MOST_STEPS[method], progressbar)
+    mean, scale = parameters["mu"].get_value(), _scale(group)
+    noise = rng.standard_normal((draws, len(mean)))
+    if scale.ndim == 1:
+        flat, logs = mean + noise * scale, np.log(scale)
+    else:
+        flat, logs = mean + noise @ scale.T, np.log(np.diagonal(scale))
+    log_q = -0.5 * (noise**2).sum(axis=1) - logs.sum() - 0.5 * len(mean) * np.log(2 * np.pi)
+    points = [
+        {name: row[at].reshape(shape) for name, at, shape, _ in group.ordering.values()}
+        for row in flat
+    ]
+    with plain_python():
+        natural = value_function(model, {v.name: v for v in model.free_RVs})
+        log_joint = model.compile_logp()
+        drawn = [natural(point) for point in points]
+        log_p = np.array([float(log_joint(point)) for point in points])
+    values = {name: np.stack([value[name] for value in drawn]) for name in drawn[0]}
+    return Approximation(values, trace, converged, pareto_shape(log_p - log_q))
+
+
+def natural_start(conjugacy: Conjugacy, begun: Start | None) -> dict[str, Array] | None:
+    """Return the start as values of the model's variables."""
+    if begun is None:
+        return None
+    return {
+        block.variable.name: block.natural(begun.rows[name])
+        for name, block in conjugacy.blocks.items()
+    }
+
+
+def _set_scales(conjugacy: Conjugacy, begun: Start, group: Any) -> None:
+    """Give every coordinate the scale of its Dirichlet conditional at the start."""
+    prior = conjugacy.concentrations()
+    _, counts = conjugacy.observation.expected(begun.rows)
+    sigma = np.ones(group.ddim)
+    for name, block in conjugacy.blocks.items():
+        _, at, _, _ = group.ordering[block.value]
+        alpha = np.maximum(prior[name] + counts[name], 0.1 * prior[name])
+        sigma[at] = spread(alpha, block.transform, block.kind).ravel()
+    rho = np.log(np.expm1(sigma))
+    if "rho" in group.params_dict:
+        group.params_dict["rho"].set_value(rho)
+        return
+    lower = np.diag(rho)
+    group.params_dict["L_tril"].set_value(lower[np.tril_indices(group.ddim)])
+
+
+def _scale(group: Any) -> Array:
+    """Return the standard deviations (d,), or the lower factor of the covariance (d, d)."""
+    if "rho" in group.params_dict:
+        return np.logaddexp(0.0, group.params_dict["rho"].get_value())
+    lower = np.zeros((group.ddim, group.ddim))
+    lower[np.tril_indices(group.ddim)] = group.params_dict["L_tril"].get_value()
+    np.fill_diagonal(lower, np.logaddexp(0.0, np.diagonal(lower)))
+    return lower
+
+
+def _climb(
+    step: Any, parameters: dict[str, Any], iterations: int, progressbar: bool
+) -> tuple[Array, bool]:
+    """Take steps until the bound gains less than its noise; leave the mean of the last window."""
+    trace = np.empty(iterations)
+    total = {name: np.zeros_like(shared.get_value()) for name, shared in parameters.items()}
+    size, converged, last = 0, False, 0
+    for last in track(range(iterations), "Fitting", disable=not progressbar):
+        trace[last] = -step()
+        if not np.isfinite(trace[last]):
+            raise ModelError(
+                "ADVI's bound must stay finite; use method='cavi' or a smaller step, such as "
+                f"obj_optimizer=pm.adam(learning_rate={STEP / 10}). Got: {trace[last]} at step "
+                f"{last + 1}."
+            )
+        size += 1
+        for name, shared in parameters.items():
+            total[name] += shared.get_value(borrow=True)
+        if size == WINDOW and last + 1 < iterations:
+            now = trace[last + 1 - WINDOW : last + 1]
+            before = trace[max(last + 1 - 2 * WINDOW, 0) : last + 1 - WINDOW]
+            noise = np.sqrt((now.var() + before.var()) / WINDOW) if len(before) else 0.0
+            if len(before) and now.mean() - before.mean() < noise:
+                converged = True
+                break
+            size = 0
+            for name in total:
+                total[name][:] = 0.0
+    for name, shared in parameters.items():
+        if size:
+            shared.set_value(total[name] / size)
+    return trace[: last + 1], converged
+
+
+def fit_pathfinder(
+    conjugacy: Conjugacy,
+    begun: Start | None,
+    *,
+    draws: int,
+    rng: np.random.Generator,
+    progressbar: bool,
+    **kwargs: Any,
+) -> Approximation:
+    """Follow L-BFGS to a mode, and draw from the normal distribution its steps suggest.
+
+    Parameters
+    ----------
+    conjugacy : Conjugacy
+    begun : Start or None
+        None leaves the start to PyMC.
+    draws : int
+    rng : Generator
+    progressbar : bool
+    **kwargs
+        For :func:`pymc_extras.fit_pathfinder`.
+
+    Returns
+    -------
+    Approximation
+        Draws resampled by their smoothed importance ratios; the trace is the bound that the best
+        path reached.
+
+    Raises
+    ------
+    ImportError
+        pymc-extras is not installed.
+
+    References
+    ----------
+    Zhang, Carpenter, Gelman & Vehtari (2022), Pathfinder: parallel quasi-Newton variational
+    inference, Journal of Machine Learning Research 23(306), 1–49.
+    """
+    try:
+        from pymc_extras import fit_pathfinder as find_paths
+    except ImportError as error:
+        raise ImportError(
+            "method='pathfinder' needs pymc-extras: pip install 'bayesfuse[pathfinder]'. Got: "
+            f"{error}."
+        ) from error
+    settings = {
+        "model": conjugacy.model,
+        "num_draws": draws,
+        "initvals": natural_start(conjugacy, begun),
+        "jitter": JITTER if begun else 2.0,
+        "parallel": False,
+        "progressbar": progressbar,
+        "random_seed": int(rng.integers(2**31)),
+        # a gradient of compiled kernels needs no compiler around it
+        "compile_kwargs": {"mode": "FAST_COMPILE"},
+    } | kwargs
+    with plain_python():
+        tree = find_paths(**settings)
+    found = tree["pathfinder"].dataset
+    posterior = tree["posterior"].dataset.stack(one=("chain", "draw"))
+    values = {
+        v.name: posterior[v.name].transpose("one", ...).values for v in conjugacy.model.free_RVs
+    }
+    bound = float((found["paths_logP_mean"] - found["paths_logQ_mean"]).max())
+    shape = float(found.get("pareto_k", np.nan))  # not there where ratios are not looked at
+    return Approximation(values, np.array([bound]), not bool(found["all_paths_failed"]), shape)

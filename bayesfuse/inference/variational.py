@@ -1,0 +1,302 @@
+"""``bf.fit``: variational approximations of the posterior, their results completed and judged."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+from bayesfuse.errors import ModelError, PoorFitWarning
+from bayesfuse.inference.approximation import (
+    FEW_DRAWS,
+    LARGE_K,
+    Approximation,
+)
+from bayesfuse.inference.conjugate import Conjugacy, find_conjugate, plain_python
+from bayesfuse.inference.dirichlet import fit_batches, fit_cavi, fit_stream
+from bayesfuse.inference.gaussian import fit_advi, fit_pathfinder
+from bayesfuse.inference.gibbs import LabelGibbs
+from bayesfuse.inference.recording import add_data, add_deterministics, as_posterior, evaluate
+from bayesfuse.inference.start import DEFAULT, Start, find_start
+from bayesfuse.observation import Rows
+from bayesfuse.posterior import complete
+from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array, from_log_rows
+
+Method = Literal["cavi", "advi", "fullrank_advi", "pathfinder"]
+
+CHECKED = 500
+"""Draws at most that one Gibbs sweep looks at, where no sweeps are asked for."""
+
+WIDENING = 1.1
+"""Growth of standard deviations by Gibbs sweeps above which a fit is too narrow."""
+
+
+def fit(
+    model: pm.Model,
+    method: Method = "cavi",
+    *,
+    draws: int = 1000,
+    start: str = DEFAULT,
+    sweeps: int = 0,
+    batch_size: int | None = None,
+    batches: Iterable[Responses] | None = None,
+    n_items: int | None = None,
+    iterations: int | None = None,
+    tolerance: float | None = None,
+    random_seed: Any = None,
+    progressbar: bool = True,
+    log_likelihood: bool | None = None,
+    **kwargs: Any,
+) -> xr.DataTree:
+    r"""Approximate the posterior of a label model, in seconds where sampling may take minutes.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        One of ``bayesfuse.models``, or any model that calls ``bf.observe``.
+    method : {"cavi", "advi", "fullrank_advi", "pathfinder"}
+        "cavi", coordinate ascent with Dirichlet posteriors, needs Dirichlet or Beta priors of
+        fixed concentration on all parameters; it takes as long as EM and depends on no random
+        numbers. The others fit normal distributions in unconstrained coordinates to any model
+        without whole-numbered parameters: PyMC's ADVI with independent coordinates or a full
+        covariance matrix (of as many rows as there are coordinates), and Pathfinder of
+        pymc-extras.
+    draws : int, default 1000
+        Independent draws from the approximation, kept as one chain: there is nothing for R̂ to
+        compare.
+    start : {"moments", "majority", "prior"}
+        Where to begin, see :func:`bayesfuse.inference.start.find_start`.
+    sweeps : int, default 0
+        Gibbs sweeps given to every draw, each from where it is. They bring back what the
+        approximation leaves out, most of it in the first; needs conjugate parameters.
+    batch_size : int, optional
+        For "cavi": items (sequences, for chains) per step of stochastic natural gradients, on a
+        table so large that passes over all of it are wasteful.
+    batches : iterable of Responses, optional
+        For "cavi": more data than fit into memory, read once, each batch with the raters and
+        classes of the model's own table and items of its own. The model's table is a sample: fits
+        start from it, and label probabilities are of its items.
+    n_items : int, optional
+        How many items all batches have together; needed with ``batches``, which may go on beyond.
+    iterations : int, optional
+        At most so many passes (cavi: 1000), epochs (cavi with ``batch_size``: 100) or steps (advi:
+        10,000, fullrank_advi: 20,000).
+    tolerance : float, optional
+        For "cavi": stop when the bound gains less than this per response (10⁻⁸; with batches 10⁻⁶
+        by epoch).
+    random_seed : int, Generator, optional
+        The same seed gives the same draws.
+    progressbar : bool, default True
+        Of ADVI and Pathfinder.
+    log_likelihood : bool, optional
+        As in :func:`bayesfuse.sample`.
+    **kwargs
+        For ADVI's step function (``obj_optimizer``, ``obj_n_mc``, …) or
+        :func:`pymc_extras.fit_pathfinder`.
+
+    Returns
+    -------
+    DataTree
+        The groups of :func:`bayesfuse.sample`, with one chain, and a group ``fit`` with the bound
+        of the log evidence, ``elbo``, by iteration. The attributes say ``method``, ``converged``,
+        ``iterations``, ``elbo``, ``pareto_k``, ``widening`` (how much Gibbs sweeps widen the
+        draws: 1 where they come from the posterior), ``sweeps`` and the start that won. Label
+        probabilities are averaged over the draws, which is nearer to the truth than those of the
+        product distribution itself.
+
+    Raises
+    ------
+    ModelError
+        The model observes no responses; a method it cannot use; numbers that make no sense.
+    ImpossibleDataError
+        The prior or the gold labels rule out some item's responses.
+    ImportError
+        "pathfinder" without pymc-extras.
+
+    Warns
+    -----
+    PoorFitWarning
+        The fit did not settle; Gibbs sweeps widen its draws by more than a tenth (one sweep
+        of some draws, else the second half of ``sweeps``); the Pareto shape k̂ of its importance
+        ratios is above 0.7 and no sweeps make up for it (a joint criterion, hard to meet with
+        hundreds of parameters); groups that were to be inferred were held where the moments put
+        them.
+
+    References
+    ----------
+    Beal (2003), Variational algorithms for approximate Bayesian inference. Yao, Vehtari, Simpson &
+    Gelman (2018), Yes, but did it work?, ICML.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> result = bf.fit(DawidSkene(bf.datasets.anesthesia()), random_seed=1)
+    >>> result["posterior"]["prevalence"].mean(("chain", "draw")).round(1).values.tolist()
+    [0.4, 0.4, 0.1, 0.0]
+    """
+    numbers = {"batch_size": batch_size, "n_items": n_items, "iterations": iterations}
+    _check(method, kwargs, draws=draws, **numbers)
+    if (batches is None) != (n_items is None) or (batches is not None and (batch_size or sweeps)):
+        raise ModelError(
+            "batches= come with n_items=, how many items there are, and without batch_size= and "
+            f"sweeps=, which need all of them at hand. Got: {numbers} and sweeps={sweeps!r}."
+        )
+    if not isinstance(sweeps, int | np.integer) or sweeps < 0:
+        raise ModelError(f"sweeps must be a whole number, at least 0. Got: {sweeps!r}.")
+    conjugacy = find_conjugate(model)
+    if method == "cavi" or sweeps:
+        _require_conjugate(conjugacy, "CAVI needs" if method == "cavi" else "Gibbs sweeps need")
+    rng = np.random.default_rng(random_seed)
+    begun = _begin(conjugacy, start)
+    settings: dict[str, Any] = {"draws": int(draws), "rng": rng}
+    if method == "cavi":
+        assert begun is not None  # the parameters are conjugate
+        limits = {"iterations": iterations, "tolerance": tolerance}
+        if batches is not None and n_items is not None:
+            found = fit_stream(conjugacy, begun, batches, n_items, tolerance=tolerance, **settings)
+        elif batch_size:
+            found = fit_batches(conjugacy, begun, batch_size, **limits, **settings)
+        else:
+            found = fit_cavi(conjugacy, begun, **limits, **settings)
+    else:
+        _require_gradients(conjugacy, method)
+        settings |= {"progressbar": progressbar, **kwargs}
+        if method == "pathfinder":
+            found = fit_pathfinder(conjugacy, begun, **settings)
+        else:
+            found = fit_advi(conjugacy, begun, method, iterations=iterations, **settings)
+    values, widening = found.values, np.nan
+    if sweeps:
+        values, widening = _refine(conjugacy, values, sweeps, rng)
+    elif (
+        conjugacy.complete and draws >= FEW_DRAWS and batches is None
+    ):  # some show whether all should have had some
+        few = {name: drawn[:CHECKED] for name, drawn in values.items()}
+        _, widening = _refine(conjugacy, few, 1, rng)
+    _warn(found, method, sweeps, widening, conjugacy)
+    result = xr.DataTree(children={"posterior": xr.DataTree(as_posterior(model, values))})
+    with plain_python():
+        add_deterministics(result, model)
+        parameters = evaluate(model, result["posterior"].dataset, conjugacy.variables)
+    add_data(result, model)
+    complete(result, conjugacy.observation, parameters, log_likelihood=log_likelihood)
+    result["fit"] = xr.DataTree(xr.Dataset({"elbo": ("iteration", found.trace)}))
+    result.attrs |= {
+        "method": method,
+        "converged": int(found.converged),
+        "iterations": len(found.trace),
+        "elbo": float(found.trace[-1]),
+        "pareto_k": found.pareto_k,
+        "widening": widening,
+        "sweeps": int(sweeps),
+        **(begun.record() if begun else {"start": "pymc"}),
+        **getattr(model, "notes", {}),
+    }
+    return result
+
+
+def _check(method: str, kwargs: dict[str, Any], **numbers: Any) -> None:
+    if method not in get_args(Method):
+        raise ModelError(f"method must be one of {list(get_args(Method))}. Got: {method!r}.")
+    for name, value in numbers.items():
+        optional = value is None and name != "draws"
+        if not optional and (not isinstance(value, int | np.integer) or value < 1):
+            raise ModelError(f"{name} must be a whole number, at least 1. Got: {value!r}.")
+    if method == "cavi" and kwargs:
+        raise ModelError(f"CAVI takes no further settings. Got: {sorted(kwargs)}.")
+    if method != "cavi" and (numbers["batch_size"] or numbers["n_items"]):
+        raise ModelError(
+            f"Batches need the natural gradients of method='cavi'. Got: method={method!r}."
+        )
+
+
+def _require_conjugate(conjugacy: Conjugacy, need: str) -> None:
+    blocks = {block.variable for block in conjugacy.blocks.values()}
+    others = {v.name for v in conjugacy.model.free_RVs if v not in blocks}
+    fixed = set(conjugacy.variables) - set(conjugacy.prior_parameters())
+    if others or fixed:
+        raise ModelError(
+            f"{need} a Dirichlet or Beta prior of fixed concentration on every parameter, and no "
+            "other unknowns; use method='advi' without sweeps, or bf.sample. Got: none such on "
+            f"{sorted(others | fixed)}."
+        )
+
+
+def _require_gradients(conjugacy: Conjugacy, method: str) -> None:
+    if indices := conjugacy.observation.raters.indices:
+        raise ModelError(
+            f"{method} moves along gradients, which whole numbers do not have; use bf.sample, or "
+            f"give their values. Got: {sorted(indices)} to be inferred."
+        )
+
+
+def _begin(conjugacy: Conjugacy, start: str) -> Start | None:
+    """Choose the start, or None where the priors are not conjugate and PyMC's own must do."""
+    if not conjugacy.complete:
+        return None
+    observation = conjugacy.observation.known(conjugacy.indices())
+    return find_start(observation, conjugacy.concentrations(), start)
+
+
+def _refine(
+    conjugacy: Conjugacy, values: dict[str, Array], sweeps: int, rng: np.random.Generator
+) -> tuple[dict[str, Array], float]:
+    """Give every draw Gibbs sweeps of its own, and say by how much the second half widens them.
+
+    The posterior stays as it is under Gibbs sweeps, so draws that spread have not been its draws:
+    the mean ratio of standard deviations is one where a fit is right, by whatever method.
+    """
+    step = LabelGibbs(model=conjugacy.model, rng=rng)
+    before, after = ({name: np.empty_like(v) for name, v in values.items()} for _ in range(2))
+    for draw in range(len(next(iter(values.values())))):
+        at = {name: values[v.name][draw] for name, v in conjugacy.variables.items()}
+        rows: Rows = conjugacy.observation.rows(at)
+        for sweep in range(sweeps + 1):
+            for kept in [before] * (sweep == sweeps // 2) + [after] * (sweep == sweeps):
+                for name, block in conjugacy.blocks.items():
+                    kept[block.variable.name][draw] = from_log_rows(rows[name], block.kind)
+            if sweep < sweeps:
+                rows |= step.sweep(rows, step.fixed)
+    ratios = []
+    for block in conjugacy.blocks.values():
+        one, two = (kept[block.variable.name].std(axis=0) for kept in (before, after))
+        if block.kind != "index":
+            ratios.append((two[one > 0] / one[one > 0]).ravel())
+    return after, float(np.concatenate(ratios).mean())
+
+
+def _warn(
+    found: Approximation, method: str, sweeps: int, widening: float, conjugacy: Conjugacy
+) -> None:
+    def say(what: str) -> None:
+        warnings.warn(what, PoorFitWarning, stacklevel=4)
+
+    if not found.converged:
+        say(
+            "The bound of the log evidence was still rising when the fit ended; allow more "
+            f"iterations=. Got: {len(found.trace)} and no end."
+        )
+    if conjugacy.indices() and not sweeps:
+        say(
+            "Which raters share a source was held where the moments put it, as a product of "
+            "distributions has no room for it; sweeps=50 lets every draw leave that place, "
+            f"bf.sample explores. Got: method={method!r} for groups to be inferred."
+        )
+    if widening > WIDENING:
+        say(
+            "Gibbs sweeps leave the posterior as it is, but they widen the intervals of this fit, "
+            f"which are too narrow; more sweeps= (now {sweeps}) bring most of it back, bf.sample "
+            f"is exact. Got: standard deviations that grow {widening:.2f} times."
+        )
+    elif found.pareto_k > LARGE_K and not sweeps:
+        say(
+            "The fit is not close to the joint posterior of all parameters, though it may be to "
+            "each of them; sweeps=3 gives every draw a few Gibbs steps, bf.sample is exact. Got: a "
+            f"Pareto shape of {found.pareto_k:.2f}, above {LARGE_K}."
+        )

@@ -1,0 +1,530 @@
+"""Variational fits: the bound, its optimum, every prior × channel, other methods, results."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import pairwise
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from scipy import special, stats
+
+import bayesfuse as bf
+from bayesfuse.errors import ImpossibleDataError, ModelError, PoorFitWarning
+from bayesfuse.inference import cavi, gaussian
+from bayesfuse.inference.approximation import pareto_shape
+from bayesfuse.inference.conjugate import find_conjugate
+from bayesfuse.inference.start import find_start
+from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
+
+QUIET = {"progressbar": False}
+
+# Most tables here are small, and fits to them poor and said to be so: not what most tests ask.
+pytestmark = pytest.mark.filterwarnings("ignore::bayesfuse.errors.PoorFitWarning")
+
+
+def chains(responses):
+    n = responses.n_items
+    return bf.Sequences.from_lengths([n // 2, n // 4, n - n // 2 - n // 4], items=responses.items)
+
+
+# Transitions may not skip a class upwards, and nothing begins in the last.
+SPARSE = {
+    "initial_prior": [1.0, 2.0, 0.0],
+    "transition_prior": [[2.0, 1.0, 0.0], [1.0, 1.0, 1.0], [1.0, 2.0, 1.0]],
+}
+
+MODELS = {
+    "confusion": lambda r, **kw: DawidSkene(r, prevalence_prior=[1.0, 2.0, 3.0], **kw),
+    "class": lambda r, **kw: DawidSkene(r, raters="class", **kw),
+    "coin": lambda r, **kw: DawidSkene(r, raters="coin", **kw),
+    "groups": lambda r, **kw: LatentGroup(r, groups=[[0, 1, 2]], **kw),
+    "all alone": lambda r, **kw: LatentGroup(r, groups={}, **kw),
+    "chain": lambda r, **kw: HiddenMarkov(r, chains(r), **kw),
+    "sparse chain": lambda r, **kw: HiddenMarkov(r, chains(r), **SPARSE, **kw),
+    "chain of coins": lambda r, **kw: HiddenMarkov(r, chains(r), raters="coin", **kw),
+    "stationary": lambda r, **kw: HiddenMarkov(r, chains(r), initial="stationary", **kw),
+}
+
+
+def pieces(model):
+    """Return the observation, the prior and the rows to start from."""
+    conjugacy = find_conjugate(model)
+    prior = conjugacy.concentrations()
+    return conjugacy.observation, prior, find_start(conjugacy.observation, prior).rows
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def fitted(request, small):
+    """Observation, prior and a fit to the last digit, of every prior and channel."""
+    observation, prior, rows = pieces(MODELS[request.param](small, gold={0: 1, 61: 2}))
+    return observation, prior, cavi.fit(observation, rows, prior, tolerance=1e-15, iterations=5000)
+
+
+def test_bound_never_falls(small):
+    for name, build in MODELS.items():
+        observation, prior, _ = pieces(build(small))
+        rng = np.random.default_rng(1)
+        rows = {
+            key: np.log(special.softmax(rng.normal(size=a.shape), axis=-1))
+            for key, a in prior.items()
+        }
+        rows = {key: np.where(prior[key] > 0, value, -np.inf) for key, value in rows.items()}
+        trace = cavi.fit(observation, rows, prior, tolerance=1e-14, iterations=300).trace
+        assert len(trace) > 10, name
+        assert (np.diff(trace) > -1e-9 * abs(trace[-1])).all(), name
+
+
+def test_optimum_is_a_fixed_point(fitted):
+    observation, prior, found = fitted
+    assert found.converged
+    _, counts = observation.expected(cavi.expected_log(found.concentration))
+    for name, alpha in found.concentration.items():
+        np.testing.assert_allclose(alpha, prior[name] + counts[name], rtol=1e-5, atol=1e-6)
+
+
+def test_slope_of_the_bound_vanishes_at_the_optimum(fitted):
+    """Central differences of the bound with respect to the logarithm of every concentration."""
+    observation, prior, found = fitted
+    rng = np.random.default_rng(2)
+    step = 1e-3
+    for name, alpha in found.concentration.items():
+        places = np.argwhere(alpha > 0)
+        for place in places[rng.permutation(len(places))[:8]]:
+            heights = []
+            for sign in (-1, 0, 1):
+                moved = dict(found.concentration)
+                moved[name] = alpha.copy()
+                moved[name][tuple(place)] *= np.exp(sign * step)
+                heights.append(cavi.bound(observation, moved, prior))
+            slope = (heights[2] - heights[0]) / (2 * step)
+            # an error of the optimum shows as slope = curvature × error, of differences as step²
+            assert abs(slope) < 1e-4 * max(alpha[tuple(place)], 1.0)
+            assert heights[1] >= max(heights[0], heights[2]) - 1e-9
+
+
+def test_zeros_of_the_prior_stay(small):
+    observation, prior, rows = pieces(MODELS["sparse chain"](small))
+    found = cavi.fit(observation, rows, prior)
+    for name, alpha in prior.items():
+        assert (found.concentration[name][alpha == 0] == 0).all()
+        assert (found.concentration[name][alpha > 0] > 0).all()
+    assert (prior["transition"] == 0).sum() == 1
+
+
+def evidence_by_quadrature(responses, prior):
+    """Log evidence of one coin with two classes, both parameters integrated out on a grid."""
+    x = (np.arange(1000) + 0.5) / 1000
+    one, accuracy = np.meshgrid(x, x, indexing="ij")
+    log_weight = stats.beta(*prior["prevalence"][::-1]).logpdf(one)
+    log_weight += stats.beta(*prior["accuracy"][0]).logpdf(accuracy)
+    for n in range(responses.n_items):
+        label = responses.label[responses.start[n] : responses.start[n + 1]]
+        right = [
+            np.prod([accuracy if c == k else 1 - accuracy for c in label], axis=0) for k in (0, 1)
+        ]
+        log_weight += np.log((1 - one) * right[0] + one * right[1])
+    return special.logsumexp(log_weight) - 2 * np.log(1000)
+
+
+@pytest.mark.parametrize(("weight", "gap"), [(1, 0.5), (30, 0.02)])
+def test_bound_is_below_the_evidence_and_near_it(weight, gap):
+    """Nearer, the less there is to learn: the labels depend on each other through parameters."""
+    answers = {"item": [0, 0, 1, 1, 1, 2], "rater": [0] * 6, "label": [1, 1, 0, 1, 0, 0]}
+    responses = bf.Responses.from_long(answers)
+    given = {"prevalence_prior": [2 * weight, weight], "confusion_prior": [6 * weight, 2 * weight]}
+    observation, prior, rows = pieces(DawidSkene(responses, raters="coin", **given))
+    exact = evidence_by_quadrature(responses, prior)
+    found = cavi.fit(observation, rows, prior, tolerance=1e-14)
+    assert exact - gap < found.trace[-1] < exact
+    rng = np.random.default_rng(3)
+    for _ in range(50):  # a bound is one wherever it is taken
+        other = {name: alpha * rng.gamma(2.0, size=alpha.shape) for name, alpha in prior.items()}
+        assert cavi.bound(observation, other, prior) < exact
+
+
+def test_bound_is_the_evidence_where_nothing_is_hidden(small):
+    """With every label known and raters alone, q is the posterior."""
+    gold = {item: int(item % 3) for item in small.items.tolist()}
+    observation, prior, rows = pieces(DawidSkene(small, gold=gold))
+    found = cavi.fit(observation, rows, prior)
+    table, truth = observation.responses, observation.gold
+    counts = {
+        "prevalence": np.bincount(truth, minlength=3).astype(float),
+        "confusion": np.zeros_like(prior["confusion"]),
+    }
+    np.add.at(counts["confusion"], (table.rater, truth[table.item], table.label), 1.0)
+    exact = sum(
+        cavi.log_constant(prior[name]) - cavi.log_constant(prior[name] + counts[name])
+        for name in prior
+    )
+    assert found.trace[-1] == pytest.approx(exact, rel=1e-12)
+    for name, alpha in prior.items():
+        np.testing.assert_allclose(found.concentration[name], alpha + counts[name], atol=1e-9)
+
+
+def test_degenerate_models_coincide(small):
+    """A group of nobody is Dawid–Skene; counts of a pattern are as many items."""
+    bounds = []
+    for model in (DawidSkene(small), LatentGroup(small, groups={})):
+        observation, prior, rows = pieces(model)
+        bounds.append(cavi.fit(observation, rows, prior, tolerance=1e-13).trace[-1])
+    assert bounds[0] == pytest.approx(bounds[1], rel=1e-10)
+    counted = bf.datasets.caries()
+    bounds = []
+    for responses in (counted, counted.expand()):
+        observation, prior, rows = pieces(DawidSkene(responses))
+        bounds.append(cavi.fit(observation, rows, prior, tolerance=1e-13).trace[-1])
+    assert bounds[0] == pytest.approx(bounds[1], rel=1e-10)
+
+
+# ---------------------------------------------------------------- batches
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_parts_add_up_to_the_whole(small, name):
+    observation, prior, rows = pieces(MODELS[name](small, gold={0: 1, 61: 2}))
+    if name == "stationary":  # normalised rows: the derivative counts the first labels, too
+        rows = {
+            key: value - special.logsumexp(value, -1, keepdims=True) for key, value in rows.items()
+        }
+    n_units = len(observation.labels.units(observation.table))
+    halves = np.array_split(np.random.default_rng(1).permutation(n_units), 2)
+    whole, counts = observation.expected(rows)
+    parts = [observation.part(units).expected(rows) for units in halves]
+    assert sum(total for total, _ in parts) == pytest.approx(whole, rel=1e-12)
+    for key in prior:
+        np.testing.assert_allclose(sum(found[key] for _, found in parts), counts[key], atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["confusion", "groups", "chain"])
+def test_batches_arrive_where_all_data_do(name):
+    made = bf.datasets.simulate_dawid_skene(600, 6, 3, per_item=4, random_seed=3)
+    build = MODELS[name]
+    if name == "chain":
+        ten = bf.Sequences.from_lengths([10] * 60)
+        model, size = HiddenMarkov(made.responses, ten), 6
+    else:
+        model, size = build(made.responses), 60
+    whole = bf.fit(model, random_seed=1, log_likelihood=False, sweeps=1)
+    parts = bf.fit(model, batch_size=size, iterations=200, random_seed=2)
+    assert whole.attrs["elbo"] - 0.01 < parts.attrs["elbo"] < whole.attrs["elbo"] + 1e-6
+    assert parts["fit"].sizes["iteration"] <= 201
+
+
+def test_a_stream_arrives_where_all_data_do():
+    made = bf.datasets.simulate_dawid_skene(8000, 8, 3, per_item=4, random_seed=3)
+    everything = made.responses
+    whole = bf.fit(DawidSkene(everything), random_seed=1, log_likelihood=False)
+    chunks = [everything.take(np.arange(first, first + 50)) for first in range(0, 8000, 50)]
+    model = DawidSkene(everything.head(300))
+    found = bf.fit(model, batches=iter(chunks * 5), n_items=8000, tolerance=0, random_seed=1)
+    distance, ratio = apart(found, whole)
+    # steps of 160 × 5 batches leave noise of the size of the last of them, 800 ** −0.7 = 0.01
+    assert distance.mean() < 0.3 and 0.9 < ratio.min() and ratio.max() < 1.1
+    assert bf.label_probabilities(found).sizes["item"] == 300
+    assert np.isnan(found.attrs["pareto_k"]) and found.attrs["converged"] == 1
+    others = bf.datasets.simulate_dawid_skene(50, 9, 3, random_seed=3).responses
+    with pytest.raises(ModelError, match="the raters of the model's table"):
+        bf.fit(model, batches=[others], n_items=50)
+    with pytest.raises(ModelError, match="at least one batch"):
+        bf.fit(model, batches=[], n_items=50)
+
+
+def test_batches_need_units_that_stand_apart(small):
+    with pytest.raises(ModelError, match="cannot be fitted batch by batch"):
+        bf.labels.LabelPrior.part(bf.Independent([0.5, 0.5]), (), np.arange(2))
+
+
+# ---------------------------------------------------------------- results
+
+
+@pytest.fixture(scope="module")
+def plenty():
+    """A table that leaves little to doubt: CAVI is near the posterior."""
+    return bf.datasets.simulate_dawid_skene(
+        1500, 5, 3, prevalence=[0.5, 0.3, 0.2], accuracy=(0.85, 0.95), random_seed=2
+    ).responses
+
+
+@pytest.fixture(scope="module")
+def doubtful():
+    """A table that leaves much to doubt: products of distributions are far from the posterior."""
+    return bf.datasets.simulate_dawid_skene(
+        200, 5, 2, per_item=4, accuracy=(0.6, 0.85), random_seed=1
+    ).responses
+
+
+def means_and_spreads(result):
+    values = [
+        result["posterior"][name].values.reshape(-1, result["posterior"][name][0, 0].size)
+        for name in ("prevalence", "confusion")
+    ]
+    flat = np.concatenate(values, axis=1)
+    return flat.mean(axis=0), flat.std(axis=0)
+
+
+def apart(result, other):
+    """Return the distances of means, in units of the other's spread, and ratios of spreads."""
+    (one, spread), (two, unit) = means_and_spreads(result), means_and_spreads(other)
+    return np.abs(one - two) / unit, spread / unit
+
+
+def test_cavi_agrees_with_gibbs_where_little_is_hidden(plenty):
+    model = DawidSkene(plenty)
+    gibbs = bf.sample(model, 2000, random_seed=1, quiet=True, **QUIET)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit = bf.fit(model, draws=4000, random_seed=1)
+    distance, ratio = apart(fit, gibbs)
+    assert distance.max() < 0.25 and 0.75 < ratio.min() and ratio.max() < 1.1
+    assert fit.attrs["converged"] == 1 and fit.attrs["pareto_k"] < 0.7
+    assert abs(fit.attrs["widening"] - 1) < 0.05
+    one, other = bf.label_probabilities(fit), bf.label_probabilities(gibbs)
+    assert float(np.abs(one - other).max()) < 0.03
+
+
+@pytest.mark.slow
+def test_sweeps_bring_back_what_the_product_leaves_out(doubtful):
+    model = DawidSkene(doubtful)
+    gibbs = bf.sample(model, 4000, random_seed=1, quiet=True, **QUIET)
+    with pytest.warns(PoorFitWarning, match="they widen the intervals"):
+        fits = [bf.fit(model, draws=2000, random_seed=1, sweeps=n) for n in (0, 2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fits.append(bf.fit(model, draws=2000, random_seed=1, sweeps=20))
+    assert fits[0].attrs["widening"] > fits[1].attrs["widening"] > fits[2].attrs["widening"]
+    means, ratios = [], []
+    for result in fits:
+        distance, ratio = apart(result, gibbs)
+        means.append(distance.mean())
+        ratios.append(ratio.mean())
+    assert ratios[0] < 0.9 < ratios[2] < 1.05
+    assert all(one < other for one, other in pairwise(ratios))
+    assert means[2] < means[0]
+
+
+def test_draws_come_from_the_fitted_distributions(plenty):
+    model = DawidSkene(plenty)
+    observation, prior, rows = pieces(model)
+    alpha = cavi.fit(observation, rows, prior).concentration
+    draws = bf.fit(model, draws=4000, random_seed=1)["posterior"]
+    for name in prior:
+        total = alpha[name].sum(axis=-1, keepdims=True)
+        mean = alpha[name] / total
+        error = np.sqrt(mean * (1 - mean) / (total + 1) / 4000)
+        found = draws[name].mean(("chain", "draw")).values
+        assert (np.abs(found - mean) < 5 * error).all()
+
+
+def test_only_draws_depend_on_the_seed(small_model):
+    fits = [bf.fit(small_model, draws=90, random_seed=seed) for seed in (1, 1, 2)]
+    assert (fits[0]["posterior"]["confusion"] == fits[1]["posterior"]["confusion"]).all()
+    assert (fits[0]["posterior"]["confusion"] != fits[2]["posterior"]["confusion"]).any()
+    assert fits[0]["fit"].equals(fits[2]["fit"])
+
+
+@pytest.mark.parametrize("name", ["confusion", "coin", "groups", "sparse chain", "stationary"])
+def test_result_is_like_that_of_sampling(small, name, tmp_path):
+    model = MODELS[name](small, gold={0: 1, 61: 2})
+    sampled = bf.sample(model, 20, chains=1, random_seed=1, quiet=True, **QUIET)
+    found = bf.fit(model, draws=20, random_seed=1)
+    assert set(found.children) == set(sampled.children) - {"sample_stats"} | {"fit"}
+    for group in set(sampled.children) - {"sample_stats"}:
+        one, other = found[group].dataset, sampled[group].dataset
+        assert set(one.variables) == set(other.variables), group
+        for variable in one.variables:
+            assert one[variable].dims == other[variable].dims, variable
+            assert one[variable].dtype == other[variable].dtype, variable
+            assert one[variable].shape == other[variable].shape, variable
+    for key in (
+        "start",
+        "method",
+        "elbo",
+        "converged",
+        "iterations",
+        "pareto_k",
+        "sweeps",
+        "widening",
+    ):
+        assert key in found.attrs
+    found.to_netcdf(tmp_path / "fit.nc")
+    with xr.open_datatree(tmp_path / "fit.nc") as loaded:
+        for group in found.children:
+            xr.testing.assert_equal(loaded[group].dataset, found[group].dataset)
+        np.testing.assert_equal(loaded.attrs, found.attrs)
+
+
+def test_arviz_works_on_the_result(plenty):
+    result = bf.fit(DawidSkene(plenty), random_seed=1)
+    assert np.isfinite(bf.summary(result, ["prevalence"])["mean"]).all()
+    assert np.isfinite(az.loo(result).elpd)
+
+
+def test_counts_stand_for_items():
+    counted = bf.datasets.caries()
+    fits = [bf.fit(DawidSkene(r), draws=50, random_seed=1) for r in (counted, counted.expand())]
+    np.testing.assert_allclose(*(means_and_spreads(fit)[0] for fit in fits), rtol=1e-6)
+    assert az.loo(bf.fit(DawidSkene(counted), random_seed=1)).n_data_points == 3869
+
+
+def test_gold_labels_are_kept(small_model):
+    probability = bf.label_probabilities(bf.fit(small_model, draws=20, random_seed=1))
+    assert probability.sel(item=0).values.tolist() == [0.0, 1.0, 0.0]
+
+
+@pytest.mark.slow
+def test_inferred_groups_are_held_and_said_so_until_swept():
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 2, 300)
+    source = np.where(rng.random(300) < 0.7, truth, 1 - truth)
+    shown = np.stack([source] * 3 + [truth] * 4, axis=1)
+    shown = np.where(rng.random(shown.shape) < 0.85, shown, 1 - shown)
+    model = LatentGroup(bf.Responses.from_matrix(shown), groups="posterior")
+    with pytest.warns(PoorFitWarning, match="held where the moments put it"):
+        held = bf.fit(model, draws=50, random_seed=1)
+    start = model.groups.assignment
+    assert (held["posterior"]["assignment"].values == start).all()
+    swept = bf.fit(model, draws=50, random_seed=1, sweeps=20)
+    assert swept["posterior"]["assignment"].dtype == held["posterior"]["assignment"].dtype
+    together = bf.checks.co_assignment(swept).values
+    assert together[0, 1] > 0.8 and together[3, 4] < 0.5
+    with pytest.raises(ModelError, match="whole numbers"):
+        bf.fit(model, "advi")
+
+
+# ---------------------------------------------------------------- the other methods
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["advi", "fullrank_advi"])
+def test_advi_agrees_with_gibbs(plenty, method):
+    model = DawidSkene(plenty)
+    gibbs = bf.sample(model, 1000, random_seed=1, quiet=True, **QUIET)
+    fit = bf.fit(model, method, draws=2000, random_seed=1, **QUIET)
+    distance, ratio = apart(fit, gibbs)
+    assert distance.mean() < 0.15 and 0.8 < np.median(ratio) < 1.15
+    assert fit.attrs["method"] == method and fit.attrs["converged"] == 1
+    bound = fit["fit"]["elbo"].values
+    best = bf.fit(model, random_seed=1).attrs["elbo"]
+    # the normal families are near the Dirichlet one where there are many responses
+    assert best - 10 < bound[-500:].mean() < best + 10
+
+
+def test_pathfinder_begins_at_the_moments(plenty):
+    pytest.importorskip("pymc_extras", reason="pathfinder needs pymc-extras")
+    model = DawidSkene(plenty)
+    gibbs = bf.sample(model, 1000, random_seed=1, quiet=True, **QUIET)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the libraries that it stands on
+        fit = bf.fit(model, "pathfinder", draws=500, random_seed=1, num_paths=2, **QUIET)
+    distance, ratio = apart(fit, gibbs)
+    assert np.median(distance) < 0.5 and 0.6 < np.median(ratio) < 1.5
+    assert np.isfinite(fit.attrs["pareto_k"]) and np.isfinite(fit.attrs["elbo"])
+
+
+def test_pathfinder_says_what_to_install(small_model, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pymc_extras", None)
+    with pytest.raises(ImportError, match=r"bayesfuse\[pathfinder\]"):
+        bf.fit(small_model, "pathfinder")
+
+
+def own_model(responses):
+    with pm.Model(coords={"rater": responses.raters}) as model:
+        prevalence = pm.Dirichlet("prevalence", np.ones(responses.n_classes))
+        mean = pm.Normal("mean", 1.0, 0.5)
+        logit = pm.Normal("logit", mean, 0.5, dims="rater")
+        channel = bf.OneCoin(pm.math.sigmoid(logit))
+        bf.observe(responses, labels=bf.Independent(prevalence), raters=channel)
+    return model
+
+
+@pytest.mark.slow
+def test_advi_fits_a_model_of_ones_own(small):
+    model = own_model(small)
+    with pytest.raises(ModelError, match=r"CAVI needs .* Got: none such on .*'logit', 'mean'"):
+        bf.fit(model)
+    with pytest.raises(ModelError, match="Gibbs sweeps need"):
+        bf.fit(model, "advi", sweeps=1)
+    gibbs = bf.sample(model, 500, chains=2, random_seed=1, quiet=True, **QUIET)
+    fit = bf.fit(model, "advi", random_seed=1, **QUIET)
+    assert fit.attrs["start"] == "pymc"
+    one, two = (result["posterior"]["logit"] for result in (fit, gibbs))
+    distance = np.abs(one.mean(("chain", "draw")) - two.mean(("chain", "draw")))
+    assert (distance < 0.5 * two.std(("chain", "draw"))).all()
+
+
+def test_an_advi_that_leaves_the_finite_numbers_says_so(small_model):
+    with pytest.raises(ModelError, match="bound must stay finite"):
+        bf.fit(small_model, "advi", obj_optimizer=pm.sgd(learning_rate=1e6), random_seed=1, **QUIET)
+
+
+# ---------------------------------------------------------------- judgement
+
+
+def test_pareto_shape_tells_narrow_from_wide():
+    """A normal fitted too narrow has ratios of infinite variance; too wide, bounded ones."""
+    rng = np.random.default_rng(1)
+
+    def shape(scale):
+        x = scale * rng.normal(size=4000)
+        return pareto_shape(stats.norm.logpdf(x) - stats.norm.logpdf(x, scale=scale))
+
+    # the exact shape is 1 − scale² for scales below one
+    assert shape(0.4) == pytest.approx(1 - 0.4**2, abs=0.2)
+    assert shape(0.95) < 0.5 and shape(1.5) < 0.5
+    assert np.isnan(pareto_shape(np.zeros(50)))
+
+
+def test_a_shape_too_large_is_said_where_nothing_else_is(plenty, monkeypatch):
+    monkeypatch.setattr("bayesfuse.inference.variational.LARGE_K", -10.0)
+    with pytest.warns(PoorFitWarning, match="Pareto shape"):
+        bf.fit(DawidSkene(plenty), random_seed=1)
+
+
+def test_a_fit_of_nothing_but_known_labels_is_the_posterior(small):
+    """The importance ratios are constant, and sweeps change nothing."""
+    gold = {item: int(item % 3) for item in small.items.tolist()}
+    result = bf.fit(DawidSkene(small, gold=gold), draws=2000, random_seed=1)
+    assert result.attrs["widening"] == pytest.approx(1.0, abs=0.02)
+    assert result.attrs["pareto_k"] < 0.2
+
+
+def test_fits_that_end_early_say_so(small_model, monkeypatch):
+    with pytest.warns(PoorFitWarning, match="still rising"):
+        assert bf.fit(small_model, iterations=2, tolerance=0, sweeps=1).attrs["converged"] == 0
+    monkeypatch.setattr(gaussian, "WINDOW", 10)
+    with pytest.warns(PoorFitWarning):
+        bf.fit(small_model, "advi", iterations=12, random_seed=1, **QUIET)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"method": "gibbs"}, "'gibbs'"),
+        ({"draws": 0}, "draws must be a whole number, at least 1. Got: 0"),
+        ({"draws": None}, "draws"),
+        ({"iterations": 2.5}, "Got: 2.5"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"sweeps": -1}, "sweeps must be a whole number, at least 0. Got: -1"),
+        ({"start": "guess"}, "'guess'"),
+        ({"obj_n_mc": 5}, "obj_n_mc"),
+        ({"method": "advi", "batch_size": 10}, "natural gradients"),
+        ({"batches": []}, "batches= come with n_items="),
+        ({"batches": [], "n_items": 5, "sweeps": 1}, "sweeps="),
+    ],
+)
+def test_bad_requests_are_refused(small_model, arguments, told):
+    with pytest.raises(ModelError, match=told):
+        bf.fit(small_model, **arguments)
+
+
+def test_impossible_data_are_refused(small):
+    """A transition that may not be, between two labels that are known."""
+    items = small.items.tolist()
+    gold = {items[0]: 0, items[1]: 2}
+    with pytest.raises(ImpossibleDataError, match="probability zero for sequence"):
+        bf.fit(HiddenMarkov(small, chains(small), **SPARSE, gold=gold))
