@@ -7,11 +7,19 @@ from bayesfuse import checks, datasets, decisions, errors, plots, priors
 from bayesfuse.averaging import average, common_units
 from bayesfuse.checks.label_switching import align_labels
 from bayesfuse.distributions import dirichlet
+from bayesfuse.graph import Graph
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.inference.gibbs import LabelGibbs
+from bayesfuse.inference.icm import icm_em
 from bayesfuse.inference.sample import sample
 from bayesfuse.inference.variational import fit
-from bayesfuse.labels import Independent, MarkovChain, StationaryMarkovChain
+from bayesfuse.labels import (
+    Independent,
+    MarkovChain,
+    MeanFieldPotts,
+    Potts,
+    StationaryMarkovChain,
+)
 from bayesfuse.model import LabelModel, observe
 from bayesfuse.paths import decode, draw_labels, run_lengths, spans
 from bayesfuse.posterior import label_probabilities
@@ -23,13 +31,16 @@ from bayesfuse.summaries import summary
 
 __all__ = [
     "Confusion",
+    "Graph",
     "Independent",
     "InferredGroups",
     "LabelGibbs",
     "LabelModel",
     "LatentGroups",
     "MarkovChain",
+    "MeanFieldPotts",
     "OneCoin",
+    "Potts",
     "Responses",
     "Sequences",
     "StationaryMarkovChain",
@@ -46,6 +57,7 @@ __all__ = [
     "errors",
     "find_map",
     "fit",
+    "icm_em",
     "label_probabilities",
     "observe",
     "plots",

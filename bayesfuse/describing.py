@@ -1,4 +1,4 @@
-"""How a table of responses shows itself: counts, spread and agreement, as text and as HTML."""
+"""How tables show themselves: counts, spread and agreement, as text and as HTML."""
 
 from __future__ import annotations
 
@@ -26,29 +26,28 @@ def summarise(responses: Any) -> tuple[str, list[tuple[str, str]]]:
     per_item = np.repeat(responses.per_item, responses.multiplicity)
     return title, [
         ("classes", ", ".join(used[:8]) + (", …" if len(used) > 8 else "")),
-        ("responses per item", _spread(per_item)),
-        ("responses per rater", _spread(responses.per_rater)),
+        ("responses per item", spread(per_item)),
+        ("responses per rater", spread(responses.per_rater)),
         ("agreement", f"{responses.agreement():.2f} of the pairs of responses to one item"),
     ]
 
 
-def as_text(responses: Any) -> str:
-    """Show responses in a terminal."""
-    title, rows = summarise(responses)
-    return f"Responses: {title}\n" + "\n".join(f"  {name:<20} {text}" for name, text in rows)
+def as_text(name: str, title: str, rows: list[tuple[str, str]]) -> str:
+    """Show what was summarised in a terminal."""
+    return f"{name}: {title}\n" + "\n".join(f"  {what:<20} {text}" for what, text in rows)
 
 
-def as_html(responses: Any) -> str:
-    """Show responses in a notebook."""
-    title, rows = summarise(responses)
+def as_html(name: str, title: str, rows: list[tuple[str, str]]) -> str:
+    """Show what was summarised in a notebook."""
     body = "".join(
-        f"<tr><th style='text-align:left'>{escape(name)}</th>"
+        f"<tr><th style='text-align:left'>{escape(what)}</th>"
         f"<td style='text-align:left'>{escape(text)}</td></tr>"
-        for name, text in rows
+        for what, text in rows
     )
-    return f"<div><strong>Responses</strong>: {escape(title)}<table>{body}</table></div>"
+    return f"<div><strong>{escape(name)}</strong>: {escape(title)}<table>{body}</table></div>"
 
 
-def _spread(counts: NDArray[np.int64]) -> str:
+def spread(counts: NDArray[np.int64]) -> str:
+    """Say from where to where counts reach, and their middle."""
     low, high = int(counts.min()), int(counts.max())
     return f"{low:,}" if low == high else f"{low:,} to {high:,}, median {np.median(counts):,.0f}"

@@ -19,6 +19,7 @@ class Factor(ABC):
     Every parameter is a set of simplex rows: a tensor whose last axis sums to one or, where
     ``kinds`` says "probability", numbers p that stand for rows (p, 1 − p). That is what makes
     Dirichlet and Beta priors conjugate in every model, and all that EM and Gibbs need to know.
+    The kinds "index" and "positive" are the exceptions.
     """
 
     kinds: ClassVar[dict[str, Kind]] = {}
@@ -43,6 +44,11 @@ class Factor(ABC):
     def indices(self) -> tuple[str, ...]:
         """Names of the parameters that are whole numbers and not rows."""
         return tuple(name for name in self.parameters if self.kind(name) == "index")
+
+    @property
+    def positives(self) -> tuple[str, ...]:
+        """Names of the parameters that are positive numbers and not rows."""
+        return tuple(name for name in self.parameters if self.kind(name) == "positive")
 
     def bare(self) -> Self:
         """Return a copy that holds structure only: small, and safe to send to other processes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from bayesfuse.errors import ImpossibleDataError, ModelError, ResponsesError
 from bayesfuse.labels.base import LabelPrior, Marginal
+from bayesfuse.positive import Positive, climb
+from bayesfuse.positive import draw as draw_positive
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array
+from bayesfuse.simplex import Array, from_log_rows
 
 Rows = dict[str, Array]
 """Log rows of every parameter by name: the point at which a model is evaluated."""
@@ -141,9 +143,8 @@ class Observation:
         The counts are the derivative of the log evidence with respect to the log rows.
         """
         marginal = self.marginal(rows)
-        return marginal.total, self._named(
-            marginal.expected, self._weighed(rows, marginal.probability)
-        )
+        used = self.labels.used(marginal.expected, self.label_rows(rows), self.label_structure)
+        return marginal.total, self._named(used, self._weighed(rows, marginal.probability))
 
     def expected_given(self, probability: Array, rows: Rows) -> Rows:
         """Return the expected counts if labels had these probabilities (table items, classes).
@@ -153,7 +154,7 @@ class Observation:
         copies = probability * self.table.multiplicity[:, None]
         label_counts = self.labels.tally(copies, self.label_structure, self.table.n_classes)
         # labels that do not come from these rows may use what the rows rule out
-        possible = [row > -np.inf for row in self.label_rows(rows)]
+        possible = [np.greater(row, -np.inf) for row in self.label_rows(rows)]
         label_counts = tuple(map(np.multiply, label_counts, possible))
         return self._named(label_counts, self._weighed(rows, probability))
 
@@ -163,13 +164,31 @@ class Observation:
         counts: tuple[Array, ...] = channel.expected_kernel(*self.tables(rows), weight, *structure)
         return counts
 
-    def draw(self, rows: Rows, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw the labels of ``table`` from their posterior at these parameters."""
+    def draw(
+        self, rows: Rows, rng: np.random.Generator, previous: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
+        """Draw the labels of ``table`` from their posterior at these parameters.
+
+        Priors with ``keeps_labels`` go on from the ``previous`` ones.
+        """
         likelihood, _ = self.likelihood(rows)
-        drawn = self.labels.draw(self.label_rows(rows), likelihood, self.label_structure, rng)
+        drawn = self.labels.draw(
+            self.label_rows(rows), likelihood, self.label_structure, rng, previous
+        )
         if drawn.min() < 0:
             self.require_possible(self.marginal(rows))
         return drawn
+
+    def given(self, rows: Rows, labels: NDArray[Any]) -> tuple[Array, Array]:
+        """Return label probabilities given all other labels, and evidence by item, of ``table``."""
+        return self.labels.given(
+            self.label_rows(rows), labels, *self.likelihood(rows), self.label_structure
+        )
+
+    def converged(self, rows: Rows) -> bool:
+        """Say whether summing the labels out, if it iterates, comes to an end at these rows."""
+        likelihood, _ = self.likelihood(rows)
+        return self.labels.converged(self.label_rows(rows), likelihood, self.label_structure)
 
     def tally(self, rows: Rows, drawn: NDArray[Any], rng: np.random.Generator) -> Rows:
         """Count the row entries that drawn labels use, as :meth:`draw` returns them."""
@@ -180,12 +199,41 @@ class Observation:
     def redraw(
         self, rows: Rows, drawn: NDArray[Any], concentration: Rows, rng: np.random.Generator
     ) -> tuple[dict[str, Any], Rows]:
-        """Draw the channel's index parameters given labels, if any, and count as :meth:`tally`."""
+        """Draw given labels what is no rows, if there is any, and count as :meth:`tally`.
+
+        That is the label prior's positive parameters and the channel's index parameters.
+        ``concentration`` holds what their priors have under their names.
+        """
         label_counts = self.labels.tally(drawn, self.label_structure, self.table.n_classes)
         indices, counts = self.raters.redraw(
             rows, self.tables(rows), drawn, concentration, self.rater_structure, rng
         )
-        return indices, self._named(label_counts, counts)
+        found = dict(indices)
+        for name, prior, log_weight in self._positives(rows, label_counts, concentration):
+            found[name] = np.asarray(draw_positive(prior, log_weight, float(rows[name]), rng))
+        return found, self._named(label_counts, counts)
+
+    def climb(self, rows: Rows, counts: Rows, priors: Mapping[str, Any]) -> Rows:
+        """Return the most probable positive parameters given (expected) counts."""
+        label_counts = tuple(counts[name] for name in self.labels.parameters)
+        return {
+            name: np.asarray(climb(prior, log_weight, float(rows[name])))
+            for name, prior, log_weight in self._positives(rows, label_counts, priors)
+        }
+
+    def _positives(
+        self, rows: Rows, label_counts: tuple[Array, ...], priors: Mapping[str, Any]
+    ) -> Iterator[tuple[str, Positive, Callable[[float], float]]]:
+        """Give the label prior's positive parameters, their priors, and what the labels say."""
+        for name in self.labels.positives:
+            if name not in priors or priors[name].log_density is None:
+                continue
+
+            def log_weight(value: float, name: str = name) -> float:
+                at = self.label_rows(rows | {name: np.asarray(value)})
+                return self.labels.log_weight(at, label_counts, self.label_structure)
+
+            yield name, priors[name], log_weight
 
     def known(self, indices: Mapping[str, Any]) -> Observation:
         """Return the observation that is left when the index parameters are known."""
@@ -230,10 +278,11 @@ class Observation:
 
         Known truths stay as they are. An item that stands for several is drawn once.
         """
-        prior = tuple(np.exp(row) for row in self.label_rows(rows))
+        labels = self.labels
+        prior = tuple(from_log_rows(rows[name], labels.kind(name)) for name in labels.parameters)
         merged = self.table is not self.responses
-        structure = self.labels.structure(self.responses) if merged else self.label_structure
-        truth = self.labels.simulate(prior, structure, rng)
+        structure = labels.structure(self.responses) if merged else self.label_structure
+        truth = labels.simulate(prior, structure, rng)
         truth = np.where(self.gold >= 0, self.gold, truth)
         channel, _ = self.raters.at(rows, self.rater_structure)
         return truth, channel.simulate(self.tables(rows), truth, self.responses, rng)

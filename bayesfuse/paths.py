@@ -12,15 +12,21 @@ from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
 from bayesfuse.model import observed
-from bayesfuse.points import parameters, spread
+from bayesfuse.points import evenly, parameters, spread
+from bayesfuse.responses import Responses
 from bayesfuse.structure import Sequences
+
+BETWEEN = 10
+"""Sweeps between labels that are drawn one from the other after the fact."""
 
 
 def decode(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
     """Return the jointly most probable labels, at the posterior mean of the parameters.
 
     For labels in sequence this is the Viterbi path. It may differ from the labels that are most
-    probable item by item: those need not follow each other in any possible way.
+    probable item by item: those need not follow each other in any possible way. For labels on a
+    graph nobody can find it in general; what iterated conditional modes reach from several starts
+    stands for it, as the attribute ``method`` says.
 
     Parameters
     ----------
@@ -62,7 +68,8 @@ def decode(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
         observation.require_possible(observation.marginal(rows))
     responses = observation.responses
     names = observation.by_item(responses.classes[labels])
-    return xr.DataArray(names, {"item": responses.items}, ("item",), name="label")
+    how = {"method": observation.labels.decoder}
+    return xr.DataArray(names, {"item": responses.items}, ("item",), name="label", attrs=how)
 
 
 def draw_labels(
@@ -71,7 +78,8 @@ def draw_labels(
     """Draw all labels jointly from their posterior, parameters integrated out.
 
     Every draw takes the parameters of one posterior draw, evenly spaced among all, and draws the
-    labels given them. What depends on several labels at once (spans, runs, changes) has its
+    labels given them; labels on a graph are those that were drawn with the parameters, if the
+    result has them. What depends on several labels at once (spans, runs, changes) has its
     posterior in these draws; single items have theirs, exactly, in ``bf.label_probabilities``.
 
     Parameters
@@ -112,18 +120,30 @@ def draw_labels(
             "Labels are drawn per item, and a pattern stands for several: build the model with "
             "responses.expand(). Got: a table of counts."
         )
-    structure = observation.labels.structure(responses)
+    if "label_draws" in result.children:
+        flat = result["label_draws"]["label"].values.reshape(-1, responses.n_items)
+        return _draws(flat[evenly(draws, len(flat))], responses)
+    prior = observation.labels
+    structure = prior.structure(responses)
     rng = np.random.default_rng(random_seed)
     small = np.int8 if responses.n_classes <= 128 else np.int32
     labels = np.empty((draws, responses.n_items), dtype=small)
+    drawn = None
     for row, rows in zip(labels, spread(result, model, observation, draws), strict=True):
         likelihood = observation.by_item(observation.likelihood(rows)[0])
-        row[:] = observation.labels.draw(observation.label_rows(rows), likelihood, structure, rng)
+        for _ in range(BETWEEN if prior.keeps_labels else 1):
+            drawn = prior.draw(observation.label_rows(rows), likelihood, structure, rng, drawn)
+        row[:] = drawn
         if row.min() < 0:
             observation.require_possible(observation.marginal(rows))
+    return _draws(labels, responses)
+
+
+def _draws(labels: NDArray[Any], responses: Responses) -> xr.DataArray:
+    """Name drawn labels (draws, items)."""
     return xr.DataArray(
         labels,
-        {"draw": np.arange(draws), "item": responses.items},
+        {"draw": np.arange(len(labels)), "item": responses.items},
         ("draw", "item"),
         name="label",
         attrs={"classes": responses.classes.tolist()},

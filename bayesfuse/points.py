@@ -38,6 +38,11 @@ def parameters(result: xr.DataTree, model: pm.Model) -> dict[str, NDArray[Any]]:
         return evaluate(model, draws, parameter_variables(observed(model)[0]))
 
 
+def evenly(draws: int, size: int) -> NDArray[np.int64]:
+    """Return the places of as many draws among ``size``, evenly spaced, all in turn if few."""
+    return (np.arange(draws) * max(size, draws) // draws) % size
+
+
 def spread(
     result: xr.DataTree, model: pm.Model, observation: Observation, draws: int
 ) -> Iterator[Rows]:
@@ -47,5 +52,5 @@ def spread(
         for name, values in parameters(result, model).items()
     }
     size = len(next(iter(flat.values())))
-    for place in (np.arange(draws) * max(size, draws) // draws) % size:
+    for place in evenly(draws, size):
         yield observation.rows({name: values[place] for name, values in flat.items()})

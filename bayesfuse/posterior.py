@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
 from bayesfuse.observation import Observation
@@ -22,6 +23,7 @@ def complete(
     parameters: Mapping[str, Array],
     *,
     log_likelihood: bool | None = None,
+    seen: Draws | None = None,
 ) -> xr.DataTree:
     """Add to draws what follows from them: label_posterior, log_likelihood, constant_data.
 
@@ -38,48 +40,128 @@ def complete(
     log_likelihood : bool, optional
         Whether to store the log likelihood of every unit at every draw. Default: where it takes
         no more than 10⁸ values.
+    seen : Draws, optional
+        What was summed up while the draws were made, for priors that keep their labels.
 
     Returns
     -------
     DataTree
         ``result``, changed in place.
     """
-    posterior = result["posterior"].dataset
-    n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
-    responses = observation.responses
-    units = observation.labels.units(responses)
-    n_units = int(responses.multiplicity.sum()) if units is responses.items else len(units)
-    if log_likelihood is None:
-        log_likelihood = n_chains * n_draws * n_units <= MOST_VALUES
-    means = _BatchMeans((observation.table.n_items, responses.n_classes), n_draws)
-    pointwise = None
-    for chain in range(n_chains):
-        for draw in range(n_draws):
-            values = {name: draws[chain, draw] for name, draws in parameters.items()}
-            rows = observation.rows(values)
-            marginal = observation.marginal(rows)
-            means.add(marginal.probability, last=draw == n_draws - 1)
-            if log_likelihood:
-                if pointwise is None:
-                    pointwise = np.empty((n_chains, n_draws, len(marginal.log_evidence)))
-                pointwise[chain, draw] = marginal.log_evidence
-    mean, error = means.result()
-    del means  # its sums over batches are as large as the result
-    _add(
-        result,
-        "label_posterior",
-        {
-            "probability": (("item", "class"), observation.by_item(mean)),
-            "mcse": (("item", "class"), observation.by_item(error)),
-        },
-        {"item": responses.items, "class": responses.classes},
-        exact=int(observation.labels.exact),
-        method=observation.labels.method,
-    )
-    if pointwise is not None:
-        _add_log_likelihood(result, observation, pointwise)
+    if seen is None:
+        posterior = result["posterior"].dataset
+        sizes = posterior.sizes["chain"], posterior.sizes["draw"]
+        seen = Draws(observation, *sizes, log_likelihood=log_likelihood)
+        for chain in range(sizes[0]):
+            for draw in range(sizes[1]):
+                seen.add(chain, {name: draws[chain, draw] for name, draws in parameters.items()})
+    seen.store(result)
     _add_constants(result, observation)
     return result
+
+
+class Draws:
+    """What is kept of every draw: label probabilities, summed up, and pointwise evidence.
+
+    Parameters
+    ----------
+    observation : Observation
+    n_chains, n_draws : int
+    log_likelihood : bool, optional
+        As in :func:`complete`.
+    """
+
+    def __init__(
+        self,
+        observation: Observation,
+        n_chains: int,
+        n_draws: int,
+        *,
+        log_likelihood: bool | None = None,
+    ) -> None:
+        responses = observation.responses
+        units = observation.labels.units(responses)
+        n_units = int(responses.multiplicity.sum()) if units is responses.items else len(units)
+        if log_likelihood is None:
+            log_likelihood = n_chains * n_draws * n_units <= MOST_VALUES
+        self.observation = observation
+        self.sizes = n_chains, n_draws
+        self.wants_pointwise = log_likelihood
+        self.done = [0] * n_chains
+        self.means = _BatchMeans((observation.table.n_items, responses.n_classes), n_draws)
+        self.pointwise: Array | None = None
+        self.labels: NDArray[Any] | None = None
+        self.point: dict[str, Array] = {}
+        self.drawn = False
+
+    def add(
+        self, chain: int, parameters: Mapping[str, Array], labels: NDArray[Any] | None = None
+    ) -> None:
+        """Add the next draw of a chain, and the labels that were drawn with it, if any.
+
+        Labels that were drawn give probabilities given their neighbours, whose mean over the draws
+        has the posterior for limit (Rao–Blackwell).
+        """
+        observation, (n_chains, n_draws) = self.observation, self.sizes
+        draw = self.done[chain]
+        self.point = observation.rows(parameters)
+        if labels is None:
+            marginal = observation.marginal(self.point)
+            probability, log_evidence = marginal.probability, marginal.log_evidence
+        else:
+            self.drawn = True
+            probability, log_evidence = observation.given(self.point, labels)
+            if draw == 0 and chain == 0 and n_chains * n_draws * labels.size <= MOST_VALUES:
+                small = np.int8 if probability.shape[1] <= 128 else np.int32
+                self.labels = np.zeros((n_chains, n_draws, labels.size), dtype=small)
+            if self.labels is not None:
+                self.labels[chain, draw] = labels
+        self.means.add(probability, chain, last=draw == n_draws - 1)
+        if self.wants_pointwise:
+            if self.pointwise is None:
+                self.pointwise = np.empty((n_chains, n_draws, len(log_evidence)))
+            self.pointwise[chain, draw] = log_evidence
+        self.done[chain] += 1
+
+    def store(self, result: xr.DataTree) -> None:
+        """Write it all down."""
+        observation = self.observation
+        responses = observation.responses
+        mean, error = self.means.result()
+        del self.means  # its sums over batches are as large as the result
+        _add(
+            result,
+            "label_posterior",
+            {
+                "probability": (("item", "class"), observation.by_item(mean)),
+                "mcse": (("item", "class"), observation.by_item(error)),
+            },
+            {"item": responses.items, "class": responses.classes},
+            **self._how(),
+        )
+        posterior = result["posterior"].dataset
+        kept = np.s_[: posterior.sizes["chain"], : posterior.sizes["draw"]]  # if interrupted, fewer
+        if self.pointwise is not None:
+            _add_log_likelihood(result, observation, self.pointwise[kept])
+        if self.labels is not None:
+            _add(
+                result,
+                "label_draws",
+                {"label": (("chain", "draw", "item"), self.labels[kept])},
+                {name: posterior[name].values for name in ("chain", "draw")}
+                | {"item": responses.items},
+                classes=responses.classes.tolist(),
+            )
+
+    def _how(self) -> dict[str, Any]:
+        """Say how labels were summed out, and of what iterates whether it came to an end."""
+        prior = self.observation.labels
+        if self.drawn:
+            return {"exact": 1, "method": prior.keeps_labels}
+        said = {"exact": int(prior.exact), "method": prior.method}
+        if not prior.exact:
+            said["converged"] = int(self.observation.converged(self.point))
+        return said
 
 
 def _add_log_likelihood(result: xr.DataTree, observation: Observation, pointwise: Array) -> None:
@@ -135,27 +217,33 @@ class _BatchMeans:
 
     def __init__(self, shape: tuple[int, ...], n_draws: int) -> None:
         self.length = max(int(np.sqrt(n_draws)), 1)
-        self.batch, self.total = np.zeros(shape), np.zeros(shape)
+        self.batch: dict[int, Array] = {}  # of every chain that is under way
+        self.n_in_batch: dict[int, int] = {}
+        self.total = np.zeros(shape)
         # Sums over batches of deviations from the first: plain squares would cancel
         self.first: Array | None = None
         self.deviation, self.squares = np.zeros(shape), np.zeros(shape)
-        self.n_in_batch = self.n_batches = self.n_draws = 0
+        self.n_batches = self.n_draws = 0
 
-    def add(self, values: Array, *, last: bool) -> None:
-        self.batch += values
+    def add(self, values: Array, chain: int, *, last: bool) -> None:
+        if chain not in self.batch:
+            self.batch[chain], self.n_in_batch[chain] = np.zeros_like(self.total), 0
+        batch = self.batch[chain]
+        batch += values
         self.total += values
-        self.n_in_batch += 1
+        self.n_in_batch[chain] += 1
         self.n_draws += 1
-        if self.n_in_batch == self.length:
-            mean = self.batch / self.length
+        if self.n_in_batch[chain] == self.length:
+            mean = batch / self.length
             if self.first is None:
                 self.first = mean
             self.deviation += mean - self.first
             self.squares += (mean - self.first) ** 2
             self.n_batches += 1
-        if self.n_in_batch == self.length or last:  # what is left of a chain is no batch
-            self.batch[:] = 0.0
-            self.n_in_batch = 0
+            batch[:] = 0.0
+            self.n_in_batch[chain] = 0
+        if last:  # what is left of a chain is no batch
+            del self.batch[chain], self.n_in_batch[chain]
 
     def result(self) -> tuple[Array, Array]:
         """Return mean and Monte Carlo error, in the memory of the sums."""

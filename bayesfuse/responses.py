@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from bayesfuse.describing import as_html, as_text
+from bayesfuse.describing import as_html, as_text, summarise
 from bayesfuse.errors import ResponsesError
 from bayesfuse.reading import column, encode, read_counts, read_matrix, shown, smallest_integer
 
@@ -473,7 +473,7 @@ class Responses:
     # ---------------------------------------------------------------- how it shows itself
 
     def __repr__(self) -> str:
-        return as_text(self)
+        return as_text("Responses", *summarise(self))
 
     def _repr_html_(self) -> str:
-        return as_html(self)
+        return as_html("Responses", *summarise(self))

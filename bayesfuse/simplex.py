@@ -21,16 +21,19 @@ kernel = njit(cache=True, nogil=True, no_cfunc_wrapper=True)
 inner = njit(cache=True, nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
 """Compiles what only kernels call: without a way in from Python it takes a fifth less time."""
 
-Kind = Literal["simplex", "probability", "index"]
+Kind = Literal["simplex", "probability", "index", "positive"]
 """What a parameter holds: whole rows, or numbers p that stand for rows (p, 1 − p).
 
-An "index" is whole numbers and no probability: nothing here changes it.
+An "index" is whole numbers and "positive" one number above zero, neither a probability: nothing
+here changes them.
 """
+
+ROWLESS = ("index", "positive")
 
 
 def log_rows(value: Any, kind: Kind, xp: Any = np) -> Any:
     """Logarithm of the rows that a parameter holds; ``xp`` is numpy or pytensor.tensor."""
-    if kind == "index":
+    if kind in ROWLESS:
         return value
     if kind == "probability":
         return xp.stack([xp.log(value), xp.log1p(-value)], axis=-1)
@@ -39,7 +42,7 @@ def log_rows(value: Any, kind: Kind, xp: Any = np) -> Any:
 
 def from_log_rows(rows: Array, kind: Kind) -> Array:
     """Invert :func:`log_rows`."""
-    if kind == "index":
+    if kind in ROWLESS:
         return rows
     return np.exp(rows[..., 0] if kind == "probability" else rows)
 

@@ -197,23 +197,7 @@ class Sequences:
         ResponsesError
             The two do not have the same items.
         """
-        names = pd.Index(responses.items)
-        place = names.get_indexer(pd.Index(self.items))
-        unknown = np.flatnonzero(place < 0)
-        if len(unknown):
-            raise ResponsesError(
-                "Items in sequence must be items of the responses; if nobody answered them, "
-                "declare all with items= when you read the responses. Got: "
-                f"{shown(self.items[unknown], 3)} without place in the table ({len(unknown)} such)."
-            )
-        if len(names) > len(place):
-            missed = np.ones(len(names), dtype=bool)
-            missed[place] = False
-            raise ResponsesError(
-                "Every item of the responses must be in a sequence, if only alone in its own. "
-                f"Got: {shown(responses.items[missed], 3)} in none ({int(missed.sum())} such)."
-            )
-        return place.astype(np.int64)
+        return item_places(self.items, responses, "Items in sequence", "a sequence")
 
     def split_raters(self, responses: Responses) -> Responses:
         """Return the responses with every rater split by what they said of the item before.
@@ -297,3 +281,32 @@ def _distinct(names: Any, column: str) -> NDArray[Any]:
             f"{plain(found[twice[0]])!r} in more ({len(twice)} such items)."
         )
     return found[code]
+
+
+def item_places(
+    items: NDArray[Any], responses: Responses, what: str, where: str
+) -> NDArray[np.int64]:
+    """Return where items stand in a table of responses, all of whose items they must be.
+
+    Raises
+    ------
+    ResponsesError
+        The two are not the same.
+    """
+    names = pd.Index(responses.items)
+    place = names.get_indexer(pd.Index(items))
+    unknown = np.flatnonzero(place < 0)
+    if len(unknown):
+        raise ResponsesError(
+            f"{what} must be items of the responses; if nobody answered them, declare all with "
+            f"items= when you read the responses. Got: {shown(items[unknown], 3)} without place in "
+            f"the table ({len(unknown)} such)."
+        )
+    if len(names) > len(place):
+        missed = np.ones(len(names), dtype=bool)
+        missed[place] = False
+        raise ResponsesError(
+            f"Every item of the responses must be in {where}, if only by itself. "
+            f"Got: {shown(responses.items[missed], 3)} in none ({int(missed.sum())} such)."
+        )
+    return place.astype(np.int64)

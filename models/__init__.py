@@ -9,5 +9,6 @@ if __name__ != "bayesfuse.models":
 from bayesfuse.models.dawid_skene import DawidSkene
 from bayesfuse.models.hmm import HiddenMarkov
 from bayesfuse.models.latent_group import LatentGroup
+from bayesfuse.models.mrf import MarkovRandomField
 
-__all__ = ["DawidSkene", "HiddenMarkov", "LatentGroup"]
+__all__ = ["DawidSkene", "HiddenMarkov", "LatentGroup", "MarkovRandomField"]

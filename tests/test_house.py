@@ -15,8 +15,9 @@ PACKAGE = ROOT / "bayesfuse"
 ORDER = [
     ["errors"],
     ["reading", "describing", "simplex"],
-    ["responses"],
+    ["responses", "neighbours"],
     ["structure"],
+    ["graph", "positive"],
     ["factor", "moments"],
     ["labels", "raters"],
     ["observation", "ops", "coordinates"],

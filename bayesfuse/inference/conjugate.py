@@ -11,15 +11,19 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from numpy.typing import NDArray
+from pymc.distributions.distribution import SymbolicRandomVariable, support_point
 from pymc.logprob.transforms import Transform
+from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import BetaRV, DirichletRV
+from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse import coordinates
 from bayesfuse.distributions import is_dirichlet
 from bayesfuse.model import observed, parameter_variables
 from bayesfuse.observation import Observation, Rows
+from bayesfuse.positive import Positive, tabulate
 from bayesfuse.simplex import Array, Kind, from_log_rows
 
 
@@ -28,7 +32,8 @@ class Block:
     """A parameter whose prior is Dirichlet (or Beta) and which nothing else depends on.
 
     ``concentration`` is None where it depends on other variables of the model. An "index" that
-    the channel draws itself is a block, too; its concentration is what its prior has.
+    the channel draws itself is a block, too; its concentration is what its prior has. So is a
+    "positive" number, see :class:`PositiveBlock`.
     """
 
     parameter: str
@@ -36,7 +41,7 @@ class Block:
     value: str
     kind: Kind
     transform: Transform | None
-    concentration: Array | None
+    concentration: Any
 
     def read(self, point: Mapping[str, Array]) -> Array:
         """Return log rows from a point in PyMC's value space."""
@@ -62,6 +67,30 @@ class Block:
 
 
 @dataclass(frozen=True)
+class PositiveBlock(Block):
+    """A positive number of any continuous prior with fixed parameters.
+
+    Its ``concentration`` is that prior, ``forward`` and ``backward`` the way to PyMC's coordinate
+    and back.
+    """
+
+    forward: Callable[[Any], Array]
+    backward: Callable[[Any], Array]
+
+    def read(self, point: Mapping[str, Array]) -> Array:
+        """Return the number from a point in PyMC's value space."""
+        return np.asarray(self.backward(point[self.value]))
+
+    def write(self, rows: Array) -> Array:
+        """Invert :meth:`read`."""
+        return np.asarray(self.forward(rows))
+
+    def natural(self, rows: Array) -> Array:
+        """Return the number."""
+        return rows
+
+
+@dataclass(frozen=True)
 class Conjugacy:
     """The observation of a model, its conjugate blocks, and the other parameters' variables."""
 
@@ -69,21 +98,26 @@ class Conjugacy:
     observation: Observation
     variables: dict[str, TensorVariable]
     blocks: dict[str, Block]
+    numbers: dict[str, Positive]
+    """Positive parameters that are known."""
 
     @property
     def complete(self) -> bool:
-        """Whether every parameter that is rows is conjugate with a fixed prior: EM needs that."""
+        """Whether every parameter that is rows is conjugate with a fixed prior: EM needs that.
+
+        Positive numbers must have a fixed prior or be known.
+        """
         rows = set(self.variables) - set(self.observation.raters.indices)
         return set(self.concentrations()) == rows
 
     def concentrations(self) -> Rows:
-        """Return the fixed concentrations of rows by parameter."""
+        """Return the fixed concentrations of rows by parameter, and the priors of positives."""
         indices = self.observation.raters.indices
         return {k: v for k, v in self.prior_parameters().items() if k not in indices}
 
-    def prior_parameters(self) -> Rows:
-        """Return the fixed concentrations, and what the priors of index parameters have."""
-        return {
+    def prior_parameters(self) -> dict[str, Any]:
+        """Return the fixed concentrations, and what the priors of parameters without rows have."""
+        return self.numbers | {
             name: block.concentration
             for name, block in self.blocks.items()
             if block.concentration is not None
@@ -107,7 +141,23 @@ def find_conjugate(model: pm.Model) -> Conjugacy:
         for name, parameter in variables.items()
         if (block := _block(model, variable, name, parameter, observation.kind(name))) is not None
     }
-    return Conjugacy(model, observation, variables, blocks)
+    numbers = {
+        name: Positive(None, float(value))
+        for name, parameter in variables.items()
+        if observation.kind(name) == "positive" and (value := _number(parameter)) is not None
+    }
+    return Conjugacy(model, observation, variables, blocks, numbers)
+
+
+def _number(parameter: TensorVariable) -> Array | None:
+    """Return the value of what depends on no random variable."""
+    if any(
+        hasattr(v.owner, "op") and isinstance(v.owner.op, RandomVariable | SymbolicRandomVariable)
+        for v in ancestors([parameter])
+    ):
+        return None
+    with plain_python():
+        return np.asarray(parameter.eval(), dtype=float)
 
 
 def _block(
@@ -123,13 +173,13 @@ def _block(
             alpha = np.asarray(op.dist_params(parameter.owner)[0].eval(), dtype=float)
         value = model.rvs_to_values[parameter].name
         return Block(name, parameter, value, kind, None, alpha)
+    if kind == "positive":
+        return _positive_block(model, answers, name, parameter)
     wanted: type = DirichletRV if kind == "simplex" else BetaRV
     if not isinstance(op, wanted) and not (kind == "simplex" and is_dirichlet(parameter)):
         return None
-    arguments = parameter_variables(answers).values()
-    others = {*model.basic_RVs, *model.potentials, *arguments} - {answers, parameter}
-    if any(parameter in ancestors([other]) for other in others):
-        return None  # something else in the model learns from it: its conditional is not Dirichlet
+    if _informs_others(model, answers, parameter):
+        return None  # its conditional is not Dirichlet
     transform = model.rvs_to_transforms.get(parameter)
     if not coordinates.understood(transform, kind):
         return None
@@ -140,6 +190,46 @@ def _block(
             fixed = np.asarray(concentration.eval(), dtype=float)
         fixed = np.broadcast_to(fixed, _row_shape(parameter, kind)).copy()
     return Block(name, parameter, model.rvs_to_values[parameter].name, kind, transform, fixed)
+
+
+def _informs_others(model: pm.Model, answers: TensorVariable, parameter: TensorVariable) -> bool:
+    """Whether something else in the model than the responses learns from the parameter."""
+    arguments = parameter_variables(answers).values()
+    others = {*model.basic_RVs, *model.potentials, *arguments} - {answers, parameter}
+    return any(parameter in ancestors([other]) for other in others)
+
+
+def _positive_block(
+    model: pm.Model, answers: TensorVariable, name: str, parameter: TensorVariable
+) -> PositiveBlock | None:
+    """Make the prior of a positive number a function that is quick to call."""
+    depends = any(v in ancestors(parameter.owner.inputs) for v in model.free_RVs)
+    if depends or _informs_others(model, answers, parameter):
+        return None
+    transform = model.rvs_to_transforms.get(parameter)
+    value = parameter.type("value")
+    inputs = parameter.owner.inputs
+    with plain_python():
+        typical = float(support_point(parameter).eval())
+        values = pt.dvector("values")
+        graph = vectorize_graph(pm.logp(parameter, value), {value: values})
+        log_density = tabulate(pytensor.function([values], graph), typical)
+        graphs = (
+            (value, value)
+            if transform is None
+            else (transform.forward(value, *inputs), transform.backward(value, *inputs))
+        )
+        forward, backward = (pytensor.function([value], graph) for graph in graphs)
+    return PositiveBlock(
+        name,
+        parameter,
+        model.rvs_to_values[parameter].name,
+        "positive",
+        transform,
+        Positive(log_density, typical),
+        forward,
+        backward,
+    )
 
 
 def concentration_variable(parameter: TensorVariable, kind: Kind) -> TensorVariable:

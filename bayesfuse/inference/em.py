@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from bayesfuse.observation import Observation, Rows
+from bayesfuse.positive import Positive
 from bayesfuse.simplex import Array
 
 
@@ -40,7 +43,7 @@ def fit(
         Log rows to start from.
     concentration : dict of ndarray
         Dirichlet concentrations of the rows. Those below one count as one: their density has
-        no mode, only poles at zero.
+        no mode, only poles at zero. Positive parameters have their prior here.
     iterations : int, default 1000
         At most so many.
     tolerance : float, default 1e-8
@@ -55,7 +58,8 @@ def fit(
     ImpossibleDataError
         The parameters rule out what was observed.
     """
-    extra = {name: np.maximum(alpha - 1.0, 0.0) for name, alpha in concentration.items()}
+    numbers, alphas = positives(concentration)
+    extra = {name: np.maximum(alpha - 1.0, 0.0) for name, alpha in alphas.items()}
     least = tolerance * max(int(observation.responses.per_rater.sum()), 1)
     trace: list[float] = []
     log_evidence = -np.inf
@@ -64,7 +68,7 @@ def fit(
         log_evidence, counts = observation.expected(rows)
         if log_evidence == -np.inf:
             observation.require_possible(observation.marginal(rows))
-        height = log_evidence + _log_prior(extra, rows)
+        height = log_evidence + _log_prior(extra, rows) + _log_density(numbers, rows)
         if trace and height < trace[-1] - least and not observation.labels.counts_all:
             # Not EM but a step uphill that was too long: half of it, until it is not
             rows = {name: _between(previous[name], rows[name]) for name in rows}
@@ -73,17 +77,34 @@ def fit(
         if len(trace) > 1 and trace[-1] - trace[-2] < least:
             return PointFit(rows, log_evidence, np.array(trace), True)
         previous = rows
-        rows = {name: _mode(extra[name] + counts[name], rows[name]) for name in rows}
+        found = {name: _mode(extra[name] + counts[name], rows[name]) for name in extra}
+        rows = rows | found | observation.climb(rows, counts, numbers)
     return PointFit(rows, log_evidence, np.array(trace), False)
 
 
 def mean(concentration: Rows) -> Rows:
-    """Return the logarithm of the mean of Dirichlet rows."""
+    """Return the logarithm of the mean of Dirichlet rows, and typical values of positives."""
+    numbers, alphas = positives(concentration)
     with np.errstate(divide="ignore"):  # a concentration of zero: an entry that is always zero
-        return {
+        rows = {
             name: np.log(alpha / alpha.sum(axis=-1, keepdims=True))
-            for name, alpha in concentration.items()
+            for name, alpha in alphas.items()
         }
+    return rows | {name: np.asarray(prior.typical) for name, prior in numbers.items()}
+
+
+def positives(concentration: Mapping[str, Any]) -> tuple[dict[str, Positive], Rows]:
+    """Part the priors of positive parameters from the concentrations of rows."""
+    numbers = {name: prior for name, prior in concentration.items() if isinstance(prior, Positive)}
+    return numbers, {name: alpha for name, alpha in concentration.items() if name not in numbers}
+
+
+def _log_density(numbers: dict[str, Positive], rows: Rows) -> float:
+    return sum(
+        float(prior.log_density(float(rows[name])))
+        for name, prior in numbers.items()
+        if prior.log_density is not None
+    )
 
 
 def _mode(counts: Array, previous: Array) -> Array:

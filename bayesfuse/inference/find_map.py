@@ -79,10 +79,14 @@ def find_map(
         iterations=iterations,
         tolerance=tolerance,
     )
+    values = {
+        name: from_log_rows(fit.rows[name], observation.kind(name))[None, None]
+        for name in conjugacy.variables
+    }
     one_draw = {
         block.variable.name: (
             ("chain", "draw", *model.named_vars_to_dims.get(block.variable.name, ())),
-            from_log_rows(fit.rows[name], block.kind)[None, None],
+            values[name],
         )
         for name, block in conjugacy.blocks.items()
     }
@@ -92,7 +96,6 @@ def find_map(
     result = xr.DataTree(children={"posterior": xr.DataTree(posterior)})
     with plain_python():
         add_deterministics(result, model)
-    values = {name: one_draw[v.name][1] for name, v in conjugacy.variables.items()}
     complete(result, observation, values, log_likelihood=False)
     result["point"] = xr.DataTree(result["posterior"].dataset.isel(chain=0, draw=0, drop=True))
     del result["posterior"]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+from numpy.typing import NDArray
 from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
@@ -24,7 +25,9 @@ from bayesfuse.simplex import Array, draw_dirichlets, log_rows
 
 @dataclass_state
 class LabelGibbsState(StepMethodState):
-    """What a chain of LabelGibbs carries besides its point: its random stream."""
+    """What a chain of LabelGibbs carries besides its point: its random stream, its labels."""
+
+    labels: Any
 
 
 class LabelGibbs(BlockedStep):
@@ -33,6 +36,8 @@ class LabelGibbs(BlockedStep):
     One step draws the labels from :math:`p(y \mid \theta, x)` and then the conjugate parameters
     from their Dirichlet (or Beta) conditionals. The labels are not part of the model, whose
     density has them summed out; drawing them afresh in every step leaves that density invariant.
+    Labels on a graph cannot be drawn afresh: every chain keeps its own and goes on from them.
+    Positive parameters (a coupling) are drawn by slice sampling.
     Parameters that are not conjugate, and every other variable of the model, are left to other
     steps: ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to NUTS.
 
@@ -107,6 +112,8 @@ class LabelGibbs(BlockedStep):
             )
         self.vars = [value for value in model.value_vars if value.name in {b.value for b in blocks}]
         self.rng = get_random_generator(rng)
+        self.labels: NDArray[Any] | None = None
+        self.shows_labels = False
         self._written: dict[str, tuple[Any, Array]] = {}
         self.observation = conjugacy.observation
         self.blocks = blocks
@@ -124,6 +131,11 @@ class LabelGibbs(BlockedStep):
         }
         self.changing = value_function(model, changing) if changing else None
 
+    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
+        """Begin a chain: labels that an earlier one has left are not its own."""
+        super().setup_chain(rng, tune, draws)
+        self.labels = None
+
     def step(self, point: Any) -> tuple[Any, list[dict[str, Any]]]:
         """Draw labels, then every conjugate parameter."""
         rows = {block.parameter: self.read(block, point) for block in self.blocks}
@@ -131,7 +143,7 @@ class LabelGibbs(BlockedStep):
             with np.errstate(divide="ignore"):
                 for name, value in self.others(point).items():
                     rows[name] = log_rows(value, self.observation.kind(name))
-        concentration = self.fixed
+        concentration: dict[str, Any] = self.fixed
         if self.changing is not None:
             concentration = concentration | self.changing(point)
         for _ in range(self.sweeps):
@@ -140,7 +152,7 @@ class LabelGibbs(BlockedStep):
         for block in self.blocks:
             point[block.value] = block.write(rows[block.parameter])
             self._written[block.value] = point[block.value], rows[block.parameter]
-        return point, [{}]
+        return point, [{"labels": self.labels} if self.shows_labels else {}]
 
     def read(self, block: Block, point: Any) -> Array:
         """Return the block's log rows: those drawn last if nobody has changed the point since."""
@@ -149,7 +161,9 @@ class LabelGibbs(BlockedStep):
 
     def sweep(self, rows: Rows, concentration: Rows) -> Rows:
         """Return the drawn parameters' log rows after one sweep from ``rows``."""
-        drawn = self.observation.draw(rows, self.rng)
+        drawn = self.observation.draw(rows, self.rng, self.labels)
+        if self.observation.labels.keeps_labels:
+            self.labels = drawn
         indices, counts = self.observation.redraw(rows, drawn, concentration, self.rng)
         names = [b.parameter for b in self.blocks if b.parameter not in indices]
         given = {name: concentration[name] + counts[name] for name in names}

@@ -6,7 +6,7 @@ of a tenth of a millisecond is most of the work.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse.inference.gibbs import LabelGibbs
+from bayesfuse.posterior import Draws
 from bayesfuse.simplex import Array, from_log_rows
 
 
@@ -34,16 +35,34 @@ class _OwnSamples(NDArray):
     """A trace of which every chain's copy holds its own draws.
 
     PyMC copies a given trace for every chain, but shallowly: all would write into one array.
+    Labels that come with a draw go to ``labels``, which all copies share and which sums them up.
     """
+
+    labels: Draws | None = None
+    parameters: Callable[[Mapping[str, Array]], dict[str, Array]]
 
     def setup(self, draws: int, chain: int, sampler_vars: Any = None) -> None:
         self.samples: dict[str, Array] = {}
         self._stats = None
         super().setup(draws, chain, sampler_vars)
 
+    def record(self, point: Any, sampler_stats: Any = None, *, in_warmup: bool) -> None:
+        if self.labels is None:
+            super().record(point, sampler_stats, in_warmup=in_warmup)
+            return
+        (stats,) = sampler_stats
+        rest = {name: value for name, value in stats.items() if name != "labels"}
+        super().record(point, [rest], in_warmup=in_warmup)
+        if not in_warmup:
+            values = {name: self.samples[name][self.draw_idx - 1] for name in self.varnames}
+            self.labels.add(self.chain, self.parameters(values), stats["labels"])
 
-def parameter_trace(model: pm.Model, step: LabelGibbs) -> NDArray:
-    """Return a PyMC trace backend that records what ``step`` draws and nothing else."""
+
+def parameter_trace(model: pm.Model, step: LabelGibbs, labels: Draws | None = None) -> NDArray:
+    """Return a PyMC trace backend that records what ``step`` draws and nothing else.
+
+    Labels that ``step`` shows are summed up in ``labels``.
+    """
     blocks = step.blocks
     place = {value.name: index for index, value in enumerate(model.value_vars)}
     order = [place[block.value] for block in blocks]
@@ -56,13 +75,20 @@ def parameter_trace(model: pm.Model, step: LabelGibbs) -> NDArray:
 
     variables = [block.variable for block in blocks]
     shapes = {v.name: tuple(v.shape.eval()) for v in variables}
-    return _OwnSamples(
+    trace = _OwnSamples(
         model=model,
         vars=variables,
         fn=natural,
         var_shapes=shapes,
         var_dtypes={v.name: np.dtype(v.dtype) for v in variables},
     )
+    if labels is not None:
+        name_of = {block.parameter: block.variable.name for block in blocks}
+        others = step.others(model.initial_point()) if step.others is not None else {}
+        # what is not drawn is the same at every point, since all variables of the model are
+        trace.parameters = lambda drawn: others | {k: drawn[v] for k, v in name_of.items()}
+        trace.labels = labels
+    return trace
 
 
 def as_posterior(model: pm.Model, values: Mapping[str, Array]) -> xr.Dataset:

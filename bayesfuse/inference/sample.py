@@ -23,7 +23,7 @@ from bayesfuse.inference.recording import (
 )
 from bayesfuse.inference.start import DEFAULT, Start, disperse, find_start
 from bayesfuse.model import observed
-from bayesfuse.posterior import complete
+from bayesfuse.posterior import Draws, complete
 
 BOOKKEEPING = 130e-6
 """Seconds that PyMC's loop and the passes over the draws spend on each, about.
@@ -93,7 +93,8 @@ def sample(
     -------
     DataTree
         Groups posterior, sample_stats, observed_data, constant_data, label_posterior
-        (probability, mcse by item and class) and log_likelihood (by item).
+        (probability, mcse by item and class) and log_likelihood (by item); with labels on a
+        graph also label_draws, the labels themselves, where they take no more than 10⁸ values.
         Interrupting returns the draws so far.
 
     Raises
@@ -139,14 +140,14 @@ def sample(
         **kwargs,
     }
     if uses_gibbs:
-        result = _sample_gibbs(conjugacy, initial, sweeps, settings)
+        result, seen = _sample_gibbs(conjugacy, initial, sweeps, log_likelihood, settings)
     else:
-        result = _sample_nuts(initial, nuts_sampler, settings)
+        result, seen = _sample_nuts(initial, nuts_sampler, settings), None
     if checks and not kwargs.get("quiet", False):
         check_convergence(result, model)
     with plain_python():
         parameters = evaluate(model, result["posterior"].dataset, conjugacy.variables)
-    complete(result, conjugacy.observation, parameters, log_likelihood=log_likelihood)
+    complete(result, conjugacy.observation, parameters, log_likelihood=log_likelihood, seen=seen)
     result.attrs["sampler"] = "gibbs" if uses_gibbs else "nuts"
     result.attrs.update(begun.record() if begun else {"start": "pymc"})
     result.attrs.update(getattr(model, "notes", {}))
@@ -210,8 +211,10 @@ def _sample_gibbs(
     conjugacy: Conjugacy,
     initial: list[dict[str, Any]],
     sweeps: int | None,
+    log_likelihood: bool | None,
     settings: dict[str, Any],
-) -> xr.DataTree:
+) -> tuple[xr.DataTree, Draws | None]:
+    """Return the draws and, where the labels are their own next start, what was seen of these."""
     model = conjugacy.model
     cost = _sweep_cost(conjugacy)
     if sweeps is None:
@@ -220,7 +223,7 @@ def _sample_gibbs(
     settings |= {"step": step, "initvals": initial}
     settings["idata_kwargs"] = {"coords": _rows(model)} | settings.get("idata_kwargs", {})
     if set(step.vars) != set(model.value_vars):  # NUTS takes the rest
-        return pm.sample(**settings)
+        return pm.sample(**settings), None
     if settings["tune"] is None:
         settings["tune"] = LabelGibbs.default_tune_steps
     if settings["cores"] is None:
@@ -229,10 +232,15 @@ def _sample_gibbs(
         settings["cores"] = min(settings["chains"], os.cpu_count() or 1, 4) if worth_it else 1
     # Nothing here needs a compiled PyTensor function: what PyMC computes per draw is cheaper in
     # Python than the compilation it would take to speed it up.
+    seen = None
+    if conjugacy.observation.labels.keeps_labels:
+        step.shows_labels = True
+        sizes = settings["chains"], settings["draws"]
+        seen = Draws(conjugacy.observation, *sizes, log_likelihood=log_likelihood)
     with plain_python():
-        result = pm.sample(trace=parameter_trace(model, step), **settings)
+        result = pm.sample(trace=parameter_trace(model, step, seen), **settings)
         add_deterministics(result, model)
-    return result
+    return result, seen
 
 
 def _sweep_cost(conjugacy: Conjugacy) -> float:
@@ -241,7 +249,8 @@ def _sweep_cost(conjugacy: Conjugacy) -> float:
     The constants were measured: using a table entry, one class of one drawn label, one gamma.
     """
     table = conjugacy.observation.table
-    entries = sum(rows.size for rows in conjugacy.concentrations().values())
+    concentrations = conjugacy.concentrations().values()
+    entries = sum(rows.size for rows in concentrations if isinstance(rows, np.ndarray))
     adds = table.n_responses * table.n_classes
     return 20e-6 + 0.4e-9 * adds + 2e-9 * table.n_items * table.n_classes + 60e-9 * entries
 

@@ -108,20 +108,26 @@ def majority(observation: Observation) -> Array:
 
 def from_labels(observation: Observation, probability: Array, concentration: Rows) -> Rows:
     """Return the posterior mean rows if the labels had these probabilities (items, classes)."""
-    counts = observation.expected_given(probability, em.mean(concentration))
-    return em.mean({name: alpha + counts[name] for name, alpha in concentration.items()})
+    middle = em.mean(concentration)
+    counts = observation.expected_given(probability, middle)
+    numbers, alphas = em.positives(concentration)
+    rows = em.mean({name: alpha + counts[name] for name, alpha in alphas.items()})
+    rows |= {name: middle[name] for name in numbers}
+    return rows | observation.climb(rows, counts, numbers)
 
 
 def settle(observation: Observation, rows: Rows, concentration: Rows) -> Rows:
     """Replace a mode, which may lie on the boundary, by the mean given its expected counts."""
     _, counts = observation.expected(rows)
     least = np.finfo(float).tiny  # counts that are derivatives may be negative
-    return em.mean(
+    numbers, alphas = em.positives(concentration)
+    settled = em.mean(
         {
             name: np.where(alpha > 0, np.maximum(alpha + counts[name], least), 0.0)
-            for name, alpha in concentration.items()
+            for name, alpha in alphas.items()
         }
     )
+    return settled | {name: rows[name] for name in numbers}
 
 
 def disperse(
@@ -130,10 +136,12 @@ def disperse(
     """Draw labels given the rows, and all parameters given the labels.
 
     That is as far apart as the posterior is. It is also a sweep of the Gibbs sampler, for which
-    ``concentration`` holds what the priors of index parameters have, too.
+    ``concentration`` holds what the priors of parameters that are no rows have, too.
     """
     drawn = observation.draw(rows, rng)
-    indices, counts = observation.redraw(rows, drawn, concentration, rng)
-    return indices | {
-        name: draw_dirichlet(concentration[name] + counts[name], rng) for name in counts
+    others, counts = observation.redraw(rows, drawn, concentration, rng)
+    return others | {
+        name: draw_dirichlet(concentration[name] + counts[name], rng)
+        for name in counts
+        if name not in observation.labels.positives
     }

@@ -3,5 +3,17 @@
 from bayesfuse.labels.base import LabelPrior, Marginal
 from bayesfuse.labels.chain import MarkovChain, StationaryMarkovChain
 from bayesfuse.labels.independent import Independent
+from bayesfuse.labels.partition_function import bethe_coupling
+from bayesfuse.labels.potts import MeanFieldPotts, Potts, paper_coupling
 
-__all__ = ["Independent", "LabelPrior", "Marginal", "MarkovChain", "StationaryMarkovChain"]
+__all__ = [
+    "Independent",
+    "LabelPrior",
+    "Marginal",
+    "MarkovChain",
+    "MeanFieldPotts",
+    "Potts",
+    "StationaryMarkovChain",
+    "bethe_coupling",
+    "paper_coupling",
+]

@@ -22,8 +22,9 @@ class Marginal(NamedTuple):
     ``log_evidence`` (units,) is the log marginal likelihood of every unit that stands apart (an
     item, a sequence), ``probability`` (items, classes) the posterior label probabilities, and
     ``expected`` holds for every parameter how often each of its entries is expected to have been
-    used: the derivative of ``total`` with respect to the log parameters, as ``probability`` (times
-    the multiplicity) is the derivative with respect to the log-likelihoods.
+    used: the derivative of ``total`` with respect to the log parameters (to positive parameters
+    themselves), as ``probability`` (times the multiplicity) is the derivative with respect to the
+    log-likelihoods.
     """
 
     total: float
@@ -39,6 +40,10 @@ class LabelPrior(Factor):
     parameters, one matrix ``likelihood`` (items, classes), whose rows the raters may have scaled,
     and the arrays of ``structure``. NUTS, EM, Gibbs and the user all go through these kernels.
 
+    Parameters of kind "positive" are numbers above zero, such as a coupling. What :meth:`tally`
+    returns for them is their sufficient statistic, and :meth:`log_weight` the log probability of
+    labels that have it; Gibbs draws them from that and their prior, EM maximises it.
+
     Class attributes a leaf defines
     -------------------------------
     marginal_kernel : ``(*log_parameters, likelihood, log_scale, *structure) -> (total,
@@ -47,10 +52,19 @@ class LabelPrior(Factor):
         ``jax.numpy``, which differentiates it.
     """
 
-    exact: ClassVar[bool] = True
+    exact: bool = True
     """Whether the labels are summed out exactly."""
     method: ClassVar[str]
     """How they are summed out."""
+    keeps_labels: ClassVar[str] = ""
+    """How labels are drawn from where they were before, for priors that cannot draw them anew."""
+    decoder: ClassVar[str] = "most probable labels"
+    """What :meth:`decode` returns."""
+    adds_up: ClassVar[bool] = True
+    """Whether the log evidence of the units adds up to the total.
+
+    If not, a unit's is given all others: units are not independent, and leave-one-out needs that.
+    """
     unit: ClassVar[str] = "item"
     """What stands apart given the parameters: the unit of leave-one-out."""
     merges: ClassVar[bool] = False
@@ -91,8 +105,12 @@ class LabelPrior(Factor):
         likelihood: Array,
         structure: tuple[NDArray[Any], ...],
         rng: np.random.Generator,
+        previous: NDArray[Any] | None = None,
     ) -> NDArray[Any]:
         """Draw the labels from their joint posterior.
+
+        Priors with ``keeps_labels`` go one step from the ``previous`` ones (which stay as they
+        are); without these they begin anew, and the labels are near the posterior only.
 
         Returns labels (items,), or where an item stands for several, how many of them drew each
         class (items, classes). An item that no class can explain gets the label −1.
@@ -133,6 +151,47 @@ class LabelPrior(Factor):
         Gibbs then takes Dirichlet draws given the counts as proposals, and accepts by this part.
         """
         return 0.0
+
+    def given(
+        self,
+        log_parameters: tuple[Array, ...],
+        labels: NDArray[Any],
+        likelihood: Array,
+        log_scale: Array,
+        structure: tuple[NDArray[Any], ...],
+    ) -> tuple[Array, Array]:
+        """Return what the labels of all others say of each item, for priors that keep labels.
+
+        Label probabilities (items, classes) and the log evidence (items,) of the item's responses.
+        """
+        raise NotImplementedError("Only priors that keep their labels condition on them.")
+
+    def log_weight(
+        self,
+        log_parameters: tuple[Array, ...],
+        counts: tuple[Array, ...],
+        structure: tuple[NDArray[Any], ...],
+    ) -> float:
+        """Return the log probability of labels with these counts, for positive parameters."""
+        raise NotImplementedError("Only priors with a positive parameter need it.")
+
+    def used(
+        self,
+        expected: tuple[Array, ...],
+        log_parameters: tuple[Array, ...],
+        structure: tuple[NDArray[Any], ...],
+    ) -> tuple[Array, ...]:
+        """Return what :meth:`tally` gives in expectation, from ``Marginal.expected``."""
+        return expected
+
+    def converged(
+        self,
+        log_parameters: tuple[Array, ...],
+        likelihood: Array,
+        structure: tuple[NDArray[Any], ...],
+    ) -> bool:
+        """Say whether the marginal, if it iterates, came to an end."""
+        return True
 
     @abstractmethod
     def simulate(

@@ -98,7 +98,7 @@ class MarkovChain(LabelPrior):
         initial, transition = log_parameters
         return initial, transition
 
-    def draw(self, log_parameters, likelihood, structure, rng):
+    def draw(self, log_parameters, likelihood, structure, rng, previous=None):
         # numbers drawn here, since a Generator costs a kernel microseconds and seconds to compile
         uniform = rng.random(len(likelihood))
         return forward_backward.draw_labels(

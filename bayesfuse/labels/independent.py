@@ -115,7 +115,7 @@ class Independent(LabelPrior):
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         require_shape("prevalence", shapes["prevalence"], classes=responses.n_classes)
 
-    def draw(self, log_parameters, likelihood, structure, rng):
+    def draw(self, log_parameters, likelihood, structure, rng, previous=None):
         (log_prevalence,), (multiplicity,) = log_parameters, structure
         plain = (multiplicity == 1).all()
         if plain:

@@ -13,6 +13,7 @@ from bayesfuse.plots.checks import (
 )
 from bayesfuse.plots.decisions import plot_ranks
 from bayesfuse.plots.fits import plot_elbo, plot_start
+from bayesfuse.plots.graphs import plot_graph, plot_grid, plot_phases
 from bayesfuse.plots.groups import plot_co_assignment, plot_covariance
 from bayesfuse.plots.labels import plot_labels
 from bayesfuse.plots.model_graph import plot_model
@@ -29,8 +30,11 @@ __all__ = [
     "plot_dependence",
     "plot_difficulty",
     "plot_elbo",
+    "plot_graph",
+    "plot_grid",
     "plot_labels",
     "plot_model",
+    "plot_phases",
     "plot_ranks",
     "plot_raters",
     "plot_runs",

@@ -1,0 +1,203 @@
+r"""Belief propagation on a Potts model: label probabilities and the Bethe log partition function.
+
+Every item sends every neighbour a message, what the rest of the graph beyond this edge has to say
+about the item, carried over the edge:
+
+.. math:: m_{n \to j}(k) = r + (1 - r) h_{n \setminus j}(k), \qquad r = e^{-\beta w_{nj}},
+
+where h is the normalised product of what the item itself weighs and the messages from its other
+neighbours. Where messages no longer change, the Bethe approximation of the log partition function
+is stationary in them (Yedidia, Freeman & Weiss 2005, IEEE Transactions on Information Theory 51,
+2282–2312), so its derivatives are the beliefs, and nothing is differentiated. Both are exact
+where no edges form a circle.
+
+Messages are numbers between r and one, so products over neighbours are plain, and go on as
+logarithms when they become small.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from bayesfuse.labels.potts_kernels import SMALL
+from bayesfuse.simplex import inner, kernel
+
+TOLERANCE = 1e-9
+"""Messages that change less than this have converged."""
+
+ROUNDS = 500
+"""Passes over all items, there and back, at most."""
+
+PATIENCE = 30
+"""Rounds after which messages that still change are damped by half."""
+
+FAINTEST = 1e-130
+"""No edge rules a disagreement out: r is at least this, a factor of 300 nats."""
+
+
+@inner
+def disagreement(coupling, weight):
+    """Return exp(−coupling · weight), of every entry of the graph's rows or of all."""
+    r = np.empty(weight.size)
+    for e in range(weight.size):
+        r[e] = max(math.exp(-coupling * weight[e]), FAINTEST)
+    return r
+
+
+@inner
+def gather(n, prevalence, likelihood, start, message, share):
+    """Write what item n weighs by class, messages included, relative to the largest, in ``share``.
+
+    Returns the logarithms of that largest weight and of the same without the item's likelihood,
+    summed over classes.
+    """
+    n_classes = share.size
+    top, top_before = -np.inf, -np.inf
+    for k in range(n_classes):
+        product, logs = 1.0, 0.0
+        for e in range(start[n], start[n + 1]):
+            product *= message[e, k]
+            if product < SMALL:
+                logs += math.log(product)
+                product = 1.0
+        logs += math.log(prevalence[k] * product)
+        top_before = max(top_before, logs)
+        share[k] = logs
+    before = 0.0
+    for k in range(n_classes):
+        before += math.exp(share[k] - top_before)
+        share[k] = share[k] + math.log(likelihood[n, k]) if likelihood[n, k] > 0.0 else -np.inf
+        top = max(top, share[k])
+    if top == -np.inf:  # no class can explain the item: it says nothing to its neighbours
+        for k in range(n_classes):
+            share[k] = 1.0
+        return -np.inf, top_before + math.log(before)
+    for k in range(n_classes):
+        share[k] = math.exp(share[k] - top) if share[k] > -np.inf else 0.0
+    return top, top_before + math.log(before)
+
+
+@inner
+def send(n, share, r, start, reverse, message, cavity, damping):
+    """Send the messages of item n; return the largest change."""
+    n_classes, change = share.size, 0.0
+    for e in range(start[n], start[n + 1]):
+        total = 0.0
+        for k in range(n_classes):
+            cavity[k] = share[k] / message[e, k]
+            total += cavity[k]
+        apart = r[0] if r.size == 1 else r[e]
+        for k in range(n_classes):
+            new = apart + (1.0 - apart) * cavity[k] / total
+            old = message[reverse[e], k]
+            change = max(change, abs(new - old))
+            message[reverse[e], k] = new + damping * (old - new)
+    return change
+
+
+@kernel
+def propagate(prevalence, likelihood, coupling, start, neighbour, weight, reverse, order, rounds):
+    """Pass messages until they settle; return them, (entries of the rows, classes), and how far.
+
+    ``reverse`` is the place of every entry of the graph's rows in the neighbour's row. ``order``
+    runs from roots to leaves where the graph is a forest, and every round goes up it and down
+    again, so that a forest settles in one. Returns the messages, the rounds, and the last change.
+    """
+    n_items, n_classes = likelihood.shape
+    r = disagreement(coupling, weight)
+    message = np.ones((neighbour.size, n_classes))
+    share, cavity = np.empty(n_classes), np.empty(n_classes)
+    done, change = 0, np.inf
+    while done < rounds and change > TOLERANCE:
+        change = 0.0
+        damping = 0.5 if done > PATIENCE else 0.0
+        for i in range(2 * n_items):
+            n = order[n_items - 1 - i] if i < n_items else order[i - n_items]
+            gather(n, prevalence, likelihood, start, message, share)
+            moved = send(n, share, r, start, reverse, message, cavity, damping)
+            change = max(change, moved)
+        done += 1
+    return message, done, change
+
+
+@kernel
+def bethe(prevalence, likelihood, log_scale, coupling, start, neighbour, weight, reverse, message):
+    """Return what messages say: log Z, evidence by item, label probabilities, expected agreement.
+
+    The evidence of an item is the log probability of its responses given all others. The
+    agreement is the expected sum of the weights of edges whose items have one label: the
+    derivative of log Z with respect to the coupling.
+    """
+    n_items, n_classes = likelihood.shape
+    r = disagreement(coupling, weight)
+    probability, log_evidence = np.empty((n_items, n_classes)), np.empty(n_items)
+    share = np.empty(n_classes)
+    log_z = agreement = 0.0
+    for n in range(n_items):
+        top, before = gather(n, prevalence, likelihood, start, message, share)
+        total = 0.0
+        for k in range(n_classes):
+            total += share[k]
+        for k in range(n_classes):
+            probability[n, k] = share[k] / total
+        log_z += log_scale[n] + top + math.log(total)
+        log_evidence[n] = log_scale[n] + top + math.log(total) - before
+    for n in range(n_items):
+        for e in range(start[n], start[n + 1]):
+            m = neighbour[e]
+            if m < n:
+                same, one, other = 0.0, 0.0, 0.0
+                for k in range(n_classes):
+                    mine = probability[n, k] / message[e, k]
+                    yours = probability[m, k] / message[reverse[e], k]
+                    same += mine * yours
+                    one += mine
+                    other += yours
+                w = weight[0] if weight.size == 1 else weight[e]
+                apart = r[0] if r.size == 1 else r[e]
+                same /= one * other
+                both = apart + (1.0 - apart) * same
+                log_z += coupling * w - math.log(both)
+                agreement += w * same / both
+    return log_z, log_evidence, probability, agreement
+
+
+def bethe_jax(prevalence, log_lik, coupling, start, neighbour, weight, reverse):
+    """Return the Bethe log partition function as a sum over items (items,), in ``jax.numpy``.
+
+    Messages go all at once, damped. What stands before the edge that carries it counts as constant:
+    at the fixed point it does not move the sum, so the derivatives are the right ones.
+    """
+    import jax.numpy as jnp
+    from jax import lax
+    from jax.ops import segment_sum
+    from jax.scipy.special import logsumexp
+
+    n_items, n_classes = log_lik.shape
+    row = jnp.repeat(jnp.arange(n_items), jnp.diff(start), total_repeat_length=neighbour.size)
+    own = jnp.log(prevalence) + log_lik
+
+    def carry(cavity, coupling):
+        r = jnp.maximum(jnp.exp(-coupling * weight), FAINTEST)
+        r = jnp.broadcast_to(r, neighbour.shape)[:, None]
+        return r + (1 - r) * cavity
+
+    def step(state):
+        cavity, done, _ = state
+        message = jnp.log(carry(cavity, fixed[1]))[reverse]
+        total = fixed[0] + segment_sum(message, row, num_segments=n_items)
+        new = total[row] - message
+        new = jnp.exp(new - logsumexp(new, axis=1, keepdims=True))
+        return (cavity + new) / 2, done + 1, jnp.abs(new - cavity).max(initial=0.0)
+
+    fixed = lax.stop_gradient(own), lax.stop_gradient(coupling)
+    begin = jnp.full((neighbour.size, n_classes), 1 / n_classes), 0, jnp.inf
+    going = lambda state: (state[1] < 10 * ROUNDS) & (state[2] > TOLERANCE)  # noqa: E731
+    cavity = lax.stop_gradient(lax.while_loop(going, step, begin)[0])
+    message = jnp.log(carry(cavity, coupling))[reverse]
+    total = own + segment_sum(message, row, num_segments=n_items)
+    same = (cavity * cavity[reverse]).sum(axis=1)
+    edge = coupling * weight - jnp.log(carry(same[:, None], coupling)[:, 0])
+    return logsumexp(total, axis=1) + segment_sum(edge / 2, row, num_segments=n_items)

@@ -1,0 +1,207 @@
+r"""The normalising constant of labels on a graph, exactly: one item summed out after the other.
+
+All return, for every coupling β of a grid, the logarithm of
+
+.. math:: Z(β) = \sum_y \prod_n \pi_{y_n} \prod_{\text{edges}} \exp(β w_{nm} 1[y_n = y_m])
+
+and its derivative, the expected weight of the edges whose items agree. Trees are summed from their
+leaves, by compiled code; what circles is left is summed in an order that keeps the tables over
+remaining neighbours small, and refused where they would not be. Every table is carried with its
+derivative, which the chain rule gives at the same cost. Edges count exp(−β w) where their items
+differ and 1 where they agree, and tables are scaled to a largest entry of one, so that nothing
+overflows: what is taken out is added up in logarithms.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesfuse.graph import Graph
+from bayesfuse.simplex import Array, kernel
+
+MOST_CORE = 20_000
+"""Items on circles beyond which no order is looked for: it would take seconds in Python."""
+MOST_WORK = 100_000_000
+"""Table entries, summed over items and couplings, beyond which exactness is not worth its time."""
+
+
+class Plan(NamedTuple):
+    """In which order the items can be summed out."""
+
+    leaf: NDArray[np.int64]
+    """Items of the trees, each a leaf when its turn comes, (leaves,)."""
+    parent: NDArray[np.int64]
+    """The last neighbour of every leaf, −1 where none is left."""
+    edge: NDArray[np.int64]
+    """The edge to it."""
+    core: list[int]
+    """The items on circles and between them, in their order."""
+    work: int
+    """Table entries that the core costs for one coupling and class counts to their powers."""
+
+
+@kernel
+def peel(start, neighbour, edge):
+    """Take leaves away until none is left: the leaves in turn, their parents, edges to those."""
+    n_items = len(start) - 1
+    degree = np.empty(n_items, dtype=np.int64)
+    leaf = np.empty(n_items, dtype=np.int64)
+    parent = np.full(n_items, -1, dtype=np.int64)
+    through = np.full(n_items, -1, dtype=np.int64)
+    gone = np.zeros(n_items, dtype=np.bool_)
+    last = 0
+    for n in range(n_items):
+        degree[n] = start[n + 1] - start[n]
+        if degree[n] <= 1:
+            leaf[last] = n
+            last += 1
+    at = 0
+    while at < last:
+        n = leaf[at]
+        gone[n] = True
+        for j in range(start[n], start[n + 1]):
+            m = neighbour[j]
+            if not gone[m]:
+                parent[at], through[at] = m, edge[j]
+                degree[m] -= 1
+                if degree[m] == 1:
+                    leaf[last] = m
+                    last += 1
+        at += 1
+    return leaf[:last], parent[:last], through[:last]
+
+
+@kernel
+def sum_leaves(leaf, parent, weight, prevalence, coupling, n_items, place, n_core):
+    """Sum the leaves out at every coupling.
+
+    Returns log Z so far and its derivative (couplings,), and of the items left, by their ``place``,
+    what they weigh by class, and the derivative (couplings, core, classes).
+    """
+    n_classes = len(prevalence)
+    log_z, slope = np.zeros(len(coupling)), np.zeros(len(coupling))
+    left = np.empty((len(coupling), n_core, n_classes))
+    left_bend = np.empty((len(coupling), n_core, n_classes))
+    value, bend = np.empty((n_items, n_classes)), np.empty((n_items, n_classes))
+    for g in range(len(coupling)):
+        value[:], bend[:] = prevalence, 0.0
+        for i in range(len(leaf)):
+            n, p, w = leaf[i], parent[i], weight[i]
+            total, total_bend = value[n].sum(), bend[n].sum()
+            if p < 0:
+                log_z[g] += math.log(total)
+                slope[g] += total_bend / total
+                continue
+            differ = math.exp(-coupling[g] * w)
+            top = 0.0
+            for k in range(n_classes):
+                came = total * differ + (1.0 - differ) * value[n, k]
+                came_bend = (
+                    (total_bend - w * total) * differ
+                    + (1.0 - differ) * bend[n, k]
+                    + w * differ * value[n, k]
+                )
+                bend[p, k] = bend[p, k] * came + value[p, k] * came_bend
+                value[p, k] *= came
+                top = max(top, value[p, k])
+            for k in range(n_classes):
+                value[p, k] /= top
+                bend[p, k] /= top
+            log_z[g] += math.log(top) + coupling[g] * w
+            slope[g] += w
+        for n in range(n_items):
+            if place[n] >= 0:
+                left[g, place[n]] = value[n]
+                left_bend[g, place[n]] = bend[n]
+    return log_z, slope, left, left_bend
+
+
+def plan(graph: Graph, n_classes: int, n_couplings: int) -> Plan | None:
+    """Find an order of summation, or None if the tables on the way are too large."""
+    leaf, parent, through = peel(graph.start, graph.neighbour, graph.edge)
+    remains = np.ones(graph.n_items, dtype=bool)
+    remains[leaf] = False
+    core = np.flatnonzero(remains)
+    if len(core) > MOST_CORE:
+        return None
+    near = {
+        int(n): {int(m) for m in graph.neighbour[graph.start[n] : graph.start[n + 1]] if remains[m]}
+        for n in core
+    }
+    queue = [(len(found), n) for n, found in near.items()]
+    heapq.heapify(queue)
+    order, work = [], 0
+    while queue:  # always the item with the fewest neighbours left
+        size, n = heapq.heappop(queue)
+        if n not in near or len(near[n]) != size:
+            continue
+        work += n_classes ** (size + 1)
+        if work * n_couplings > MOST_WORK:
+            return None
+        around = near.pop(n)
+        for m in around:  # summing n out makes its neighbours depend on each other
+            near[m] |= around
+            near[m] -= {n, m}
+            heapq.heappush(queue, (len(near[m]), m))
+        order.append(n)
+    return Plan(leaf, parent, through, order, work)
+
+
+def sum_out(graph: Graph, prevalence: Array, coupling: Array, by: Plan) -> tuple[Array, Array]:
+    """Return log Z and its derivative at every coupling, (couplings,) each."""
+    place = np.full(graph.n_items, -1, dtype=np.int64)
+    place[by.core] = np.arange(len(by.core))
+    weight = graph.weights[by.edge] if graph.n_edges else np.ones(len(by.edge))
+    log_z, slope, value, bend = sum_leaves(
+        by.leaf, by.parent, weight, prevalence, coupling, graph.n_items, place, len(by.core)
+    )
+    ends = place[graph.edges]
+    inside = (ends >= 0).all(axis=1)
+    ends, weights = np.sort(ends[inside], axis=1), graph.weights[inside]
+    log_z = log_z + coupling * weights.sum()
+    slope = slope + weights.sum()
+    tables: list[list[_Table]] = [
+        [_Table((c,), value[:, c], bend[:, c])] for c in range(len(by.core))
+    ]
+    same = np.eye(len(prevalence))
+    for (one, other), w in zip(ends.tolist(), weights.tolist(), strict=True):
+        differ = np.exp(-coupling * w)[:, None, None] * (1 - same)
+        tables[one].append(_Table((one, other), same + differ, -w * differ))
+    for held in tables:
+        joined = _product(held)
+        top = joined.value.max(axis=tuple(range(1, joined.value.ndim)), keepdims=True)
+        total, total_bend = (joined.value / top).sum(axis=1), (joined.bend / top).sum(axis=1)
+        log_z = log_z + np.log(top.ravel())
+        if len(joined.items) == 1:
+            log_z, slope = log_z + np.log(total), slope + total_bend / total
+        else:
+            tables[joined.items[1]].append(_Table(joined.items[1:], total, total_bend))
+        held.clear()
+    return log_z, slope
+
+
+class _Table(NamedTuple):
+    """A function of the labels of some items, ascending, with its derivative in the coupling."""
+
+    items: tuple[int, ...]
+    value: Array
+    bend: Array
+
+
+def _product(tables: list[_Table]) -> _Table:
+    """Multiply tables, over the union of their items."""
+    items = tuple(sorted({n for table in tables for n in table.items}))
+    value: Any = 1.0
+    bend: Any = 0.0
+    for table in tables:
+        axes = [0, *(1 + items.index(n) for n in table.items)]
+        missing = tuple(axis for axis in range(len(items) + 1) if axis not in axes)
+        one, change = (np.expand_dims(array, missing) for array in (table.value, table.bend))
+        bend = bend * one + value * change
+        value = value * one
+    return _Table(items, value, bend)

@@ -1,0 +1,428 @@
+"""Labels on a graph: the Potts model, a Markov random field of labels that tend to agree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bayesfuse.errors import ModelError, require_shape
+from bayesfuse.graph import Graph
+from bayesfuse.labels import belief_propagation, mean_field, potts_kernels
+from bayesfuse.labels.base import LabelPrior
+from bayesfuse.labels.partition_function import (
+    PartitionTable,
+    bethe_coupling,
+    interpolate,
+    log_partition,
+)
+from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array, Kind, kernel
+
+CLUSTERS = 0.25
+"""Share of sweeps with a Swendsen–Wang move, which costs as much as two to five Gibbs sweeps."""
+
+SETTLE = 20
+"""Sweeps, with as many cluster moves, for labels that begin anew."""
+
+REACH, LARGEST = 4.0, 6.0
+"""Tables of log Z end at so many times the coupling at which order may set in, at most so high."""
+
+MODES = 1000
+"""Passes of iterated conditional modes at most; they need a handful."""
+
+
+@kernel
+def marginal(
+    coupling,
+    likelihood,
+    log_scale,
+    prevalence,
+    start,
+    neighbour,
+    weight,
+    reverse,
+    order,
+    colours,
+    knots,
+    total_weight,
+):
+    """Sum the labels out by belief propagation: total, evidence by item, probability, derivative.
+
+    The evidence of an item is that of its responses given all others; it does not add up to the
+    total.
+    """
+    beta = coupling.item()
+    message, _, _ = belief_propagation.propagate(
+        prevalence,
+        likelihood,
+        beta,
+        start,
+        neighbour,
+        weight,
+        reverse,
+        order,
+        belief_propagation.ROUNDS,
+    )
+    total, log_evidence, probability, agreement = belief_propagation.bethe(
+        prevalence, likelihood, log_scale, beta, start, neighbour, weight, reverse, message
+    )
+    of_prior, rate = interpolate(beta, knots, total_weight.item())
+    return total - of_prior, log_evidence, probability, np.asarray(agreement - rate)
+
+
+@kernel
+def marginal_mean_field(
+    coupling,
+    likelihood,
+    log_scale,
+    prevalence,
+    start,
+    neighbour,
+    weight,
+    reverse,
+    order,
+    colours,
+    knots,
+    total_weight,
+):
+    """Do as :func:`marginal` by mean field."""
+    beta = coupling.item()
+    probability, _, _ = mean_field.settle(
+        prevalence, likelihood, beta, start, neighbour, weight, order, belief_propagation.ROUNDS
+    )
+    total, log_evidence, agreement = mean_field.bound(
+        prevalence, likelihood, log_scale, beta, start, neighbour, weight, probability
+    )
+    of_prior, rate = interpolate(beta, knots, total_weight.item())
+    return total - of_prior, log_evidence, probability, np.asarray(agreement - rate)
+
+
+class Potts(LabelPrior):
+    r"""Labels of neighbours that tend to be the same, on any graph.
+
+    .. math:: p(y) = \frac{1}{Z(\beta)} \prod_n \pi_{y_n}
+              \prod_{\text{edges } nm} \exp(\beta\, w_{nm}\, 1[y_n = y_m])
+
+    Gibbs sampling is exact: labels are drawn by sweeps over the items and by Swendsen–Wang moves
+    of whole clusters, from where they were. What has the labels summed out (NUTS, EM) uses belief
+    propagation, which is exact where no edges form a circle, and an approximation elsewhere.
+
+    Parameters
+    ----------
+    coupling : tensor or number
+        β > 0 of an edge of weight one. A variable of the model is inferred, for which Z is needed
+        as a function of β; that is what takes a while when the model is built, once per graph.
+    graph : Graph
+        Who is whose neighbour. Its items must be those of the responses, in any order.
+    prevalence : array-like, shape (classes,), optional
+        π, which every class would have without neighbours. Default all equal.
+
+    Notes
+    -----
+    Traganitis & Giannakis's trust δ counts half per edge: β = δ / 2 (their eqs. 6 and 28).
+
+    The prevalence is numbers, not a variable: Z depends on it in as many dimensions as there are
+    classes, and no table holds that. Little is lost, since with neighbours and responses at hand
+    it seldom decides a label; the shares of the classes follow from the labels.
+
+    The approximate evidence is the Bethe (or mean field) log partition function of the posterior
+    less the log Z of the prior itself, not the latter's Bethe approximation: responses pull labels
+    apart from each other, so that the former is good where the latter, without any, is at its
+    worst.
+
+    References
+    ----------
+    Traganitis & Giannakis (2020), section V, eqs. 5, 6, 28; Besag (1986), Journal of the Royal
+    Statistical Society B 48, 259–302; Higdon (1998), Journal of the American Statistical
+    Association 93, 585–595.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfuse as bf
+    >>> responses = bf.Responses.from_matrix([[0], [1], [0]])
+    >>> prior = bf.Potts(coupling=1.0, graph=bf.Graph.from_edges([(0, 1), (1, 2)]))
+    >>> structure = prior.structure(responses)
+    >>> likelihood = np.array([[0.8, 0.2], [0.4, 0.6], [0.8, 0.2]])
+    >>> prior.marginal((np.array(1.0),), likelihood, np.zeros(3), structure).probability.round(3)
+    array([[0.857, 0.143],
+           [0.776, 0.224],
+           [0.857, 0.143]])
+    """
+
+    kinds: ClassVar[dict[str, Kind]] = {"coupling": "positive"}
+    method = "belief propagation"
+    keeps_labels = "Gibbs and Swendsen–Wang sweeps"
+    adds_up = False
+    decoder = "iterated conditional modes"
+    marginal_kernel = staticmethod(marginal)
+
+    def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
+        if not hasattr(coupling, "type"):
+            coupling = np.asarray(coupling, dtype=float)
+            if coupling.ndim > 0 or not (np.isfinite(coupling) and coupling > 0):
+                raise ModelError(
+                    "The coupling must be one positive number, because neighbours tend to agree; "
+                    f"without neighbours take bf.Independent. Got: {coupling}."
+                )
+        self.parameters = {"coupling": coupling}
+        self.graph = graph
+        self.exact = graph.is_forest
+        self.table: PartitionTable | None = None
+        self._prevalence = None if prevalence is None else _shares(prevalence)
+        self._made: tuple[NDArray[Any], tuple[NDArray[Any], ...]] | None = None
+
+    def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
+        if self._made is None or not np.array_equal(self._made[0], responses.items):
+            self._made = responses.items, self._arrange(responses)
+        return self._made[1]
+
+    def _arrange(self, responses: Responses) -> tuple[NDArray[Any], ...]:
+        graph, n_classes = self.graph.ordered(responses), responses.n_classes
+        prevalence = self._prevalence
+        if prevalence is None:
+            prevalence = np.full(n_classes, 1 / n_classes)
+        require_shape("prevalence", prevalence.shape, classes=n_classes)
+        weight = graph.weight
+        if graph.n_edges and weight.min() == weight.max():  # then kernels need not look it up
+            weight = weight[:1]
+        row = np.repeat(np.arange(graph.n_items, dtype=np.int32), graph.degree)
+        reverse = np.lexsort((row, graph.neighbour)).astype(np.int32)
+        order = potts_kernels.breadth_first(graph.start, graph.neighbour)
+        arrays = prevalence, graph.start, graph.neighbour, weight, reverse, order
+        return (*arrays, graph.colour_order, *self._tabulate(graph, arrays))
+
+    def _tabulate(
+        self, graph: Graph, arrays: tuple[NDArray[Any], ...]
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return log Z of the prior as a function of the coupling, knots and total weight."""
+        prevalence, *rows = arrays
+        total_weight = np.asarray(graph.weights.sum())
+        coupling = self.parameters["coupling"]
+        if isinstance(coupling, np.ndarray) and not graph.is_forest:
+            flat = np.ones((graph.n_items, len(prevalence)))
+            at = prevalence, flat, float(coupling), *rows
+            message, *_ = belief_propagation.propagate(*at, belief_propagation.ROUNDS)
+            log_z, _, _, slope = belief_propagation.bethe(
+                prevalence, flat, np.zeros(len(flat)), float(coupling), *rows[:-1], message
+            )
+            return np.array([[0.0] * 4, [coupling, log_z, slope, 0.0]]), total_weight
+        field = np.log(prevalence)
+        self.table = log_partition(graph, field, reach(graph, len(field)))
+        return self.table.knots, total_weight
+
+    def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
+        if shapes["coupling"] != ():
+            raise ModelError(f"The coupling must be one number. Got: shape {shapes['coupling']}.")
+
+    def draw(self, log_parameters, likelihood, structure, rng, previous=None):
+        prevalence, start, neighbour, weight, _, _, colours, *_ = structure
+        (coupling,) = log_parameters
+        if potts_kernels.impossible(likelihood):
+            return np.where(likelihood.any(axis=1), 0, -1)
+        graph = float(coupling), start, neighbour, weight
+        sweeps = 1 if previous is not None else SETTLE
+        if previous is None:
+            labels = potts_kernels.begin(prevalence, likelihood, _seed(rng))
+        else:
+            labels = previous.copy()
+        for _ in range(sweeps):
+            if sweeps > 1 or rng.random() < CLUSTERS:
+                potts_kernels.swendsen_wang(labels, prevalence, likelihood, *graph, _seed(rng))
+            potts_kernels.gibbs_sweep(labels, prevalence, likelihood, *graph, colours, _seed(rng))
+        return labels
+
+    def given(self, log_parameters, labels, likelihood, log_scale, structure):
+        prevalence, start, neighbour, weight, *_ = structure
+        return potts_kernels.conditionals(
+            labels,
+            prevalence,
+            likelihood,
+            log_scale,
+            float(log_parameters[0]),
+            start,
+            neighbour,
+            weight,
+        )
+
+    def tally(self, drawn, structure, n_classes):
+        _, start, neighbour, weight, *_ = structure
+        if drawn.ndim == 2:
+            return (np.asarray(potts_kernels.soft_agreement(drawn, start, neighbour, weight)),)
+        return (np.asarray(potts_kernels.agreement(drawn, start, neighbour, weight)),)
+
+    def used(self, expected, log_parameters, structure):
+        return (expected[0] + self._log_z(log_parameters, structure)[1],)
+
+    def log_weight(self, log_parameters, counts, structure):
+        coupling = float(log_parameters[0])
+        return coupling * float(counts[0]) - self._log_z(log_parameters, structure)[0]
+
+    def _log_z(self, log_parameters, structure):
+        *_, knots, total_weight = structure
+        return interpolate(float(log_parameters[0]), knots, float(total_weight))
+
+    def decode(self, log_parameters, likelihood, structure):
+        """Return the best of what iterated modes reach from several starts: a mode, if not the."""
+        prevalence, start, neighbour, weight, *_ = structure
+        graph = float(log_parameters[0]), start, neighbour, weight
+        if potts_kernels.impossible(likelihood):
+            return np.where(likelihood.any(axis=1), 0, -1)
+        scale = np.zeros(len(likelihood))
+        own = (prevalence * likelihood).argmax(axis=1)
+        believed = self.marginal(log_parameters, likelihood, scale, structure).probability
+        found = []
+        for begun in (own, believed.argmax(axis=1)):
+            labels = begun.astype(np.int32)
+            potts_kernels.iterate_modes(labels, prevalence, likelihood, *graph, MODES)
+            with np.errstate(divide="ignore"):
+                own_part = np.log(prevalence * likelihood)[np.arange(len(labels)), labels].sum()
+            pull = graph[0] * potts_kernels.agreement(labels, start, neighbour, weight)
+            found.append((own_part + pull, labels))
+        return max(found, key=lambda one: one[0])[1].astype(np.int64)
+
+    def log_prob(self, log_parameters, labels, structure):
+        own = np.log(structure[0])[labels].sum()
+        counts = self.tally(labels.astype(np.int32), structure, len(structure[0]))
+        return float(own + self.log_weight(log_parameters, counts, structure))
+
+    def simulate(self, parameters, structure, rng):
+        flat = np.ones((len(structure[1]) - 1, len(structure[0])))
+        drawn = None
+        for _ in range(SETTLE):  # as many cluster moves each, which prior labels need
+            drawn = self.draw(parameters, flat, structure, rng)
+        return drawn.astype(np.int64)
+
+    def prevalence(self, parameters: tuple[Any, ...], xp: Any) -> Any:
+        """Return π: the shares that classes have on the whole, if neighbours do not tip them."""
+        return self._made[1][0] if self._made else self._prevalence
+
+    def converged(self, log_parameters, likelihood, structure):
+        prevalence, start, neighbour, weight, reverse, order, *_ = structure
+        rounds = belief_propagation.ROUNDS
+        *_, change = belief_propagation.propagate(
+            prevalence,
+            likelihood,
+            float(log_parameters[0]),
+            start,
+            neighbour,
+            weight,
+            reverse,
+            order,
+            rounds,
+        )
+        return change <= belief_propagation.TOLERANCE
+
+    @staticmethod
+    def marginal_jax(*arguments: Any) -> Any:
+        """Return what every item adds to the total (items,), in ``jax.numpy``."""
+        coupling, log_lik, prevalence, start, neighbour, weight, reverse, _, _, *table = arguments
+        terms = belief_propagation.bethe_jax(
+            prevalence, log_lik, coupling, start, neighbour, weight, reverse
+        )
+        return terms - interpolate_jax(coupling, *table) / log_lik.shape[0]
+
+
+class MeanFieldPotts(Potts):
+    """The same prior, its labels summed out by mean field: a lower bound of the evidence.
+
+    Worse than belief propagation, which it is here to be compared with, but it cannot fail to
+    converge. What is drawn by Gibbs sampling is the same.
+
+    Parameters
+    ----------
+    coupling, graph, prevalence
+        As in :class:`Potts`.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfuse as bf
+    >>> responses = bf.Responses.from_matrix([[0], [1], [0]])
+    >>> graph = bf.Graph.from_edges([(0, 1), (1, 2)])
+    >>> likelihood, scale = np.array([[0.8, 0.2], [0.4, 0.6], [0.8, 0.2]]), np.zeros(3)
+    >>> for prior in (bf.MeanFieldPotts(1.0, graph), bf.Potts(1.0, graph)):
+    ...     structure = prior.structure(responses)
+    ...     round(prior.marginal((np.array(1.0),), likelihood, scale, structure).total, 3)
+    -1.853
+    -1.803
+    """
+
+    method = "mean field"
+    marginal_kernel = staticmethod(marginal_mean_field)
+
+    def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
+        super().__init__(coupling, graph, prevalence)
+        self.exact = graph.n_edges == 0
+
+    def converged(self, log_parameters, likelihood, structure):
+        prevalence, start, neighbour, weight, _, order, *_ = structure
+        *_, change = mean_field.settle(
+            prevalence,
+            likelihood,
+            float(log_parameters[0]),
+            start,
+            neighbour,
+            weight,
+            order,
+            belief_propagation.ROUNDS,
+        )
+        return change <= belief_propagation.TOLERANCE
+
+    @staticmethod
+    def marginal_jax(*arguments: Any) -> Any:
+        """Return what every item adds to the total (items,), in ``jax.numpy``."""
+        coupling, log_lik, prevalence, start, neighbour, weight, _, _, _, *table = arguments
+        terms = mean_field.bound_jax(prevalence, log_lik, coupling, start, neighbour, weight)
+        return terms - interpolate_jax(coupling, *table) / log_lik.shape[0]
+
+
+def reach(graph: Graph, n_classes: int) -> float:
+    """Return where a table of log Z may end: beyond, hardly any neighbours disagree."""
+    mean = float(graph.weights.mean()) if graph.n_edges else 1.0
+    return min(REACH * bethe_coupling(graph, n_classes), LARGEST / mean)
+
+
+def interpolate_jax(coupling, knots, total_weight):
+    """Return log Z of the prior as :func:`interpolate` does."""
+    import jax.numpy as jnp
+
+    at = jnp.clip(jnp.searchsorted(knots[:, 0], coupling, side="right") - 1, 0, len(knots) - 2)
+    (start, log_z, s0, b0), (end, _, s1, b1) = knots[at], knots[at + 1]
+    h = end - start
+    t = jnp.clip((coupling - start) / h, 0.0, 1.0)
+    c2, c3 = 3 * (s1 - s0) - h * (2 * b0 + b1), 2 * (s0 - s1) + h * (b0 + b1)
+    inside = log_z + h * t * (s0 + t * (h * b0 / 2 + t * (c2 / 3 + t * c3 / 4)))
+    last, slope, bend = knots[-1, 0], knots[-1, 2], knots[-1, 3]
+    step = jnp.maximum(coupling - last, 0.0)
+    missing = total_weight - slope
+    curved = (missing > 1e-9 * total_weight) & (bend > 0)
+    rate = jnp.where(curved, bend / jnp.where(curved, missing, 1.0), 1.0)
+    left = missing * jnp.exp(-rate * step)
+    beyond = jnp.where(curved, total_weight * step - (missing - left) / rate, slope * step)
+    return inside + beyond
+
+
+def paper_coupling(trust: Any, responses: Responses) -> float:
+    """Return the coupling of an edge from the paper's δ, of which every edge counts half."""
+    delta = responses.n_raters if trust == "paper" else trust
+    if isinstance(delta, bool | str) or not (np.isscalar(delta) and delta > 0):
+        raise ModelError(
+            f"trust must be 'infer', 'paper' or a positive number, the paper's δ. Got: {trust!r}."
+        )
+    return float(delta) / 2
+
+
+def _seed(rng: np.random.Generator) -> np.uint64:
+    return rng.integers(0, 2**64, dtype=np.uint64)
+
+
+def _shares(prevalence: ArrayLike) -> Array:
+    given = np.asarray(prevalence, dtype=float)
+    if given.ndim != 1 or not np.isfinite(given).all() or (given <= 0).any():
+        raise ModelError(
+            "The prevalence of labels on a graph must be one positive number per class, and no "
+            f"variable: see bf.Potts. Got: {prevalence!r}."
+        )
+    return given / given.sum()

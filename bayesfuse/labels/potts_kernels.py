@@ -1,0 +1,372 @@
+r"""Compiled sweeps over labels on a graph: Gibbs, Swendsen–Wang, conditionals, iterated modes.
+
+All work on one density of labels y (items,), the Potts model with fields of its own for every item,
+
+.. math:: p(y) \propto \prod_n \pi_{y_n} L_{n y_n}
+          \prod_{\text{edges}} \exp(\beta w_{nm} 1[y_n = y_m]) ,
+
+with L the likelihood (items, classes), of any scale by item, and ones for the prior itself. Graphs
+come as compressed rows: the neighbours of n are ``neighbour[start[n]:start[n + 1]]``, every edge
+standing in both of its rows, with ``weight`` of the same length, or of length one where all edges
+weigh the same.
+
+Random numbers are SplitMix64 (Steele, Lea & Flood 2014, OOPSLA, 453–472): number i of a sweep is a
+hash of ``seed + i · GOLDEN``, so it costs a nanosecond, depends on no state and thus not on the
+order of the sites, and one seed per sweep from a NumPy Generator decides them all.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from bayesfuse.simplex import inner, kernel
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+LARGEST = 600.0
+"""Sums of couplings above this are added up in logarithms: their exponentials would overflow."""
+
+SMALL = 1e-15
+"""Products below this go on as logarithms: a factor may be as small as ``simplex.TINY``."""
+
+
+@inner
+def uniform(seed, i):
+    """Return number i of the stream of a seed, in [0, 1)."""
+    z = seed + np.uint64(i + 1) * GOLDEN
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.float64((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@inner
+def strongest(coupling, start, weight):
+    """Return the largest sum of couplings at one item."""
+    most = 0.0
+    for n in range(start.size - 1):
+        total = 0.0
+        if weight.size == 1:
+            total = weight[0] * (start[n + 1] - start[n])
+        else:
+            for e in range(start[n], start[n + 1]):
+                total += weight[e]
+        most = max(most, total)
+    return coupling * most
+
+
+@inner
+def pull(coupling, weight):
+    """Return exp(coupling · weight) of every entry of the graph's rows, or of all."""
+    factor = np.empty(weight.size)
+    for e in range(weight.size):
+        factor[e] = math.exp(coupling * weight[e])
+    return factor
+
+
+@inner
+def log_weigh(n, labels, prevalence, likelihood, coupling, start, neighbour, weight, share):
+    """Do as :func:`weigh` in logarithms, for couplings whose exponentials overflow."""
+    n_classes, one = share.size, weight.size == 1
+    top = -np.inf
+    for k in range(n_classes):
+        value = prevalence[k] * likelihood[n, k]
+        share[k] = math.log(value) if value > 0.0 else -np.inf
+    for e in range(start[n], start[n + 1]):
+        share[labels[neighbour[e]]] += coupling * weight[0 if one else e]
+    for k in range(n_classes):
+        top = max(top, share[k])
+    total = 0.0
+    for k in range(n_classes):
+        share[k] = math.exp(share[k] - top) if share[k] > -np.inf else 0.0
+        total += share[k]
+    return total
+
+
+@inner
+def weigh(n, labels, prevalence, likelihood, factor, start, neighbour, share):
+    """Write into ``share`` (k,) what every class of item n weighs given its neighbours; sum it."""
+    for k in range(share.size):
+        share[k] = prevalence[k] * likelihood[n, k]
+    if factor.size == 1:
+        times = factor[0]
+        for e in range(start[n], start[n + 1]):
+            share[labels[neighbour[e]]] *= times
+    else:
+        for e in range(start[n], start[n + 1]):
+            share[labels[neighbour[e]]] *= factor[e]
+    total = 0.0
+    for k in range(share.size):
+        total += share[k]
+    return total
+
+
+@inner
+def choose(share, total, u):
+    """Return the class that a uniform number falls into."""
+    left, up_to, label = u * total, 0.0, 0
+    for k in range(share.size - 1):  # no branch, which the processor could only guess
+        up_to += share[k]
+        label += up_to <= left
+    return label
+
+
+@kernel
+def gibbs_sweep(labels, prevalence, likelihood, coupling, start, neighbour, weight, order, seed):
+    """Draw, in place, the label of every item given its neighbours, in the order given.
+
+    Any order leaves the density as it is. In one in which no item follows a neighbour (colour by
+    colour) the processor need not wait for one label before it begins the next.
+    """
+    log_scale = strongest(coupling, start, weight) > LARGEST
+    if prevalence.size == 2 and weight.size == 1 and not log_scale:
+        sweep_two(
+            labels, prevalence, likelihood, coupling * weight[0], start, neighbour, order, seed
+        )
+        return
+    share = np.empty(prevalence.size)
+    factor = pull(coupling, weight) if not log_scale else np.empty(0)
+    for i in range(order.size):
+        n = order[i]
+        if log_scale:
+            total = log_weigh(
+                n, labels, prevalence, likelihood, coupling, start, neighbour, weight, share
+            )
+        else:
+            total = weigh(n, labels, prevalence, likelihood, factor, start, neighbour, share)
+        labels[n] = choose(share, total, uniform(seed, i))
+
+
+@inner
+def sweep_two(labels, prevalence, likelihood, coupling, start, neighbour, order, seed):
+    """Sweep over two classes and equal edges: a look-up instead of a product over neighbours."""
+    most = 0
+    for n in range(start.size - 1):
+        most = max(most, start[n + 1] - start[n])
+    odds = np.empty(2 * most + 1)  # that the neighbours give, by twice those of class 1 minus all
+    for j in range(odds.size):
+        odds[j] = math.exp(coupling * (j - most))
+    for i in range(order.size):
+        n = order[i]
+        first, last = start[n], start[n + 1]
+        ones = 0
+        for e in range(first, last):
+            ones += labels[neighbour[e]]
+        zero = prevalence[0] * likelihood[n, 0]
+        one = prevalence[1] * likelihood[n, 1] * odds[2 * ones - (last - first) + most]
+        labels[n] = uniform(seed, i) * (zero + one) >= zero
+
+
+@inner
+def root_of(parent, n):
+    """Return the root of n's tree, halving the path to it."""
+    while parent[n] != n:
+        parent[n] = parent[parent[n]]
+        n = parent[n]
+    return n
+
+
+@inner
+def bond(labels, coupling, start, neighbour, weight, seed, parent):
+    """Join neighbours of one label with probability 1 − exp(−coupling · weight)."""
+    one = weight.size == 1
+    broken = math.exp(-coupling * weight[0]) if one else 0.0
+    for n in range(labels.size):
+        parent[n] = n
+    for n in range(labels.size):
+        for e in range(start[n], start[n + 1]):
+            m = neighbour[e]
+            if m < n and labels[m] == labels[n]:
+                if not one:
+                    broken = math.exp(-coupling * weight[e])
+                if uniform(seed, e) >= broken:
+                    top, other = root_of(parent, n), root_of(parent, m)
+                    if top != other:
+                        parent[max(top, other)] = min(top, other)
+
+
+@kernel
+def swendsen_wang(labels, prevalence, likelihood, coupling, start, neighbour, weight, seed):
+    """Draw, in place, the label of every cluster: of neighbours that bonds join.
+
+    Clusters draw their label by the product of what their items weigh, so the density with its
+    fields stays as it is (Swendsen & Wang 1987, Physical Review Letters 58, 86–88; with fields,
+    Higdon 1998, Journal of the American Statistical Association 93, 585–595). Returns how many
+    clusters there were.
+    """
+    n_items, n_classes = labels.size, prevalence.size
+    parent = np.empty(n_items, dtype=np.int32)
+    bond(labels, coupling, start, neighbour, weight, seed, parent)
+    place = np.empty(n_items, dtype=np.int32)  # of the cluster of every root
+    n_clusters = 0
+    for n in range(n_items):  # a root is the first of its cluster
+        parent[n] = root_of(parent, n)
+        if parent[n] == n:
+            place[n] = n_clusters
+            n_clusters += 1
+    product = np.ones((n_clusters, n_classes))
+    logs = np.zeros((n_clusters, n_classes))
+    for n in range(n_items):
+        c = place[parent[n]]
+        for k in range(n_classes):
+            product[c, k] *= prevalence[k] * likelihood[n, k]
+            if product[c, k] < SMALL:
+                value = product[c, k]
+                logs[c, k] += math.log(value) if value > 0.0 else -np.inf
+                product[c, k] = 1.0
+    chosen = np.empty(n_clusters, dtype=np.int32)
+    share = np.empty(n_classes)
+    first = 2 * neighbour.size  # numbers that no bond has used
+    for c in range(n_clusters):
+        top = -np.inf
+        for k in range(n_classes):
+            logs[c, k] += math.log(product[c, k])
+            top = max(top, logs[c, k])
+        total = 0.0
+        for k in range(n_classes):
+            share[k] = math.exp(logs[c, k] - top) if logs[c, k] > -np.inf else 0.0
+            total += share[k]
+        chosen[c] = choose(share, total, uniform(seed, first + c))
+    for n in range(n_items):
+        labels[n] = chosen[place[parent[n]]]
+    return n_clusters
+
+
+@kernel
+def agreement(labels, start, neighbour, weight):
+    """Sum the weights of the edges whose items have one label."""
+    total, one = 0.0, weight.size == 1
+    for n in range(labels.size):
+        for e in range(start[n], start[n + 1]):
+            m = neighbour[e]
+            if m < n and labels[m] == labels[n]:
+                total += weight[0 if one else e]
+    return total
+
+
+@kernel
+def conditionals(labels, prevalence, likelihood, log_scale, coupling, start, neighbour, weight):
+    """Return p(label n | labels of its neighbours, responses), (items, classes), and evidence.
+
+    The evidence (items,) is the log probability of the responses to n given its neighbours' labels.
+    """
+    n_items, n_classes = likelihood.shape
+    probability, log_evidence = np.empty((n_items, n_classes)), np.empty(n_items)
+    share = np.empty(n_classes)
+    offset = np.zeros(n_classes)
+    one = weight.size == 1
+    for n in range(n_items):
+        for k in range(n_classes):
+            offset[k] = 0.0
+        for e in range(start[n], start[n + 1]):
+            offset[labels[neighbour[e]]] += coupling * weight[0 if one else e]
+        top = -np.inf
+        for k in range(n_classes):
+            top = max(top, offset[k])
+        before, total = 0.0, 0.0
+        for k in range(n_classes):
+            share[k] = prevalence[k] * math.exp(offset[k] - top)
+            before += share[k]
+            value = share[k] * likelihood[n, k]
+            probability[n, k] = value
+            total += value
+        log_evidence[n] = log_scale[n] - np.inf
+        if total > 0.0:
+            log_evidence[n] = log_scale[n] + math.log(total / before)
+            for k in range(n_classes):
+                probability[n, k] /= total
+    return probability, log_evidence
+
+
+@kernel
+def iterate_modes(labels, prevalence, likelihood, coupling, start, neighbour, weight, most):
+    """Give every item, in place, its most probable label given its neighbours, until none changes.
+
+    Iterated conditional modes (Besag 1986, Journal of the Royal Statistical Society B 48,
+    259–302): every change raises the probability of all labels. Returns how many passes it took.
+    """
+    n_items, n_classes = likelihood.shape
+    score = np.empty(n_classes)
+    one = weight.size == 1
+    for sweep in range(most):
+        changed = False
+        for n in range(n_items):
+            for k in range(n_classes):
+                value = prevalence[k] * likelihood[n, k]
+                score[k] = math.log(value) if value > 0.0 else -np.inf
+            for e in range(start[n], start[n + 1]):
+                score[labels[neighbour[e]]] += coupling * weight[0 if one else e]
+            best = labels[n]
+            for k in range(n_classes):
+                if score[k] > score[best]:
+                    best = k
+            changed |= best != labels[n]
+            labels[n] = best
+        if not changed:
+            return sweep + 1
+    return most
+
+
+@kernel
+def begin(prevalence, likelihood, seed):
+    """Draw labels as if no item had neighbours."""
+    n_items, n_classes = likelihood.shape
+    labels, share = np.empty(n_items, dtype=np.int32), np.empty(n_classes)
+    for n in range(n_items):
+        total = 0.0
+        for k in range(n_classes):
+            share[k] = prevalence[k] * likelihood[n, k]
+            total += share[k]
+        labels[n] = choose(share, total, uniform(seed, n))
+    return labels
+
+
+@kernel
+def impossible(likelihood):
+    """Say whether some item has no class left."""
+    for n in range(likelihood.shape[0]):
+        some = False
+        for k in range(likelihood.shape[1]):
+            some |= likelihood[n, k] > 0.0
+        if not some:
+            return True
+    return False
+
+
+@kernel
+def soft_agreement(probability, start, neighbour, weight):
+    """Return the expected agreement of labels drawn independently with these probabilities."""
+    total, one = 0.0, weight.size == 1
+    for n in range(probability.shape[0]):
+        for e in range(start[n], start[n + 1]):
+            m = neighbour[e]
+            if m < n:
+                same = 0.0
+                for k in range(probability.shape[1]):
+                    same += probability[n, k] * probability[m, k]
+                total += weight[0 if one else e] * same
+    return total
+
+
+@kernel
+def breadth_first(start, neighbour):
+    """Return the items such that all but one of each connected set follow a neighbour."""
+    n_items = start.size - 1
+    order, seen = np.empty(n_items, dtype=np.int32), np.zeros(n_items, dtype=np.bool_)
+    last = 0
+    for root in range(n_items):
+        if seen[root]:
+            continue
+        seen[root] = True
+        order[last] = root
+        first, last = last, last + 1
+        while first < last:
+            n = order[first]
+            first += 1
+            for e in range(start[n], start[n + 1]):
+                if not seen[neighbour[e]]:
+                    seen[neighbour[e]] = True
+                    order[last] = neighbour[e]
+                    last += 1
+    return order

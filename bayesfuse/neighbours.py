@@ -1,0 +1,152 @@
+"""Who is whose neighbour, in numbers: on grids, among features, item by item, by colour."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.spatial import cKDTree
+
+from bayesfuse.simplex import kernel
+
+Pairs = NDArray[np.int64]
+
+TREE_DIMENSIONS = 15
+"""A k-d tree visits nearly every point when there are more features than this."""
+BLOCK_ENTRIES = 4_000_000
+"""Distances held at a time when all pairs must be looked at."""
+
+
+def grid_pairs(shape: tuple[int, ...], diagonal: bool) -> Pairs:
+    """Return the pairs of touching cells of a grid numbered in C order, shape (pairs, 2)."""
+    cell = np.arange(np.prod(shape)).reshape(shape)
+    found = []
+    for step in product((-1, 0, 1), repeat=len(shape)):
+        # of two opposite steps the one that leads forward, so that a pair is found once
+        if step <= (0,) * len(shape) or (not diagonal and np.abs(step).sum() > 1):
+            continue
+        here = tuple(
+            slice(max(-s, 0), size - max(s, 0)) for s, size in zip(step, shape, strict=True)
+        )
+        there = tuple(
+            slice(max(s, 0), size - max(-s, 0)) for s, size in zip(step, shape, strict=True)
+        )
+        found.append(np.column_stack([cell[here].ravel(), cell[there].ravel()]))
+    return np.concatenate(found)
+
+
+def nearest_pairs(features: Any, k: int) -> Pairs:
+    """Return every pair of which one is among the k nearest of the other, each pair once."""
+    n = features.shape[0]
+    if sparse.issparse(features) or features.shape[1] > TREE_DIMENSIONS:
+        nearest = _nearest_by_products(features, k)
+    else:
+        _, nearest = cKDTree(features).query(features, k=k + 1)
+        nearest = _without_self(nearest)
+    one = np.repeat(np.arange(n), k)
+    other = nearest.ravel()
+    key = np.unique(np.minimum(one, other) * n + np.maximum(one, other))
+    return np.column_stack(np.divmod(key, n))
+
+
+def _without_self(nearest: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Drop every row's own number, or its last where copies of it crowded it out."""
+    own = nearest == np.arange(len(nearest))[:, None]
+    own[~own.any(axis=1), -1] = True
+    return nearest[~own].reshape(len(nearest), -1)
+
+
+def _nearest_by_products(features: Any, k: int) -> NDArray[np.int64]:
+    """Look at all distances |x|² − 2 xy + |y|², a block of rows at a time."""
+    dense = not sparse.issparse(features)
+    square = np.asarray(
+        (features**2).sum(axis=1) if dense else features.multiply(features).sum(axis=1)
+    ).ravel()
+    n = len(square)
+    height = max(BLOCK_ENTRIES // n, 1)
+    found = np.empty((n, k), dtype=np.int64)
+    for first in range(0, n, height):
+        rows = slice(first, min(first + height, n))
+        inner = features[rows] @ features.T
+        distance = square - 2 * (inner if dense else inner.toarray())
+        distance[np.arange(rows.stop - first), np.arange(first, rows.stop)] = np.inf
+        found[rows] = np.argpartition(distance, k - 1, axis=1)[:, :k]
+    return found
+
+
+@kernel
+def adjacency(edges, n_items):
+    """List every item's neighbours in ascending order, given sorted edges: start, neighbour, edge.
+
+    One pass does it: the edges in which an item stands second come before those where it stands
+    first.
+    """
+    start = np.zeros(n_items + 1, dtype=np.int64)
+    for e in range(len(edges)):
+        start[edges[e, 0] + 1] += 1
+        start[edges[e, 1] + 1] += 1
+    for n in range(n_items):
+        start[n + 1] += start[n]
+    free = start[:-1].copy()
+    neighbour = np.empty(2 * len(edges), dtype=np.int32)
+    edge = np.empty(2 * len(edges), dtype=np.int32)
+    for e in range(len(edges)):
+        one, other = edges[e, 0], edges[e, 1]
+        neighbour[free[one]], edge[free[one]] = other, e
+        neighbour[free[other]], edge[free[other]] = one, e
+        free[one] += 1
+        free[other] += 1
+    return start, neighbour, edge
+
+
+@kernel
+def greedy_colours(start, neighbour):
+    """Give every item in turn the first colour that none of its neighbours has."""
+    n_items = len(start) - 1
+    colour = np.full(n_items, -1, dtype=np.int32)
+    taken = np.full(n_items + 1, -1, dtype=np.int64)  # by colour: the last item it is taken for
+    for n in range(n_items):
+        for j in range(start[n], start[n + 1]):
+            if colour[neighbour[j]] >= 0:
+                taken[colour[neighbour[j]]] = n
+        c = 0
+        while taken[c] == n:
+            c += 1
+        colour[n] = c
+    return colour
+
+
+@kernel
+def springs(place, start, neighbour, rounds):
+    """Move items (items, 2), in place, until edges and the room between items balance.
+
+    Items push each other off by the inverse of their distance, edges pull by its square; steps
+    are shorter and shorter (Fruchterman & Reingold 1991, Software: Practice and Experience 21,
+    1129–1164).
+    """
+    n_items = len(place)
+    room = 1.0 / n_items  # the square of the distance that suits all, on the unit square
+    move = np.empty_like(place)
+    for r in range(rounds):
+        move[:] = 0.0
+        for n in range(n_items):
+            for m in range(n):
+                x, y = place[n, 0] - place[m, 0], place[n, 1] - place[m, 1]
+                push = room / max(x * x + y * y, 1e-4 * room)
+                move[n, 0] += push * x
+                move[n, 1] += push * y
+                move[m, 0] -= push * x
+                move[m, 1] -= push * y
+            for j in range(start[n], start[n + 1]):
+                m = neighbour[j]
+                x, y = place[n, 0] - place[m, 0], place[n, 1] - place[m, 1]
+                pull = np.sqrt((x * x + y * y) / room)
+                move[n, 0] -= pull * x
+                move[n, 1] -= pull * y
+        longest = 0.1 * (1.0 - r / rounds)
+        for n in range(n_items):
+            length = max(np.sqrt(move[n, 0] ** 2 + move[n, 1] ** 2), longest)
+            place[n] += move[n] * longest / max(length, 1e-12)

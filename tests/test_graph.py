@@ -1,0 +1,275 @@
+"""Graphs: every way to build one, who is whose neighbour, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import combinations, product
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+import bayesfuse as bf
+from bayesfuse import neighbours
+from bayesfuse.errors import ModelError, ResponsesError
+
+
+def named_edges(graph):
+    return {
+        (frozenset((one, other)), weight)
+        for one, other, weight in graph.to_frame().itertuples(index=False, name=None)
+    }
+
+
+def random_graph(n_items=30, n_edges=60, seed=3):
+    rng = np.random.default_rng(seed)
+    pairs = np.array(list(combinations(range(n_items), 2)))
+    edges = rng.permuted(pairs[rng.choice(len(pairs), n_edges, replace=False)], axis=1)
+    return bf.Graph.from_edges(edges, rng.uniform(0.5, 2.0, n_edges), items=range(n_items))
+
+
+def test_neighbours_are_those_of_the_edges():
+    """Whatever the order of the edges and of their ends: every edge is there twice, no other."""
+    graph = random_graph()
+    assert (graph.edges[:, 0] < graph.edges[:, 1]).all()
+    assert (np.lexsort(graph.edges.T[::-1]) == np.arange(60)).all()
+    found = []
+    for n in range(graph.n_items):
+        around = graph.neighbour[graph.start[n] : graph.start[n + 1]]
+        assert (np.diff(around) > 0).all()
+        for at in range(graph.start[n], graph.start[n + 1]):
+            assert set(graph.edges[graph.edge[at]]) == {n, graph.neighbour[at]}
+            assert graph.weight[at] == graph.weights[graph.edge[at]]
+        found += [(n, m) for m in around]
+    assert len(found) == 120
+    assert {tuple(sorted(pair)) for pair in found} == set(map(tuple, graph.edges.tolist()))
+    assert graph.degree.sum() == 120
+
+
+@pytest.mark.parametrize("case", ["random", "grid", "corners", "no edges"])
+def test_neighbours_have_different_colours(case):
+    graph = {
+        "random": random_graph(),
+        "grid": bf.Graph.grid((7, 5)),
+        "corners": bf.Graph.grid((7, 5), neighbours=8),
+        "no edges": bf.Graph.from_edges([], items="abc"),
+    }[case]
+    assert (graph.colour[graph.edges[:, 0]] != graph.colour[graph.edges[:, 1]]).all()
+    n_colours = graph.colour.max() + 1
+    assert n_colours <= graph.degree.max() + 1
+    assert n_colours == {"grid": 2, "corners": 4, "no edges": 1}.get(case, n_colours)
+    assert sorted(graph.colour_order.tolist()) == list(range(graph.n_items))
+    for c in range(n_colours):
+        own = graph.colour_order[graph.colour_start[c] : graph.colour_start[c + 1]]
+        assert (graph.colour[own] == c).all() and len(own) == (graph.colour == c).sum()
+
+
+@pytest.mark.parametrize(
+    ("shape", "neighbours", "reach"),
+    [((4, 3), 4, 1), ((4, 3), 8, 2), ((5,), 2, 1), ((3, 2, 4), 6, 1), ((3, 2, 4), 26, 3)],
+)
+def test_cells_of_a_grid_touch(shape, neighbours, reach):
+    graph = bf.Graph.grid(shape, neighbours=neighbours)
+    cells = list(product(*map(range, shape)))
+    touching = {
+        (one, other)
+        for (one, here), (other, there) in combinations(enumerate(cells), 2)
+        if np.abs(np.subtract(here, there)).max() == 1
+        and np.abs(np.subtract(here, there)).sum() <= reach
+    }
+    assert set(map(tuple, graph.edges.tolist())) == touching
+    assert bf.Graph.grid(shape).n_edges <= graph.n_edges
+
+
+def test_the_ways_to_build_a_graph_agree():
+    networkx = pytest.importorskip("networkx", reason="reads networkx graphs")
+    graph = random_graph()
+    expected = named_edges(graph)
+    matrix = graph.to_scipy()
+    assert (matrix != matrix.T).nnz == 0
+    mixed = matrix.tocoo()  # each edge on one side, but not all on the same
+    keep = (mixed.coords[0] < mixed.coords[1]) == ((mixed.coords[0] + mixed.coords[1]) % 2 == 0)
+    one_sided = sparse.coo_matrix(
+        (mixed.data[keep], [axis[keep] for axis in mixed.coords]), matrix.shape
+    )
+    other = networkx.Graph()
+    other.add_nodes_from(range(30))
+    other.add_weighted_edges_from(graph.to_frame().itertuples(index=False, name=None))
+    frame = graph.to_frame()
+    for again in (
+        bf.Graph.from_scipy(matrix),
+        bf.Graph.from_scipy(sparse.triu(matrix)),
+        bf.Graph.from_scipy(one_sided),
+        bf.Graph.from_networkx(other),
+        bf.Graph.from_edges(frame[["neighbour", "item"]], frame["weight"], items=range(30)),
+        pickle.loads(pickle.dumps(graph)),
+    ):
+        assert named_edges(again) == expected
+        assert again.items.tolist() == list(range(30))
+
+
+def test_names_of_any_kind():
+    graph = bf.Graph.from_edges([("b", "a"), ("c", "b")])
+    assert graph.items.tolist() == ["a", "b", "c"] and graph.edges.tolist() == [[0, 1], [1, 2]]
+    mixed = bf.Graph.from_edges([(1, "a")], items=["a", 1, 2.5])
+    assert mixed.items.tolist() == ["a", 1, 2.5] and mixed.edges.tolist() == [[0, 1]]
+    networkx = pytest.importorskip("networkx", reason="reads networkx graphs")
+    grid = bf.Graph.from_networkx(networkx.grid_2d_graph(2, 2))
+    assert grid.items.tolist() == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert named_edges(grid) == {
+        (frozenset(pair), 1.0)
+        for pair in combinations(grid.items.tolist(), 2)
+        if np.abs(np.subtract(*pair)).sum() == 1
+    }
+
+
+@pytest.mark.parametrize("kind", ["tree", "products", "sparse"])
+@pytest.mark.parametrize("k", [1, 4])
+def test_nearest_neighbours_by_all_distances(kind, k, monkeypatch):
+    monkeypatch.setattr(neighbours, "BLOCK_ENTRIES", 70)  # blocks of three rows
+    rng = np.random.default_rng(k)
+    features = rng.normal(size=(23, 3 if kind == "tree" else 20))
+    distance = np.linalg.norm(features[:, None] - features, axis=2)
+    np.fill_diagonal(distance, np.inf)
+    nearest = np.argsort(distance, axis=1)[:, :k]
+    expected = {tuple(sorted((n, m))) for n in range(23) for m in nearest[n].tolist()}
+    given = sparse.csr_matrix(features) if kind == "sparse" else features
+    graph = bf.Graph.nearest_neighbours(given, k)
+    assert set(map(tuple, graph.edges.tolist())) == expected
+
+
+def test_copies_are_their_own_nearest_neighbours():
+    graph = bf.Graph.nearest_neighbours(pd.DataFrame(np.zeros((5, 2)), index=list("vwxyz")), k=1)
+    assert graph.items.tolist() == list("vwxyz")
+    assert graph.degree.min() >= 1 and (graph.edges[:, 0] != graph.edges[:, 1]).all()
+
+
+def test_components_and_forests():
+    graph = bf.Graph.from_edges([("a", "b"), ("c", "d"), ("d", "e")], items=list("abcdef"))
+    assert graph.is_forest and graph.n_components == 3
+    assert [set(np.flatnonzero(graph.component == c)) for c in range(3)] == [{0, 1}, {2, 3, 4}, {5}]
+    circle = bf.Graph.from_edges([("a", "b"), ("c", "d"), ("d", "e"), ("c", "e")])
+    assert not circle.is_forest and circle.n_components == 2
+
+
+def test_a_graph_follows_the_order_of_responses():
+    graph = random_graph()
+    order = np.random.default_rng(0).permutation(30)
+    responses = bf.Responses.from_matrix(np.arange(30)[:, None] % 2, items=order)
+    assert (responses.items[graph.places(responses)] == graph.items).all()
+    ordered = graph.ordered(responses)
+    assert ordered.items.tolist() == order.tolist()
+    assert named_edges(ordered) == named_edges(graph)
+    assert ordered.ordered(responses) is ordered
+
+
+def test_a_graph_shows_itself():
+    lines = repr(bf.Graph.from_edges([(0, 1)], [0.5], items=range(3))).splitlines()
+    assert lines[0] == "Graph: 3 items, 1 edges"
+    assert [line.split("  ")[-1].strip() for line in lines[1:]] == [
+        "0 to 1, median 1",
+        "0.5",
+        "2, the largest of 2 items",
+        "forest: labels can be summed out exactly",
+    ]
+    assert "with circles" in bf.Graph.grid((2, 2))._repr_html_()
+    assert "weights" not in repr(bf.Graph.from_edges([], items="ab"))
+
+
+NAN = float("nan")
+SKEW = sparse.csr_matrix([[0.0, 1.0], [2.0, 0.0]])
+BAD = {
+    "self-loop": (lambda: bf.Graph.from_edges([(0, 1), (1, 1)]), "[1, 1] (1 such)"),
+    "the same edge": (lambda: bf.Graph.from_edges([(0, 1), (0, 1)]), "[0, 1] more than once"),
+    "and turned": (lambda: bf.Graph.from_edges([("b", "a"), ("a", "b")]), "['b', 'a'] more than"),
+    "negative weight": (lambda: bf.Graph.from_edges([(0, 1)], [-1.0]), "-1.0 for edge [0, 1]"),
+    "zero weight": (lambda: bf.Graph.from_edges([(0, 1)], [0.0]), "0.0 for edge"),
+    "no number": (lambda: bf.Graph.from_edges([(0, 1)], [NAN]), "nan for edge"),
+    "few weights": (lambda: bf.Graph.from_edges([(0, 1), (1, 2)], [1.0]), "shape (1,)"),
+    "unknown item": (lambda: bf.Graph.from_edges([(0, 7)], items=[0, 1]), "7 in row 0"),
+    "missing item": (lambda: bf.Graph.from_edges([("a", None)]), "missing value in row 0"),
+    "an item twice": (lambda: bf.Graph.from_edges([(0, 1)], items=[0, 1, 1]), "1 more than once"),
+    "three columns": (lambda: bf.Graph.from_edges([(0, 1, 2)]), "3 columns"),
+    "no items": (lambda: bf.Graph.from_edges([]), "no items"),
+    "no matrix": (lambda: bf.Graph.from_scipy(np.eye(2)), "ndarray"),
+    "not square": (lambda: bf.Graph.from_scipy(sparse.eye_array(2, 3)), "(2, 3)"),
+    "asymmetric": (lambda: bf.Graph.from_scipy(SKEW), "1.0 and 2.0 for [0, 1]"),
+    "diagonal": (lambda: bf.Graph.from_scipy(sparse.eye_array(2)), "itself"),
+    "negative entry": (lambda: bf.Graph.from_scipy(-abs(sparse.eye_array(3, k=1))), "-1.0"),
+    "few names": (lambda: bf.Graph.from_scipy(SKEW.T @ SKEW, items=["a"]), "1 names"),
+    "shape": (lambda: bf.Graph.grid((3, 0)), "(3, 0)"),
+    "shape of floats": (lambda: bf.Graph.grid((3.0, 2.0)), "(3.0, 2.0)"),
+    "neighbours": (lambda: bf.Graph.grid((3, 3), neighbours=6), "4 neighbours"),
+    "grid names": (lambda: bf.Graph.grid((2, 2), items="abc"), "3 names"),
+    "k of zero": (lambda: bf.Graph.nearest_neighbours(np.eye(3), 0), "Got: 0"),
+    "k of all": (lambda: bf.Graph.nearest_neighbours(np.eye(3), 3), "Got: 3"),
+    "k of half": (lambda: bf.Graph.nearest_neighbours(np.eye(3), 1.5), "Got: 1.5"),
+    "one axis": (lambda: bf.Graph.nearest_neighbours(np.ones(3), 1), "shape (3,)"),
+    "infinite": (lambda: bf.Graph.nearest_neighbours([[np.inf], [1.0]], 1), "missing values"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_graphs_are_refused(case):
+    build, told = BAD[case]
+    with pytest.raises(ResponsesError) as error:
+        build()
+    assert told in str(error.value) and "Got" in str(error.value)
+
+
+def test_directed_and_parallel_edges_are_refused():
+    networkx = pytest.importorskip("networkx", reason="reads networkx graphs")
+    with pytest.raises(ResponsesError, match="DiGraph"):
+        bf.Graph.from_networkx(networkx.DiGraph([(0, 1)]))
+    with pytest.raises(ResponsesError, match="more than once"):
+        bf.Graph.from_networkx(networkx.MultiGraph([(0, 1), (0, 1)]))
+
+
+def test_graph_and_responses_must_have_the_same_items():
+    responses = bf.Responses.from_matrix([[0], [1], [0]])
+    with pytest.raises(ResponsesError, match=r"\[3\] without place in the table \(1 such\)"):
+        bf.Graph.grid((2, 2)).places(responses)
+    with pytest.raises(ResponsesError, match=r"\[2\] in none \(1 such\)"):
+        bf.Graph.grid((1, 2)).ordered(responses)
+
+
+def test_simulated_blocks_are_what_was_asked_for():
+    made = bf.datasets.simulate_blocks(2000, 4, 3, degree=5, within=0.8, random_seed=3)
+    graph, truth = made.graph, made.truth
+    assert graph.n_edges == 5000 and graph.items.tolist() == list(range(2000))
+    agree = truth[graph.edges[:, 0]] == truth[graph.edges[:, 1]]
+    assert agree.sum() == 4000
+    # an item of any class has neighbours like any other's: edges within fall by pairs of a class
+    sizes = np.bincount(truth) ** 2
+    found = np.bincount(truth[graph.edges[agree, 0]])
+    np.testing.assert_allclose(found / 4000, sizes / sizes.sum(), atol=0.03)
+    right = made.responses.label == truth[made.responses.item]
+    np.testing.assert_allclose(
+        np.bincount(made.responses.rater, right) / 2000,
+        np.einsum("k,mkk->m", np.bincount(truth) / 2000, made.confusion),
+        atol=0.05,
+    )
+
+
+def test_simulated_annotators_of_an_image():
+    image = np.arange(12).reshape(3, 4) % 3
+    perfect = np.tile(np.eye(3), (2, 1, 1))
+    made = bf.datasets.simulate_responses(image, 2, 3, confusion=perfect, random_seed=0)
+    assert (made.responses.label == np.repeat(image.ravel(), 2)).all()
+
+
+BAD_SIMULATIONS = {
+    "share": (lambda: bf.datasets.simulate_blocks(9, 2, 2, degree=1, within=2.0), "within=2.0"),
+    "negative": (lambda: bf.datasets.simulate_blocks(9, 2, 2, degree=-1), "degree=-1"),
+    "too many": (lambda: bf.datasets.simulate_blocks(9, 2, 2, degree=8), "edges within"),
+    "truth": (lambda: bf.datasets.simulate_responses([0, 2], 2, 2), "from 0 to 2"),
+    "raters": (lambda: bf.datasets.simulate_responses([0], 2, 2, per_item=3), "Got: 3"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_SIMULATIONS)
+def test_bad_simulations_are_refused(case):
+    build, told = BAD_SIMULATIONS[case]
+    with pytest.raises(ModelError, match=told):
+        build()

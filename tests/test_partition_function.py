@@ -1,0 +1,204 @@
+"""log Z of labels on graphs: enumeration, trees, Onsager, and errors that say what they are."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from scipy.special import ellipk, logsumexp
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError
+from bayesfuse.labels import elimination
+from bayesfuse.labels.partition_function import bethe_coupling, interpolate, log_partition
+
+LOOSE = bf.Graph.from_edges(
+    [(0, 1), (1, 2), (0, 2), (2, 3), (3, 4), (5, 6)],
+    [0.5, 1.7, 1.0, 0.3, 2.0, 1.1],
+    items=range(8),
+)
+SMALL = {
+    "grid": (bf.Graph.grid((3, 3)), [0.5, 0.3, 0.2]),
+    "two classes": (bf.Graph.grid((4, 4)), [0.7, 0.3]),
+    "corners": (bf.Graph.grid((3, 3), neighbours=8), [0.2, 0.8]),
+    "weights, a lone item": (LOOSE, [0.6, 0.3, 0.1]),
+    "a class that never occurs": (LOOSE, [0.6, 0.0, 0.4]),
+    "a field that is not normed": (bf.Graph.grid((2, 3)), [2.0, 0.1, 3.0]),
+    "no edges": (bf.Graph.from_edges([], items=range(4)), [0.6, 0.4]),
+    "all joined": (bf.Graph.from_edges(list(combinations(range(6), 2))), [0.55, 0.45]),
+}
+
+
+def enumerate_prior(graph, prevalence, coupling):
+    """Sum over all labellings: log Z, E[S] and the variance of S at one coupling."""
+    y = np.array(list(product(np.flatnonzero(prevalence), repeat=graph.n_items)))
+    agree = (y[:, graph.edges[:, 0]] == y[:, graph.edges[:, 1]]) @ graph.weights
+    log_joint = np.log(prevalence)[y].sum(axis=1) + coupling * agree
+    log_z = logsumexp(log_joint)
+    share = np.exp(log_joint - log_z)
+    mean = share @ agree
+    return log_z, mean, share @ (agree - mean) ** 2
+
+
+def log_field(prevalence):
+    with np.errstate(divide="ignore"):
+        return np.log(prevalence)
+
+
+@pytest.mark.parametrize("case", SMALL)
+def test_small_graphs_by_enumeration(case):
+    graph, prevalence = SMALL[case][0], np.array(SMALL[case][1])
+    table = log_partition(graph, log_field(prevalence), 4.0)
+    assert table.exact and not table.error.any() and table.method == "elimination"
+    with np.errstate(divide="ignore"):
+        found = [enumerate_prior(graph, prevalence, c) for c in table.coupling[::8]]
+        between = [enumerate_prior(graph, prevalence, c) for c in (0.01, 0.777, 3.99)]
+    log_z, slope, variance = np.array(found).T
+    np.testing.assert_allclose(table.log_z[::8], log_z, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(table.slope[::8], slope, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(table.bend[::8], variance, rtol=2e-3, atol=1e-4)
+    log_z, slope, _ = np.array(between).T
+    np.testing.assert_allclose(table.at([0.01, 0.777, 3.99])[0], log_z, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(table.at([0.01, 0.777, 3.99])[1], slope, rtol=1e-5, atol=1e-7)
+
+
+def test_a_tree_in_closed_form():
+    """Flat classes: every edge multiplies Z by (e^βw + K − 1) / K."""
+    rng = np.random.default_rng(2)
+    n = 3000
+    parents = [int(rng.integers(0, i)) for i in range(1, n)]
+    weights = rng.uniform(0.2, 2.0, n - 1)
+    graph = bf.Graph.from_edges(list(zip(range(1, n), parents, strict=True)), weights)
+    table = log_partition(graph, np.log(np.full(5, 0.2)), 6.0)
+    pull = np.exp(table.coupling[:, None] * weights)
+    np.testing.assert_allclose(
+        table.log_z, np.log((pull + 4) / 5).sum(axis=1), rtol=1e-12, atol=1e-9
+    )
+    np.testing.assert_allclose(table.slope, (weights * pull / (pull + 4)).sum(axis=1), rtol=1e-12)
+
+
+def test_strong_couplings_do_not_overflow():
+    graph = bf.Graph.grid((3, 30))
+    table = log_partition(graph, np.log([0.5, 0.5]), 2000.0)
+    expected = table.coupling[-1] * graph.n_edges - 89 * np.log(2)
+    np.testing.assert_allclose(table.log_z[-1], expected, rtol=1e-12)
+
+
+def test_narrow_grids_are_exact_and_wide_ones_are_not_tried():
+    assert elimination.plan(bf.Graph.grid((300, 4)), 2, 129) is not None
+    assert elimination.plan(bf.Graph.grid((40, 40)), 2, 129) is None
+    assert elimination.plan(bf.Graph.grid((300, 300)), 2, 129) is None
+
+
+def drawn(graph, field, most, **options):
+    """Tabulate by draws even what could be summed out."""
+    return log_partition(graph, field, most, exact=False, **options)
+
+
+@pytest.mark.parametrize("case", ["flat", "field", "weights"])
+def test_errors_of_thermodynamic_integration_are_honest(case):
+    """Against exact sums: z-scores of log Z and E[S] over seeds are about standard normal."""
+    rng = np.random.default_rng(8)
+    grid = bf.Graph.grid((10, 6))
+    graph = bf.Graph.from_edges(grid.edges, rng.uniform(0.5, 1.5, grid.n_edges))
+    field = np.log([0.5, 0.5] if case == "flat" else [0.6, 0.4])
+    graph = graph if case == "weights" else grid
+    exact = log_partition(graph, field, 2.5)
+    of_log_z, of_slope = [], []
+    for seed in range(8):
+        table = drawn(graph, field, 2.5, random_seed=seed)
+        assert not table.exact and table.method == "thermodynamic integration"
+        log_z, slope = exact.at(table.coupling)
+        of_log_z.append((table.log_z[-1] - log_z[-1]) / table.error[-1])
+        of_slope.append(((table.slope - slope)[1:] / table.slope_error[1:]).std())
+        assert np.abs(table.log_z - log_z).max() < 5 * table.error[-1]
+    assert np.abs(of_log_z).max() < 4 and 0.3 < np.std(of_log_z) < 2.0
+    assert 0.5 < np.mean(of_slope) < 1.5
+
+
+def test_more_sweeps_less_error():
+    graph, field = bf.Graph.grid((6, 6)), np.log([0.5, 0.5])
+    few, many = (drawn(graph, field, 2.0, sweeps=sweeps) for sweeps in (20, 180))
+    assert 1.5 < few.error[-1] / many.error[-1] < 6.0  # three, by the square root
+
+
+def onsager(coupling):
+    """Share of agreeing edges on the infinite grid with two classes (Onsager 1944)."""
+    twice = coupling  # 2 J of the Ising model, whose J is half the coupling
+    modulus = 2 * np.sinh(twice) / np.cosh(twice) ** 2
+    inner = 1 + 2 / np.pi * (2 * np.tanh(twice) ** 2 - 1) * ellipk(modulus**2)
+    return (1 + inner / np.tanh(twice) / 2) / 2
+
+
+def test_energy_of_a_large_torus_is_onsagers():
+    cell = np.arange(48 * 48).reshape(48, 48)
+    ends = [np.column_stack([cell.ravel(), np.roll(cell, 1, axis).ravel()]) for axis in (0, 1)]
+    graph = bf.Graph.from_edges(np.concatenate(ends))
+    table = log_partition(graph, np.log([0.5, 0.5]), 1.6, sweeps=60)
+    away = (table.coupling > 0) & (np.abs(table.coupling - np.log1p(np.sqrt(2))) > 0.12)
+    expected = onsager(table.coupling[away])
+    z = (table.slope[away] / graph.n_edges - expected) / (table.slope_error[away] / graph.n_edges)
+    assert np.abs(z).max() < 5 and z.std() < 1.8
+    np.testing.assert_allclose(table.slope[away] / graph.n_edges, expected, atol=0.006)
+    assert abs(table.critical - np.log1p(np.sqrt(2))) < 0.04
+
+
+def test_two_phases_show_as_starts_that_disagree():
+    """All joined to all with three classes: the order sets in by a jump, and either phase stays."""
+    graph = bf.Graph.from_edges(np.array(list(combinations(range(400), 2))))
+    table = log_partition(graph, np.log(np.full(3, 1 / 3)), 0.02, sweeps=10)
+    gap = (table.by_start[1] - table.by_start[0]) / table.total_weight
+    assert gap.max() > 0.1 and np.abs(gap[table.coupling < 0.005]).max() < 0.02
+    assert table.error[-1] > 0.05 * table.total_weight * np.diff(table.coupling).min()
+
+
+def test_the_table_is_its_own_derivative_and_goes_on():
+    table = drawn(bf.Graph.grid((5, 5)), np.log([0.5, 0.5]), 2.0, sweeps=20)
+    step = 1e-5
+    for coupling in (0.0, 0.31, 1.2, 1.999, 2.0, 2.3, 7.0):
+        low, high = max(coupling - step, 0.0), coupling + step
+        middle = table.at((low + high) / 2)[1]
+        difference = (table.at(high)[0] - table.at(low)[0]) / (high - low)
+        np.testing.assert_allclose(difference, middle, rtol=1e-6)
+    fine = table.at(np.linspace(0, 9, 2000))
+    assert (np.diff(fine[1]) >= 0).all() and fine[1][-1] <= table.total_weight
+    assert table.at(50.0)[1] > 0.999 * table.total_weight
+    assert interpolate(0.31, table.knots, table.total_weight) == tuple(table.at(0.31))
+
+
+def test_tables_are_kept_by_graph_field_and_range():
+    graph, field = bf.Graph.grid((6, 5)), np.log([0.5, 0.5])
+    first = drawn(graph, field, 1.0, sweeps=6)
+    assert drawn(bf.Graph.grid((6, 5)), field, 1.0, sweeps=6) is first
+    for other in (
+        drawn(bf.Graph.grid((5, 6)), field, 1.0, sweeps=6),
+        drawn(graph, np.log([0.4, 0.6]), 1.0, sweeps=6),
+        drawn(graph, field, 1.1, sweeps=6),
+        drawn(graph, field, 1.0, sweeps=6, random_seed=1),
+    ):
+        assert not np.array_equal(other.log_z, first.log_z)
+
+
+def test_where_order_would_begin():
+    assert bethe_coupling(bf.Graph.grid((1, 9)), 2) == np.inf
+    ring = bf.Graph.from_edges(np.column_stack([np.arange(50), np.roll(np.arange(50), 1)]))
+    assert bethe_coupling(ring, 3) == np.inf
+    complete = bf.Graph.from_edges(list(combinations(range(5), 2)), np.full(10, 2.0))
+    np.testing.assert_allclose(bethe_coupling(complete, 4), np.log(3) / 2)
+
+
+BAD = {
+    "no range": (np.log([0.5, 0.5]), 0.0, "Got: 0.0"),
+    "endless": (np.log([0.5, 0.5]), np.inf, "Got: inf"),
+    "one class": ([0.0], 1.0, "two classes"),
+    "no class": ([-np.inf, -np.inf], 1.0, "inf"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_tables_are_refused(case):
+    field, most, told = BAD[case]
+    with pytest.raises(ModelError) as error:
+        log_partition(LOOSE, field, most)
+    assert told in str(error.value) and "Got" in str(error.value)

@@ -1,0 +1,313 @@
+"""Labels on a graph: kernels against enumeration, calculus, limits, chains and each other."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError, ResponsesError
+from bayesfuse.labels import potts_kernels
+from bayesfuse.observation import Observation
+from bayesfuse.positive import Positive, climb, draw, tabulate
+from bayesfuse.testing import (
+    assert_close,
+    assert_frequencies,
+    check_label_prior,
+    enumerate_labels,
+    relative,
+)
+
+TREE = [(0, 1), (1, 2), (1, 3), (5, 4), (3, 6)]
+
+
+def graphs():
+    weights = [1.0, 0.5, 2.0, 1.0, 1.3]
+    return {
+        "tree": bf.Graph.from_edges(TREE, weights, items=range(8)),
+        "grid": bf.Graph.grid((2, 4)),
+        "weighted": bf.Graph.from_edges(
+            [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (5, 6), (6, 0)],
+            [1.0, 0.5, 2.0, 1.0, 1.3, 0.7, 0.2],
+            items=range(8),
+        ),
+        "eight": bf.Graph.grid((2, 4), neighbours=8),
+    }
+
+
+def table(n_items, n_classes):
+    answers = np.zeros((n_items, 1), dtype=int)
+    return bf.Responses.from_matrix(answers, classes=range(n_classes))
+
+
+def random_log_lik(size, n_classes, seed):
+    log_lik = np.random.default_rng(seed).normal(0, 1.5, (size, n_classes))
+    log_lik[1] = 0.0  # nobody answered
+    log_lik[2] -= 5000.0  # whose probabilities underflow
+    log_lik[-1, 0] = -np.inf  # a class ruled out
+    return log_lik
+
+
+def unknown(graph, prevalence=None, kind=bf.Potts):
+    """A prior whose coupling is to be inferred."""
+    return kind(pt.dscalar("coupling"), graph, prevalence)
+
+
+def case(name, n_classes, seed, *, prevalence=None, kind=bf.Potts):
+    graph = graphs()[name]
+    prior = unknown(graph, prevalence, kind)
+    structure = prior.structure(table(graph.n_items, n_classes))
+    return prior, structure, random_log_lik(graph.n_items, n_classes, seed)
+
+
+@pytest.mark.parametrize("coupling", [0.3, 1.2])
+@pytest.mark.parametrize(("n_classes", "prevalence"), [(2, None), (2, [0.3, 0.7]), (3, None)])
+@pytest.mark.parametrize("name", graphs())
+def test_potts_against_enumeration(name, n_classes, prevalence, coupling):
+    """Draws everywhere, belief propagation on the tree."""
+    prior, structure, log_lik = case(name, n_classes, 1, prevalence=prevalence)
+    check_label_prior(prior, (np.array(coupling),), log_lik, structure, draws=2000)
+
+
+@pytest.mark.parametrize("name", graphs())
+def test_prior_sums_to_one(name):
+    prior, structure, log_lik = case(name, 3, 1, prevalence=[0.2, 0.5, 0.3])
+    for coupling in (0.05, 0.7, 3.0):
+        flat = np.zeros_like(log_lik)
+        exact = enumerate_labels(prior, (np.array(coupling),), flat, structure)
+        assert exact.total == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", [bf.Potts, bf.MeanFieldPotts])
+@pytest.mark.parametrize("name", graphs())
+def test_approximate_evidence_has_the_derivatives_it_claims(name, kind):
+    """By central differences in the coupling and the log-likelihoods, and by JAX."""
+    prior, structure, log_lik = case(name, 3, 2, kind=kind)
+    beta, step = 0.6, 1e-4
+
+    def total(coupling, log_lik):
+        return prior.marginal((np.array(coupling),), *relative(log_lik), structure).total
+
+    found = prior.marginal((np.array(beta),), *relative(log_lik), structure)
+    slope = (total(beta + step, log_lik) - total(beta - step, log_lik)) / (2 * step)
+    assert found.expected[0] == pytest.approx(slope, abs=1e-6)
+    for n, k in ((0, 1), (1, 2), (3, 0), (6, 1)):
+        moved = [log_lik.copy(), log_lik.copy()]
+        moved[0][n, k] += step
+        moved[1][n, k] -= step
+        slope = (total(beta, moved[0]) - total(beta, moved[1])) / (2 * step)
+        assert found.probability[n, k] == pytest.approx(slope, abs=1e-6)
+    with jax.enable_x64(True):
+        value, slopes = jax.value_and_grad(
+            lambda beta, log_lik: kind.marginal_jax(beta, log_lik, *structure).sum(), (0, 1)
+        )(beta, log_lik)
+    assert float(value) == pytest.approx(found.total, rel=1e-7)
+    assert float(slopes[0]) == pytest.approx(float(found.expected[0]), abs=1e-6)
+    assert_close(slopes[1], found.probability, "label probability", atol=1e-6)
+
+
+def test_how_far_approximations_are_from_the_truth():
+    """On a grid with circles: belief propagation near, mean field below."""
+    prior, structure, log_lik = case("grid", 2, 3)
+    exact = enumerate_labels(prior, (np.array(0.5),), log_lik, structure)
+    believed = prior.marginal((np.array(0.5),), *relative(log_lik), structure)
+    field = unknown(graphs()["grid"], kind=bf.MeanFieldPotts)
+    bound = field.marginal((np.array(0.5),), *relative(log_lik), field.structure(table(8, 2)))
+    assert not prior.exact and not field.exact
+    assert abs(believed.total - exact.total) < 0.05
+    assert bound.total < exact.total
+    assert np.abs(believed.probability - exact.probability).max() < 0.02
+    at = (np.array(0.5),), relative(log_lik)[0], structure
+    assert prior.converged(*at) and field.converged(*at)
+
+
+def test_evidence_of_an_item_given_all_others():
+    """The ratio of two evidences, exact on a tree: what leave-one-out needs."""
+    prior, structure, log_lik = case("tree", 3, 4)
+    coupling = (np.array(0.8),)
+    found = prior.marginal(coupling, *relative(log_lik), structure)
+    for n in range(7):
+        without = log_lik.copy()
+        without[n] = 0.0
+        rest = prior.marginal(coupling, *relative(without), structure)
+        assert found.log_evidence[n] == pytest.approx(found.total - rest.total, abs=1e-8)
+
+
+@pytest.mark.parametrize("sweep", ["gibbs", "clusters"])
+@pytest.mark.parametrize("name", ["grid", "weighted"])
+def test_either_move_alone_has_the_right_limit(name, sweep):
+    prior, structure, log_lik = case(name, 2, 5, prevalence=[0.4, 0.6])
+    coupling, rng = 0.9, np.random.default_rng(1)
+    exact = enumerate_labels(prior, (np.array(coupling),), log_lik, structure)
+    prevalence, start, neighbour, weight, _, _, colours, *_ = structure
+    likelihood, _ = relative(log_lik)
+    labels = potts_kernels.begin(prevalence, likelihood, np.uint64(7))
+    radix, seen = 2 ** np.arange(8)[::-1], np.zeros(256)
+    graph = coupling, start, neighbour, weight
+    every = 20 if sweep == "gibbs" else 40
+    for draw_number in range(3000 * every):
+        seed = rng.integers(0, 2**64, dtype=np.uint64)
+        if sweep == "gibbs":
+            potts_kernels.gibbs_sweep(labels, prevalence, likelihood, *graph, colours, seed)
+        else:
+            potts_kernels.swendsen_wang(labels, prevalence, likelihood, *graph, seed)
+        if draw_number % every == 0:
+            seen[labels @ radix] += 1
+    assert_frequencies(seen, exact.weight, f"labels drawn by {sweep}")
+
+
+def test_coupling_so_strong_that_its_exponential_overflows():
+    """Neighbours agree, and the likelihoods of all decide together."""
+    prior, structure, log_lik = case("weighted", 3, 6)
+    coupling = (np.array(2000.0),)
+    likelihood, log_scale = relative(log_lik)
+    rng = np.random.default_rng(3)
+    labels = prior.draw(coupling, likelihood, structure, rng)
+    for _ in range(50):
+        labels = prior.draw(coupling, likelihood, structure, rng, labels)
+        assert len(set(labels[:5])) == 1 and len(set(labels[5:7])) == 1
+    probability, log_evidence = prior.given(coupling, labels, likelihood, log_scale, structure)
+    assert np.isfinite(probability).all() and np.isfinite(log_evidence).all()
+    assert np.isfinite(prior.marginal(coupling, likelihood, log_scale, structure).total)
+
+
+def test_a_path_is_a_markov_chain():
+    """With the same potentials: everything as the forward and the backward pass have it."""
+    coupling, size = 0.7, 30
+    prior = unknown(bf.Graph.grid((size,)))
+    structure = prior.structure(table(size, 3))
+    log_lik = random_log_lik(size, 3, 7)
+    rows = np.exp(coupling * np.eye(3))
+    chain = bf.MarkovChain(None, None, None)
+    logs = np.full(3, -np.log(3)), np.log(rows / rows.sum(axis=1, keepdims=True))
+    seen = relative(log_lik)
+    one = prior.marginal((np.array(coupling),), *seen, structure)
+    other = chain.marginal(logs, *seen, (np.arange(size), np.array([0, size])))
+    assert one.total == pytest.approx(other.total, abs=1e-6)
+    assert_close(one.probability, other.probability, "label probability", atol=1e-8)
+    same = prior.used(one.expected, (np.array(coupling),), structure)[0]
+    assert same == pytest.approx(np.trace(other.expected[1]), abs=1e-5)
+
+
+def test_without_coupling_labels_are_independent():
+    prior, structure, log_lik = case("eight", 3, 8, prevalence=[0.2, 0.5, 0.3])
+    seen = relative(log_lik)
+    apart = bf.Independent(None).marginal(
+        (np.log([0.2, 0.5, 0.3]),), *seen, (np.ones(8, dtype=int),)
+    )
+    found = prior.marginal((np.array(0.0),), *seen, structure)
+    assert found.total == pytest.approx(apart.total, abs=1e-9)
+    assert_close(found.probability, apart.probability, "label probability", atol=1e-9)
+    assert_close(found.log_evidence, apart.log_evidence, "evidence by item", atol=1e-9)
+    labels = np.zeros(8, dtype=np.int32)
+    given = prior.given((np.array(0.0),), labels, *seen, structure)
+    assert_close(given[0], apart.probability, "probability given neighbours", atol=1e-12)
+    assert_close(given[1], apart.log_evidence, "evidence given neighbours", atol=1e-9)
+
+
+def test_conditional_probabilities():
+    prior, structure, log_lik = case("weighted", 3, 9, prevalence=[0.2, 0.5, 0.3])
+    labels = np.array([0, 2, 1, 1, 2, 0, 1, 2], dtype=np.int32)
+    coupling = (np.array(0.8),)
+    probability, evidence = prior.given(coupling, labels, *relative(log_lik), structure)
+    for n in range(8):
+        joint = np.empty(3)
+        for k in range(3):
+            moved = labels.copy()
+            moved[n] = k
+            joint[k] = prior.log_prob(coupling, moved, structure)
+        weight = joint + log_lik[n]
+        assert_close(probability[n], np.exp(weight - np.logaddexp.reduce(weight)), "probability")
+        expected = np.logaddexp.reduce(weight) - np.logaddexp.reduce(joint)
+        assert evidence[n] == pytest.approx(expected, abs=1e-9)
+
+
+def test_order_of_the_items_does_not_matter():
+    graph = graphs()["weighted"]
+    shuffled = np.random.default_rng(1).permutation(8)
+    log_lik = random_log_lik(8, 2, 10)
+    answers = np.zeros((8, 1), dtype=int)
+    other = bf.Responses.from_matrix(answers, items=shuffled, classes=[0, 1])
+    found = []
+    for responses, rows in ((table(8, 2), log_lik), (other, log_lik[shuffled])):
+        prior = unknown(graph)
+        structure = prior.structure(responses)
+        found.append(prior.marginal((np.array(0.8),), *relative(rows), structure))
+    assert found[0].total == pytest.approx(found[1].total, abs=1e-8)
+    assert_close(found[0].probability[shuffled], found[1].probability, "probability", atol=1e-7)
+
+
+def test_iterated_modes_are_modes():
+    """No label can be changed for a better one; on easy data it is the most probable labelling."""
+    prior, structure, log_lik = case("grid", 3, 11)
+    coupling = (np.array(0.4),)
+    labels = prior.decode(coupling, relative(log_lik)[0], structure)
+    exact = enumerate_labels(prior, coupling, log_lik, structure)
+    assert (labels == exact.configurations[exact.weight.argmax()]).all()
+
+
+def test_impossible_items_are_named():
+    graph = bf.Graph.grid((3,))
+    responses = bf.Responses.from_matrix([[0], [1], [0]])
+    observation = Observation.build(
+        responses, bf.Potts(1.0, graph), bf.Confusion(None), gold={1: 0}
+    )
+    rows = observation.rows({"coupling": 1.0, "confusion": np.eye(2)[None]})
+    with pytest.raises(bf.errors.ImpossibleDataError, match="item 1 "):
+        observation.draw(rows, np.random.default_rng(0))
+    with pytest.raises(bf.errors.ImpossibleDataError, match="item 1 "):
+        observation.require_possible(observation.marginal(rows))
+
+
+@pytest.mark.parametrize("coupling", [0.0, -1.0, np.nan, [1.0, 2.0]])
+def test_coupling_must_be_one_positive_number(coupling):
+    with pytest.raises(ModelError, match="one positive number"):
+        bf.Potts(coupling, bf.Graph.grid((3,)))
+
+
+@pytest.mark.parametrize("prevalence", [[0.5, 0.0], [0.5, np.inf], 0.5])
+def test_prevalence_must_be_positive_numbers(prevalence):
+    with pytest.raises(ModelError, match="one positive number per class"):
+        bf.Potts(1.0, bf.Graph.grid((3,)), prevalence)
+
+
+def test_graph_and_responses_must_have_the_same_items():
+    with pytest.raises(ResponsesError, match="Items of a graph"):
+        bf.Potts(1.0, bf.Graph.grid((4,))).structure(table(3, 2))
+    with pytest.raises(ResponsesError, match="must be in the graph"):
+        bf.Potts(1.0, bf.Graph.grid((2,))).structure(table(3, 2))
+    with pytest.raises(ModelError, match="prevalence"):
+        bf.Potts(1.0, bf.Graph.grid((3,)), [0.5, 0.5]).structure(table(3, 3))
+
+
+def test_positive_numbers_are_drawn_and_maximised():
+    """A gamma posterior from a gamma prior and a Poisson likelihood."""
+    prior = Positive(lambda v: 1.5 * np.log(v) - 2.0 * v, 1.0)
+
+    def log_weight(value):
+        return 7 * np.log(value) - 3.0 * value
+
+    rng, value, values = np.random.default_rng(1), 1.0, []
+    for _ in range(20_000):
+        value = draw(prior, log_weight, value, rng)
+        values.append(value)
+    mean, variance = 9.5 / 5, 9.5 / 25
+    error = np.sqrt(variance / 5000)  # slices are correlated a little
+    assert np.mean(values) == pytest.approx(mean, abs=5 * error)
+    assert np.var(values) == pytest.approx(variance, rel=0.1)
+    assert climb(prior, log_weight, 0.1) == pytest.approx(8.5 / 5, rel=1e-6)
+
+
+def test_densities_are_looked_up_where_that_is_exact():
+    with pm.Model():
+        smooth, edge = pm.Gamma("smooth", 2.0, 3.0), pm.Uniform("edge", 0.0, 2.0)
+    for variable in (smooth, edge):
+        value = pt.dvector()
+        density = pm.logp(variable, value)
+        function = lambda at: density.eval({value: at})  # noqa: B023, E731
+        look_up = tabulate(function, 1.0)
+        for at in (1e-9, 0.01, 0.7, 1.999, 2.001, 30.0):
+            assert look_up(at) == pytest.approx(float(function(np.array([at]))[0]), rel=1e-8)
