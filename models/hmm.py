@@ -89,6 +89,11 @@ class HiddenMarkov(LabelModel):
     ) -> None:
         if initial not in ("free", "stationary"):
             raise ModelError(f"initial must be 'free' or 'stationary'. Got: {initial!r}.")
+        if initial == "stationary" and initial_prior is not None:
+            raise ModelError(
+                "A stationary chain begins as its transitions say; initial_prior is for "
+                f'initial="free". Got: initial_prior={initial_prior!r}.'
+            )
         super().__init__(responses, gold=gold, name=name)
         self.add_coord("next_class", responses.classes.tolist())
         stationary = initial == "stationary"

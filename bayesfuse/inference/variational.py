@@ -185,7 +185,7 @@ def _check(method: str, *, kwargs: dict[str, Any], **numbers: Any) -> None:
 def _require_conjugate(conjugacy: Conjugacy, need: str) -> None:
     blocks = {block.variable for block in conjugacy.blocks.values()}
     others = {v.name for v in conjugacy.model.free_RVs if v not in blocks}
-    fixed = set(conjugacy.variables) - set(conjugacy.prior_parameters())
+    fixed = set(conjugacy.variables) - set(conjugacy.prior_parameters()) - set(conjugacy.known)
     if others or fixed:
         raise ModelError(
             f"{need} a Dirichlet or Beta prior of fixed concentration on every parameter, and no "
@@ -195,7 +195,7 @@ def _require_conjugate(conjugacy: Conjugacy, need: str) -> None:
 
 
 def _require_gradients(conjugacy: Conjugacy, method: str) -> None:
-    if indices := conjugacy.observation.raters.indices:
+    if indices := conjugacy.inferred:
         raise ModelError(
             f"{method} moves along gradients, which whole numbers do not have; use bf.sample, or "
             f"give their values. Got: {sorted(indices)} to be inferred."
@@ -249,7 +249,8 @@ def _fit_cavi(
         conjugacy.variables[name].name: from_log_rows(drawn, conjugacy.blocks[name].kind)
         for name, drawn in rows.items()
     }
-    for name, index in indices.items():
+    for name in conjugacy.inferred:
+        index = indices[name]
         values[conjugacy.variables[name].name] = np.tile(index, (draws, 1))
     return Approximation(values, fitted.trace, fitted.converged, pareto_shape(log_ratio))
 
@@ -277,7 +278,8 @@ def _refine(
     step = LabelGibbs(model=conjugacy.model, rng=rng)
     refined = {name: np.empty_like(drawn) for name, drawn in values.items()}
     for draw in range(len(next(iter(values.values())))):
-        at = {name: values[v.name][draw] for name, v in conjugacy.variables.items()}
+        at = {name: values[block.variable.name][draw] for name, block in conjugacy.blocks.items()}
+        at |= conjugacy.known
         rows: Rows = conjugacy.observation.rows(at)
         for _ in range(sweeps):
             rows |= step.sweep(rows, step.fixed)
@@ -297,7 +299,7 @@ def _warn(found: Approximation, method: str, sweeps: int, conjugacy: Conjugacy) 
         )
     if sweeps:
         return
-    if conjugacy.indices():
+    if conjugacy.inferred:
         say(
             "Which raters share a source was held where the moments put it, as a product of "
             "distributions has no room for it; sweeps=50 lets every draw leave that place, "
