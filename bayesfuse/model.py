@@ -313,13 +313,14 @@ def one_against_rest(confusion: Any, prevalence: Any, n_classes: int) -> tuple[A
     """Return sensitivity and specificity, (raters,) for two classes, else (raters, classes).
 
     ``prevalence`` is that of the source of all raters, (classes,), or of each, (raters, classes).
+    Arrays or tensors.
     """
     if n_classes == 2:
         return confusion[:, 1, 1], confusion[:, 0, 0]
     # specificity for class c: the share of "not c" among the answers to truths other than c
     # each class's share of "not c"; a difference to one would cancel where c has almost everything
-    some = pt.maximum(prevalence, np.finfo(float).tiny)
+    some = prevalence + np.finfo(float).tiny
     share = some[..., None, :] * (1.0 - np.eye(n_classes))  # (…, classes c, truths)
-    share /= share.sum(axis=-1, keepdims=True)
+    share = share / share.sum(axis=-1, keepdims=True)
     false_alarm = (share * confusion.swapaxes(1, 2)).sum(axis=-1)  # (raters, classes)
     return confusion.diagonal(axis1=1, axis2=2), 1 - false_alarm

@@ -122,7 +122,7 @@ def draw_labels(
             "responses.expand(). Got: a table of counts."
         )
     if "label_draws" in result.children:
-        drawn_then = result["label_draws"]["label"]
+        drawn_then = result["label_draws"].dataset["label"]
         if not np.array_equal(drawn_then["item"].values, responses.items):
             raise ModelError(
                 "Labels that were drawn with the parameters are those of the model's own items. "

@@ -26,7 +26,7 @@ def complete(
     log_likelihood: bool | None = None,
     seen: Draws | None = None,
 ) -> xr.DataTree:
-    """Add to draws what follows from them: label_posterior, log_likelihood, constant_data.
+    """Add to draws what follows from them: label_posterior, log_likelihood, label_draws, and data.
 
     One pass over the draws; memory holds one matrix items × classes a few times, and (items ×
     draws) log likelihoods where they are stored.

@@ -54,7 +54,7 @@ def read_matrix(
         items = matrix.index if items is None else items
         raters = matrix.columns if raters is None else raters
     elif isinstance(matrix, xr.DataArray) and matrix.ndim == 2:
-        named = [matrix[dim].values if dim in matrix.coords else None for dim in matrix.dims]
+        named = [list(matrix[dim].values) if dim in matrix.coords else None for dim in matrix.dims]
         items, raters = (
             own if given is None else given
             for own, given in zip(named, (items, raters), strict=True)

@@ -246,7 +246,9 @@ def _positive_block(
 def concentration_variable(parameter: TensorVariable, kind: Kind) -> TensorVariable:
     """Return the graph of the Dirichlet concentration of a parameter's rows."""
     arguments = parameter.owner.op.dist_params(parameter.owner)
-    return arguments[0] if kind == "simplex" else pt.stack(arguments, axis=-1)
+    if kind == "simplex":
+        return arguments[0]
+    return pt.stack(pt.broadcast_arrays(*arguments), axis=-1)
 
 
 def _row_shape(parameter: TensorVariable, kind: Kind) -> tuple[int, ...]:

@@ -67,7 +67,6 @@ class MarkovChain(LabelPrior):
 
     def __init__(self, initial: Any, transition: Any, sequences: Sequences) -> None:
         self.parameters = {"initial": initial, "transition": transition}
-        require_kind("sequences", sequences, Sequences)
         self.sequences = sequences
 
     def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
@@ -90,6 +89,7 @@ class MarkovChain(LabelPrior):
         return place[row], (np.arange(begin[-1]), begin)
 
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
+        require_kind("sequences", self.sequences, Sequences)
         n_classes = responses.n_classes
         if "initial" in shapes:
             require_shape("initial", shapes["initial"], classes=n_classes)
@@ -195,7 +195,6 @@ class StationaryMarkovChain(MarkovChain):
 
     def __init__(self, transition: Any, sequences: Sequences) -> None:
         self.parameters = {"transition": transition}
-        require_kind("sequences", sequences, Sequences)
         self.sequences = sequences
 
     def both(self, log_parameters: tuple[Array, ...]) -> tuple[Array, Array]:
