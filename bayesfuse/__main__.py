@@ -283,15 +283,16 @@ def _read(path: Path, columns: Sequence[str]) -> pd.DataFrame:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
             # all columns, because pandas does not count a row's cells when it leaves some out
-            frame = pd.read_csv(
-                path,
-                sep="\t" if ".tsv" in path.suffixes else ",",
-                encoding="utf-8-sig",  # spreadsheets put a mark before the first column's name
-                dtype=str,  # a category of 007 would be read as 7
-                keep_default_na=False,
-                na_values=MISSING,
-                index_col=False,
-            )
+            settings: dict[str, Any] = {
+                "sep": "\t" if ".tsv" in path.suffixes else ",",
+                "encoding": "utf-8-sig",  # spreadsheets put a mark before the first column's name
+                "dtype": str,  # a category of 007 would be read as 7
+                "keep_default_na": False,
+                "index_col": False,
+            }
+            frame = pd.read_csv(path, na_values=MISSING, **settings)
+            # pandas gives a name that comes twice a number
+            header = pd.read_csv(path, header=None, nrows=1, **settings).iloc[0].tolist()
     except OSError as error:
         raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, EOFError, zlib.error, pd.errors.ParserWarning) as error:
@@ -300,6 +301,8 @@ def _read(path: Path, columns: Sequence[str]) -> pd.DataFrame:
         raise CommandError(
             f"{path} has no column {missing[0]!r}. Got: columns {frame.columns.tolist()}"
         )
+    if twice := [name for name in columns if header.count(name) > 1]:
+        raise CommandError(f"{path} has several columns {twice[0]!r}. Got: columns {header}")
     return frame[list(dict.fromkeys(columns))].astype("category")
 
 

@@ -190,9 +190,15 @@ def average(
 # ---------------------------------------------------------------- units
 
 
+def _pointwise(result: xr.DataTree) -> xr.DataArray:
+    """Return the log likelihood of every unit at every draw, whatever the responses are called."""
+    (values,) = result["log_likelihood"].dataset.data_vars.values()
+    return values
+
+
 def _units(result: xr.DataTree) -> Any:
     """Return the coordinate of the units of the log likelihood."""
-    values = result["log_likelihood"].dataset["responses"]
+    values = _pointwise(result)
     (unit,) = (dim for dim in values.dims if dim not in ("chain", "draw"))
     return values[unit]
 
@@ -222,7 +228,7 @@ def _summed(result: xr.DataTree, pairs: pd.DataFrame, target: Any) -> xr.DataTre
     own = _units(result)
     if own.name == target.name and np.array_equal(own.values, target.values):
         return result
-    values = result["log_likelihood"].dataset["responses"]
+    values = _pointwise(result)
     to = np.empty(len(own), dtype=np.int64)
     to[pairs["own"].to_numpy()] = pairs["to"].to_numpy()
     order = np.argsort(to, kind="stable")
@@ -231,7 +237,7 @@ def _summed(result: xr.DataTree, pairs: pd.DataFrame, target: Any) -> xr.DataTre
     dims = ("chain", "draw", target.name)
     coords = {"chain": values["chain"], "draw": values["draw"], target.name: target.values}
     changed = copy(result)
-    changed["log_likelihood"] = xr.DataTree(xr.Dataset({"responses": (dims, total)}, coords))
+    changed["log_likelihood"] = xr.DataTree(xr.Dataset({values.name: (dims, total)}, coords))
     return changed
 
 

@@ -26,6 +26,16 @@ def require_shape(name: str, given: tuple[int | None, ...], **expected: int) -> 
         )
 
 
+def require_kind(name: str, given: object, kind: type) -> None:
+    """Raise ModelError unless ``given`` is of that kind."""
+    if not isinstance(given, kind):
+        module = "pm" if kind.__module__.startswith("pymc") else "bf"
+        raise ModelError(
+            f"{name} must be a {module}.{kind.__name__}, because everything else is read from it. "
+            f"Got: {type(given).__name__}."
+        )
+
+
 class MomentsError(ValueError):
     """The responses do not determine the moments that were asked for."""
 

@@ -9,8 +9,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from bayesfuse.errors import ModelError
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import Kind, log_rows
+from bayesfuse.simplex import ROWLESS, Kind, log_rows
+
+CLOSE = 1e-6
+"""The sum of a row of probabilities may be this far from one, as printed numbers are."""
 
 
 class Factor(ABC):
@@ -55,3 +59,20 @@ class Factor(ABC):
         other = copy.copy(self)
         other.parameters = dict.fromkeys(self.parameters)
         return other
+
+
+def require_rows(name: str, value: Any, kind: Kind) -> None:
+    """Raise ModelError unless a known parameter holds probabilities, rows of which sum to one."""
+    if kind in ROWLESS:
+        return
+    given = np.asarray(value)
+    sound = (given >= 0) & (given <= 1)
+    if kind == "simplex":
+        sound &= np.abs(given.sum(axis=-1, keepdims=True) - 1) < CLOSE
+    if not sound.all():
+        rule = "rows of probabilities that sum to one" if kind == "simplex" else "probabilities"
+        row = given[~sound.all(axis=-1)][0] if given.ndim > 1 else given
+        raise ModelError(
+            f"{name} must hold {rule}, else nothing that follows is a probability. Got: "
+            f"{row.tolist()}."
+        )

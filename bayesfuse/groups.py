@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
@@ -130,6 +131,8 @@ def _listed(groups: Any) -> dict[Any, list[Any]]:
         groups = dict(
             zip(groups["rater"].values.tolist(), groups["group"].values.tolist(), strict=True)
         )
+    if isinstance(groups, pd.Series):
+        groups = groups.to_dict()
     if isinstance(groups, Mapping):
         if all(_is_list(raters) for raters in groups.values()):
             return {name: list(raters) for name, raters in groups.items()}
@@ -140,7 +143,7 @@ def _listed(groups: Any) -> dict[Any, list[Any]]:
                     "A mapping gives every group its raters or every rater a group, not both. Got: "
                     f"{name!r} for {rater!r} beside groups by rater."
                 )
-            if name is not None:
+            if not pd.isna(name):
                 members.setdefault(name, []).append(rater)
         return members
     if _is_list(groups) and all(_is_list(raters) for raters in groups):

@@ -6,6 +6,7 @@ import warnings
 import weakref
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse import priors
 from bayesfuse.distributions import dirichlet
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_kind
+from bayesfuse.factor import require_rows
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation
 from bayesfuse.ops import Evidence
@@ -55,7 +57,7 @@ def observe(
         Items whose true class is known.
     name : str, default "responses"
         Name of the observed variable; its dimension is "response" (``name_row`` for another
-        name), in the order of ``responses.to_frame()``.
+        name or with a prefix), in the order of ``responses.to_frame()``.
 
     Returns
     -------
@@ -64,7 +66,7 @@ def observe(
     Raises
     ------
     ModelError
-        Parameters whose shapes do not fit the responses.
+        Parameters whose shapes do not fit the responses; constant ones that are no probabilities.
     ResponsesError
         Gold labels of unknown items or classes.
 
@@ -84,13 +86,23 @@ def observe(
     'responses'
     """
     model = pm.modelcontext(None)  # outside a model's context, say so before working
+    require_kind("responses", responses, Responses)
+    require_kind("labels=", labels, LabelPrior)
+    require_kind("raters=", raters, RaterChannel)
     parameters = {
         key: pt.as_tensor(value) for key, value in (labels.parameters | raters.parameters).items()
     }
     shapes = {key: value.type.shape for key, value in parameters.items()}
     labels.check(shapes, responses)
     raters.check(shapes, responses)
+    for factor in (labels, raters):
+        for key in factor.parameters:
+            if isinstance(constant := parameters[key], Constant):
+                require_rows(key, constant.data, factor.kind(key))
+    whole = model.name_for(name)
+    rows = "response" if whole == "responses" else f"{whole}_row"
     observation = Observation.build(responses, labels, raters, gold)
+    observation = replace(observation, name=whole, rows_name=rows)
     label = responses.label.astype(smallest_integer(responses.n_classes))
 
     def logp(value: Any, *arguments: Any) -> TensorVariable:
@@ -110,7 +122,6 @@ def observe(
         draws = [observation.simulate(point, rng)[1] for _ in range(int(np.prod(shape)))]
         return np.array(draws, dtype=label.dtype).reshape(*shape, len(label))
 
-    rows = "response" if name == "responses" else f"{name}_row"
     model.add_coord(rows, length=len(label))
     answers = pm.CustomDist(
         name,
@@ -190,6 +201,7 @@ def observed(model: pm.Model) -> tuple[TensorVariable, Observation]:
     ModelError
         There is none, or more than one.
     """
+    require_kind("model", model, pm.Model)
     found = [
         variable
         for variable in model.observed_RVs
@@ -201,6 +213,18 @@ def observed(model: pm.Model) -> tuple[TensorVariable, Observation]:
             f"Got: {len(found)} such variables among {[v.name for v in model.observed_RVs]}."
         )
     return found[0], found[0].owner.op.observation
+
+
+def require_like(given: tuple[int, ...], variable: TensorVariable) -> None:
+    """Raise ModelError unless a value has the shape of a variable, as far as that is known."""
+    shape = variable.type.shape
+    if len(given) != len(shape) or any(
+        size is not None and size != found for size, found in zip(shape, given, strict=True)
+    ):
+        raise ModelError(
+            f"Values of {variable.name} must have the shape that it has in the model, {shape}. "
+            f"Got: shape {given}."
+        )
 
 
 def parameter_variables(variable: TensorVariable) -> dict[str, TensorVariable]:
@@ -232,6 +256,7 @@ class LabelModel(pm.Model):
         gold: Mapping[Any, Any] | None = None,
         name: str = "",
     ) -> None:
+        require_kind("responses", responses, Responses)
         super().__init__(name=name)
         self.responses = responses
         self.gold = gold
@@ -288,11 +313,14 @@ def one_against_rest(confusion: Any, prevalence: Any, n_classes: int) -> tuple[A
     """Return sensitivity and specificity, (raters,) for two classes, else (raters, classes).
 
     ``prevalence`` is that of the source of all raters, (classes,), or of each, (raters, classes).
+    Arrays or tensors.
     """
     if n_classes == 2:
         return confusion[:, 1, 1], confusion[:, 0, 0]
     # specificity for class c: the share of "not c" among the answers to truths other than c
-    says = (prevalence[..., None] * confusion).sum(axis=1)  # (raters, labels)
-    right = confusion.diagonal(axis1=1, axis2=2)  # (raters, classes)
-    false_alarm = (says - prevalence * right) / (1 - prevalence)
-    return right, 1 - false_alarm
+    # each class's share of "not c"; a difference to one would cancel where c has almost everything
+    some = prevalence + np.finfo(float).tiny
+    share = some[..., None, :] * (1.0 - np.eye(n_classes))  # (…, classes c, truths)
+    share = share / share.sum(axis=-1, keepdims=True)
+    false_alarm = (share * confusion.swapaxes(1, 2)).sum(axis=-1)  # (raters, classes)
+    return confusion.diagonal(axis1=1, axis2=2), 1 - false_alarm

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,6 +50,10 @@ class Observation:
     raters: RaterChannel
     label_structure: tuple[Any, ...]
     rater_structure: tuple[Any, ...]
+    name: str = "responses"
+    """What a PyMC model calls the responses."""
+    rows_name: str = "response"
+    """What it calls their dimension."""
 
     @classmethod
     def build(
@@ -306,7 +310,7 @@ def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray
     Raises
     ------
     ResponsesError
-        Gold for an item or of a class that the responses do not have.
+        Gold for an item or of a class that the responses do not have; two classes for one item.
     """
     known = np.full(responses.n_items, -1)
     if gold is None or len(gold) == 0:
@@ -323,10 +327,15 @@ def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray
             raise ResponsesError(
                 f"Gold labels must be of items that are in the table. Got: {item!r}, which is not."
             )
-        if label not in class_code:
+        if not isinstance(label, Hashable) or label not in class_code:
             raise ResponsesError(
                 f"Gold labels must be among the classes {responses.classes.tolist()}. Got: "
                 f"{label!r} for item {item!r}."
+            )
+        if known[item_code[item]] not in (-1, class_code[label]):
+            raise ResponsesError(
+                f"An item has one true class. Got: gold labels {label!r} and "
+                f"{responses.classes.tolist()[known[item_code[item]]]!r} for item {item!r}."
             )
         known[item_code[item]] = class_code[label]
     return known

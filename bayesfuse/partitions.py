@@ -9,9 +9,11 @@ import pymc as pm
 import pytensor.tensor as pt
 from numpy.typing import NDArray
 from pytensor.tensor.variable import TensorVariable
+from scipy.special import gammaln
 
 from bayesfuse.raters.groups import ALONE
 from bayesfuse.raters.inferred import number_groups
+from bayesfuse.simplex import Array
 
 
 def partition(
@@ -83,15 +85,18 @@ def partition(
         draws = [draw(n_raters, n_groups, float(alpha), rng) for _ in range(int(np.prod(shape)))]
         return np.array(draws).reshape(*shape, n_raters)
 
+    def begin(_: TensorVariable, size: Any, alpha: Any, start: TensorVariable) -> TensorVariable:
+        return start
+
     variable = pm.CustomDist(
         name,
         np.float64(concentration),
         start,  # whose length is the variable's
         logp=logp,
         random=random,
+        support_point=begin,  # models with an initval= cannot be copied
         signature="(),(r)->(r)",
         dtype="int64",
-        initval=start,
         dims=dims,
     )
     variable.owner.op.partition_start = start
@@ -101,16 +106,49 @@ def partition(
 def draw(
     n_raters: int, n_groups: int, concentration: float, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Draw an assignment from the prior: seat one rater after another, until few enough groups."""
-    while True:
-        seat = np.empty(n_raters, dtype=np.int64)
-        size: list[int] = []
-        for m in range(n_raters):
-            weight = np.array([*size, concentration])
-            seat[m] = rng.choice(len(weight), p=weight / weight.sum())
-            if seat[m] == len(size):
-                size.append(0)
-            size[seat[m]] += 1
-        several = np.array(size)[seat] > 1
-        if len(set(seat[several].tolist())) <= n_groups:
-            return number_groups(np.where(several, seat, ALONE), n_raters)[0]
+    """Draw an assignment from the prior, given that there are no more groups than there may be.
+
+    First how many raters are in how many groups, then who, then with whom.
+    """
+    log_ways = log_seatings(n_raters, n_groups)
+    together, groups = np.arange(n_raters + 1)[:, None], np.arange(n_groups + 1)
+    log_who = gammaln(n_raters + 1) - gammaln(together + 1) - gammaln(n_raters - together + 1)
+    log_weight = log_ways + log_who + np.log(concentration) * (n_raters - together + groups)
+    weight = np.exp(log_weight - log_weight.max()).ravel()
+    n, left = divmod(int(rng.choice(weight.size, p=weight / weight.sum())), n_groups + 1)
+    waiting = rng.permutation(n_raters)[:n].tolist()
+    assignment = np.full(n_raters, ALONE)
+    followers = []
+    while waiting:
+        rater = waiting.pop()
+        other = int(rng.integers(len(waiting)))
+        n = len(waiting)
+        log_pair = log_ways[n - 1, left - 1]
+        if np.log(rng.random()) < log_pair - np.logaddexp(log_ways[n, left], log_pair):
+            left -= 1
+            assignment[[rater, waiting.pop(other)]] = left
+        else:
+            followers.append((rater, waiting[other]))
+    for rater, other in reversed(followers):
+        assignment[rater] = assignment[other]
+    return number_groups(assignment, n_groups)[0]
+
+
+def log_seatings(n_raters: int, n_groups: int) -> Array:
+    """Log number of ways to seat n raters at g round tables, two or more at each.
+
+    Shape (raters + 1, groups + 1). The last rater sits beside one of the others or makes a table
+    with one: the associated Stirling numbers of the first kind.
+
+    Examples
+    --------
+    >>> np.exp(log_seatings(4, 2)).round().astype(int)[4].tolist()
+    [0, 6, 3]
+    """
+    ways = np.full((n_raters + 1, n_groups + 1), -np.inf)
+    ways[0, 0] = 0.0
+    for n in range(2, n_raters + 1):
+        ways[n] = ways[n - 1]
+        ways[n, 1:] = np.logaddexp(ways[n, 1:], ways[n - 2, :-1])
+        ways[n] += np.log(n - 1)
+    return ways

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bayesfuse.errors import ModelError
 from bayesfuse.model import observed
 from bayesfuse.points import evenly, parameters, spread
+from bayesfuse.reading import storable
 from bayesfuse.responses import Responses
 from bayesfuse.structure import Sequences
 
@@ -121,7 +122,14 @@ def draw_labels(
             "responses.expand(). Got: a table of counts."
         )
     if "label_draws" in result.children:
-        flat = result["label_draws"].dataset["label"].values.reshape(-1, responses.n_items)
+        drawn_then = result["label_draws"].dataset["label"]
+        if not np.array_equal(drawn_then["item"].values, responses.items):
+            raise ModelError(
+                "Labels that were drawn with the parameters are those of the model's own items. "
+                f"Got: a result and a model of {drawn_then.sizes['item']} and "
+                f"{responses.n_items} items, not the same."
+            )
+        flat = drawn_then.values.reshape(-1, responses.n_items)
         return _draws(flat[evenly(draws, len(flat))], responses)
     prior = observation.labels
     structure = prior.structure(responses)
@@ -146,7 +154,7 @@ def _draws(labels: NDArray[Any], responses: Responses) -> xr.DataArray:
         {"draw": np.arange(len(labels)), "item": responses.items},
         ("draw", "item"),
         name="label",
-        attrs={"classes": responses.classes.tolist()},
+        attrs={"classes": storable(responses.classes)},
     )
 
 
@@ -162,7 +170,8 @@ def spans(
     Parameters
     ----------
     labels : DataArray, dims (draw, item) or (item,)
-        From :func:`draw_labels` or :func:`decode`.
+        From :func:`draw_labels` or :func:`decode`; of other dimensions than the items every entry
+        is a draw.
     sequences : Sequences
     scheme : {"bio", "runs"}
         "bio": B-X begins a span of kind X, I-X goes on with it (or begins one, where nothing of
@@ -216,7 +225,8 @@ def run_lengths(labels: xr.DataArray, sequences: Sequences) -> pd.DataFrame:
     Parameters
     ----------
     labels : DataArray, dims (draw, item) or (item,)
-        From :func:`draw_labels` or :func:`decode`.
+        From :func:`draw_labels` or :func:`decode`; of other dimensions than the items every entry
+        is a draw.
     sequences : Sequences
 
     Returns
@@ -259,11 +269,11 @@ def _in_order(labels: xr.DataArray, sequences: Sequences) -> tuple[NDArray[np.in
             f"{labels.sizes['item']} items, {int((place >= 0).sum())} of them among the "
             f"{len(place)} in sequence."
         )
-    values = labels.values if labels.ndim == 2 else labels.values[None]
+    values = labels.transpose(..., "item").values.reshape(-1, len(place))
     if "classes" in labels.attrs:
         return values[:, place], list(labels.attrs["classes"])
-    codes, names = pd.factorize(values[0], sort=True)
-    return codes[None, place], names.tolist()
+    codes, names = pd.factorize(values.ravel(), sort=True)
+    return codes.reshape(values.shape)[:, place], names.tolist()
 
 
 def _kinds(

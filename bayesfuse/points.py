@@ -9,12 +9,14 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
+from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.conjugate import plain_python
 from bayesfuse.inference.recording import evaluate
-from bayesfuse.model import observed, parameter_variables
+from bayesfuse.model import observed, parameter_variables, require_like
 from bayesfuse.observation import Observation, Rows
+from bayesfuse.reading import shown
 
 
 def parameters(result: xr.DataTree, model: pm.Model) -> dict[str, NDArray[Any]]:
@@ -23,7 +25,7 @@ def parameters(result: xr.DataTree, model: pm.Model) -> dict[str, NDArray[Any]]:
     Raises
     ------
     ModelError
-        The result lacks variables of the model.
+        The result lacks variables of the model, or its variables are of other raters or classes.
     """
     group = next((name for name in ("posterior", "point") if name in result.children), None)
     found = result[group].dataset if group else xr.Dataset()
@@ -34,8 +36,28 @@ def parameters(result: xr.DataTree, model: pm.Model) -> dict[str, NDArray[Any]]:
             f"no {missing[0]!r} among {list(found.data_vars)}."
         )
     draws = found if group == "posterior" else found.expand_dims(chain=[0], draw=[0])
+    answers, observation = observed(model)
+    for variable in model.free_RVs:
+        _require_same(draws[variable.name], variable, model)
     with plain_python():
-        return evaluate(model, draws, parameter_variables(observed(model)[0]))
+        values = evaluate(model, draws, parameter_variables(answers))
+    shapes = {name: drawn.shape[2:] for name, drawn in values.items()}
+    observation.labels.check(shapes, observation.responses)
+    observation.raters.check(shapes, observation.responses)
+    return values
+
+
+def _require_same(draws: xr.DataArray, variable: TensorVariable, model: pm.Model) -> None:
+    """Raise ModelError if draws are of another model's variable of that name."""
+    require_like(draws.shape[2:], variable)
+    for dim in model.named_vars_to_dims.get(variable.name, ()):
+        names = model.coords.get(dim)
+        if names is not None and dim in draws.coords and list(names) != draws[dim].values.tolist():
+            raise ModelError(
+                "A result and a model must have the same names in the same order, else parameters "
+                f"would go to others. Got: a result whose {dim} names are "
+                f"{shown(draws[dim].values)} for a model with {shown(names)}."
+            )
 
 
 def evenly(draws: int, size: int) -> NDArray[np.int64]:

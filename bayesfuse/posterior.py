@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
 from bayesfuse.observation import Observation
+from bayesfuse.reading import storable
 from bayesfuse.simplex import Array
 
 MOST_VALUES = 10**8
@@ -25,7 +26,7 @@ def complete(
     log_likelihood: bool | None = None,
     seen: Draws | None = None,
 ) -> xr.DataTree:
-    """Add to draws what follows from them: label_posterior, log_likelihood, constant_data.
+    """Add to draws what follows from them: label_posterior, log_likelihood, label_draws, and data.
 
     One pass over the draws; memory holds one matrix items × classes a few times, and (items ×
     draws) log likelihoods where they are stored.
@@ -150,7 +151,7 @@ class Draws:
                 {"label": (("chain", "draw", "item"), self.labels[kept])},
                 {name: posterior[name].values for name in ("chain", "draw")}
                 | {"item": responses.items},
-                classes=responses.classes.tolist(),
+                classes=storable(responses.classes),
             )
 
     def _how(self) -> dict[str, Any]:
@@ -176,7 +177,7 @@ def _add_log_likelihood(result: xr.DataTree, observation: Observation, pointwise
     _add(
         result,
         "log_likelihood",
-        {"responses": (("chain", "draw", unit), pointwise)},
+        {observation.name: (("chain", "draw", unit), pointwise)},
         {"chain": posterior["chain"].values, "draw": posterior["draw"].values, unit: names},
     )
 
@@ -185,8 +186,8 @@ def _add_constants(result: xr.DataTree, observation: Observation) -> None:
     responses = observation.responses
     item, rater = responses.small_columns
     constants: dict[str, Any] = {
-        "item_index": (("response",), item),
-        "rater_index": (("response",), rater),
+        "item_index": ((observation.rows_name,), item),
+        "rater_index": ((observation.rows_name,), rater),
     }
     if not responses.is_plain:
         constants["multiplicity"] = (("item",), responses.multiplicity)
@@ -199,7 +200,7 @@ def _add_constants(result: xr.DataTree, observation: Observation) -> None:
     _add(result, "constant_data", {**before.data_vars, **constants}, coords)
     if "observed_data" not in result.children:
         label = responses.label.astype(np.int32)
-        _add(result, "observed_data", {"responses": (("response",), label)}, {})
+        _add(result, "observed_data", {observation.name: ((observation.rows_name,), label)}, {})
 
 
 def _add(
@@ -290,7 +291,7 @@ def label_probabilities(result: xr.DataTree) -> xr.DataArray:
     """
     if "label_posterior" not in result.children:
         raise ModelError(
-            "Label probabilities stand in the group label_posterior that bf.sample and bf.find_map "
-            f"add to their results. Got: groups {sorted(result.children)}."
+            "Label probabilities stand in the group label_posterior that bf.sample, bf.fit and "
+            f"bf.find_map add to their results. Got: groups {sorted(result.children)}."
         )
     return result["label_posterior"].dataset["probability"]

@@ -39,7 +39,7 @@ def diagonal(n_classes: int, *, weight: float | None = None, accuracy: float = 0
     Raises
     ------
     ModelError
-        ``weight`` ≤ 0 or ``accuracy`` outside (0, 1).
+        Fewer than two classes, ``weight`` ≤ 0 or ``accuracy`` outside (0, 1).
 
     Examples
     --------
@@ -52,6 +52,10 @@ def diagonal(n_classes: int, *, weight: float | None = None, accuracy: float = 0
            [1.067, 1.067, 4.8  , 1.067],
            [1.067, 1.067, 1.067, 4.8  ]])
     """
+    if not isinstance(n_classes, int | np.integer) or n_classes < 2:
+        raise ModelError(
+            f"There are two classes or more, else nobody could be wrong. Got: {n_classes!r}."
+        )
     weight = n_classes + 1.5 if weight is None else weight
     if not weight > 0 or not 0 < accuracy < 1:
         raise ModelError(
@@ -66,7 +70,7 @@ def diagonal(n_classes: int, *, weight: float | None = None, accuracy: float = 0
 
 def prevalence(prior: ArrayLike | None, responses: Responses) -> Array:
     """Return the concentration of the prevalence (classes,), by default all ones."""
-    given = np.asarray(1.0 if prior is None else prior, dtype=float)
+    given = _numbers("prevalence_prior", 1.0 if prior is None else prior)
     if given.ndim == 0:
         given = np.full(responses.n_classes, given)
     return _checked("prevalence_prior", given, {"classes": responses.n_classes})
@@ -81,7 +85,7 @@ def transition(prior: ArrayLike | None, responses: Responses, *, irreducible: bo
     from scipy.sparse.csgraph import connected_components  # slow to import
 
     n_classes = responses.n_classes
-    given = np.asarray(1.0 if prior is None else prior, dtype=float)
+    given = _numbers("transition_prior", 1.0 if prior is None else prior)
     if given.ndim == 0:
         given = np.full((n_classes, n_classes), given)
     axes = {"classes": n_classes, "next classes": n_classes}
@@ -108,7 +112,7 @@ def initial(prior: ArrayLike | None, allowed: Array, responses: Responses) -> Ar
 
     Zeros rule a class out, but only if the ``allowed`` transitions enter it later.
     """
-    given = np.asarray(1.0 if prior is None else prior, dtype=float)
+    given = _numbers("initial_prior", 1.0 if prior is None else prior)
     if given.ndim == 0:
         given = np.full(responses.n_classes, given)
     alpha = _checked("initial_prior", given, {"classes": responses.n_classes}, zeros=True)
@@ -197,7 +201,7 @@ def groups(
     Groups that are inferred are all ``alike``, because which is which is not known before.
     """
     n_classes = responses.n_classes
-    given = np.asarray(diagonal(n_classes) if prior is None else prior, dtype=float)
+    given = _numbers("group_prior", diagonal(n_classes) if prior is None else prior)
     if alike:
         given = _checked("group_prior", given, {"classes": n_classes, "verdicts": n_classes})
     if given.ndim == 2:
@@ -227,7 +231,7 @@ def accuracy(prior: Any, responses: Responses, *, by_class: bool) -> tuple[Array
         default = np.tile(default, (responses.n_classes, 1))
         axes = {"classes": responses.n_classes, "outcomes": 2}
         if prior is not None and not isinstance(prior, Mapping) and np.shape(prior) == (2,):
-            prior = np.tile(np.asarray(prior, dtype=float), (responses.n_classes, 1))
+            prior = np.tile(_numbers("confusion_prior", prior), (responses.n_classes, 1))
     full = _per_rater("confusion_prior", prior, default, axes, responses)
     return full[..., 0], full[..., 1]
 
@@ -245,16 +249,23 @@ def _per_rater(
                     f"{name} by name must name raters of the table. Got: {rater!r}, which is not "
                     "one of them."
                 )
-            found = _checked(f"{name} of rater {rater!r}", np.asarray(given, dtype=float), axes)
-            everyone[place[rater]] = found
+            own = f"{name} of rater {rater!r}"
+            everyone[place[rater]] = _checked(own, _numbers(own, given), axes)
         return everyone
     if prior is None:
         return everyone
-    given = np.asarray(prior, dtype=float)
+    given = _numbers(name, prior)
     if given.ndim == len(axes):
         everyone[:] = _checked(name, given, axes)
         return everyone
     return _checked(name, given, {"raters": responses.n_raters, **axes})
+
+
+def _numbers(name: str, prior: ArrayLike) -> Array:
+    try:
+        return np.asarray(prior, dtype=float)
+    except (TypeError, ValueError):
+        raise ModelError(f"{name} must be concentrations, numbers all. Got: {prior!r}.") from None
 
 
 def _checked(name: str, given: Array, axes: dict[str, int], *, zeros: bool = False) -> Array:

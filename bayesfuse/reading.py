@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.errors import ResponsesError
+
+LARGEST = 2**53
+"""Above this floats are not all the whole numbers."""
 
 
 def column(frame: Any, name: str) -> Any:
@@ -23,36 +28,61 @@ def column(frame: Any, name: str) -> Any:
     column = frame[name]
     if isinstance(getattr(column, "dtype", None), pd.CategoricalDtype):
         return pd.Categorical(column)
-    return column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+    values = column.to_numpy() if hasattr(column, "to_numpy") else as_array(column)
+    if values.ndim != 1:
+        raise ResponsesError(
+            "A column must hold one value per row, and its name must be that of no other. Got: "
+            f"{name!r} of shape {values.shape}."
+        )
+    return values
+
+
+def as_array(values: Any) -> NDArray[Any]:
+    """Values as an array that changes none of them (mixed ones stay objects)."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "US" or isinstance(values, np.ndarray):
+        return array
+    given = np.asarray(values, dtype=object)
+    return array if all(isinstance(value, str | bytes) for value in given.flat) else given
 
 
 def read_matrix(
     matrix: Any, missing: Any, items: Sequence[Any] | None, raters: Sequence[Any] | None
 ) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any], NDArray[Any]]:
-    """Return values, the mask of what was answered, and the names of rows and columns."""
+    """Return the answers row by row, the mask of where they are, and names of rows and columns."""
     if isinstance(matrix, pd.DataFrame):
         items = matrix.index if items is None else items
         raters = matrix.columns if raters is None else raters
-    values = np.asarray(matrix)
+    elif isinstance(matrix, xr.DataArray) and matrix.ndim == 2:
+        named = [list(matrix[dim].values) if dim in matrix.coords else None for dim in matrix.dims]
+        items, raters = (
+            own if given is None else given
+            for own, given in zip(named, (items, raters), strict=True)
+        )
+    values = as_array(matrix)
     if values.ndim != 2:
         raise ResponsesError(
             f"A matrix of responses has one row per item and one column per rater. Got: shape "
             f"{values.shape}."
         )
-    answered = ~pd.isna(values) & np.asarray(values != missing, dtype=bool)
+    answered = ~pd.isna(values)
+    for mark in [missing] if np.ndim(missing) == 0 else missing:
+        answered[answered] = np.asarray(values[answered] != mark, dtype=bool)
     if not answered.any():
         raise ResponsesError(
             f"A matrix of responses must hold at least one. Got: shape {values.shape}, all missing."
         )
-    if np.issubdtype(values.dtype, np.floating):
-        found = values[answered]
-        broken = found[found != np.floor(found)]
+    answers = values[answered]
+    if answers.dtype == object:  # as of a frame with missing values
+        answers = as_array(answers.tolist())
+    if np.issubdtype(answers.dtype, np.floating):
+        broken = answers[(answers != np.floor(answers)) | (np.abs(answers) > LARGEST)]
         if len(broken):
             raise ResponsesError(
                 "A matrix of floats must hold whole numbers (the labels) and NaN or the missing "
                 f"mark; probabilities are no responses. Got: {plain(broken[0])!r}."
             )
-        values = np.where(answered, values, 0).astype(np.int64)
+        answers = answers.astype(np.int64)
     names = []
     for what, size, given in (
         ("item", values.shape[0], items),
@@ -65,7 +95,7 @@ def read_matrix(
                 f"the matrix. Got: {len(found)} names for {size}."
             )
         names.append(found)
-    return values, answered, names[0], names[1]
+    return answers, answered, names[0], names[1]
 
 
 def read_counts(
@@ -80,20 +110,21 @@ def read_counts(
             )
         counts = list(patterns.values())
         if items is None:
-            items = ["".join(map(str, pattern)) for pattern in patterns]
+            items = [_name_pattern(pattern) for pattern in patterns]
         lengths = {len(pattern) for pattern in patterns}
         if len(lengths) != 1:
             raise ResponsesError(
                 "All patterns must be answers of the same raters, so of one length. Got "
                 f"lengths: {sorted(lengths)}."
             )
-        patterns = np.array([list(pattern) for pattern in patterns])
+        patterns = as_array([list(pattern) for pattern in patterns])
     if counts is None:
         raise ResponsesError("Patterns need counts, one each (or use from_matrix). Got: no counts.")
     count = np.asarray(counts)
     if (
         count.shape != (len(patterns),)
-        or not np.all(np.isfinite(count.astype(float)))
+        or count.dtype.kind not in "iuf"
+        or not np.all(np.isfinite(count))
         or not np.all((count >= 0) & (count == np.floor(count)))
         or count.sum() == 0
     ):
@@ -102,6 +133,11 @@ def read_counts(
             f"patterns, and not all zero. Got: {shown(count)}."
         )
     return patterns, count, items
+
+
+def _name_pattern(pattern: Sequence[Any]) -> str:
+    labels = [str(label) for label in pattern]
+    return ("" if all(len(label) == 1 for label in labels) else ",").join(labels)
 
 
 def encode(
@@ -122,8 +158,8 @@ def encode(
         except TypeError:
             kinds = sorted({type(value).__name__ for value in values})
             raise ResponsesError(
-                f"Names of the {what} column {column!r} must be of one kind to have an order; "
-                f"declare them otherwise. Got: {', '.join(kinds)}."
+                f"Names of the {what} column {column!r} must be of one kind to have an order. "
+                f"Got: {', '.join(kinds)}."
             ) from None
         return codes, unique_names(found, what)
     names = unique_names(declared, what)
@@ -149,24 +185,54 @@ def _missing_value(column: str, missing: NDArray[np.bool_]) -> ResponsesError:
 
 
 def unique_names(names: Any, what: str) -> NDArray[Any]:
-    """Names as an array that changes none of them (a mixed list stays a list of objects)."""
-    given = list(names)
-    array = np.asarray(given)
-    if array.ndim != 1 or [plain(name) for name in array] != [plain(name) for name in given]:
-        array = np.empty(len(given), dtype=object)
-        array[:] = given
-    if pd.isna(array).any():
+    """Return names as an array of what the file of a result can hold."""
+    if isinstance(names, set | frozenset):
         raise ResponsesError(
-            f"Names of {what}s must not be missing. Got: {given[int(np.argmax(pd.isna(array)))]!r}."
+            f"Names of {_several(what)} must have an order, which a set has not. Got: {names!r}."
         )
+    given = list(names)
+    absent = pd.isna(np.fromiter(given, dtype=object, count=len(given)))
+    if absent.any():
+        raise ResponsesError(
+            f"Names of {_several(what)} must not be missing. Got: {given[int(absent.argmax())]!r}."
+        )
+    array = _times(given)
+    if array is None:
+        array = as_array(given) if all(map(pd.api.types.is_scalar, given)) else np.array(None)
+        if array.dtype.kind not in "biufUS":
+            kinds = sorted({type(name).__name__ for name in given})
+            raise ResponsesError(
+                f"Names of {_several(what)} must be all text, all numbers or all times (without a "
+                f"time zone), else a result could not be saved. Got: {shown(given, 3)} "
+                f"({', '.join(kinds)})."
+            )
     twice = pd.Index(array)
     twice = twice[twice.duplicated()]
     if len(twice):
         raise ResponsesError(
-            f"Names of {what}s must differ, else their results could not be told apart. Got: "
-            f"{plain(twice[0])!r} more than once."
+            f"Names of {_several(what)} must differ, else their results could not be told apart. "
+            f"Got: {plain(twice[0])!r} more than once."
         )
     return array
+
+
+def _times(names: list[Any]) -> NDArray[Any] | None:
+    """Return names that are all times as pandas has them, None if they are something else."""
+    if not names or not all(isinstance(name, datetime | np.datetime64) for name in names):
+        return None
+    if any(getattr(name, "tzinfo", None) is not None for name in names):
+        return None
+    times = pd.DatetimeIndex(names)
+    return np.fromiter(times, dtype=object, count=len(times))  # whose tolist() gives no integers
+
+
+def _several(what: str) -> str:
+    return f"{what}es" if what.endswith("s") else f"{what}s"
+
+
+def storable(names: NDArray[Any]) -> list[Any]:
+    """Return names as an attribute of a file can hold them: truth values as 0 and 1."""
+    return (names.astype(int) if names.dtype == bool else names).tolist()
 
 
 def smallest_integer(size: int) -> type[np.signedinteger[Any]]:

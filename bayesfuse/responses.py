@@ -93,7 +93,8 @@ class Responses:
         ------
         ResponsesError
             Unknown columns, no rows, missing values, names that are not declared or declared
-            twice, fewer than two classes.
+            twice, names that are neither all text nor all numbers nor all times, fewer than two
+            classes.
         """
         columns = [column(frame, name) for name in (item, rater, label)]
         sizes = [len(column) for column in columns]
@@ -134,11 +135,12 @@ class Responses:
         Parameters
         ----------
         matrix : array-like, shape (items, raters)
-            Labels. A pandas frame gives its index and columns as names.
-        missing : scalar, default -1
-            The entry that means "did not answer"; NaN and None always mean it too.
+            Labels. A pandas frame gives its index and columns as names, a DataArray its
+            coordinates.
+        missing : scalar or sequence, default -1
+            The entries that mean "did not answer"; NaN and None always mean it too.
         items, raters : sequence, optional
-            Names of rows and columns; by default the frame's, else 0, 1, 2, …
+            Names of rows and columns; by default the matrix's own, else 0, 1, 2, …
         classes : sequence, optional
             The possible labels, in order; by default the sorted labels found.
 
@@ -151,9 +153,9 @@ class Responses:
         ResponsesError
             Not two-dimensional, no responses, floats that are not labels, wrong numbers of names.
         """
-        values, answered, item_names, rater_names = read_matrix(matrix, missing, items, raters)
+        answers, answered, item_names, rater_names = read_matrix(matrix, missing, items, raters)
         item_code, rater_code = np.nonzero(answered)
-        label_code, class_names = encode(values[answered], classes, "class", "matrix")
+        label_code, class_names = encode(answers, classes, "class", "matrix")
         return cls._build(
             item_code, rater_code, label_code, item_names, rater_names, class_names, None
         )
@@ -179,7 +181,8 @@ class Responses:
         counts : array-like of int, shape (patterns,), optional
             How many items answered with each pattern; not with a mapping.
         missing, items, raters, classes
-            As in :meth:`from_matrix`; an item is a pattern, by default named by its labels.
+            As in :meth:`from_matrix`; an item is a pattern, those of a mapping by default named
+            by their labels ("01", or "1,11" where one is longer).
 
         Returns
         -------
@@ -199,9 +202,9 @@ class Responses:
         (3, 60, ['0', '1'])
         """
         patterns, counts, items = read_counts(patterns, counts, items)
-        values, answered, item_names, rater_names = read_matrix(patterns, missing, items, raters)
+        answers, answered, item_names, rater_names = read_matrix(patterns, missing, items, raters)
         item_code, rater_code = np.nonzero(answered)
-        label_code, class_names = encode(values[answered], classes, "class", "patterns")
+        label_code, class_names = encode(answers, classes, "class", "patterns")
         return cls._build(
             item_code, rater_code, label_code, item_names, rater_names, class_names, counts
         )
@@ -362,11 +365,26 @@ class Responses:
         ----------
         label : ndarray of int, shape (responses,)
             In the order of :attr:`label`.
+
+        Raises
+        ------
+        ResponsesError
+            Not as many numbers of classes as there are rows.
         """
+        given = np.asarray(label)
+        if (
+            given.shape != self.cell.shape
+            or given.dtype.kind not in "iu"
+            or not np.all((given >= 0) & (given < self.n_classes))
+        ):
+            raise ResponsesError(
+                f"Labels of a table must be numbers of classes, 0 to {self.n_classes - 1}, for its "
+                f"{self.n_responses} rows. Got: {shown(given.ravel())} of shape {given.shape}."
+            )
         return self._build(
             self.item,
             self.rater,
-            np.asarray(label),
+            given,
             self.items,
             self.raters,
             self.classes,

@@ -15,7 +15,7 @@ from bayesfuse.posterior import label_probabilities
 
 
 def summary(
-    result: xr.DataTree, var_names: Sequence[str] | None = None, **kwargs: Any
+    result: xr.DataTree, var_names: str | Sequence[str] | None = None, **kwargs: Any
 ) -> pd.DataFrame:
     """Return ArviZ's summary of a posterior, variable by variable.
 
@@ -27,7 +27,7 @@ def summary(
     ----------
     result : DataTree
         With a posterior.
-    var_names : sequence of str, optional
+    var_names : str or sequence of str, optional
         Default all variables.
     **kwargs
         Passed to :func:`arviz.summary`.
@@ -40,7 +40,7 @@ def summary(
     Raises
     ------
     ModelError
-        The result lacks one of the variables.
+        The result has no draws, or lacks one of the variables.
 
     Examples
     --------
@@ -53,6 +53,13 @@ def summary(
     """
     import arviz as az
 
+    if "posterior" not in result.children:
+        raise ModelError(
+            "A summary is of draws, which bf.sample and bf.fit make. Got: a result with "
+            f"{sorted(result.children)}, no posterior."
+        )
+    if isinstance(var_names, str):
+        var_names = [var_names]
     names = list(result["posterior"].data_vars) if var_names is None else list(var_names)
     draws = posterior_draws(result, *map(str, names))
     if "label" in draws.dims:
@@ -72,9 +79,9 @@ def posterior_draws(result: xr.DataTree, *names: str) -> xr.Dataset:
     found = result[group].dataset if group else xr.Dataset()
     if missing := [name for name in names if name not in found]:
         raise ModelError(
-            "A picture needs its variables in the posterior, where bayesfuse.models put them (in a "
-            f"model of your own, name them with pm.Deterministic). Got: no {missing[0]!r} among "
-            f"{list(found.data_vars)}."
+            "Pictures and tables need their variables in the posterior, where bayesfuse.models put "
+            "them (in a model of your own, name them with pm.Deterministic). Got: no "
+            f"{missing[0]!r} among {list(found.data_vars)}."
         )
     chosen = found[list(names)]
     return chosen if group == "posterior" else chosen.expand_dims(chain=[0], draw=[0])

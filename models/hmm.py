@@ -26,7 +26,7 @@ import pytensor.tensor as pt
 
 import bayesfuse as bf
 from bayesfuse import priors
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_kind
 from bayesfuse.model import LabelModel
 
 
@@ -89,6 +89,12 @@ class HiddenMarkov(LabelModel):
     ) -> None:
         if initial not in ("free", "stationary"):
             raise ModelError(f"initial must be 'free' or 'stationary'. Got: {initial!r}.")
+        if initial == "stationary" and initial_prior is not None:
+            raise ModelError(
+                "A stationary chain begins as its transitions say; initial_prior is for "
+                f'initial="free". Got: initial_prior={initial_prior!r}.'
+            )
+        require_kind("sequences", sequences, bf.Sequences)
         super().__init__(responses, gold=gold, name=name)
         self.add_coord("next_class", responses.classes.tolist())
         stationary = initial == "stationary"

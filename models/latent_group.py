@@ -31,6 +31,7 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse import priors
+from bayesfuse.errors import ModelError
 from bayesfuse.groups import Groups, groups_at_most
 from bayesfuse.model import LabelModel, one_against_rest
 from bayesfuse.partitions import partition
@@ -62,8 +63,9 @@ class LatentGroup(LabelModel):
         all raters, for each, or by name. Default ``bf.priors.diagonal(classes)``.
     share_prior : float, optional
         With "posterior", the prior probability that two raters share a source. Default one over
-        the squared number of raters: the odds that everybody is alone are then about three to two,
-        whatever their number, and no group is found that the data do not ask for.
+        the squared number of raters: the odds that everybody is alone are then three to one for two
+        raters and fall to about three to two for many, so no group is found that the data do not
+        ask for.
     max_groups : int, optional
         With "posterior", groups there may be at most. Default half as many as raters.
     gold : mapping of item name to class name, optional
@@ -124,6 +126,11 @@ class LatentGroup(LabelModel):
     ) -> None:
         super().__init__(responses, gold=gold, name=name)
         inferred = isinstance(groups, str) and groups == "posterior"
+        if not inferred and (share_prior is not None or max_groups is not None):
+            raise ModelError(
+                "share_prior and max_groups are for groups that are inferred, groups='posterior'. "
+                f"Got: {share_prior=}, {max_groups=} for groups that are not."
+            )
         self.groups = Groups.read("moments" if inferred else groups, responses)
         self.notes["groups"] = "posterior" if inferred else self.groups.origin
         names = self.groups.names

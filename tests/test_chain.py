@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import numpy as np
+import pytensor.tensor as pt
 import pytest
 
 import bayesfuse as bf
@@ -406,12 +407,17 @@ def test_simulated_labels_have_the_chains_frequencies():
         assert (np.abs(seen - share) < 5 * spread).all()
 
 
-def test_prevalence_is_the_mean_over_a_sequence():
+@pytest.mark.parametrize("lengths", [[1], [2], [7], [12], [1, 1, 5], [3, 10, 26, 10]])
+def test_prevalence_is_the_mean_over_all_items(lengths):
     initial, transition = (np.exp(part) for part in random_chain(4, 3))
-    for length in (1, 2, 7, 12):
-        share = [initial @ np.linalg.matrix_power(transition, t) for t in range(length)]
-        prior = bf.MarkovChain(None, None, bf.Sequences.from_lengths([length]))
-        assert_close(prior.prevalence((initial, transition), np), np.mean(share, axis=0), "share")
+    share = [
+        initial @ np.linalg.matrix_power(transition, t) for size in lengths for t in range(size)
+    ]
+    prior = bf.MarkovChain(None, None, bf.Sequences.from_lengths(lengths))
+    assert_close(prior.prevalence((initial, transition), np), np.mean(share, axis=0), "share")
+    constants = pt.as_tensor(initial), pt.as_tensor(transition)
+    found = prior.prevalence(constants, pt).eval(mode="FAST_COMPILE")
+    assert_close(found, np.mean(share, axis=0), "share as a tensor")
 
 
 def test_parameters_must_fit_the_classes():

@@ -283,6 +283,7 @@ def test_arguments_that_cannot_be(folder, capsys, arguments, word):
         (b"film,critic,verdict\n1,a,good\n1,b,good\n", "at least two classes"),
         (b"film,critic,verdict\n1,a,good,2\n1,b,bad,2\n", "as a table"),
         (b"film,critic,verdict\n1,a,good\n1,b,bad,2\n", "as a table"),
+        (b"film,critic,verdict,verdict\n1,a,good,bad\n1,b,bad,bad\n", "several columns 'verdict'"),
         (b"film,critic,verdict\n1,a,\xff\n", "as a table: 'utf-8' codec"),
     ],
 )

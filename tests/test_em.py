@@ -11,6 +11,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.inference import em
 from bayesfuse.inference.conjugate import find_conjugate
 from bayesfuse.models import DawidSkene
+from bayesfuse.testing import assert_close
 
 
 @pytest.mark.parametrize("raters", ["confusion", "class", "coin"])
@@ -100,3 +101,28 @@ def test_em_needs_conjugate_priors_of_fixed_concentration(small):
         bf.observe(small, labels=bf.Independent(prevalence), raters=bf.Confusion(confusion))
     with pytest.raises(ModelError, match=r"none such on \['prevalence'\]"):
         bf.find_map(model)
+
+
+def test_em_refuses_what_it_cannot_do(small, small_model):
+    with pytest.raises(ModelError, match=r"iterations must be a whole number, at least 1. Got: 0"):
+        bf.find_map(small_model, iterations=0)
+    with pytest.raises(ModelError, match=r"start must be one of.*Got: \{\}"):
+        bf.find_map(small_model, start={})
+    with pm.Model() as model:
+        accuracy = pm.Beta("accuracy", 2, 1, shape=6)
+        bf.observe(small, labels=bf.Independent(np.ones(3) / 3), raters=bf.OneCoin(accuracy))
+    with pytest.raises(ModelError, match=r"none may be constant.*'prevalence'"):
+        bf.find_map(model)
+
+
+def test_models_of_ones_own_need_no_names(small):
+    """Variables without dims, and a Beta prior one of whose numbers is the same for all."""
+    right = np.array([2.0, 3, 4, 2, 3, 4])
+    with pm.Model() as model:
+        prevalence = pm.Dirichlet("prevalence", np.ones(3))
+        accuracy = pm.Beta("accuracy", right, 1.5)
+        bf.observe(small, labels=bf.Independent(prevalence), raters=bf.OneCoin(accuracy))
+    prior = np.stack([right, np.full(6, 1.5)], axis=-1)
+    named = DawidSkene(small, raters="coin", confusion_prior=prior)
+    one, other = (bf.find_map(each)["point"] for each in (model, named))
+    assert_close(one["accuracy"].values, other["accuracy"].values, "accuracy", rtol=1e-9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import product
 
 import numpy as np
@@ -227,3 +228,30 @@ def test_the_channel_alone_refuses_what_does_not_fit():
     for bad in ([0.5, 1.0], [], [[0]], "ab"):
         with pytest.raises(ModelError, match="one whole number per rater"):
             bf.LatentGroups(outer, inner, bad)
+
+
+def test_votes_are_one_for_every_group_that_answered():
+    """Also of items that raters answered twice, and in no more memory than there are responses."""
+    n_items, n_groups = 2000, 1000
+    item = np.repeat(np.arange(n_items), 3)
+    first = np.arange(n_items) % n_groups
+    rater = np.stack([2 * first, 2 * first + 1, np.full(n_items, 2 * n_groups)], axis=1).ravel()
+    label = np.tile([0, 1, 1], n_items)
+    table = {"item": item, "rater": rater, "label": label}
+    responses = bf.Responses.from_long(table, raters=range(2 * n_groups + 1))
+    assignment = np.append(np.arange(2 * n_groups) // 2, -1)
+    channel = bf.LatentGroups(None, None, assignment)
+    log_rows = [np.log(np.full((n, 2, 2), 0.5)) for n in (n_groups, 2 * n_groups + 1)]
+    truth, rng = np.zeros(n_items, dtype=np.int64), np.random.default_rng(1)
+    for use in (
+        lambda: channel.votes(responses),
+        lambda: channel.simulate(log_rows, truth, responses, rng),
+    ):
+        tracemalloc.start()
+        found = use()
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert most < n_items * n_groups  # bytes, of which a number takes eight
+    votes = channel.votes(responses)
+    assert (votes == [0.5, 1.5]).all()
+    assert set(np.unique(found).tolist()) == {0, 1}

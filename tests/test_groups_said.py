@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from grouped_crowds import GROUPS, crowd
 
@@ -17,6 +18,8 @@ from bayesfuse.models import LatentGroup
     [
         {"wire": ["a", "c"], "radio": ["b", "e"]},
         {"a": "wire", "c": "wire", "b": "radio", "e": "radio", "d": None},
+        {"a": "wire", "c": "wire", "b": "radio", "e": "radio", "d": np.nan},
+        pd.Series(["wire", "radio", "wire", None, "radio"], index=list("abcde")),
         [["a", "c"], ["b", "e"], ["d"]],
         [["a", "c"], np.array(["b", "e"])],
     ],
@@ -91,3 +94,10 @@ def test_bad_priors_of_groups_are_refused(group_prior, told):
     with pytest.raises(ModelError) as error:
         LatentGroup(responses, [[0, 1]], group_prior=group_prior)
     assert told in str(error.value)
+
+
+def test_settings_of_inferred_groups_are_refused_without_them():
+    responses = bf.Responses.from_matrix(np.eye(4, dtype=int))
+    for settings in ({"share_prior": 0.2}, {"max_groups": 1}):
+        with pytest.raises(ModelError, match="groups that are inferred"):
+            LatentGroup(responses, [[0, 1]], **settings)

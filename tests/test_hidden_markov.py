@@ -189,6 +189,17 @@ def test_the_mode_of_a_stationary_chain_has_no_slope(data):
         assert np.allclose(total / total.sum(axis=-1, keepdims=True), values[name], atol=1e-5)
 
 
+def test_short_sequences_may_be_stationary():
+    """A step of what is not EM may rule out what was observed; half of it does not."""
+    matrix = np.random.default_rng(0).integers(0, 2, (40, 6))
+    responses = bf.Responses.from_matrix(matrix)
+    point = bf.find_map(HiddenMarkov(responses, sequences_of([1] * 40), initial="stationary"))
+    trace = point["trace"]["log_posterior"].values
+    assert (np.diff(trace) > -1e-9).all() and np.isfinite(point.attrs["log_evidence"])
+    assert np.isfinite([v for k, v in point.attrs.items() if "start_log" in k]).all()
+    assert_close(point["label_posterior"]["probability"].sum("class").values, np.ones(40), "sums")
+
+
 def test_rows_that_do_not_look_back_give_the_posterior_of_dawid_and_skene(table):
     """Sequences of one item each: the initial distribution is the prevalence."""
     responses = simulate(DawidSkene(table), 1)[2]
@@ -250,6 +261,10 @@ def test_an_own_model_with_a_start_that_depends_on_the_transition(data):
 BAD_MODELS = {
     "unknown start": (dict(initial="anywhere"), "'anywhere'"),
     "negative concentration": (dict(transition_prior=-np.ones((3, 3))), "-1.0"),
+    "a prior that is not used": (
+        dict(initial="stationary", initial_prior=2.0),
+        "initial_prior=2.0",
+    ),
     "wrong shape": (dict(transition_prior=np.ones((2, 3))), "shape (2, 3)"),
     "wrong shape of the start": (dict(initial_prior=[1, 1]), "shape (2,)"),
     "a class without successor": (dict(transition_prior=[[1, 1, 1], [0, 0, 0], [1, 1, 1]]), "1"),

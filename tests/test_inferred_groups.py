@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections import Counter
+from copy import deepcopy
 from itertools import product
 
 import numpy as np
 import pymc as pm
 import pytest
+from pymc.model.fgraph import clone_model
 from scipy.special import gammaln, logsumexp
 
 import bayesfuse as bf
@@ -68,11 +71,21 @@ def test_prior_is_that_of_the_restaurant_in_density_and_draws():
     assert_frequencies(seen, np.exp(log_p), "partitions")
 
 
-def test_fewer_groups_than_the_prior_would_have():
+@pytest.mark.parametrize(("n_raters", "alpha"), [(4, 0.7), (6, 2.0)])
+def test_prior_draws_with_fewer_groups_are_the_restaurants_that_have_no_more(n_raters, alpha):
+    few = [(p, sizes) for p, sizes in partitions(n_raters) if max(p) <= 0]
+    log_p = np.array([log_prior(sizes, alpha) for _, sizes in few])
     rng = np.random.default_rng(1)
-    drawn = [draw(6, 1, 2.0, rng) for _ in range(300)]
-    assert {int(each.max()) for each in drawn} == {-1, 0}
-    assert all(np.sum(each == 0) != 1 for each in drawn)
+    drawn = Counter(tuple(draw(n_raters, 1, alpha, rng).tolist()) for _ in range(4000))
+    seen = np.array([drawn[assignment] for assignment, _ in few], dtype=float)
+    assert seen.sum() == 4000
+    assert_frequencies(seen, np.exp(log_p - logsumexp(log_p)), "partitions")
+
+
+def test_prior_draws_do_not_wait_for_what_never_happens():
+    """Of 400 raters who are seldom alone, the restaurant itself never has one group."""
+    seats = draw(400, 1, 9.0, np.random.default_rng(1))
+    assert seats.max() == 0 and np.sum(seats == 0) > 1
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -271,3 +284,88 @@ def test_em_and_nuts_refuse_to_infer_groups():
         bf.sample(model, 5, sampler="nuts", **QUIET)
     with pytest.raises(ModelError, match="1 raters"):
         LatentGroup(bf.Responses.from_matrix([[0], [1]]), "posterior")
+
+
+def own_model(responses, assignment):
+    n_raters = responses.n_raters
+    with pm.Model() as model:
+        prevalence = pm.Dirichlet("prevalence", np.ones(2))
+        outer = pm.Dirichlet("outer", np.tile(bf.priors.diagonal(2), (1, 1, 1)))
+        inner = pm.Dirichlet("inner", np.tile(bf.priors.diagonal(2), (n_raters, 1, 1)))
+        channel = bf.InferredGroups(outer, inner, assignment)
+        bf.observe(responses, labels=bf.Independent(prevalence), raters=channel)
+    return model
+
+
+def test_an_assignment_that_is_known_gives_the_results_of_known_groups():
+    responses, _ = grouped(np.random.default_rng(2), 100, 5, 3)
+    assignment = [0, 0, 0, -1, -1]
+    own, known = own_model(responses, assignment), LatentGroup(responses, [[0, 1, 2]])
+    for use in (
+        bf.find_map,
+        lambda model: bf.fit(model, draws=20, sweeps=1, random_seed=1, progressbar=False),
+    ):
+        one, other = (bf.label_probabilities(use(model)) for model in (own, known))
+        assert_close(one.values, other.values, "labels", rtol=1e-9, atol=1e-9)
+    one, other = (
+        bf.sample(model, 2000, chains=2, random_seed=1, **QUIET)["label_posterior"]
+        for model in (own, known)
+    )
+    error = np.hypot(one["mcse"], other["mcse"])
+    assert (np.abs(one["probability"] - other["probability"]) < 5 * error).all()
+
+
+@pytest.mark.parametrize(
+    ("assignment", "told"),
+    [
+        ([0, 0, 70_000_000, -1, -1], "-1 to 70000000 and 1 groups"),
+        ([0, 0, -2, -1, -1], "-2 to 0"),
+        ([0, 0, 0.5, -1, -1], "whole number"),
+    ],
+)
+def test_known_assignments_must_be_of_groups_there_are(assignment, told):
+    responses = bf.Responses.from_matrix(np.eye(5, dtype=int))
+    with pytest.raises(ModelError, match=told):
+        own_model(responses, assignment)
+
+
+def test_assignments_to_groups_that_do_not_exist_are_impossible():
+    """As steps propose that know nothing of groups."""
+    responses = bf.Responses.from_matrix(np.eye(5, dtype=int))
+    rows = [np.log(np.full((n, 2, 2), 0.5)) for n in (1, 5)]
+    channel = bf.InferredGroups(None, None, np.full(5, -1))
+    structure = channel.structure(responses, np.full(5, -1))
+    for wrong in (np.array([0, 0, 1, -1, -1]), np.array([0, 0, -2, -1, 7_000_000])):
+        likelihood, log_scale = channel.likelihood_kernel(*rows, wrong, *structure)
+        assert not likelihood.any() and np.isfinite(log_scale).all()
+        counts = channel.expected_kernel(*rows, np.ones((5, 2)), wrong, *structure)
+        assert not any(each.any() for each in counts)
+        if importlib.util.find_spec("jax"):
+            assert (np.asarray(channel.log_lik_jax(*rows, wrong, *structure)) == -np.inf).all()
+
+
+def test_plain_pymc_is_told_to_use_the_gibbs_step():
+    responses = bf.Responses.from_matrix(np.eye(5, dtype=int))
+    model = LatentGroup(responses, "posterior", max_groups=2)
+    with pytest.raises(ModelError, match=r"step=bf.LabelGibbs\(\)"):
+        pm.sample(5, tune=5, chains=1, model=model, progressbar=False)
+    for part in (["assignment"], ["assignment", "rater_confusion"]):
+        with pytest.raises(ModelError, match="one step draws them all"):
+            bf.LabelGibbs([model[name] for name in part], model=model)
+    point = model.initial_point()
+    moved, _ = bf.LabelGibbs([model["rater_confusion"]], model=model, rng=1).step(point)
+    assert (moved["assignment"] == point["assignment"]).all()
+    name = model.rvs_to_values[model["rater_confusion"]].name
+    assert (moved[name] != point[name]).all()
+
+
+def test_models_with_inferred_groups_can_be_copied():
+    responses = bf.Responses.from_matrix(np.eye(5, dtype=int))
+    model = LatentGroup(responses, "posterior")
+    done = pm.do(model, {"prevalence": np.array([0.5, 0.5])})
+    for copy in (deepcopy(model), clone_model(model), done):
+        begin = copy.initial_point()["assignment"]
+        assert (begin == model.groups.assignment).all()
+        assert (
+            bf.sample(copy, 3, tune=3, chains=1, **QUIET)["posterior"]["assignment"].shape[2] == 5
+        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -11,9 +13,9 @@ from scipy.special import logsumexp
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, ResponsesError
-from bayesfuse.model import observed
-from bayesfuse.models import DawidSkene
-from bayesfuse.testing import assert_frequencies
+from bayesfuse.model import observed, one_against_rest
+from bayesfuse.models import DawidSkene, HiddenMarkov
+from bayesfuse.testing import assert_close, assert_frequencies
 
 # PyTensor announces that a CustomDist's Python function will not be compiled: as intended here.
 python_random = pytest.mark.filterwarnings("ignore:Numba will use object mode:UserWarning")
@@ -181,6 +183,10 @@ BAD_MODELS = {
     "gold for an unknown item": (dict(gold={"x": 1}), "'x'"),
     "gold of an unknown class": (dict(gold={1: 7}), "7"),
     "gold that is no mapping": (dict(gold=[1, 2]), "list"),
+    "gold that is a list of classes": (dict(gold={0: [1]}), "[1]"),
+    "two true classes": (dict(gold=pd.Series([0, 1], index=[3, 3])), "1 and 0 for item 3"),
+    "prior that is a word": (dict(prevalence_prior="flat"), "'flat'"),
+    "prior by name that is a word": (dict(confusion_prior={1: "flat"}), "rater 1"),
 }
 
 
@@ -190,6 +196,94 @@ def test_bad_models_are_refused_with_the_offender(small, case):
     with pytest.raises((ModelError, ResponsesError)) as error:
         DawidSkene(small, **arguments)
     assert told in str(error.value) and "Got" in str(error.value)
+
+
+def test_gold_may_say_the_same_twice(small):
+    model = DawidSkene(small, gold=pd.Series([1, 1], index=[3, 3]))
+    assert bf.label_probabilities(bf.find_map(model)).sel(item=3).values.tolist() == [0, 1, 0]
+
+
+def test_arguments_of_another_kind_are_refused(small):
+    flat = np.ones(3) / 3
+    labels, raters = bf.Independent(flat), bf.OneCoin(np.ones(6) / 2)
+    for build, told in (
+        (lambda: DawidSkene(small.to_frame()), "responses must be a bf.Responses.*DataFrame"),
+        (lambda: bf.sample(small), "model must be a pm.Model.*Responses"),
+        (lambda: bf.observe(small, labels=raters, raters=labels), "bf.LabelPrior.*OneCoin"),
+        (lambda: bf.observe(small, labels=labels, raters=labels), "bf.RaterChannel.*Independent"),
+        (lambda: HiddenMarkov(small, [20, 42]), "sequences must be a bf.Sequences.*list"),
+        (
+            lambda: bf.observe(small, labels=bf.MarkovChain(flat, flat, [20]), raters=raters),
+            "sequences must be a bf.Sequences.*list",
+        ),
+        (lambda: bf.priors.diagonal(1), "two classes or more.*Got: 1"),
+    ):
+        with pm.Model(), pytest.raises(ModelError, match=told):
+            build()
+
+
+BAD_CONSTANTS = {
+    "prevalence": (bf.Independent([5.0, 5.0, 5.0]), bf.OneCoin(np.full(6, 0.5))),
+    "accuracy": (bf.Independent(np.ones(3) / 3), bf.OneCoin(np.full(6, 1.2))),
+    "confusion": (
+        bf.Independent(np.ones(3) / 3),
+        bf.Confusion(np.tile([[0.9, 0.05, 0.15], [0.1, 0.8, 0.1], [0, 0, 1]], (6, 1, 1))),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CONSTANTS)
+def test_constants_must_be_probabilities(small, name):
+    labels, raters = BAD_CONSTANTS[name]
+    with pm.Model(), pytest.raises(ModelError, match=f"{name} must hold.*Got"):
+        bf.observe(small, labels=labels, raters=raters)
+
+
+def test_constants_may_be_rounded(small):
+    rows = np.tile([[0.3333333, 0.3333333, 0.3333333], [0, 1, 0], [0, 0, 1]], (6, 1, 1))
+    with pm.Model():
+        bf.observe(small, labels=bf.Independent(np.ones(3) / 3), raters=bf.Confusion(rows))
+
+
+def test_specificity_is_a_share_where_one_class_has_all_the_prevalence():
+    rng = np.random.default_rng(1)
+    confusion = rng.dirichlet(np.ones(3), (4, 3))
+    for rare in (1e-12, 1e-290, 1e-320, 0.0):
+        prevalence = np.array([1.0, rare, 3 * rare])
+        _, found = one_against_rest(confusion, prevalence / prevalence.sum(), 3)
+        if rare > 1e-300:  # below, the ratio of the others has no digits
+            assert_close(
+                found[:, 0], 1 - confusion[:, 1:, 0] @ [0.25, 0.75], "specificity", rtol=1e-9
+            )
+        assert_close(found[:, 1], 1 - confusion[:, 0, 1], "specificity of the second", rtol=1e-9)
+        assert ((found >= 0) & (found <= 1)).all()
+
+
+def test_two_models_in_one_context_keep_apart(small):
+    other = bf.Responses.from_matrix(np.zeros((7, 6), dtype=int), classes=range(3))
+    with pm.Model():
+        for name, responses in (("one", small), ("two", other)):
+            DawidSkene(responses, name=name)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Numba will use object mode")
+            drawn = pm.sample_prior_predictive(2, random_seed=1)
+    for name, responses in (("one", small), ("two", other)):
+        values = drawn["observed_data"][f"{name}::responses"]
+        assert values.dims == (f"{name}::responses_row",)
+        assert np.array_equal(values.values, responses.label)
+
+
+def test_results_call_the_responses_what_the_model_does(small):
+    settings = {"draws": 3, "tune": 3, "chains": 1, "progressbar": False, "quiet": True}
+    for name, variable, rows in (
+        ("", "responses", "response"),
+        ("ds", "ds::responses", "ds::responses_row"),
+    ):
+        result = bf.sample(DawidSkene(small, name=name), **settings)
+        for group in ("log_likelihood", "observed_data"):
+            assert list(result[group].data_vars) == [variable]
+        assert result["observed_data"][variable].dims == (rows,)
+        assert result["constant_data"]["item_index"].dims == (rows,)
 
 
 def test_parameters_must_fit_the_responses(small):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pymc as pm
 import pytest
 import xarray as xr
 
@@ -158,3 +159,52 @@ def test_bad_requests_are_refused(tagged):
         bf.spans(drawn, tagged[1], scheme="brackets")
     with pytest.raises(ModelError, match="'O'"):
         bf.spans(drawn, tagged[1], outside="N")
+
+
+def test_a_result_of_another_model_is_refused():
+    def model(matrix, **names):
+        return DawidSkene(bf.Responses.from_matrix(matrix, **names))
+
+    small = [[0, 1], [1, 1], [0, 0]]
+    point = bf.find_map(model(small))
+    larger = model(np.random.default_rng(0).integers(0, 5, (20, 50)))
+    renamed, reordered = model(small, raters=["x", "y"]), model(small, classes=[1, 0])
+    for other, told in ((larger, "shape"), (renamed, "rater names"), (reordered, "class names")):
+        for use in (bf.decode, bf.draw_labels):
+            with pytest.raises(ModelError, match=told):
+                use(point, other)
+    more_items = model([*small, [1, 1]])
+    assert bf.decode(point, more_items).values.tolist() == [0, 1, 0, 1]
+
+
+def test_shapes_that_the_model_knows_only_when_it_runs_are_compared_too():
+    def model(n_raters):
+        matrix = np.random.default_rng(0).integers(0, 2, (30, n_raters))
+        with pm.Model() as made:
+            right = pm.Beta("right", 3 + pm.Data("ones", np.ones(n_raters)), 2)
+            channel = bf.OneCoin(right)
+            bf.observe(
+                bf.Responses.from_matrix(matrix), labels=bf.Independent([0.5, 0.5]), raters=channel
+            )
+        return made
+
+    result = bf.sample(model(3), 5, chains=1, random_seed=1, progressbar=False, quiet=True)
+    with pytest.raises(ModelError, match=r"accuracy must have shape \(9 raters\)"):
+        bf.decode(result, model(9))
+
+
+def test_dimensions_are_known_by_name(tagged):
+    model, sequences, point = tagged
+    drawn = bf.draw_labels(point, model, 20, random_seed=1)
+    chains = xr.concat([drawn[:10], drawn[10:]], "chain", join="override")
+    for use in (bf.spans, bf.run_lengths):
+        expected = use(drawn, sequences)
+        assert use(drawn.transpose("item", "draw"), sequences).equals(expected)
+        assert use(chains.transpose("draw", "item", "chain"), sequences).equals(expected)
+
+
+def test_classes_that_are_truth_values_can_be_saved(tmp_path):
+    model = DawidSkene(bf.Responses.from_matrix([[False, True], [True, True]]))
+    drawn = bf.draw_labels(bf.find_map(model), model, 3)
+    drawn.to_netcdf(tmp_path / "drawn.nc")
+    assert drawn.attrs["classes"] == [False, True]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse.errors import ResponsesError
+from bayesfuse.models import DawidSkene
 
 TABLE = {
     "film": ["B", "A", "B", "A", "A"],
@@ -88,10 +90,82 @@ def test_frame_gives_its_index_and_columns_as_names():
     ]
 
 
-def test_mixed_names_stay_what_they_are():
-    table = {"item": [1, 2], "rater": [0, 0], "label": [0, 1]}
-    responses = bf.Responses.from_long(table, items=[1, 2, "three"])
-    assert responses.items.tolist() == [1, 2, "three"]
+@pytest.mark.parametrize(
+    "names",
+    [
+        [1, "2"],
+        [(1, 2), (1, 3)],
+        [(1, 2), (1, 2, 3)],
+        pd.period_range("2020", periods=2),
+        pd.date_range("2020", periods=2, tz="UTC"),
+    ],
+)
+def test_names_that_no_file_can_hold_are_refused(names):
+    with pytest.raises(ResponsesError, match=r"Names of raters must be all text.*Got"):
+        bf.Responses.from_matrix([[0, 1], [1, 1]], raters=names)
+
+
+@pytest.mark.parametrize("kind", ["datetime64[D]", "datetime64[ns]"])
+def test_times_are_names(kind, tmp_path):
+    times = np.array(["2020-01-01", "2020-01-03"], dtype=kind)
+    for names in (times, list(times), pd.DatetimeIndex(times), pd.DatetimeIndex(times).tolist()):
+        responses = bf.Responses.from_matrix([[0, 1], [1, 1]], raters=names)
+        point = bf.find_map(DawidSkene(responses))
+        point.to_netcdf(tmp_path / "point.nc")
+        assert (point["point"]["rater"].values == times).all()
+
+
+def test_mixed_values_are_not_turned_into_text():
+    marked = bf.Responses.from_matrix([["a", -1], ["b", "a"]])
+    assert rows_of(marked) == [[0, 0, "a"], [1, 0, "b"], [1, 1, "a"]]
+    table = {"item": [1, 2, 1], "rater": list("xyy"), "label": ["a", np.nan, "b"]}
+    with pytest.raises(ResponsesError, match="missing value in row 1"):
+        bf.Responses.from_long(table)
+    for column, values in {"item": [1, "1", 1], "label": [0, "0", 1]}.items():
+        with pytest.raises(ResponsesError, match="all text, all numbers"):
+            bf.Responses.from_long(table | {"label": list("aba"), column: values})
+    with pytest.raises(ResponsesError, match="Names of classes must be all text"):
+        bf.Responses.from_counts({(0, "a"): 3, ("a", 0): 2})
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "classes"),
+    [
+        ([0, 1, None], "Int64", [0, 1]),
+        ([0.0, 1.0, None], "Float64", [0, 1]),
+        ([True, False, None], "boolean", [False, True]),
+        (["x", "y", None], "string", ["x", "y"]),
+    ],
+)
+def test_frames_with_pandas_own_missing_values(values, kind, classes):
+    frame = pd.DataFrame({"ann": pd.Series(values, dtype=kind), "bob": values[0]})
+    responses = bf.Responses.from_matrix(frame)
+    assert responses.classes.tolist() == classes and responses.per_rater.tolist() == [2, 3]
+
+
+def test_several_marks_mean_missing():
+    responses = bf.Responses.from_matrix([[0, 1], [-1, -9], [-9, 0]], missing=[-1, -9])
+    assert rows_of(responses) == [[0, 0, 0], [0, 1, 1], [2, 1, 0]]
+
+
+def test_coordinates_of_a_data_array_are_names():
+    matrix = xr.DataArray([[0, 1], [1, 1]], {"film": ["i", "j"]}, ["film", "critic"])
+    assert bf.Responses.from_matrix(matrix).items.tolist() == ["i", "j"]
+    assert bf.Responses.from_matrix(matrix, items=["k", "l"]).items.tolist() == ["k", "l"]
+    assert bf.Responses.from_matrix(matrix).raters.tolist() == [0, 1]
+
+
+def test_patterns_have_names_of_their_own():
+    assert bf.Responses.from_counts({(0, 1): 3, (1, 1): 2}).items.tolist() == ["01", "11"]
+    assert bf.Responses.from_counts({(1, 11): 3, (11, 1): 2}).items.tolist() == ["1,11", "11,1"]
+
+
+@pytest.mark.parametrize("label", [[0, 5, 1, 1], [0, -1, 1, 1], [0, 1, 1], [0.0, 1.0, 1.0, 1.0]])
+def test_other_labels_must_be_of_the_table(label):
+    responses = bf.Responses.from_matrix([[0, 1], [1, 1]])
+    assert responses.relabelled(np.array([1, 1, 0, 0])).label.tolist() == [1, 1, 0, 0]
+    with pytest.raises(ResponsesError, match=r"0 to 1, for its 4 rows\. Got"):
+        responses.relabelled(np.array(label))
 
 
 def test_counts_expand_and_merge_back():
@@ -207,6 +281,30 @@ BAD_TABLES = {
         "int, object",
     ),
     "probabilities": (lambda: bf.Responses.from_matrix([[0.3, 0.7]]), "Got: 0.3|Got: np.float64"),
+    "infinity": (lambda: bf.Responses.from_matrix([[0.0, np.inf], [1.0, 0.0]]), "Got: inf"),
+    "a set of names": (
+        lambda: bf.Responses.from_matrix([[0, 1]], raters={"a", "b"}),
+        "must have an order",
+    ),
+    "a column of lists": (
+        lambda: bf.Responses.from_long({"item": [[1, 2]], "rater": [1], "label": [0]}),
+        "'item' of shape (1, 2)",
+    ),
+    "a column that is one value": (
+        lambda: bf.Responses.from_long({"item": 1, "rater": [1], "label": [0]}),
+        "'item' of shape ()",
+    ),
+    "two columns of one name": (
+        lambda: bf.Responses.from_long(
+            pd.DataFrame([[1, 2, 0, 1]], columns=["item", "rater", "label", "label"])
+        ),
+        "'label' of shape (1, 2)",
+    ),
+    "counts that are text": (lambda: bf.Responses.from_counts({"01": "3"}), "Got: ['3']"),
+    "classes twice": (
+        lambda: bf.Responses.from_matrix([[0, 1]], classes=[0, 1, 1]),
+        "Names of classes must differ",
+    ),
     "vector": (lambda: bf.Responses.from_matrix([0, 1]), "one row per item"),
     "nothing answered": (lambda: bf.Responses.from_matrix([[-1, -1]]), "all missing"),
     "too few names": (

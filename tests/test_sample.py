@@ -89,8 +89,7 @@ def test_processes_do_not_change_the_draws(small_model):
     settings = {"tune": 10, "chains": 2, "random_seed": 7, "mp_ctx": "forkserver"} | QUIET
     fits = [bf.sample(small_model, 30, cores=cores, **settings) for cores in (1, 2)]
     one, other = (fit["posterior"]["confusion"].values for fit in fits)
-    # what comes from another process is read from its unconstrained coordinates
-    np.testing.assert_allclose(one, other, rtol=1e-12)
+    assert (one == other).all()
 
 
 def test_counts_and_written_out_items_give_the_same_posterior():
@@ -289,11 +288,44 @@ def test_large_log_likelihoods_are_left_out_and_small_ones_on_request(small_mode
         ({"sweeps": 0}, "sweeps"),
         ({"initvals": {}}, "initvals"),
         ({"var_names": ["prevalence"]}, "var_names"),
+        ({"tune": -1}, "tune must be a whole number, at least 0. Got: -1"),
+        ({"sampler": "nuts", "sweeps": 2}, "sweeps=2 for NUTS"),
+        ({"nuts_sampler": "pymc"}, "nuts_sampler='pymc' for Gibbs"),
+        ({"start": {"prevalence": [0.5, 0.5]}}, r"\(3,\). Got: shape \(2,\)"),
+        ({"random_seed": np.random.RandomState(1)}, "RandomState"),
     ],
 )
 def test_bad_requests_are_refused(small_model, arguments, told):
     with pytest.raises(ModelError, match=told):
         bf.sample(small_model, **({"draws": 5} | arguments), **QUIET)
+
+
+def test_another_model_than_the_last_must_be_named(small):
+    model = DawidSkene(small)
+    DawidSkene(small)
+    with pytest.raises(ValueError, match="pass model= for another"):
+        pm.sample(5, chains=1, step=bf.LabelGibbs(), model=model, progressbar=False)
+
+
+def test_parameters_that_are_observed_are_what_was_observed(small):
+    prevalence = np.array([0.01, 0.01, 0.98])
+    model = pm.observe(DawidSkene(small), {"prevalence": prevalence})
+    with pm.Model() as known:
+        rows = np.tile(bf.priors.diagonal(3), (6, 1, 1))
+        channel = bf.Confusion(bf.dirichlet("confusion", rows))
+        bf.observe(small, labels=bf.Independent(prevalence), raters=channel)
+    one, other = (
+        bf.sample(each, 1000, chains=2, random_seed=1, **QUIET)["label_posterior"]
+        for each in (model, known)
+    )
+    error = np.hypot(one["mcse"], other["mcse"])
+    assert (np.abs(one["probability"] - other["probability"]) < 5 * error + 1e-12).all()
+
+
+def test_summary_takes_a_name_and_needs_draws(small_model, small_gibbs):
+    assert bf.summary(small_gibbs, "prevalence").equals(bf.summary(small_gibbs, ["prevalence"]))
+    with pytest.raises(ModelError, match=r"summary is of draws.*no posterior"):
+        bf.summary(bf.find_map(small_model))
 
 
 def test_a_model_without_responses_is_refused():

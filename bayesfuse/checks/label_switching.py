@@ -10,9 +10,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.conjugate import plain_python
-from bayesfuse.inference.recording import evaluate
-from bayesfuse.model import observed, one_against_rest, parameter_variables
+from bayesfuse.model import observed, one_against_rest
+from bayesfuse.points import parameters
 from bayesfuse.posterior import complete
 from bayesfuse.raters.groups import ALONE
 from bayesfuse.simplex import Array
@@ -173,11 +172,9 @@ def align_labels(
         }
         aligned["label_posterior"] = xr.DataTree(probability.assign(changed))
         return aligned
-    variable, observation = observed(model)
-    with plain_python():
-        values = evaluate(model, aligned["posterior"].dataset, parameter_variables(variable))
+    values = parameters(aligned, model)
     kept = "log_likelihood" in result.children
-    return complete(aligned, observation, values, log_likelihood=kept)
+    return complete(aligned, observed(model)[1], values, log_likelihood=kept)
 
 
 # ---------------------------------------------------------------- which class is which

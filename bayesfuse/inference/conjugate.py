@@ -24,7 +24,7 @@ from bayesfuse.distributions import is_dirichlet
 from bayesfuse.model import observed, parameter_variables
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.positive import Positive, tabulate
-from bayesfuse.simplex import Array, Kind, from_log_rows
+from bayesfuse.simplex import ROWLESS, Array, Kind, from_log_rows
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,8 @@ class Conjugacy:
     blocks: dict[str, Block]
     numbers: dict[str, Positive]
     """Positive parameters that are known."""
+    known: dict[str, NDArray[np.int64]]
+    """Index parameters that are known."""
 
     @property
     def complete(self) -> bool:
@@ -107,8 +109,14 @@ class Conjugacy:
 
         Positive numbers must have a fixed prior or be known.
         """
-        rows = set(self.variables) - set(self.observation.raters.indices)
-        return set(self.concentrations()) == rows
+        indices = set(self.observation.raters.indices)
+        rows = set(self.variables) - indices
+        return set(self.concentrations()) == rows and set(self.indices()) == indices
+
+    @property
+    def inferred(self) -> set[str]:
+        """Names of the index parameters that are not known."""
+        return set(self.observation.raters.indices) - set(self.known)
 
     def concentrations(self) -> Rows:
         """Return the fixed concentrations of rows by parameter, and the priors of positives."""
@@ -124,8 +132,8 @@ class Conjugacy:
         }
 
     def indices(self) -> dict[str, NDArray[np.int64]]:
-        """Return where the parameters that are no rows begin."""
-        return {
+        """Return where the parameters that are whole numbers begin, or what they are."""
+        return self.known | {
             name: block.variable.owner.op.partition_start
             for name, block in self.blocks.items()
             if block.kind == "index"
@@ -141,12 +149,15 @@ def find_conjugate(model: pm.Model) -> Conjugacy:
         for name, parameter in variables.items()
         if (block := _block(model, variable, name, parameter, observation.kind(name))) is not None
     }
-    numbers = {
-        name: Positive(None, float(value))
+    values = {
+        name: value
         for name, parameter in variables.items()
-        if observation.kind(name) == "positive" and (value := _number(parameter)) is not None
+        if observation.kind(name) in ROWLESS and (value := _number(parameter)) is not None
     }
-    return Conjugacy(model, observation, variables, blocks, numbers)
+    indices = [name for name in observation.raters.indices if name in values]
+    known = {name: values.pop(name).astype(np.int64) for name in indices}
+    numbers = {name: Positive(None, float(value)) for name, value in values.items()}
+    return Conjugacy(model, observation, variables, blocks, numbers, known)
 
 
 def _number(parameter: TensorVariable) -> Array | None:
@@ -235,7 +246,9 @@ def _positive_block(
 def concentration_variable(parameter: TensorVariable, kind: Kind) -> TensorVariable:
     """Return the graph of the Dirichlet concentration of a parameter's rows."""
     arguments = parameter.owner.op.dist_params(parameter.owner)
-    return arguments[0] if kind == "simplex" else pt.stack(arguments, axis=-1)
+    if kind == "simplex":
+        return arguments[0]
+    return pt.stack(pt.broadcast_arrays(*arguments), axis=-1)
 
 
 def _row_shape(parameter: TensorVariable, kind: Kind) -> tuple[int, ...]:

@@ -108,7 +108,9 @@ def _values(conjugacy: Conjugacy, rows: Rows, draws: int) -> dict[str, Array]:
         conjugacy.variables[name].name: from_log_rows(drawn, conjugacy.blocks[name].kind)
         for name, drawn in rows.items()
     }
-    for name, index in conjugacy.indices().items():
+    indices = conjugacy.indices()
+    for name in conjugacy.inferred:
+        index = indices[name]
         values[conjugacy.variables[name].name] = np.tile(index, (draws, 1))
     return values
 

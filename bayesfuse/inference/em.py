@@ -62,24 +62,26 @@ def fit(
     extra = {name: np.maximum(alpha - 1.0, 0.0) for name, alpha in alphas.items()}
     least = tolerance * max(int(observation.responses.per_rater.sum()), 1)
     trace: list[float] = []
-    log_evidence = -np.inf
+    counts_all, log_evidence = observation.labels.counts_all, -np.inf
     previous = rows
     for _ in range(iterations):
-        log_evidence, counts = observation.expected(rows)
-        if log_evidence == -np.inf:
+        total, counts = observation.expected(rows)
+        if total == -np.inf and (counts_all or not trace):
             observation.require_possible(observation.marginal(rows))
-        height = log_evidence + _log_prior(extra, rows) + _log_density(numbers, rows)
-        if trace and height < trace[-1] - least and not observation.labels.counts_all:
+        height = total + _log_prior(extra, rows) + _log_density(numbers, rows)
+        if trace and height < trace[-1] - least and not counts_all:
             # Not EM but a step uphill that was too long: half of it, until it is not
             rows = {name: _between(previous[name], rows[name]) for name in rows}
             continue
+        log_evidence = total
         trace.append(height)
         if len(trace) > 1 and trace[-1] - trace[-2] < least:
             return PointFit(rows, log_evidence, np.array(trace), True)
         previous = rows
         found = {name: _mode(extra[name] + counts[name], rows[name]) for name in extra}
         rows = rows | found | observation.climb(rows, counts, numbers)
-    return PointFit(rows, log_evidence, np.array(trace), False)
+    # the last step of what is not EM has not been judged
+    return PointFit(rows if counts_all else previous, log_evidence, np.array(trace), False)
 
 
 def mean(concentration: Rows) -> Rows:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pymc as pm
 import xarray as xr
 
 from bayesfuse.errors import ModelError
 from bayesfuse.inference import em
 from bayesfuse.inference.conjugate import find_conjugate, plain_python
-from bayesfuse.inference.recording import add_deterministics
+from bayesfuse.inference.recording import add_deterministics, as_posterior
 from bayesfuse.inference.start import DEFAULT, find_start
 from bayesfuse.posterior import complete
 from bayesfuse.simplex import from_log_rows
@@ -64,13 +65,16 @@ def find_map(
     [0.4, 0.47, 0.11, 0.02]
     """
     conjugacy = find_conjugate(model)
-    if not conjugacy.complete or conjugacy.indices():
-        free = sorted(set(conjugacy.variables) - set(conjugacy.concentrations()))
+    if not conjugacy.complete or conjugacy.inferred:
+        free = set(conjugacy.variables) - set(conjugacy.concentrations()) - set(conjugacy.known)
         raise ModelError(
-            "EM needs a Dirichlet or Beta prior of fixed concentration on every parameter; for "
-            f"others use pm.find_MAP or bf.sample. Got: none such on {free}."
+            "EM needs a Dirichlet or Beta prior of fixed concentration on every parameter, so none "
+            f"may be constant; for others use pm.find_MAP or bf.sample. Got: none such on "
+            f"{sorted(free)}."
         )
-    observation = conjugacy.observation
+    if not isinstance(iterations, int | np.integer) or iterations < 1:
+        raise ModelError(f"iterations must be a whole number, at least 1. Got: {iterations!r}.")
+    observation = conjugacy.observation.known(conjugacy.known)
     begun = find_start(observation, conjugacy.concentrations(), start)
     fit = em.fit(
         observation,
@@ -81,19 +85,10 @@ def find_map(
     )
     values = {
         name: from_log_rows(fit.rows[name], observation.kind(name))[None, None]
-        for name in conjugacy.variables
+        for name in observation.names
     }
-    one_draw = {
-        block.variable.name: (
-            ("chain", "draw", *model.named_vars_to_dims.get(block.variable.name, ())),
-            values[name],
-        )
-        for name, block in conjugacy.blocks.items()
-    }
-    coords = {name: list(values) for name, values in model.coords.items() if values is not None}
-    used = {dim for dims, _ in one_draw.values() for dim in dims}
-    posterior = xr.Dataset(one_draw, {dim: coords[dim] for dim in used if dim in coords})
-    result = xr.DataTree(children={"posterior": xr.DataTree(posterior)})
+    found = {block.variable.name: values[name][0] for name, block in conjugacy.blocks.items()}
+    result = xr.DataTree(children={"posterior": xr.DataTree(as_posterior(model, found))})
     with plain_python():
         add_deterministics(result, model)
     complete(result, observation, values, log_likelihood=False)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pymc as pm
 from numpy.typing import NDArray
-from pymc.step_methods.compound import BlockedStep, StepMethodState
+from pymc.step_methods import STEP_METHODS
+from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
@@ -111,6 +112,7 @@ class LabelGibbs(BlockedStep):
         if not isinstance(sweeps, int | np.integer) or sweeps < 1:
             raise ModelError(f"sweeps must be a whole number, at least 1. Got: {sweeps!r}.")
         self.sweeps = sweeps
+        self._guessed = model is None and pm.Model.get_context(error_if_none=False) is None
         model = _model(model)
         conjugacy = find_conjugate(model)
         wanted = None
@@ -125,6 +127,14 @@ class LabelGibbs(BlockedStep):
                 f"{sorted(wanted or conjugacy.variables)}, of which such are "
                 f"{sorted(b.value for b in blocks)}."
             )
+        drawn = {b.parameter for b in blocks}
+        raters = conjugacy.observation.raters
+        if drawn & set(raters.indices) and not drawn >= set(raters.parameters):
+            raise ModelError(
+                "Who shares a source is drawn with the matrices of groups and raters summed out, "
+                "so one step draws them all, with Dirichlet priors: pm.sample(step="
+                f"bf.LabelGibbs()), or bf.sample. Got: a step for {sorted(drawn)} only."
+            )
         self.vars = [value for value in model.value_vars if value.name in {b.value for b in blocks}]
         self.rng = get_random_generator(rng)
         self.labels: NDArray[Any] | None = None
@@ -134,7 +144,6 @@ class LabelGibbs(BlockedStep):
         self.blocks = blocks
         self.fixed = {b.parameter: b.concentration for b in blocks if b.concentration is not None}
         # whatever else the conditionals depend on is evaluated at the point of each step
-        drawn = {b.parameter for b in blocks}
         others = {
             name: variable for name, variable in conjugacy.variables.items() if name not in drawn
         }
@@ -148,6 +157,17 @@ class LabelGibbs(BlockedStep):
         known = {b.parameter: b.concentration for b in blocks}
         self.may_turn = turning.possible(self.observation, conjugacy.indices(), known)
         self.turns, self.turned = self.may_turn, [0, 0]
+
+    @staticmethod
+    def competence(var: Any, has_grad: bool = False) -> Competence:
+        """Claim groups that are to be inferred, which PyMC's own steps do not find."""
+        groups = hasattr(getattr(var.owner, "op", None), "partition_start")
+        return Competence.IDEAL if groups else Competence.INCOMPATIBLE
+
+    def __repr__(self) -> str:
+        """Say whose step it is; PyMC quotes that where it samples another model."""
+        whose = "the model built last (pass model= for another)" if self._guessed else "its model"
+        return f"{type(self).__name__} of {whose}"
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
         """Begin a chain: what an earlier one has left is not its own."""
@@ -203,6 +223,9 @@ class LabelGibbs(BlockedStep):
             kept = set(self.observation.labels.parameters) & set(proposed)
             proposed |= {name: rows[name] for name in kept}
         return indices | proposed
+
+
+STEP_METHODS.append(LabelGibbs)
 
 
 def _model(model: pm.Model | None) -> pm.Model:

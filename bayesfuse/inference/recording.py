@@ -68,8 +68,9 @@ def parameter_trace(model: pm.Model, step: LabelGibbs, labels: Draws | None = No
     order = [place[block.value] for block in blocks]
 
     def natural(*point: Array) -> list[Array]:
+        # not the rows that the step remembers: where it runs in another process, it is not asked
         return [
-            from_log_rows(step.read(block, {block.value: point[index]}), block.kind)
+            from_log_rows(block.read({block.value: point[index]}), block.kind)
             for block, index in zip(blocks, order, strict=True)
         ]
 
@@ -154,7 +155,8 @@ def evaluate(
     if not graphs:
         return known
     batched = {v: TensorType(v.dtype, (None, *v.type.shape))() for v in free}
-    vectorised = vectorize_graph(list(graphs.values()), replace=batched)
+    fixed = {v: model.rvs_to_values[v] for v in model.observed_RVs}
+    vectorised = vectorize_graph(list(graphs.values()), replace=batched | fixed)
     sizes = posterior.sizes["chain"], posterior.sizes["draw"]
     # a graph without any free variable has no draws to run along
     full = [

@@ -22,7 +22,7 @@ from bayesfuse.inference.recording import (
     parameter_trace,
 )
 from bayesfuse.inference.start import DEFAULT, Start, disperse, find_start
-from bayesfuse.model import observed
+from bayesfuse.model import observed, require_like
 from bayesfuse.posterior import Draws, complete
 
 BOOKKEEPING = 130e-6
@@ -95,12 +95,13 @@ def sample(
         Groups posterior, sample_stats, observed_data, constant_data, label_posterior
         (probability, mcse by item and class) and log_likelihood (by item); with labels on a
         graph also label_draws, the labels themselves, where they take no more than 10⁸ values.
-        Interrupting returns the draws so far.
+        Interrupting returns the draws so far (there are none in tuning: PyMC's ValueError).
 
     Raises
     ------
     ModelError
-        The model observes no responses; a sampler it cannot use; numbers of draws below one.
+        The model observes no responses; a sampler it cannot use, or settings of another one;
+        numbers of draws below one; values to start at that are not the variables'.
     ImpossibleDataError
         The prior or the gold labels rule out some item's responses.
 
@@ -116,6 +117,13 @@ def sample(
     for name, value in (("draws", draws), ("chains", chains)):
         if not isinstance(value, int | np.integer) or value < 1:
             raise ModelError(f"{name} must be a whole number, at least 1. Got: {value!r}.")
+    if tune is not None and (not isinstance(tune, int | np.integer) or tune < 0):
+        raise ModelError(f"tune must be a whole number, at least 0. Got: {tune!r}.")
+    if isinstance(random_seed, np.random.RandomState):
+        raise ModelError(
+            "random_seed must be a whole number or a Generator, from which every chain gets a "
+            "stream of its own. Got: a RandomState."
+        )
     if taken := RESERVED & set(kwargs):
         raise ModelError(
             "bf.sample chooses the step method, the recorded variables and, by start=, where "
@@ -123,6 +131,12 @@ def sample(
         )
     conjugacy = find_conjugate(model)
     uses_gibbs = _uses_gibbs(sampler, conjugacy)
+    foreign = ("nuts_sampler", nuts_sampler) if uses_gibbs else ("sweeps", sweeps)
+    if foreign[1] is not None:
+        raise ModelError(
+            "nuts_sampler= is for NUTS and sweeps= for Gibbs; choose by sampler=. Got: "
+            f"{foreign[0]}={foreign[1]!r} for {'Gibbs' if uses_gibbs else 'NUTS'}."
+        )
     generator = np.random.default_rng(random_seed)
     begun = _begin(conjugacy, start)
     initial = _initial_values(conjugacy, begun, generator.spawn(chains))
@@ -157,7 +171,7 @@ def sample(
 def _uses_gibbs(sampler: str, conjugacy: Conjugacy) -> bool:
     if sampler not in ("auto", "gibbs", "nuts"):
         raise ModelError(f"sampler must be 'auto', 'gibbs' or 'nuts'. Got: {sampler!r}.")
-    if sampler == "nuts" and (indices := conjugacy.observation.raters.indices):
+    if sampler == "nuts" and (indices := conjugacy.inferred):
         raise ModelError(
             "NUTS moves along gradients, which whole numbers do not have; use sampler='gibbs', or "
             f"give their values. Got: {sorted(indices)} to be inferred."
@@ -188,6 +202,9 @@ def _initial_values(
                 f"A start must give values to free variables of the model, {sorted(known)}. Got: "
                 f"{sorted(unknown)}."
             )
+        for variable in conjugacy.model.free_RVs:
+            if variable.name in begun.values:
+                require_like(np.shape(begun.values[variable.name]), variable)
         return [dict(begun.values) for _ in streams]
     concentration, observation = conjugacy.prior_parameters(), conjugacy.observation
     begin: dict[str, Any] = {**begun.rows, **conjugacy.indices()}

@@ -74,7 +74,10 @@ def find_start(observation: Observation, concentration: Rows, method: str = DEFA
     raters in the wrong.
     """
     if method not in METHODS:
-        raise ModelError(f"start must be one of {list(METHODS)}, or values. Got: {method!r}.")
+        raise ModelError(
+            f"start must be one of {list(METHODS)} (or, in bf.sample, a mapping of variable names "
+            f"to values). Got: {method!r}."
+        )
     if method == "prior":
         return Start(em.mean(concentration), method)
 

@@ -217,7 +217,7 @@ def _check(method: str, kwargs: dict[str, Any], sweeps: Any, **numbers: Any) -> 
 def _require_conjugate(conjugacy: Conjugacy, need: str) -> None:
     blocks = {block.variable for block in conjugacy.blocks.values()}
     others = {v.name for v in conjugacy.model.free_RVs if v not in blocks}
-    fixed = set(conjugacy.variables) - set(conjugacy.prior_parameters())
+    fixed = set(conjugacy.variables) - set(conjugacy.prior_parameters()) - set(conjugacy.known)
     if others or fixed:
         raise ModelError(
             f"{need} a Dirichlet or Beta prior of fixed concentration on every parameter, and no "
@@ -227,7 +227,7 @@ def _require_conjugate(conjugacy: Conjugacy, need: str) -> None:
 
 
 def _require_gradients(conjugacy: Conjugacy, method: str) -> None:
-    if indices := conjugacy.observation.raters.indices:
+    if indices := conjugacy.inferred:
         raise ModelError(
             f"{method} moves along gradients, which whole numbers do not have; use bf.sample, or "
             f"give their values. Got: {sorted(indices)} to be inferred."
@@ -250,7 +250,8 @@ def _refine(
     step = LabelGibbs(model=conjugacy.model, rng=rng)
     before, after = ({name: np.empty_like(v) for name, v in values.items()} for _ in range(2))
     for draw in range(len(next(iter(values.values())))):
-        at = {name: values[v.name][draw] for name, v in conjugacy.variables.items()}
+        at = {name: values[block.variable.name][draw] for name, block in conjugacy.blocks.items()}
+        at |= conjugacy.known
         rows: Rows = conjugacy.observation.rows(at)
         for sweep in range(sweeps + 1):
             for kept in [before] * (sweep == sweeps // 2) + [after] * (sweep == sweeps):
@@ -277,7 +278,7 @@ def _warn(
             "The bound of the log evidence was still rising when the fit ended; allow more "
             f"iterations=. Got: {len(found.trace)} and no end."
         )
-    if conjugacy.indices() and not sweeps:
+    if conjugacy.inferred and not sweeps:
         say(
             "Which raters share a source was held where the moments put it, as a product of "
             "distributions has no room for it; sweeps=50 lets every draw leave that place, "

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse.errors import require_shape
+from bayesfuse.errors import require_kind, require_shape
 from bayesfuse.labels import forward_backward
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.labels.stationary import marginal_stationary, stationary
@@ -82,6 +83,7 @@ class MarkovChain(LabelPrior):
         return place[row], (np.arange(begin[-1]), begin)
 
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
+        require_kind("sequences", self.sequences, Sequences)
         n_classes = responses.n_classes
         if "initial" in shapes:
             require_shape("initial", shapes["initial"], classes=n_classes)
@@ -132,10 +134,12 @@ class MarkovChain(LabelPrior):
         return sequence
 
     def prevalence(self, parameters: tuple[Any, ...], xp: Any) -> Any:
-        """Return the expected share of every class in a sequence of the mean length."""
+        """Return the expected share of every class among all items."""
         initial, transition = parameters
-        length = max(round(self.sequences.n_items / self.sequences.n_sequences), 1)
-        return initial @ _mean_power(transition, length, xp)
+        lengths = self.sequences.lengths
+        # how many sequences have a place t, for t = 0, 1, …
+        longer = len(lengths) - np.bincount(lengths).cumsum()[:-1]
+        return initial @ _polynomial(longer / len(self.sequences.items), transition, xp)
 
     @staticmethod
     def marginal_jax(*arguments: Any) -> Any:
@@ -254,15 +258,29 @@ def _shares(counts: Array) -> Array:
     return np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
 
 
-def _mean_power(matrix: Any, length: int, xp: Any) -> Any:
-    """Return the mean of the powers 0, …, length − 1 of a matrix, by doubling."""
-    total = identity = xp.eye(matrix.shape[0])
-    power = matrix  # total sums the powers below n, and power is the n-th
-    for bit in f"{length:b}"[1:]:
-        total, power = total + power @ total, power @ power
-        if bit == "1":
-            total, power = identity + matrix @ total, matrix @ power
-    return total / length
+def _polynomial(weight: Array, matrix: Any, xp: Any) -> Any:
+    """Return the sum of powers 0, 1, … of a matrix with these weights.
+
+    The powers in blocks of about as many as there are blocks (Paterson & Stockmeyer 1973), so that
+    nothing is as long as a sequence.
+    """
+    size = math.isqrt(len(weight) - 1) + 1
+    n_blocks = -(-len(weight) // size)
+    blocks = np.zeros((n_blocks, size))
+    blocks.ravel()[: len(weight)] = weight
+    n = matrix.shape[0]
+    low = _powers(matrix, size, xp)
+    sums = (blocks @ low.reshape((size, n * n))).reshape((n_blocks, n, n))
+    return (sums @ _powers(low[-1] @ matrix, n_blocks, xp)).sum(axis=0)
+
+
+def _powers(matrix: Any, size: int, xp: Any) -> Any:
+    """Return the powers 0, …, size − 1 of a matrix, by doubling."""
+    found, power = xp.eye(matrix.shape[0])[None], matrix
+    for _ in range((size - 1).bit_length()):
+        found = xp.concatenate([found, found @ power])
+        power = power @ power
+    return found[:size]
 
 
 def _solve_stationary(transition: Any, xp: Any) -> Any:

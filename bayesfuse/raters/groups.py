@@ -62,7 +62,7 @@ class LatentGroups(RaterChannel):
         self.parameters = {"group_confusion": group_confusion, "rater_confusion": rater_confusion}
         if group_confusion is None:
             del self.parameters["group_confusion"]
-        self.assignment = _whole(assignment)
+        self.assignment = whole(assignment)
 
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
         arranged = arrange(responses.start, responses.cell, self.assignment, responses.n_classes)
@@ -85,12 +85,7 @@ class LatentGroups(RaterChannel):
                 "group_confusion", given, groups=n_groups, classes=n_classes, verdicts=n_classes
             )
         require_shape("assignment", self.assignment.shape, raters=responses.n_raters)
-        if self.assignment.min() < ALONE or self.assignment.max() >= n_groups:
-            raise ModelError(
-                "assignment must number groups that have a confusion matrix, from 0, with −1 for "
-                f"raters alone. Got: numbers from {self.assignment.min()} to "
-                f"{self.assignment.max()} and {n_groups} groups."
-            )
+        require_groups(self.assignment, n_groups)
 
     def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
         if "group_confusion" in self.parameters:
@@ -120,23 +115,27 @@ class LatentGroups(RaterChannel):
 
     def simulate(self, tables, truth, responses, rng):
         outer, inner = (np.exp(table).cumsum(axis=-1) for table in tables)
-        verdict = np.empty((len(truth), len(outer)), dtype=np.int64)
-        for g, rows in enumerate(outer):
-            verdict[:, g] = _draw(rows[truth], rng)
         item, rater = responses.item, responses.rater
         group = self.assignment[rater]
-        alone = group == ALONE
+        grouped = group != ALONE
         source = truth[item]
-        source[~alone] = verdict[item[~alone], group[~alone]]
+        # a verdict where somebody of the group answers: never items × groups
+        met, place = np.unique(item[grouped] * len(outer) + group[grouped], return_inverse=True)
+        if len(met):
+            of_item, of_group = np.divmod(met, len(outer))
+            source[grouped] = _draw(outer[of_group, truth[of_item]], rng)[place]
         return _draw(inner[rater, source], rng)
 
     def votes(self, responses):
         """Count one vote for every group and item, shared by its raters' labels."""
         group, item = self.assignment[responses.rater], responses.item
         n_groups = max(int(group.max(initial=ALONE)), ALONE) + 1
-        together = np.where(group == ALONE, -1, item * n_groups + group)
-        size = np.bincount(together + 1, minlength=responses.n_items * n_groups + 1)
-        weight = np.where(group == ALONE, 1.0, 1.0 / size[together + 1])
+        grouped = group != ALONE
+        _, place, size = np.unique(
+            item[grouped] * n_groups + group[grouped], return_inverse=True, return_counts=True
+        )
+        weight = np.ones(len(item))
+        weight[grouped] = 1.0 / size[place]
         flat = item * responses.n_classes + responses.label
         votes = np.bincount(flat, weight, responses.n_items * responses.n_classes)
         return votes.reshape(responses.n_items, responses.n_classes)
@@ -166,7 +165,8 @@ class LatentGroups(RaterChannel):
         return jnp.where(possible, total, -jnp.inf)
 
 
-def _whole(assignment: Any) -> NDArray[np.int64]:
+def whole(assignment: Any) -> NDArray[np.int64]:
+    """Return an assignment as whole numbers, one per rater."""
     given = np.asarray(assignment)
     if given.ndim != 1 or not np.issubdtype(given.dtype, np.integer) or len(given) == 0:
         raise ModelError(
@@ -174,6 +174,16 @@ def _whole(assignment: Any) -> NDArray[np.int64]:
             f"Got: {assignment!r}."
         )
     return given.astype(np.int64)
+
+
+def require_groups(assignment: NDArray[np.int64], n_groups: int) -> None:
+    """Raise ModelError if an assignment names groups that do not exist."""
+    if assignment.min() < ALONE or assignment.max() >= n_groups:
+        raise ModelError(
+            "assignment must number groups that have a confusion matrix, from 0, with −1 for "
+            f"raters alone. Got: numbers from {assignment.min()} to {assignment.max()} and "
+            f"{n_groups} groups."
+        )
 
 
 def _draw(cumulative: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:

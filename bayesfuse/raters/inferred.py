@@ -11,20 +11,28 @@ from numpy.typing import NDArray
 from bayesfuse.errors import require_shape
 from bayesfuse.raters import partition, verdicts
 from bayesfuse.raters.base import RaterChannel
-from bayesfuse.raters.groups import ALONE, LatentGroups
+from bayesfuse.raters.groups import ALONE, LatentGroups, require_groups, whole
 from bayesfuse.raters.patterns import arrange
 from bayesfuse.raters.seating import reseat
 from bayesfuse.raters.sets import Answers, by_raters
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import Kind, kernel
+from bayesfuse.simplex import Kind, inner, kernel
 
 RESEATED = 0.5
 """Share of sweeps in which all raters choose among the groups there are; else groups change."""
 
 
+@inner
+def numbered(assignment, n_groups):
+    """Whether all groups exist; a step that knows nothing of groups may propose any number."""
+    return assignment.min() >= -1 and assignment.max() < n_groups
+
+
 @kernel
 def likelihood(log_group, log_rater, assignment, start, cell, gold):
     """Arrange the responses by the assignment, then sum the verdicts out."""
+    if not numbered(assignment, log_group.shape[0]):
+        return np.zeros((gold.size, log_rater.shape[1])), np.zeros(gold.size)
     row_start, row, pattern_start, pattern_cell, pattern_group = arrange(
         start, cell, assignment, log_rater.shape[2]
     )
@@ -36,6 +44,8 @@ def likelihood(log_group, log_rater, assignment, start, cell, gold):
 @kernel
 def expected(log_group, log_rater, weight, assignment, start, cell, gold):
     """Do the same for the expected counts."""
+    if not numbered(assignment, log_group.shape[0]):
+        return np.zeros_like(log_group), np.zeros_like(log_rater)
     row_start, row, pattern_start, pattern_cell, pattern_group = arrange(
         start, cell, assignment, log_rater.shape[2]
     )
@@ -105,6 +115,8 @@ class InferredGroups(RaterChannel):
         require_shape("rater_confusion", shapes["rater_confusion"], **inner)
         require_shape("group_confusion", shapes["group_confusion"], **outer)
         require_shape("assignment", shapes["assignment"], raters=responses.n_raters)
+        if isinstance(assignment := self.parameters["assignment"], np.ndarray):
+            require_groups(whole(assignment), n_groups)
 
     def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
         return log_rows[:2]
@@ -131,6 +143,8 @@ class InferredGroups(RaterChannel):
         n_raters, n_classes, n_labels = rows["rater_confusion"].shape
         channel, arranged = self.at(rows, structure)
         counts = channel.tally(tables, drawn, arranged, rng)
+        if "assignment" not in concentration:  # it is known
+            return {}, counts
         copies = drawn if drawn.ndim == 2 else np.eye(n_classes)[drawn]
         if self._answers is None:
             rater_start, rater_item, rater_label = by_raters(start, cell, n_raters, n_labels)
@@ -186,9 +200,6 @@ class InferredGroups(RaterChannel):
     def simulate(self, tables, truth, responses, rng):
         raise NotImplementedError("The assignment must be known to draw responses: see at().")
 
-    def votes(self, responses):
-        return responses.votes().astype(float)
-
     @staticmethod
     def log_lik_jax(log_group, log_rater, assignment, start, cell, gold):
         import jax.numpy as jnp
@@ -207,6 +218,7 @@ class InferredGroups(RaterChannel):
         for g in range(n_groups):
             total += logsumexp(log_group[g] + message[:, g + 1, None, :], axis=-1)
         possible = (gold[:, None] < 0) | (gold[:, None] == jnp.arange(n_classes))
+        possible &= (assignment.min() >= ALONE) & (assignment.max() < n_groups)
         return jnp.where(possible, total, -jnp.inf)
 
 
