@@ -16,6 +16,7 @@ from bayesfuse.labels import (
     Independent,
     MarkovChain,
     MeanFieldPotts,
+    PlantedPotts,
     Potts,
     StationaryMarkovChain,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "MarkovChain",
     "MeanFieldPotts",
     "OneCoin",
+    "PlantedPotts",
     "Potts",
     "Responses",
     "Sequences",

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.errors import ModelError
+from bayesfuse.graph import Graph
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array
 
@@ -74,6 +75,10 @@ def caries() -> Responses:
     )
 
 
+ATTEMPTS = 100
+"""Rounds in which pairs of items are drawn, where nearly all of those possible are wanted."""
+
+
 @dataclass(frozen=True)
 class Simulated:
     """Simulated responses and what they were made from.
@@ -133,32 +138,195 @@ def simulate_dawid_skene(
     (200, (5, 3, 3))
     """
     rng = np.random.default_rng(random_seed)
+    share = _prevalence(prevalence, n_classes, rng)
+    table = _confusion(confusion, n_raters, n_classes, accuracy, rng)
+    truth = rng.choice(n_classes, size=n_items, p=share)
+    return Simulated(_answers(truth, table, per_item, rng), truth, share, table)
+
+
+def simulate_responses(
+    truth: ArrayLike,
+    n_raters: int,
+    n_classes: int,
+    *,
+    per_item: int | None = None,
+    confusion: ArrayLike | None = None,
+    accuracy: tuple[float, float] = (0.5, 0.9),
+    random_seed: int | np.random.Generator | None = None,
+) -> Simulated:
+    """Simulate what raters say of items whose true classes are given: the pixels of an image, say.
+
+    Parameters
+    ----------
+    truth : array-like of int
+        Numbers of the true classes, of any shape; items are numbered in C order.
+    n_raters, n_classes, per_item, confusion, accuracy, random_seed
+        As in :func:`simulate_dawid_skene`.
+
+    Returns
+    -------
+    Simulated
+        ``prevalence`` holds the shares of the classes among the truths.
+
+    Raises
+    ------
+    ModelError
+        More raters per item than raters; truths that are not among the classes.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfuse as bf
+    >>> image = np.zeros((20, 30), dtype=int)
+    >>> image[5:15, 10:20] = 1
+    >>> made = bf.datasets.simulate_responses(image, 3, 2, random_seed=1)
+    >>> made.responses.n_items, made.prevalence.round(2).tolist()
+    (600, [0.83, 0.17])
+    """
+    rng = np.random.default_rng(random_seed)
+    known = np.asarray(truth).ravel()
+    if known.dtype.kind not in "iu" or known.min() < 0 or known.max() >= n_classes:
+        raise ModelError(
+            f"Truths must be whole numbers from 0 to {n_classes - 1}, one per item. Got: "
+            f"{known.dtype} from {known.min()} to {known.max()}."
+        )
+    table = _confusion(confusion, n_raters, n_classes, accuracy, rng)
+    share = np.bincount(known, minlength=n_classes) / len(known)
+    return Simulated(_answers(known, table, per_item, rng), known, share, table)
+
+
+@dataclass(frozen=True)
+class SimulatedGraph(Simulated):
+    """Simulated responses to the items of a ``graph``."""
+
+    graph: Graph
+
+
+def simulate_blocks(
+    n_items: int,
+    n_raters: int,
+    n_classes: int,
+    *,
+    degree: float,
+    within: float = 0.9,
+    per_item: int | None = None,
+    prevalence: ArrayLike | None = None,
+    confusion: ArrayLike | None = None,
+    accuracy: tuple[float, float] = (0.5, 0.9),
+    random_seed: int | np.random.Generator | None = None,
+) -> SimulatedGraph:
+    """Simulate a stochastic block model: a graph whose communities are the classes.
+
+    Parameters
+    ----------
+    n_items, n_raters, n_classes : int
+        Sizes.
+    degree : float
+        Neighbours of an item, on average.
+    within : float
+        Share of the edges that stay within a class.
+    per_item, prevalence, confusion, accuracy, random_seed
+        As in :func:`simulate_dawid_skene`.
+
+    Returns
+    -------
+    SimulatedGraph
+
+    Raises
+    ------
+    ModelError
+        More raters per item than raters; a negative degree, or one that too few pairs of items
+        have room for; a share that is none.
+
+    References
+    ----------
+    Holland & Leinhardt (1983), Stochastic blockmodels: first steps, Social Networks 5, 109–137.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> made = bf.datasets.simulate_blocks(500, 5, 3, degree=4, random_seed=1)
+    >>> made.graph.n_edges, made.responses.n_items
+    (1000, 500)
+    """
+    rng = np.random.default_rng(random_seed)
+    n_edges = round(n_items * degree / 2)
+    if not 0 <= within <= 1 or degree < 0:
+        raise ModelError(
+            "The mean degree of blocks is not negative, and a share between 0 and 1 of the edges "
+            f"stays within. Got: degree={degree}, within={within}."
+        )
+    share = _prevalence(prevalence, n_classes, rng)
+    truth = rng.choice(n_classes, size=n_items, p=share)
+    across = round(n_edges * (1 - within))
+    inside = _pairs(truth, n_edges - across, True, rng)
+    pairs = np.concatenate([inside, _pairs(truth, across, False, rng)])
+    graph = Graph.from_edges(pairs, items=range(n_items))
+    table = _confusion(confusion, n_raters, n_classes, accuracy, rng)
+    responses = _answers(truth, table, per_item, rng)
+    return SimulatedGraph(responses, truth, share, table, graph)
+
+
+def _pairs(
+    truth: NDArray[np.int64], count: int, same: bool, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Draw different pairs of items that are, or are not, of one class."""
+    found = np.zeros((0, 2), dtype=np.int64)
+    for _ in range(ATTEMPTS):
+        if len(found) >= count:
+            return found[:count]
+        more = np.sort(rng.integers(0, len(truth), (4 * count, 2)), axis=1)
+        fits = (truth[more[:, 0]] == truth[more[:, 1]]) == same
+        more = more[fits & (more[:, 0] < more[:, 1])]
+        found = rng.permutation(np.unique(np.concatenate([found, more]), axis=0))
+    raise ModelError(
+        "Edges of blocks must be few among the pairs of items that they may join. Got: "
+        f"{count} edges {'within' if same else 'between'} classes of "
+        f"{np.bincount(truth).tolist()} items."
+    )
+
+
+def _prevalence(given: ArrayLike | None, n_classes: int, rng: np.random.Generator) -> Array:
+    return rng.dirichlet(np.full(n_classes, 5.0)) if given is None else np.asarray(given, float)
+
+
+def _confusion(
+    given: ArrayLike | None,
+    n_raters: int,
+    n_classes: int,
+    accuracy: tuple[float, float],
+    rng: np.random.Generator,
+) -> Array:
+    if given is not None:
+        return np.asarray(given, dtype=float)
+    right = rng.uniform(*accuracy, size=(n_raters, n_classes, 1))
+    wrong = rng.dirichlet(np.ones(n_classes - 1), size=(n_raters, n_classes)) * (1 - right)
+    confusion = np.empty((n_raters, n_classes, n_classes))
+    for k in range(n_classes):
+        confusion[:, k] = np.insert(wrong[:, k], k, right[:, k, 0], axis=1)
+    return confusion
+
+
+def _answers(
+    truth: NDArray[np.int64], confusion: Array, per_item: int | None, rng: np.random.Generator
+) -> Responses:
+    """Let raters, all or some chosen at random, answer items of known classes."""
+    n_raters, n_classes, _ = confusion.shape
+    n_items = len(truth)
     per_item = n_raters if per_item is None else per_item
     if not 1 <= per_item <= n_raters:
         raise ModelError(
             f"An item is answered by between one and all {n_raters} raters. Got: {per_item}."
         )
-    if prevalence is None:
-        prevalence = rng.dirichlet(np.full(n_classes, 5.0))
-    if confusion is None:
-        right = rng.uniform(*accuracy, size=(n_raters, n_classes, 1))
-        wrong = rng.dirichlet(np.ones(n_classes - 1), size=(n_raters, n_classes)) * (1 - right)
-        confusion = np.empty((n_raters, n_classes, n_classes))
-        for k in range(n_classes):
-            confusion[:, k] = np.insert(wrong[:, k], k, right[:, k, 0], axis=1)
-    share, table = np.asarray(prevalence, dtype=float), np.asarray(confusion, dtype=float)
-    truth = rng.choice(n_classes, size=n_items, p=share)
     item = np.repeat(np.arange(n_items), per_item)
     if per_item == n_raters:
         rater = np.tile(np.arange(n_raters), n_items)
     else:
         rater = rng.random((n_items, n_raters)).argpartition(per_item - 1)[:, :per_item].ravel()
-    cumulative = table.cumsum(axis=-1)[rater, truth[item]]
+    cumulative = confusion.cumsum(axis=-1)[rater, truth[item]]
     label = (rng.random(len(item))[:, None] * cumulative[:, -1:] >= cumulative[:, :-1]).sum(axis=1)
-    responses = Responses.from_long(
+    return Responses.from_long(
         {"item": item, "rater": rater, "label": label},
         items=range(n_items),
         raters=range(n_raters),
         classes=range(n_classes),
     )
-    return Simulated(responses, truth, share, table)

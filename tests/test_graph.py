@@ -12,7 +12,7 @@ from scipy import sparse
 
 import bayesfuse as bf
 from bayesfuse import neighbours
-from bayesfuse.errors import ResponsesError
+from bayesfuse.errors import ModelError, ResponsesError
 
 
 def named_edges(graph):
@@ -232,3 +232,44 @@ def test_graph_and_responses_must_have_the_same_items():
         bf.Graph.grid((2, 2)).places(responses)
     with pytest.raises(ResponsesError, match=r"\[2\] in none \(1 such\)"):
         bf.Graph.grid((1, 2)).ordered(responses)
+
+
+def test_simulated_blocks_are_what_was_asked_for():
+    made = bf.datasets.simulate_blocks(2000, 4, 3, degree=5, within=0.8, random_seed=3)
+    graph, truth = made.graph, made.truth
+    assert graph.n_edges == 5000 and graph.items.tolist() == list(range(2000))
+    agree = truth[graph.edges[:, 0]] == truth[graph.edges[:, 1]]
+    assert agree.sum() == 4000
+    # an item of any class has neighbours like any other's: edges within fall by pairs of a class
+    sizes = np.bincount(truth) ** 2
+    found = np.bincount(truth[graph.edges[agree, 0]])
+    np.testing.assert_allclose(found / 4000, sizes / sizes.sum(), atol=0.03)
+    right = made.responses.label == truth[made.responses.item]
+    np.testing.assert_allclose(
+        np.bincount(made.responses.rater, right) / 2000,
+        np.einsum("k,mkk->m", np.bincount(truth) / 2000, made.confusion),
+        atol=0.05,
+    )
+
+
+def test_simulated_annotators_of_an_image():
+    image = np.arange(12).reshape(3, 4) % 3
+    perfect = np.tile(np.eye(3), (2, 1, 1))
+    made = bf.datasets.simulate_responses(image, 2, 3, confusion=perfect, random_seed=0)
+    assert (made.responses.label == np.repeat(image.ravel(), 2)).all()
+
+
+BAD_SIMULATIONS = {
+    "share": (lambda: bf.datasets.simulate_blocks(9, 2, 2, degree=1, within=2.0), "within=2.0"),
+    "negative": (lambda: bf.datasets.simulate_blocks(9, 2, 2, degree=-1), "degree=-1"),
+    "too many": (lambda: bf.datasets.simulate_blocks(9, 2, 2, degree=8), "edges within"),
+    "truth": (lambda: bf.datasets.simulate_responses([0, 2], 2, 2), "from 0 to 2"),
+    "raters": (lambda: bf.datasets.simulate_responses([0], 2, 2, per_item=3), "Got: 3"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_SIMULATIONS)
+def test_bad_simulations_are_refused(case):
+    build, told = BAD_SIMULATIONS[case]
+    with pytest.raises(ModelError, match=told):
+        build()

@@ -5,6 +5,7 @@ Checks return tables of numbers; :mod:`bayesfuse.plots` draws them.
 
 from bayesfuse.checks.agreement import conditional_dependence, pairwise_agreement
 from bayesfuse.checks.calibration import calibration, label_scores
+from bayesfuse.checks.graphs import neighbour_agreement
 from bayesfuse.checks.groups import (
     co_assignment,
     group_summary,
@@ -12,6 +13,7 @@ from bayesfuse.checks.groups import (
     verdict_probabilities,
 )
 from bayesfuse.checks.items import item_difficulty
+from bayesfuse.checks.phases import phase_transition
 from bayesfuse.checks.runs import runs
 from bayesfuse.checks.switching import switching
 
@@ -22,7 +24,9 @@ __all__ = [
     "group_summary",
     "item_difficulty",
     "label_scores",
+    "neighbour_agreement",
     "pairwise_agreement",
+    "phase_transition",
     "rater_covariance",
     "runs",
     "switching",

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.graph import Graph
 from bayesfuse.labels.potts_kernels import agreement, gibbs_sweep, swendsen_wang
+from bayesfuse.reading import smallest_integer
 from bayesfuse.simplex import Array
 
 MOST_COUPLINGS = 41
-FEW, MANY = 6, 100
+FEW, MANY = 4, 100
 """Sweeps at a coupling from one start: no fewer and no more, if the user does not say."""
 LABELS = 100_000_000
 """Labels to draw in all, in between: ten seconds or so."""
@@ -22,7 +26,7 @@ LABELS = 100_000_000
 class _Rung:
     """Labels at one coupling from both starts, and the agreement S of every sweep (2, sweeps)."""
 
-    labels: list[NDArray[np.int8]]
+    labels: list[NDArray[Any]]
     agreement: Array
 
 
@@ -48,54 +52,68 @@ class Ladder:
             per_sweep = 2 * MOST_COUPLINGS * graph.n_items
             sweeps = int(np.clip(LABELS // per_sweep, FEW, MANY))
         self.sweeps = sweeps
-        self.rng = np.random.default_rng(random_seed)
+        # one stream for each start, so that they can be drawn at the same time
+        self.rngs = np.random.default_rng(random_seed).spawn(2)
         equal = graph.n_edges > 0 and bool(np.all(graph.weights == graph.weights[0]))
         weight = graph.weight[:1] if equal else graph.weight
         self.rows = graph.start, graph.neighbour, np.ascontiguousarray(weight)
         self.likelihood = np.ones((graph.n_items, len(prevalence)))
+        self.colours = graph.colour_order
         self.rungs: dict[float, _Rung] = {}
 
     def climb(self, couplings: Array) -> None:
         """Draw at the couplings given, then between those where the integral is least sure."""
         n_items, n_classes = self.likelihood.shape
-        random = self.rng.choice(n_classes, n_items, p=self.prevalence).astype(np.int8)
-        one = np.full(n_items, np.argmax(self.prevalence), dtype=np.int8)
-        found = {}
-        for start, (labels, order) in enumerate(((random, couplings), (one, couplings[::-1]))):
-            for coupling in order.tolist():
-                labels, drawn = self._draw(coupling, labels)
-                found[start, coupling] = labels, drawn
-        for coupling in couplings.tolist():
-            both = [found[start, coupling] for start in (0, 1)]
-            self.rungs[coupling] = _Rung([b[0] for b in both], np.stack([b[1] for b in both]))
-        while len(self.rungs) < MOST_COUPLINGS:
-            self._refine()
+        small = smallest_integer(n_classes)
+        random = self.rngs[0].choice(n_classes, n_items, p=self.prevalence).astype(small)
+        one = np.full(n_items, np.argmax(self.prevalence), dtype=small)
+        with ThreadPoolExecutor(2) as threads:  # kernels let go of Python's lock
+            walks = threads.map(self._walk, (0, 1), (couplings, couplings[::-1]), (random, one))
+            up, down = walks
+            for coupling in couplings.tolist():
+                self._keep(coupling, [up[coupling], down[coupling]])
+            while len(self.rungs) < MOST_COUPLINGS:
+                middle, near = self._least_sure()
+                begun = [self.rungs[c].labels[start] for start, c in enumerate(near)]
+                self._keep(middle, threads.map(self._draw, (0, 1), (middle,) * 2, begun))
 
-    def _refine(self) -> None:
-        """Halve the interval whose integral is least sure, which a monotone slope bounds."""
+    def _walk(
+        self, start: int, couplings: Array, labels: NDArray[Any]
+    ) -> dict[float, tuple[NDArray[Any], Array]]:
+        """Draw at one coupling after the other, going on from the last labels."""
+        found = {}
+        for coupling in couplings.tolist():
+            found[coupling] = self._draw(start, coupling, labels)
+            labels = found[coupling][0]
+        return found
+
+    def _keep(self, coupling: float, both: Iterable[tuple[NDArray[Any], Array]]) -> None:
+        labels, drawn = zip(*both, strict=True)
+        self.rungs[coupling] = _Rung(list(labels), np.stack(drawn))
+
+    def _least_sure(self) -> tuple[float, tuple[float, float]]:
+        """Return the middle and ends of the interval whose integral is bounded least.
+
+        The slope never falls, so its integral is between those of its values at either end.
+        """
         coupling, by_start, _ = self.results()
         worst = int(np.argmax(np.diff(coupling) * np.diff(by_start.mean(axis=0))))
-        below, above = coupling[worst], coupling[worst + 1]
-        both = [
-            self._draw((below + above) / 2, self.rungs[near].labels[start])
-            for start, near in enumerate((below, above))
-        ]
-        labels, drawn = zip(*both, strict=True)
-        self.rungs[float((below + above) / 2)] = _Rung(list(labels), np.stack(drawn))
+        below, above = coupling[worst : worst + 2].tolist()
+        return (below + above) / 2, (below, above)
 
-    def _draw(self, coupling: float, labels: NDArray[np.int8]) -> tuple[NDArray[np.int8], Array]:
+    def _draw(self, start: int, coupling: float, begun: NDArray[Any]) -> tuple[NDArray[Any], Array]:
         """Go on from labels at a coupling; returns the last, and S of all after some to settle."""
-        labels = labels.copy()
+        labels = begun.astype(np.int32)  # as the sampler has them: kernels compile once
         settle = max(self.sweeps // 4, 2)
         drawn = np.empty(self.sweeps)
         for i in range(-settle, self.sweeps):
-            gibbs, clusters = self.rng.integers(0, 2**64, 2, dtype=np.uint64)
+            gibbs, clusters = self.rngs[start].integers(0, 2**64, 2, dtype=np.uint64)
             common = self.prevalence, self.likelihood, coupling, *self.rows
             swendsen_wang(labels, *common, clusters)
-            gibbs_sweep(labels, *common, self.graph.colour_order, gibbs)
+            gibbs_sweep(labels, *common, self.colours, gibbs)
             if i >= 0:
                 drawn[i] = agreement(labels, *self.rows)
-        return labels, drawn
+        return labels.astype(begun.dtype), drawn
 
     def results(self) -> tuple[Array, Array, Array]:
         """Return the couplings, E[S] from either start (2, couplings) and the mean's error."""
@@ -106,8 +124,9 @@ class Ladder:
         # a few batches may agree by chance: couplings nearby have about the same noise
         padded = np.pad((own**2).sum(axis=1) / 4, 1, mode="edge")
         within = np.sqrt(np.convolve(padded, [0.25, 0.5, 0.25], mode="valid"))
-        # two starts that do not agree say more of the error than either's own noise
-        error = np.maximum(within, np.abs(np.diff(by_start, axis=0))[0] / 2)
+        # two starts further apart than noise puts them are in different phases
+        apart = np.abs(np.diff(by_start, axis=0))[0] / 2
+        error = np.where(apart > 2 * within, apart, within)
         at_zero = self.total_weight * float((self.prevalence**2).sum())
         by_start[:, 0], error[0] = at_zero, 0.0  # known
         return coupling, by_start, error

@@ -4,6 +4,7 @@ Every function draws into the axes it is given, or into a new figure that is as 
 asks for, and returns the axes. Names are the user's; a class has the same colour in every picture.
 """
 
+from bayesfuse.plots.graphs import plot_graph, plot_grid, plot_phases
 from bayesfuse.plots.groups import plot_co_assignment, plot_covariance
 from bayesfuse.plots.labels import plot_labels
 from bayesfuse.plots.model_graph import plot_model
@@ -13,8 +14,11 @@ __all__ = [
     "plot_co_assignment",
     "plot_confusion",
     "plot_covariance",
+    "plot_graph",
+    "plot_grid",
     "plot_labels",
     "plot_model",
+    "plot_phases",
     "plot_raters",
     "plot_sensitivity_specificity",
 ]

@@ -1,0 +1,323 @@
+"""Pictures of labels on a grid or a graph: what they are, where they are not sure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from bayesfuse.errors import ModelError
+from bayesfuse.graph import Graph
+from bayesfuse.neighbours import springs
+from bayesfuse.plots.canvas import class_colours, new_axes
+from bayesfuse.posterior import label_probabilities
+from bayesfuse.reading import shown
+from bayesfuse.simplex import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH = 4.0
+"""Inches of a panel that shows a grid."""
+
+SPRINGS, ROUNDS = 5000, 60
+"""Items beyond which springs take too long to settle, and how long they are given."""
+
+SIZES = 6.0, 60.0
+"""Areas, in square points, of items that nothing is known of and of those that are certain."""
+
+
+def plot_grid(
+    result: xr.DataTree,
+    shape: Sequence[int],
+    *,
+    classes: Sequence[Any] | None = None,
+    items: ArrayLike | None = None,
+    axes: Any = None,
+) -> NDArray[Any]:
+    """Show the labels of the cells of a grid as maps.
+
+    Parameters
+    ----------
+    result : DataTree
+        From ``bf.sample`` or ``bf.find_map``, with one item per cell.
+    shape : sequence of int, length 2
+        Rows and columns of the grid.
+    classes : sequence, optional
+        Classes whose probability gets a map. Default the last of two, none of more.
+    items : array-like, shape (rows * columns,), optional
+        Names of the cells row by row. Default the items of the result in their order.
+    axes : array of matplotlib Axes, optional
+        One for each map. Default a new figure.
+
+    Returns
+    -------
+    ndarray of Axes
+        The most probable labels; the uncertainty (probability that this label is wrong); the
+        probability of every class asked for.
+
+    Raises
+    ------
+    ModelError
+        A shape that is not that of the items, unknown items or classes, no label posterior.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> from bayesfuse.plots import plot_grid
+    >>> answers = [[0, 0, 0]] * 3 + [[1, 1, 1], [0, 1, 1], [1, 1, 1]]
+    >>> point = bf.find_map(DawidSkene(bf.Responses.from_matrix(answers)))
+    >>> [ax.get_title() for ax in plot_grid(point, (2, 3))]
+    ['most probable label', 'uncertainty', 'probability of 1']
+    """
+    probability = label_probabilities(result)
+    if items is not None:
+        probability = _chosen(probability, "item", items)
+    if len(shape) != 2 or int(np.prod(shape)) != probability.sizes["item"]:
+        raise ModelError(
+            "A grid must have one cell for each item. Got: shape "
+            f"{tuple(shape)} for {probability.sizes['item']} items."
+        )
+    names = probability["class"].values
+    if classes is None:
+        classes = names[-1:].tolist() if len(names) == 2 else []
+    share = _chosen(probability, "class", classes)
+    size = WIDTH + 1.2, max(WIDTH * shape[0] / shape[1], 1.0) + 0.3
+    panels = new_axes(axes, 2 + len(classes), size, 3)
+    _map_labels(panels[0], probability.values.argmax(axis=1).reshape(shape), names)
+    sure = probability.values.max(axis=1)
+    _map_values(panels[1], 1 - sure.reshape(shape), "uncertainty", 1 - 1 / len(names), "magma")
+    for ax, name, values in zip(panels[2:], share["class"].values, share.values.T, strict=True):
+        _map_values(ax, values.reshape(shape), f"probability of {name}", 1.0, "viridis")
+    return panels
+
+
+def plot_graph(
+    result: xr.DataTree,
+    graph: Graph,
+    *,
+    layout: Mapping[Any, ArrayLike] | ArrayLike | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Show items and their neighbours, coloured by label and the larger the more certain.
+
+    Parameters
+    ----------
+    result : DataTree
+        From ``bf.sample`` or ``bf.find_map``.
+    graph : Graph
+        Of the same items, in any order.
+    layout : mapping of items to pairs, or array-like, shape (items, 2), optional
+        Where the items stand, in the graph's order. Default two eigenvectors of every component
+        and from there, in components of up to 5,000 items, springs.
+    ax : matplotlib Axes, optional
+        Default a new figure.
+
+    Returns
+    -------
+    Axes
+        A ring is an item that nobody answered.
+
+    Raises
+    ------
+    ModelError
+        Items without a place, a graph of other items, no label posterior.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> from bayesfuse.plots import plot_graph
+    >>> answers = [[0, 0, 0]] * 3 + [[1, 1, 1], [0, 1, 1], [1, 1, 1]]
+    >>> point = bf.find_map(DawidSkene(bf.Responses.from_matrix(answers)))
+    >>> plot_graph(point, bf.Graph.grid((2, 3))).get_title()
+    '6 items, 7 edges'
+    """
+    from matplotlib.collections import LineCollection
+    from matplotlib.lines import Line2D
+
+    probability = _chosen(label_probabilities(result), "item", graph.items)
+    place = _places(graph, layout)
+    (ax,) = new_axes(ax, 1, (7.0, 5.6), 1)
+    width = 0.8 * graph.weights / graph.weights.max() if graph.n_edges else 0.8
+    lines = LineCollection(list(place[graph.edges]), linewidths=width, colors="0.7", zorder=1)
+    ax.add_collection(lines)
+    best, sure = probability.values.argmax(axis=1), probability.values.max(axis=1)
+    n_classes = probability.sizes["class"]
+    certain = (sure * n_classes - 1) / (n_classes - 1)
+    area = (SIZES[0] + (SIZES[1] - SIZES[0]) * certain) * min(1.0, (300 / graph.n_items) ** 0.75)
+    answered = _answered(result, probability["item"].values)
+    colours = class_colours(probability["class"].values)
+    for k, colour in enumerate(colours.values()):
+        for face, own in ((colour, answered), ("white", ~answered)):
+            here = (best == k) & own
+            x, y = place[here].T
+            ax.scatter(x, y, area[here], facecolor=face, edgecolor=colour, zorder=2)
+    marks = [
+        Line2D([], [], marker="o", linestyle="", color=colour, label=str(name))
+        for name, colour in colours.items()
+    ]
+    if not answered.all():
+        ring = Line2D([], [], marker="o", linestyle="", color="0.4", markerfacecolor="white")
+        ring.set_label("unanswered")
+        marks.append(ring)
+    ax.legend(handles=marks, title="class", loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+    ax.set_title(f"{graph.n_items:,} items, {graph.n_edges:,} edges", fontsize="medium")
+    ax.set_axis_off()
+    ax.autoscale_view()
+    return ax
+
+
+def plot_phases(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
+    """Show where the coupling stands among the phases of the prior.
+
+    Parameters
+    ----------
+    found : Dataset
+        From :func:`bayesfuse.checks.phase_transition`.
+    ax : matplotlib Axes, optional
+        Default a new figure.
+
+    Returns
+    -------
+    Axes
+        The share of the edges whose items agree in labels drawn from the prior, by coupling, from
+        labels that began at random and as one class: where these part there are two phases.
+        Vertical lines are the critical coupling and every chain's mean.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import MarkovRandomField
+    >>> from bayesfuse.plots import plot_phases
+    >>> answers = [[0, 0, 0, 1]] * 20 + [[1, 1, 1, 1]] * 20
+    >>> model = MarkovRandomField(bf.Responses.from_matrix(answers), bf.Graph.grid((4, 10)))
+    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
+    >>> plot_phases(bf.checks.phase_transition(result, model)).get_xlabel()
+    'coupling'
+    """
+    (ax,) = new_axes(ax, 1, (5.5, 3.6), 1)
+    grid = found["grid"].values
+    for start, colour in (("from_one_class", "C1"), ("from_random", "C0")):
+        name = f"prior, {start.replace('_', ' ')}"
+        ax.plot(grid, found[start].values, ".-", color=colour, label=name, markersize=4)
+    ax.axvline(found.attrs["critical"], color="0.5", linestyle=":", label="critical")
+    for chain, coupling in enumerate(found["coupling"].values):
+        ax.axvline(coupling, color="C2", linewidth=1, label="posterior, by chain" * (chain == 0))
+    most = max(2.5 * found.attrs["critical"], 1.2 * float(found["coupling"].max()))
+    ax.set(xlim=(0, most), xlabel="coupling", ylabel="share of agreeing edges")
+    ax.legend(loc="lower right", frameon=False, fontsize="small")
+    ax.set_title("trouble" if found.attrs["trouble"] else "no trouble", fontsize="medium")
+    return ax
+
+
+def _chosen(probability: xr.DataArray, dim: str, names: Any) -> xr.DataArray:
+    """Return the entries of some names, in their order."""
+    place = probability.get_index(dim).get_indexer(list(names))
+    if (place < 0).any():
+        unknown = np.asarray(names, dtype=object)[place < 0]
+        raise ModelError(
+            f"A picture can show what the result has a probability for. Got: {dim} "
+            f"{shown(unknown, 3)}, not among {shown(probability[dim].values, 3)}."
+        )
+    return probability.isel({dim: place})
+
+
+def _map_labels(ax: Axes, label: NDArray[np.int64], names: NDArray[Any]) -> None:
+    from matplotlib.colors import to_rgb
+    from matplotlib.patches import Patch
+
+    colours = class_colours(names)
+    ax.imshow(np.array([to_rgb(colour) for colour in colours.values()])[label])
+    ax.set_title("most probable label", fontsize="medium")
+    ax.set_axis_off()
+    marks = [Patch(color=colour, label=str(name)) for name, colour in colours.items()]
+    ax.legend(handles=marks, loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+
+
+def _map_values(ax: Axes, values: Array, title: str, most: float, colours: str) -> None:
+    image = ax.imshow(values, vmin=0, vmax=most, cmap=colours)
+    ax.figure.colorbar(image, ax=ax, shrink=0.8)
+    ax.set_title(title, fontsize="medium")
+    ax.set_axis_off()
+
+
+def _answered(result: xr.DataTree, items: NDArray[Any]) -> NDArray[np.bool_]:
+    """Say which items have responses."""
+    constants = result["constant_data"].dataset
+    count = np.bincount(constants["item_index"].values, minlength=constants.sizes["item"])
+    place = constants.get_index("item").get_indexer(list(items))
+    answered: NDArray[np.bool_] = count[place] > 0
+    return answered
+
+
+def _places(graph: Graph, layout: Any) -> Array:
+    """Return where every item stands, (items, 2)."""
+    if layout is None:
+        return _settle(graph)
+    if isinstance(layout, Mapping):
+        missing = [name for name in graph.items.tolist() if name not in layout]
+        if missing:
+            raise ModelError(
+                f"Every item must have a place. Got: none for {shown(missing, 3)} "
+                f"({len(missing)} such)."
+            )
+        layout = [layout[name] for name in graph.items.tolist()]
+    place = np.asarray(layout, dtype=np.float64)
+    if place.shape != (graph.n_items, 2):
+        raise ModelError(
+            f"A layout must give two coordinates for each of the {graph.n_items} items. Got: "
+            f"shape {place.shape}."
+        )
+    return place
+
+
+def _settle(graph: Graph) -> Array:
+    """Place every connected component by itself, the largest first, in rows."""
+    place = np.empty((graph.n_items, 2))
+    size = np.bincount(graph.component)
+    members = np.split(np.argsort(graph.component, kind="stable"), np.cumsum(size)[:-1])
+    wide, left, top, height = 1.4 * np.sqrt(graph.n_items), 0.0, 0.0, 0.0
+    for own in sorted(members, key=len, reverse=True):
+        side = np.sqrt(len(own))
+        if left + side > wide and left > 0.0:
+            left, top, height = 0.0, top - height, 0.0
+        within = _spread(_part(graph, own)) if len(own) > 1 else np.full((1, 2), 0.5)
+        place[own] = (left, top - side) + (0.1 + 0.8 * within) * side
+        left, height = left + side, max(height, side)
+    return place
+
+
+def _part(graph: Graph, items: NDArray[np.int64]) -> Graph:
+    return Graph.from_scipy(graph.to_scipy()[items][:, items])
+
+
+def _spread(graph: Graph) -> Array:
+    """Place connected items by the smoothest functions on them, then springs, from 0 to 1."""
+    place = _smoothest(graph)
+    if graph.n_items <= SPRINGS:
+        springs(place, graph.start, graph.neighbour, ROUNDS)
+    low, high = place.min(axis=0), place.max(axis=0)
+    spread: Array = (place - low) / np.where(high > low, high - low, 1.0)
+    return spread
+
+
+def _smoothest(graph: Graph) -> Array:
+    """Return the two eigenvectors of the graph that vary least from neighbour to neighbour."""
+    from scipy.sparse import eye_array
+    from scipy.sparse.csgraph import laplacian
+    from scipy.sparse.linalg import eigsh
+
+    if graph.n_items <= 3:
+        return np.column_stack([np.arange(graph.n_items), np.arange(graph.n_items) % 2]) / 1.0
+    smooth = laplacian(graph.to_scipy(), normed=True)
+    begin = np.random.default_rng(0).random(graph.n_items)
+    # the smallest eigenvalues of L are the largest of 2 − L, which needs no factorisation
+    _, vectors = eigsh(2 * eye_array(graph.n_items) - smooth, 3, v0=begin, which="LA")
+    # as functions of a random walk, else items with few neighbours are drawn to the middle
+    place: Array = vectors[:, 1::-1] / np.sqrt(np.maximum(graph.degree, 1))[:, None]
+    return place / np.abs(place).max(axis=0)

@@ -1,0 +1,284 @@
+"""What is said and shown of labels on graphs: quiet where the model is right, loud where not."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import matplotlib as mpl
+import numpy as np
+import pymc as pm
+import pytest
+
+mpl.use("Agg")  # a test opens no windows
+
+from matplotlib import colors
+from matplotlib import pyplot as plt
+
+import bayesfuse as bf
+from bayesfuse.checks import neighbour_agreement, phase_transition
+from bayesfuse.errors import ModelError, ResponsesError
+from bayesfuse.models import DawidSkene, MarkovRandomField
+from bayesfuse.plots import graphs, plot_graph, plot_grid, plot_phases
+
+QUIET = {"progressbar": False, "quiet": True}
+SHAPE = 16, 20
+
+
+def squares():
+    """Three regions of one class each."""
+    truth = np.zeros(SHAPE, dtype=int)
+    truth[3:12, 2:9] = 1
+    truth[6:14, 11:19] = 2
+    return truth.ravel()
+
+
+def crowd(truth, seed, asked=0.7):
+    """Four raters, right in two of three responses."""
+    rng = np.random.default_rng(seed)
+    other = rng.integers(0, 3, (len(truth), 4))
+    answers = np.where(rng.random(other.shape) < 0.5, truth[:, None], other)
+    answers[rng.random(other.shape) > asked] = -1
+    return bf.Responses.from_matrix(answers, classes=[0, 1, 2])
+
+
+def fit(responses):
+    model = DawidSkene(responses)
+    return model, bf.sample(model, 200, chains=2, random_seed=1, **QUIET)
+
+
+@pytest.fixture(scope="module")
+def regions():
+    return fit(crowd(squares(), 0))
+
+
+@pytest.fixture(scope="module")
+def point():
+    return bf.find_map(DawidSkene(crowd(squares(), 0)))
+
+
+def test_independent_items_that_form_regions_are_found_out(regions):
+    model, result = regions
+    graph = bf.Graph.grid(SHAPE)
+    found = neighbour_agreement(result, model, graph, random_seed=0)
+    majority = model.responses.votes().argmax(axis=1)
+    kept = (model.responses.per_item[graph.edges] > 0).all(axis=1)
+    one, other = majority[graph.edges[kept]].T
+    assert found.attrs["observed"] == pytest.approx((one == other).mean())
+    both = [((one == k) & (other == k)).mean() for k in range(3)]
+    np.testing.assert_allclose(found["observed"], both)
+    assert found.attrs["p_value"] < 0.02 and found["unusual"].values[1:].all()
+    assert found.attrs["replicated"] < found.attrs["observed"] - 0.1
+    assert "agree more than the model expects" in found.attrs["verdict"]
+
+
+def test_independent_items_that_are_independent_are_not():
+    truth = np.random.default_rng(5).permutation(squares())
+    model, result = fit(crowd(truth, 1))
+    found = neighbour_agreement(result, model, bf.Graph.grid(SHAPE), random_seed=0)
+    assert found.attrs["p_value"] > 0.05 and not found["unusual"].any()
+    assert "nothing against" in found.attrs["verdict"]
+
+
+def test_edges_count_by_weight_and_in_the_order_of_names(regions):
+    model, result = regions
+    edges = [(7, 3), (3, 100), (100, 101)]
+    graph = bf.Graph.from_edges(edges, [1.0, 2.0, 4.0], items=range(319, -1, -1))
+    found = neighbour_agreement(result, model, graph, draws=2)
+    majority = model.responses.votes().argmax(axis=1)
+    known = [
+        weight
+        for (one, other), weight in zip(edges, [1.0, 2.0, 4.0], strict=True)
+        if (model.responses.per_item[[one, other]] > 0).all()
+    ]
+    same = [majority[one] == majority[other] for one, other in edges]
+    assert len(known) == 3
+    assert found.attrs["observed"] == pytest.approx(np.dot(same, known) / sum(known))
+
+
+def test_neighbours_nobody_knows_are_refused(regions):
+    model, result = regions
+    with pytest.raises(ModelError, match=r"give graph=.*Independent"):
+        neighbour_agreement(result, model)
+    with pytest.raises(ModelError, match="no edge between"):
+        empty = bf.Graph.from_edges([], items=range(320))
+        neighbour_agreement(result, model, empty)
+    with pytest.raises(ResponsesError, match="without place"):
+        neighbour_agreement(result, model, bf.Graph.grid((40, 40)))
+
+
+# ---------------------------------------------------------------- pictures
+
+
+def test_maps_show_label_uncertainty_and_probability(point):
+    probability = bf.label_probabilities(point).values
+    panels = plot_grid(point, SHAPE, classes=[2])
+    label, uncertain, of_two = (ax.images[0].get_array() for ax in panels)
+    cycle = [colors.to_rgb(c) for c in plt.rcParams["axes.prop_cycle"].by_key()["color"]]
+    expected = np.array(cycle)[probability.argmax(axis=1)].reshape(*SHAPE, 3)
+    np.testing.assert_allclose(label, expected)
+    np.testing.assert_allclose(uncertain, 1 - probability.max(axis=1).reshape(SHAPE))
+    np.testing.assert_allclose(of_two, probability[:, 2].reshape(SHAPE))
+    assert [text.get_text() for text in panels[0].get_legend().get_texts()] == ["0", "1", "2"]
+    plt.close("all")
+
+
+def test_cells_of_a_map_in_an_order_of_their_own(point):
+    order = np.random.default_rng(0).permutation(320)
+    _, uncertain = plot_grid(point, SHAPE, items=order)
+    sure = bf.label_probabilities(point).max("class").values
+    np.testing.assert_allclose(uncertain.images[0].get_array().ravel(), 1 - sure[order])
+    _, axes = plt.subplots(1, 2)
+    assert plot_grid(point, (20, 16), axes=axes)[1] is axes[1]
+    plt.close("all")
+
+
+def test_a_graph_shows_every_item_and_edge(point):
+    graph = bf.Graph.grid(SHAPE)
+    place = np.column_stack(np.unravel_index(np.arange(320), SHAPE))
+    ax = plot_graph(point, graph, layout=place)
+    assert len(ax.collections[0].get_segments()) == graph.n_edges
+    drawn = np.concatenate([dots.get_offsets() for dots in ax.collections[1:]])
+    assert sorted(map(tuple, drawn)) == sorted(map(tuple, place.astype(float)))
+    hollow = [dots for dots in ax.collections[1:] if (dots.get_facecolor() == 1).all()]
+    per_item = np.bincount(point["constant_data"]["item_index"].values, minlength=320)
+    assert sum(len(dots.get_offsets()) for dots in hollow) == (per_item == 0).sum() > 0
+    sizes = np.concatenate([dots.get_sizes() for dots in ax.collections[1:]])
+    assert sizes.max() > 2 * sizes.min()
+    by_name = plot_graph(point, graph, layout=dict(enumerate(place)))
+    segments = [one.collections[0].get_segments() for one in (ax, by_name)]
+    np.testing.assert_array_equal(*segments)
+    plt.close("all")
+
+
+@pytest.mark.parametrize("most", [0, 5000])
+def test_layouts_keep_neighbours_together(most, monkeypatch):
+    monkeypatch.setattr(graphs, "SPRINGS", most)
+    graph = bf.Graph.grid((6, 9))
+    place = graphs._settle(graph)
+    near = np.linalg.norm(place[graph.edges[:, 0]] - place[graph.edges[:, 1]], axis=1)
+    rng = np.random.default_rng(0)
+    far = np.linalg.norm(place[rng.integers(0, 54, 500)] - place[rng.integers(0, 54, 500)], axis=1)
+    assert near.mean() < 0.5 * far.mean()
+
+
+def test_components_stand_apart():
+    left = [(a, b) for a, b in combinations(range(8), 2)]
+    graph = bf.Graph.from_edges([*left, (8, 9), (9, 10)], items=range(13))
+    place = graphs._settle(graph)
+    boxes = [
+        (place[graph.component == c].min(axis=0), place[graph.component == c].max(axis=0))
+        for c in range(graph.n_components)
+    ]
+    for (low, high), (other_low, other_high) in combinations(boxes, 2):
+        assert (high < other_low).any() or (other_high < low).any()
+
+
+def test_graphs_of_few_or_lone_items_have_a_picture():
+    responses = bf.Responses.from_matrix([[0, 0], [1, 1], [0, 1]])
+    small = bf.find_map(DawidSkene(responses))
+    for edges in ([], [(0, 1)], [(0, 1), (1, 2)]):
+        ax = plot_graph(small, bf.Graph.from_edges(edges, items=range(3)))
+        assert ax.get_title() == f"3 items, {len(edges)} edges"
+    plt.close("all")
+
+
+BAD = {
+    "shape": (lambda r: plot_grid(r, (3, 3)), "(3, 3) for 320 items"),
+    "flat": (lambda r: plot_grid(r, (320,)), "(320,)"),
+    "class": (lambda r: plot_grid(r, SHAPE, classes=["x"]), "class ['x']"),
+    "cells": (lambda r: plot_grid(r, (1, 1), items=["x"]), "item ['x']"),
+    "items": (lambda r: plot_graph(r, bf.Graph.grid((40, 9))), "item [320, 321, 322"),
+    "layout": (lambda r: plot_graph(r, bf.Graph.grid(SHAPE), layout=[[0, 1]]), "shape (1, 2)"),
+    "places": (lambda r: plot_graph(r, bf.Graph.grid(SHAPE), layout={0: (0, 0)}), "319 such"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_pictures_are_refused(case, point):
+    draw, told = BAD[case]
+    with pytest.raises(ModelError) as error:
+        draw(point)
+    assert told in str(error.value) and "Got" in str(error.value)
+
+
+# ---------------------------------------------------------------- phases
+
+
+def field(responses, **options):
+    model = MarkovRandomField(responses, bf.Graph.grid(SHAPE), **options)
+    return model, bf.sample(model, 100, chains=2, random_seed=1, **QUIET)
+
+
+def test_labels_that_follow_the_raters_are_no_trouble():
+    model, result = field(crowd(squares(), 0))
+    found = phase_transition(result, model, random_seed=0)
+    assert not found.attrs["trouble"] and np.abs(found["z"]).max() < 3
+    assert "Labels say what the raters said" in found.attrs["verdict"]
+    assert not found["lost"].any() and found["from_random"].values[-1] > 0.99
+    # three classes on a large grid order at log(1 + √3); a small one does a little later
+    assert 0.95 < found.attrs["critical"] < 1.2
+    agreement = neighbour_agreement(result, model, draws=50, random_seed=0)
+    assert agreement.attrs["p_value"] > 0.05
+    ax = plot_phases(found)
+    assert ax.get_title() == "no trouble" and len(ax.lines) == 2 + 1 + 2
+    plt.close("all")
+
+
+def test_too_strong_a_coupling_is_found_out():
+    """Neighbours that never differ: regions merge, and differently from chain to chain."""
+    model, result = field(crowd(squares(), 0), trust=20.0)
+    found = phase_transition(result, model, random_seed=0)
+    assert found.attrs["trouble"] and found.attrs["above"] == 1.0
+    assert found.attrs["collapsed"] or found.attrs["apart"]
+    assert found["z"].max() > 3 and found["lost"].any()
+    assert plot_phases(found).get_title() == "trouble"
+    plt.close("all")
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_unanswered_items_of_one_class_are_told_of(together):
+    """Three arcs of answered items, and twenty unanswered: a clique beside one arc, or one each."""
+    truth = np.repeat([0, 1, 2], 20)
+    answers = np.full((80, 3), -1)
+    answers[:60] = truth[:, None]
+    edges = [(n, n + 1) for n in range(59)]
+    if together:
+        edges += [(29, 60), (30, 61), (31, 62), *combinations(range(60, 80), 2)]
+    else:
+        edges += [(3 * n, 60 + n) for n in range(20)]
+    responses = bf.Responses.from_matrix(answers, classes=[0, 1, 2])
+    model = MarkovRandomField(responses, bf.Graph.from_edges(edges), trust=6.0)
+    result = bf.sample(model, 100, chains=2, random_seed=1, **QUIET)
+    found = phase_transition(result, model, random_seed=0)
+    assert found.attrs["one_class"] == found.attrs["trouble"] == together
+    assert ("Unanswered" in found.attrs["verdict"]) == together
+    assert (found["unanswered"].max() > 0.95) == together
+
+
+def test_communities_have_a_coupling_of_their_own():
+    """Edges drawn given labels: Potts finds a weak coupling, PlantedPotts the one they have."""
+    made = bf.datasets.simulate_blocks(
+        600, 3, 4, degree=5, within=0.9, prevalence=np.full(4, 0.25), random_seed=4
+    )
+    coupling, right = {}, {}
+    for prior in (bf.Potts, bf.PlantedPotts):
+        with bf.LabelModel(made.responses) as model:
+            labels = prior(pm.HalfNormal("coupling", 3.0), made.graph)
+            model.observe(labels=labels, raters=model.rater_channel("confusion", None))
+        result = bf.sample(model, 200, chains=2, random_seed=1, **QUIET)
+        coupling[prior] = float(result["posterior"]["coupling"].mean())
+        guess = bf.label_probabilities(result).values.argmax(axis=1)
+        right[prior] = np.mean(guess == made.truth)
+        assert not phase_transition(result, model, random_seed=0).attrs["trouble"]
+    assert coupling[bf.Potts] < 1.5
+    assert abs(coupling[bf.PlantedPotts] - np.log(27)) < 0.6
+    assert right[bf.PlantedPotts] > right[bf.Potts] + 0.01
+
+
+def test_phases_without_kept_labels_or_a_graph(regions):
+    model = MarkovRandomField(crowd(squares(), 0), bf.Graph.grid(SHAPE), trust=2.0)
+    point = bf.find_map(model)
+    found = phase_transition(point, model, random_seed=0)
+    assert not found.attrs["trouble"] and found.sizes["chain"] == 1
+    with pytest.raises(ModelError, match="Independent labels"):
+        phase_transition(regions[1], regions[0])
