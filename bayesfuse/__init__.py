@@ -17,6 +17,7 @@ from bayesfuse.labels import (
     Independent,
     MarkovChain,
     MeanFieldPotts,
+    PlantedPotts,
     Potts,
     StationaryMarkovChain,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "MarkovChain",
     "MeanFieldPotts",
     "OneCoin",
+    "PlantedPotts",
     "Potts",
     "Responses",
     "Sequences",

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 from scipy import sparse
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
@@ -104,9 +105,15 @@ def one_repeat(words, graph, truth, rng, draws):
     for name, start in (("Alg. 4", "moments"), ("MV + Alg. 3", "majority")):
         begun = now()
         add(name, bf.icm_em(responses, graph, trust="paper", start=start).labels, begun)
-    for name, trust in (("field, δ = M", "paper"), ("field, inferred", "infer")):
+    for name in ("field, δ = M", "field, inferred", "planted field"):
         begun = now()
-        model = MarkovRandomField(responses, graph, trust=trust)
+        if name == "planted field":
+            with bf.LabelModel(responses) as model:
+                labels = bf.PlantedPotts(pm.HalfNormal("coupling", 3.0), graph)
+                model.observe(labels=labels, raters=model.rater_channel("confusion", None))
+        else:
+            trust = "paper" if name == "field, δ = M" else "infer"
+            model = MarkovRandomField(responses, graph, trust=trust)
         result = bf.sample(
             model, draws, random_seed=rng, progressbar=False, quiet=True, log_likelihood=False
         )

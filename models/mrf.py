@@ -33,7 +33,7 @@ from bayesfuse.model import LabelModel
 
 
 class MarkovRandomField(LabelModel):
-    """The Markov random field label model, a :class:`pymc.Model`.
+    r"""The Markov random field label model, a :class:`pymc.Model`.
 
     Parameters
     ----------
@@ -45,7 +45,8 @@ class MarkovRandomField(LabelModel):
         How much neighbours count. "infer" makes the coupling a variable of the model. A number is
         the paper's δ: the coupling is half of it, because the paper counts half per edge. "paper"
         is what the paper takes for graphs that are given, δ the number of raters; for neighbours
-        in features it takes half as much, δ = ``responses.per_item.mean() / 2``.
+        in features it takes half the number of responses to an item; give
+        ``responses.per_item.mean() / 2``, the same for all, for a field that is one.
     prevalence : array-like, shape (classes,), optional
         Share of every class, neighbours apart. Default all equal; it cannot be inferred, see
         :class:`bayesfuse.Potts`.
@@ -62,6 +63,17 @@ class MarkovRandomField(LabelModel):
         A trust that is no positive number and neither of those words.
     bayesfuse.errors.ResponsesError
         Graph and responses of different items.
+
+    Notes
+    -----
+    The pointwise log likelihood of ``bf.sample`` is by item, of its responses given the drawn
+    labels of its neighbours; importance sampling from it leaves an item's responses out although
+    items are dependent, because those labels are drawn with the responses of all others and its
+    own (:math:`p(x_n \mid x_{-n})^{-1} = E[p(x_n \mid y_{-n}, \theta)^{-1} \mid x]`). It takes few
+    values, so ``az.loo`` may warn of Pareto shapes for items that contradict their neighbours; its
+    ratios are bounded by those of the likelihoods.
+
+    The result's attribute ``log_z`` says how the normalising constant was found and how exactly.
 
     References
     ----------
@@ -99,7 +111,9 @@ class MarkovRandomField(LabelModel):
             )
         super().__init__(responses, gold=gold, name=name)
         if trust == "infer":
-            scale = coupling_scale or bethe_coupling(graph, responses.n_classes)
+            scale = bethe_coupling(graph, responses.n_classes)
+            if coupling_scale is not None:
+                scale = _positive(coupling_scale)
             coupling = pm.HalfNormal("coupling", scale if np.isfinite(scale) else 1.0)
         else:
             coupling = paper_coupling(trust, responses)
@@ -107,3 +121,13 @@ class MarkovRandomField(LabelModel):
         prior = bf.Potts if approximation == "belief propagation" else bf.MeanFieldPotts
         labels = prior(coupling, graph, prevalence)
         self.observe(labels=labels, raters=self.rater_channel(raters, confusion_prior))
+        if labels.table is not None:
+            self.notes["log_z"] = repr(labels.table)
+
+
+def _positive(scale: float) -> float:
+    if not (np.isscalar(scale) and 0 < scale < np.inf):
+        raise ModelError(
+            f"coupling_scale must be a positive number, or None for the default. Got: {scale!r}."
+        )
+    return float(scale)

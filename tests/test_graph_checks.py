@@ -6,6 +6,7 @@ from itertools import combinations
 
 import matplotlib as mpl
 import numpy as np
+import pymc as pm
 import pytest
 
 mpl.use("Agg")  # a test opens no windows
@@ -252,6 +253,26 @@ def test_unanswered_items_of_one_class_are_told_of(together):
     assert found.attrs["one_class"] == found.attrs["trouble"] == together
     assert ("Unanswered" in found.attrs["verdict"]) == together
     assert (found["unanswered"].max() > 0.95) == together
+
+
+def test_communities_have_a_coupling_of_their_own():
+    """Edges drawn given labels: Potts finds a weak coupling, PlantedPotts the one they have."""
+    made = bf.datasets.simulate_blocks(
+        600, 3, 4, degree=5, within=0.9, prevalence=np.full(4, 0.25), random_seed=4
+    )
+    coupling, right = {}, {}
+    for prior in (bf.Potts, bf.PlantedPotts):
+        with bf.LabelModel(made.responses) as model:
+            labels = prior(pm.HalfNormal("coupling", 3.0), made.graph)
+            model.observe(labels=labels, raters=model.rater_channel("confusion", None))
+        result = bf.sample(model, 200, chains=2, random_seed=1, **QUIET)
+        coupling[prior] = float(result["posterior"]["coupling"].mean())
+        guess = bf.label_probabilities(result).values.argmax(axis=1)
+        right[prior] = np.mean(guess == made.truth)
+        assert not phase_transition(result, model, random_seed=0).attrs["trouble"]
+    assert coupling[bf.Potts] < 1.5
+    assert abs(coupling[bf.PlantedPotts] - np.log(27)) < 0.6
+    assert right[bf.PlantedPotts] > right[bf.Potts] + 0.01
 
 
 def test_phases_without_kept_labels_or_a_graph(regions):

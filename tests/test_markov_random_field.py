@@ -284,6 +284,8 @@ def test_other_bad_input():
     responses, _ = field((4, 4), 1)
     with pytest.raises(ResponsesError, match="Items of a graph"):
         MarkovRandomField(responses, bf.Graph.grid((5, 5)))
+    with pytest.raises(ModelError, match="coupling_scale must be"):
+        MarkovRandomField(responses, bf.Graph.grid((4, 4)), coupling_scale=0.0)
     with pytest.raises(ModelError, match="approximation must be"):
         MarkovRandomField(responses, bf.Graph.grid((4, 4)), approximation="bethe")
 

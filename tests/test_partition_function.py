@@ -11,7 +11,12 @@ from scipy.special import ellipk, logsumexp
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.labels import elimination, partition_function
-from bayesfuse.labels.partition_function import bethe_coupling, interpolate, log_partition
+from bayesfuse.labels.partition_function import (
+    bethe_coupling,
+    interpolate,
+    log_partition,
+    planted_partition,
+)
 
 LOOSE = bf.Graph.from_edges(
     [(0, 1), (1, 2), (0, 2), (2, 3), (3, 4), (5, 6)],
@@ -180,6 +185,25 @@ def test_tables_are_kept_by_graph_field_and_range():
         drawn(graph, field, 1.0, sweeps=6, random_seed=1),
     ):
         assert not np.array_equal(other.log_z, first.log_z)
+
+
+def test_edges_that_follow_labels():
+    """Forests with a flat field do not tell; a block model's coupling is found at its truth."""
+    tree = bf.Graph.from_edges([(0, 1), (1, 2), (1, 3)], [0.5, 1.0, 2.0])
+    flat = np.log(np.full(3, 1 / 3))
+    one, other = log_partition(tree, flat, 4.0), planted_partition(tree, flat, 4.0)
+    np.testing.assert_allclose(one.log_z, other.log_z, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(one.slope, other.slope, rtol=1e-12)
+    np.testing.assert_allclose(one.bend, other.bend, rtol=1e-3, atol=1e-5)
+    made = bf.datasets.simulate_blocks(
+        3000, 1, 4, degree=5, within=0.9, prevalence=np.full(4, 0.25), random_seed=2
+    )
+    ends = made.truth[made.graph.edges]
+    agree = np.count_nonzero(ends[:, 0] == ends[:, 1])
+    table = planted_partition(made.graph, np.log(np.full(4, 0.25)), 8.0)
+    coupling = np.linspace(0, 8, 4001)
+    best = coupling[np.argmax(coupling * agree - table.at(coupling)[0])]
+    np.testing.assert_allclose(best, np.log(0.9 / (0.1 / 3)), atol=0.01)  # odds of 27
 
 
 def test_where_order_would_begin():

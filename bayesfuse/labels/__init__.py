@@ -4,6 +4,7 @@ from bayesfuse.labels.base import LabelPrior, Marginal
 from bayesfuse.labels.chain import MarkovChain, StationaryMarkovChain
 from bayesfuse.labels.independent import Independent
 from bayesfuse.labels.partition_function import bethe_coupling
+from bayesfuse.labels.planted import PlantedPotts
 from bayesfuse.labels.potts import MeanFieldPotts, Potts, paper_coupling
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "Marginal",
     "MarkovChain",
     "MeanFieldPotts",
+    "PlantedPotts",
     "Potts",
     "StationaryMarkovChain",
     "bethe_coupling",

@@ -86,6 +86,8 @@ def interpolate_jax(coupling, knots, total_weight):
     c2, c3 = 3 * (s1 - s0) - h * (2 * b0 + b1), 2 * (s0 - s1) + h * (b0 + b1)
     inside = log_z + h * t * (s0 + t * (h * b0 / 2 + t * (c2 / 3 + t * c3 / 4)))
     last, slope, bend = knots[-1, 0], knots[-1, 2], knots[-1, 3]
+    back = (len(knots) - 1) // 2
+    bend = jnp.where(bend > 0, bend, (slope - knots[back, 2]) / (last - knots[back, 0]))
     step = jnp.maximum(coupling - last, 0.0)
     missing = total_weight - slope
     curved = (missing > 1e-9 * total_weight) & (bend > 0)
