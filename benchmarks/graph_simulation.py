@@ -4,10 +4,10 @@ K = 4 communities, which are the classes, M = 10 raters better than random, mean
 δ = M. The paper does not say how many edges stay within a community: here nine of ten. Nor does it
 say how much better than random raters are: rows are uniform on the simplex, with the largest entry
 moved to the diagonal. Beside majority vote stand Dawid–Skene (posterior), Algorithm 3 from majority
-vote, Algorithm 4, and posteriors: of ``MarkovRandomField`` with δ = M and with the coupling inferred,
-and of a field whose edges follow the labels (``PlantedPotts``). All priors of the confusion rows are
-flat, which is what these are drawn from before the largest entry is moved. All methods see the same
-data; means over runs, and how often the last does at least as well as each.
+vote, Algorithm 4, and posteriors: of ``MarkovRandomField`` with δ = M and with the coupling
+inferred, and of a field whose edges follow the labels (``PlantedPotts``). All priors of the
+confusion rows are flat, which is what these are drawn from before the largest entry is moved. All
+methods see the same data; means over runs, and how often the last does as well as each.
 
     python benchmarks/graph_simulation.py [--quick] [--runs 10]
 """
