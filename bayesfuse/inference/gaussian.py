@@ -18,8 +18,8 @@ from bayesfuse.simplex import Array
 WINDOW = 500
 """Steps over which the bound and the parameters are averaged, and compared with those before."""
 
-STEP = 0.01
-"""Step size of Adam, in units of log ratios."""
+STEP = {"advi": 0.01, "fullrank_advi": 0.002}
+"""Step size of Adam, in units of log ratios: the noise of a row of correlations adds up."""
 
 MOST_STEPS = {"advi": 10_000, "fullrank_advi": 20_000}
 
@@ -79,7 +79,7 @@ def fit_advi(
     if begun is not None:
         _set_scales(conjugacy, begun, group)
     step = inference.objective.step_function(
-        score=True, **({"obj_optimizer": pm.adam(learning_rate=STEP)} | kwargs)
+        score=True, **({"obj_optimizer": pm.adam(learning_rate=STEP[method])} | kwargs)
     )
     trace, converged = _climb(step, parameters, iterations or MOST_STEPS[method], progressbar)
     mean, scale = parameters["mu"].get_value(), _scale(group)
@@ -151,7 +151,7 @@ def _climb(
         if not np.isfinite(trace[last]):
             raise ModelError(
                 "ADVI's bound must stay finite; use method='cavi' or a smaller step, such as "
-                f"obj_optimizer=pm.adam(learning_rate={STEP / 10}). Got: {trace[last]} at step "
+                f"obj_optimizer=pm.adam(learning_rate=0.001). Got: {trace[last]} at step "
                 f"{last + 1}."
             )
         size += 1

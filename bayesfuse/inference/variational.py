@@ -29,7 +29,7 @@ from bayesfuse.simplex import Array, from_log_rows
 
 Method = Literal["cavi", "advi", "fullrank_advi", "pathfinder"]
 
-CHECKED = 500
+CHECKED = 300
 """Draws at most that one Gibbs sweep looks at, where no sweeps are asked for."""
 
 WIDENING = 1.1
@@ -79,8 +79,8 @@ def fit(
         table so large that passes over all of it are wasteful.
     batches : iterable of Responses, optional
         For "cavi": more data than fit into memory, read once, each batch with the raters and
-        classes of the model's own table and items of its own. The model's table is a sample: fits
-        start from it, and label probabilities are of its items.
+        classes of the model's own table and items of its own, their truths unknown. The model's
+        table is a sample: fits start from it, and label probabilities are of its items.
     n_items : int, optional
         How many items all batches have together; needed with ``batches``, which may go on beyond.
     iterations : int, optional
@@ -106,8 +106,8 @@ def fit(
         of the log evidence, ``elbo``, by iteration. The attributes say ``method``, ``converged``,
         ``iterations``, ``elbo``, ``pareto_k``, ``widening`` (how much Gibbs sweeps widen the
         draws: 1 where they come from the posterior), ``sweeps`` and the start that won. Label
-        probabilities are averaged over the draws, which is nearer to the truth than those of the
-        product distribution itself.
+        probabilities are averaged over the draws, which is nearer to the posterior than those of
+        the product distribution itself (log-loss on RTE 0.281 against 0.320; exact 0.273).
 
     Raises
     ------
@@ -126,6 +126,30 @@ def fit(
         ratios is above 0.7 and no sweeps make up for it (a joint criterion, hard to meet with
         hundreds of parameters); groups that were to be inferred were held where the moments put
         them.
+
+    Notes
+    -----
+    A product of distributions of labels and parameters is narrower than the posterior, the more so
+    the less certain the labels are. Measured on the RTE crowd (800 items, 10 of 164 raters each):
+    standard deviations 0.98 times those of the posterior in the median, means 0.04 of them off.
+    Measured as the share of 90 % intervals of prevalence and confusion entries that cover, on data
+    simulated from the prior (40 data sets in all; log-loss of the true labels in brackets):
+
+    =============================  ===========  ===========  ==========  ===========
+    items × responses, raters      bf.sample    cavi         3 sweeps    20 sweeps
+    =============================  ===========  ===========  ==========  ===========
+    300 × 5, 10 raters             .90 (.395)   .71 (.435)   .82 (.417)  .87 (.399)
+    100 × 3, 5 raters              .89 (.591)   .62 (1.005)  .72 (.855)  .79 (.659)
+    =============================  ===========  ===========  ==========  ===========
+
+    ADVI's intervals covered .75 on the first of these tables (10 data sets, of which exact ones
+    covered .85 and CAVI's .70). A full covariance matrix does better on small tables and takes
+    long to settle with hundreds of parameters. Pathfinder's intervals are the narrowest on RTE:
+    0.63 times the exact ones.
+
+    The attribute ``widening`` tells good from poor: 1.02 for RTE, 1.1 to 1.25 where standard
+    deviations are below 0.85 times what they should be. k̂ alone does not, since draws
+    that are too narrow do not see what they miss.
 
     References
     ----------
