@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from matplotlib import pyplot as plt
 
 import bayesfuse
 import bayesfuse.models
@@ -58,7 +59,9 @@ def test_models_have_one_name(monkeypatch):
 @pytest.mark.parametrize("name", modules())
 def test_examples(name):
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    assert doctest.testmod(importlib.import_module(name), optionflags=flags).failed == 0
+    failed = doctest.testmod(importlib.import_module(name), optionflags=flags).failed
+    plt.close("all")  # matplotlib warns of many open figures
+    assert failed == 0
 
 
 @pytest.mark.slow
