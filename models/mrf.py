@@ -15,6 +15,10 @@ Priors: the confusion rows lean towards the right answer, which is what tells th
 spreads through a tree of the graph's degrees (:func:`bayesfuse.labels.bethe_coupling`): labels of
 a field that is worth the name are near it, below they are all but independent, far above they would
 all be of one class, which nobody would ask raters about.
+
+Citations and friendships are another story: there the labels come first and pairs of one class are
+more often linked (``edges="drawn"``). A link that is twenty times as likely within a class is a
+coupling of 3, the scale of the prior then.
 """
 
 from __future__ import annotations
@@ -47,6 +51,11 @@ class MarkovRandomField(LabelModel):
         is what the paper takes for graphs that are given, δ the number of raters; for neighbours
         in features it takes half the number of responses to an item; give
         ``responses.per_item.mean() / 2``, the same for all, for a field that is one.
+    edges : {"given", "drawn"}, default "given"
+        Whether the graph was there before the labels, as the pixels of an image were, or grew out
+        of them, as communities do (:class:`bayesfuse.PlantedPotts`). It matters where the coupling
+        is inferred: on a graph with many circles one that was given makes communities of
+        similar size look like a weak coupling.
     prevalence : array-like, shape (classes,), optional
         Share of every class, neighbours apart. Default all equal; it cannot be inferred, see
         :class:`bayesfuse.Potts`.
@@ -60,7 +69,8 @@ class MarkovRandomField(LabelModel):
     Raises
     ------
     bayesfuse.errors.ModelError
-        A trust that is no positive number and neither of those words.
+        A trust that is no positive number and neither of those words; unknown edges or
+        approximations.
     bayesfuse.errors.ResponsesError
         Graph and responses of different items.
 
@@ -96,6 +106,7 @@ class MarkovRandomField(LabelModel):
         graph: bf.Graph,
         *,
         trust: Literal["infer", "paper"] | float = "infer",
+        edges: Literal["given", "drawn"] = "given",
         prevalence: ArrayLike | None = None,
         coupling_scale: float | None = None,
         approximation: Literal["belief propagation", "mean field"] = "belief propagation",
@@ -109,16 +120,23 @@ class MarkovRandomField(LabelModel):
                 "approximation must be 'belief propagation' or 'mean field'. Got: "
                 f"{approximation!r}."
             )
+        if edges not in ("given", "drawn") or (edges, approximation) == ("drawn", "mean field"):
+            raise ModelError(
+                "edges must be 'given' or 'drawn', and drawn edges have no mean field. Got: "
+                f"edges={edges!r}, approximation={approximation!r}."
+            )
         super().__init__(responses, gold=gold, name=name)
         if trust == "infer":
-            scale = bethe_coupling(graph, responses.n_classes)
+            scale = 3.0 if edges == "drawn" else bethe_coupling(graph, responses.n_classes)
             if coupling_scale is not None:
                 scale = _positive(coupling_scale)
             coupling = pm.HalfNormal("coupling", scale if np.isfinite(scale) else 1.0)
         else:
             coupling = paper_coupling(trust, responses)
             pm.Data("coupling", coupling)
-        prior = bf.Potts if approximation == "belief propagation" else bf.MeanFieldPotts
+        prior = bf.PlantedPotts if edges == "drawn" else bf.Potts
+        if approximation == "mean field":
+            prior = bf.MeanFieldPotts
         labels = prior(coupling, graph, prevalence)
         self.observe(labels=labels, raters=self.rater_channel(raters, confusion_prior))
         if labels.table is not None:

@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import bayesfuse as bf
-from bayesfuse.errors import ModelError, ResponsesError
+from bayesfuse.errors import ModelError, PoorFitWarning, ResponsesError
 from bayesfuse.models import DawidSkene, LatentGroup, MarkovRandomField
 from bayesfuse.posterior import label_probabilities
 from bayesfuse.testing import (
@@ -357,3 +357,40 @@ def test_iterated_modes_from_moments():
         bf.icm_em(responses, graph, start="prior")
     with pytest.raises(ModelError, match="trust must be"):
         bf.icm_em(responses, graph, trust=-1)
+
+
+def test_edges_that_were_drawn_tell_more_of_the_coupling():
+    """Pairs of one class were linked 27 times as often; a field that was given sees less."""
+    made = bf.datasets.simulate_blocks(300, 4, 3, degree=5, random_seed=1)
+    couplings = {}
+    for edges in ("given", "drawn"):
+        model = MarkovRandomField(made.responses, made.graph, edges=edges)
+        result = bf.sample(model, 150, random_seed=1, progressbar=False, quiet=True)
+        couplings[edges] = float(result["posterior"]["coupling"].mean())
+    assert couplings["given"] < 2 < couplings["drawn"] < 5
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"edges": "cut"}, {"edges": "drawn", "approximation": "mean field"}]
+)
+def test_unknown_edges_are_refused(arguments):
+    responses = bf.Responses.from_matrix([[0, 1], [1, 1], [0, 0]])
+    with pytest.raises(ModelError, match="edges must be"):
+        MarkovRandomField(responses, bf.Graph.grid((3,)), **arguments)
+
+
+def test_fits_hold_the_coupling_or_approximate_it():
+    rng = np.random.default_rng(0)
+    truth = np.zeros((10, 10), dtype=int)
+    truth[2:8, 2:8] = 1
+    answers = np.where(rng.random((100, 3)) < 0.75, truth.reshape(-1, 1), 1 - truth.reshape(-1, 1))
+    model = MarkovRandomField(bf.Responses.from_matrix(answers), bf.Graph.grid((10, 10)))
+    with pytest.warns(PoorFitWarning) as said:
+        fit = bf.fit(model, random_seed=1)
+    assert any("['coupling']" in str(warning.message) for warning in said)
+    coupling = fit["posterior"]["coupling"].values
+    assert (coupling == coupling[0, 0]).all() and coupling[0, 0] > 0
+    gap = abs(bf.label_probabilities(fit) - bf.label_probabilities(bf.find_map(model)))
+    assert 0 < gap.max() < 0.2
+    with pytest.raises(ModelError, match="draws the labels anew"):
+        bf.fit(model, sweeps=3)

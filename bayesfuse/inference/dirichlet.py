@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayesfuse.errors import ModelError
-from bayesfuse.inference import cavi
+from bayesfuse.inference import cavi, em
 from bayesfuse.inference.approximation import Approximation, pareto_shape
 from bayesfuse.inference.conjugate import Conjugacy
 from bayesfuse.inference.start import Start
@@ -30,13 +30,15 @@ def fit_cavi(
     rng: np.random.Generator,
 ) -> Approximation:
     """Fit to all data at once, see :func:`bayesfuse.inference.cavi.fit`."""
-    observation, prior = _known(conjugacy), conjugacy.concentrations()
+    observation = _known(conjugacy)
+    prior, held = _parted(conjugacy, begun)
     limits: dict[str, Any] = {"iterations": iterations, "tolerance": tolerance}
     given = {name: value for name, value in limits.items() if value is not None}
-    found = cavi.fit(observation, begun.rows, prior, **given)
+    found = cavi.fit(observation, begun.rows, prior, held=held, **given)
     rows = _draw(found.concentration, draws, rng)
-    shape = _judge(observation, prior, found.concentration, rows)
-    return Approximation(_values(conjugacy, rows, draws), found.trace, found.converged, shape)
+    shape = _judge(observation, prior, found.concentration, rows, held)
+    values = _values(conjugacy, rows, held, draws)
+    return Approximation(values, found.trace, found.converged, shape)
 
 
 def fit_batches(
@@ -64,8 +66,8 @@ def fit_batches(
     )
     trace = np.append(found.trace, cavi.bound(observation, found.concentration, prior))
     rows = _draw(found.concentration, draws, rng)
-    shape = _judge(observation, prior, found.concentration, rows)
-    return Approximation(_values(conjugacy, rows, draws), trace, found.converged, shape)
+    shape = _judge(observation, prior, found.concentration, rows, {})
+    return Approximation(_values(conjugacy, rows, {}, draws), trace, found.converged, shape)
 
 
 def fit_stream(
@@ -87,11 +89,17 @@ def fit_stream(
     )
     rows = _draw(found.concentration, draws, rng)
     # the end of what there is to read is as good an end as any
-    return Approximation(_values(conjugacy, rows, draws), found.trace, True, float("nan"))
+    return Approximation(_values(conjugacy, rows, {}, draws), found.trace, True, float("nan"))
 
 
 def _known(conjugacy: Conjugacy) -> Observation:
     return conjugacy.observation.known(conjugacy.indices())
+
+
+def _parted(conjugacy: Conjugacy, begun: Start) -> tuple[Rows, Rows]:
+    """Return the priors of rows, and the positive parameters, which stay where EM has put them."""
+    numbers, prior = em.positives(conjugacy.concentrations())
+    return prior, {name: begun.rows[name] for name in numbers}
 
 
 def _draw(concentration: Rows, draws: int, rng: np.random.Generator) -> Rows:
@@ -102,25 +110,26 @@ def _draw(concentration: Rows, draws: int, rng: np.random.Generator) -> Rows:
     }
 
 
-def _values(conjugacy: Conjugacy, rows: Rows, draws: int) -> dict[str, Array]:
+def _values(conjugacy: Conjugacy, rows: Rows, held: Rows, draws: int) -> dict[str, Array]:
     """Return draws of every variable; what is no row stays where it began."""
     values = {
         conjugacy.variables[name].name: from_log_rows(drawn, conjugacy.blocks[name].kind)
         for name, drawn in rows.items()
     }
-    indices = conjugacy.indices()
-    for name in conjugacy.inferred:
-        index = indices[name]
-        values[conjugacy.variables[name].name] = np.tile(index, (draws, 1))
+    still = {name: conjugacy.indices()[name] for name in conjugacy.inferred} | held
+    for name, value in still.items():
+        values[conjugacy.variables[name].name] = np.tile(value, (draws, *[1] * np.ndim(value)))
     return values
 
 
-def _judge(observation: Observation, prior: Rows, concentration: Rows, rows: Rows) -> float:
+def _judge(
+    observation: Observation, prior: Rows, concentration: Rows, rows: Rows, held: Rows
+) -> float:
     """Return the Pareto shape of draws of log rows (draw, …)."""
     log_ratio = np.empty(len(next(iter(rows.values()))))
     for draw in range(len(log_ratio)):
         at = {name: drawn[draw] for name, drawn in rows.items()}
-        log_ratio[draw] = observation.marginal(at).total + cavi.log_density(prior, at)
+        log_ratio[draw] = observation.marginal(at | held).total + cavi.log_density(prior, at)
         log_ratio[draw] -= cavi.log_density(concentration, at)
     return pareto_shape(log_ratio)
 

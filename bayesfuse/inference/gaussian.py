@@ -118,6 +118,8 @@ def _set_scales(conjugacy: Conjugacy, begun: Start, group: Any) -> None:
     _, counts = conjugacy.observation.expected(begun.rows)
     sigma = np.ones(group.ddim)
     for name, block in conjugacy.blocks.items():
+        if block.kind == "positive":
+            continue  # on the scale of its logarithm one is wide enough
         _, at, _, _ = group.ordering[block.value]
         alpha = np.maximum(prior[name] + counts[name], 0.1 * prior[name])
         sigma[at] = spread(alpha, block.transform, block.kind).ravel()

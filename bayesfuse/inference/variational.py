@@ -11,6 +11,7 @@ import pymc as pm
 import xarray as xr
 
 from bayesfuse.errors import ModelError, PoorFitWarning
+from bayesfuse.inference import em
 from bayesfuse.inference.approximation import (
     FEW_DRAWS,
     LARGE_K,
@@ -174,6 +175,12 @@ def fit(
     conjugacy = find_conjugate(model)
     if method == "cavi" or sweeps:
         _require_conjugate(conjugacy, "CAVI needs" if method == "cavi" else "Gibbs sweeps need")
+    keeps = conjugacy.observation.labels.keeps_labels
+    if sweeps and keeps:
+        raise ModelError(
+            "Sweeps improve a fit where every one of them draws the labels anew; on a graph they "
+            f"go on from where they are, so use bf.sample. Got: sweeps={sweeps}."
+        )
     rng = np.random.default_rng(random_seed)
     # None where the priors are not conjugate and PyMC's own start must do
     begun = _begin(conjugacy, start) if conjugacy.complete else None
@@ -196,7 +203,7 @@ def fit(
     values, widening = found.values, np.nan
     if sweeps:
         values, widening = _refine(conjugacy, values, sweeps, rng)
-    elif begun is not None and draws >= FEW_DRAWS and batches is None:
+    elif begun is not None and draws >= FEW_DRAWS and batches is None and not keeps:
         few = {name: drawn[:CHECKED] for name, drawn in values.items()}
         _, widening = _refine(conjugacy, few, 1, rng)
     _warn(found, method, sweeps, widening, conjugacy)
@@ -308,6 +315,11 @@ def _warn(
             "distributions has no room for it; sweeps=50 lets every draw leave that place, "
             f"bf.sample explores. Got: method={method!r} for groups to be inferred."
         )
+    if method == "cavi" and (held := em.positives(conjugacy.prior_parameters())[0]):
+        say(
+            "CAVI holds positive parameters at the mode that EM finds, without an interval; use "
+            f"method='advi' or bf.sample for one. Got: {sorted(held)} to be inferred."
+        )
     if widening > WIDENING:
         say(
             "Gibbs sweeps leave the posterior as it is, but they widen the intervals of this fit, "
@@ -317,6 +329,6 @@ def _warn(
     elif found.pareto_k > LARGE_K and not sweeps:
         say(
             "The fit is not close to the joint posterior of all parameters, though it may be to "
-            "each of them; sweeps=3 gives every draw a few Gibbs steps, bf.sample is exact. Got: a "
-            f"Pareto shape of {found.pareto_k:.2f}, above {LARGE_K}."
+            "each of them; sweeps=3 gives every draw a few Gibbs steps (not on graphs), bf.sample "
+            f"is exact. Got: a Pareto shape of {found.pareto_k:.2f}, above {LARGE_K}."
         )
