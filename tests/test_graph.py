@@ -112,16 +112,20 @@ def test_the_ways_to_build_a_graph_agree():
 def test_names_of_any_kind():
     graph = bf.Graph.from_edges([("b", "a"), ("c", "b")])
     assert graph.items.tolist() == ["a", "b", "c"] and graph.edges.tolist() == [[0, 1], [1, 2]]
-    mixed = bf.Graph.from_edges([(1, "a")], items=["a", 1, 2.5])
-    assert mixed.items.tolist() == ["a", 1, 2.5] and mixed.edges.tolist() == [[0, 1]]
+    backwards = bf.Graph.from_edges([(1.0, 2.5)], items=[2.5, 1, 0])
+    assert backwards.items.tolist() == [2.5, 1, 0] and backwards.edges.tolist() == [[0, 1]]
+    with pytest.raises(ResponsesError, match="all text, all numbers or all times"):
+        bf.Graph.from_edges([(1, "a")], items=["a", 1, 2.5])
+
+
+def test_graphs_of_networkx():
     networkx = pytest.importorskip("networkx", reason="reads networkx graphs")
-    grid = bf.Graph.from_networkx(networkx.grid_2d_graph(2, 2))
-    assert grid.items.tolist() == [(0, 0), (0, 1), (1, 0), (1, 1)]
-    assert named_edges(grid) == {
-        (frozenset(pair), 1.0)
-        for pair in combinations(grid.items.tolist(), 2)
-        if np.abs(np.subtract(*pair)).sum() == 1
-    }
+    places = networkx.grid_2d_graph(2, 2)
+    grid = bf.Graph.from_networkx(networkx.convert_node_labels_to_integers(places))
+    assert grid.items.tolist() == [0, 1, 2, 3]
+    assert grid.edges.tolist() == bf.Graph.grid((2, 2)).edges.tolist()
+    with pytest.raises(ResponsesError, match="all text, all numbers or all times"):
+        bf.Graph.from_networkx(places)  # tuples, which no table of responses could name either
 
 
 @pytest.mark.parametrize("kind", ["tree", "products", "sparse"])

@@ -297,6 +297,7 @@ def own_model(responses, assignment):
     return model
 
 
+@pytest.mark.filterwarnings("ignore::bayesfuse.errors.PoorFitWarning")  # a fit on purpose poor
 def test_an_assignment_that_is_known_gives_the_results_of_known_groups():
     responses, _ = grouped(np.random.default_rng(2), 100, 5, 3)
     assignment = [0, 0, 0, -1, -1]

@@ -43,7 +43,7 @@ def test_ties_and_unanswered_items_get_the_usual_class():
     labels = np.array([["a", "a", "a"]] * 6 + [["b", "b", "b"]] * 4 + [["a", "a", "b"]])
     table = pd.DataFrame(labels).melt(ignore_index=False).reset_index()
     responses = bf.Responses.from_long(
-        table, item="index", rater="variable", label="value", items=[*range(11), "nobody"]
+        table, item="index", rater="variable", label="value", items=range(12)
     )
     for fused in (binary.sml(responses), binary.improved_sml(responses, 0.4)):
         assert fused.score[-1] == 0
