@@ -5,8 +5,8 @@ of the label probabilities, over the items with a truth and a response: majority
 with one more vote spread over all classes, since a share of zero has an infinite loss), Dawid and
 Skene's model by EM, CAVI and Gibbs, its class-conditional and one-coin kin, latent groups found by
 moments, and the stack of all that were sampled, weighed by leave-one-out. Beside them the
-accuracies published for other software (REFERENCE.md of the development data), and what predictive
-checks hold against Dawid and Skene's model.
+accuracies published for other software, and what predictive checks hold against Dawid and Skene's
+model.
 
 The weights of the stack are printed with the largest Pareto shape k̂ of each model's
 leave-one-out: above 0.7 importance sampling is unsure of some item, and so are the weights.
