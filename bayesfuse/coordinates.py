@@ -99,9 +99,11 @@ class LogRatio(Transform):
         return (logs[self.free] - logs[self.against]).reshape(self.value_shape)
 
     def to_log(self, value: Array) -> Array:
-        """Invert :meth:`from_log`."""
-        entries = np.concatenate([value.ravel(), ENDS])[self.source]
-        return normalise(entries.reshape(self.shape))
+        """Invert :meth:`from_log`, for one set of rows or, along first axes, many."""
+        many = value.shape[: value.ndim - len(self.value_shape)]
+        ends = np.broadcast_to(ENDS, (*many, 2))
+        entries = np.concatenate([value.reshape(*many, len(self.free)), ends], axis=-1)
+        return normalise(entries[..., self.source].reshape(*many, *self.shape))
 
 
 def understood(transform: Transform | None, kind: Kind) -> bool:

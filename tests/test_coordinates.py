@@ -48,6 +48,8 @@ def test_log_ratios_as_numbers_and_as_graphs(shape, zeros):
     assert_close(transform.forward(rows).eval(), value, "coordinates")
     assert_close(transform.backward(value).eval(), rows, "rows")
     assert_close(transform.to_log(value), logs, "log rows", atol=1e-10)
+    both = transform.to_log(np.stack([value, 2 * value]))  # many at once: to the last bit
+    assert (both == [transform.to_log(value), transform.to_log(2 * value)]).all()
 
 
 @pytest.mark.parametrize("weight", [[[1, 1, 2], [3, 2, 1]], [[1, 0, 2], [3, 2, 1], [0, 1, 0]]])

@@ -44,7 +44,7 @@ class Block:
     concentration: Any
 
     def read(self, point: Mapping[str, Array]) -> Array:
-        """Return log rows from a point in PyMC's value space."""
+        """Return log rows from a point, or many along a first axis, in PyMC's value space."""
         return coordinates.read(np.asarray(point[self.value]), self.transform, self.kind)
 
     def write(self, rows: Array) -> Array:
@@ -78,8 +78,9 @@ class PositiveBlock(Block):
     backward: Callable[[Any], Array]
 
     def read(self, point: Mapping[str, Array]) -> Array:
-        """Return the number from a point in PyMC's value space."""
-        return np.asarray(self.backward(point[self.value]))
+        """Return the number from a point, or many along a first axis, in PyMC's value space."""
+        values = np.asarray(point[self.value])
+        return np.reshape([self.backward(value) for value in values.flat], values.shape)
 
     def write(self, rows: Array) -> Array:
         """Invert :meth:`read`."""

@@ -26,6 +26,7 @@ from pytensor.graph.replace import vectorize_graph
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
+from bayesfuse.inference.conjugate import Block
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.posterior import Draws
 from bayesfuse.simplex import Array, from_log_rows
@@ -35,9 +36,11 @@ class _OwnSamples(NDArray):
     """A trace of which every chain's copy holds its own draws.
 
     PyMC copies a given trace for every chain, but shallowly: all would write into one array.
+    Draws are kept in PyMC's coordinates, from which all of a chain's are worked out in one call.
     Labels that come with a draw go to ``labels``, which all copies share and which sums them up.
     """
 
+    blocks: Mapping[str, Block]
     labels: Draws | None = None
     parameters: Callable[[Mapping[str, Array]], dict[str, Array]]
 
@@ -54,8 +57,23 @@ class _OwnSamples(NDArray):
         rest = {name: value for name, value in stats.items() if name != "labels"}
         super().record(point, [rest], in_warmup=in_warmup)
         if not in_warmup:
-            values = {name: self.samples[name][self.draw_idx - 1] for name in self.varnames}
+            values = self.point(self.draw_idx - 1)
             self.labels.add(self.chain, self.parameters(values), stats["labels"])
+
+    def get_values(self, varname: str, burn: int = 0, thin: int = 1) -> Array:
+        return self._natural(varname, super().get_values(varname, burn, thin))
+
+    def point(self, idx: int) -> dict[str, Array]:
+        return {name: self._natural(name, values) for name, values in super().point(idx).items()}
+
+    def _natural(self, name: str, values: Array) -> Array:
+        block = self.blocks[name]
+        return from_log_rows(block.read({block.value: values}), block.kind)
+
+    def _slice(self, idx: slice) -> _OwnSamples:
+        sliced: _OwnSamples = super()._slice(idx)
+        sliced.blocks = self.blocks
+        return sliced
 
 
 def parameter_trace(model: pm.Model, step: LabelGibbs, labels: Draws | None = None) -> NDArray:
@@ -63,30 +81,23 @@ def parameter_trace(model: pm.Model, step: LabelGibbs, labels: Draws | None = No
 
     Labels that ``step`` shows are summed up in ``labels``.
     """
-    blocks = step.blocks
+    blocks = {block.variable.name: block for block in step.blocks}
     place = {value.name: index for index, value in enumerate(model.value_vars)}
-    order = [place[block.value] for block in blocks]
-
-    def natural(*point: Array) -> list[Array]:
-        # not the rows that the step remembers: where it runs in another process, it is not asked
-        return [
-            from_log_rows(block.read({block.value: point[index]}), block.kind)
-            for block, index in zip(blocks, order, strict=True)
-        ]
-
-    variables = [block.variable for block in blocks]
-    shapes = {v.name: tuple(v.shape.eval()) for v in variables}
+    order = [place[block.value] for block in step.blocks]
+    begin = model.initial_point()
+    values = {name: np.asarray(begin[block.value]) for name, block in blocks.items()}
     trace = _OwnSamples(
         model=model,
-        vars=variables,
-        fn=natural,
-        var_shapes=shapes,
-        var_dtypes={v.name: np.dtype(v.dtype) for v in variables},
+        vars=[block.variable for block in step.blocks],
+        fn=lambda *point: [point[index] for index in order],
+        var_shapes={name: value.shape for name, value in values.items()},
+        var_dtypes={name: value.dtype for name, value in values.items()},
     )
+    trace.blocks = blocks
     if labels is not None:
-        name_of = {block.parameter: block.variable.name for block in blocks}
-        others = step.others(model.initial_point()) if step.others is not None else {}
+        others = step.others(begin) if step.others is not None else {}
         # what is not drawn is the same at every point, since all variables of the model are
+        name_of = {block.parameter: name for name, block in blocks.items()}
         trace.parameters = lambda drawn: others | {k: drawn[v] for k, v in name_of.items()}
         trace.labels = labels
     return trace
