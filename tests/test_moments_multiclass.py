@@ -10,6 +10,7 @@ from bayesfuse import moments
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments.least_squares import project, simplex_least_squares
 from bayesfuse.moments.multiclass import Moments, Table, _prevalence, match
+from bayesfuse.moments.symmetric import Groups
 from bayesfuse.moments.views import STARTS, starting_points
 
 
@@ -139,6 +140,21 @@ def test_implicit_sums_are_the_explicit_ones(n_classes):
         slope = 4 * np.sum(step[m] * (normal[m] @ confusion[m] - right[m]))
         assert up - 2 * here + down == pytest.approx(curvature, rel=1e-9, abs=1e-11)
         assert up - down == pytest.approx(slope, rel=1e-9, abs=1e-11)
+
+
+def test_groups_of_three_have_the_sums_of_larger_ones():
+    rng = np.random.default_rng(4)
+    members = [np.flatnonzero(rng.random(7) < 0.6) for _ in range(60)]
+    start = np.concatenate([[0], np.cumsum([len(rows) for rows in members])]).astype(np.uint32)
+    row = np.concatenate(members).astype(np.uint32)
+    groups = Groups(rng.integers(0, 5, 60).astype(float), start, row)
+    small = groups.condensed(7)
+    assert np.diff(start.astype(int)).max() > 3 >= np.diff(small.start.astype(int)).max()
+    assert len(small.row) < len(row)
+    values = rng.normal(size=(7, 11))
+    for found, expected in zip(small.polynomials(values), groups.polynomials(values), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-11)
+    assert groups.condensed(20) is groups  # of twenty rows there are too many triples
 
 
 def test_three_times_the_blocks_lie_above_the_whole():

@@ -98,7 +98,7 @@ class Table:
                 panels.multiplicity.astype(np.float64),
                 panels.start,
                 panels.cell // np.uint32(n_classes),
-            ),
+            ).condensed(responses.n_raters),
             repeated,
         )
 
