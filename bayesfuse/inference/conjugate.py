@@ -253,8 +253,10 @@ def concentration_variable(parameter: TensorVariable, kind: Kind) -> TensorVaria
 
 
 def _row_shape(parameter: TensorVariable, kind: Kind) -> tuple[int, ...]:
-    with plain_python():
-        shape = tuple(int(size) for size in parameter.shape.eval())
+    shape = parameter.type.shape
+    if None in shape:
+        with plain_python():
+            shape = tuple(int(size) for size in parameter.shape.eval())
     return shape if kind == "simplex" else (*shape, 2)
 
 

@@ -50,6 +50,11 @@ class _OwnSamples(NDArray):
         super().setup(draws, chain, sampler_vars)
 
     def record(self, point: Any, sampler_stats: Any = None, *, in_warmup: bool) -> None:
+        if not self.samples:  # whose shapes are known only now
+            for name, value in zip(self.varnames, self.fn(*point.values()), strict=True):
+                self.samples[name] = np.empty(
+                    (self.draws, *np.shape(value)), np.asarray(value).dtype
+                )
         if self.labels is None:
             super().record(point, sampler_stats, in_warmup=in_warmup)
             return
@@ -84,18 +89,16 @@ def parameter_trace(model: pm.Model, step: LabelGibbs, labels: Draws | None = No
     blocks = {block.variable.name: block for block in step.blocks}
     place = {value.name: index for index, value in enumerate(model.value_vars)}
     order = [place[block.value] for block in step.blocks]
-    begin = model.initial_point()
-    values = {name: np.asarray(begin[block.value]) for name, block in blocks.items()}
     trace = _OwnSamples(
         model=model,
         vars=[block.variable for block in step.blocks],
         fn=lambda *point: [point[index] for index in order],
-        var_shapes={name: value.shape for name, value in values.items()},
-        var_dtypes={name: value.dtype for name, value in values.items()},
+        var_shapes={},
+        var_dtypes={},
     )
     trace.blocks = blocks
     if labels is not None:
-        others = step.others(begin) if step.others is not None else {}
+        others = step.others(model.initial_point()) if step.others is not None else {}
         # what is not drawn is the same at every point, since all variables of the model are
         name_of = {block.parameter: name for name, block in blocks.items()}
         trace.parameters = lambda drawn: others | {k: drawn[v] for k, v in name_of.items()}
