@@ -52,11 +52,17 @@ def report(model: LabelModel, result: xr.DataTree) -> str:
     sequences: Sequences | None = getattr(labels, "sequences", None)
     graph: Graph | None = getattr(labels, "graph", None)
     hangs_together = [repr(structure) for structure in (sequences, graph) if structure is not None]
-    parts = [
-        "\n".join([repr(model.responses), *hangs_together]),
+    how = result["label_posterior"].attrs
+    said = (
         f"{type(model).__name__}: {sizes['chain']} chains of {sizes['draw']:,} draws by "
         f"{settings['sampler']}, start: {settings['start']}.\n"
-        f"Estimates are posterior means with {az.rcParams['stats.ci_prob']:.0%} intervals.",
+        f"Estimates are posterior means with {az.rcParams['stats.ci_prob']:.0%} intervals."
+    )
+    if not how["exact"]:
+        said += f"\nLabels were summed out by {how['method']}, which is not exact here; gibbs is."
+    parts = [
+        "\n".join([repr(model.responses), *hangs_together]),
+        said,
         _class_table(result),
         *([_transition_table(result)] if sequences is not None else []),
         *([_coupling(result)] if graph is not None else []),

@@ -260,6 +260,17 @@ def test_report_of_a_field(islands, capsys):
     assert Path("result.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
+def test_report_says_what_is_not_exact(islands, capsys):
+    """Nuts sums labels out by belief propagation, which is exact only where nothing runs round."""
+    assert field("--sampler", "nuts") == 0
+    warned = "\nLabels were summed out by belief propagation, which is not exact here; gibbs is.\n"
+    assert warned in capsys.readouterr().out
+    islands.iloc[:-2].to_csv("forest.csv", index=False)
+    assert field("--sampler", "nuts", graph="forest.csv") == 0
+    assert "not exact" not in capsys.readouterr().out
+
+
 def test_items_of_a_graph_in_the_order_wanted(islands):
     assert field("--items", "all.csv") == 0
     assert pd.read_csv("result-labels.csv")["item"].tolist() == ["z", *"mlkjihgfedcba"]
