@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
-from bayesfuse.model import LabelModel
+from bayesfuse.graph import Graph
+from bayesfuse.model import LabelModel, observed
 from bayesfuse.posterior import label_probabilities
+from bayesfuse.structure import Sequences
 from bayesfuse.summaries import (
     balanced_accuracy,
     interval,
@@ -22,7 +25,10 @@ FEW, ITEMS = 5, 10
 """How many of the best and worst raters, and of the least certain items, are printed."""
 
 COLUMNS = 4
-"""How many estimates with intervals fit on a line of the rater table."""
+"""How many estimates with intervals fit on a line."""
+
+CLASS_COLUMNS = {"prevalence": "prevalence", "initial": "first in sequence"}
+"""What is said of every class, by variable."""
 
 SURE, VISIBLE = 0.95, 0.005
 """A label less probable than the first is called uncertain; than the second, printed as 0.00."""
@@ -35,28 +41,74 @@ CHECKED = 2000
 
 
 def report(model: LabelModel, result: xr.DataTree) -> str:
-    """Write prevalence, raters, the least certain items and the convergence of a fit as text."""
+    """Write classes, raters, the least certain items and the convergence of a fit as text.
+
+    Labels in sequence add how classes follow each other, labels on a graph what a neighbour counts.
+    """
     import arviz as az
 
     sizes, settings = result["posterior"].sizes, result.attrs
-    parts = [
-        repr(model.responses),
+    labels = observed(model)[1].labels
+    sequences: Sequences | None = getattr(labels, "sequences", None)
+    graph: Graph | None = getattr(labels, "graph", None)
+    hangs_together = [repr(structure) for structure in (sequences, graph) if structure is not None]
+    how = result["label_posterior"].attrs
+    said = (
         f"{type(model).__name__}: {sizes['chain']} chains of {sizes['draw']:,} draws by "
         f"{settings['sampler']}, start: {settings['start']}.\n"
-        f"Estimates are posterior means with {az.rcParams['stats.ci_prob']:.0%} intervals.",
-        _prevalence_table(result),
+        f"Estimates are posterior means with {az.rcParams['stats.ci_prob']:.0%} intervals."
+    )
+    if not how["exact"]:
+        said += f"\nLabels were summed out by {how['method']}, which is not exact here; gibbs is."
+    parts = [
+        "\n".join([repr(model.responses), *hangs_together]),
+        said,
+        _class_table(result),
+        *([_transition_table(result)] if sequences is not None else []),
+        *([_coupling(result)] if graph is not None else []),
         _rater_table(result),
-        _item_table(result),
+        _item_table(result, sequences),
         _convergence([variable.name for variable in model.free_RVs], result),
     ]
     return "\n\n".join(parts)
 
 
-def _prevalence_table(result: xr.DataTree) -> str:
-    prevalence = posterior_draws(result, "prevalence")["prevalence"]
-    cells = _estimates(prevalence)
-    rows = zip(prevalence["class"].values.astype(str).tolist(), cells, strict=True)
-    return _table(["class", "prevalence"], [list(row) for row in rows])
+def _class_table(result: xr.DataTree) -> str:
+    """Show the prevalence of the classes, with how sequences begin if that is a variable.
+
+    On a graph the prevalence is given, and what can be said is how many items are what.
+    """
+    draws = result["posterior"].dataset
+    columns = {
+        title: _estimates(draws[name]) for name, title in CLASS_COLUMNS.items() if name in draws
+    }
+    share = label_probabilities(result).mean("item")
+    if not columns:
+        columns["share of the items"] = [f"{value:.2f}" for value in share.values]
+    rows = zip(share["class"].values.astype(str).tolist(), *columns.values(), strict=True)
+    return _table(["class", *columns], [list(row) for row in rows])
+
+
+def _transition_table(result: xr.DataTree) -> str:
+    """Show what follows each class: with intervals if they fit on a line, else the likely ones."""
+    draws = posterior_draws(result, "transition")["transition"]
+    names = draws["class"].values.astype(str).tolist()
+    if len(names) <= COLUMNS:
+        cells = [_estimates(draws.isel(next_class=at)) for at in range(len(names))]
+        header = ["after", *(f"then {name}" for name in names)]
+        return _table(header, [list(row) for row in zip(names, *cells, strict=True)])
+    means = draws.mean(("chain", "draw")).values
+    rows = [[name, _likely(draws["class"], mean)] for name, mean in zip(names, means, strict=True)]
+    return _table(["after", "then"], rows)
+
+
+def _coupling(result: xr.DataTree) -> str:
+    draws = posterior_draws(result, "coupling")["coupling"].expand_dims(of=1, axis=-1)
+    (coupling,), (odds,) = _estimates(draws), _estimates(xr.ufuncs.exp(draws))
+    return (
+        f"Coupling {coupling}: every neighbour in a class (by an edge of weight 1) multiplies the\n"
+        f"odds of that class by {odds}."
+    )
 
 
 def _rater_table(result: xr.DataTree) -> str:
@@ -88,20 +140,28 @@ def _shown_panels(result: xr.DataTree) -> list[tuple[tuple[str, Any], xr.DataArr
     return [(("sensitivity", "mean of the classes"), balanced_accuracy(result))]
 
 
-def _item_table(result: xr.DataTree) -> str:
+def _item_table(result: xr.DataTree, sequences: Sequences | None) -> str:
     """Show the items that could be something else than their most probable label."""
     probability = label_probabilities(result)
+    owner = None if sequences is None else sequences.to_frame().set_index("item")["sequence"]
+    header = ["least certain", *([] if owner is None else ["sequence"]), "probabilities"]
     rows = []
     for item in most_uncertain(result, ITEMS):
-        order = np.argsort(-item.values, kind="stable")
-        likely = [index for index in order if item.values[index] >= VISIBLE]
-        if len(likely) > 1:
-            shown = [f"{item['class'].values[at]}: {item.values[at]:.2f}" for at in likely]
-            rows.append([str(item["item"].item()), "  ".join(shown)])
+        if (item.values >= VISIBLE).sum() > 1:
+            name = item["item"].item()
+            where = [] if owner is None else [str(owner.at[name])]
+            rows.append([str(name), *where, _likely(item["class"], item.values)])
     uncertain = int((probability.max("class") < SURE).sum())
     count = f"{uncertain:,} of {probability.sizes['item']:,} items have no label of probability"
-    table = _table(["least certain", "probabilities"], rows) + "\n" if rows else ""
+    table = _table(header, rows) + "\n" if rows else ""
     return f"{table}{count} {SURE} or more."
+
+
+def _likely(classes: xr.DataArray, probability: NDArray[np.float64]) -> str:
+    """Write the classes of visible probability, the likeliest first."""
+    order = np.argsort(-probability, kind="stable")
+    shown = [at for at in order if probability[at] >= VISIBLE]
+    return "  ".join(f"{classes.values[at]}: {probability[at]:.2f}" for at in shown)
 
 
 def _estimates(draws: xr.DataArray) -> list[str]:
@@ -118,7 +178,8 @@ def _convergence(names: list[str], result: xr.DataTree) -> str:
     draws = posterior_draws(result, *names)
     step = -(-sum(array[0, 0].size for array in draws.values()) // CHECKED)
     draws = draws.isel(rater=slice(None, None, step), missing_dims="ignore")
-    rhat, where_rhat = _worst(az.rhat(draws), largest=True)
+    with np.errstate(invalid="ignore"):  # zeros for good have no R-hat
+        rhat, where_rhat = _worst(az.rhat(draws), largest=True)
     ess, where_ess = _worst(az.ess(draws), largest=False)
     if np.isnan(rhat) or np.isnan(ess):
         return "Convergence cannot be judged: that takes two chains and more draws."

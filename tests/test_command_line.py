@@ -9,13 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
+from shell import FAST, fails, tables
 
 import bayesfuse as bf
 from bayesfuse.__main__ import main
 
 COLUMNS = ["--item", "film", "--rater", "critic", "--label", "verdict"]
-FAST = ["--draws", "40", "--chains", "2", "--seed", "1"]
 
 
 @pytest.fixture
@@ -34,22 +33,6 @@ def folder(tmp_path, monkeypatch):
 
 def fit(*arguments, table="films.csv", columns=COLUMNS, output="result.nc"):
     return main(["fit", table, *columns, *FAST, "--output", str(output), *arguments])
-
-
-def fails(capsys, status, *words):
-    """Check that a command failed with one line on stderr, and nothing else, that has ``words``."""
-    printed = capsys.readouterr()
-    assert status == 2
-    assert printed.out == ""
-    assert printed.err.startswith("bayesfuse: error: ")
-    assert printed.err.count("\n") == 1
-    assert all(word in printed.err for word in words), printed.err
-
-
-def tables(path="result.nc"):
-    result = xr.open_datatree(path)
-    result.load().close()
-    return result
 
 
 def test_fit_writes_what_it_says(folder, capsys):
@@ -182,6 +165,18 @@ def test_gold_and_classes(folder):
     assert probability.sel(item=4).values.tolist() == [1, 0, 0]
 
 
+def test_all_items_are_kept_in_their_order(folder):
+    """One that nobody answered has the prevalence for its probability."""
+    names = [7, 21, *(n for n in range(1, 21) if n != 7)]
+    pd.DataFrame({"year": 1999, "film": names}).to_csv("all.csv", index=False)
+    assert fit("--items", "all.csv") == 0
+    labels = pd.read_csv("result-labels.csv")
+    assert labels["item"].tolist() == names
+    prevalence = tables()["posterior"]["prevalence"].mean(("chain", "draw"))
+    kept = labels.loc[labels["item"] == 21, ["probability_bad", "probability_good"]]
+    np.testing.assert_allclose(kept.to_numpy()[0], prevalence)
+
+
 def test_labels_and_picture_go_where_they_are_sent(folder):
     assert fit("--labels", "a.tsv", "--picture", "b.svg") == 0
     assert pd.read_csv("a.tsv", sep="\t").shape == (20, 5)
@@ -265,6 +260,9 @@ def test_missing_arguments(capsys):
         (["--output", "."], "cannot write .: it is a folder"),
         (["--labels", "."], "cannot write .: Is a directory"),
         (["--gold", "none.csv"], "cannot read none.csv: No such file"),
+        (["--items", "none.csv"], "cannot read none.csv: No such file"),
+        (["--items", "result.nc"], "result.nc twice"),
+        (["--rater", "film"], "every column has one meaning. Got: 'film' for two"),
     ],
 )
 def test_arguments_that_cannot_be(folder, capsys, arguments, word):
@@ -314,6 +312,20 @@ def test_missing_and_broken_files(folder, capsys):
 def test_gold_that_cannot_be(folder, capsys, content, word):
     Path("gold.csv").write_text(content)
     fails(capsys, fit("--gold", "gold.csv"), word)
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        ("film\n1\n2\n", "Got: 3 in row 6 (54 such rows)"),
+        ("film\n1\n2\n1\n", "an item has one row in the table of items. Got: several for item '1'"),
+        ("film,year\n1,2\n,2\n", "every item needs 'film'. Got: a gap in row 1 of all.csv"),
+        ("item\n1\n", "all.csv has no column 'film'"),
+    ],
+)
+def test_items_that_cannot_be(folder, capsys, content, word):
+    Path("all.csv").write_text(content)
+    fails(capsys, fit("--items", "all.csv"), word)
 
 
 def test_outputs_are_tried_before_sampling_and_left_as_they_are(folder, capsys, monkeypatch):

@@ -30,6 +30,7 @@ ORDER = [
     ["testing", "checks", "decisions", "averaging"],
     ["plots", "report"],
     ["models"],
+    ["command_line"],
     ["__main__"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}

@@ -1,0 +1,167 @@
+"""What can be asked for on the command line, and what goes with what."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import bayesfuse as bf
+from bayesfuse.command_line import CommandError
+
+MODELS: dict[str, dict[str, Any]] = {
+    "dawid-skene": {},
+    "hidden-markov": {"sequence": "sequence", "position": "position", "bio": False},
+    "latent-group": {},
+    "markov-random-field": {"graph": None, "edges": "given"},
+}
+"""Models by the name they have on the command line: their own options, with the defaults."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors take one line, like all others of this command."""
+
+    def error(self, message: str) -> NoReturn:
+        raise CommandError(f"{message} (see {self.prog} --help)")
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Return the arguments, ``command`` among them: "fit" or "demo".
+
+    Raises
+    ------
+    CommandError
+        Arguments that are not known, do not go together, or lack another.
+    """
+    arguments = _parser().parse_args(argv)
+    if arguments.command == "fit":
+        _settle_options(arguments)
+    return arguments
+
+
+def _settle_options(arguments: argparse.Namespace) -> None:
+    """Refuse options of other models than the one that is asked for, and fill in its own."""
+    for model, options in MODELS.items():
+        for option, default in options.items():
+            if getattr(arguments, option) is None:
+                setattr(arguments, option, default)
+            elif model != arguments.model:
+                raise CommandError(
+                    f"--{option} belongs to --model {model}. Got: --model {arguments.model}"
+                )
+    if arguments.model == "markov-random-field" and arguments.graph is None:
+        raise CommandError(
+            "--model markov-random-field needs to know who is whose neighbour: give --graph FILE. "
+            "Got: no graph"
+        )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m bayesfuse",
+        description="The true label of every item and the quality of every rater, from the "
+        "responses of imperfect raters and without ground truth.",
+    )
+    parser.add_argument("--version", action="version", version=f"bayesfuse {bf.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_fit(commands)
+    _add_demo(commands)
+    return parser
+
+
+def _add_fit(commands: Any) -> None:
+    parser = commands.add_parser(
+        "fit",
+        help="fit a model to a table of responses",
+        description="Fit a model to a table with one row per response. Writes the posterior "
+        "(NetCDF, for ArviZ), the labels (CSV) and a picture; prints the raters and the least "
+        "certain items. Column names can be chosen; names made of digits only become integers. "
+        "Tables are .csv or .tsv, also .gz.",
+    )
+    add = parser.add_argument
+    add("responses", type=Path, metavar="FILE", help="the table of responses")
+    add("--item", default="item", metavar="COLUMN", help="column of the items (%(default)s)")
+    add("--rater", default="rater", metavar="COLUMN", help="column of the raters (%(default)s)")
+    add("--label", default="label", metavar="COLUMN", help="column of the labels (%(default)s)")
+    add(
+        "--items",
+        type=Path,
+        metavar="FILE",
+        help="all items, in order, also those nobody answered: a table with one row per item, "
+        "its column of items named as in the responses",
+    )
+    add("--classes", metavar="A,B,...", help="all classes in order, the positive one of two last")
+    add("--gold", type=Path, metavar="FILE", help="known truths: a table with columns item, label")
+    add("--model", choices=sorted(MODELS), default="dawid-skene", help="which (%(default)s)")
+    add("--sampler", choices=("auto", "gibbs", "nuts"), default="auto", help="how (%(default)s)")
+    add("--draws", type=int, default=1000, metavar="N", help="draws per chain (%(default)s)")
+    add("--chains", type=int, default=4, metavar="N", help="chains (%(default)s)")
+    add("--seed", type=_seed, metavar="N", help="the same seed gives the same draws")
+    add("--output", type=Path, metavar="FILE.nc", required=True, help="where the posterior goes")
+    add(
+        "--labels",
+        type=Path,
+        metavar="FILE.csv",
+        help="labels (beside the output: NAME-labels.csv)",
+    )
+    add("--picture", type=Path, metavar="FILE.png", help="picture (beside the output: NAME.png)")
+    add("--quiet", action="store_true", help="print nothing but errors")
+    _add_options_of_models(parser)
+    parser.set_defaults(command="fit")
+
+
+def _add_options_of_models(parser: argparse.ArgumentParser) -> None:
+    """Add options that are None unless given, so that those of another model are noticed."""
+    add = parser.add_argument_group(
+        "--model hidden-markov",
+        "Items in sequence, such as words. The table of items says where each of them stands or, "
+        "if there is none, every row of the responses.",
+    ).add_argument
+    add("--sequence", metavar="COLUMN", help="column of the sequences (sequence)")
+    add(
+        "--position",
+        metavar="COLUMN",
+        help="column of the numbers or times that order the items of a sequence (position)",
+    )
+    add(
+        "--bio",
+        action="store_true",
+        default=None,
+        help="labels are O, B-X and I-X, and I-X only follows B-X or I-X",
+    )
+    add = parser.add_argument_group(
+        "--model markov-random-field", "Items on a graph, whose neighbours tend to be alike."
+    ).add_argument
+    add(
+        "--graph",
+        type=Path,
+        metavar="FILE",
+        help="the edges: a table with two columns of items "
+        "and, if they have weights, a column weight",
+    )
+    add(
+        "--edges",
+        choices=("given", "drawn"),
+        help="whether they were there before the labels, "
+        "as between pixels, or drawn because of them, as citations are (given)",
+    )
+
+
+def _add_demo(commands: Any) -> None:
+    parser = commands.add_parser(
+        "demo",
+        help="a first look, with data that come along",
+        description="Fit Dawid and Skene's model to their own data: five anaesthetists, 45 "
+        "patients, four classes. Prints the posterior and draws a picture.",
+    )
+    parser.add_argument(
+        "--output", type=Path, default=Path(), metavar="FOLDER", help="where the picture goes (.)"
+    )
+    parser.set_defaults(command="demo")
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"a seed is a whole number, at least 0. Got: {text}")
+    return int(text)

@@ -1,0 +1,92 @@
+"""What a fit writes: labels and a picture, and whether it can write them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import xarray as xr
+
+import bayesfuse as bf
+from bayesfuse import plots
+from bayesfuse.command_line import CommandError
+from bayesfuse.model import LabelModel
+
+BARS = 25
+"""How many of the least certain items are drawn."""
+
+
+def check_outputs(outputs: Sequence[Path], inputs: Sequence[Path]) -> None:
+    """Open every file that will be written, before hours of work instead of after them."""
+    taken = {path.resolve() for path in inputs}
+    for path in outputs:
+        if path.resolve() in taken:
+            raise CommandError(f"every file needs a name of its own. Got: {path} twice")
+        taken.add(path.resolve())
+        new = not path.exists()
+        try:
+            with path.open("ab"):  # leaves what is there as it is
+                pass
+        except OSError as error:
+            raise CommandError(f"cannot write {path}: {error.strerror}") from error
+        if new:
+            path.unlink()
+
+
+def check_picture(path: Path) -> None:
+    """Raise CommandError unless matplotlib can write such a picture."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    known = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix.removeprefix(".").lower() not in known:
+        raise CommandError(f"a picture's name ends in one of {sorted(known)}. Got: {path.name}")
+
+
+def write_labels(
+    result: xr.DataTree, model: LabelModel, path: Path, places: pd.DataFrame | None = None
+) -> None:
+    """Write every item's best label, the probabilities, and their largest Monte Carlo error.
+
+    Items in sequence also have their places, and their label on the most probable path.
+    """
+    probability = bf.label_probabilities(result)
+    classes = probability["class"].values
+    columns: dict[str, Any] = {"item": probability["item"].values}
+    if places is not None:
+        columns |= {name: places[name].to_numpy() for name in places}
+    columns["label"] = classes[probability.values.argmax(axis=1)]
+    if places is not None:
+        columns["path"] = bf.decode(result, model).values
+    for name, column in zip(classes, probability.values.T, strict=True):
+        columns[f"probability_{name}"] = column
+    columns["mcse"] = result["label_posterior"]["mcse"].max("class").values
+    separator = "\t" if ".tsv" in path.suffixes else ","
+    pd.DataFrame(columns).to_csv(path, index=False, sep=separator)
+
+
+def draw(result: xr.DataTree, path: Path) -> None:
+    """Draw raters and labels, one above the other if the raters are few, else side by side."""
+    from matplotlib.figure import Figure  # not pyplot, which would keep the figure
+
+    probability = bf.label_probabilities(result)
+    n_classes, n_raters = probability.sizes["class"], result["posterior"].sizes["rater"]
+    columns = min(n_classes, 5)
+    rows = -(-n_classes // columns)
+    # inches, (width, height)
+    raters = max(1.6 * columns, 5.0), min(rows * (1.0 + 0.24 * n_raters), 8.0)
+    labels = 5.0, 1.2 + 0.2 * min(BARS, probability.sizes["item"])
+    if raters[1] < labels[1] / 2:
+        figure = Figure((max(raters[0], labels[0]), raters[1] + labels[1]), layout="constrained")
+        parts = figure.subfigures(2, 1, squeeze=False, height_ratios=(raters[1], labels[1]))
+    else:
+        figure = Figure((raters[0] + labels[0], max(raters[1], labels[1])), layout="constrained")
+        parts = figure.subfigures(1, 2, squeeze=False, width_ratios=(raters[0], labels[0]))
+    first, second = parts.flat
+    panels = first.subplots(rows, columns, sharey=True, squeeze=False).ravel()
+    for empty in panels[n_classes:]:
+        empty.remove()
+    plots.plot_raters(result, axes=panels[:n_classes])
+    plots.plot_labels(result, most=BARS, ax=second.subplots())
+    figure.savefig(path, dpi=150)

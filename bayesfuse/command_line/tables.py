@@ -1,0 +1,254 @@
+"""Files of a user, read into responses, sequences, graphs and known truths."""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+import bayesfuse as bf
+from bayesfuse.command_line import CommandError
+
+MISSING = ("", "NA", "NaN", "nan")
+"""What a file may write for no value; all else, "None" and "null" included, is a name."""
+
+WEIGHT = "weight"
+"""The column of a table of edges that is none of their ends."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What a user's files say.
+
+    Attributes
+    ----------
+    responses : Responses
+    gold : dict, optional
+        True classes of items, where they are known.
+    sequences : Sequences, optional
+    graph : Graph, optional
+    places : DataFrame, optional
+        Columns sequence and position as they stand in the file, by item in the order of
+        ``responses``.
+    """
+
+    responses: bf.Responses
+    gold: dict[Any, Any] | None = None
+    sequences: bf.Sequences | None = None
+    graph: bf.Graph | None = None
+    places: pd.DataFrame | None = None
+
+
+def read_tables(arguments: argparse.Namespace) -> Tables:
+    """Read all files that the arguments of ``fit`` name.
+
+    Raises
+    ------
+    CommandError
+        Files that cannot be read or lack a column; places, weights or edges that mean nothing.
+    ResponsesError
+        Tables whose contents do not go together.
+    """
+    item, rater, label = own = [arguments.item, arguments.rater, arguments.label]
+    in_sequence = arguments.model == "hidden-markov"
+    place = [arguments.sequence, arguments.position] if in_sequence else []
+    if twice := [name for name in own + place if (own + place).count(name) > 1]:
+        raise CommandError(f"every column has one meaning. Got: {twice[0]!r} for two")
+    rows = _read(arguments.responses, own if arguments.items else own + place)
+    listed = _read_items(arguments, rows, place)
+    answered = rows[item].cat.categories
+    edges, weights = _read_edges(arguments.graph, answered) if arguments.graph else (None, None)
+    # What all files call an item has to be a number, or text, in all of them.
+    mentioned = [answered] if listed is None else [answered, listed[item].cat.categories]
+    mentioned += [] if edges is None else [edges[end].cat.categories for end in edges]
+    names = _plain_names(chain.from_iterable(mentioned))
+
+    sequences, places = None, None
+    if listed is None:
+        items = sorted(set(names.values()))
+    elif in_sequence:
+        sequences, places = _order(listed, names, item, *place)
+        items = sequences.items.tolist()
+    else:
+        items = [names[name] for name in listed[item]]
+    declared = arguments.classes.split(",") if arguments.classes else []
+    classes = _plain_names([*rows[label].cat.categories, *declared])
+    responses = bf.Responses.from_long(
+        {
+            item: _renamed(rows[item], names),
+            rater: _renamed(rows[rater]),
+            label: _renamed(rows[label], classes),
+        },
+        item=item,
+        rater=rater,
+        label=label,
+        items=items,
+        classes=[classes[name] for name in declared] or None,
+    )
+    graph = None
+    if edges is not None:
+        ends = pd.DataFrame({end: _renamed(edges[end], names) for end in edges})
+        graph = bf.Graph.from_edges(ends, weights, items=items)
+    gold = _read_gold(arguments.gold, responses) if arguments.gold else None
+    return Tables(responses, gold, sequences, graph, places)
+
+
+def _read_items(
+    arguments: argparse.Namespace, rows: pd.DataFrame, place: list[str]
+) -> pd.DataFrame | None:
+    """Return items one by one, with their place in a sequence; None if nothing lists them."""
+    columns = [arguments.item, *place]
+    if arguments.items:
+        path, frame = arguments.items, _read(arguments.items, columns)
+        rule = "an item has one row in the table of items"
+    elif place:
+        path, frame = arguments.responses, rows[columns].drop_duplicates()
+        rule = "an item has one place in one sequence, the same in all its rows"
+    else:
+        return None
+    _require_whole(frame, path, f"every item needs {' and '.join(map(repr, columns))}")
+    if (again := frame[arguments.item].duplicated()).any():
+        name = frame.loc[again, arguments.item].iloc[0]
+        raise CommandError(f"{rule}. Got: several for item {name!r} in {path}")
+    return frame
+
+
+def _order(
+    listed: pd.DataFrame, names: Mapping[str, Any], item: str, sequence: str, position: str
+) -> tuple[bf.Sequences, pd.DataFrame]:
+    """Return the sequences, and sequence and position of their items as the file has them."""
+    table = {
+        item: _renamed(listed[item], names),
+        sequence: _renamed(listed[sequence]),
+        position: _ranked(listed[position]),
+    }
+    sequences = bf.Sequences.from_table(table, item=item, sequence=sequence, position=position)
+    places = pd.DataFrame({"sequence": listed[sequence], "position": listed[position]})
+    order = pd.Index(table[item].to_numpy()).get_indexer(pd.Index(sequences.items))
+    return sequences, places.iloc[order]
+
+
+def _ranked(column: pd.Series) -> NDArray[Any]:
+    """Return positions as numbers: text would put 10 before 9."""
+    texts = column.cat.categories
+    values: Any = list(_plain_names(texts).values())  # whole numbers of any size, if they are that
+    if any(isinstance(value, str) for value in values):
+        try:
+            values = [float(text) for text in texts]
+        except ValueError:
+            try:
+                values = pd.to_datetime(texts, format="ISO8601", utc=True).asi8
+            except ValueError as error:
+                raise CommandError(
+                    "positions must be numbers or times like 2026-01-31 or 2026-01-31T23:59, whose "
+                    f"order is known. Got: {error} in column {column.name!r}"
+                ) from error
+    return np.asarray(values)[column.cat.codes]
+
+
+def _read_edges(path: Path, answered: pd.Index) -> tuple[pd.DataFrame, NDArray[Any] | None]:
+    """Return both ends of every edge, and the weights if there are any."""
+    frame = _read(path)
+    ends = [name for name in frame if name != WEIGHT]
+    if len(ends) != 2:
+        raise CommandError(
+            f"a table of edges has two columns of items and perhaps one called {WEIGHT!r}. Got: "
+            f"columns {frame.columns.tolist()} in {path}"
+        )
+    _require_whole(frame, path, "an edge needs both its items, and a weight if others have one")
+    joined = {name for end in ends for name in frame[end].cat.categories}
+    if headings := [name for name in ends if name in joined or name in answered]:
+        raise CommandError(
+            "the first row of a table of edges must name its columns, else that edge would be "
+            f"lost. Got: {headings[0]!r}, which is an item, in {path}"
+        )
+    if joined and joined.isdisjoint(answered):
+        raise CommandError(
+            "edges must join items by the names that they have in the table of responses. Got: "
+            f"edges between others only, such as {min(joined)!r}, in {path}"
+        )
+    if WEIGHT not in frame:
+        return frame, None
+    column = frame.pop(WEIGHT)
+    try:
+        weights = np.array([float(text) for text in column.cat.categories])
+    except ValueError as error:
+        raise CommandError(f"weights must be numbers. Got: {error} in {path}") from error
+    return frame, weights[column.cat.codes]
+
+
+def _require_whole(frame: pd.DataFrame, path: Path, rule: str) -> None:
+    gaps = frame.isna().any(axis=1).to_numpy()
+    if gaps.any():
+        raise CommandError(f"{rule}. Got: a gap in row {frame.index[gaps.argmax()]} of {path}")
+
+
+def _read_gold(path: Path, responses: bf.Responses) -> dict[Any, Any]:
+    frame = _read(path, ("item", "label")).astype(object)
+    _require_whole(frame, path, "a gold label needs an item and a label")
+    items = {str(name): name for name in responses.items.tolist()}
+    classes = {str(name): name for name in responses.classes.tolist()}
+    gold: dict[Any, Any] = {}
+    for item, label in zip(frame["item"], frame["label"], strict=True):
+        known = classes.get(label, label)
+        if gold.setdefault(items.get(item, item), known) != known:
+            raise CommandError(f"an item has one true class. Got: two for item {item!r} in {path}")
+    return gold
+
+
+def _read(path: Path, columns: Sequence[str] = ()) -> pd.DataFrame:
+    """Read columns of a table, by default all, as categories: small, and the text as it stands."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
+            # all columns, because pandas does not count a row's cells when it leaves some out
+            settings: dict[str, Any] = {
+                "sep": "\t" if ".tsv" in path.suffixes else ",",
+                "encoding": "utf-8-sig",  # spreadsheets put a mark before the first column's name
+                "dtype": str,  # a category of 007 would be read as 7
+                "keep_default_na": False,
+                "index_col": False,
+            }
+            frame = pd.read_csv(path, na_values=MISSING, **settings)
+            # pandas gives a name that comes twice a number
+            header = pd.read_csv(path, header=None, nrows=1, **settings).iloc[0].tolist()
+    except OSError as error:
+        raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, EOFError, zlib.error, pd.errors.ParserWarning) as error:
+        raise CommandError(f"cannot read {path} as a table: {error}") from error
+    columns = columns or header
+    if missing := [name for name in columns if name not in frame]:
+        raise CommandError(
+            f"{path} has no column {missing[0]!r}. Got: columns {frame.columns.tolist()}"
+        )
+    if twice := [name for name in columns if header.count(name) > 1]:
+        raise CommandError(f"{path} has several columns {twice[0]!r}. Got: columns {header}")
+    return frame[list(dict.fromkeys(columns))].astype("category")
+
+
+def _plain_names(names: Iterable[str]) -> dict[str, Any]:
+    """Map names to integers if all of them are written as integers are, else to themselves."""
+    listed = list(names)
+    try:
+        numbers = [int(name) for name in listed]
+    except ValueError:
+        return dict(zip(listed, listed, strict=True))
+    same = all(str(number) == name for number, name in zip(numbers, listed, strict=True))
+    fits = all(abs(number) < 2**63 for number in numbers)
+    return dict(zip(listed, numbers if same and fits else listed, strict=True))
+
+
+def _renamed(column: pd.Series, names: Mapping[str, Any] | None = None) -> pd.Series:
+    """Give the categories their plain names and the order of these."""
+    names = _plain_names(column.cat.categories) if names is None else names
+    renamed = column.cat.rename_categories([names[name] for name in column.cat.categories])
+    return renamed.cat.reorder_categories(sorted(renamed.cat.categories))

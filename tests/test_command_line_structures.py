@@ -1,0 +1,393 @@
+"""The command line with items that hang together: in sequence, and on a graph."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from shell import FAST, fails, tables
+
+import bayesfuse as bf
+from bayesfuse.__main__ import main
+from bayesfuse.models import HiddenMarkov, MarkovRandomField
+
+LENGTHS = {"ode": 7, "elegy": 4, "sonnet": 14, "haiku": 3, "ballad": 12}
+SETTINGS = {"draws": 40, "chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
+
+
+@pytest.fixture
+def poems(tmp_path, monkeypatch):
+    """Words in sequence, three readers: ``words.csv`` with one row per word, ``said.csv``.
+
+    Rows are shuffled, positions have gaps and other orders as numbers than as text, names of words
+    say nothing, and nobody read the last word of the ballad.
+    """
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    poem = np.repeat(list(LENGTHS), list(LENGTHS.values()))
+    place = np.concatenate([5 + 3 * np.arange(size) for size in LENGTHS.values()])
+    words = pd.DataFrame({"word": rng.permutation(len(poem)) + 100, "poem": poem, "line": place})
+    truth = (np.arange(len(poem)) // 3) % 2
+    said = np.where(rng.random((3, len(poem))) < 0.8, truth, 1 - truth)
+    rows = pd.concat(
+        [words.assign(reader=name, tone=own) for name, own in zip("ABC", said, strict=True)]
+    )
+    rows["tone"] = rows["tone"].map({0: "grave", 1: "merry"})
+    rows = rows[rows["word"] != words["word"].iloc[-1]].sample(frac=1, random_state=0)
+    rows[["word", "reader", "tone"]].to_csv("said.csv", index=False)
+    rows.to_csv("both.csv", index=False)
+    words.sample(frac=1, random_state=1).to_csv("words.csv", index=False)
+    return words
+
+
+def hidden_markov(*arguments, table="said.csv", items="words.csv", output="result.nc"):
+    columns = ["--item", "word", "--rater", "reader", "--label", "tone"]
+    columns += ["--sequence", "poem", "--position", "line"]
+    listed = ["--items", items] if items else []
+    return main(["fit", table, "--model", "hidden-markov", *columns, *listed, *FAST,
+                 "--output", output, *arguments])  # fmt: skip
+
+
+def test_sequences_come_out_in_their_order(poems, capsys):
+    """Labels, probabilities and path are those of the same model in Python."""
+    assert hidden_markov() == 0
+    labels = pd.read_csv("result-labels.csv")
+    assert labels.columns.tolist() == [
+        "item", "sequence", "position", "label", "path",
+        "probability_grave", "probability_merry", "mcse",
+    ]  # fmt: skip
+    expected = poems.sort_values(["poem", "line"])
+    assert labels["item"].tolist() == expected["word"].tolist()
+    assert labels["sequence"].tolist() == expected["poem"].tolist()
+    assert labels["position"].tolist() == expected["line"].tolist()
+
+    sequences = bf.Sequences.from_table(poems, item="word", sequence="poem", position="line")
+    responses = bf.Responses.from_long(
+        pd.read_csv("said.csv"), item="word", rater="reader", label="tone",
+        items=sequences.items.tolist(),
+    )  # fmt: skip
+    model = HiddenMarkov(responses, sequences)
+    result = bf.sample(model, **SETTINGS)
+    probability = bf.label_probabilities(result)
+    columns = labels[["probability_grave", "probability_merry"]].to_numpy()
+    np.testing.assert_allclose(columns, probability.values)
+    assert labels["path"].tolist() == bf.decode(result, model).values.tolist()
+    assert probability["item"].values.tolist() == labels["item"].tolist()
+    assert Path("result.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_report_of_sequences(poems, capsys):
+    import arviz as az
+
+    assert hidden_markov() == 0
+    printed = capsys.readouterr().out
+    lines = printed.splitlines()
+    assert "117 responses to 40 items by 3 raters, 2 classes" in printed
+    assert "Sequences: 40 items in 5 sequences, 3 to 14 long" in lines
+    assert "HiddenMarkov: 2 chains of 40 draws by gibbs" in printed
+    posterior = tables()["posterior"]
+
+    def cell(draws):
+        low, high = az.eti(draws).values
+        return f"{float(draws.mean()):.2f} ({low:.2f}–{high:.2f})"
+
+    header = next(at for at, line in enumerate(lines) if line.startswith("class "))
+    assert lines[header].split(maxsplit=1)[1].split("  ")[0] == "prevalence"
+    assert lines[header].endswith("first in sequence")
+    for at, name in enumerate(("grave", "merry"), header + 1):
+        own = [cell(posterior[variable].sel({"class": name}))
+               for variable in ("prevalence", "initial")]  # fmt: skip
+        assert lines[at].split("  ") == [name, *own]
+    header = next(at for at, line in enumerate(lines) if line.startswith("after "))
+    assert lines[header].split() == ["after", "then", "grave", "then", "merry"]
+    rows = posterior["transition"]
+    for at, name in enumerate(("grave", "merry"), header + 1):
+        own = [cell(rows.sel({"class": name, "next_class": then})) for then in ("grave", "merry")]
+        assert lines[at].split(maxsplit=1)[1].strip() == "  ".join(own)
+    header = next(at for at, line in enumerate(lines) if line.startswith("least certain"))
+    assert lines[header].split() == ["least", "certain", "sequence", "probabilities"]
+    item, sequence = lines[header + 1].split()[:2]
+    assert poems.set_index("word").loc[int(item), "poem"] == sequence
+
+
+def test_places_may_stand_beside_the_responses(poems):
+    answered = pd.read_csv("words.csv").merge(pd.read_csv("both.csv")[["word"]].drop_duplicates())
+    answered.to_csv("answered.csv", index=False)
+    assert hidden_markov(items="answered.csv", output="one.nc") == 0
+    assert hidden_markov(table="both.csv", items=None, output="two.nc") == 0
+    assert len(answered) == 39
+    assert Path("one-labels.csv").read_text() == Path("two-labels.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [
+        ["2", "9", "10"],
+        ["007", "08", "9.5"],
+        ["-1e3", "-2", "0.25"],
+        ["9007199254740992", "9007199254740993", "9007199254740994"],
+        ["2026-01-31", "2026-01-31T23:59", "2026-02-01 00:00"],
+        ["2026-01-31T23:30+01:00", "2026-01-31T23:00Z", "2026-01-31T23:00-01:00"],
+    ],
+)
+def test_positions_are_ordered_as_numbers_or_times_and_written_as_they_were(
+    tmp_path, monkeypatch, positions
+):
+    monkeypatch.chdir(tmp_path)
+    order = [2, 0, 1]
+    rows = [f"{item},{rater},{item % 2},s,{positions[item]}" for rater in "ab" for item in order]
+    Path("rows.csv").write_text("\n".join(["item,rater,label,sequence,position", *rows]))
+    assert main(["fit", "rows.csv", "--model", "hidden-markov", *FAST, "--output", "a.nc"]) == 0
+    labels = pd.read_csv("a-labels.csv", dtype=str)
+    assert labels["item"].tolist() == ["0", "1", "2"]
+    assert labels["position"].tolist() == positions
+
+
+def test_bio_tags_follow_their_rules(tmp_path, monkeypatch, capsys):
+    """Everybody says that one span goes on where another begins, which no path may believe."""
+    monkeypatch.chdir(tmp_path)
+    tags = ["O", "B-LOC", "I-PER", "O", "B-PER", "I-PER", "O", "O", "B-LOC", "I-LOC", "O", "I-LOC"]
+    frame = pd.DataFrame(
+        [(f"{s}.{t}", rater, tag, s, t)
+         for s in range(4) for t, tag in enumerate(tags[: 12 - s]) for rater in "abc"],
+        columns=["item", "rater", "label", "sequence", "position"],
+    )  # fmt: skip
+    frame.to_csv("tags.csv", index=False)
+    arguments = ["fit", "tags.csv", "--model", "hidden-markov", *FAST, "--output", "a.nc"]
+    assert main([*arguments, "--bio"]) == 0
+    transition = tables("a.nc")["posterior"]["transition"]
+    for before, after in (("O", "I-PER"), ("B-LOC", "I-PER"), ("I-PER", "I-LOC")):
+        assert not transition.sel({"class": before, "next_class": after}).any()
+    assert (transition.sel({"class": "B-LOC", "next_class": "I-LOC"}) > 0).all()
+    labels = pd.read_csv("a-labels.csv")
+    for _, path in labels.groupby("sequence")["path"]:
+        for before, after in pairwise(["O", *path]):
+            assert not after.startswith("I-") or before[2:] == after[2:], path.tolist()
+    lines = capsys.readouterr().out.splitlines()
+    header = lines.index("after  then")
+    means = transition.mean(("chain", "draw")).sel({"class": "B-LOC"})
+    best = means["next_class"].values[int(means.argmax("next_class"))]
+    assert lines[header + 1].startswith(f"B-LOC  {best}: {float(means.max()):.2f}  ")
+    assert "I-PER" not in lines[header + 1]
+
+    assert main([*arguments[:-1], "b.nc"]) == 0
+    free = tables("b.nc")["posterior"]["transition"]
+    assert free.sel({"class": "B-LOC", "next_class": "I-PER"}).all()
+
+
+# ---------------------------------------------------------------- graphs
+
+
+@pytest.fixture
+def islands(tmp_path, monkeypatch):
+    """Two coasts and an islet: ``said.csv``, ``roads.csv`` with weights, ``all.csv``.
+
+    Town i was answered by nobody; town z stands in no road.
+    """
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(8)
+    towns = list("abcdefghijklm")
+    truth = np.array([0] * 6 + [1] * 7)
+    frame = pd.DataFrame(
+        [(town, spy, "wet" if (rng.random() < 0.75) == label else "dry")
+         for town, label in zip(towns, truth, strict=True) if town != "i" for spy in "PQR"]
+        + [("z", "P", "dry")],
+        columns=["item", "rater", "label"],
+    )  # fmt: skip
+    frame.to_csv("said.csv", index=False)
+    roads = [*pairwise(towns), ("a", "e"), ("g", "k")]
+    edges = pd.DataFrame(roads, columns=["here", "there"])
+    edges["weight"] = np.where(edges["here"] == "f", 0.25, 1.5)
+    edges.to_csv("roads.csv", index=False)
+    pd.DataFrame({"item": ["z", *towns[::-1]]}).to_csv("all.csv", index=False)
+    return edges
+
+
+def field(*arguments, table="said.csv", graph="roads.csv"):
+    return main(["fit", table, "--model", "markov-random-field", "--graph", graph, *FAST,
+                 "--output", "result.nc", *arguments])  # fmt: skip
+
+
+@pytest.mark.parametrize("edges", ["given", "drawn"])
+def test_fields_are_those_of_python(islands, edges):
+    """And of the same items in order of their names, the unanswered and the isolated too."""
+    arguments = ["--edges", edges] if edges == "drawn" else []
+    assert field(*arguments) == 0
+    labels = pd.read_csv("result-labels.csv")
+    assert labels.columns.tolist() == ["item", "label", "probability_dry", "probability_wet",
+                                       "mcse"]  # fmt: skip
+    items = [*"abcdefghijklm", "z"]
+    assert labels["item"].tolist() == items
+    responses = bf.Responses.from_long(pd.read_csv("said.csv"), items=items)
+    graph = bf.Graph.from_edges(islands[["there", "here"]], islands["weight"], items=items)
+    result = bf.sample(MarkovRandomField(responses, graph, edges=edges), **SETTINGS)
+    columns = labels[["probability_dry", "probability_wet"]].to_numpy()
+    np.testing.assert_allclose(columns, bf.label_probabilities(result).values)
+    assert tables()["posterior"]["coupling"].equals(result["posterior"]["coupling"])
+
+
+def test_edges_without_weights_count_one(islands):
+    islands[["here", "there"]].to_csv("plain.csv", index=False)
+    islands.assign(weight="1.0").to_csv("ones.csv", index=False)
+    assert field(graph="plain.csv") == 0
+    plain = Path("result-labels.csv").read_text()
+    assert field(graph="ones.csv") == 0
+    assert Path("result-labels.csv").read_text() == plain
+    assert field() == 0
+    assert Path("result-labels.csv").read_text() != plain
+
+
+def test_report_of_a_field(islands, capsys):
+    import arviz as az
+
+    assert field() == 0
+    printed = capsys.readouterr().out
+    assert "37 responses to 14 items by 3 raters, 2 classes" in printed
+    assert "Graph: 14 items, 14 edges" in printed
+    assert "MarkovRandomField: 2 chains of 40 draws by gibbs" in printed
+    coupling = tables()["posterior"]["coupling"]
+    for start, draws in (("Coupling", coupling), ("odds of that class by", np.exp(coupling))):
+        low, high = az.eti(draws).values
+        assert f"{start} {float(draws.mean()):.2f} ({low:.2f}–{high:.2f})" in printed
+    lines = printed.splitlines()
+    shares = pd.read_csv("result-labels.csv")[["probability_dry", "probability_wet"]].mean()
+    header = next(at for at, line in enumerate(lines) if line.startswith("class "))
+    assert lines[header].split(maxsplit=1)[1] == "share of the items"
+    assert [line.split() for line in lines[header + 1 : header + 3]] == [
+        ["dry", f"{shares['probability_dry']:.2f}"], ["wet", f"{shares['probability_wet']:.2f}"]
+    ]  # fmt: skip
+    assert Path("result.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_report_says_what_is_not_exact(islands, capsys):
+    """Nuts sums labels out by belief propagation, which is exact only where nothing runs round."""
+    assert field("--sampler", "nuts") == 0
+    warned = "\nLabels were summed out by belief propagation, which is not exact here; gibbs is.\n"
+    assert warned in capsys.readouterr().out
+    islands.iloc[:-2].to_csv("forest.csv", index=False)
+    assert field("--sampler", "nuts", graph="forest.csv") == 0
+    assert "not exact" not in capsys.readouterr().out
+
+
+def test_items_of_a_graph_in_the_order_wanted(islands):
+    assert field("--items", "all.csv") == 0
+    assert pd.read_csv("result-labels.csv")["item"].tolist() == ["z", *"mlkjihgfedcba"]
+
+
+def test_names_of_digits_are_one_kind_in_all_files(tmp_path, monkeypatch):
+    """Town 10 of the edges is text because 007 is, and the responses' 10 with it."""
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{item},{rater},{item // 10}" for item in (9, 10, 11) for rater in "ab"]
+    Path("said.csv").write_text("\n".join(["item,rater,label", *rows]))
+    Path("roads.csv").write_text("here,there\n9,10\n10,11\n10,007\n")
+    assert field() == 0
+    assert bf.label_probabilities(tables())["item"].values.tolist() == ["007", "10", "11", "9"]
+    Path("roads.csv").write_text("here,there\n9,10\n10,11\n10,7\n")
+    assert field() == 0
+    assert bf.label_probabilities(tables())["item"].values.tolist() == [7, 9, 10, 11]
+
+
+# ---------------------------------------------------------------- what goes wrong
+
+
+@pytest.fixture
+def no_sampling(monkeypatch):
+    monkeypatch.setattr(bf, "sample", lambda *_, **__: pytest.fail("sampled"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (
+            ["--graph", "g.csv"],
+            "--graph belongs to --model markov-random-field. Got: --model dawid-",
+        ),
+        (["--edges", "given"], "--edges belongs to --model markov-random-field"),
+        (["--sequence", "poem"], "--sequence belongs to --model hidden-markov"),
+        (["--position", "line"], "--position belongs to --model hidden-markov"),
+        (
+            ["--bio", "--model", "latent-group"],
+            "--bio belongs to --model hidden-markov. Got: --model l",
+        ),
+        (["--model", "hidden-markov", "--graph", "g.csv"], "--graph belongs to --model markov"),
+        (["--model", "markov-random-field", "--bio"], "--bio belongs to --model hidden-markov"),
+        (["--model", "markov-random-field"], "give --graph FILE"),
+        (["--edges", "dotted"], "invalid choice: 'dotted'"),
+    ],
+)
+def test_options_of_other_models(poems, no_sampling, capsys, arguments, word):
+    status = main(["fit", "said.csv", "--item", "word", *arguments, "--output", "result.nc"])
+    fails(capsys, status, word)
+    assert not Path("result.nc").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (lambda words: words.rename(columns={"line": "verse"}), "has no column 'line'"),
+        (lambda words: words.assign(line=5), "must have different positions"),
+        (lambda words: words.assign(line="first"), "positions must be numbers or times"),
+        (lambda words: words.assign(line=words["line"].where(words["line"] > 5)),
+         "every item needs 'word' and 'poem' and 'line'. Got: a gap in row"),
+        (lambda words: words.assign(poem=words["poem"].where(words["poem"] != "ode")),
+         "Got: a gap in row"),
+        (lambda words: pd.concat([words, words.iloc[:1].assign(poem="epic")]),
+         "an item has one row in the table of items. Got: several for item"),
+        (lambda words: words.iloc[1:], "must be among the declared ones"),
+        (lambda words: words.iloc[:0], "must have at least one row"),
+    ],
+)  # fmt: skip
+def test_sequences_that_cannot_be(poems, no_sampling, capsys, change, word):
+    change(poems).to_csv("changed.csv", index=False)
+    fails(capsys, hidden_markov(items="changed.csv"), word)
+
+
+def test_places_beside_the_responses_that_cannot_be(poems, no_sampling, capsys):
+    rows = pd.read_csv("both.csv")
+
+    def changed(column, value):
+        frame = rows.astype(object)
+        frame.loc[0, column] = value
+        frame.to_csv("changed.csv", index=False)
+        return hidden_markov(table="changed.csv", items=None)
+
+    rule = "an item has one place in one sequence, the same in all its rows. Got: several for item "
+    fails(capsys, changed("poem", "epic"), f"{rule}'{rows['word'][0]}' in changed.csv")
+    fails(capsys, changed("line", 99), f"{rule}'{rows['word'][0]}'")
+    fails(capsys, changed("line", None), "Got: a gap in row 0 of changed.csv")
+    fails(capsys, hidden_markov(items=None), "said.csv has no column 'poem'")
+    fails(capsys, hidden_markov("--position", "poem"), "every column has one meaning. Got: 'poem'")
+    fails(capsys, hidden_markov("--bio"), "Classes must be 'O' or begin with 'B-' or 'I-'")
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        ("here\na\n", "a table of edges has two columns of items"),
+        ("here,there,miles\na,b,3\n", "Got: columns ['here', 'there', 'miles'] in edges.csv"),
+        ("here,here\na,b\n", "several columns 'here'"),
+        ("a,b\nb,c\n", "must name its columns, else that edge would be lost. Got: 'a'"),
+        ("here,there\na,b\nb,\n", "an edge needs both its items, and a weight if others have one. "
+         "Got: a gap in row 1 of edges.csv"),
+        ("here,there,weight\na,b,1\nb,c,\n", "Got: a gap in row 1"),
+        ("here,there,weight\na,b,far\n", "weights must be numbers. Got: could not convert string "
+         "to float: 'far' in edges.csv"),
+        ("here,there,weight\na,b,0\n", "Weights of edges must be positive and finite"),
+        ("here,there\na,b\nb,a\n", "An edge must be given once"),
+        ("here,there\na,a\n", "An edge must join two different items"),
+        ("here,there\nB,A\n", "Got: edges between others only, such as 'A', in edges.csv"),
+    ],
+)  # fmt: skip
+def test_graphs_that_cannot_be(islands, no_sampling, capsys, content, word):
+    Path("edges.csv").write_text(content)
+    fails(capsys, field(graph="edges.csv"), word)
+
+
+def test_edges_to_items_that_are_not_listed(islands, no_sampling, capsys):
+    Path("edges.csv").write_text("here,there\na,b\nb,atlantis\n")
+    status = field("--items", "all.csv", graph="edges.csv")
+    fails(capsys, status, "must be among the declared ones", "Got: 'atlantis' in row 1")
+    fails(capsys, field(graph="none.csv"), "cannot read none.csv: No such file or directory")
+    fails(capsys, field("--labels", "roads.csv"), "roads.csv twice")
