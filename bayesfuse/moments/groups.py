@@ -15,10 +15,11 @@ from bayesfuse.errors import MomentsError
 from bayesfuse.moments.binary import accuracies, labels_by_sign
 from bayesfuse.moments.completion import least_squares, orient
 from bayesfuse.moments.imbalance import EDGE, SMALLEST, log_table, quality
-from bayesfuse.moments.pairs import Array, covariance, require_binary
+from bayesfuse.moments.pairs import covariance, require_binary
 from bayesfuse.moments.partition import Groups, PairMoments, find_groups, fit_groups, number
 from bayesfuse.moments.score import score_matrix
 from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array
 
 __all__ = ["find_groups", "latent_sml", "score_matrix", "select_raters"]
 
