@@ -340,4 +340,6 @@ def _summed_out(evidence: Array, rates: Array) -> Array:
     sensitive, specific = np.log(rates)
     insensitive, unspecific = np.log1p(-rates)
     positive = np.logaddexp(sensitive + evidence, insensitive)
-    return positive - np.logaddexp(unspecific + evidence, specific)
+    odds = positive - np.logaddexp(unspecific + evidence, specific)
+    # the sum over verdicts of nobody's responses is one, but for rounding, which has a sign
+    return np.where(evidence == 0, 0.0, odds)
