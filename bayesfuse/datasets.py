@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from bayesfuse.errors import ModelError
 from bayesfuse.graph import Graph
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array
+from bayesfuse.simplex import Array, invert
 
 _ANESTHESIA = """
 1111111 3334334 1122122 2223121 2223222 2223322 1122111 3333433 2222223 2322223 4444444 2223343
@@ -323,7 +323,7 @@ def _answers(
     else:
         rater = rng.random((n_items, n_raters)).argpartition(per_item - 1)[:, :per_item].ravel()
     cumulative = confusion.cumsum(axis=-1)[rater, truth[item]]
-    label = (rng.random(len(item))[:, None] * cumulative[:, -1:] >= cumulative[:, :-1]).sum(axis=1)
+    label = invert(cumulative, rng.random(len(item)))
     return Responses.from_long(
         {"item": item, "rater": rater, "label": label},
         items=range(n_items),

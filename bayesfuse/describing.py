@@ -32,6 +32,19 @@ def summarise(responses: Any) -> tuple[str, list[tuple[str, str]]]:
     ]
 
 
+def summarise_graph(graph: Any) -> tuple[str, list[tuple[str, str]]]:
+    """Return the same for a Graph."""
+    size = np.bincount(graph.component)
+    tree = "forest: labels can be summed out exactly" if graph.is_forest else "with circles"
+    parts = f"{len(size):,}, the largest of {size.max():,} items" if len(size) > 1 else "1"
+    rows = [("neighbours per item", spread(graph.degree))]
+    if graph.n_edges:
+        low, high = graph.weights.min(), graph.weights.max()
+        rows.append(("weights", f"{low:g}" if low == high else f"{low:.3g} to {high:.3g}"))
+    title = f"{graph.n_items:,} items, {graph.n_edges:,} edges"
+    return title, [*rows, ("components", parts), ("kind", tree)]
+
+
 def as_text(name: str, title: str, rows: list[tuple[str, str]]) -> str:
     """Show what was summarised in a terminal."""
     return f"{name}: {title}\n" + "\n".join(f"  {what:<20} {text}" for what, text in rows)

@@ -1,5 +1,7 @@
 """The errors of the package: each names the rule, the reason and what was given."""
 
+from numbers import Integral
+
 
 class ResponsesError(ValueError):
     """A table of responses, or something said about its items, breaks a rule."""
@@ -34,6 +36,12 @@ def require_kind(name: str, given: object, kind: type) -> None:
             f"{name} must be a {module}.{kind.__name__}, because everything else is read from it. "
             f"Got: {type(given).__name__}."
         )
+
+
+def require_count(name: str, given: object, least: int = 1) -> None:
+    """Raise ModelError unless ``given`` is a whole number, no smaller than there may be."""
+    if not isinstance(given, Integral) or given < least:
+        raise ModelError(f"{name} must be a whole number, at least {least}. Got: {given!r}.")
 
 
 class MomentsError(ValueError):

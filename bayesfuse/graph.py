@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from bayesfuse.describing import as_html, as_text, spread
+from bayesfuse.describing import as_html, as_text, summarise_graph
 from bayesfuse.errors import ResponsesError
 from bayesfuse.neighbours import adjacency, greedy_colours, grid_pairs, nearest_pairs
-from bayesfuse.reading import encode, shown, unique_names
+from bayesfuse.reading import encode, names_of, shown, unique_names
 from bayesfuse.responses import Responses
 from bayesfuse.structure import item_places
 
@@ -153,7 +153,7 @@ class Graph:
         again = np.zeros(len(pairs), dtype=bool)
         again[1:] = (pairs[1:] == pairs[:-1]).all(axis=1)
         differs = np.flatnonzero(again[1:] & (weight[1:] != weight[:-1]))
-        names = _names(items, given.shape[0])
+        names = names_of(given.shape[0], items, "item")
         if len(differs):
             row = differs[0]
             raise ResponsesError(
@@ -245,7 +245,7 @@ class Graph:
                 f"and {all_round} with those that share a corner. Got: {neighbours!r}."
             )
         pairs = grid_pairs(tuple(size.tolist()), neighbours == all_round)
-        return cls._build(_names(items, int(size.prod())), pairs, None)
+        return cls._build(names_of(int(size.prod()), items, "item"), pairs, None)
 
     @classmethod
     def nearest_neighbours(
@@ -300,7 +300,8 @@ class Graph:
                 f"k must be a whole number from 1 to {n_items - 1}, one less than there are items. "
                 f"Got: {k!r}."
             )
-        return cls._build(_names(items, n_items), nearest_pairs(table, int(k)), None)
+        names = names_of(n_items, items, "item")
+        return cls._build(names, nearest_pairs(table, int(k)), None)
 
     @classmethod
     def _build(cls, items: NDArray[Any], pairs: NDArray[Any], weights: Any) -> Graph:
@@ -439,33 +440,11 @@ class Graph:
 
     # ---------------------------------------------------------------- how it shows itself
 
-    def _summarise(self) -> tuple[str, list[tuple[str, str]]]:
-        size = np.bincount(self.component)
-        tree = "forest: labels can be summed out exactly" if self.is_forest else "with circles"
-        parts = f"{len(size):,}, the largest of {size.max():,} items" if len(size) > 1 else "1"
-        rows = [("neighbours per item", spread(self.degree))]
-        if self.n_edges:
-            low, high = self.weights.min(), self.weights.max()
-            rows.append(("weights", f"{low:g}" if low == high else f"{low:.3g} to {high:.3g}"))
-        title = f"{self.n_items:,} items, {self.n_edges:,} edges"
-        return title, [*rows, ("components", parts), ("kind", tree)]
-
     def __repr__(self) -> str:
-        return as_text("Graph", *self._summarise())
+        return as_text("Graph", *summarise_graph(self))
 
     def _repr_html_(self) -> str:
-        return as_html("Graph", *self._summarise())
-
-
-def _names(items: Sequence[Any] | None, n_items: int) -> NDArray[Any]:
-    if items is None:
-        return np.arange(n_items)
-    names = unique_names(items, "item")
-    if len(names) != n_items:
-        raise ResponsesError(
-            f"There must be one item name for each of the {n_items} items. Got: {len(names)} names."
-        )
-    return names
+        return as_html("Graph", *summarise_graph(self))
 
 
 def _pair(items: NDArray[Any], pair: NDArray[Any]) -> str:

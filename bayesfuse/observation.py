@@ -80,27 +80,50 @@ class Observation:
                 f"{type(labels).__name__} needs one row per item, because each has its own place "
                 "among the others: call responses.expand(). Got: a table of counts."
             )
-        shown = np.full(table.n_items, -1)
-        shown[inverse] = known
-        structures = labels.structure(table), raters.structure(table, shown)
+        gold_there = _for_table(known, inverse, table)
+        structures = labels.structure(table), raters.structure(table, gold_there)
         return cls(responses, table, inverse, known, labels.bare(), raters.bare(), *structures)
 
     def part(self, units: NDArray[np.int64]) -> Observation:
         """Return the observation of some of the units of ``table`` alone, given by number."""
         items, label_structure = self.labels.part(self.label_structure, units)
         table = self.table.take(items)
-        known = np.full(self.table.n_items, -1)
-        known[self.inverse] = self.gold
-        rater_structure = self.raters.structure(table, known[items])
+        gold = self.table_gold[items]
         return replace(
             self,
             responses=table,
             table=table,
             inverse=np.arange(len(items)),
-            gold=known[items],
+            gold=gold,
             label_structure=label_structure,
-            rater_structure=rater_structure,
+            rater_structure=self.raters.structure(table, gold),
         )
+
+    @property
+    def table_gold(self) -> NDArray[np.int64]:
+        """Known class of every item of ``table``, −1 where unknown."""
+        return _for_table(self.gold, self.inverse, self.table)
+
+    @property
+    def n_responses(self) -> int:
+        """Number of responses, copies of an item included, but at least one."""
+        return max(int(self.responses.per_rater.sum()), 1)
+
+    def known_by(self, name: str, given: Any, why: str) -> Any:
+        """Return the "sequences" or the "graph" that a user gives or else the labels know.
+
+        Raises
+        ------
+        ModelError
+            Neither; ``why`` says what they are needed for.
+        """
+        found = getattr(self.labels, name, None) if given is None else given
+        if found is None:
+            raise ModelError(
+                f"{why}: give {name}=. Got: a model of {type(self.labels).__name__} labels and "
+                "none."
+            )
+        return found
 
     def by_item(self, values: Array) -> Array:
         """Return what belongs to the items of ``table`` for the items of ``responses``."""
@@ -302,6 +325,15 @@ class Observation:
             **dict(zip(self.labels.parameters, label_counts, strict=True)),
             **dict(zip(names, self.raters.collapse(counts), strict=True)),
         }
+
+
+def _for_table(
+    gold: NDArray[np.int64], inverse: NDArray[np.int64], table: Responses
+) -> NDArray[np.int64]:
+    """Return the known classes of merged items, which agree in them."""
+    merged = np.full(table.n_items, -1)
+    merged[inverse] = gold
+    return merged
 
 
 def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray[np.int64]:

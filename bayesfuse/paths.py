@@ -10,7 +10,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_count
 from bayesfuse.model import observed
 from bayesfuse.points import evenly, parameters, spread
 from bayesfuse.reading import storable
@@ -114,8 +114,7 @@ def draw_labels(
     """
     observation = observed(model)[1]
     responses = observation.responses
-    if not isinstance(draws, int | np.integer) or draws < 1:
-        raise ModelError(f"draws must be a whole number, at least 1. Got: {draws!r}.")
+    require_count("draws", draws)
     if not responses.is_plain:
         raise ModelError(
             "Labels are drawn per item, and a pattern stands for several: build the model with "

@@ -16,6 +16,7 @@ from bayesfuse.inference.conjugate import plain_python
 from bayesfuse.inference.recording import evaluate
 from bayesfuse.model import observed, parameter_variables, require_like
 from bayesfuse.observation import Observation, Rows
+from bayesfuse.posterior import all_draws
 from bayesfuse.reading import shown
 
 
@@ -27,15 +28,13 @@ def parameters(result: xr.DataTree, model: pm.Model) -> dict[str, NDArray[Any]]:
     ModelError
         The result lacks variables of the model, or its variables are of other raters or classes.
     """
-    group = next((name for name in ("posterior", "point") if name in result.children), None)
-    found = result[group].dataset if group else xr.Dataset()
-    missing = [variable.name for variable in model.free_RVs if variable.name not in found]
+    draws = all_draws(result)
+    missing = [variable.name for variable in model.free_RVs if variable.name not in draws]
     if missing:
         raise ModelError(
             "Labels follow from the parameters, so the result must hold those of the model. Got: "
-            f"no {missing[0]!r} among {list(found.data_vars)}."
+            f"no {missing[0]!r} among {list(draws.data_vars)}."
         )
-    draws = found if group == "posterior" else found.expand_dims(chain=[0], draw=[0])
     answers, observation = observed(model)
     for variable in model.free_RVs:
         _require_same(draws[variable.name], variable, model)

@@ -261,6 +261,17 @@ class _BatchMeans:
         return self.total, np.sqrt(spread, out=spread)
 
 
+def all_draws(result: xr.DataTree) -> xr.Dataset:
+    """Return the variables of a result by (chain, draw, …), or an empty dataset if it has none.
+
+    The point that ``bf.find_map`` found is one draw.
+    """
+    if "posterior" in result.children:
+        return result["posterior"].dataset
+    point = result["point"].dataset if "point" in result.children else xr.Dataset()
+    return point.expand_dims(chain=[0], draw=[0])
+
+
 def label_probabilities(result: xr.DataTree) -> xr.DataArray:
     """Return the posterior probability of every class for every item.
 

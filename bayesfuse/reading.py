@@ -83,19 +83,8 @@ def read_matrix(
                 f"mark; probabilities are no responses. Got: {plain(broken[0])!r}."
             )
         answers = answers.astype(np.int64)
-    names = []
-    for what, size, given in (
-        ("item", values.shape[0], items),
-        ("rater", values.shape[1], raters),
-    ):
-        found = unique_names(range(size) if given is None else given, what)
-        if len(found) != size:
-            raise ResponsesError(
-                f"There must be one {what} name per {'row' if what == 'item' else 'column'} of "
-                f"the matrix. Got: {len(found)} names for {size}."
-            )
-        names.append(found)
-    return answers, answered, names[0], names[1]
+    n_items, n_raters = values.shape
+    return answers, answered, names_of(n_items, items, "item"), names_of(n_raters, raters, "rater")
 
 
 def read_counts(
@@ -214,6 +203,19 @@ def unique_names(names: Any, what: str) -> NDArray[Any]:
             f"Got: {plain(twice[0])!r} more than once."
         )
     return array
+
+
+def names_of(count: int, given: Any, what: str) -> NDArray[Any]:
+    """Return one name for each of so many things: those given, or numbers from 0."""
+    if given is None:
+        return np.arange(count)
+    names = unique_names(given, what)
+    if len(names) != count:
+        raise ResponsesError(
+            f"There must be one {what} name for each of the {count} {_several(what)}. Got: "
+            f"{len(names)} names."
+        )
+    return names
 
 
 def _times(names: list[Any]) -> NDArray[Any] | None:

@@ -153,12 +153,7 @@ class Responses:
         ResponsesError
             Not two-dimensional, no responses, floats that are not labels, wrong numbers of names.
         """
-        answers, answered, item_names, rater_names = read_matrix(matrix, missing, items, raters)
-        item_code, rater_code = np.nonzero(answered)
-        label_code, class_names = encode(answers, classes, "class", "matrix")
-        return cls._build(
-            item_code, rater_code, label_code, item_names, rater_names, class_names, None
-        )
+        return cls._from_rows("matrix", matrix, None, missing, items, raters, classes)
 
     @classmethod
     def from_counts(
@@ -202,12 +197,24 @@ class Responses:
         (3, 60, ['0', '1'])
         """
         patterns, counts, items = read_counts(patterns, counts, items)
-        answers, answered, item_names, rater_names = read_matrix(patterns, missing, items, raters)
-        item_code, rater_code = np.nonzero(answered)
-        label_code, class_names = encode(answers, classes, "class", "patterns")
-        return cls._build(
-            item_code, rater_code, label_code, item_names, rater_names, class_names, counts
-        )
+        return cls._from_rows("patterns", patterns, counts, missing, items, raters, classes)
+
+    @classmethod
+    def _from_rows(
+        cls,
+        what: str,
+        matrix: Any,
+        counts: Any,
+        missing: Any,
+        items: Any,
+        raters: Any,
+        classes: Any,
+    ) -> Responses:
+        """Read a matrix (items, raters), each of whose rows occurred so often, or once."""
+        answers, answered, item_names, rater_names = read_matrix(matrix, missing, items, raters)
+        label, class_names = encode(answers, classes, "class", what)
+        item, rater = np.nonzero(answered)
+        return cls._build(item, rater, label, item_names, rater_names, class_names, counts)
 
     @classmethod
     def _build(

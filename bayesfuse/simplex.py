@@ -1,4 +1,4 @@
-"""Rows of probabilities in log space: Dirichlet draws and PyMC's unconstrained coordinates.
+"""Rows of probabilities and their logarithms: draws, sums, PyMC's unconstrained coordinates.
 
 Everything here works on arrays whose last axis is a row. Logarithms stay exact where the
 probabilities themselves would underflow to zero, which small concentrations make common.
@@ -110,6 +110,35 @@ def _normalise(rows):
         for j in range(n_columns):
             rows[i, j] -= total
     return rows
+
+
+def shares(counts: Array, otherwise: Any = 0.0) -> Array:
+    """Divide rows of counts by their sums; where these are zero, the rows are ``otherwise``."""
+    total = counts.sum(axis=-1, keepdims=True)
+    rows = np.empty(counts.shape)
+    rows[...] = otherwise
+    return np.divide(counts, total, out=rows, where=total > 0)
+
+
+def invert(up_to: Array, uniform: Array) -> NDArray[np.int64]:
+    """Return for every row of cumulated weights the column in which a uniform number falls.
+
+    Parameters
+    ----------
+    up_to : ndarray, shape (rows, columns)
+        Cumulated probabilities, or weights: the last column need not be one, from which rounding
+        would keep it anyway.
+    uniform : ndarray, shape (rows,)
+        From 0 to below 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> invert(np.array([[0.2, 1.0], [3.0, 4.0]]), np.array([0.1, 0.8])).tolist()
+    [0, 1]
+    """
+    left = uniform * up_to[:, -1]
+    return (left[:, None] >= up_to[:, :-1]).sum(axis=1)
 
 
 def draw_dirichlet(concentration: Array, rng: np.random.Generator) -> Array:

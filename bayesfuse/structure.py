@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.errors import ResponsesError
-from bayesfuse.reading import column, encode, plain, shown, unique_names
+from bayesfuse.reading import column, encode, names_of, plain, shown
 from bayesfuse.responses import Responses
 
 __all__ = ["Sequences"]
@@ -154,15 +154,8 @@ class Sequences:
                 f"{size.min()} of sequence number {int(np.argmin(size))}."
             )
         start = np.concatenate([[0], np.cumsum(size)])
-        found = []
-        for what, given, wanted in (("item", items, start[-1]), ("sequence", names, len(size))):
-            found.append(unique_names(range(wanted) if given is None else given, what))
-            if len(found[-1]) != wanted:
-                raise ResponsesError(
-                    f"There must be one {what} name for each of the {wanted} {what}s. Got: "
-                    f"{len(found[-1])} names."
-                )
-        return cls(found[1], found[0], start)
+        found = names_of(len(size), names, "sequence")
+        return cls(found, names_of(int(start[-1]), items, "item"), start)
 
     @property
     def n_items(self) -> int:

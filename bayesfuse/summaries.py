@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
-from bayesfuse.posterior import label_probabilities
+from bayesfuse.posterior import all_draws, label_probabilities
 
 
 def summary(
@@ -75,16 +75,14 @@ def posterior_draws(result: xr.DataTree, *names: str) -> xr.Dataset:
     ModelError
         The result lacks one of them.
     """
-    group = next((name for name in ("posterior", "point") if name in result.children), None)
-    found = result[group].dataset if group else xr.Dataset()
+    found = all_draws(result)
     if missing := [name for name in names if name not in found]:
         raise ModelError(
             "Pictures and tables need their variables in the posterior, where bayesfuse.models put "
             "them (in a model of your own, name them with pm.Deterministic). Got: no "
             f"{missing[0]!r} among {list(found.data_vars)}."
         )
-    chosen = found[list(names)]
-    return chosen if group == "posterior" else chosen.expand_dims(chain=[0], draw=[0])
+    return found[list(names)]
 
 
 def interval(draws: xr.DataArray, ci_prob: float | None = None) -> tuple[xr.DataArray, ...]:
@@ -98,6 +96,17 @@ def interval(draws: xr.DataArray, ci_prob: float | None = None) -> tuple[xr.Data
     find = {"eti": az.eti, "hdi": az.hdi}[az.rcParams["stats.ci_kind"]]
     ends = find(draws, prob=ci_prob)
     return tuple(ends.sel(ci_bound=end, drop=True) for end in ("lower", "upper"))
+
+
+def tails(ci_prob: float | None = None) -> tuple[float, float]:
+    """Return the quantiles between which an equal-tailed interval lies.
+
+    Its probability is ArviZ's setting ``stats.ci_prob`` unless one is given.
+    """
+    import arviz as az
+
+    tail = (1 - (ci_prob or az.rcParams["stats.ci_prob"])) / 2
+    return tail, 1 - tail
 
 
 def recognition(result: xr.DataTree) -> dict[tuple[str, Any], xr.DataArray]:

@@ -5,11 +5,9 @@ third moments ("tensor") and by the restricted likelihood. Fig 4: raters of bala
 0.69–0.71, 10,000 items, the tensor method with the estimated and with the true v.
 """
 
-import argparse
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
+from _figures import arguments, save
 
 import bayesfuse as bf
 from bayesfuse.errors import MomentsError
@@ -67,9 +65,7 @@ def figures_1_and_2(rng, sizes, runs, folder):
     axes[0, 0].set(ylabel="estimate, mean ± sd")
     axes[1, 0].set(ylabel="mean squared error")
     axes[1, 2].legend()
-    figure.tight_layout()
-    figure.savefig(folder / "jaffe2015_fig1_2.png", dpi=120)
-    plt.close(figure)
+    save(figure, folder / "jaffe2015_fig1_2.png")
 
     half = len(sizes) // 2
     for column, method in enumerate(METHODS):
@@ -116,20 +112,14 @@ def figure_4(rng, raters, items, runs, folder):
     axis.set_xticks(raters, raters)
     axis.set_xticks([], minor=True)
     axis.legend()
-    figure.tight_layout()
-    figure.savefig(folder / "jaffe2015_fig4.png", dpi=120)
-    plt.close(figure)
+    save(figure, folder / "jaffe2015_fig4.png")
     floor = np.sqrt(2 / np.pi / items)
     print("paper: falls with the number of raters; at b = 0 both curves nearly coincide")
     print(f"(had the labels of all items been known, the error at b = 0 would be {floor:.4f})")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "figures")
-    parser.add_argument("--quick", action="store_true")
-    options = parser.parse_args()
-    options.output.mkdir(parents=True, exist_ok=True)
+    options = arguments(__doc__).parse_args()
     rng = np.random.default_rng(1)
     if options.quick:
         figures_1_and_2(rng, [1000, 3000, 10_000, 30_000], 20, options.output)

@@ -5,11 +5,9 @@ own with P(verdict = truth) from U(0.5, 0.8) in both classes, sensitivities and 
 it from U(0.7, 0.9); the others follow verdicts of one rater each.
 """
 
-import argparse
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
+from _figures import arguments, save
 from magic import balanced_accuracy, majority, oracle
 
 import bayesfuse as bf
@@ -160,17 +158,11 @@ def draw(sizes, balanced, errors, found, folder):
     for axis in axes:
         axis.set(xlabel="raters in group 1", xticks=sizes)
         axis.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(folder / "jaffe2016.png", dpi=120)
-    plt.close(figure)
+    save(figure, folder / "jaffe2016.png")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "figures")
-    parser.add_argument("--quick", action="store_true")
-    options = parser.parse_args()
-    options.output.mkdir(parents=True, exist_ok=True)
+    options = arguments(__doc__).parse_args()
     sizes, repeats, items = range(1, 11), 5 if options.quick else 50, 10_000
     rng = np.random.default_rng(1)
     runs = [[one_run(rng, items, size) for _ in range(repeats)] for size in sizes]

@@ -5,13 +5,13 @@ applied to all 19,020, thirty times. Balanced accuracy of majority vote, SML, i-
 maximum-likelihood vote that knows all sensitivities and specificities.
 """
 
-import argparse
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import scipy.sparse
+from _figures import arguments, save
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -125,18 +125,13 @@ def ten_classifiers(features, truth, rng, repeats, folder):
     right.plot(ends, ends, "k:", linewidth=1)
     right.plot(*errors.T, "o", alpha=0.6)
     right.set(xlabel="balanced error of SML, %", ylabel="balanced error of i-SML, %")
-    figure.tight_layout()
-    figure.savefig(folder / "magic_ten_classifiers.png", dpi=120)
-    plt.close(figure)
+    save(figure, folder / "magic_ten_classifiers.png")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "figures")
-    parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    options.output.mkdir(parents=True, exist_ok=True)
     features, truth = load(options.data)
     repeats = 5 if options.quick else 30
     ten_classifiers(features, truth, np.random.default_rng(1), repeats, options.output)

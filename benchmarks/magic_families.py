@@ -6,12 +6,12 @@ the items are all others. Balanced accuracy of L-SML, with the groups found and 
 given, beside that of methods that take classifiers for independent.
 """
 
-import argparse
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from _figures import arguments, save
 from jaffe2016 import em_from_sml
 from magic import DATA, balanced_accuracy, load, majority, oracle
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -156,18 +156,13 @@ def draw(kernel, found, together, folder):
     axes[2].set_yticks(range(16), NAMES)
     axes[2].set(title="Fig 9: share of runs in one group", xticks=[])
     figure.colorbar(image, ax=axes[2])
-    figure.tight_layout()
-    figure.savefig(folder / f"magic_families_{kernel}.png", dpi=120)
-    plt.close(figure)
+    save(figure, folder / f"magic_families_{kernel}.png")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "figures")
-    parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    options.output.mkdir(parents=True, exist_ok=True)
     features, truth = load(options.data)
     repeats = 5 if options.quick else 30
     for kernel in ("linear", "rbf"):

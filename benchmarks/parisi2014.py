@@ -7,11 +7,9 @@ split at random between the classes (supplement G). "iMLE" is EM from the labels
 majority.
 """
 
-import argparse
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
+from _figures import arguments, save
 from scipy.stats import kendalltau
 
 import bayesfuse as bf
@@ -122,9 +120,7 @@ def figures_1_and_s4(rng, runs, folder):
         bottom.bar(np.arange(1, 11), np.bincount(rank, minlength=RATERS)[:10] / runs)
         bottom.set(xlabel="rank of the best rater", ylabel="share of runs", ylim=(0, 1))
         bottom.set_xticks(np.arange(1, 11))
-    figure.tight_layout()
-    figure.savefig(folder / "parisi2014_fig1_s4.png", dpi=120)
-    plt.close(figure)
+    save(figure, folder / "parisi2014_fig1_s4.png")
 
 
 def figure_s1(rng, runs, folder):
@@ -147,9 +143,7 @@ def figure_s1(rng, runs, folder):
         below = f", {lost} runs below" if lost else ""
         axis.set(title=f"cartel {cartel:.0%}{below}", ylabel="Kendall's τ")
         axis.set_ylim(bottom=max(axis.get_ylim()[0], 0.7))
-    figure.tight_layout()
-    figure.savefig(folder / "parisi2014_figS1.png", dpi=120)
-    plt.close(figure)
+    save(figure, folder / "parisi2014_figS1.png")
 
 
 def figure_s5(rng, runs, shares, folder):
@@ -167,17 +161,11 @@ def figure_s5(rng, runs, shares, folder):
         axis.errorbar(shares, column, width, label=name, capsize=3, linestyle=style)
     axis.set(xlabel="share of the cartel", ylabel="balanced accuracy", ylim=(0.4, 1.02))
     axis.legend()
-    figure.tight_layout()
-    figure.savefig(folder / "parisi2014_figS5.png", dpi=120)
-    plt.close(figure)
+    save(figure, folder / "parisi2014_figS5.png")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "figures")
-    parser.add_argument("--quick", action="store_true")
-    options = parser.parse_args()
-    options.output.mkdir(parents=True, exist_ok=True)
+    options = arguments(__doc__).parse_args()
     rng = np.random.default_rng(1)
     runs = 40 if options.quick else 400
     figures_1_and_s4(rng, runs, options.output)

@@ -12,12 +12,11 @@ more); and a picture shows them.
 
 from __future__ import annotations
 
-import argparse
 import time
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from _figures import arguments, save
 from matplotlib.colors import to_rgb
 from scipy.ndimage import gaussian_filter
 from sklearn.cluster import KMeans
@@ -77,16 +76,13 @@ def picture(photograph, truth, found, path):
     figure.colorbar(unsure, ax=axes.flat[-1], shrink=0.8)
     for ax in axes.flat:
         ax.set_axis_off()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(figure, path)
 
 
 def main() -> None:
     """Print the table, save the picture."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="every eighth pixel, few draws")
+    parser = arguments(__doc__, quick="every eighth pixel, few draws")
     parser.add_argument("--photograph", choices=["flower", "china"], default="flower")
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "figures")
     options = parser.parse_args()
     photograph, segments = read(options.photograph, 8 if options.quick else 4)
     draws = 200 if options.quick else 1000
@@ -135,7 +131,6 @@ def main() -> None:
         row = show(name, truth, bf.label_probabilities(result).values, taken, note)
         if name in shown:
             found[shown[name]] = row
-    options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / f"segmentation_{options.photograph}.png"
     picture(photograph, truth, found, path)
     print(f"\nPicture: {path.name}")

@@ -11,11 +11,9 @@ independent labels from either, and the transition matrix (22), (23).
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
+from _figures import arguments, save
 
 import bayesfuse as bf
 from bayesfuse import moments
@@ -181,9 +179,7 @@ def claims(by_items, items, raters):
 
 def main() -> None:
     """Print the tables and the paper's claims, draw the figure."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "figures")
-    parser.add_argument("--quick", action="store_true", help="few runs of small sizes")
+    parser = arguments(__doc__, quick="few runs of small sizes")
     parser.add_argument("--runs", type=int, default=10, help="Monte Carlo runs (paper: 10)")
     options = parser.parse_args()
     runs = 3 if options.quick else options.runs
@@ -201,8 +197,7 @@ def main() -> None:
     axes[0, 0].legend(fontsize=8)
     axes[0, 0].set_title("M = 10", loc="left")
     axes[1, 0].set_title("N = 1000", loc="left")
-    options.output.mkdir(parents=True, exist_ok=True)
-    figure.savefig(options.output / "traganitis2020.png", dpi=120)
+    save(figure, options.output / "traganitis2020.png")
     print(f"Figure: {options.output / 'traganitis2020.png'}")
 
 

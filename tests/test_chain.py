@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytensor.tensor as pt
 import pytest
+from random_chains import random_chain, random_log_lik, shares, shuffled
 
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, ModelError
@@ -16,44 +17,6 @@ from bayesfuse.observation import Observation
 from bayesfuse.testing import assert_close, assert_frequencies, check_label_prior, relative
 
 LENGTHS = {2: [3, 1, 4], 3: [1, 3, 2], 5: [3, 1]}
-
-
-def random_chain(n_classes, seed, *, zeros=0.0):
-    """Log initial and transition probabilities, some of them zero but none absorbing."""
-    rng = np.random.default_rng(seed)
-    initial = rng.dirichlet(np.ones(n_classes))
-    transition = rng.dirichlet(np.ones(n_classes), n_classes)
-    gone = rng.random((n_classes, n_classes)) < zeros
-    every = np.arange(n_classes)
-    gone[every, every] = gone[every, (every + 1) % n_classes] = False
-    transition[gone] = 0.0
-    if zeros:
-        initial[-1] = 0.0
-    with np.errstate(divide="ignore"):
-        return (
-            np.log(initial / initial.sum()),
-            np.log(transition / transition.sum(axis=1, keepdims=True)),
-        )
-
-
-def shuffled(lengths, seed):
-    """A chain's structure arrays whose items stand in the table in another order."""
-    size = int(np.sum(lengths))
-    place = np.random.default_rng(seed).permutation(size)
-    return place, np.concatenate([[0], np.cumsum(lengths)])
-
-
-def shares(counts):
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return counts / counts.sum(axis=-1, keepdims=True)
-
-
-def random_log_lik(size, n_classes, seed):
-    log_lik = np.random.default_rng(seed).normal(0, 2, (size, n_classes))
-    log_lik[1] = 0.0  # nobody answered
-    log_lik[2] -= 5000.0  # whose probabilities underflow
-    log_lik[-1, 0] = -np.inf  # a class ruled out
-    return log_lik
 
 
 @pytest.mark.parametrize("zeros", [0.0, 0.5])
@@ -84,61 +47,6 @@ def test_logarithms_give_what_scaled_probabilities_give(n_classes):
         forward_backward.log_backward(chain[1], item, filtered, predicted, probability, followed)
     assert_close(probability, found[2], "label probability")
     assert_close(followed, found[4], "pairs")
-
-
-def test_derivatives_of_the_evidence_of_a_stationary_chain():
-    """By central differences in the log rows; what they begin with depends on their shares."""
-    sequences = bf.Sequences.from_lengths([3, 1, 5, 2])
-    responses = bf.Responses.from_matrix(np.random.default_rng(1).integers(0, 3, (11, 2)))
-    _, transition = random_chain(3, 4, zeros=0.3)
-    prior = bf.StationaryMarkovChain(None, sequences)
-    structure = prior.structure(responses)
-    seen = relative(random_log_lik(11, 3, 1))
-    found = prior.marginal((transition,), *seen, structure)
-    free = bf.MarkovChain(None, None, None).marginal(prior.both((transition,)), *seen, structure)
-    for k, j in np.argwhere(transition > -np.inf):
-        ends = []
-        for step in (1e-5, -1e-5):
-            moved = transition.copy()
-            moved[k, j] += step
-            share = np.log(stationary(np.log(shares(np.exp(moved)))))
-            ends.append(forward_backward.marginal(share, moved, *seen, *structure)[0])
-        slope = (ends[0] - ends[1]) / 2e-5
-        assert found.expected[0][k, j] == pytest.approx(slope, abs=1e-6)
-    assert (found.expected[0][transition == -np.inf] == 0).all()
-    assert_close(found.total, free.total, "log evidence")
-    assert_close(found.probability, free.probability, "label probability")
-
-
-@pytest.mark.parametrize("n_classes", [2, 4, 5])
-def test_stationary_distribution(n_classes):
-    _, transition = random_chain(n_classes, 6, zeros=0.3)
-    share = stationary(transition)
-    assert_close(share @ np.exp(transition), share, "stationary distribution")
-    assert share.sum() == pytest.approx(1.0, rel=1e-14)
-    prior = bf.StationaryMarkovChain(None, bf.Sequences.from_lengths([2]))
-    assert_close(prior.prevalence((np.exp(transition),), np), share, "prevalence")
-
-
-def test_stationary_distribution_looks_at_rows_relative_to_their_sums():
-    """Variational fits weigh chains by rows that sum to less than one."""
-    rows = shares(np.random.default_rng(5).normal(size=(3, 3)) ** 2)
-    smaller = np.log(rows) - [[0.3], [0.1], [0.7]]
-    assert_close(stationary(smaller), stationary(np.log(rows)), "stationary distribution")
-
-
-def test_stationary_distribution_keeps_small_probabilities():
-    rows = np.array([[1 - 1e-40, 1e-40], [1e-3, 1 - 1e-3]])
-    assert stationary(np.log(rows))[1] == pytest.approx(1e-37, rel=1e-12)
-
-
-def test_two_closed_classes_have_no_stationary_distribution():
-    prior = bf.StationaryMarkovChain(None, bf.Sequences.from_lengths([2], names=["only"]))
-    responses = bf.Responses.from_matrix([[0], [1]])
-    observation = Observation.build(responses, prior, bf.Confusion(None))
-    rows = observation.rows({"transition": np.eye(2), "confusion": np.full((1, 2, 2), 0.5)})
-    with pytest.raises(ImpossibleDataError, match="sequence 'only'"):
-        observation.draw(rows, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("stationary_start", [False, True])

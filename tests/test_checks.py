@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 import xarray as xr
-
-mpl.use("Agg")  # a test opens no windows
-
-from matplotlib import pyplot as plt
 
 import bayesfuse as bf
 from bayesfuse.checks import (
@@ -153,7 +148,6 @@ def test_pictures_show_the_numbers(fitted):
     ax = plot_co_assignment(result)
     assert [tick.get_text() for tick in ax.get_yticklabels()] == list("abcdefghij")
     assert np.allclose(ax.images[0].get_array(), co_assignment(result))
-    plt.close("all")
 
 
 def test_results_without_groups_are_refused():

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from itertools import combinations
 
-import matplotlib as mpl
 import numpy as np
 import pymc as pm
 import pytest
-
-mpl.use("Agg")  # a test opens no windows
-
 from matplotlib import colors
 from matplotlib import pyplot as plt
 
@@ -119,7 +115,6 @@ def test_maps_show_label_uncertainty_and_probability(point):
     np.testing.assert_allclose(uncertain, 1 - probability.max(axis=1).reshape(SHAPE))
     np.testing.assert_allclose(of_two, probability[:, 2].reshape(SHAPE))
     assert [text.get_text() for text in panels[0].get_legend().get_texts()] == ["0", "1", "2"]
-    plt.close("all")
 
 
 def test_cells_of_a_map_in_an_order_of_their_own(point):
@@ -129,7 +124,6 @@ def test_cells_of_a_map_in_an_order_of_their_own(point):
     np.testing.assert_allclose(uncertain.images[0].get_array().ravel(), 1 - sure[order])
     _, axes = plt.subplots(1, 2)
     assert plot_grid(point, (20, 16), axes=axes)[1] is axes[1]
-    plt.close("all")
 
 
 def test_a_graph_shows_every_item_and_edge(point):
@@ -147,7 +141,6 @@ def test_a_graph_shows_every_item_and_edge(point):
     by_name = plot_graph(point, graph, layout=dict(enumerate(place)))
     segments = [one.collections[0].get_segments() for one in (ax, by_name)]
     np.testing.assert_array_equal(*segments)
-    plt.close("all")
 
 
 @pytest.mark.parametrize("most", [0, 5000])
@@ -179,7 +172,6 @@ def test_graphs_of_few_or_lone_items_have_a_picture():
     for edges in ([], [(0, 1)], [(0, 1), (1, 2)]):
         ax = plot_graph(small, bf.Graph.from_edges(edges, items=range(3)))
         assert ax.get_title() == f"3 items, {len(edges)} edges"
-    plt.close("all")
 
 
 BAD = {
@@ -221,7 +213,6 @@ def test_labels_that_follow_the_raters_are_no_trouble():
     assert agreement.attrs["p_value"] > 0.05
     ax = plot_phases(found)
     assert ax.get_title() == "no trouble" and len(ax.lines) == 2 + 1 + 2
-    plt.close("all")
 
 
 def test_too_strong_a_coupling_is_found_out():
@@ -232,7 +223,6 @@ def test_too_strong_a_coupling_is_found_out():
     assert found.attrs["collapsed"] or found.attrs["apart"]
     assert found["z"].max() > 3 and found["lost"].any()
     assert plot_phases(found).get_title() == "trouble"
-    plt.close("all")
 
 
 @pytest.mark.parametrize("together", [True, False])

@@ -1,17 +1,15 @@
-"""Hidden Markov models as PyMC models: zeros, gradients, samplers against each other, refusals."""
+"""Hidden Markov models as PyMC models: gradients, samplers against each other, refusals."""
 
 from __future__ import annotations
 
 from itertools import product
 
 import numpy as np
-import pandas as pd
 import pymc as pm
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.distributions import is_dirichlet
-from bayesfuse.errors import ModelError, ResponsesError
+from bayesfuse.errors import ModelError
 from bayesfuse.inference.conjugate import find_conjugate
 from bayesfuse.models import DawidSkene, HiddenMarkov
 from bayesfuse.observation import Observation
@@ -23,7 +21,6 @@ from bayesfuse.testing import (
     simulate,
 )
 
-MASK = np.array([[1.0, 2.0, 0.0], [0.5, 1.0, 1.0], [0.0, 0.0, 3.0]])
 ALLOWED = np.array([[1.0, 2.0, 0.0], [1.0, 1.0, 1.0], [3.0, 0.0, 1.0]])
 
 
@@ -48,84 +45,6 @@ def data(table):
     sequences = sequences_of([5, 1, 14, 10, 3, 7, 20])
     build = HiddenMarkov(table, sequences, initial_prior=[1, 1, 0], transition_prior=ALLOWED)
     return simulate(build, 4)[2], sequences
-
-
-# ---------------------------------------------------------------- rows with zeros
-
-
-def test_sparse_rows_are_dirichlet_rows_of_what_is_left():
-    with pm.Model() as model:
-        rows = bf.dirichlet("rows", MASK)
-    point = {"rows_logratio__": np.array([0.3, -0.2, 0.5])}
-    natural = model.rvs_to_transforms[rows].backward(point["rows_logratio__"]).eval()
-    assert (natural[MASK == 0] == 0).all()
-    assert_close(natural.sum(axis=1), np.ones(3), "row sums")
-    parts = [natural[0, :2], natural[1]]
-    with pm.Model() as whole:
-        two = [bf.dirichlet("a", MASK[0, :2]), bf.dirichlet("b", MASK[1])]
-    values = {
-        whole.rvs_to_values[rv].name: whole.rvs_to_transforms[rv].forward(part).eval()
-        for rv, part in zip(two, parts, strict=True)
-    }
-    expected = whole.compile_fn(whole.logp(), point_fn=True)(values)
-    assert model.compile_fn(model.logp(), point_fn=True)(point) == pytest.approx(expected)
-
-
-def test_rows_far_out_are_finite():
-    with pm.Model() as model:
-        rows = bf.dirichlet("rows", MASK)
-    far = np.array([800.0, -900.0, 700.0])
-    transform = model.rvs_to_transforms[rows]
-    assert np.isfinite(transform.to_log(far)[MASK > 0]).all()
-    assert np.isfinite(transform.backward(far).eval()).all()
-
-
-def test_rows_without_zeros_are_pymcs():
-    """But for the coordinates, in which their density is the same but for the determinant."""
-    with pm.Model() as model:
-        rows = bf.dirichlet("rows", [[2.0, 1.0, 0.5]])
-    assert [v.name for v in model.value_vars] == ["rows_logratio__"]
-    assert not is_dirichlet(rows)
-    value = np.array([[0.3, -0.2]])
-    natural = model.rvs_to_transforms[rows].backward(value).eval()
-    plain = pm.logp(pm.Dirichlet.dist([2.0, 1.0, 0.5]), natural[0]).eval()
-    found = model.compile_fn(model.logp(), point_fn=True)({"rows_logratio__": value})
-    assert found == pytest.approx(plain + np.log(natural).sum())
-
-
-def test_prior_draws_of_sparse_rows_have_their_moments():
-    with pm.Model():
-        rows = bf.dirichlet("rows", MASK)
-    with pytest.warns(UserWarning, match="object mode"):
-        drawn = pm.draw(rows, 5000, random_seed=1)
-    total = MASK.sum(axis=1, keepdims=True)
-    mean = MASK / total
-    error = np.sqrt(mean * (1 - mean) / (total + 1) / 5000)
-    assert (np.abs(drawn.mean(axis=0) - mean) <= 5 * error).all()
-    assert (drawn[:, MASK == 0] == 0).all()
-
-
-@pytest.mark.parametrize("bad", [[[1.0, -1.0]], [[np.inf, 1.0]], [[0.0, 0.0], [1.0, 1.0]]])
-def test_bad_concentrations_are_refused(bad):
-    with pm.Model(), pytest.raises(ModelError, match="Got: "):
-        bf.dirichlet("rows", bad)
-
-
-def test_bio_tags():
-    classes = ["O", "B-PER", "I-PER", "B-LOC"]
-    found = bf.bio_transitions(classes, weight=2.0)
-    assert found["initial_prior"].tolist() == [2, 2, 0, 2]
-    assert found["transition_prior"].tolist() == [
-        [2, 2, 0, 2],
-        [2, 2, 2, 2],
-        [2, 2, 2, 2],
-        [2, 2, 0, 2],
-    ]
-    with pytest.raises(ModelError, match="'I-LOC' without 'B-LOC'"):
-        bf.bio_transitions(["O", "I-LOC"])
-    with pytest.raises(ModelError, match="'N'"):
-        bf.bio_transitions(["N", "B-LOC"])
-    assert bf.bio_transitions(["N", "B-LOC"], outside="N")["initial_prior"].tolist() == [1, 1]
 
 
 # ---------------------------------------------------------------- the model
@@ -291,100 +210,6 @@ def test_counts_of_patterns_have_no_order():
     table = bf.Responses.from_counts({"00": 2, "01": 3})
     with pytest.raises(ModelError, match="expand"):
         HiddenMarkov(table, bf.Sequences.from_lengths([2], items=["00", "01"]))
-
-
-# ---------------------------------------------------------------- sequences
-
-
-def test_sequences_from_a_table_in_any_order():
-    frame = pd.DataFrame(
-        {
-            "token": ["c", "a", "d", "b", "e"],
-            "line": ["x", "x", "w", "x", "w"],
-            "at": [30, 10, 2, 20, 1],
-        }
-    )
-    found = bf.Sequences.from_table(frame, item="token", sequence="line", position="at")
-    assert found.items.tolist() == ["e", "d", "a", "b", "c"]
-    assert found.names.tolist() == ["w", "x"] and found.lengths.tolist() == [2, 3]
-    again = bf.Sequences.from_table(found.to_frame())
-    assert again.items.tolist() == found.items.tolist()
-    rows = {name: frame[name].to_numpy() for name in frame}
-    by_row = bf.Sequences.from_table(rows, item="token", sequence="line", position=None)
-    assert by_row.items.tolist() == ["d", "e", "c", "a", "b"]
-    assert repr(found) == "Sequences: 5 items in 2 sequences, 2 to 3 long"
-
-
-def test_places_are_by_name():
-    responses = bf.Responses.from_matrix([[0], [1], [0]], items=["b", "c", "a"])
-    sequences = bf.Sequences.from_lengths([1, 2], items=["a", "b", "c"])
-    assert sequences.places(responses).tolist() == [2, 0, 1]
-
-
-def test_raters_split_by_their_last_answer():
-    """Row by row in Python: another order of items, missing and repeated answers."""
-    rng = np.random.default_rng(6)
-    item, rater = rng.integers(0, 12, 40), rng.integers(0, 3, 40)
-    label = np.array(list("pqr"))[rng.integers(0, 3, 40)]
-    order = rng.permutation(12)
-    frame = pd.DataFrame({"item": item, "rater": rater, "label": label})
-    responses = bf.Responses.from_long(frame, items=order)
-    sequences = bf.Sequences.from_lengths([5, 1, 6])
-    split = sequences.split_raters(responses)
-    expected = []
-    for _, row in frame.iterrows():
-        last = frame[(frame["item"] == row["item"] - 1) & (frame["rater"] == row["rater"])]
-        begins = row["item"] in (0, 5, 6)
-        tail = "first" if begins or last.empty else f"after {last['label'].max()}"
-        expected.append((row["item"], f"{row['rater']} {tail}", row["label"]))
-    found = split.to_frame().itertuples(index=False, name=None)
-    assert sorted(found) == sorted(expected)
-    assert split.items.tolist() == order.tolist()
-    assert split.classes.tolist() == responses.classes.tolist()
-
-
-TABLE = {"item": [0, 1, 2], "sequence": [0, 0, 1], "position": [0, 1, 0]}
-BAD_SEQUENCES = {
-    "an item twice": (dict(TABLE, item=[0, 1, 1]), "Got: 1 in more"),
-    "colliding positions": (dict(TABLE, position=[1, 1, 0]), "0 and 1 at one position"),
-    "a missing position": (dict(TABLE, position=[0, None, 1]), "missing value in row 1"),
-    "a missing sequence": (dict(TABLE, sequence=["x", None, "x"]), "missing value in row 1"),
-    "no such column": ({"item": [0], "sequence": [0]}, "'position'"),
-    "no rows": ({"item": [], "sequence": [], "position": []}, "no rows"),
-    "columns of different lengths": (dict(TABLE, sequence=[0, 1]), "3, 2 and 3"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_SEQUENCES)
-def test_bad_tables_of_sequences_are_refused(case):
-    frame, told = BAD_SEQUENCES[case]
-    with pytest.raises(ResponsesError) as error:
-        bf.Sequences.from_table(frame)
-    assert told in str(error.value) and "Got" in str(error.value)
-
-
-BAD_LENGTHS = {
-    "zero": (([2, 0],), {}, "length 0 of sequence number 1"),
-    "not whole": (([1.5],), {}, "float64"),
-    "none": (([],), {}, "shape (0,)"),
-    "too few items": (([2, 1],), {"items": ["a"]}, "1 names"),
-    "a name twice": (([2, 1],), {"names": ["a", "a"]}, "'a' more than once"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_LENGTHS)
-def test_bad_lengths_are_refused(case):
-    given, named, told = BAD_LENGTHS[case]
-    with pytest.raises(ResponsesError) as error:
-        bf.Sequences.from_lengths(*given, **named)
-    assert told in str(error.value)
-
-
-def test_sequences_and_responses_must_have_the_same_items(table):
-    with pytest.raises(ResponsesError, match=r"\[60\] without place in the table \(1 such\)"):
-        HiddenMarkov(table, bf.Sequences.from_lengths([61]))
-    with pytest.raises(ResponsesError, match=r"\[58, 59\] in none \(2 such\)"):
-        HiddenMarkov(table, bf.Sequences.from_lengths([58]))
 
 
 # ---------------------------------------------------------------- calibration

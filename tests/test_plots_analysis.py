@@ -8,9 +8,6 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 import xarray as xr
-
-mpl.use("Agg")  # a test opens no windows
-
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_rgb
 
@@ -20,12 +17,6 @@ from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov
 
 QUIET = {"progressbar": False, "quiet": True, "log_likelihood": False}
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def drawn(ax):

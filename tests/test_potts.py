@@ -7,6 +7,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from random_chains import random_log_lik
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, ResponsesError
@@ -43,14 +44,6 @@ def table(n_items, n_classes):
     return bf.Responses.from_matrix(answers, classes=range(n_classes))
 
 
-def random_log_lik(size, n_classes, seed):
-    log_lik = np.random.default_rng(seed).normal(0, 1.5, (size, n_classes))
-    log_lik[1] = 0.0  # nobody answered
-    log_lik[2] -= 5000.0  # whose probabilities underflow
-    log_lik[-1, 0] = -np.inf  # a class ruled out
-    return log_lik
-
-
 def unknown(graph, prevalence=None, kind=bf.Potts):
     """A prior whose coupling is to be inferred."""
     return kind(pt.dscalar("coupling"), graph, prevalence)
@@ -60,7 +53,7 @@ def case(name, n_classes, seed, *, prevalence=None, kind=bf.Potts):
     graph = graphs()[name]
     prior = unknown(graph, prevalence, kind)
     structure = prior.structure(table(graph.n_items, n_classes))
-    return prior, structure, random_log_lik(graph.n_items, n_classes, seed)
+    return prior, structure, random_log_lik(graph.n_items, n_classes, seed, spread=1.5)
 
 
 @pytest.mark.parametrize("coupling", [0.3, 1.2])
@@ -179,7 +172,7 @@ def test_a_path_is_a_markov_chain():
     coupling, size = 0.7, 30
     prior = unknown(bf.Graph.grid((size,)))
     structure = prior.structure(table(size, 3))
-    log_lik = random_log_lik(size, 3, 7)
+    log_lik = random_log_lik(size, 3, 7, spread=1.5)
     rows = np.exp(coupling * np.eye(3))
     chain = bf.MarkovChain(None, None, None)
     logs = np.full(3, -np.log(3)), np.log(rows / rows.sum(axis=1, keepdims=True))
@@ -228,7 +221,7 @@ def test_conditional_probabilities():
 def test_order_of_the_items_does_not_matter():
     graph = graphs()["weighted"]
     shuffled = np.random.default_rng(1).permutation(8)
-    log_lik = random_log_lik(8, 2, 10)
+    log_lik = random_log_lik(8, 2, 10, spread=1.5)
     answers = np.zeros((8, 1), dtype=int)
     other = bf.Responses.from_matrix(answers, items=shuffled, classes=[0, 1])
     found = []

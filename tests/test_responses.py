@@ -309,7 +309,7 @@ BAD_TABLES = {
     "nothing answered": (lambda: bf.Responses.from_matrix([[-1, -1]]), "all missing"),
     "too few names": (
         lambda: bf.Responses.from_matrix([[0, 1]], raters=["a"]),
-        "1 names for 2",
+        "one rater name for each of the 2 raters. Got: 1 names",
     ),
     "patterns without counts": (lambda: bf.Responses.from_counts([[0, 1]]), "no counts"),
     "broken counts": (lambda: bf.Responses.from_counts([[0, 1]], [1.5]), "1.5"),

@@ -13,6 +13,7 @@ from scipy import sparse, special
 from scipy.sparse.csgraph import connected_components
 
 from bayesfuse.checks.replicates import (
+    DRAWS,
     compare,
     place_among,
     points,
@@ -26,9 +27,6 @@ from bayesfuse.observation import Observation, Rows
 from bayesfuse.raters.groups import ALONE, LatentGroups
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array
-
-DRAWS = 200
-"""Posterior draws at which data are replicated."""
 
 LEAST = 10
 """Items that two raters must share to be compared: fewer hardly tell anything."""
@@ -99,19 +97,16 @@ def pairwise_agreement(
     observation = written_out(model)
     responses = observation.responses
     first, second, shared, together = _pairs(responses, least)
-    seen = _same(responses, first, second)
-    rng = np.random.default_rng(random_seed)
-    replicated = np.array(
-        [_same(each, first, second) for each in replicate(result, model, observation, draws, rng)]
-    )
+
+    def agreeing(answers: Responses) -> Array:
+        return _same(answers, first, second)
+
+    seen, replicated = replicate(agreeing, result, model, observation, draws, random_seed)
     coords = _pair_coords(responses, first, second)
     found = compare(seen, replicated, coords, "pair", total=together, ci_prob=ci_prob)
-    own, others = (seen / together).mean(), (replicated / together).mean(axis=1)
-    found.attrs |= {
-        "observed": float(own),
-        "replicated": float(others.mean()),
-        "mean_p_value": place_among(own, others),
-    }
+    mean = place_among((seen / together).mean(), (replicated / together).mean(axis=1))
+    mean["mean_p_value"] = mean.pop("p_value")  # the other name is taken by all pairs together
+    found.attrs |= mean
     return found.assign(items=("pair", shared))
 
 

@@ -9,8 +9,14 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.checks.agreement import DRAWS
-from bayesfuse.checks.replicates import compare, place_among, replicate, written_out
+from bayesfuse.checks.replicates import (
+    DRAWS,
+    compare,
+    place_among,
+    replicate,
+    verdict,
+    written_out,
+)
 from bayesfuse.errors import ModelError
 from bayesfuse.graph import Graph
 from bayesfuse.responses import Responses
@@ -70,41 +76,27 @@ def neighbour_agreement(
     True
     """
     observation = written_out(model)
-    graph = graph or getattr(observation.labels, "graph", None)
-    if graph is None:
-        raise ModelError(
-            "Agreement of neighbours needs to know who they are: give graph=. Got: a model of "
-            f"{type(observation.labels).__name__} labels and none."
-        )
+    graph = observation.known_by(
+        "graph", graph, "Agreement of neighbours needs to know who they are"
+    )
     edges, weights = _answered(observation.responses, graph)
-    seen = _agreeing(observation.responses, edges, weights)
-    rng = np.random.default_rng(random_seed)
-    others = np.array(
-        [
-            _agreeing(each, edges, weights)
-            for each in replicate(result, model, observation, draws, rng)
-        ]
-    )
-    found = compare(
-        seen, others, {"class": observation.responses.classes}, "class", ci_prob=ci_prob
-    )
-    same, expected = float(seen.sum()), float(others.sum(axis=1).mean())
-    p_value = place_among(same, others.sum(axis=1))
-    found.attrs = {
-        "observed": same,
-        "replicated": expected,
-        "p_value": p_value,
-        "verdict": _in_words(same, expected, p_value),
-    }
+
+    def agreeing(responses: Responses) -> Array:
+        return _agreeing(responses, edges, weights)
+
+    seen, others = replicate(agreeing, result, model, observation, draws, random_seed)
+    classes = observation.responses.classes
+    found = compare(seen, others, {"class": classes}, "class", ci_prob=ci_prob)
+    same = place_among(seen.sum(), others.sum(axis=1))
+    found.attrs = same | {"verdict": _in_words(same)}
     return found
 
 
-def _in_words(same: float, expected: float, p_value: float) -> str:
-    said = f"{same:.1%} of the edges join the same majorities (expected {expected:.1%}): "
-    if p_value > 0.05:
-        return said + "nothing against the model."
-    more = "more" if same > expected else "less"
-    return said + f"neighbours agree {more} than the model expects."
+def _in_words(found: dict[str, float]) -> str:
+    same, expected = found["observed"], found["replicated"]
+    said = f"{same:.1%} of the edges join the same majorities (expected {expected:.1%})"
+    agree = "neighbours agree {} than the model expects"
+    return verdict(said, found, agree.format("more"), agree.format("less"))
 
 
 def _answered(responses: Responses, graph: Graph) -> tuple[NDArray[np.int32], Array]:

@@ -13,14 +13,16 @@ from numpy.typing import NDArray
 from bayesfuse.errors import ModelError
 from bayesfuse.model import observed, parameter_variables
 from bayesfuse.moments.score import class_moments
+from bayesfuse.points import evenly, spread
+from bayesfuse.posterior import all_draws
 from bayesfuse.raters.groups import ALONE, LatentGroups
 from bayesfuse.raters.verdicts import add_posterior
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array
-from bayesfuse.summaries import posterior_draws
+from bayesfuse.summaries import posterior_draws, tails
 
 LOOKED_AT = 200
-"""Draws, evenly spaced, that passes over pairs of raters or over all items look at."""
+"""Draws, evenly spaced, that passes over pairs of raters or over all items look at at most."""
 
 
 def co_assignment(result: xr.DataTree) -> xr.DataArray:
@@ -54,8 +56,7 @@ def co_assignment(result: xr.DataTree) -> xr.DataArray:
     different, times, raters = _assignments(result)
     share = np.zeros((len(raters), len(raters)))
     for assignment, count in zip(different, times, strict=True):
-        together = (assignment[:, None] == assignment) & (assignment >= 0)
-        share += count / times.sum() * together
+        share += count / times.sum() * _together(assignment)
     np.fill_diagonal(share, 1.0)
     return xr.DataArray(share, {"rater": raters, "other": raters}, ("rater", "other"))
 
@@ -125,7 +126,6 @@ def group_summary(
         for g in range(assignment.max() + 1):
             members = tuple(np.flatnonzero(assignment == g).tolist())
             sets.setdefault(members, []).append(informed[same, g])
-    tail = (1 - ci_prob) / 2
     rows = []
     for members, parts in sets.items():
         values = np.concatenate(parts)
@@ -134,7 +134,7 @@ def group_summary(
                 raters[list(members)].tolist(),
                 len(values) / len(informed),
                 values.mean(),
-                *np.quantile(values, [tail, 1 - tail]),
+                *np.quantile(values, tails(ci_prob)),
                 np.mean(values > margin),
                 np.mean(values < -margin),
             )
@@ -180,19 +180,17 @@ def verdict_probabilities(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
             "Verdicts have probabilities where groups are known and there are some; give the model "
             f"the groups of interest. Got: {type(channel).__name__} without known groups."
         )
-    names = {name: v.name for name, v in parameter_variables(variable).items()}
-    draws = posterior_draws(result, *names.values())
-    groups = draws[names["group_confusion"]]
+    name = parameter_variables(variable)["group_confusion"].name
+    groups = posterior_draws(result, name)[name]
     table = observation.table
     total = np.zeros((table.n_items, groups.sizes["group"], table.n_classes))
-    chosen = _spread(draws)
-    for chain, draw in chosen:
-        rows = observation.rows({k: draws[v].values[chain, draw] for k, v in names.items()})
+    *arranged, _ = observation.rater_structure
+    n_looked_at = min(groups.sizes["chain"] * groups.sizes["draw"], LOOKED_AT)
+    for rows in spread(result, model, observation, n_looked_at):
         probability = observation.marginal(rows).probability
-        *arranged, _ = observation.rater_structure
         add_posterior(*observation.tables(rows), probability, *arranged, total)
     return xr.DataArray(
-        observation.by_item(total / len(chosen)),
+        observation.by_item(total / n_looked_at),
         {
             "item": observation.responses.items,
             "group": groups["group"].values,
@@ -248,31 +246,24 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
     seen = sum(each.covariance.values for each in moments)
     variance = sum(each.variance.values for each in moments)
     classes = range(responses.n_classes) if len(moments) > 1 else [responses.n_classes - 1]
-    draws = posterior_draws(result, "prevalence", "confusion")
-    grouped = None
-    if "group_confusion" in (result.get("posterior") or result["point"]).dataset:
-        grouped = posterior_draws(result, "group_confusion", "rater_confusion")
-    chosen = _spread(draws)
-    assignment = _by_draw(result, draws.sizes["chain"] * draws.sizes["draw"])
+    names = ["prevalence", "confusion"]
+    if "group_confusion" in all_draws(result):
+        names += ["group_confusion", "rater_confusion"]
+    draws = posterior_draws(result, *names)
+    n_draws = draws.sizes["chain"] * draws.sizes["draw"]
+    chosen = evenly(min(n_draws, LOOKED_AT), n_draws)
+    assignment = _by_draw(result, n_draws)[chosen]
+    drawn = [draws[name].values.reshape(n_draws, *draws[name].shape[2:])[chosen] for name in names]
     values = np.zeros((len(chosen), *seen.shape))
-    for place, (chain, draw) in enumerate(chosen):
-        at = {"chain": chain, "draw": draw}
-        prevalence, confusion = (draws[n].isel(at).values for n in ("prevalence", "confusion"))
-        inner = None
-        if grouped is not None:
-            inner = [grouped[n].isel(at).values for n in ("group_confusion", "rater_confusion")]
-        group = assignment[chain * draws.sizes["draw"] + draw]
+    for value, *point in zip(values, assignment, *drawn, strict=True):
         for c in classes:
-            values[place] += _implied(prevalence, confusion, group, inner, c)
+            value += _implied(c, *point)
     implied = values.mean(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         z = (seen - implied) / np.sqrt(variance + values.var(axis=0))
     np.fill_diagonal(z, np.nan)
     pair = ("rater", "other")
-    together = np.mean(
-        [(a[:, None] == a) & (a >= 0) for a in assignment[:: max(len(assignment) // LOOKED_AT, 1)]],
-        axis=0,
-    )
+    together = np.mean([_together(each) for each in assignment], axis=0)
     return xr.Dataset(
         {
             "observed": (pair, seen),
@@ -286,30 +277,31 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
 
 
 def _implied(
+    label: int,
+    assignment: NDArray[np.int64],
     prevalence: Array,
     confusion: Array,
-    assignment: NDArray[np.int64],
-    inner: list[Array] | None,
-    label: int,
+    outer: Array | None = None,
+    inner: Array | None = None,
 ) -> Array:
-    """Return the covariance of the ±1 labels "says ``label``" of all pairs at one draw."""
+    """Return the covariance of the ±1 labels "says ``label``" of all pairs at one draw.
+
+    ``outer`` and ``inner`` are the matrices from truth to verdict and from verdict to label.
+    """
     says = confusion[:, :, label]  # (raters, classes)
     both = (says * prevalence) @ says.T
-    if inner is not None:
-        outer, own = inner
+    if outer is not None and inner is not None:
         for g in range(assignment.max() + 1):
             members = np.flatnonzero(assignment == g)
-            heard = own[members, :, label]  # (members, verdicts)
+            heard = inner[members, :, label]  # (members, verdicts)
             both[np.ix_(members, members)] = (heard * (prevalence @ outer[g])) @ heard.T
     mean = says @ prevalence
     return 4 * (both - np.outer(mean, mean))
 
 
-def _spread(draws: xr.Dataset) -> list[tuple[int, int]]:
-    """Return chain and draw of evenly spaced draws."""
-    sizes = draws.sizes["chain"], draws.sizes["draw"]
-    step = max(sizes[0] * sizes[1] // LOOKED_AT, 1)
-    return [divmod(place, sizes[1]) for place in range(0, sizes[0] * sizes[1], step)]
+def _together(assignment: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Say which raters share a source with which others, (raters, raters)."""
+    return (assignment[:, None] == assignment) & (assignment >= 0)
 
 
 def _by_draw(result: xr.DataTree, n_draws: int) -> NDArray[np.int64]:

@@ -8,14 +8,18 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from bayesfuse.checks.agreement import DRAWS
-from bayesfuse.checks.replicates import compare, place_among, replicate, written_out
+from bayesfuse.checks.replicates import (
+    DRAWS,
+    LEVEL,
+    compare,
+    place_among,
+    replicate,
+    verdict,
+    written_out,
+)
 from bayesfuse.errors import ModelError
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array
-
-LEVEL = 0.05
-"""P-values below this are put in words."""
 
 BINS = 10
 """Bins of the items by how much their raters agree."""
@@ -71,50 +75,50 @@ def item_difficulty(
     """
     observation = written_out(model)
     edges = np.linspace(0, 1, BINS + 1)
-    seen = _agreement(observation.responses)
-    if len(seen) == 0:
+
+    def by_agreement(responses: Responses) -> Array:
+        """Return the items by bin, then the standard deviation and the mean of all."""
+        agreement = _agreement(responses)
+        return np.append(np.histogram(agreement, edges)[0], [agreement.std(), agreement.mean()])
+
+    n_items = len(_agreement(observation.responses))
+    if n_items == 0:
         raise ModelError(
             "Raters can only disagree on items that two of them answered. Got: none such."
         )
-    rng = np.random.default_rng(random_seed)
-    counts, spreads, means = [], [], []
-    for each in replicate(result, model, observation, draws, rng):
-        agreement = _agreement(each)
-        counts.append(np.histogram(agreement, edges)[0])
-        spreads.append(agreement.std())
-        means.append(agreement.mean())
+    seen, others = replicate(by_agreement, result, model, observation, draws, random_seed)
     found = compare(
-        np.histogram(seen, edges)[0].astype(float),
-        np.array(counts, dtype=float),
+        seen[:BINS],
+        others[:, :BINS],
         {"agreement": (edges[1:] + edges[:-1]) / 2},
         "agreement",
-        total=np.full(BINS, float(len(seen))),
+        total=np.full(BINS, float(n_items)),
         ci_prob=ci_prob,
     )
-    attrs: dict[str, Any] = {}
-    for name, own, others in (("", seen.std(), spreads), ("mean_", seen.mean(), means)):
-        attrs[f"{name}observed"] = float(own)
-        attrs[f"{name}replicated"] = float(np.mean(others))
-        attrs[f"{name}p_value"] = place_among(float(own), np.array(others))
-    found.attrs = attrs | {"verdict": _in_words(attrs)}
+    spread, mean = (place_among(seen[at], others[:, at]) for at in (-2, -1))
+    of_mean = {f"mean_{name}": value for name, value in mean.items()}
+    found.attrs = {**spread, **of_mean, "verdict": _in_words(spread, mean)}
     return found
 
 
-def _in_words(found: dict[str, Any]) -> str:
-    own, expected, mean = (found[n] for n in ("observed", "replicated", "mean_observed"))
-    said = f"The agreement of raters varies over items by {own:.3f} (expected {expected:.3f}): "
-    if found["mean_p_value"] <= LEVEL:
-        more = "more" if mean > found["mean_replicated"] else "less"
+def _in_words(spread: dict[str, float], mean: dict[str, float]) -> str:
+    said = (
+        f"The agreement of raters varies over items by {spread['observed']:.3f} (expected "
+        f"{spread['replicated']:.3f})"
+    )
+    if mean["p_value"] <= LEVEL:
+        more = "more" if mean["observed"] > mean["replicated"] else "less"
         said = (
-            f"On the whole raters agree {more} than the model expects ({mean:.3f}, expected "
-            f"{found['mean_replicated']:.3f}); with few responses per rater and class the prior of "
-            f"the confusion matrices may weigh too much. {said}"
+            f"On the whole raters agree {more} than the model expects ({mean['observed']:.3f}, "
+            f"expected {mean['replicated']:.3f}); with few responses per rater and class the prior "
+            f"of the confusion matrices may weigh too much. {said}"
         )
-    if found["p_value"] > LEVEL:
-        return said + "nothing against the model."
-    if own > expected:
-        return said + "some items are harder than others of their class, or raters share sources."
-    return said + "items are more alike than the model expects."
+    return verdict(
+        said,
+        spread,
+        more="some items are harder than others of their class, or raters share sources",
+        less="items are more alike than the model expects",
+    )
 
 
 def _agreement(responses: Responses) -> Array:

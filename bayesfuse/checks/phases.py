@@ -17,7 +17,7 @@ from bayesfuse.labels.potts import reach
 from bayesfuse.observation import Observation
 from bayesfuse.points import evenly, parameters
 from bayesfuse.posterior import label_probabilities
-from bayesfuse.simplex import Array
+from bayesfuse.simplex import Array, invert
 
 DRAWS = 50
 """Replications of the responses given labels: enough for a standard deviation."""
@@ -186,7 +186,7 @@ def _agreements(
     replicated = []
     for at, rows in zip(place, points(result, model, observation, draws), strict=True):
         if kept is None:
-            truth = (rng.random((len(up_to), 1)) * up_to[:, -1:] > up_to).sum(axis=1)
+            truth = invert(up_to, rng.random(len(up_to)))
         else:
             truth = kept[divmod(at, n_draws)].astype(np.int64)
         channel, _ = observation.raters.at(rows, observation.rater_structure)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,13 @@ from bayesfuse.observation import Observation, Rows
 from bayesfuse.points import spread
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array
+from bayesfuse.summaries import tails
+
+DRAWS = 200
+"""Posterior draws at which data are replicated."""
+
+LEVEL = 0.05
+"""P-values above this are said to be nothing against the model."""
 
 RATE = 0.05
 """Share of false alarms accepted among what is called unusual (Benjamini & Hochberg 1995)."""
@@ -55,19 +62,30 @@ def points(
 
 
 def replicate(
+    statistic: Callable[[Responses], Array],
     result: xr.DataTree,
     model: pm.Model,
     observation: Observation,
     draws: int,
-    rng: np.random.Generator,
-) -> Iterator[Responses]:
-    """Draw new truths and responses at posterior draws: same items, same raters asked.
+    random_seed: Any,
+) -> tuple[Array, Array]:
+    """Return numbers that say something of responses, of the data and of their replications.
 
-    Known truths stay as they are.
+    New truths and responses are drawn at posterior draws: same items, same raters asked. Known
+    truths stay as they are.
+
+    Returns
+    -------
+    seen : ndarray, shape (entries,)
+    replicated : ndarray, shape (draws, entries)
     """
+    seen = statistic(observation.responses)
+    rng = np.random.default_rng(random_seed)
+    replicated = []
     for rows in points(result, model, observation, draws):
         _, label = observation.simulate(rows, rng)
-        yield observation.responses.relabelled(label)
+        replicated.append(statistic(observation.responses.relabelled(label)))
+    return seen, np.array(replicated)
 
 
 def relabelled(observation: Observation, label: NDArray[np.int64]) -> Observation:
@@ -109,7 +127,6 @@ def compare(
         (Benjamini & Hochberg). The attribute ``p_value`` is of all entries together: how often
         replications are as far from their mean, in the sum of squared standard deviations.
     """
-    import arviz as az
     from scipy import stats
 
     n_draws = len(replicated)
@@ -121,9 +138,8 @@ def compare(
             z = np.where(seen == mean, 0.0, (seen - mean) / np.sqrt(variance))
         below, above = stats.norm.cdf(z), stats.norm.sf(z)
     p_value = np.minimum(2 * np.minimum(below, above), 1.0)
-    tail = (1 - (ci_prob or az.rcParams["stats.ci_prob"])) / 2
     scale = 1.0 if total is None else total
-    low, high = np.quantile(replicated, [tail, 1 - tail], axis=0) / scale
+    low, high = np.quantile(replicated, tails(ci_prob), axis=0) / scale
     found = {
         "observed": seen / scale,
         "replicated": mean / scale,
@@ -141,11 +157,22 @@ def compare(
     )
 
 
-def place_among(seen: float, replicated: Array) -> float:
-    """Return the two-sided p-value of a number among its replications."""
+def place_among(seen: float, replicated: Array) -> dict[str, float]:
+    """Return a number, the mean of its replications, and its two-sided p-value among them."""
     below = 1 + np.count_nonzero(replicated <= seen)
     above = 1 + np.count_nonzero(replicated >= seen)
-    return float(min(1.0, 2 * min(below, above) / (1 + len(replicated))))
+    return {
+        "observed": float(seen),
+        "replicated": float(replicated.mean()),
+        "p_value": float(min(1.0, 2 * min(below, above) / (1 + len(replicated)))),
+    }
+
+
+def verdict(said: str, found: Mapping[str, float], more: str, less: str) -> str:
+    """Say what the place of a number means, as :func:`place_among` found it."""
+    if found["p_value"] > LEVEL:
+        return f"{said}: nothing against the model."
+    return f"{said}: {more if found['observed'] > found['replicated'] else less}."
 
 
 def unusual(p_value: Array) -> NDArray[np.bool_]:

@@ -9,9 +9,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import ModelError, ResponsesError
+from bayesfuse.errors import ResponsesError, require_count
 from bayesfuse.posterior import label_probabilities
 from bayesfuse.simplex import Array
+from bayesfuse.summaries import tails
 
 
 def label_scores(
@@ -122,16 +123,14 @@ def calibration(
     >>> int(found["count"].sum()), found.attrs["ece"] < 0.05
     (500, True)
     """
-    import arviz as az
     from scipy import stats
 
     probability, true = _known(labels, truth)
     top = probability.max(axis=1)
     right = probability.argmax(axis=1) == true
     number, count, stated, share = _reliability(top, right.astype(float), bins)
-    tail = (1 - (ci_prob or az.rcParams["stats.ci_prob"])) / 2
     hits = share * count
-    low, high = (stats.beta.ppf(q, hits + 0.5, count - hits + 0.5) for q in (tail, 1 - tail))
+    low, high = (stats.beta.ppf(q, hits + 0.5, count - hits + 0.5) for q in tails(ci_prob))
     found = {
         "lower": number / bins,
         "upper": (number + 1) / bins,
@@ -152,8 +151,7 @@ def _reliability(
     top: Array, right: Array, bins: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Array, Array]:
     """Return the bins with items: number, how many, mean probability, share of right labels."""
-    if not isinstance(bins, int | np.integer) or bins < 1:
-        raise ModelError(f"bins must be a whole number, at least 1. Got: {bins!r}.")
+    require_count("bins", bins)
     own = np.minimum((top * bins).astype(np.int64), bins - 1)
     count = np.bincount(own, minlength=bins)
     used = np.flatnonzero(count)

@@ -9,9 +9,14 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.checks.agreement import DRAWS
-from bayesfuse.checks.replicates import compare, place_among, replicate, written_out
-from bayesfuse.errors import ModelError
+from bayesfuse.checks.replicates import (
+    DRAWS,
+    compare,
+    place_among,
+    replicate,
+    verdict,
+    written_out,
+)
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array
 from bayesfuse.structure import Sequences
@@ -75,45 +80,41 @@ def runs(
     True
     """
     observation = written_out(model)
-    sequences = sequences or getattr(observation.labels, "sequences", None)
-    if sequences is None:
-        raise ModelError(
-            "Runs need to know which item follows which: give sequences=. Got: a model of "
-            f"{type(observation.labels).__name__} labels and none."
-        )
+    sequences = observation.known_by(
+        "sequences", sequences, "Runs need to know which item follows which"
+    )
     place, first = _order(observation.responses, sequences)
-    seen, same = _count(observation.responses, place, first, longest)
-    rng = np.random.default_rng(random_seed)
-    counts, shares = [], []
-    for each in replicate(result, model, observation, draws, rng):
-        lengths, share = _count(each, place, first, longest)
-        counts.append(lengths)
-        shares.append(share)
+
+    def by_length(responses: Responses) -> Array:
+        return _count(responses, place, first, longest)
+
+    seen, others = replicate(by_length, result, model, observation, draws, random_seed)
     found = compare(
         seen,
-        np.array(counts),
+        others,
         {"length": np.arange(1, longest + 1)},
         "length",
         total=np.full(longest, float(len(place))),
         ci_prob=ci_prob,
     )
-    p_value = place_among(same, np.array(shares))
-    expected = float(np.mean(shares))
-    found.attrs = {
-        "observed": same,
-        "replicated": expected,
-        "p_value": p_value,
-        "verdict": _in_words(same, expected, p_value),
-    }
+    # items that begin no run have the label of the one before
+    n_items, followers = len(place), max(int((~first).sum()), 1)
+    same = place_among(
+        (n_items - seen.sum()) / followers, (n_items - others.sum(axis=1)) / followers
+    )
+    found.attrs = same | {"verdict": _in_words(same)}
     return found
 
 
-def _in_words(same: float, expected: float, p_value: float) -> str:
-    said = f"{same:.1%} of neighbouring items have the same majority (expected {expected:.1%}): "
-    if p_value > 0.05:
-        return said + "nothing against the model."
-    more = "stay with a label longer" if same > expected else "change more often"
-    return said + f"labels {more} than the model expects."
+def _in_words(found: dict[str, float]) -> str:
+    same, expected = found["observed"], found["replicated"]
+    said = f"{same:.1%} of neighbouring items have the same majority (expected {expected:.1%})"
+    return verdict(
+        said,
+        found,
+        more="labels stay with a label longer than the model expects",
+        less="labels change more often than the model expects",
+    )
 
 
 def _order(
@@ -129,12 +130,11 @@ def _order(
 
 def _count(
     responses: Responses, place: NDArray[np.int64], first: NDArray[np.bool_], longest: int
-) -> tuple[Array, float]:
-    """Count runs by length, and the share of neighbours with the same majority label."""
+) -> Array:
+    """Count runs of one majority label by length."""
     majority = responses.votes().argmax(axis=1)[place]
     new = first.copy()
     new[1:] |= majority[1:] != majority[:-1]
     length = np.diff(np.append(np.flatnonzero(new), len(new)))
     counts = np.bincount(np.minimum(length, longest), minlength=longest + 1)[1:]
-    followers = max(int((~first).sum()), 1)
-    return counts.astype(float), int((~new).sum()) / followers
+    return counts.astype(float)

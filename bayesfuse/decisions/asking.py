@@ -10,7 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.decisions.doubts import entropy
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_count
 from bayesfuse.model import observed
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.points import spread
@@ -97,8 +97,7 @@ def value_of_response(
     if of not in ("errors", "entropy"):
         raise ModelError(f"A response is worth fewer 'errors' or less 'entropy'. Got: {of!r}.")
     for name, number in (("candidates", candidates), ("most", most), ("draws", draws)):
-        if not isinstance(number, int | np.integer) or number < 1:
-            raise ModelError(f"{name} must be a whole number, at least 1. Got: {number!r}.")
+        require_count(name, number)
     _, observation = observed(model)
     responses = observation.responses
     asked = _candidates(result, responses, raters, candidates)

@@ -14,7 +14,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.paths import draw_labels
 from bayesfuse.posterior import label_probabilities
 from bayesfuse.simplex import Array
-from bayesfuse.summaries import most_uncertain
+from bayesfuse.summaries import most_uncertain, tails
 
 
 def rank_items(result: xr.DataTree, *, by: Literal["error", "entropy"] = "error") -> pd.DataFrame:
@@ -114,22 +114,20 @@ def expected_errors(
     >>> bool(found["low"] <= found["expected"] <= found["high"]), int(found["items"])
     (True, 45)
     """
-    import arviz as az
-
     probability = label_probabilities(result)
     error = 1 - probability.max("class").values
     copies = _copies(result, len(error))
-    tail = (1 - (ci_prob or az.rcParams["stats.ci_prob"])) / 2
+    ends = tails(ci_prob)
     if model is None:
         method = "independent items"
         below = _number_of_errors(error, copies).cumsum()
-        low, high = (int(np.searchsorted(below, q)) for q in (tail, 1 - tail))
+        low, high = (int(np.searchsorted(below, q)) for q in ends)
     else:
         method = "joint draws of the labels"
         drawn = draw_labels(result, model, draws, random_seed=random_seed)
         best = probability.sel(item=drawn["item"]).values.argmax(axis=1)
         wrong = (drawn.values != best).sum(axis=1)
-        low, high = np.quantile(wrong, [tail, 1 - tail], method="inverted_cdf")
+        low, high = np.quantile(wrong, ends, method="inverted_cdf")
     numbers = {
         "expected": float(copies @ error),
         "low": float(low),

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from bayesfuse.errors import ModelError
-from bayesfuse.summaries import balanced_accuracy, posterior_draws
+from bayesfuse.summaries import balanced_accuracy, posterior_draws, tails
 
 
 def rank_raters(
@@ -58,8 +58,6 @@ def rank_raters(
     >>> found["rater"].values.tolist()[0], found.sizes["rank"]
     ('dentist 2', 5)
     """
-    import arviz as az
-
     quality = _quality(result, by).transpose("chain", "draw", "rater")
     values = quality.values.reshape(-1, quality.sizes["rater"])
     n_draws, n_raters = values.shape
@@ -70,9 +68,8 @@ def rank_raters(
     probability = counts / n_draws
     ranks = np.arange(1, n_raters + 1)
     expected = probability @ ranks
-    tail = (1 - (ci_prob or az.rcParams["stats.ci_prob"])) / 2
     below = probability.cumsum(axis=1)
-    low, high = ((below < q - 1e-12).sum(axis=1) + 1 for q in (tail, 1 - tail))
+    low, high = ((below < q - 1e-12).sum(axis=1) + 1 for q in tails(ci_prob))
     found = xr.Dataset(
         {
             "probability": (("rater", "rank"), probability),

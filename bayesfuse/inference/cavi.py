@@ -86,7 +86,7 @@ def fit(
     Beal (2003), Variational algorithms for approximate Bayesian inference, chapter 2, eq. 2.39.
     """
     fixed = held or {}  # prior has the names of all the others
-    least = tolerance * n_responses(observation)
+    least = tolerance * observation.n_responses
     _, counts = observation.expected(rows | fixed)
     concentration = _add(prior, counts)
     previous = concentration
@@ -172,7 +172,7 @@ def fit_stochastic(
         if len(bounds) == window:
             trace.append(float(np.mean(bounds)))
             bounds.clear()
-            least = tolerance * times * n_responses(batch)
+            least = tolerance * times * batch.n_responses
             if len(trace) > 1 and abs(trace[-1] - trace[-2]) < least:
                 return VariationalFit(concentration, np.array(trace), True)
     if not concentration:
@@ -224,11 +224,6 @@ def log_density(concentration: Rows, rows: Rows) -> float:
         possible = alpha > 0
         total += float((alpha[possible] - 1.0) @ rows[name][possible]) + log_constant(alpha)
     return total
-
-
-def n_responses(observation: Observation) -> int:
-    """Return the number of responses, copies of an item included, at least one."""
-    return max(int(observation.responses.per_rater.sum()), 1)
 
 
 def _add(prior: Rows, counts: Rows) -> Rows:

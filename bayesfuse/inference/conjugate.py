@@ -140,6 +140,10 @@ class Conjugacy:
             if block.kind == "index"
         }
 
+    def begun(self) -> Observation:
+        """Return the observation that is left when those stay where they begin."""
+        return self.observation.known(self.indices())
+
 
 def find_conjugate(model: pm.Model) -> Conjugacy:
     """Look through a model for the parameters that a Gibbs sampler can draw directly."""

@@ -30,7 +30,7 @@ def fit_cavi(
     rng: np.random.Generator,
 ) -> Approximation:
     """Fit to all data at once, see :func:`bayesfuse.inference.cavi.fit`."""
-    observation = _known(conjugacy)
+    observation = conjugacy.begun()
     prior, held = _parted(conjugacy, begun)
     limits: dict[str, Any] = {"iterations": iterations, "tolerance": tolerance}
     given = {name: value for name, value in limits.items() if value is not None}
@@ -55,7 +55,7 @@ def fit_batches(
 
     The last number of the trace is the bound over all data, those before are estimates.
     """
-    observation, prior = _known(conjugacy), conjugacy.concentrations()
+    observation, prior = conjugacy.begun(), conjugacy.concentrations()
     parts = _cut(observation, batch_size, rng)
     found = cavi.fit_stochastic(
         _epochs(parts, EPOCHS if iterations is None else iterations, rng),
@@ -82,7 +82,7 @@ def fit_stream(
 ) -> Approximation:
     """Fit to batches that are read once; the Pareto shape, which takes all data, stays NaN."""
     found = cavi.fit_stochastic(
-        _read(_known(conjugacy), batches, n_items),
+        _read(conjugacy.begun(), batches, n_items),
         begun.rows,
         conjugacy.concentrations(),
         tolerance=cavi.SETTLED if tolerance is None else tolerance,
@@ -90,10 +90,6 @@ def fit_stream(
     rows = _draw(found.concentration, draws, rng)
     # the end of what there is to read is as good an end as any
     return Approximation(_values(conjugacy, rows, {}, draws), found.trace, True, float("nan"))
-
-
-def _known(conjugacy: Conjugacy) -> Observation:
-    return conjugacy.observation.known(conjugacy.indices())
 
 
 def _parted(conjugacy: Conjugacy, begun: Start) -> tuple[Rows, Rows]:

@@ -60,7 +60,7 @@ def fit(
     """
     numbers, alphas = positives(concentration)
     extra = {name: np.maximum(alpha - 1.0, 0.0) for name, alpha in alphas.items()}
-    least = tolerance * max(int(observation.responses.per_rater.sum()), 1)
+    least = tolerance * observation.n_responses
     trace: list[float] = []
     counts_all, log_evidence = observation.labels.counts_all, -np.inf
     previous = rows

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pymc as pm
 import xarray as xr
 
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_count
 from bayesfuse.inference import em
 from bayesfuse.inference.conjugate import find_conjugate, plain_python
 from bayesfuse.inference.recording import add_deterministics, as_posterior
@@ -72,8 +71,7 @@ def find_map(
             f"may be constant; for others use pm.find_MAP or bf.sample. Got: none such on "
             f"{sorted(free)}."
         )
-    if not isinstance(iterations, int | np.integer) or iterations < 1:
-        raise ModelError(f"iterations must be a whole number, at least 1. Got: {iterations!r}.")
+    require_count("iterations", iterations)
     observation = conjugacy.observation.known(conjugacy.known)
     begun = find_start(observation, conjugacy.concentrations(), start)
     fit = em.fit(

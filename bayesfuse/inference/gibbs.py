@@ -12,7 +12,7 @@ from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_count
 from bayesfuse.inference import turning
 from bayesfuse.inference.conjugate import (
     Block,
@@ -109,8 +109,7 @@ class LabelGibbs(BlockedStep):
         sweeps: int = 1,
         **kwargs: Any,
     ) -> None:
-        if not isinstance(sweeps, int | np.integer) or sweeps < 1:
-            raise ModelError(f"sweeps must be a whole number, at least 1. Got: {sweeps!r}.")
+        require_count("sweeps", sweeps)
         self.sweeps = sweeps
         self._guessed = model is None and pm.Model.get_context(error_if_none=False) is None
         model = _model(model)

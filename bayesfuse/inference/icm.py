@@ -15,7 +15,7 @@ from bayesfuse.labels import potts_kernels
 from bayesfuse.labels.potts import paper_coupling
 from bayesfuse.raters.confusion import Confusion
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array
+from bayesfuse.simplex import Array, shares
 
 PASSES = 100
 """Passes of iterated modes within every step of EM, at most."""
@@ -128,8 +128,7 @@ def icm_em(
             labels, flat, likelihood, log_scale, coupling, *rows, weight
         )
         (counts,) = Confusion.expected_kernel(log_confusion, probability, *structure)
-        total = counts.sum(axis=-1, keepdims=True)
-        new = np.divide(counts, total, out=confusion.copy(), where=total > 0)
+        new = shares(counts, confusion)
         change = float(np.abs(new - confusion).max())
         confusion, done = new, done + 1
     whole = labels.astype(np.int64)
@@ -144,15 +143,12 @@ def _begin(responses: Responses, start: str) -> tuple[NDArray[np.int32], Array]:
         confusion = np.ascontiguousarray(estimate["confusion"].values)
         with np.errstate(divide="ignore"):
             likelihood, _ = Confusion.likelihood_kernel(np.log(confusion), *structure)
-        return (likelihood * estimate["prevalence"].values).argmax(axis=1).astype(
-            np.int32
-        ), confusion
+        labels = (likelihood * estimate["prevalence"].values).argmax(axis=1)
+        return labels.astype(np.int32), confusion
     if start != "majority":
         raise ModelError(f"start must be 'moments' or 'majority'. Got: {start!r}.")
-    labels = responses.votes().argmax(axis=1).astype(np.int32)
-    uniform = np.full((responses.n_raters, *(responses.n_classes,) * 2), 1 / responses.n_classes)
-    (counts,) = Confusion.expected_kernel(
-        np.log(uniform), np.eye(responses.n_classes)[labels], *structure
-    )
-    total = counts.sum(axis=-1, keepdims=True)
-    return labels, np.divide(counts, total, out=uniform, where=total > 0)
+    labels = responses.votes().argmax(axis=1)
+    n_classes = responses.n_classes
+    flat = np.zeros((responses.n_raters, n_classes, n_classes))
+    (counts,) = Confusion.expected_kernel(flat, np.eye(n_classes)[labels], *structure)
+    return labels.astype(np.int32), shares(counts, 1 / n_classes)

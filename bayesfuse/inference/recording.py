@@ -6,7 +6,7 @@ of a tenth of a millisecond is most of the work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -112,30 +112,18 @@ def as_posterior(model: pm.Model, values: Mapping[str, Array]) -> xr.Dataset:
     Draws that do not come from a chain are one chain: several would only seem to agree.
     """
     coords, dims = coords_and_dims_for_inferencedata(model)
-    found = {
-        name: (
-            ("chain", "draw", *dims.get(name, [f"{name}_dim_{i}" for i in range(drawn.ndim - 1)])),
-            drawn[None],
-        )
-        for name, drawn in values.items()
-    }
     n_draws = max(len(drawn) for drawn in values.values())
-    used = {dim for own, _ in found.values() for dim in own}
-    named = {dim: names for dim, names in coords.items() if dim in used}
-    return xr.Dataset(found, {"chain": [0], "draw": np.arange(n_draws), **named})
+    coords = {"chain": [0], "draw": np.arange(n_draws)} | coords
+    one_chain = {name: drawn[None] for name, drawn in values.items()}
+    return _named(one_chain, coords, dims, ("chain", "draw"))
 
 
 def add_deterministics(result: xr.DataTree, model: pm.Model) -> None:
     """Compute the model's deterministics for all draws of ``result["posterior"]`` in one call."""
     posterior = result["posterior"].dataset
-    coords, dims = coords_and_dims_for_inferencedata(model)
-    found = {}
     values = evaluate(model, posterior, {v.name: v for v in model.deterministics})
-    for name, draws in values.items():
-        own = dims.get(name, [f"{name}_dim_{axis}" for axis in range(draws.ndim - 2)])
-        found[name] = (("chain", "draw", *own), draws)
-    used = {dim for own, _ in found.values() for dim in own}
-    added = xr.Dataset(found, {dim: names for dim, names in coords.items() if dim in used})
+    coords, dims = coords_and_dims_for_inferencedata(model)
+    added = _named(values, coords, dims, ("chain", "draw"))
     result["posterior"] = xr.DataTree(posterior.merge(added))
 
 
@@ -146,17 +134,25 @@ def add_data(result: xr.DataTree, model: pm.Model) -> None:
         ("observed_data", find_observations(model)),
         ("constant_data", find_constants(model)),
     ):
-        found = {}
-        for name, values in data.items():
-            own = dims.get(name, [f"{name}_dim_{axis}" for axis in range(np.ndim(values))])
-            found[name] = (own, values)
-            for dim, size in zip(own, np.shape(values), strict=True):
-                coords.setdefault(dim, pd.RangeIndex(size))
-        used = {dim for own, _ in found.values() for dim in own}
-        if found:
-            result[group] = xr.DataTree(
-                xr.Dataset(found, {dim: names for dim, names in coords.items() if dim in used})
-            )
+        if data:
+            named = _named(data, coords, dims)
+            numbers = {d: pd.RangeIndex(n) for d, n in named.sizes.items() if d not in coords}
+            result[group] = xr.DataTree(named.assign_coords(numbers))
+
+
+def _named(
+    values: Mapping[str, Any],
+    coords: Mapping[Any, Any],
+    dims: Mapping[str, Sequence[str]],
+    first: tuple[str, ...] = (),
+) -> xr.Dataset:
+    """Give values of the model's variables its names; ``first`` are dimensions before its own."""
+    found = {}
+    for name, value in values.items():
+        unnamed = [f"{name}_dim_{axis}" for axis in range(np.ndim(value) - len(first))]
+        found[name] = ((*first, *dims.get(name, unnamed)), value)
+    used = {dim for own, _ in found.values() for dim in own}
+    return xr.Dataset(found, {dim: names for dim, names in coords.items() if dim in used})
 
 
 def evaluate(

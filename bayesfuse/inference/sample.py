@@ -12,7 +12,7 @@ import pymc as pm
 import xarray as xr
 from pymc.sampling.mcmc import NUTPIE_INSTALLED
 
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_count
 from bayesfuse.inference.conjugate import Conjugacy, find_conjugate, plain_python
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.recording import (
@@ -114,11 +114,10 @@ def sample(
     >>> result["posterior"]["confusion"].dims
     ('chain', 'draw', 'rater', 'class', 'label')
     """
-    for name, value in (("draws", draws), ("chains", chains)):
-        if not isinstance(value, int | np.integer) or value < 1:
-            raise ModelError(f"{name} must be a whole number, at least 1. Got: {value!r}.")
-    if tune is not None and (not isinstance(tune, int | np.integer) or tune < 0):
-        raise ModelError(f"tune must be a whole number, at least 0. Got: {tune!r}.")
+    require_count("draws", draws)
+    require_count("chains", chains)
+    if tune is not None:
+        require_count("tune", tune, least=0)
     if isinstance(random_seed, np.random.RandomState):
         raise ModelError(
             "random_seed must be a whole number or a Generator, from which every chain gets a "
@@ -185,8 +184,7 @@ def _begin(conjugacy: Conjugacy, start: str | Mapping[str, Any]) -> Start | None
         return Start({}, "given", values=dict(start))
     if not conjugacy.complete:
         return None
-    observation = conjugacy.observation.known(conjugacy.indices())
-    return find_start(observation, conjugacy.concentrations(), start)
+    return find_start(conjugacy.begun(), conjugacy.concentrations(), start)
 
 
 def _initial_values(

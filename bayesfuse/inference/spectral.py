@@ -66,12 +66,11 @@ def label_probabilities(observation: Observation, concentration: Rows) -> Array:
     Leurgans, Ross & Abel (1993), as :func:`bayesfuse.moments.views.from_teams`.
     """
     table = observation.table
-    gold = np.full(table.n_items, -1)
-    gold[observation.inverse] = observation.gold
+    gold = observation.table_gold
     prior = _prior(observation, concentration)
     rng = np.random.default_rng(0)
     sample = _sample(table, rng)
-    pilot = _independent(table._take(sample, table.multiplicity[sample]), gold[sample])
+    pilot = _independent(table.take(sample), gold[sample])
     points = list(_estimates(pilot, prior, rng))
     if not points:
         raise MomentsError(

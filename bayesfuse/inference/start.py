@@ -10,7 +10,7 @@ import numpy as np
 from bayesfuse.errors import ImpossibleDataError, ModelError, MomentsError
 from bayesfuse.inference import em, spectral
 from bayesfuse.observation import Observation, Rows
-from bayesfuse.simplex import Array, draw_dirichlet
+from bayesfuse.simplex import Array, draw_dirichlet, shares
 
 DEFAULT = "moments"
 
@@ -101,9 +101,7 @@ def find_start(observation: Observation, concentration: Rows, method: str = DEFA
 def majority(observation: Observation) -> Array:
     """Return the shares of the votes, known labels in their place: (table items, classes)."""
     table = observation.table
-    votes = observation.raters.votes(table)
-    total = votes.sum(axis=1, keepdims=True)
-    share = np.divide(votes, total, out=np.full_like(votes, 1 / table.n_classes), where=total > 0)
+    share = shares(observation.raters.votes(table), 1 / table.n_classes)
     gold = np.flatnonzero(observation.gold >= 0)
     share[observation.inverse[gold]] = np.eye(table.n_classes)[observation.gold[gold]]
     return share

@@ -10,19 +10,15 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from bayesfuse.errors import ModelError, PoorFitWarning
+from bayesfuse.errors import ModelError, PoorFitWarning, require_count
 from bayesfuse.inference import em
-from bayesfuse.inference.approximation import (
-    FEW_DRAWS,
-    LARGE_K,
-    Approximation,
-)
+from bayesfuse.inference.approximation import FEW_DRAWS, LARGE_K, Approximation
 from bayesfuse.inference.conjugate import Conjugacy, find_conjugate, plain_python
 from bayesfuse.inference.dirichlet import fit_batches, fit_cavi, fit_stream
 from bayesfuse.inference.gaussian import fit_advi, fit_pathfinder
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.recording import add_data, add_deterministics, as_posterior, evaluate
-from bayesfuse.inference.start import DEFAULT, Start, find_start
+from bayesfuse.inference.start import DEFAULT, find_start
 from bayesfuse.observation import Rows
 from bayesfuse.posterior import complete
 from bayesfuse.responses import Responses
@@ -182,8 +178,9 @@ def fit(
             f"go on from where they are, so use bf.sample. Got: sweeps={sweeps}."
         )
     rng = np.random.default_rng(random_seed)
-    # None where the priors are not conjugate and PyMC's own start must do
-    begun = _begin(conjugacy, start) if conjugacy.complete else None
+    begun = None  # where the priors are not conjugate and PyMC's own start must do
+    if conjugacy.complete:
+        begun = find_start(conjugacy.begun(), conjugacy.concentrations(), start)
     settings: dict[str, Any] = {"draws": int(draws), "rng": rng}
     if method == "cavi" and begun is not None:
         settings |= {"tolerance": tolerance}
@@ -232,11 +229,9 @@ def _check(method: str, kwargs: dict[str, Any], sweeps: Any, **numbers: Any) -> 
     if method not in get_args(Method):
         raise ModelError(f"method must be one of {list(get_args(Method))}. Got: {method!r}.")
     for name, value in numbers.items():
-        optional = value is None and name != "draws"
-        if not optional and (not isinstance(value, int | np.integer) or value < 1):
-            raise ModelError(f"{name} must be a whole number, at least 1. Got: {value!r}.")
-    if not isinstance(sweeps, int | np.integer) or sweeps < 0:
-        raise ModelError(f"sweeps must be a whole number, at least 0. Got: {sweeps!r}.")
+        if value is not None or name == "draws":
+            require_count(name, value)
+    require_count("sweeps", sweeps, least=0)
     if method == "cavi" and kwargs:
         raise ModelError(f"CAVI takes no further settings. Got: {sorted(kwargs)}.")
     if method != "cavi" and (numbers["batch_size"] or numbers["n_items"]):
@@ -263,11 +258,6 @@ def _require_gradients(conjugacy: Conjugacy, method: str) -> None:
             f"{method} moves along gradients, which whole numbers do not have; use bf.sample, or "
             f"give their values. Got: {sorted(indices)} to be inferred."
         )
-
-
-def _begin(conjugacy: Conjugacy, start: str) -> Start:
-    observation = conjugacy.observation.known(conjugacy.indices())
-    return find_start(observation, conjugacy.concentrations(), start)
 
 
 def _refine(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.graph import Graph
-from bayesfuse.labels.potts_kernels import agreement, gibbs_sweep, swendsen_wang
+from bayesfuse.labels.potts_kernels import agreement, gibbs_sweep, once, swendsen_wang
 from bayesfuse.reading import smallest_integer
 from bayesfuse.simplex import Array
 
@@ -54,9 +54,7 @@ class Ladder:
         self.sweeps = sweeps
         # one stream for each start, so that they can be drawn at the same time
         self.rngs = np.random.default_rng(random_seed).spawn(2)
-        equal = graph.n_edges > 0 and bool(np.all(graph.weights == graph.weights[0]))
-        weight = graph.weight[:1] if equal else graph.weight
-        self.rows = graph.start, graph.neighbour, np.ascontiguousarray(weight)
+        self.rows = graph.start, graph.neighbour, once(graph.weight)
         self.likelihood = np.ones((graph.n_items, len(prevalence)))
         self.colours = graph.colour_order
         self.rungs: dict[float, _Rung] = {}

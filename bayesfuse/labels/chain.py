@@ -14,7 +14,7 @@ from bayesfuse.labels import forward_backward
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.labels.stationary import marginal_stationary, stationary
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array
+from bayesfuse.simplex import Array, shares
 from bayesfuse.structure import Sequences
 
 SOFT_ITERATIONS = 20
@@ -243,19 +243,14 @@ def soft_counts(
     with np.errstate(divide="ignore"):
         for _ in range(SOFT_ITERATIONS):
             *_, begun, followed = forward_backward.marginal(
-                np.log(_shares(begun)),
-                np.log(_shares(followed)),
+                np.log(shares(begun)),
+                np.log(shares(followed)),
                 likelihood,
                 log_scale,
                 place,
                 start,
             )
     return begun, followed
-
-
-def _shares(counts: Array) -> Array:
-    total = counts.sum(axis=-1, keepdims=True)
-    return np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
 
 
 def _polynomial(weight: Array, matrix: Any, xp: Any) -> Any:

@@ -16,7 +16,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from bayesfuse.simplex import inner, kernel
 
 # Relative to the largest of an item: what a floor adds is 1e-150 / LEAST_SCALE of the mass, so next
 # to predicted probabilities of LEAST_PREDICTED it is an error of 1e-20, far below rounding.
@@ -26,7 +27,7 @@ LEAST_SCALE = 1e-30
 LEAST_PREDICTED = 1e-100
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def padded(log_transition, transpose):
     """Exponentials of a square matrix above the floor, (classes, width); what was 0 stays 0."""
     n_classes = log_transition.shape[0]
@@ -39,7 +40,7 @@ def padded(log_transition, transpose):
     return rows
 
 
-@njit(cache=True, nogil=True)
+@inner
 def multiply(vectors, t, matrix, result, u):
     """Write ``vectors[t] @ matrix`` into ``result[u]``; the matrix is (classes, width)."""
     n_rows, width = matrix.shape
@@ -58,7 +59,7 @@ def multiply(vectors, t, matrix, result, u):
             result[u, j] += one * matrix[k, j]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def out_of_reach(filtered, predicted, t, transition):
     """Whether some class is predicted with almost no probability, yet not impossible."""
     for j in range(transition.shape[0]):
@@ -69,7 +70,7 @@ def out_of_reach(filtered, predicted, t, transition):
     return False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def weigh(predicted, filtered, t, likelihood, n):
     """Multiply what is predicted by the likelihood of item n, relative to its largest entry.
 
@@ -86,7 +87,7 @@ def weigh(predicted, filtered, t, likelihood, n):
     return total, top
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def forward(log_initial, transition, likelihood, item, filtered, predicted):
     """Filter: ``p(label t | responses before t)`` and ``p(label t | responses up to t)``.
 
@@ -131,7 +132,7 @@ def forward(log_initial, transition, likelihood, item, filtered, predicted):
     return log_evidence + math.log(scale), True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def backward(transposed, item, filtered, predicted, probability, pairs):
     """Smooth: ``p(label t | all responses)`` into ``probability``, pairs of neighbours added up.
 
@@ -157,7 +158,7 @@ def backward(transposed, item, filtered, predicted, probability, pairs):
     add_pairs(filtered, predicted, last, pairs)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def add_pairs(filtered, ratio, size, pairs):
     """Add the products of ``filtered[t, k]`` and ``ratio[t + 1, j]`` over t to ``pairs[k, j]``."""
     n_classes, width = pairs.shape
@@ -186,7 +187,7 @@ def add_pairs(filtered, ratio, size, pairs):
         t += 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def backward_draw(transposed, item, filtered, uniform, labels):
     """Draw the labels from the last to the first, each given the one that follows."""
     n_classes = transposed.shape[0]
@@ -203,7 +204,7 @@ def backward_draw(transposed, item, filtered, uniform, labels):
         labels[item[t]] = following
 
 
-@njit(cache=True, nogil=True)
+@inner
 def pick(weight, left):
     """Return the class in whose share of the weights ``left`` falls."""
     label = -1
@@ -219,7 +220,7 @@ def pick(weight, left):
 # ---------------------------------------------------------------- the same with logarithms
 
 
-@njit(cache=True, nogil=True)
+@inner
 def log_sum(values):
     """Return the logarithm of the sum of the exponentials."""
     top = -np.inf
@@ -233,7 +234,7 @@ def log_sum(values):
     return top + math.log(total)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def log_forward(log_initial, log_transition, likelihood, item, filtered, predicted):
     """Filter as :func:`forward`, with the logarithms of all probabilities."""
     n_classes = log_transition.shape[0]
@@ -260,7 +261,7 @@ def log_forward(log_initial, log_transition, likelihood, item, filtered, predict
     return log_evidence
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def log_backward(log_transition, item, filtered, predicted, probability, transitions):
     """Smooth as :func:`backward`; ``transitions`` (classes, classes) lack no factor."""
     n_classes = log_transition.shape[0]
@@ -279,7 +280,7 @@ def log_backward(log_transition, item, filtered, predicted, probability, transit
             probability[item[t - 1], k] = total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def log_backward_draw(log_transition, item, filtered, uniform, labels):
     """Draw as :func:`backward_draw`."""
     n_classes = log_transition.shape[0]
@@ -300,7 +301,7 @@ def log_backward_draw(log_transition, item, filtered, uniform, labels):
 # ---------------------------------------------------------------- many sequences
 
 
-@njit(cache=True, nogil=True)
+@inner
 def longest(start):
     """Return the length of the longest sequence."""
     most = np.int64(0)
@@ -309,7 +310,21 @@ def longest(start):
     return most
 
 
-@njit(cache=True, nogil=True)
+@inner
+def filter_any(log_initial, log_transition, transition, likelihood, item, filtered, predicted):
+    """Filter by :func:`forward`, or where that cannot be relied on by :func:`log_forward`.
+
+    Returns the log evidence of the sequence, and whether it was the former.
+    """
+    log_evidence, safe = forward(log_initial, transition, likelihood, item, filtered, predicted)
+    if not safe:
+        log_evidence = log_forward(
+            log_initial, log_transition, likelihood, item, filtered, predicted
+        )
+    return log_evidence, safe
+
+
+@kernel
 def marginal(log_initial, log_transition, likelihood, log_scale, place, start):
     """Sum the labels out of all sequences.
 
@@ -329,13 +344,9 @@ def marginal(log_initial, log_transition, likelihood, log_scale, place, start):
     followed = np.zeros((n_classes, n_classes))
     for s in range(n_sequences):
         item = place[start[s] : start[s + 1]]
-        log_evidence[s], safe = forward(
-            log_initial, transition, likelihood, item, filtered, predicted
+        log_evidence[s], safe = filter_any(
+            log_initial, log_transition, transition, likelihood, item, filtered, predicted
         )
-        if not safe:
-            log_evidence[s] = log_forward(
-                log_initial, log_transition, likelihood, item, filtered, predicted
-            )
         if log_evidence[s] > -np.inf:
             if safe:
                 backward(transposed, item, filtered, predicted, probability, pairs)
@@ -352,7 +363,7 @@ def marginal(log_initial, log_transition, likelihood, log_scale, place, start):
     return total, log_evidence, probability, begun, followed
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def draw_labels(log_initial, log_transition, likelihood, place, start, uniform):
     """Draw all labels from their joint posterior; −1 in a sequence that is impossible."""
     transition, transposed = padded(log_transition, False), padded(log_transition, True)
@@ -361,11 +372,9 @@ def draw_labels(log_initial, log_transition, likelihood, place, start, uniform):
     labels = np.empty(place.size, dtype=np.int64)
     for s in range(start.size - 1):
         item = place[start[s] : start[s + 1]]
-        log_evidence, safe = forward(log_initial, transition, likelihood, item, filtered, predicted)
-        if not safe:
-            log_evidence = log_forward(
-                log_initial, log_transition, likelihood, item, filtered, predicted
-            )
+        log_evidence, safe = filter_any(
+            log_initial, log_transition, transition, likelihood, item, filtered, predicted
+        )
         if log_evidence == -np.inf:
             for n in item:
                 labels[n] = -1
@@ -376,7 +385,7 @@ def draw_labels(log_initial, log_transition, likelihood, place, start, uniform):
     return labels
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def decode(log_initial, log_transition, likelihood, place, start):
     """Find the most probable path of every sequence (Viterbi); −1 in one that is impossible."""
     n_items, n_classes = likelihood.shape
@@ -411,7 +420,7 @@ def decode(log_initial, log_transition, likelihood, place, start):
     return labels
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def simulate(initial, transition, place, start, uniform):
     """Draw labels (n,) from the chain itself, given its probabilities."""
     labels = np.empty(place.size, dtype=np.int64)
@@ -424,7 +433,7 @@ def simulate(initial, transition, place, start, uniform):
     return labels
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count(labels, place, start, n_classes):
     """Count the first labels (k,) and the pairs of neighbours (k, k)."""
     begun = np.zeros(n_classes)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bayesfuse.errors import require_shape
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import TINY, kernel, rescale
+from bayesfuse.simplex import TINY, invert, kernel, rescale
 
 
 @kernel
@@ -127,9 +127,7 @@ class Independent(LabelPrior):
         _, log_evidence, probability, _ = found
         impossible = log_evidence == -np.inf
         if plain:
-            up_to = probability.cumsum(axis=1)
-            left = uniform[:, None] * up_to[:, -1:]
-            return np.where(impossible, -1, (up_to[:, :-1] <= left).sum(axis=1))
+            return np.where(impossible, -1, invert(probability.cumsum(axis=1), uniform))
         if (impossible & (multiplicity > 0)).any():
             return np.where(impossible, -1, 0)
         return rng.multinomial(multiplicity, probability).astype(float)

@@ -70,6 +70,15 @@ class PartitionTable:
     exact: bool
     method: str
 
+    @classmethod
+    def in_closed_form(
+        cls, coupling: Array, log_z: Array, slope: Array, bend: Array, graph: Graph, method: str
+    ) -> PartitionTable:
+        """Return a table without error, in which it does not matter how labels begin."""
+        none, by_start = np.zeros_like(coupling), np.stack([slope, slope])
+        total_weight = float(graph.weights.sum())
+        return cls(coupling, log_z, none, slope, none, bend, by_start, total_weight, True, method)
+
     @property
     def knots(self) -> Array:
         """What :func:`interpolate` takes: coupling, log Z, slope, bend, (couplings, 4)."""
@@ -272,18 +281,8 @@ def planted_partition(graph: Graph, log_field: ArrayLike, max_coupling: float) -
     share = q / (q + (1 - q) * pull)  # of edges that agree
     log_z = (coupling[:, None] * weights + np.log(q + (1 - q) * pull)) @ counts
     slope, bend = share @ (weights * counts), (share * (1 - share)) @ (weights**2 * counts)
-    none = np.zeros_like(coupling)
-    return PartitionTable(
-        coupling,
-        log_z + graph.n_items * log_total,
-        none,
-        slope,
-        none,
-        bend,
-        np.stack([slope, slope]),
-        float(graph.weights.sum()),
-        exact=True,
-        method="planted partition",
+    return PartitionTable.in_closed_form(
+        coupling, log_z + graph.n_items * log_total, slope, bend, graph, "planted partition"
     )
 
 
@@ -326,19 +325,9 @@ def _tabulate(
         return _integrated(ladder, at_zero)
     coupling = np.linspace(0, max_coupling, EXACT_COUPLINGS)
     log_z, slope = sum_out(graph, prevalence, coupling, by)
-    bend = CubicSpline(coupling, slope)(coupling, 1)
-    none = np.zeros_like(coupling)
-    return PartitionTable(
-        coupling,
-        log_z + at_zero,
-        none,
-        slope,
-        none,
-        np.maximum(bend, 0.0),
-        np.stack([slope, slope]),
-        float(graph.weights.sum()),
-        exact=True,
-        method="elimination",
+    bend = np.maximum(CubicSpline(coupling, slope)(coupling, 1), 0.0)
+    return PartitionTable.in_closed_form(
+        coupling, log_z + at_zero, slope, bend, graph, "elimination"
     )
 
 

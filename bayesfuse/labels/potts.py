@@ -127,9 +127,7 @@ class Potts(LabelPrior):
         if prevalence is None:
             prevalence = np.full(n_classes, 1 / n_classes)
         require_shape("prevalence", prevalence.shape, classes=n_classes)
-        weight = graph.weight
-        if graph.n_edges and weight.min() == weight.max():  # then kernels need not look it up
-            weight = weight[:1]
+        weight = potts_kernels.once(graph.weight)
         row = np.repeat(np.arange(graph.n_items, dtype=np.int32), graph.degree)
         reverse = np.lexsort((row, graph.neighbour)).astype(np.int32)
         order = potts_kernels.breadth_first(graph.start, graph.neighbour)
@@ -244,17 +242,9 @@ class Potts(LabelPrior):
 
     def converged(self, log_parameters, likelihood, structure):
         prevalence, start, neighbour, weight, reverse, order, *_ = structure
-        rounds = belief_propagation.ROUNDS
+        graph = float(log_parameters[0]), start, neighbour, weight, reverse
         *_, change = belief_propagation.propagate(
-            prevalence,
-            likelihood,
-            float(log_parameters[0]),
-            start,
-            neighbour,
-            weight,
-            reverse,
-            order,
-            rounds,
+            prevalence, likelihood, *graph, order, belief_propagation.ROUNDS
         )
         return change <= belief_propagation.TOLERANCE
 
@@ -301,15 +291,9 @@ class MeanFieldPotts(Potts):
 
     def converged(self, log_parameters, likelihood, structure):
         prevalence, start, neighbour, weight, _, order, *_ = structure
+        graph = float(log_parameters[0]), start, neighbour, weight
         *_, change = mean_field.settle(
-            prevalence,
-            likelihood,
-            float(log_parameters[0]),
-            start,
-            neighbour,
-            weight,
-            order,
-            belief_propagation.ROUNDS,
+            prevalence, likelihood, *graph, order, belief_propagation.ROUNDS
         )
         return change <= belief_propagation.TOLERANCE
 

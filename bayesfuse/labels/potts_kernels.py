@@ -21,7 +21,7 @@ import math
 
 import numpy as np
 
-from bayesfuse.simplex import inner, kernel
+from bayesfuse.simplex import Array, inner, kernel
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -30,6 +30,11 @@ LARGEST = 600.0
 
 SMALL = 1e-15
 """Products below this go on as logarithms: a factor may be as small as ``simplex.TINY``."""
+
+
+def once(weight: Array) -> Array:
+    """Return weights as the kernels take them: one for all if they are the same."""
+    return weight[:1] if len(weight) and weight.min() == weight.max() else weight
 
 
 @inner

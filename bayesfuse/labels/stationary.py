@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from bayesfuse.labels import forward_backward
 from bayesfuse.labels.forward_backward import padded
+from bayesfuse.simplex import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def stationary(log_transition):
     """Return the stationary distribution of a matrix that leads from every class to every other.
 
@@ -42,7 +42,7 @@ def stationary(log_transition):
     return share
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def marginal_stationary(log_transition, likelihood, log_scale, place, start):
     """Sum the labels out as :func:`forward_backward.marginal`, sequences beginning anywhere.
 

@@ -17,8 +17,9 @@ from bayesfuse.moments.imbalance import (
     log_table,
     quality,
 )
-from bayesfuse.moments.pairs import Array, covariance
+from bayesfuse.moments.pairs import covariance
 from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array
 
 __all__ = [
     "ClassImbalance",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import xarray as xr
-from numba import njit
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse import block_array, csr_array
 
 from bayesfuse.errors import MomentsError
-from bayesfuse.moments.pairs import Array
+from bayesfuse.simplex import Array, kernel
 
 METHODS = ("log_linear", "weighted", "sdp", "eigen", "least_squares")
 SIGNS = ("majority", "average")
@@ -229,7 +228,7 @@ def _rough_direction(matrix: Array) -> Array:
     return vector
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _descend(first, other, q, weight, bound, start, sweeps, tolerance):
     """Minimise over one rater at a time, which has a closed form and never climbs.
 

@@ -15,10 +15,11 @@ from bayesfuse.errors import MomentsError
 from bayesfuse.moments.binary import accuracies, labels_by_sign
 from bayesfuse.moments.completion import least_squares, orient
 from bayesfuse.moments.imbalance import EDGE, SMALLEST, log_table, quality
-from bayesfuse.moments.pairs import Array, covariance, require_binary
+from bayesfuse.moments.pairs import covariance, require_binary
 from bayesfuse.moments.partition import Groups, PairMoments, find_groups, fit_groups, number
 from bayesfuse.moments.score import score_matrix
 from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array
 
 __all__ = ["find_groups", "latent_sml", "score_matrix", "select_raters"]
 
@@ -339,4 +340,6 @@ def _summed_out(evidence: Array, rates: Array) -> Array:
     sensitive, specific = np.log(rates)
     insensitive, unspecific = np.log1p(-rates)
     positive = np.logaddexp(sensitive + evidence, insensitive)
-    return positive - np.logaddexp(unspecific + evidence, specific)
+    odds = positive - np.logaddexp(unspecific + evidence, specific)
+    # the sum over verdicts of nobody's responses is one, but for rounding, which has a sign
+    return np.where(evidence == 0, 0.0, odds)

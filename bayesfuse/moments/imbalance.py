@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numba import njit
 
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments.completion import rank_one
-from bayesfuse.moments.pairs import Array, covariance
+from bayesfuse.moments.pairs import covariance, mean_answer
 from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array, kernel
 
 EDGE = 0.01  # imbalances within this of ±1 are not told from a missing class
 SMALLEST = 1e-3  # no sensitivity or specificity is believed to be nearer to 0 or 1 than this
@@ -164,7 +164,7 @@ def _most_likely(responses: Responses, mean: Array, v: Array) -> float:
     return float((1 - EDGE) * np.sin(found.x))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mixture(log_table, log_prior, start, cell, multiplicity):
     """Return the mean over items of the log probability of their responses."""
     total, items = 0.0, 0.0
@@ -191,7 +191,7 @@ def _third_moment(responses: Responses, mean: Array, v: Array) -> float:
     return float(-skew / np.sqrt(4 + skew**2))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def triple_sums(start, cell, multiplicity, mean, v):
     """Sum ``z_i z_j z_k`` with ``z = (f - mean) v``, and ``(v_i v_j v_k)²``, over all triples.
 
@@ -202,15 +202,10 @@ def triple_sums(start, cell, multiplicity, mean, v):
         z1 = z2 = z3 = s1 = s2 = s3 = 0.0
         telling = 0
         r = start[n]
-        while r < start[n + 1]:  # the rows are sorted by rater: repeats are neighbours
-            rater = cell[r] >> 1
-            total, times = 0.0, 0
-            while r < start[n + 1] and cell[r] >> 1 == rater:
-                total += 2.0 * (cell[r] & 1) - 1.0
-                times += 1
-                r += 1
+        while r < start[n + 1]:
+            rater, answer, r = mean_answer(cell, r, start[n + 1])
             telling += v[rater] != 0
-            z, s = (total / times - mean[rater]) * v[rater], v[rater] * v[rater]
+            z, s = (answer - mean[rater]) * v[rater], v[rater] * v[rater]
             z1, z2, z3 = z1 + z, z2 + z * z, z3 + z * z * z
             s1, s2, s3 = s1 + s, s2 + s * s, s3 + s * s * s
         if telling < 3:  # rounding would leave a trace of a triple that is not there

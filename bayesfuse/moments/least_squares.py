@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from bayesfuse.simplex import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def project(x):
     """Move a vector to the nearest point of the probability simplex, in place.
 
@@ -33,7 +34,7 @@ def project(x):
         x[i] = max(x[i] - shift, 0.0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def simplex_least_squares(normal, right, x, by_row, iterations, tolerance):
     """Minimise ``<X, normal @ X> − 2 <right, X>`` by accelerated projected gradients.
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -18,7 +17,7 @@ from bayesfuse.moments.least_squares import simplex_least_squares
 from bayesfuse.moments.symmetric import Groups
 from bayesfuse.moments.views import STARTS, starting_points
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array
+from bayesfuse.simplex import Array, kernel
 
 # What is minimised, for every item n with raters m ∈ n, is (17) with its squares written out:
 #
@@ -30,7 +29,7 @@ from bayesfuse.simplex import Array
 # leave-one-out polynomials 1 + e₁ + e₂ of the other raters, which are its normal equations.
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def update(normal, right, ahead, confusion):
     """Solve the normal equations of every rater at once, as if the others stood still.
 
@@ -312,8 +311,7 @@ def _pilot(responses: Responses, rng: np.random.Generator, size: int = 500_000) 
     if responses.n_responses <= size:
         return responses
     n_items = max(1, round(responses.n_items * size / responses.n_responses))
-    chosen = np.sort(rng.choice(responses.n_items, n_items, replace=False))
-    return responses._take(chosen, responses.multiplicity[chosen])
+    return responses.take(np.sort(rng.choice(responses.n_items, n_items, replace=False)))
 
 
 def _named(fit: Fit, responses: Responses, start: str) -> xr.Dataset:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import xarray as xr
-from numba import njit
-from numpy.typing import NDArray
 
 from bayesfuse.errors import MomentsError
 from bayesfuse.responses import Responses
-
-Array = NDArray[np.float64]
+from bayesfuse.simplex import Array, inner, kernel
 
 
 def require_binary(responses: Responses) -> None:
@@ -23,7 +20,22 @@ def require_binary(responses: Responses) -> None:
         )
 
 
-@njit(cache=True, nogil=True)
+@inner
+def mean_answer(cell, r, last):
+    """Return whose row r is, the mean of that rater's answers to the item, and where they end.
+
+    The rows of an item, up to ``last``, are sorted by rater: repeats are neighbours.
+    """
+    rater = cell[r] >> 1
+    total, times = 0.0, 0
+    while r < last and cell[r] >> 1 == rater:
+        total += 2.0 * (cell[r] & 1) - 1.0
+        times += 1
+        r += 1
+    return rater, total / times, r
+
+
+@kernel
 def pair_sums(start, cell, multiplicity, n_raters):
     """Sum 1, own answer, the other's answer and their product over the common items of pairs.
 
@@ -40,15 +52,8 @@ def pair_sums(start, cell, multiplicity, n_raters):
         size = np.float64(multiplicity[n])
         distinct = 0
         r = start[n]
-        while r < start[n + 1]:  # the rows are sorted by rater: repeats are neighbours
-            rater = cell[r] >> 1
-            total, times = 0.0, 0
-            while r < start[n + 1] and cell[r] >> 1 == rater:
-                total += 2.0 * (cell[r] & 1) - 1.0
-                times += 1
-                r += 1
-            who[distinct] = rater
-            answer[distinct] = total / times
+        while r < start[n + 1]:
+            who[distinct], answer[distinct], r = mean_answer(cell, r, start[n + 1])
             distinct += 1
         for a in range(distinct):
             own = size * answer[a]

@@ -13,9 +13,9 @@ from scipy.special import gammaln
 
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments.completion import least_squares, orient
-from bayesfuse.moments.pairs import Array
 from bayesfuse.moments.score import class_moments, score_matrix
 from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array
 
 Groups = NDArray[np.int64]
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numba import njit
 from numpy.typing import NDArray
 
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments.one_vs_rest import against_rest
-from bayesfuse.moments.pairs import Array, covariance
+from bayesfuse.moments.pairs import covariance
 from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array, kernel
 
 Indices = NDArray[np.int64]
 
@@ -144,7 +144,7 @@ def _score(covariance: Array, first: Indices, second: Indices) -> Array:
     return score
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sum_determinants(covariance, first, second):
     """Sum the known |r_ij r_km - r_im r_kj| over the given (k, m), and count them.
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from bayesfuse.simplex import Array
+from bayesfuse.simplex import Array, inner, kernel
 
 FEW = 16  # lanes up to which sums in registers are faster
 MOST_ROWS = 100  # of which all triples are counted: 8 MB
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def symmetric(values, weight, start, row):
     """Sum 1st to 3rd elementary symmetric polynomials over groups of rows, lane by lane.
 
@@ -38,7 +37,7 @@ def symmetric(values, weight, start, row):
     return total / 3.0, others
 
 
-@njit(cache=True, nogil=True)
+@inner
 def by_fours(values, weight, start, row, total, others):
     """Add ``2 e1 + e2`` to ``total`` and ``1 + e1 + e2`` of the others to ``others``."""
     for n in range(weight.size):
@@ -74,7 +73,7 @@ def by_fours(values, weight, start, row, total, others):
                 others[i, j + 3] += w * (b3 - x3 * (a3 - x3))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def by_rows(values, weight, start, row, total, others):
     """Do the same, all lanes of a row at once."""
     n_lanes = total.size

@@ -12,8 +12,9 @@ from scipy.linalg import eigh
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments.binary import accuracies
 from bayesfuse.moments.completion import rank_one
-from bayesfuse.moments.pairs import Array, covariance, sampling_variance
+from bayesfuse.moments.pairs import covariance, sampling_variance
 from bayesfuse.responses import Responses
+from bayesfuse.simplex import Array
 
 
 def spectrum(

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array
+from bayesfuse.simplex import Array, shares
 
 STARTS = ("algebraic", "votes", "diagonal")
 
@@ -123,5 +123,4 @@ def _rows(counts: Array, responses: Responses) -> Array:
     """Normalise counts (cells, classes) to rows; where there are none, nothing is known."""
     n_raters, n_classes = responses.n_raters, responses.n_classes
     rows = counts.reshape(n_raters, n_classes, n_classes).transpose(0, 2, 1)
-    total = rows.sum(axis=2, keepdims=True)
-    return np.where(total > 0, rows / np.where(total > 0, total, 1.0), 1.0 / n_classes)
+    return shares(rows, 1.0 / n_classes)

@@ -72,12 +72,7 @@ def plot_sequence(
     ('sequence 0', ['2', '1', '0'])
     """
     _, observation = observed(model)
-    sequences = sequences or getattr(observation.labels, "sequences", None)
-    if sequences is None:
-        raise ModelError(
-            "A sequence is drawn in its order: give sequences=. Got: a model of "
-            f"{type(observation.labels).__name__} labels and none."
-        )
+    sequences = observation.known_by("sequences", sequences, "A sequence is drawn in its order")
     responses = observation.responses
     number = _number(sequences, sequence)
     part = slice(int(sequences.start[number]), int(sequences.start[number + 1]))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bayesfuse.errors import require_shape
 from bayesfuse.raters.base import RaterChannel, reveal
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import TINY, inner, kernel, rescale
+from bayesfuse.simplex import TINY, inner, invert, kernel, rescale
 
 # The loops below take classes in blocks of four and two because a loop over a run-time number of
 # classes costs three times as much at the usual sizes: the compiler can keep four sums in
@@ -214,9 +214,7 @@ class Confusion(RaterChannel):
 
     def simulate(self, tables, truth, responses, rng):
         cumulative = np.exp(tables[0]).cumsum(axis=-1)[responses.rater, truth[responses.item]]
-        # scaled by the last entry, which rounding may leave a little off one
-        left = rng.random(len(cumulative)) * cumulative[:, -1]
-        return (left[:, None] >= cumulative[:, :-1]).sum(axis=1)
+        return invert(cumulative, rng.random(len(cumulative)))
 
     @staticmethod
     def log_lik_jax(log_confusion, start, cell, gold):

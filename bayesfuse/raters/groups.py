@@ -13,6 +13,7 @@ from bayesfuse.raters import verdicts
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.patterns import arrange
 from bayesfuse.responses import Responses
+from bayesfuse.simplex import invert
 
 ALONE = -1
 """The assignment of a rater who reports on the truth directly."""
@@ -123,8 +124,9 @@ class LatentGroups(RaterChannel):
         met, place = np.unique(item[grouped] * len(outer) + group[grouped], return_inverse=True)
         if len(met):
             of_item, of_group = np.divmod(met, len(outer))
-            source[grouped] = _draw(outer[of_group, truth[of_item]], rng)[place]
-        return _draw(inner[rater, source], rng)
+            verdict = invert(outer[of_group, truth[of_item]], rng.random(len(met)))
+            source[grouped] = verdict[place]
+        return invert(inner[rater, source], rng.random(len(rater)))
 
     def votes(self, responses):
         """Count one vote for every group and item, shared by its raters' labels."""
@@ -184,10 +186,3 @@ def require_groups(assignment: NDArray[np.int64], n_groups: int) -> None:
             f"raters alone. Got: numbers from {assignment.min()} to {assignment.max()} and "
             f"{n_groups} groups."
         )
-
-
-def _draw(cumulative: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw one number per row of cumulated probabilities."""
-    # scaled by the last entry, which rounding may leave a little off one
-    left = rng.random(len(cumulative)) * cumulative[:, -1]
-    return (left[:, None] >= cumulative[:, :-1]).sum(axis=1)

@@ -1,0 +1,39 @@
+"""Models of every conjugate prior × channel of a table of three classes, for several test files."""
+
+from __future__ import annotations
+
+import bayesfuse as bf
+from bayesfuse.inference.conjugate import find_conjugate
+from bayesfuse.inference.start import find_start
+from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
+
+
+def chains(responses):
+    n = responses.n_items
+    return bf.Sequences.from_lengths([n // 2, n // 4, n - n // 2 - n // 4], items=responses.items)
+
+
+# Transitions may not skip a class upwards, and nothing begins in the last.
+SPARSE = {
+    "initial_prior": [1.0, 2.0, 0.0],
+    "transition_prior": [[2.0, 1.0, 0.0], [1.0, 1.0, 1.0], [1.0, 2.0, 1.0]],
+}
+
+MODELS = {
+    "confusion": lambda r, **kw: DawidSkene(r, prevalence_prior=[1.0, 2.0, 3.0], **kw),
+    "class": lambda r, **kw: DawidSkene(r, raters="class", **kw),
+    "coin": lambda r, **kw: DawidSkene(r, raters="coin", **kw),
+    "groups": lambda r, **kw: LatentGroup(r, groups=[[0, 1, 2]], **kw),
+    "all alone": lambda r, **kw: LatentGroup(r, groups={}, **kw),
+    "chain": lambda r, **kw: HiddenMarkov(r, chains(r), **kw),
+    "sparse chain": lambda r, **kw: HiddenMarkov(r, chains(r), **SPARSE, **kw),
+    "chain of coins": lambda r, **kw: HiddenMarkov(r, chains(r), raters="coin", **kw),
+    "stationary": lambda r, **kw: HiddenMarkov(r, chains(r), initial="stationary", **kw),
+}
+
+
+def pieces(model):
+    """Return the observation, the prior and the rows to start from."""
+    conjugacy = find_conjugate(model)
+    prior = conjugacy.concentrations()
+    return conjugacy.observation, prior, find_start(conjugacy.observation, prior).rows

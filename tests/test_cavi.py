@@ -1,0 +1,165 @@
+"""Coordinate ascent: its bound against the evidence, its optimum, its parts against the whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conjugate_models import MODELS, pieces
+from scipy import special, stats
+
+import bayesfuse as bf
+from bayesfuse.inference import cavi
+from bayesfuse.models import DawidSkene, LatentGroup
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def fitted(request, small):
+    """Observation, prior and a fit to the last digit, of every prior and channel."""
+    observation, prior, rows = pieces(MODELS[request.param](small, gold={0: 1, 61: 2}))
+    return observation, prior, cavi.fit(observation, rows, prior, tolerance=1e-15, iterations=5000)
+
+
+def test_bound_never_falls(small):
+    for name, build in MODELS.items():
+        observation, prior, _ = pieces(build(small))
+        rng = np.random.default_rng(1)
+        rows = {
+            key: np.log(special.softmax(rng.normal(size=a.shape), axis=-1))
+            for key, a in prior.items()
+        }
+        rows = {key: np.where(prior[key] > 0, value, -np.inf) for key, value in rows.items()}
+        trace = cavi.fit(observation, rows, prior, tolerance=1e-14, iterations=300).trace
+        assert len(trace) > 10, name
+        assert (np.diff(trace) > -1e-9 * abs(trace[-1])).all(), name
+
+
+def test_optimum_is_a_fixed_point(fitted):
+    observation, prior, found = fitted
+    assert found.converged
+    _, counts = observation.expected(cavi.expected_log(found.concentration))
+    for name, alpha in found.concentration.items():
+        np.testing.assert_allclose(alpha, prior[name] + counts[name], rtol=1e-5, atol=1e-6)
+
+
+def test_slope_of_the_bound_vanishes_at_the_optimum(fitted):
+    """Central differences of the bound with respect to the logarithm of every concentration."""
+    observation, prior, found = fitted
+    rng = np.random.default_rng(2)
+    step = 1e-3
+    for name, alpha in found.concentration.items():
+        places = np.argwhere(alpha > 0)
+        for place in places[rng.permutation(len(places))[:8]]:
+            heights = []
+            for sign in (-1, 0, 1):
+                moved = dict(found.concentration)
+                moved[name] = alpha.copy()
+                moved[name][tuple(place)] *= np.exp(sign * step)
+                heights.append(cavi.bound(observation, moved, prior))
+            slope = (heights[2] - heights[0]) / (2 * step)
+            # an error of the optimum shows as slope = curvature × error, of differences as step²
+            assert abs(slope) < 1e-4 * max(alpha[tuple(place)], 1.0)
+            assert heights[1] >= max(heights[0], heights[2]) - 1e-9
+
+
+def test_zeros_of_the_prior_stay(small):
+    observation, prior, rows = pieces(MODELS["sparse chain"](small))
+    found = cavi.fit(observation, rows, prior)
+    for name, alpha in prior.items():
+        assert (found.concentration[name][alpha == 0] == 0).all()
+        assert (found.concentration[name][alpha > 0] > 0).all()
+    assert (prior["transition"] == 0).sum() == 1
+
+
+def evidence_by_quadrature(responses, prior):
+    """Log evidence of one coin with two classes, both parameters integrated out on a grid."""
+    x = (np.arange(1000) + 0.5) / 1000
+    one, accuracy = np.meshgrid(x, x, indexing="ij")
+    log_weight = stats.beta(*prior["prevalence"][::-1]).logpdf(one)
+    log_weight += stats.beta(*prior["accuracy"][0]).logpdf(accuracy)
+    for n in range(responses.n_items):
+        label = responses.label[responses.start[n] : responses.start[n + 1]]
+        right = [
+            np.prod([accuracy if c == k else 1 - accuracy for c in label], axis=0) for k in (0, 1)
+        ]
+        log_weight += np.log((1 - one) * right[0] + one * right[1])
+    return special.logsumexp(log_weight) - 2 * np.log(1000)
+
+
+@pytest.mark.parametrize(("weight", "gap"), [(1, 0.5), (30, 0.02)])
+def test_bound_is_below_the_evidence_and_near_it(weight, gap):
+    """Nearer, the less there is to learn: the labels depend on each other through parameters."""
+    answers = {"item": [0, 0, 1, 1, 1, 2], "rater": [0] * 6, "label": [1, 1, 0, 1, 0, 0]}
+    responses = bf.Responses.from_long(answers)
+    given = {"prevalence_prior": [2 * weight, weight], "confusion_prior": [6 * weight, 2 * weight]}
+    observation, prior, rows = pieces(DawidSkene(responses, raters="coin", **given))
+    exact = evidence_by_quadrature(responses, prior)
+    found = cavi.fit(observation, rows, prior, tolerance=1e-14)
+    assert exact - gap < found.trace[-1] < exact
+    rng = np.random.default_rng(3)
+    for _ in range(50):  # a bound is one wherever it is taken
+        other = {name: alpha * rng.gamma(2.0, size=alpha.shape) for name, alpha in prior.items()}
+        assert cavi.bound(observation, other, prior) < exact
+
+
+def test_bound_is_the_evidence_where_nothing_is_hidden(small):
+    """With every label known and raters alone, q is the posterior."""
+    gold = {item: int(item % 3) for item in small.items.tolist()}
+    observation, prior, rows = pieces(DawidSkene(small, gold=gold))
+    found = cavi.fit(observation, rows, prior)
+    table, truth = observation.responses, observation.gold
+    counts = {
+        "prevalence": np.bincount(truth, minlength=3).astype(float),
+        "confusion": np.zeros_like(prior["confusion"]),
+    }
+    np.add.at(counts["confusion"], (table.rater, truth[table.item], table.label), 1.0)
+    exact = sum(
+        cavi.log_constant(prior[name]) - cavi.log_constant(prior[name] + counts[name])
+        for name in prior
+    )
+    assert found.trace[-1] == pytest.approx(exact, rel=1e-12)
+    for name, alpha in prior.items():
+        np.testing.assert_allclose(found.concentration[name], alpha + counts[name], atol=1e-9)
+
+
+def test_degenerate_models_coincide(small):
+    """A group of nobody is Dawid–Skene; counts of a pattern are as many items."""
+    bounds = []
+    for model in (DawidSkene(small), LatentGroup(small, groups={})):
+        observation, prior, rows = pieces(model)
+        bounds.append(cavi.fit(observation, rows, prior, tolerance=1e-13).trace[-1])
+    assert bounds[0] == pytest.approx(bounds[1], rel=1e-10)
+    counted = bf.datasets.caries()
+    bounds = []
+    for responses in (counted, counted.expand()):
+        observation, prior, rows = pieces(DawidSkene(responses))
+        bounds.append(cavi.fit(observation, rows, prior, tolerance=1e-13).trace[-1])
+    assert bounds[0] == pytest.approx(bounds[1], rel=1e-10)
+
+
+def test_what_is_held_is_as_good_as_known(small):
+    """A prevalence that is held, and one whose prior leaves no doubt."""
+    share = np.array([0.2, 0.3, 0.5])
+    observation, prior, rows = pieces(DawidSkene(small, prevalence_prior=1e6 * share))
+    known = cavi.fit(observation, rows, prior, tolerance=1e-13)
+    others = {name: alpha for name, alpha in prior.items() if name != "prevalence"}
+    held = {"prevalence": np.log(share)}
+    found = cavi.fit(observation, rows, others, held=held, tolerance=1e-13)
+    assert found.trace[-1] == pytest.approx(known.trace[-1], abs=0.01)
+    np.testing.assert_allclose(
+        found.concentration["confusion"], known.concentration["confusion"], rtol=5e-3
+    )
+    parts = [(observation, 1.0)] * 400
+    steps = cavi.fit_stochastic(parts, rows, others, held=held, window=1, tolerance=1e-12)
+    assert steps.trace[-1] == pytest.approx(found.trace[-1], abs=1e-3)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_parts_add_up_to_the_whole(small, name):
+    observation, prior, rows = pieces(MODELS[name](small, gold={0: 1, 61: 2}))
+    n_units = len(observation.labels.units(observation.table))
+    halves = np.array_split(np.random.default_rng(1).permutation(n_units), 2)
+    whole, counts = observation.expected(rows)
+    parts = [observation.part(units).expected(rows) for units in halves]
+    assert sum(total for total, _ in parts) == pytest.approx(whole, rel=1e-12)
+    for key in prior:
+        np.testing.assert_allclose(sum(found[key] for _, found in parts), counts[key], atol=1e-9)

@@ -1,0 +1,99 @@
+"""The score matrix against sums over all pairs, and what it is of independent raters."""
+
+from itertools import permutations
+
+import numpy as np
+from grouped_populations import covariances, overall, population
+
+import bayesfuse as bf
+from bayesfuse.moments import score
+from bayesfuse.moments.groups import score_matrix
+
+
+def slow_scores(r):
+    m = len(r)
+    score = np.zeros((m, m))
+    for i, j in permutations(range(m), 2):
+        rest = [k for k in range(m) if k not in (i, j)]
+        terms = [abs(r[i, j] * r[k, o] - r[i, o] * r[k, j]) for k, o in permutations(rest, 2)]
+        known = np.isfinite(terms)
+        score[i, j] = np.mean(np.array(terms)[known]) * len(terms) if known.any() else np.nan
+    return score
+
+
+def random_covariance(rng, m):
+    factor = rng.normal(size=(m, 3))
+    return factor @ factor.T + np.diag(rng.random(m))
+
+
+def test_score_is_the_sum_over_all_pairs():
+    r = random_covariance(np.random.default_rng(1), 9)
+    expected = slow_scores(r)
+    found = score_matrix(r)
+    np.testing.assert_allclose(found.values, expected, rtol=1e-12)
+    r[np.diag_indices(9)] = np.nan  # nothing is said about a rater alone
+    np.testing.assert_array_equal(score_matrix(r), found)
+
+
+def test_score_with_unknown_covariances():
+    rng = np.random.default_rng(2)
+    r = random_covariance(rng, 8)
+    for i, j in ((0, 1), (2, 5), (2, 6), (3, 7)):
+        r[i, j] = r[j, i] = np.nan
+    expected = slow_scores(r)
+    assert np.isnan(expected[0, 1]) and np.isfinite(expected).sum() == 56
+    np.testing.assert_allclose(score_matrix(r).values, expected, rtol=1e-12)
+
+
+def test_sampled_scores_are_unbiased():
+    r = random_covariance(np.random.default_rng(3), 10)
+    exact = score_matrix(r).values
+    draws = np.array([score_matrix(r, pairs=40, random_seed=seed).values for seed in range(400)])
+    error = draws.std(axis=0, ddof=1) / np.sqrt(len(draws))
+    off = ~np.eye(10, dtype=bool)
+    assert np.all(error[off] > 0)
+    # 45 pairs of raters: the largest of so many standard normals stays below 4.5
+    assert np.max(np.abs(draws.mean(axis=0) - exact)[off] / error[off]) < 4.5
+    np.testing.assert_array_equal(draws, draws.transpose(0, 2, 1))
+
+
+def test_many_raters_are_sampled(monkeypatch):
+    monkeypatch.setattr(score, "EXACT", 9)
+    r = random_covariance(np.random.default_rng(16), 10)
+    sampled = score_matrix(r)
+    np.testing.assert_array_equal(sampled, score_matrix(r, pairs=score.SAMPLED))
+    assert not np.array_equal(sampled, score_matrix(r, random_seed=1))
+
+
+def test_scores_of_independent_raters_vanish():
+    outer = np.array([[0.9, 0.6, 0.7, 0.8, 0.2, 0.6], [0.7, 0.9, 0.6, 0.8, 0.4, 0.5]])
+    patterns, _, probability = population(np.arange(6), 0.3, outer, np.ones((2, 6)))
+    score = score_matrix(covariances(patterns, probability)).values
+    assert score.max() < 12 * 1e-16  # rounding of 12 determinants of products below one
+
+
+def test_scores_of_responses_carry_names_and_add_up_over_classes():
+    rng = np.random.default_rng(4)
+    labels = rng.integers(3, size=(400, 5))
+    names = ["Ann", "Ben", "Cem", "Dan", "Eve"]
+    responses = bf.Responses.from_matrix(labels, raters=names)
+    expected = sum(score_matrix(np.cov(2 * (labels == k).T - 1)) for k in range(3))
+    found = score_matrix(responses)
+    np.testing.assert_allclose(found.values, expected.values, rtol=1e-10)
+    assert found.rater.values.tolist() == found.other.values.tolist() == names
+
+
+def test_lemma_4():
+    """Balanced truth, symmetric verdicts, groups of equal size, all raters better than random."""
+    group = np.repeat(np.arange(5), 2)
+    outer = np.array([[0.7, 0.8, 0.6, 0.9, 0.7]] * 2)
+    inner = np.tile([[0.9, 0.7, 0.8, 0.9, 0.8, 0.7, 0.9, 0.9, 0.8, 0.8]], (2, 1))
+    patterns, given, probability = population(group, 0.5, outer, inner)
+    score = score_matrix(covariances(patterns, probability)).values
+    conditional = np.abs(covariances(patterns, given[1]))  # eq. 16
+    delta = (overall(group, outer, inner).sum(axis=0) - 1).min()
+    together = (group[:, None] == group) & ~np.eye(10, dtype=bool)
+    assert np.all(score[together] > 10**2 * (1 - 3 / 5) * delta**2 * conditional[together])
+    apart = group[:, None] != group
+    assert np.all(score[apart] < 2 * 10**2 / 5 * (1 - 2 / 5))
+    assert score[together].min() > score[apart].max()

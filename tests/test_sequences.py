@@ -1,0 +1,103 @@
+"""Which item follows which: read from tables and lengths, and what is asked of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayesfuse as bf
+from bayesfuse.errors import ResponsesError
+from bayesfuse.models import HiddenMarkov
+
+
+def test_sequences_from_a_table_in_any_order():
+    frame = pd.DataFrame(
+        {
+            "token": ["c", "a", "d", "b", "e"],
+            "line": ["x", "x", "w", "x", "w"],
+            "at": [30, 10, 2, 20, 1],
+        }
+    )
+    found = bf.Sequences.from_table(frame, item="token", sequence="line", position="at")
+    assert found.items.tolist() == ["e", "d", "a", "b", "c"]
+    assert found.names.tolist() == ["w", "x"] and found.lengths.tolist() == [2, 3]
+    again = bf.Sequences.from_table(found.to_frame())
+    assert again.items.tolist() == found.items.tolist()
+    rows = {name: frame[name].to_numpy() for name in frame}
+    by_row = bf.Sequences.from_table(rows, item="token", sequence="line", position=None)
+    assert by_row.items.tolist() == ["d", "e", "c", "a", "b"]
+    assert repr(found) == "Sequences: 5 items in 2 sequences, 2 to 3 long"
+
+
+def test_places_are_by_name():
+    responses = bf.Responses.from_matrix([[0], [1], [0]], items=["b", "c", "a"])
+    sequences = bf.Sequences.from_lengths([1, 2], items=["a", "b", "c"])
+    assert sequences.places(responses).tolist() == [2, 0, 1]
+
+
+def test_raters_split_by_their_last_answer():
+    """Row by row in Python: another order of items, missing and repeated answers."""
+    rng = np.random.default_rng(6)
+    item, rater = rng.integers(0, 12, 40), rng.integers(0, 3, 40)
+    label = np.array(list("pqr"))[rng.integers(0, 3, 40)]
+    order = rng.permutation(12)
+    frame = pd.DataFrame({"item": item, "rater": rater, "label": label})
+    responses = bf.Responses.from_long(frame, items=order)
+    sequences = bf.Sequences.from_lengths([5, 1, 6])
+    split = sequences.split_raters(responses)
+    expected = []
+    for _, row in frame.iterrows():
+        last = frame[(frame["item"] == row["item"] - 1) & (frame["rater"] == row["rater"])]
+        begins = row["item"] in (0, 5, 6)
+        tail = "first" if begins or last.empty else f"after {last['label'].max()}"
+        expected.append((row["item"], f"{row['rater']} {tail}", row["label"]))
+    found = split.to_frame().itertuples(index=False, name=None)
+    assert sorted(found) == sorted(expected)
+    assert split.items.tolist() == order.tolist()
+    assert split.classes.tolist() == responses.classes.tolist()
+
+
+TABLE = {"item": [0, 1, 2], "sequence": [0, 0, 1], "position": [0, 1, 0]}
+BAD_SEQUENCES = {
+    "an item twice": (dict(TABLE, item=[0, 1, 1]), "Got: 1 in more"),
+    "colliding positions": (dict(TABLE, position=[1, 1, 0]), "0 and 1 at one position"),
+    "a missing position": (dict(TABLE, position=[0, None, 1]), "missing value in row 1"),
+    "a missing sequence": (dict(TABLE, sequence=["x", None, "x"]), "missing value in row 1"),
+    "no such column": ({"item": [0], "sequence": [0]}, "'position'"),
+    "no rows": ({"item": [], "sequence": [], "position": []}, "no rows"),
+    "columns of different lengths": (dict(TABLE, sequence=[0, 1]), "3, 2 and 3"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_SEQUENCES)
+def test_bad_tables_of_sequences_are_refused(case):
+    frame, told = BAD_SEQUENCES[case]
+    with pytest.raises(ResponsesError) as error:
+        bf.Sequences.from_table(frame)
+    assert told in str(error.value) and "Got" in str(error.value)
+
+
+BAD_LENGTHS = {
+    "zero": (([2, 0],), {}, "length 0 of sequence number 1"),
+    "not whole": (([1.5],), {}, "float64"),
+    "none": (([],), {}, "shape (0,)"),
+    "too few items": (([2, 1],), {"items": ["a"]}, "1 names"),
+    "a name twice": (([2, 1],), {"names": ["a", "a"]}, "'a' more than once"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_LENGTHS)
+def test_bad_lengths_are_refused(case):
+    given, named, told = BAD_LENGTHS[case]
+    with pytest.raises(ResponsesError) as error:
+        bf.Sequences.from_lengths(*given, **named)
+    assert told in str(error.value)
+
+
+def test_sequences_and_responses_must_have_the_same_items():
+    table = bf.Responses.from_matrix(np.arange(60)[:, None] % 2)
+    with pytest.raises(ResponsesError, match=r"\[60\] without place in the table \(1 such\)"):
+        HiddenMarkov(table, bf.Sequences.from_lengths([61]))
+    with pytest.raises(ResponsesError, match=r"\[58, 59\] in none \(2 such\)"):
+        HiddenMarkov(table, bf.Sequences.from_lengths([58]))
