@@ -23,6 +23,11 @@ def diagonal(n_classes: int, *, weight: float | None = None, accuracy: float = 0
     mean log loss of the labels among nine choices, diagonals of K, 2.5 K, 2 or 4 over ones
     included.
 
+    Of two namings of the classes such a prior prefers the one under which the probabilities of
+    right answers have the larger product over all raters and classes, whatever its weight. So a
+    rater who hardly ever uses the right name for some class can outweigh several who mostly do;
+    :func:`bayesfuse.checks.switching` tells, and known labels settle it.
+
     Parameters
     ----------
     n_classes : int

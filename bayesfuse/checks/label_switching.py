@@ -46,13 +46,20 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
         ``permutation`` (chain, class): which class of the chain's mean plays each class of the
         reference; ``distance`` and ``best_distance`` (chain,), root mean squares as they are and
         permuted; ``switched`` (chain,), the share of draws that are permuted. Attributes:
-        ``agree``, whether nothing is permuted; ``named``, whether raters use the classes' names
-        mostly for what the reference means by them; ``verdict``, both in words.
+        ``agree``, whether nothing is permuted; ``named``, whether most raters, weighed by their
+        number of responses, use the classes' names for what the reference means by them;
+        ``verdict``, both in words.
 
     Raises
     ------
     ModelError
         The result lacks the variables; a reference of other raters or classes.
+
+    Notes
+    -----
+    Names come from the prior, and a Dirichlet prior weighs raters by log odds: one who hardly ever
+    says a class's name for it can outweigh several who mostly do. ``named`` gives every rater one
+    vote on every class, what they say of it most often, and so tells where that has happened.
 
     References
     ----------
@@ -259,12 +266,15 @@ def _by_draw(
 
 
 def _named(rows: Array, weight: Array) -> bool:
-    """Say whether no other naming of the classes would have raters say more often what is so."""
+    """Say whether no other naming of the classes would have more raters say mostly what is so."""
     from scipy.optimize import linear_sum_assignment
 
-    said = np.einsum("m,mkc->kc", weight, rows)
-    _, best = linear_sum_assignment(said, maximize=True)
-    return bool((best == np.arange(len(said))).all())
+    n_classes = rows.shape[-1]
+    mostly = rows.argmax(axis=-1)[..., None] == np.arange(n_classes)
+    votes = np.einsum("m,mkc->kc", weight, mostly)
+    _, best = linear_sum_assignment(votes, maximize=True)
+    own = np.arange(n_classes)
+    return bool(votes[own, best].sum() <= np.trace(votes) + 1e-9)
 
 
 def _in_words(best: NDArray[np.int64], switched: Array, named: bool) -> str:
@@ -279,8 +289,8 @@ def _in_words(best: NDArray[np.int64], switched: Array, named: bool) -> str:
     if named:
         return f"{said} Raters use the classes' names for what is meant by them."
     return (
-        f"{said} Raters mostly use another name for some class than it has: a few gold labels, or "
-        "a prior with more weight on the diagonal, would say which is which."
+        f"{said} Most raters use another name for some class than it has: a few gold labels would "
+        "say which is which."
     )
 
 
