@@ -12,6 +12,7 @@ import pandas as pd
 from jaffe2016 import em_from_sml, oracle_latent, simulate
 from magic import DATA, balanced_accuracy, load, majority
 from magic_families import FAMILY, NAMES, train
+from scaling import peak
 
 import bayesfuse as bf
 from bayesfuse.checks import group_summary
@@ -188,15 +189,12 @@ def families(repeats, draws, first=0):
 SIZES = (20, 10_000, 5), (100, 10_000, 3), (100, 10_000, 33), (100, 100_000, 10)
 
 
-def speed():
+def speed(quick):
+    if not quick:
+        large()  # first, because memory is that of all the process has done
     print("\nMilliseconds per sweep, and relative to Dawid and Skene's on the same responses")
     for raters, items, size in SIZES:
-        rng = np.random.default_rng(1)
-        source = rng.random((items, 1)) < 0.5
-        truth = rng.random((items, 1)) < 0.5
-        heard = np.where(np.arange(raters) < size, source, truth)
-        said = (heard == (rng.random(heard.shape) < 0.75)).astype(int)
-        responses = bf.Responses.from_matrix(said, classes=[0, 1])
+        responses = two_sources(raters, items, size)
         models = (
             DawidSkene(responses),
             LatentGroup(responses, [list(range(size))]),
@@ -210,6 +208,27 @@ def speed():
         names = "Dawid–Skene", f"a group of {size}", "pairs", "inferred"
         shown = [f"{n} {t:.2f} ({r:.1f}×)" for n, t, r in zip(names, times, relative, strict=True)]
         print(f"{raters} raters × {items} items: " + ", ".join(shown), flush=True)
+
+
+def large(raters=100, items=100_000, size=10, sweeps=1000):
+    responses = two_sources(raters, items, size)
+    before = peak()
+    seconds = cost(*begin(LatentGroup(responses, "posterior")), sweeps) * sweeps / 1e3
+    print(
+        f"\n{sweeps} sweeps, {raters} raters × {items} items, groups inferred: {seconds:.0f} s of "
+        f"one core, peak of memory {peak() / 1e6:.0f} MB ({before / 1e6:.0f} before the model)",
+        flush=True,
+    )
+
+
+def two_sources(raters, items, size):
+    """Simulate raters who are right three times in four, some of them of a source of their own."""
+    rng = np.random.default_rng(1)
+    source = rng.random((items, 1)) < 0.5
+    truth = rng.random((items, 1)) < 0.5
+    heard = np.where(np.arange(raters) < size, source, truth)
+    said = (heard == (rng.random(heard.shape) < 0.75)).astype(int)
+    return bf.Responses.from_matrix(said, classes=[0, 1])
 
 
 def begin(model):
@@ -246,7 +265,7 @@ def main():
             "paper": lambda: paper(options.sizes, repeats, 10_000, draws, options.first),
             "cartel": lambda: cartel(repeats, draws, options.first),
             "families": lambda: families(repeats, draws, options.first),
-            "speed": speed,
+            "speed": lambda: speed(options.quick),
         }[name]()
 
 

@@ -258,6 +258,55 @@ def test_a_group_is_found_again_from_a_start_without_it():
     assert ((shared[:, 0] >= 0) & (shared[:, 0] == shared[:, 2])).mean() > 0.9
 
 
+@pytest.mark.parametrize("copies", [1, 2])
+@pytest.mark.parametrize(("n_classes", "sizes"), [(2, (3, 2)), (5, (2, 2)), (3, (2, 3, 2))])
+def test_counts_after_a_sweep_are_of_the_responses(n_classes, sizes, copies, monkeypatch):
+    """Truths and verdicts counted at once or one by one, with groups that have no turn, too."""
+    monkeypatch.setattr(inferred, "RESEATED", 1.0)
+    rng = np.random.default_rng(n_classes)
+    assignment = np.append(np.repeat(np.arange(len(sizes)), sizes), [-1, -1])
+    n_items, n_raters, n_groups = 60, len(assignment), len(sizes)
+    matrix = rng.integers(0, n_classes, (n_items, n_raters))
+    matrix[:, -1][::3] = -1
+    responses = bf.Responses.from_matrix(matrix, classes=range(n_classes))
+    tables = tuple(
+        np.log(rng.dirichlet(np.full(n_classes, 2.0), (size, n_classes)))
+        for size in (n_groups, n_raters)
+    )
+    rows = dict(
+        zip(
+            ("group_confusion", "rater_confusion", "assignment"), (*tables, assignment), strict=True
+        )
+    )
+    prior = {name: np.full(table.shape, 2.0) for name, table in list(rows.items())[:2]}
+    truth = rng.integers(0, n_classes, n_items)
+    drawn = truth if copies == 1 else copies * np.eye(n_classes)[truth]
+    of_class = copies * np.bincount(truth, minlength=n_classes)
+    channel = bf.InferredGroups(None, None, assignment)
+    structure = channel.structure(responses, np.full(n_items, -1))
+    moved = False
+    for _ in range(20):
+        found, counts = channel.redraw(
+            rows, tables, drawn, prior | {"assignment": 1.0}, structure, rng
+        )
+        seats = found["assignment"]
+        moved |= (seats != assignment).any()
+        for m in range(n_raters):
+            answered = matrix[:, m] >= 0
+            expected = np.zeros((n_classes, n_classes))
+            np.add.at(expected, (truth[answered], matrix[answered, m]), copies)
+            by_label = counts[1][m].sum(axis=0)
+            assert_close(by_label, expected.sum(axis=0), "labels")
+            if seats[m] < 0:
+                assert_close(counts[1][m], expected, "a rater alone")
+            elif answered.all():
+                heard = counts[0][seats[m]].sum(axis=0)
+                assert_close(counts[1][m].sum(axis=1), heard, "verdicts")
+        for g in range(seats.max() + 1):
+            assert_close(counts[0][g].sum(axis=1), of_class, "truths")
+    assert moved
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

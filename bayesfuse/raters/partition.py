@@ -20,8 +20,8 @@ from bayesfuse.simplex import inner, kernel
 LEAVE = 0.5
 """How often a rater of a group proposes to be alone; else it proposes to join somebody else."""
 
-CHEAP = 100.0
-"""Patterns that a set may show to be proposed whenever it comes up; others are in proportion.
+CHEAP = 500.0
+"""Cells in all patterns of a set that is proposed whenever it comes up; others are in proportion.
 
 Of larger sets the verdicts are all but known, and ``seating.py`` does as well.
 """
@@ -86,7 +86,7 @@ def weight_of_group(state, group, answers, point, rng):
 def weight_alone(state, m, answers, point):
     """Return the log weight of a rater alone."""
     if np.isnan(state.alone[m]):
-        state.alone_counts[m] = count_labels(m, answers, point.log_rater.shape[2])
+        state.alone_counts[m] = count_labels(m, answers, *point.log_rater.shape[1:])
         state.alone[m] = log_dirichlet_multinomial(
             state.alone_counts[m], point.concentration_rater[m]
         )
@@ -146,12 +146,13 @@ def log_chances(s, t, n_raters, log_alpha):
 def worth(size, answers):
     """Return how often a move is tried whose larger set, before or after it, has this size.
 
-    Its price is that of the patterns that set may show. What moves between the same two partitions
-    back and forth is tried as often either way, so nothing else changes.
+    Its price is that of the cells of the patterns that set may show. What moves between the same
+    two partitions back and forth is tried as often either way, so nothing else changes.
     """
     n_raters = answers.rater_start.size - 1
     n_labels = answers.words.size // n_raters
-    return min(CHEAP / min(float(n_labels) ** size, answers.marks.size), 1.0)
+    patterns = min(float(n_labels) ** size, answers.marks.size)
+    return min(CHEAP / (size * patterns), 1.0)
 
 
 @inner

@@ -13,13 +13,16 @@ import math
 
 import numpy as np
 
-from bayesfuse.raters.confusion import by_rater, weigh_rows
+from bayesfuse.raters.confusion import by_rater, count_rows, weigh_rows
 from bayesfuse.raters.sets import log_dirichlet_multinomial, sizes
 from bayesfuse.raters.verdicts import split, weigh_patterns
 from bayesfuse.simplex import inner, kernel
 
 GROUPS = 2
 """Groups to choose from in a pass, so that it takes as long however many there are."""
+
+COLUMNS = 64
+"""Combinations of what truth and verdicts say that are counted together: a table in the cache."""
 
 
 @inner
@@ -33,32 +36,80 @@ def some_of(n, most, rng):
 
 
 @inner
-def draw_verdicts(g, log_group, posterior, copies, arrangement, n_cells, rng):
+def pattern_of(n, g, row_start, row, pattern_group, n_cells):
+    """Return the number of the pattern that a group shows of an item, −1 if it is silent."""
+    at = np.int64(row_start[n + 1])
+    while at > row_start[n] and row[at - 1] >= n_cells:  # patterns come last
+        at -= 1
+        pattern = np.int64(row[at]) - n_cells
+        if pattern_group[pattern] == g:
+            return pattern
+    return -1
+
+
+@inner
+def draw_verdicts(g, log_group, posterior, drawn, arrangement, n_cells, rng, verdict):
     """Draw the verdicts of a group on all items, also on those of which nobody in it speaks.
 
-    Returns how many copies of every item got each verdict (items, verdicts), and their counts by
-    truth (classes, verdicts).
+    Fills in the ``verdict`` of every item, or where items stand for several, how many of them got
+    each verdict (items, verdicts). Returns the counts by truth (classes, verdicts).
     """
     row_start, row, _, _, pattern_group = arrangement
-    n_items, n_classes = copies.shape
     outer = np.exp(log_group[g])
-    verdict, counts = np.zeros((n_items, n_classes)), np.zeros((n_classes, n_classes))
-    parts = np.empty(n_classes)
-    for n in range(n_items):
-        own = -1
-        at = np.int64(row_start[n + 1])
-        while at > row_start[n] and row[at - 1] >= n_cells:  # patterns come last
-            at -= 1
-            if pattern_group[row[at] - n_cells] == g:
-                own = np.int64(row[at]) - n_cells
-        for k in range(n_classes):
-            if copies[n, k] == 0.0:
-                continue
-            split(copies[n, k], posterior[own, k] if own >= 0 else outer[k], rng, parts)
+    n_classes = outer.shape[0]
+    counts = np.zeros((n_classes, n_classes))
+    chance, parts = np.empty(n_classes), np.empty(n_classes)
+    for n in range(row_start.size - 1):
+        own = pattern_of(n, g, row_start, row, pattern_group, n_cells)
+        if drawn.ndim == 1:
+            k, total = drawn[n], 0.0
             for v in range(n_classes):
-                verdict[n, v] += parts[v]
-                counts[k, v] += parts[v]
-    return verdict, counts
+                total += posterior[own, k, v] if own >= 0 else outer[k, v]
+                chance[v] = total
+            left, of_item = rng.random() * total, 0
+            for v in range(n_classes - 1):  # no branch, as for labels
+                of_item += chance[v] <= left
+            verdict[n] = of_item
+            counts[k, of_item] += 1.0
+        else:
+            verdict[n] = 0.0
+            for k in range(n_classes):
+                if drawn[n, k] == 0.0:
+                    continue
+                split(drawn[n, k], posterior[own, k] if own >= 0 else outer[k], rng, parts)
+                for v in range(n_classes):
+                    verdict[n, v] += parts[v]
+                    counts[k, v] += parts[v]
+    return counts
+
+
+@inner
+def count_by_source(sources, n_classes, n_rows, start, cell):
+    """Count the responses by what each of the sources says, (sources, rows, classes).
+
+    ``sources`` (sources, items), or where items stand for several (sources, items, classes).
+    """
+    n_sources = sources.shape[0]
+    counts = np.zeros((n_sources, n_rows, n_classes))
+    if sources.ndim == 3:
+        for i in range(n_sources):
+            counts[i] = weigh_rows(n_rows, sources[i], start, cell)
+    elif n_classes**n_sources > COLUMNS:
+        for i in range(n_sources):
+            counts[i] = count_rows(n_rows, n_classes, sources[i], start, cell)
+    else:  # all at once, and summed afterwards: passes over the responses are what costs
+        jointly = sources[0].copy()
+        for i in range(1, n_sources):
+            jointly += sources[i] * np.int32(n_classes**i)
+        columns = n_classes**n_sources
+        table = count_rows(n_rows, columns, jointly, start, cell)
+        for row in range(n_rows):
+            for column in range(columns):
+                says = column
+                for i in range(n_sources):
+                    counts[i, row, says % n_classes] += table[row, column]
+                    says //= n_classes
+    return counts
 
 
 @inner
@@ -83,32 +134,38 @@ def choose(log_alpha, size, weight, rng):
 def reseat(assignment, group_counts, rater_counts, answers, arrangement, point, log_alpha, rng):
     """Let raters choose among some groups and being alone; all three arrays change in place.
 
-    Raters of other groups stay there, and so do those whose group would be left with one.
+    Raters of other groups stay there, and so do those whose group would be left with one. The
+    counts of the former and of their groups are left alone, all others are replaced.
     """
     n_raters, n_classes, n_labels = rater_counts.shape
     size = sizes(assignment, group_counts.shape[0])
     used = np.flatnonzero(size)
+    if used.size == 0:  # all are alone, and nothing is to choose from
+        return
     chosen = used[some_of(used.size, GROUPS, rng)]
-    place = np.full(size.size, -1)
-    counts = np.empty((chosen.size + 1, n_raters, n_classes, n_labels))
-    weight = np.empty((chosen.size + 1, n_raters))
     n_cells = n_raters * n_labels
-    start, cell = answers.start, answers.cell
-    counts[0] = by_rater(weigh_rows(n_cells, answers.copies, start, cell), n_raters)
+    drawn, start, cell = answers.drawn, answers.start, answers.cell
     posterior = weigh_patterns(point.log_group, point.log_rater, arrangement, chosen)
+    sources = np.empty((chosen.size + 1, *drawn.shape), dtype=drawn.dtype)
+    sources[0] = drawn
+    place = np.full(size.size, -1)
     for i in range(chosen.size):
         place[chosen[i]] = i + 1
-        verdict, group_counts[chosen[i]] = draw_verdicts(
+        group_counts[chosen[i]] = draw_verdicts(
             chosen[i],
             point.log_group,
             posterior,
-            answers.copies,
+            drawn,
             arrangement,
             n_cells,
             rng,
+            sources[i + 1],
         )
-        counts[i + 1] = by_rater(weigh_rows(n_cells, verdict, start, cell), n_raters)
+    table = count_by_source(sources, n_classes, n_cells, start, cell)
+    counts = np.empty((chosen.size + 1, n_raters, n_classes, n_labels))
+    weight = np.empty((chosen.size + 1, n_raters))
     for i in range(chosen.size + 1):
+        counts[i] = by_rater(table[i], n_raters)
         for m in range(n_raters):
             weight[i, m] = log_dirichlet_multinomial(counts[i, m], point.concentration_rater[m])
     for m in range(n_raters):

@@ -12,7 +12,7 @@ x_S and y, p / q weighs sets that are and sets that might be alike; it varies li
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,11 +34,12 @@ GAIN = 0.01
 class Answers(NamedTuple):
     """What weights depend on: the labels, and the responses by item and by rater.
 
-    ``copies`` (items, classes) counts the labels of every item, ``words`` are random and odd, one
-    per cell, and ``marks`` (items,) are zeros to work with.
+    ``drawn`` are the labels (items,), or where items stand for several, how many of each
+    (items, classes); ``words`` are random and odd, one per cell, and ``marks`` (items,) are zeros
+    to work with.
     """
 
-    copies: NDArray[np.float64]
+    drawn: NDArray[Any]
     start: NDArray[np.uint32]
     cell: NDArray[np.uint32]
     rater_start: NDArray[np.uint32]
@@ -76,20 +77,28 @@ def log_dirichlet_multinomial(counts, concentration):
 
 
 @inner
-def count_labels(m, answers, n_labels):
-    """Count the labels of a rater by the items' classes (classes, labels)."""
-    copies, rater_start = answers.copies, answers.rater_start
-    rater_item, rater_label = answers.rater_item, answers.rater_label
-    n_classes = copies.shape[1]
-    counts = np.zeros((n_classes, n_labels))
-    for r in range(rater_start[m], rater_start[m + 1]):
-        for k in range(n_classes):
-            counts[k, rater_label[r]] += copies[rater_item[r], k]
-    return counts
+def add_item(counts, row, drawn, n):
+    """Add the label of an item, or those it stands for, to a row of counts."""
+    if drawn.ndim == 1:
+        counts[row, np.uint64(drawn[n])] += 1.0
+    else:
+        for k in range(drawn.shape[1]):
+            counts[row, k] += drawn[n, k]
 
 
 @inner
-def patterns_of(members, answers, n_labels):
+def count_labels(m, answers, n_classes, n_labels):
+    """Count the labels of a rater by the items' classes (classes, labels)."""
+    drawn, rater_start = answers.drawn, answers.rater_start
+    rater_item, rater_label = answers.rater_item, answers.rater_label
+    counts = np.zeros((n_labels, n_classes))
+    for r in range(rater_start[m], rater_start[m + 1]):
+        add_item(counts, rater_label[r], drawn, rater_item[r])
+    return np.ascontiguousarray(counts.T)
+
+
+@inner
+def patterns_of(members, answers, n_classes, n_labels):
     """Merge the items on which a set of raters says the same.
 
     The sum of the words of an item's cells tells patterns apart (a collision has odds of one in
@@ -98,7 +107,7 @@ def patterns_of(members, answers, n_labels):
     Returns where the cells of every pattern begin, the cells (numbered among the members), and
     how many items of every class show the pattern (patterns, classes).
     """
-    copies, start, cell, words = answers.copies, answers.start, answers.cell, answers.words
+    drawn, start, cell, words = answers.drawn, answers.start, answers.cell, answers.words
     rater_start, rater_item = answers.rater_start, answers.rater_item
     rater_label, marks = answers.rater_label, answers.marks
     place = np.full((rater_start.size - 1), -1)
@@ -138,10 +147,9 @@ def patterns_of(members, answers, n_labels):
             for r in range(start[n], start[n + 1]):
                 n_cells += place[cell[r] // n_labels] >= 0
         number[i] = slots[slot]
-    used = np.zeros((n_patterns, copies.shape[1]))
+    used = np.zeros((n_patterns, n_classes))
     for i in range(n_met):
-        for k in range(copies.shape[1]):
-            used[number[i], k] += copies[met[i], k]
+        add_item(used, number[i], drawn, met[i])
     pattern_start = np.zeros(n_patterns + 1, dtype=np.int64)
     pattern_cell = np.empty(n_cells, dtype=np.uint32)
     at = 0
@@ -256,7 +264,7 @@ def weigh_set(
         for v in range(n_classes):
             prior_inner[i * n_classes + v] = concentration_rater[members[i], v]
             now_inner[i * n_classes + v] = log_rater_now[members[i], v]
-    pattern_start, pattern_cell, used = patterns_of(members, answers, n_labels)
+    pattern_start, pattern_cell, used = patterns_of(members, answers, n_classes, n_labels)
     outer, log_outer, table, log_table = fit(
         pattern_start, pattern_cell, used, prior_outer, prior_inner
     )
