@@ -99,7 +99,7 @@ def by_rows(values, weight, start, row, total, others):
                 rest[j] += w * (b[j] - x[j] * (a[j] - x[j]))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def by_threes(weight, start, row, one, two, three):
     """Give every row, pair and triple the weight that groups of no more than three need.
 
