@@ -50,3 +50,7 @@ class MomentsError(ValueError):
 
 class PoorFitWarning(UserWarning):
     """A variational fit is far from the posterior, or stopped before it settled."""
+
+
+class NoGroupsWarning(UserWarning):
+    """No raters seem to share a source, so a model of groups has none."""

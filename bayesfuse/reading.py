@@ -161,7 +161,7 @@ def encode(
         raise ResponsesError(
             f"Every {what} in {column!r} must be among the declared ones {shown(names)}, else it "
             f"would be lost. Got: {plain(values[unknown[0]])!r} in row {unknown[0]} "
-            f"({len(unknown)} such rows)."
+            f"(the first is 0; {len(unknown)} such rows)."
         )
     return codes.astype(np.int64), names
 
@@ -169,7 +169,8 @@ def encode(
 def _missing_value(column: str, missing: NDArray[np.bool_]) -> ResponsesError:
     return ResponsesError(
         f"Column {column!r} must have a value in every row; leave a row out if nobody answered. "
-        f"Got: a missing value in row {int(np.argmax(missing))} ({int(missing.sum())} such rows)."
+        f"Got: a missing value in row {int(np.argmax(missing))} (the first is 0; "
+        f"{int(missing.sum())} such rows)."
     )
 
 

@@ -1,13 +1,16 @@
-"""A result as text: raters, the least certain items, convergence."""
+"""A result as text: raters, the least certain items, checks of the model, convergence."""
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.checks import conditional_dependence, item_difficulty
+from bayesfuse.errors import ModelError
 from bayesfuse.graph import Graph
 from bayesfuse.model import LabelModel, observed
 from bayesfuse.posterior import label_probabilities
@@ -36,14 +39,21 @@ SURE, VISIBLE = 0.95, 0.005
 LARGE_RHAT, SMALL_ESS = 1.01, 400
 """Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), Bayesian Analysis 16, 667–718."""
 
+WIDTH = 88
+"""Columns of what is said in sentences."""
+
+SEED = 1
+"""Of the tables that checks draw: the same fit gives the same report."""
+
 CHECKED = 2000
 """Parameters whose convergence is judged, at most about: each takes a millisecond or two."""
 
 
-def report(model: LabelModel, result: xr.DataTree) -> str:
+def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> str:
     """Write classes, raters, the least certain items and the convergence of a fit as text.
 
     Labels in sequence add how classes follow each other, labels on a graph what a neighbour counts.
+    ``checks`` says whether the table is to be compared with replicated ones.
     """
     import arviz as az
 
@@ -68,6 +78,7 @@ def report(model: LabelModel, result: xr.DataTree) -> str:
         *([_coupling(result)] if graph is not None else []),
         _rater_table(result),
         _item_table(result, sequences),
+        *([_checks(model, result)] if checks else []),
         _convergence([variable.name for variable in model.free_RVs], result),
     ]
     return "\n\n".join(parts)
@@ -155,6 +166,18 @@ def _item_table(result: xr.DataTree, sequences: Sequences | None) -> str:
     count = f"{uncertain:,} of {probability.sizes['item']:,} items have no label of probability"
     table = _table(header, rows) + "\n" if rows else ""
     return f"{table}{count} {SURE} or more."
+
+
+def _checks(model: LabelModel, result: xr.DataTree) -> str:
+    """Say what tables drawn from the posterior say of the model's two assumptions on raters."""
+    said = ["Checks, against tables drawn from the posterior:"]
+    for check in (item_difficulty, conditional_dependence):
+        try:
+            words = check(result, model, random_seed=SEED).attrs["verdict"]
+        except ModelError as error:  # too few answers in common
+            words = f"{check.__name__}: {error}"
+        said.append(fill(words, WIDTH, initial_indent="* ", subsequent_indent="  "))
+    return "\n".join(said)
 
 
 def _likely(classes: xr.DataArray, probability: NDArray[np.float64]) -> str:

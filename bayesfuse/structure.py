@@ -270,7 +270,8 @@ def _distinct(names: Any, column: str) -> NDArray[Any]:
     if len(code) > len(np.unique(code)):
         twice = np.flatnonzero(np.bincount(code) > 1)
         raise ResponsesError(
-            "An item has one place in one sequence, so it must stand in one row. Got: "
+            "An item has one place in one sequence, so it must stand in one row of a table of "
+            "items (of a table of responses, take each item once). Got: "
             f"{plain(found[twice[0]])!r} in more ({len(twice)} such items)."
         )
     return found[code]

@@ -21,6 +21,7 @@ raters agree with each other, so its own matrix is what the data bend.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -31,7 +32,7 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse import priors
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, NoGroupsWarning
 from bayesfuse.groups import Groups, groups_at_most
 from bayesfuse.model import LabelModel, one_against_rest
 from bayesfuse.partitions import partition
@@ -81,6 +82,11 @@ class LatentGroup(LabelModel):
     bayesfuse.errors.ModelError
         Unknown raters, a rater in two groups, an empty group, more groups than raters; priors of
         the wrong shape, or not positive.
+
+    Warns
+    -----
+    bayesfuse.errors.NoGroupsWarning
+        Moments find no groups.
 
     Notes
     -----
@@ -134,6 +140,14 @@ class LatentGroup(LabelModel):
         self.groups = Groups.read("moments" if inferred else groups, responses)
         self.notes["groups"] = "posterior" if inferred else self.groups.origin
         names = self.groups.names
+        if not names and isinstance(groups, str) and not inferred:
+            why = "" if self.groups.origin == "moments" else f" ({self.groups.origin})"
+            warnings.warn(
+                f"Moments find no raters who share a source{why}, so this LatentGroup is Dawid and "
+                "Skene's model; groups='posterior' gives every pair its probability.",
+                NoGroupsWarning,
+                stacklevel=3,
+            )
         if inferred:
             names = list(range(groups_at_most(max_groups, responses)))
             self.groups = self.groups.largest(len(names))

@@ -194,6 +194,19 @@ def test_same_seed_same_draws(folder):
     assert not one.equals(three)
 
 
+def test_raters_of_one_accuracy(folder):
+    assert fit("--raters", "coin") == 0
+    assert tables()["posterior"]["accuracy"].dims == ("chain", "draw", "rater")
+
+
+def test_report_has_the_checks_unless_told_not_to(folder, capsys):
+    for arguments, shown in (([], True), (["--no-checks"], False)):
+        assert fit(*arguments) == 0
+        printed = capsys.readouterr().out
+        assert ("Checks, against tables drawn from the posterior:" in printed) == shown
+        assert ("* The agreement of raters varies over items by" in printed) == shown
+
+
 def test_sampler(folder):
     assert fit("--sampler", "gibbs") == 0
     assert tables().attrs["sampler"] == "gibbs"
@@ -317,7 +330,7 @@ def test_gold_that_cannot_be(folder, capsys, content, word):
 @pytest.mark.parametrize(
     ("content", "word"),
     [
-        ("film\n1\n2\n", "Got: 3 in row 6 (54 such rows)"),
+        ("film\n1\n2\n", "Got: 3 in row 6 (the first is 0; 54 such rows)"),
         ("film\n1\n2\n1\n", "an item has one row in the table of items. Got: several for item '1'"),
         ("film,year\n1,2\n,2\n", "every item needs 'film'. Got: a gap in row 1 of all.csv"),
         ("item\n1\n", "all.csv has no column 'film'"),

@@ -314,6 +314,11 @@ def no_sampling(monkeypatch):
         (["--model", "hidden-markov", "--graph", "g.csv"], "--graph belongs to --model markov"),
         (["--model", "markov-random-field", "--bio"], "--bio belongs to --model hidden-markov"),
         (["--model", "markov-random-field"], "give --graph FILE"),
+        (
+            ["--model", "latent-group", "--raters", "coin"],
+            "--raters belongs to --model dawid-skene or hidden-markov or markov-random-field. Got: "
+            "--model latent-group",
+        ),
         (["--edges", "dotted"], "invalid choice: 'dotted'"),
     ],
 )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 from grouped_crowds import GROUPS, crowd
 
 import bayesfuse as bf
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, NoGroupsWarning
 from bayesfuse.groups import Groups
 from bayesfuse.models import LatentGroup
 
@@ -45,10 +47,21 @@ def test_found_groups_can_be_given_and_are_the_default():
 
 def test_where_moments_cannot_tell_everyone_is_alone_and_the_result_says_why():
     responses = bf.Responses.from_matrix([[0, 1], [1, 1], [0, 0]])
-    model = LatentGroup(responses)
+    with pytest.warns(NoGroupsWarning, match=r"moments cannot tell.*Dawid and Skene's model"):
+        model = LatentGroup(responses)
     assert model.groups.members == {}
     point = bf.find_map(model)
     assert "moments cannot tell" in point.attrs["groups"] and "Got" in point.attrs["groups"]
+
+
+def test_no_groups_found_is_said():
+    responses, _, _ = crowd(np.random.default_rng(3), 2000, groups=(), n_alone=6, missing=0.0)
+    with pytest.warns(NoGroupsWarning, match="find no raters who share a source, so"):
+        assert LatentGroup(responses).groups.members == {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LatentGroup(responses, [])
+        LatentGroup(responses, "posterior")
 
 
 def test_result_says_the_groups_and_survives_netcdf(tmp_path):

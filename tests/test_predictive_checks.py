@@ -274,7 +274,7 @@ def test_a_prior_that_weighs_too_much_is_named():
     found = bf.checks.item_difficulty(result, model, random_seed=1).attrs
     assert found["mean_p_value"] < 0.05
     assert found["mean_observed"] > found["mean_replicated"] + 0.03
-    assert found["verdict"].startswith("On the whole raters agree more than")
+    assert found["verdict"].startswith("Averaged over the items, raters agree more")
     pairs = bf.checks.pairwise_agreement(result, model, least=2, random_seed=1).attrs
     assert pairs["mean_p_value"] < 0.05 and pairs["observed"] > pairs["replicated"]
     prior = bf.priors.diagonal(8, weight=20, accuracy=0.75)

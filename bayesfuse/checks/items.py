@@ -109,14 +109,15 @@ def _in_words(spread: dict[str, float], mean: dict[str, float]) -> str:
     if mean["p_value"] <= LEVEL:
         more = "more" if mean["observed"] > mean["replicated"] else "less"
         said = (
-            f"On the whole raters agree {more} than the model expects ({mean['observed']:.3f}, "
-            f"expected {mean['replicated']:.3f}); with few responses per rater and class the prior "
-            f"of the confusion matrices may weigh too much. {said}"
+            f"Averaged over the items, raters agree {more} than the model expects "
+            f"({mean['observed']:.3f}, expected {mean['replicated']:.3f}); with few responses per "
+            f"rater and class the prior of the raters may weigh too much. {said}"
         )
     return verdict(
         said,
         spread,
-        more="some items are harder than others of their class, or raters share sources",
+        more="some items are harder than others of their class, or raters share sources; labels "
+        "that look certain are less so",
         less="items are more alike than the model expects",
     )
 

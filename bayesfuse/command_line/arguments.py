@@ -10,11 +10,19 @@ from typing import Any, NoReturn
 import bayesfuse as bf
 from bayesfuse.command_line import CommandError
 
+RATERS = ("confusion", "class", "coin")
+"""What a rater may have, the default first."""
+
 MODELS: dict[str, dict[str, Any]] = {
-    "dawid-skene": {},
-    "hidden-markov": {"sequence": "sequence", "position": "position", "bio": False},
+    "dawid-skene": {"raters": RATERS[0]},
+    "hidden-markov": {
+        "raters": RATERS[0],
+        "sequence": "sequence",
+        "position": "position",
+        "bio": False,
+    },
     "latent-group": {},
-    "markov-random-field": {"graph": None, "edges": "given"},
+    "markov-random-field": {"raters": RATERS[0], "graph": None, "edges": "given"},
 }
 """Models by the name they have on the command line: their own options, with the defaults."""
 
@@ -42,14 +50,15 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _settle_options(arguments: argparse.Namespace) -> None:
     """Refuse options of other models than the one that is asked for, and fill in its own."""
-    for model, options in MODELS.items():
-        for option, default in options.items():
-            if getattr(arguments, option) is None:
-                setattr(arguments, option, default)
-            elif model != arguments.model:
-                raise CommandError(
-                    f"--{option} belongs to --model {model}. Got: --model {arguments.model}"
-                )
+    own = MODELS[arguments.model]
+    for option in {name: None for options in MODELS.values() for name in options}:
+        if getattr(arguments, option) is None:
+            setattr(arguments, option, own.get(option))
+        elif option not in own:
+            others = " or ".join(model for model, options in MODELS.items() if option in options)
+            raise CommandError(
+                f"--{option} belongs to --model {others}. Got: --model {arguments.model}"
+            )
     if arguments.model == "markov-random-field" and arguments.graph is None:
         raise CommandError(
             "--model markov-random-field needs to know who is whose neighbour: give --graph FILE. "
@@ -94,6 +103,12 @@ def _add_fit(commands: Any) -> None:
     add("--classes", metavar="A,B,...", help="all classes in order, the positive one of two last")
     add("--gold", type=Path, metavar="FILE", help="known truths: a table with columns item, label")
     add("--model", choices=sorted(MODELS), default="dawid-skene", help="which (%(default)s)")
+    add(
+        "--raters",
+        choices=RATERS,
+        help="what a rater has: a confusion matrix, an accuracy for each class, or one accuracy "
+        f"in all ({RATERS[0]}; not with latent-group)",
+    )
     add("--sampler", choices=("auto", "gibbs", "nuts"), default="auto", help="how (%(default)s)")
     add("--draws", type=int, default=1000, metavar="N", help="draws per chain (%(default)s)")
     add("--chains", type=int, default=4, metavar="N", help="chains (%(default)s)")
@@ -106,6 +121,7 @@ def _add_fit(commands: Any) -> None:
         help="labels (beside the output: NAME-labels.csv)",
     )
     add("--picture", type=Path, metavar="FILE.png", help="picture (beside the output: NAME.png)")
+    add("--no-checks", action="store_true", help="do not compare the table with replicated ones")
     add("--quiet", action="store_true", help="print nothing but errors")
     _add_options_of_models(parser)
     parser.set_defaults(command="fit")

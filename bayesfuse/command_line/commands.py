@@ -49,7 +49,7 @@ def fit(arguments: argparse.Namespace) -> int:
     write_labels(result, model, labels, tables.places)
     draw(result, picture)
     if not arguments.quiet:
-        print(report(model, result))
+        print(report(model, result, checks=not arguments.no_checks))
         print(f"\nWritten: {output} (posterior), {labels} (labels), {picture} (picture)")
     if interrupted:
         drawn = result["posterior"].sizes
@@ -61,16 +61,18 @@ def fit(arguments: argparse.Namespace) -> int:
 
 
 def _model(arguments: argparse.Namespace, tables: Tables) -> LabelModel:
-    responses, gold = tables.responses, tables.gold
+    responses = tables.responses
+    settings: dict[str, Any] = {"gold": tables.gold}
+    if arguments.raters is not None:
+        settings["raters"] = arguments.raters
     if tables.sequences is not None:
-        priors: dict[str, Any] = {}
         if arguments.bio:
-            priors = bf.bio_transitions(responses.classes.tolist())
-        return HiddenMarkov(responses, tables.sequences, gold=gold, **priors)
+            settings |= bf.bio_transitions(responses.classes.tolist())
+        return HiddenMarkov(responses, tables.sequences, **settings)
     if tables.graph is not None:
-        return MarkovRandomField(responses, tables.graph, edges=arguments.edges, gold=gold)
+        return MarkovRandomField(responses, tables.graph, edges=arguments.edges, **settings)
     plain = {"dawid-skene": DawidSkene, "latent-group": LatentGroup}
-    return plain[arguments.model](responses, gold=gold)
+    return plain[arguments.model](responses, **settings)
 
 
 def demo(arguments: argparse.Namespace) -> int:
