@@ -85,7 +85,7 @@ def test_verdict_of_one_item_by_hand():
 
 
 def test_implied_covariance_is_that_of_simulated_answers(fitted):
-    """At one draw: the covariance of many simulated answers, within sampling error."""
+    """At one draw: the covariances of simulated answers differ by their sampling error."""
     responses, _, model, result = fitted
     from bayesfuse.model import observed, parameter_variables
 
@@ -95,16 +95,19 @@ def test_implied_covariance_is_that_of_simulated_answers(fitted):
     values = {k: one["posterior"][v.name].values[0, 0] for k, v in names.items()}
     rng = np.random.default_rng(3)
     blank = bf.Responses.from_matrix(
-        np.zeros((40_000, 10), dtype=int), raters=responses.raters, classes=responses.classes
+        np.zeros((4000, 10), dtype=int), raters=responses.raters, classes=responses.classes
     )
-    truth = rng.choice(responses.n_classes, 40_000, p=values["prevalence"])
     channel, _ = observation.raters.at({}, observation.rater_structure)
     tables = observation.tables(observation.rows(values))
-    drawn = blank.relabelled(channel.simulate(tables, truth, blank, rng))
-    found = rater_covariance(one, drawn)
-    z = found["z"].values[np.triu_indices(10, 1)]
-    assert np.abs(z).max() < 5
-    assert 0.5 < found.attrs["excess"] < 1.8
+    excess = []
+    for _ in range(20):
+        truth = rng.choice(responses.n_classes, 4000, p=values["prevalence"])
+        drawn = blank.relabelled(channel.simulate(tables, truth, blank, rng))
+        found = rater_covariance(one, drawn)
+        assert np.abs(found["z"].values[np.triu_indices(10, 1)]).max() < 5
+        excess.append(found.attrs["excess"])
+    # of one table it varies by half, since all pairs see the same truths
+    assert abs(np.mean(excess) - 1.0) < 4 * max(np.std(excess), 0.4) / np.sqrt(20)
 
 
 def test_dependence_shows_where_the_model_ignores_it(fitted):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bayesfuse.errors import ModelError
 from bayesfuse.model import observed, parameter_variables
 from bayesfuse.moments.score import class_moments
+from bayesfuse.moments.views import incidence
 from bayesfuse.points import evenly, spread
 from bayesfuse.posterior import all_draws
 from bayesfuse.raters.groups import ALONE, LatentGroups
@@ -244,7 +245,8 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
     """
     moments = class_moments(responses)
     seen = sum(each.covariance.values for each in moments)
-    variance = sum(each.variance.values for each in moments)
+    # an answer is of one class, so the classes' covariances do not err independently
+    variance = moments[0].variance.values if len(moments) == 1 else _variance_of_sum(responses)
     classes = range(responses.n_classes) if len(moments) > 1 else [responses.n_classes - 1]
     names = ["prevalence", "confusion"]
     if "group_confusion" in all_draws(result):
@@ -274,6 +276,34 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
         {"rater": responses.raters, "other": responses.raters},
         {"excess": float(np.nanmean(z**2))},
     )
+
+
+def _variance_of_sum(responses: Responses) -> Array:
+    """Return the sampling variance of the raters' covariances, summed over the classes.
+
+    A pair's covariance is the mean over their items of a number that depends on the two answers
+    alone, so its variance is that of the number, by how often every two answers met.
+    """
+    n_raters, n_classes = responses.n_raters, responses.n_classes
+    used = incidence(responses)
+    place = responses.item.astype(np.int64) * n_raters + responses.rater
+    _, which, times = np.unique(place, return_inverse=True, return_counts=True)
+    used.data /= times[which]  # several answers of a rater to an item count as one
+    weighted = (used * responses.multiplicity[:, None]).tocsc()
+    variance = np.empty((n_raters, n_raters))
+    for m in range(n_raters):
+        own = weighted[:, m * n_classes : (m + 1) * n_classes]
+        met = (used.T @ own).toarray().reshape(n_raters, n_classes, n_classes)
+        size = met.sum(axis=(1, 2))
+        size[size < 2] = np.nan
+        met /= size[:, None, None]
+        mine, other = met.sum(axis=1), met.sum(axis=2)
+        centre = np.sum(mine * other, axis=1)[:, None, None]
+        value = np.eye(n_classes) - mine[:, :, None] - other[:, None, :] + centre
+        mean = np.sum(met * value, axis=(1, 2))
+        square = np.sum(met * value**2, axis=(1, 2))
+        variance[m] = 16 * (square - mean**2) / (size - 1)
+    return variance
 
 
 def _implied(
