@@ -100,14 +100,14 @@ def test_implied_covariance_is_that_of_simulated_answers(fitted):
     channel, _ = observation.raters.at({}, observation.rater_structure)
     tables = observation.tables(observation.rows(values))
     excess = []
-    for _ in range(20):
+    for _ in range(60):
         truth = rng.choice(responses.n_classes, 4000, p=values["prevalence"])
         drawn = blank.relabelled(channel.simulate(tables, truth, blank, rng))
         found = rater_covariance(one, drawn)
         assert np.abs(found["z"].values[np.triu_indices(10, 1)]).max() < 5
         excess.append(found.attrs["excess"])
-    # of one table it varies by half, since all pairs see the same truths
-    assert abs(np.mean(excess) - 1.0) < 4 * max(np.std(excess), 0.4) / np.sqrt(20)
+    # that of one table has a standard deviation of about .55, since all pairs see the same truths
+    assert abs(np.mean(excess) - 1.0) < 4 * 0.55 / np.sqrt(60)
 
 
 def test_dependence_shows_where_the_model_ignores_it(fitted):
