@@ -1,7 +1,7 @@
 """The latent-group model on simulations and data of Jaffe et al. (2016), Parisi et al. (2014).
 
 Four tables: the paper's twenty raters with one group of 1 to 10; a cartel of 33 raters among 100;
-sixteen classifiers of four families on MAGIC; and what a sweep costs.
+sixteen classifiers of four families on MAGIC; and what sweeps cost, in time and memory.
 """
 
 import argparse

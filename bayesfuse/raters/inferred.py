@@ -18,11 +18,11 @@ from bayesfuse.raters.sets import Answers, by_raters
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Kind, inner, kernel
 
-RESEATED = 0.75
+RESEATED = 2 / 3
 """Share of sweeps in which all raters choose among the groups there are; else groups change.
 
-That is the dearer step. With a quarter for it, independent draws of who shares a source come per
-second as fast as with halves or faster; with a tenth, slower where groups are small.
+That is the dearer step. Where groups are few and small, only it moves raters, and a tenth of the
+sweeps is too little for it; where they are several, choosing does more in the same time.
 """
 
 
