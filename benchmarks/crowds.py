@@ -26,6 +26,7 @@ import pandas as pd
 import xarray as xr
 
 import bayesfuse as bf
+from bayesfuse.errors import NoGroupsWarning
 from bayesfuse.models import DawidSkene, LatentGroup
 
 DATA = Path(__file__).resolve().parents[2] / "shared/data"
@@ -194,6 +195,7 @@ def main():
     parser.add_argument("--only", nargs="+", choices=CROWDS, help="these crowds")
     parser.add_argument("--draws", type=int, default=500, help="kept draws of each of four chains")
     arguments = parser.parse_args()
+    warnings.simplefilter("ignore", NoGroupsWarning)  # it is printed
     names = arguments.only or (SMALL if arguments.quick else CROWDS)
     rows = []
     for name in names:

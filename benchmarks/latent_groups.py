@@ -6,6 +6,7 @@ sixteen classifiers of four families on MAGIC; and what sweeps cost, in time and
 
 import argparse
 import time
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from scaling import peak
 
 import bayesfuse as bf
 from bayesfuse.checks import group_summary
+from bayesfuse.errors import NoGroupsWarning
 from bayesfuse.inference.conjugate import find_conjugate
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.start import find_start
@@ -259,6 +261,7 @@ def main():
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="seed of the first repeat")
     options = parser.parse_args()
+    warnings.simplefilter("ignore", NoGroupsWarning)  # the table has how often they are found
     repeats, draws = (3, 200) if options.quick else (options.repeats, options.draws)
     for name in options.tables:
         {
