@@ -93,10 +93,9 @@ def test_leave_one_item_out(square_sampled, square_exactly):
 
 
 def test_processes_draw_what_one_after_the_other_does(square):
-    found = [
-        bf.sample(square[0], 60, tune=20, chains=2, cores=cores, random_seed=5, **QUIET)
-        for cores in (1, 2)
-    ]
+    # not by forking this process, in which another test may have started JAX's threads
+    settings = {"tune": 20, "chains": 2, "random_seed": 5, "mp_ctx": "forkserver"} | QUIET
+    found = [bf.sample(square[0], 60, cores=cores, **settings) for cores in (1, 2)]
     one, other = (result["posterior"]["coupling"].values for result in found)
     assert_close(one, other, "coupling")
     assert (found[0]["label_draws"]["label"] == found[1]["label_draws"]["label"]).all()
