@@ -1,5 +1,7 @@
 """The errors of the package: each names the rule, the reason and what was given."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral
 
 
@@ -54,3 +56,21 @@ class PoorFitWarning(UserWarning):
 
 class NoGroupsWarning(UserWarning):
     """No raters seem to share a source, so a model of groups has none."""
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Make an interruption of compiled code a KeyboardInterrupt.
+
+    A kernel that Ctrl-C meets comes back with a result and an exception, of which Python makes a
+    SystemError, or several, one the cause of the other.
+    """
+    try:
+        yield
+    except SystemError as error:
+        cause: BaseException | None = error
+        while isinstance(cause, SystemError):
+            cause = cause.__cause__
+        if isinstance(cause, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        raise

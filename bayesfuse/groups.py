@@ -115,9 +115,14 @@ class Groups:
 def groups_at_most(most: int | None, responses: Responses) -> int:
     """Return how many groups of two there may be, if no number is given."""
     highest = responses.n_raters // 2
-    if most is None and highest > 0:
+    if highest == 0:
+        raise ModelError(
+            "A group has two raters or more, so with fewer there are none to infer. Got: "
+            f"{responses.n_raters} rater."
+        )
+    if most is None:
         return highest
-    if most is None or not isinstance(most, int | np.integer) or not 1 <= most <= highest:
+    if not isinstance(most, int | np.integer) or not 1 <= most <= highest:
         raise ModelError(
             "To infer groups there must be room for one, and groups have two raters or more, so "
             f"max_groups is from 1 to {highest}. Got: {most!r} for {responses.n_raters} raters."

@@ -94,6 +94,7 @@ class Draws:
         self.labels: NDArray[Any] | None = None
         self.point: dict[str, Array] = {}
         self.drawn = False
+        self.kept: set[int] = set()  # chains of the result; none: all
 
     def add(
         self, chain: int, parameters: Mapping[str, Array], labels: NDArray[Any] | None = None
@@ -110,17 +111,17 @@ class Draws:
             marginal = observation.marginal(self.point)
             probability, log_evidence = marginal.probability, marginal.log_evidence
         else:
-            self.drawn = True
             probability, log_evidence = observation.given(self.point, labels)
-            if draw == 0 and chain == 0 and n_chains * n_draws * labels.size <= MOST_VALUES:
+            if not self.drawn and n_chains * n_draws * labels.size <= MOST_VALUES:
                 small = np.int8 if probability.shape[1] <= 128 else np.int32
-                self.labels = np.zeros((n_chains, n_draws, labels.size), dtype=small)
+                self.labels = np.full((n_chains, n_draws, labels.size), -1, dtype=small)
+            self.drawn = True
             if self.labels is not None:
                 self.labels[chain, draw] = labels
         self.means.add(probability, chain, last=draw == n_draws - 1)
         if self.wants_pointwise:
             if self.pointwise is None:
-                self.pointwise = np.empty((n_chains, n_draws, len(log_evidence)))
+                self.pointwise = np.full((n_chains, n_draws, len(log_evidence)), np.nan)
             self.pointwise[chain, draw] = log_evidence
         self.done[chain] += 1
 
@@ -141,7 +142,8 @@ class Draws:
             **self._how(),
         )
         posterior = result["posterior"].dataset
-        kept = np.s_[: posterior.sizes["chain"], : posterior.sizes["draw"]]  # if interrupted, fewer
+        chains = sorted(self.kept) or range(self.sizes[0])  # if interrupted, fewer, and shorter
+        kept = np.ix_(chains, range(posterior.sizes["draw"]))
         if self.pointwise is not None:
             _add_log_likelihood(result, observation, self.pointwise[kept])
         if self.labels is not None:

@@ -13,8 +13,10 @@ from bayesfuse.checks import (
     rater_covariance,
     verdict_probabilities,
 )
+from bayesfuse.checks.groups import _sampling_variance
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, LatentGroup
+from bayesfuse.moments.score import class_moments
 from bayesfuse.plots import plot_co_assignment, plot_covariance
 
 QUIET = {"progressbar": False, "quiet": True}
@@ -108,6 +110,25 @@ def test_implied_covariance_is_that_of_simulated_answers(fitted):
         excess.append(found.attrs["excess"])
     # that of one table has a standard deviation of about .55, since all pairs see the same truths
     assert abs(np.mean(excess) - 1.0) < 4 * 0.55 / np.sqrt(60)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_sampling_error_of_covariances_with_several_answers_of_a_rater(n_classes):
+    """Against the spread over many tables: three answers, one, and one item that counts for two."""
+    rng = np.random.default_rng(5)
+    rows = rng.dirichlet(np.ones(n_classes), (3, n_classes)).cumsum(axis=-1)
+    item, rater = np.repeat(np.arange(50), 7), np.tile([0, 0, 0, 1, 1, 1, 2], 50)
+    seen, expected = [], []
+    for _ in range(400):
+        truth = rng.integers(0, n_classes, 50)[item]
+        label = (rng.random((350, 1)) > rows[rater, truth, :-1]).sum(axis=1)
+        table = {"item": item, "rater": rater, "label": label}
+        responses = bf.Responses.from_long(table, classes=range(n_classes))
+        seen.append(sum(each.covariance.values for each in class_moments(responses)))
+        expected.append(_sampling_variance(responses) / (4 if n_classes == 2 else 1))
+    pairs = np.triu_indices(3, 1)
+    ratio = np.var(seen, axis=0)[pairs] / np.mean(expected, axis=0)[pairs]
+    assert (np.abs(ratio - 1) < 5 * np.sqrt(2 / 400)).all(), ratio
 
 
 def test_dependence_shows_where_the_model_ignores_it(fitted):

@@ -11,8 +11,9 @@ from scipy.special import logsumexp
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, PoorFitWarning, ResponsesError
+from bayesfuse.model import observed
 from bayesfuse.models import DawidSkene, LatentGroup, MarkovRandomField
-from bayesfuse.posterior import label_probabilities
+from bayesfuse.posterior import Draws, label_probabilities
 from bayesfuse.testing import (
     assert_close,
     assert_uniform,
@@ -101,6 +102,39 @@ def test_processes_draw_what_one_after_the_other_does(square):
     assert (found[0]["label_draws"]["label"] == found[1]["label_draws"]["label"]).all()
     one, other = (label_probabilities(result).values for result in found)
     assert_close(one, other, "label probability")
+
+
+def test_what_is_left_of_interrupted_chains_stays_together(square, monkeypatch):
+    """Ctrl-C in a kernel, in the second chain: Python hands it on as the cause of SystemErrors."""
+    settings = {"tune": 10, "chains": 4, "cores": 1, "sweeps": 1, "random_seed": 5} | QUIET
+    whole = bf.sample(square[0], 20, **settings)
+    sweep, done = bf.LabelGibbs.sweep, []
+
+    def interrupted(self, rows, concentration):
+        done.append(1)
+        if len(done) == 30 + 10 + 4:
+            inner = SystemError("unpickling returned a result with an exception set")
+            inner.__cause__ = KeyboardInterrupt()
+            raise SystemError("kernel returned a result with an exception set") from inner
+        return sweep(self, rows, concentration)
+
+    monkeypatch.setattr(bf.LabelGibbs, "sweep", interrupted)
+    cut = bf.sample(square[0], 20, **settings)
+    assert cut["posterior"].sizes["chain"] == 3
+    for group in ("posterior", "log_likelihood", "label_draws"):
+        for name, values in cut[group].dataset.data_vars.items():
+            expected = whole[group].dataset[name].isel(chain=[0, 2, 3])
+            assert (values.values == expected.values).all(), name
+
+
+def test_labels_are_kept_of_whichever_chain_comes_first(square):
+    """As chains do that run in processes of their own."""
+    _, observation = observed(square[0])
+    values = {"coupling": np.array(0.5), "confusion": RATERS}
+    seen = Draws(observation, 2, 1)
+    seen.add(1, values, np.full(9, 1))
+    seen.add(0, values, np.full(9, 0))
+    assert (seen.labels[:, 0] == [[0], [1]]).all()
 
 
 def test_step_method_alone(square):

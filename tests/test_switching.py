@@ -10,6 +10,7 @@ import bayesfuse as bf
 from bayesfuse.checks.label_switching import _permuted
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
+from bayesfuse.testing import assert_close
 
 QUIET = {"progressbar": False, "quiet": True}
 SHAPE = (3, 60, 3)
@@ -116,6 +117,28 @@ def test_the_likelihood_does_not_know_the_names(fit):
     assert np.allclose(
         back["log_likelihood"]["responses"], result["log_likelihood"]["responses"], atol=1e-9
     )
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_rates_belong_to_the_matrices_they_are_of(made, n_classes):
+    """Group members' verdicts keep their order, raters alone go with the truth, rates with both."""
+    responses = made
+    if n_classes == 2:
+        responses = bf.datasets.simulate_dawid_skene(200, 8, 2, random_seed=3).responses
+    model = LatentGroup(responses, [[0, 1, 2]])
+    result = bf.sample(model, 20, chains=1, random_seed=1, **QUIET)
+    order = np.broadcast_to(np.roll(np.arange(n_classes), 1), (1, 20, n_classes))
+    before, after = result["posterior"].dataset, _permuted(result, order)
+    members, alone = {"rater": [0, 1, 2]}, {"rater": [3, 4, 5, 6, 7]}
+    for name in ("sensitivity", "specificity"):
+        verdict = f"verdict_{name}"
+        assert after[verdict].isel(members).equals(before[verdict].isel(members))
+        assert after[verdict].isel(alone).values.tolist() == after[name].isel(alone).values.tolist()
+        assert not after[name].equals(before[name])
+    rows = "rater_confusion"
+    assert after[rows].isel(members).equals(before[rows].isel(members))
+    own, truth = (after[name].isel(alone).values for name in (rows, "confusion"))
+    assert_close(own, truth, "matrices of raters alone")
 
 
 def test_classes_that_hardly_occur_are_no_alarm():

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from bayesfuse.errors import ModelError
 from bayesfuse.model import observed, parameter_variables
 from bayesfuse.moments.score import class_moments
-from bayesfuse.moments.views import incidence
 from bayesfuse.points import evenly, spread
 from bayesfuse.posterior import all_draws
 from bayesfuse.raters.groups import ALONE, LatentGroups
@@ -245,8 +244,9 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
     """
     moments = class_moments(responses)
     seen = sum(each.covariance.values for each in moments)
-    # an answer is of one class, so the classes' covariances do not err independently
-    variance = moments[0].variance.values if len(moments) == 1 else _variance_of_sum(responses)
+    variance = _sampling_variance(responses)
+    if len(moments) == 1:  # which the sum has twice
+        variance /= 4.0
     classes = range(responses.n_classes) if len(moments) > 1 else [responses.n_classes - 1]
     names = ["prevalence", "confusion"]
     if "group_confusion" in all_draws(result):
@@ -278,32 +278,44 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
     )
 
 
-def _variance_of_sum(responses: Responses) -> Array:
+def _sampling_variance(responses: Responses) -> Array:
     """Return the sampling variance of the raters' covariances, summed over the classes.
 
-    A pair's covariance is the mean over their items of a number that depends on the two answers
-    alone, so its variance is that of the number, by how often every two answers met.
+    A pair's covariance is the mean over their common items of one number per item, so its variance
+    is that of the number.
     """
-    n_raters, n_classes = responses.n_raters, responses.n_classes
-    used = incidence(responses)
+    n_raters = responses.n_raters
     place = responses.item.astype(np.int64) * n_raters + responses.rater
-    _, which, times = np.unique(place, return_inverse=True, return_counts=True)
-    used.data /= times[which]  # several answers of a rater to an item count as one
-    weighted = (used * responses.multiplicity[:, None]).tocsc()
+    pairs, which, times = np.unique(place, return_inverse=True, return_counts=True)
+    item, rater = np.divmod(pairs, n_raters)
+    answer = np.zeros((len(pairs), responses.n_classes))
+    np.add.at(answer, (which, responses.label), 1.0 / times[which])  # a rater's mean, if several
+    weight = responses.multiplicity[item].astype(float)
     variance = np.empty((n_raters, n_raters))
+    own = np.empty(responses.n_items, dtype=np.int64)
     for m in range(n_raters):
-        own = weighted[:, m * n_classes : (m + 1) * n_classes]
-        met = (used.T @ own).toarray().reshape(n_raters, n_classes, n_classes)
-        size = met.sum(axis=(1, 2))
-        size[size < 2] = np.nan
-        met /= size[:, None, None]
-        mine, other = met.sum(axis=1), met.sum(axis=2)
-        centre = np.sum(mine * other, axis=1)[:, None, None]
-        value = np.eye(n_classes) - mine[:, :, None] - other[:, None, :] + centre
-        mean = np.sum(met * value, axis=(1, 2))
-        square = np.sum(met * value**2, axis=(1, 2))
-        variance[m] = 16 * (square - mean**2) / (size - 1)
-    return variance
+        own[:] = -1
+        own[item[rater == m]] = np.flatnonzero(rater == m)
+        shared = np.flatnonzero(own[item] >= 0)
+        mine = answer[own[item[shared]]]
+        variance[m] = _of_centred(mine, answer[shared], rater[shared], weight[shared], n_raters)
+    return 16.0 * variance  # of labels that are ±1
+
+
+def _of_centred(
+    mine: Array, theirs: Array, who: NDArray[np.int64], weight: Array, n_raters: int
+) -> Array:
+    """Return by rater the variance of the mean of the product of two centred answers."""
+    size = np.bincount(who, weight, n_raters)
+    size[size < 2] = np.nan
+
+    def mean(values: Array) -> Array:
+        return np.asarray(np.bincount(who, weight * values, n_raters) / size)
+
+    number = np.zeros(len(who))
+    for one, other in zip(mine.T, theirs.T, strict=True):
+        number += (one - mean(one)[who]) * (other - mean(other)[who])
+    return (mean(number**2) - mean(number) ** 2) / (size - 1.0)
 
 
 def _implied(

@@ -20,6 +20,9 @@ from bayesfuse.summaries import posterior_draws, responses_per_rater
 NEARER = 0.5
 """A permuted draw must be nearer the reference by this factor (of the squared distance)."""
 
+RATES = "sensitivity", "specificity"
+"""What follows from confusion matrices and prevalence."""
+
 AT_ONCE = 10**7
 """Entries of confusion matrices compared at one time."""
 
@@ -303,33 +306,39 @@ def _permuted(result: xr.DataTree, order: NDArray[np.int64]) -> xr.Dataset:
     places = xr.DataArray(order, dims=("chain", "draw", "class"))
     changed = {}
     for name, values in posterior.data_vars.items():
-        if name in ("sensitivity", "specificity"):
+        if str(name).removeprefix("verdict_") in RATES:
             continue
         for dim in {"class", "next_class"} & set(values.dims):
             index = places.rename({"class": dim})
             picked = values.drop_vars(dim, errors="ignore").isel({dim: index})
             values = picked.transpose(*values.dims)
         changed[name] = (values.dims, values.values)
-    if "rater_confusion" in posterior:
-        changed["rater_confusion"] = _own_rows(result, order)
+    alone = _alone(result) if "rater_confusion" in posterior else None
+    if alone is not None:
+        values = posterior["rater_confusion"]
+        rows = np.take_along_axis(values.values, order[:, :, None, :, None], axis=3)
+        rows = np.where(alone[..., None, None], rows, values.values)
+        changed["rater_confusion"] = (values.dims, rows)
     found = posterior.assign(changed)
-    if "sensitivity" in posterior:
-        found = found.assign(_rates(found))
+    if "sensitivity" not in posterior:
+        return found
+    rates = _rates(found)
+    found = found.assign(rates)
+    for name in RATES if alone is not None else ():
+        # of raters alone, the verdict is their own view of the truth
+        values, own = posterior[f"verdict_{name}"], found[name].values
+        mask = alone.reshape(alone.shape + (1,) * (values.ndim - alone.ndim))
+        found[f"verdict_{name}"] = (values.dims, np.where(mask, own, values.values))
     return found
 
 
-def _own_rows(result: xr.DataTree, order: NDArray[np.int64]) -> tuple[tuple[Any, ...], Array]:
-    """Permute the rows of raters alone, who answer to the truth and not to a verdict."""
+def _alone(result: xr.DataTree) -> NDArray[np.bool_]:
+    """Say at which draws which raters answer to the truth and not to a verdict."""
     posterior = result["posterior"].dataset
-    values = posterior["rater_confusion"]
-    constants = result["constant_data"].dataset
-    where = posterior if "assignment" in posterior else constants
-    assignment = np.broadcast_to(
-        where["assignment"].values, (*values.shape[:2], values.sizes["rater"])
-    )
-    rows = np.take_along_axis(values.values, order[:, :, None, :, None], axis=3)
-    alone = (assignment == ALONE)[..., None, None]
-    return values.dims, np.where(alone, rows, values.values)
+    where = posterior if "assignment" in posterior else result["constant_data"].dataset
+    assignment = where["assignment"].values
+    shape = (*posterior["rater_confusion"].shape[:2], assignment.shape[-1])
+    return np.broadcast_to(assignment == ALONE, shape)
 
 
 def _rates(posterior: xr.Dataset) -> dict[Any, Any]:
@@ -341,6 +350,4 @@ def _rates(posterior: xr.Dataset) -> dict[Any, Any]:
     for at in np.ndindex(shape[:2]):
         confusion, prevalence = (posterior[n].values[at] for n in ("confusion", "prevalence"))
         found[(slice(None), *at)] = one_against_rest(confusion, prevalence, n_classes)
-    return {
-        name: (dims, rate) for name, rate in zip(("sensitivity", "specificity"), found, strict=True)
-    }
+    return {name: (dims, rate) for name, rate in zip(RATES, found, strict=True)}

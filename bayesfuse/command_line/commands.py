@@ -96,8 +96,9 @@ def demo(arguments: argparse.Namespace) -> int:
 
 def _sample(model: pm.Model, quiet: bool = False, **kwargs: Any) -> tuple[xr.DataTree, bool]:
     """Return the posterior, and whether the user cut it short."""
-    with _Interruption() as interruption:
-        if kwargs.get("sampler") != "nuts":  # most implementations of NUTS take no callback
+    watched = kwargs.get("sampler") != "nuts"  # most implementations of NUTS take no callback
+    with _Interruption(patient=watched) as interruption:
+        if watched:
             kwargs["callback"] = interruption.end_chain
         try:
             result = bf.sample(
@@ -116,10 +117,13 @@ def _sample(model: pm.Model, quiet: bool = False, **kwargs: Any) -> tuple[xr.Dat
 
 
 class _Interruption:
-    """Ctrl-C ends all chains at once: PyMC ends the one that runs and goes on with the next."""
+    """Ctrl-C ends all chains at once: PyMC ends the one that runs and goes on with the next.
 
-    def __init__(self) -> None:
-        self.seen = False
+    A patient one waits for the draw under way to be finished and recorded, unless asked twice.
+    """
+
+    def __init__(self, patient: bool) -> None:
+        self.patient, self.seen = patient, False
 
     def __enter__(self) -> _Interruption:
         self._before = signal.signal(signal.SIGINT, self._note)
@@ -129,8 +133,9 @@ class _Interruption:
         signal.signal(signal.SIGINT, self._before)
 
     def _note(self, *_: object) -> None:
-        self.seen = True
-        raise KeyboardInterrupt
+        again, self.seen = self.seen, True
+        if again or not self.patient:
+            raise KeyboardInterrupt
 
     def end_chain(self, trace: Any, draw: Any) -> None:
         if self.seen:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pymc as pm
 import xarray as xr
 
-from bayesfuse.errors import ModelError, require_count
+from bayesfuse.errors import ModelError, interruptible, require_count
 from bayesfuse.inference import em
 from bayesfuse.inference.conjugate import find_conjugate, plain_python
 from bayesfuse.inference.recording import add_deterministics, as_posterior
@@ -14,6 +14,7 @@ from bayesfuse.posterior import complete
 from bayesfuse.simplex import from_log_rows
 
 
+@interruptible()
 def find_map(
     model: pm.Model,
     *,

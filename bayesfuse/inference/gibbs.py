@@ -12,7 +12,7 @@ from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
-from bayesfuse.errors import ModelError, require_count
+from bayesfuse.errors import ModelError, interruptible, require_count
 from bayesfuse.inference import turning
 from bayesfuse.inference.conjugate import (
     Block,
@@ -190,8 +190,9 @@ class LabelGibbs(BlockedStep):
         concentration: dict[str, Any] = self.fixed
         if self.changing is not None:
             concentration = concentration | self.changing(point)
-        for _ in range(self.sweeps):
-            rows |= self.sweep(rows, concentration)
+        with interruptible():
+            for _ in range(self.sweeps):
+                rows |= self.sweep(rows, concentration)
         point = dict(point)
         for block in self.blocks:
             point[block.value] = block.write(rows[block.parameter])

@@ -26,6 +26,7 @@ from pytensor.graph.replace import vectorize_graph
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
+from bayesfuse.errors import interruptible
 from bayesfuse.inference.conjugate import Block
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.posterior import Draws
@@ -55,15 +56,15 @@ class _OwnSamples(NDArray):
                 self.samples[name] = np.empty(
                     (self.draws, *np.shape(value)), np.asarray(value).dtype
                 )
-        if self.labels is None:
-            super().record(point, sampler_stats, in_warmup=in_warmup)
-            return
-        (stats,) = sampler_stats
-        rest = {name: value for name, value in stats.items() if name != "labels"}
-        super().record(point, [rest], in_warmup=in_warmup)
-        if not in_warmup:
-            values = self.point(self.draw_idx - 1)
-            self.labels.add(self.chain, self.parameters(values), stats["labels"])
+        if self.labels is not None:
+            (stats,) = sampler_stats
+            sampler_stats = [{name: stats[name] for name in stats if name != "labels"}]
+            if not in_warmup:  # first, so that no draw is recorded whose labels are not
+                drawn = zip(self.varnames, self.fn(*point.values()), strict=True)
+                values = {name: self._natural(name, value) for name, value in drawn}
+                with interruptible():
+                    self.labels.add(self.chain, self.parameters(values), stats["labels"])
+        super().record(point, sampler_stats, in_warmup=in_warmup)
 
     def get_values(self, varname: str, burn: int = 0, thin: int = 1) -> Array:
         return self._natural(varname, super().get_values(varname, burn, thin))
@@ -76,6 +77,8 @@ class _OwnSamples(NDArray):
         return from_log_rows(block.read({block.value: values}), block.kind)
 
     def _slice(self, idx: slice) -> _OwnSamples:
+        if self.labels is not None:  # PyMC cuts the chains that it keeps
+            self.labels.kept.add(self.chain)
         sliced: _OwnSamples = super()._slice(idx)
         sliced.blocks = self.blocks
         return sliced

@@ -12,7 +12,7 @@ import pymc as pm
 import xarray as xr
 from pymc.sampling.mcmc import NUTPIE_INSTALLED
 
-from bayesfuse.errors import ModelError, require_count
+from bayesfuse.errors import ModelError, interruptible, require_count
 from bayesfuse.inference.conjugate import Conjugacy, find_conjugate, plain_python
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.recording import (
@@ -37,6 +37,7 @@ WORTH_A_PROCESS = 20.0
 """Seconds of sweeps above which chains get processes of their own; starting one costs seconds."""
 
 
+@interruptible()
 def sample(
     model: pm.Model,
     draws: int = 1000,
@@ -95,7 +96,9 @@ def sample(
         Groups posterior, sample_stats, observed_data, constant_data, label_posterior
         (probability, mcse by item and class) and log_likelihood (by item); with labels on a
         graph also label_draws, the labels themselves, where they take no more than 10⁸ values.
-        Interrupting returns the draws so far (there are none in tuning: PyMC's ValueError).
+        Interrupting ends the chain that runs, all of them if they run side by side, and returns
+        the chains and draws that PyMC keeps (if all are being tuned there are none: its
+        ValueError); ``label_posterior`` is of all draws made.
 
     Raises
     ------

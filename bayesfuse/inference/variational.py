@@ -10,7 +10,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from bayesfuse.errors import ModelError, PoorFitWarning, require_count
+from bayesfuse.errors import ModelError, PoorFitWarning, interruptible, require_count
 from bayesfuse.inference import em
 from bayesfuse.inference.approximation import FEW_DRAWS, LARGE_K, Approximation
 from bayesfuse.inference.conjugate import Conjugacy, find_conjugate, plain_python
@@ -33,6 +33,7 @@ WIDENING = 1.1
 """Growth of standard deviations by Gibbs sweeps above which a fit is too narrow."""
 
 
+@interruptible()
 def fit(
     model: pm.Model,
     method: Method = "cavi",
