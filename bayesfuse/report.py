@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.checks import conditional_dependence, item_difficulty
+from bayesfuse.checks import conditional_dependence, group_summary, item_difficulty
 from bayesfuse.errors import ModelError
 from bayesfuse.graph import Graph
 from bayesfuse.model import LabelModel, observed
@@ -76,6 +76,7 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
         _class_table(result),
         *([_transition_table(result)] if sequences is not None else []),
         *([_coupling(result)] if graph is not None else []),
+        *([_group_table(result)] if hasattr(model, "groups") else []),
         _rater_table(result),
         _item_table(result, sequences),
         *([_checks(model, result)] if checks else []),
@@ -120,6 +121,24 @@ def _coupling(result: xr.DataTree) -> str:
         f"Coupling {coupling}: every neighbour in a class (by an edge of weight 1) multiplies the\n"
         f"odds of that class by {odds}."
     )
+
+
+def _group_table(result: xr.DataTree) -> str:
+    """Show who shares a source, and whether that says anything about the truth."""
+    sets = group_summary(result)
+    if len(sets) == 0:
+        return (
+            "No raters share a source, as far as can be seen, which makes this the model of Dawid\n"
+            f"and Skene. Groups: {result.attrs['groups']}."
+        )
+    lines = []
+    for each in sets.itertuples():
+        names = fill(", ".join(map(str, each.raters)), WIDTH, subsequent_indent="    ")
+        lines.append(
+            f"* {names}\n    probability {each.probability:.2f}, informedness of the source "
+            f"{each.informedness:.2f} ({each.low:.2f}–{each.high:.2f})"
+        )
+    return "\n".join(["These share a source (informedness: 0 knows nothing of the truth):", *lines])
 
 
 def _rater_table(result: xr.DataTree) -> str:

@@ -207,6 +207,27 @@ def test_report_has_the_checks_unless_told_not_to(folder, capsys):
         assert ("* The agreement of raters varies over items by" in printed) == shown
 
 
+@pytest.mark.parametrize("groups", ["moments", "posterior"])
+def test_report_says_who_shares_a_source(folder, capfd, groups):
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 2, 400)
+    heard = np.where(rng.random(400) < 0.75, truth, 1 - truth)
+    source = np.column_stack([*[heard] * 3, *[truth] * 5])
+    said = np.where(rng.random(source.shape) < 0.85, source, 1 - source)
+    film, critic = np.indices(said.shape).reshape(2, -1)
+    table = pd.DataFrame({"film": film, "critic": critic, "verdict": said.ravel()})
+    table.to_csv("many.csv", index=False)
+    arguments = ["--model", "latent-group", "--groups", groups]
+    assert fit(*arguments, table="many.csv") == 0
+    assert "These share a source" in (printed := capfd.readouterr().out)
+    assert "* 0, 1, 2\n    probability" in printed
+    assert fit(*arguments, "--quiet") == 0  # of three critics nobody can tell
+    assert capfd.readouterr() == ("", "")
+    assert fit(*arguments) == 0
+    if groups == "moments":
+        assert "No raters share a source, as far as can be seen" in capfd.readouterr().out
+
+
 def test_sampler(folder):
     assert fit("--sampler", "gibbs") == 0
     assert tables().attrs["sampler"] == "gibbs"
@@ -372,15 +393,15 @@ def interrupt_in(monkeypatch, step):
 
 
 def test_interrupted_draws_are_written(folder, capsys, monkeypatch):
-    """The second chain is ended in its 30th draw, and the third and fourth as they begin."""
+    """The second chain is ended with its 30th draw, and the third and fourth as they begin."""
     before = signal.getsignal(signal.SIGINT)
     tune = bf.LabelGibbs.default_tune_steps
     interrupt_in(monkeypatch, tune + 40 + tune + 30)
     assert fit("--chains", "4") == 130
     printed = capsys.readouterr()
-    assert "bayesfuse: interrupted; written: 2 chains of 29 draws\n" in printed.err
-    assert "2 chains of 29 draws by gibbs" in printed.out
-    assert tables()["posterior"].sizes["draw"] == 29
+    assert "bayesfuse: interrupted; written: 2 chains of 30 draws\n" in printed.err
+    assert "2 chains of 30 draws by gibbs" in printed.out
+    assert tables()["posterior"].sizes["draw"] == 30
     assert len(pd.read_csv("result-labels.csv")) == 20
     assert signal.getsignal(signal.SIGINT) is before
 

@@ -319,6 +319,7 @@ def no_sampling(monkeypatch):
             "--raters belongs to --model dawid-skene or hidden-markov or markov-random-field. Got: "
             "--model latent-group",
         ),
+        (["--groups", "posterior"], "--groups belongs to --model latent-group"),
         (["--edges", "dotted"], "invalid choice: 'dotted'"),
     ],
 )

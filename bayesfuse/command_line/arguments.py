@@ -21,7 +21,7 @@ MODELS: dict[str, dict[str, Any]] = {
         "position": "position",
         "bio": False,
     },
-    "latent-group": {},
+    "latent-group": {"groups": "moments"},
     "markov-random-field": {"raters": RATERS[0], "graph": None, "edges": "given"},
 }
 """Models by the name they have on the command line: their own options, with the defaults."""
@@ -145,6 +145,14 @@ def _add_options_of_models(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         default=None,
         help="labels are O, B-X and I-X, and I-X only follows B-X or I-X",
+    )
+    add = parser.add_argument_group(
+        "--model latent-group", "Raters who share a source."
+    ).add_argument
+    add(
+        "--groups",
+        choices=("moments", "posterior"),
+        help="found by moments, or inferred with their probability (moments)",
     )
     add = parser.add_argument_group(
         "--model markov-random-field", "Items on a graph, whose neighbours tend to be alike."

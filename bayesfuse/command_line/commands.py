@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import bayesfuse as bf
 from bayesfuse.command_line import CommandError
 from bayesfuse.command_line.outputs import check_outputs, check_picture, draw, write_labels
 from bayesfuse.command_line.tables import Tables, read_tables
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, NoGroupsWarning
 from bayesfuse.model import LabelModel
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
 from bayesfuse.report import report
@@ -71,8 +72,11 @@ def _model(arguments: argparse.Namespace, tables: Tables) -> LabelModel:
         return HiddenMarkov(responses, tables.sequences, **settings)
     if tables.graph is not None:
         return MarkovRandomField(responses, tables.graph, edges=arguments.edges, **settings)
-    plain = {"dawid-skene": DawidSkene, "latent-group": LatentGroup}
-    return plain[arguments.model](responses, **settings)
+    if arguments.model == "latent-group":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NoGroupsWarning)  # the report says it
+            return LatentGroup(responses, arguments.groups, **settings)
+    return DawidSkene(responses, **settings)
 
 
 def demo(arguments: argparse.Namespace) -> int:
