@@ -313,32 +313,31 @@ def _permuted(result: xr.DataTree, order: NDArray[np.int64]) -> xr.Dataset:
             picked = values.drop_vars(dim, errors="ignore").isel({dim: index})
             values = picked.transpose(*values.dims)
         changed[name] = (values.dims, values.values)
-    alone = _alone(result) if "rater_confusion" in posterior else None
-    if alone is not None:
+    if grouped := "rater_confusion" in posterior:
         values = posterior["rater_confusion"]
         rows = np.take_along_axis(values.values, order[:, :, None, :, None], axis=3)
-        rows = np.where(alone[..., None, None], rows, values.values)
-        changed["rater_confusion"] = (values.dims, rows)
+        changed["rater_confusion"] = _where_alone(result, rows, values)
     found = posterior.assign(changed)
     if "sensitivity" not in posterior:
         return found
-    rates = _rates(found)
-    found = found.assign(rates)
-    for name in RATES if alone is not None else ():
-        # of raters alone, the verdict is their own view of the truth
-        values, own = posterior[f"verdict_{name}"], found[name].values
-        mask = alone.reshape(alone.shape + (1,) * (values.ndim - alone.ndim))
-        found[f"verdict_{name}"] = (values.dims, np.where(mask, own, values.values))
+    found = found.assign(_rates(found))
+    for name in RATES if grouped else ():
+        verdict = f"verdict_{name}"
+        found[verdict] = _where_alone(result, found[name].values, posterior[verdict])
     return found
 
 
-def _alone(result: xr.DataTree) -> NDArray[np.bool_]:
-    """Say at which draws which raters answer to the truth and not to a verdict."""
+def _where_alone(
+    result: xr.DataTree, own: Array, values: xr.DataArray
+) -> tuple[tuple[Any, ...], Array]:
+    """Take ``own`` for raters alone, who answer to the truth, and ``values`` for those in a group.
+
+    Verdicts of groups keep their order. All are (chain, draw, rater, …).
+    """
     posterior = result["posterior"].dataset
     where = posterior if "assignment" in posterior else result["constant_data"].dataset
-    assignment = where["assignment"].values
-    shape = (*posterior["rater_confusion"].shape[:2], assignment.shape[-1])
-    return np.broadcast_to(assignment == ALONE, shape)
+    alone = np.broadcast_to(where["assignment"].values == ALONE, own.shape[:3])
+    return values.dims, np.where(alone.reshape(*alone.shape, *[1] * (own.ndim - 3)), own, values)
 
 
 def _rates(posterior: xr.Dataset) -> dict[Any, Any]:
