@@ -331,7 +331,7 @@ def test_em_and_nuts_refuse_to_infer_groups():
         bf.find_map(model)
     with pytest.raises(ModelError, match="assignment"):
         bf.sample(model, 5, sampler="nuts", **QUIET)
-    with pytest.raises(ModelError, match="1 raters"):
+    with pytest.raises(ModelError, match=r"Got: 1 rater\."):
         LatentGroup(bf.Responses.from_matrix([[0], [1]]), "posterior")
 
 
