@@ -1,7 +1,6 @@
 """The errors of the package: each names the rule, the reason and what was given."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator
 from numbers import Integral
 
 
@@ -58,19 +57,22 @@ class NoGroupsWarning(UserWarning):
     """No raters seem to share a source, so a model of groups has none."""
 
 
-@contextmanager
-def interruptible() -> Iterator[None]:
+class _Interruptible(ContextDecorator):
     """Make an interruption of compiled code a KeyboardInterrupt.
 
     A kernel that Ctrl-C meets comes back with a result and an exception, of which Python makes a
     SystemError, or several, one the cause of the other.
     """
-    try:
-        yield
-    except SystemError as error:
-        cause: BaseException | None = error
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        cause = error
         while isinstance(cause, SystemError):
             cause = cause.__cause__
-        if isinstance(cause, KeyboardInterrupt):
+        if cause is not error and isinstance(cause, KeyboardInterrupt):
             raise KeyboardInterrupt from error
-        raise
+
+
+interruptible = _Interruptible()  # no generator: every sweep enters it

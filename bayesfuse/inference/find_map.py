@@ -14,7 +14,7 @@ from bayesfuse.posterior import complete
 from bayesfuse.simplex import from_log_rows
 
 
-@interruptible()
+@interruptible
 def find_map(
     model: pm.Model,
     *,

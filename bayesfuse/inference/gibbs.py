@@ -190,7 +190,7 @@ class LabelGibbs(BlockedStep):
         concentration: dict[str, Any] = self.fixed
         if self.changing is not None:
             concentration = concentration | self.changing(point)
-        with interruptible():
+        with interruptible:
             for _ in range(self.sweeps):
                 rows |= self.sweep(rows, concentration)
         point = dict(point)

@@ -62,7 +62,7 @@ class _OwnSamples(NDArray):
             if not in_warmup:  # first, so that no draw is recorded whose labels are not
                 drawn = zip(self.varnames, self.fn(*point.values()), strict=True)
                 values = {name: self._natural(name, value) for name, value in drawn}
-                with interruptible():
+                with interruptible:
                     self.labels.add(self.chain, self.parameters(values), stats["labels"])
         super().record(point, sampler_stats, in_warmup=in_warmup)
 

@@ -37,7 +37,7 @@ WORTH_A_PROCESS = 20.0
 """Seconds of sweeps above which chains get processes of their own; starting one costs seconds."""
 
 
-@interruptible()
+@interruptible
 def sample(
     model: pm.Model,
     draws: int = 1000,

@@ -33,7 +33,7 @@ WIDENING = 1.1
 """Growth of standard deviations by Gibbs sweeps above which a fit is too narrow."""
 
 
-@interruptible()
+@interruptible
 def fit(
     model: pm.Model,
     method: Method = "cavi",
