@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 
 from bayesfuse.simplex import Array, inner, kernel
 
-FEW = 16  # lanes up to which sums in registers are faster
+FEW = 16  # lanes up to which sums in registers are faster, half as many in single precision
 MOST_ROWS = 100  # of which all triples are counted: 8 MB
 
 
 @kernel
-def symmetric(values, weight, start, row):
+def symmetric(values, weight, start, row, in_fours):
     """Sum 1st to 3rd elementary symmetric polynomials over groups of rows, lane by lane.
 
     Group ``n`` holds the rows ``row[start[n]:start[n + 1]]`` of ``values`` (rows, lanes), with a
-    multiple of four lanes, better of eight. Returns their weighted sum (lanes,), and for every row
+    multiple of four lanes, better of eight if not ``in_fours``. Returns their weighted sum (lanes,), and for every row
     its derivative (rows, lanes): ``1 + e1 + e2`` of the others, summed over the row's groups.
     """
     n_rows, n_lanes = values.shape
@@ -26,7 +26,7 @@ def symmetric(values, weight, start, row):
     others = np.zeros((n_rows, n_lanes))
     # Four sums stay in registers, many do not: then it is faster to let the processor take several
     # lanes in one instruction, which it cannot do for a few. Twice as fast, each in its place.
-    if n_lanes <= FEW:
+    if in_fours:
         by_fours(values, weight, start, row, total, others)
     else:
         by_rows(values, weight, start, row, total, others)
@@ -75,28 +75,40 @@ def by_fours(values, weight, start, row, total, others):
 
 @inner
 def by_rows(values, weight, start, row, total, others):
-    """Do the same, all lanes of a row at once."""
-    n_lanes = total.size
-    a = np.empty(n_lanes)
-    b = np.empty(n_lanes)
+    """Do the same, all lanes of a row at once, in the precision of the values.
+
+    Single precision takes twice as many lanes in one instruction. Its sums are carried over to
+    double precision before they are of more than a few dozen terms, so that their relative error
+    is that of one term, 1e-7.
+    """
+    n_rows, n_lanes = values.shape
+    some = np.zeros_like(values)
+    a = np.empty(n_lanes, dtype=values.dtype)  # 1 + e1
+    b = np.empty(n_lanes, dtype=values.dtype)  # 1 + e1 + e2
+    n_seen = 0
     for n in range(weight.size):
         first, last = start[n], start[n + 1]
-        w = weight[n]
-        a[:] = 0.0
-        b[:] = 0.0
+        w = values.dtype.type(weight[n])
+        a[:] = 1.0
+        b[:] = 1.0
         for r in range(first, last):
             x = values[row[r]]
             for j in range(n_lanes):
                 b[j] += a[j] * x[j]
                 a[j] += x[j]
         for j in range(n_lanes):
-            total[j] += w * (2.0 * a[j] + b[j])
-            b[j] += 1.0 + a[j]
-            a[j] += 1.0
+            total[j] += weight[n] * (a[j] + b[j] - 2.0)
         for r in range(first, last):
-            x, rest = values[row[r]], others[row[r]]
+            x, rest = values[row[r]], some[row[r]]
             for j in range(n_lanes):
                 rest[j] += w * (b[j] - x[j] * (a[j] - x[j]))
+        n_seen += last - first
+        if n_seen >= 32 * n_rows or n == weight.size - 1:
+            n_seen = 0
+            for i in range(n_rows):
+                for j in range(n_lanes):
+                    others[i, j] += some[i, j]
+                    some[i, j] = 0.0
 
 
 @kernel
@@ -142,11 +154,17 @@ class Groups:
             np.concatenate([found.ravel() for found in members]).astype(np.uint32),
         )
 
-    def polynomials(self, values: Array) -> tuple[Array, Array]:
-        """Return the sum and the leave-one-out sums of every lane of ``values`` (rows, lanes)."""
+    def polynomials(self, values: Array, *, roughly: bool = False) -> tuple[Array, Array]:
+        """Return the sum and the leave-one-out sums of every lane of ``values`` (rows, lanes).
+
+        They need not be better than to seven digits if ``roughly``.
+        """
         n_lanes = values.shape[1]
-        block = 4 if n_lanes <= FEW else 8
-        padded = np.zeros((len(values), -(-n_lanes // block) * block))
+        in_fours = n_lanes <= (FEW // 2 if roughly else FEW)
+        block = 4 if in_fours else 8
+        single = roughly and not in_fours
+        shape = len(values), -(-n_lanes // block) * block
+        padded = np.zeros(shape, dtype=np.float32 if single else np.float64)
         padded[:, :n_lanes] = values
-        total, others = symmetric(padded, self.weight, self.start, self.row)
+        total, others = symmetric(padded, self.weight, self.start, self.row, in_fours)
         return total[:n_lanes], others[:, :n_lanes]
