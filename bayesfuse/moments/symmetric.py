@@ -18,8 +18,9 @@ def symmetric(values, weight, start, row, in_fours):
     """Sum 1st to 3rd elementary symmetric polynomials over groups of rows, lane by lane.
 
     Group ``n`` holds the rows ``row[start[n]:start[n + 1]]`` of ``values`` (rows, lanes), with a
-    multiple of four lanes, better of eight if not ``in_fours``. Returns their weighted sum (lanes,), and for every row
-    its derivative (rows, lanes): ``1 + e1 + e2`` of the others, summed over the row's groups.
+    multiple of four lanes, better of eight if not ``in_fours``. Returns their weighted sum
+    (lanes,), and for every row its derivative (rows, lanes): ``1 + e1 + e2`` of the others, summed
+    over the row's groups.
     """
     n_rows, n_lanes = values.shape
     total = np.zeros(n_lanes)
@@ -160,6 +161,7 @@ class Groups:
         They need not be better than to seven digits if ``roughly``.
         """
         n_lanes = values.shape[1]
+        roughly = roughly and self.weight.min(initial=0.0) >= 0.0  # else many digits may cancel
         in_fours = n_lanes <= (FEW // 2 if roughly else FEW)
         block = 4 if in_fours else 8
         single = roughly and not in_fours
