@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from bayesfuse.simplex import kernel
+from bayesfuse.simplex import inner, kernel
 
 
 @kernel
@@ -34,6 +34,19 @@ def project(x):
         x[i] = max(x[i] - shift, 0.0)
 
 
+@inner
+def multiply(one, other, product):
+    """Fill in a product of matrices; small ones would take a library longer to begin with."""
+    if one.size > 64:
+        np.dot(one, other, product)
+        return
+    product[:] = 0.0
+    for i in range(one.shape[0]):
+        for k in range(other.shape[0]):
+            for j in range(other.shape[1]):
+                product[i, j] += one[i, k] * other[k, j]
+
+
 @kernel
 def simplex_least_squares(normal, right, x, by_row, iterations, tolerance):
     """Minimise ``<X, normal @ X> − 2 <right, X>`` by accelerated projected gradients.
@@ -55,7 +68,7 @@ def simplex_least_squares(normal, right, x, by_row, iterations, tolerance):
     gradient = np.empty_like(x)
     momentum = 1.0
     for _ in range(iterations):
-        np.dot(normal, ahead, gradient)
+        multiply(normal, ahead, gradient)
         uphill = furthest = 0.0
         for i in range(size.size):
             if step[i] > 0.0:

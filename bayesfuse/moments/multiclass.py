@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from bayesfuse.errors import MomentsError
-from bayesfuse.moments.least_squares import simplex_least_squares
+from bayesfuse.moments.least_squares import multiply, simplex_least_squares
 from bayesfuse.moments.symmetric import Groups
 from bayesfuse.moments.views import STARTS, starting_points
 from bayesfuse.responses import Responses
@@ -46,7 +46,7 @@ def update(normal, right, prevalence, damping, ahead):
         for k in range(n_classes):
             for j in range(n_classes):
                 system[k, j] = prevalence[k] * prevalence[j] * normal[m, k, j]
-        np.dot(system, ahead[m], target)
+        multiply(system, ahead[m], target)
         for k in range(n_classes):
             for c in range(n_labels):
                 target[k, c] = prevalence[k] * right[m, k, c] + (damping - 1.0) * target[k, c]

@@ -161,7 +161,8 @@ class Groups:
         They need not be better than to seven digits if ``roughly``.
         """
         n_lanes = values.shape[1]
-        roughly = roughly and self.weight.min(initial=0.0) >= 0.0  # else many digits may cancel
+        if self.weight.min(initial=0.0) < 0.0:
+            roughly = False  # too many digits may cancel
         in_fours = n_lanes <= (FEW // 2 if roughly else FEW)
         block = 4 if in_fours else 8
         single = roughly and not in_fours
