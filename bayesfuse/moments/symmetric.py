@@ -88,21 +88,34 @@ def by_rows(values, weight, start, row, total, others):
     b = np.empty(n_lanes, dtype=values.dtype)  # 1 + e1 + e2
     n_seen = 0
     for n in range(weight.size):
-        first, last = start[n], start[n + 1]
+        first, last = np.int64(start[n]), np.int64(start[n + 1])
         w = values.dtype.type(weight[n])
         a[:] = 1.0
         b[:] = 1.0
-        for r in range(first, last):
+        even = last - (last - first) % 2
+        for r in range(first, even, 2):  # by twos, which loads and stores a and b half as often
+            x, y = values[row[r]], values[row[r + 1]]
+            for j in range(n_lanes):
+                with_x = a[j] + x[j]
+                b[j] += a[j] * x[j] + with_x * y[j]
+                a[j] = with_x + y[j]
+        for r in range(even, last):
             x = values[row[r]]
             for j in range(n_lanes):
                 b[j] += a[j] * x[j]
                 a[j] += x[j]
         for j in range(n_lanes):
             total[j] += weight[n] * (a[j] + b[j] - 2.0)
-        for r in range(first, last):
-            x, rest = values[row[r]], some[row[r]]
+        for r in range(first, even, 2):
+            x, y = values[row[r]], values[row[r + 1]]
+            for_x, for_y = some[row[r]], some[row[r + 1]]
             for j in range(n_lanes):
-                rest[j] += w * (b[j] - x[j] * (a[j] - x[j]))
+                for_x[j] += w * (b[j] - x[j] * (a[j] - x[j]))
+                for_y[j] += w * (b[j] - y[j] * (a[j] - y[j]))
+        for r in range(even, last):
+            x, for_x = values[row[r]], some[row[r]]
+            for j in range(n_lanes):
+                for_x[j] += w * (b[j] - x[j] * (a[j] - x[j]))
         n_seen += last - first
         if n_seen >= 32 * n_rows or n == weight.size - 1:
             n_seen = 0
