@@ -3,6 +3,9 @@
 The models stand in ``bayesfuse.models``; everything else a user needs is here.
 """
 
+import importlib
+from typing import Any
+
 from bayesfuse import checks, datasets, decisions, errors, plots, priors
 from bayesfuse.averaging import average, common_units
 from bayesfuse.checks.label_switching import align_labels
@@ -61,6 +64,7 @@ __all__ = [
     "fit",
     "icm_em",
     "label_probabilities",
+    "models",
     "observe",
     "plots",
     "priors",
@@ -70,3 +74,10 @@ __all__ = [
     "summary",
 ]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Import the models, which are written against this page, when they are first asked for."""
+    if name == "models":
+        return importlib.import_module("bayesfuse.models")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -50,6 +50,13 @@ def test_every_package_folder_is_listed():
     assert {f"{folder.replace('.', '/')}/__init__.py" for folder in folders} <= package_files("*")
 
 
+def test_models_are_there_without_an_import_of_their_own():
+    says = "import bayesfuse as bf; print(bf.models.DawidSkene.__name__); bf.nothing"
+    run = subprocess.run([sys.executable, "-c", says], capture_output=True, text=True)
+    assert run.stdout.strip() == "DawidSkene"
+    assert "module 'bayesfuse' has no attribute 'nothing'" in run.stderr
+
+
 def test_models_have_one_name(monkeypatch):
     monkeypatch.syspath_prepend(ROOT)
     with pytest.raises(ImportError, match=r"as bayesfuse\.models .* Got: import of 'models'"):

@@ -86,7 +86,7 @@ def by_rows(values, weight, start, row, total, others):
     some = np.zeros_like(values)
     a = np.empty(n_lanes, dtype=values.dtype)  # 1 + e1
     b = np.empty(n_lanes, dtype=values.dtype)  # 1 + e1 + e2
-    n_seen = 0
+    n_seen = np.int64(0)
     for n in range(weight.size):
         first, last = np.int64(start[n]), np.int64(start[n + 1])
         w = values.dtype.type(weight[n])
@@ -118,7 +118,7 @@ def by_rows(values, weight, start, row, total, others):
                 for_x[j] += w * (b[j] - x[j] * (a[j] - x[j]))
         n_seen += last - first
         if n_seen >= 32 * n_rows or n == weight.size - 1:
-            n_seen = 0
+            n_seen = np.int64(0)
             for i in range(n_rows):
                 for j in range(n_lanes):
                     others[i, j] += some[i, j]
