@@ -56,38 +56,44 @@ def simplex_least_squares(normal, right, x, by_row, iterations, tolerance):
     """
     # D − normal is positive semidefinite for D[i] = Σ_j |normal[i, j]| s[j] / s[i], whatever s > 0:
     # a step of its own for every row makes classes of very different prevalence equally quick.
-    size = np.sqrt(np.maximum(np.diag(normal), 0.0))
-    step = np.zeros(size.size)
-    for i in range(size.size):
-        for j in range(size.size):
+    n_rows, n_columns = x.shape
+    size, step = np.empty(n_rows), np.zeros(n_rows)
+    for i in range(n_rows):
+        size[i] = math.sqrt(max(normal[i, i], 0.0))
+    for i in range(n_rows):
+        for j in range(n_rows):
             if size[i] > 0.0 and size[j] > 0.0:
                 step[i] += size[i] * abs(normal[i, j]) / size[j]
     if not by_row:
-        step[:] = step.max()
+        largest = 0.0
+        for i in range(n_rows):
+            largest = max(largest, step[i])
+        for i in range(n_rows):
+            step[i] = largest
     x, ahead, new = x.copy(), x.copy(), x.copy()
-    gradient = np.empty_like(x)
+    gradient = np.empty((n_rows, n_columns))
     momentum = 1.0
     for _ in range(iterations):
         multiply(normal, ahead, gradient)
         uphill = furthest = 0.0
-        for i in range(size.size):
+        for i in range(n_rows):
             if step[i] > 0.0:
-                for j in range(x.shape[1]):
+                for j in range(n_columns):
                     new[i, j] = ahead[i, j] - (gradient[i, j] - right[i, j]) / step[i]
                 if by_row:
                     project(new[i])
         if not by_row:
             project(new[:, 0])
-        for i in range(size.size):
-            for j in range(x.shape[1]):
+        for i in range(n_rows):
+            for j in range(n_columns):
                 moved = new[i, j] - x[i, j]
                 uphill += (ahead[i, j] - new[i, j]) * moved
                 furthest = max(furthest, abs(moved))
         if uphill > 0.0:
             momentum = 1.0
         larger = 0.5 + math.sqrt(0.25 + momentum * momentum)
-        for i in range(size.size):
-            for j in range(x.shape[1]):
+        for i in range(n_rows):
+            for j in range(n_columns):
                 ahead[i, j] = new[i, j] + (momentum - 1.0) / larger * (new[i, j] - x[i, j])
         momentum = larger
         x, new = new, x

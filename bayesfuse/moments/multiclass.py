@@ -52,7 +52,10 @@ def update(normal, right, prevalence, damping, ahead):
                 target[k, c] = prevalence[k] * right[m, k, c] + (damping - 1.0) * target[k, c]
             for j in range(n_classes):
                 system[k, j] *= damping
-        new[m] = simplex_least_squares(system, target, ahead[m], True, 8, 0.0)
+        best = simplex_least_squares(system, target, ahead[m], True, 8, 0.0)
+        for k in range(n_classes):
+            for c in range(n_labels):
+                new[m, k, c] = best[k, c]
     return new
 
 
