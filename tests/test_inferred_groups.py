@@ -18,6 +18,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.models import LatentGroup
 from bayesfuse.partitions import draw, partition
 from bayesfuse.raters import inferred
+from bayesfuse.simplex import draw_dirichlet
 from bayesfuse.testing import (
     assert_close,
     assert_frequencies,
@@ -260,9 +261,12 @@ def test_a_group_is_found_again_from_a_start_without_it():
 
 @pytest.mark.parametrize("copies", [1, 2])
 @pytest.mark.parametrize(("n_classes", "sizes"), [(2, (3, 2)), (5, (2, 2)), (3, (2, 3, 2))])
-def test_counts_after_a_sweep_are_of_the_responses(n_classes, sizes, copies, monkeypatch):
+@pytest.mark.parametrize(("reseated", "alpha"), [(0.0, 1e9), (1.0, 1.0)])
+def test_counts_after_a_sweep_are_of_the_responses(
+    n_classes, sizes, copies, reseated, alpha, monkeypatch
+):
     """Truths and verdicts counted at once or one by one, with groups that have no turn, too."""
-    monkeypatch.setattr(inferred, "RESEATED", 1.0)
+    monkeypatch.setattr(inferred, "RESEATED", reseated)
     rng = np.random.default_rng(n_classes)
     assignment = np.append(np.repeat(np.arange(len(sizes)), sizes), [-1, -1])
     n_items, n_raters, n_groups = 60, len(assignment), len(sizes)
@@ -287,7 +291,7 @@ def test_counts_after_a_sweep_are_of_the_responses(n_classes, sizes, copies, mon
     moved = False
     for _ in range(20):
         found, counts = channel.redraw(
-            rows, tables, drawn, prior | {"assignment": 1.0}, structure, rng
+            rows, tables, drawn, prior | {"assignment": alpha}, structure, rng
         )
         seats = found["assignment"]
         moved |= (seats != assignment).any()
@@ -304,6 +308,8 @@ def test_counts_after_a_sweep_are_of_the_responses(n_classes, sizes, copies, mon
                 assert_close(counts[1][m].sum(axis=1), heard, "verdicts")
         for g in range(seats.max() + 1):
             assert_close(counts[0][g].sum(axis=1), of_class, "truths")
+        tables = tuple(draw_dirichlet(2.0 + each, rng) for each in counts)
+        rows = {**dict(zip(prior, tables, strict=True)), "assignment": seats}
     assert moved
 
 
