@@ -18,6 +18,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.models import LatentGroup
 from bayesfuse.partitions import draw, partition
 from bayesfuse.raters import inferred
+from bayesfuse.simplex import draw_dirichlet
 from bayesfuse.testing import (
     assert_close,
     assert_frequencies,
@@ -260,9 +261,12 @@ def test_a_group_is_found_again_from_a_start_without_it():
 
 @pytest.mark.parametrize("copies", [1, 2])
 @pytest.mark.parametrize(("n_classes", "sizes"), [(2, (3, 2)), (5, (2, 2)), (3, (2, 3, 2))])
-def test_counts_after_a_sweep_are_of_the_responses(n_classes, sizes, copies, monkeypatch):
+@pytest.mark.parametrize(("reseated", "alpha"), [(0.0, 1e9), (1.0, 1.0)])
+def test_counts_after_a_sweep_are_of_the_responses(
+    n_classes, sizes, copies, reseated, alpha, monkeypatch
+):
     """Truths and verdicts counted at once or one by one, with groups that have no turn, too."""
-    monkeypatch.setattr(inferred, "RESEATED", 1.0)
+    monkeypatch.setattr(inferred, "RESEATED", reseated)
     rng = np.random.default_rng(n_classes)
     assignment = np.append(np.repeat(np.arange(len(sizes)), sizes), [-1, -1])
     n_items, n_raters, n_groups = 60, len(assignment), len(sizes)
@@ -287,7 +291,7 @@ def test_counts_after_a_sweep_are_of_the_responses(n_classes, sizes, copies, mon
     moved = False
     for _ in range(20):
         found, counts = channel.redraw(
-            rows, tables, drawn, prior | {"assignment": 1.0}, structure, rng
+            rows, tables, drawn, prior | {"assignment": alpha}, structure, rng
         )
         seats = found["assignment"]
         moved |= (seats != assignment).any()
@@ -304,7 +308,42 @@ def test_counts_after_a_sweep_are_of_the_responses(n_classes, sizes, copies, mon
                 assert_close(counts[1][m].sum(axis=1), heard, "verdicts")
         for g in range(seats.max() + 1):
             assert_close(counts[0][g].sum(axis=1), of_class, "truths")
+        tables = tuple(draw_dirichlet(2.0 + each, rng) for each in counts)
+        rows = {**dict(zip(prior, tables, strict=True)), "assignment": seats}
     assert moved
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+@pytest.mark.parametrize("reseated", [0.0, 1.0])
+def test_verdicts_of_a_group_whose_patterns_underflow_are_known(reseated, copies, monkeypatch):
+    """So many raters repeat them that no other can be drawn, but where all are silent."""
+    monkeypatch.setattr(inferred, "RESEATED", reseated)
+    rng = np.random.default_rng(5)
+    n_classes, n_items, n_silent, size = 3, 40, 5, 1500
+    truth, verdict = rng.integers(0, n_classes, (2, n_items))
+    source = np.where(np.arange(size + 3) < size, verdict[:, None], truth[:, None])
+    matrix = np.where(
+        rng.random(source.shape) < 0.5, source, rng.integers(0, n_classes, source.shape)
+    )
+    matrix[:n_silent, :size] = -1
+    responses = bf.Responses.from_matrix(matrix, classes=range(n_classes))
+    assignment = np.where(np.arange(size + 3) < size, 0, -1)
+    right = np.full((n_classes, n_classes), 1 / 6) + 0.5 * np.eye(n_classes)
+    tables = np.log(right[None]), np.log(np.tile(right, (size + 3, 1, 1)))
+    names = "group_confusion", "rater_confusion"
+    prior = {name: np.full(each.shape, 2.0) for name, each in zip(names, tables, strict=True)}
+    rows = {**dict(zip(names, tables, strict=True)), "assignment": assignment}
+    channel = bf.InferredGroups(None, None, assignment)
+    structure = channel.structure(responses, np.full(n_items, -1))
+    drawn = truth if copies == 1 else copies * np.eye(n_classes)[truth]
+    _, (counts, _) = channel.redraw(
+        rows, tables, drawn, prior | {"assignment": 0.01}, structure, rng
+    )
+    known = np.zeros((n_classes, n_classes))
+    np.add.at(known, (truth[n_silent:], verdict[n_silent:]), copies)
+    guessed = copies * reseated * np.bincount(truth[:n_silent], minlength=n_classes)
+    assert (counts[0] >= known).all()
+    assert_close((counts[0] - known).sum(axis=1), guessed, "items of which nobody spoke")
 
 
 @pytest.mark.parametrize(

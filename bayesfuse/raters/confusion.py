@@ -57,8 +57,25 @@ def likelihood(log_confusion, start, cell, gold):
 @inner
 def multiply_rows(table, log_table, start, cell, gold):
     """Multiply for every item the rows of a table that it names, where needed by logarithms."""
-    n_items, n_classes = gold.size, table.shape[1]
-    product, log_scale = np.empty((n_items, n_classes)), np.empty(n_items)
+    product, in_logs = multiply(table, log_table, start, cell)
+    log_scale = np.zeros(gold.size)
+    for n in range(gold.size):
+        if gold[n] >= 0:
+            reveal(product, n, gold[n], -np.inf if in_logs[n] else 0.0)
+        if in_logs[n]:
+            log_scale[n] = rescale(product, n)
+    return product, log_scale
+
+
+@inner
+def multiply(table, log_table, start, cell):
+    """Return the products of the rows that every item names, and of which items their logarithms.
+
+    Products that have lost digits to underflow are replaced by their logarithms. These are rare, so
+    the logarithms of a table may be left at zero where the table itself is good for them.
+    """
+    n_items, n_classes = start.size - 1, table.shape[1]
+    product, in_logs = np.empty((n_items, n_classes)), np.empty(n_items, dtype=np.bool_)
     for n in range(n_items):
         first, last = start[n], start[n + 1]
         small, k = False, 0
@@ -88,17 +105,15 @@ def multiply_rows(table, log_table, start, cell, gold):
                 p0 *= table[cell[r], k]
             product[n, k] = p0
             small |= p0 < TINY
-        if small:  # it may have lost digits: once more, in logarithms
+        in_logs[n] = small
+        if small:
             for k in range(n_classes):
                 product[n, k] = 0.0
                 for r in range(first, last):
-                    product[n, k] += log_table[cell[r], k]
-            reveal(product, n, gold[n], -np.inf)
-            log_scale[n] = rescale(product, n)
-        else:
-            reveal(product, n, gold[n], 0.0)
-            log_scale[n] = 0.0
-    return product, log_scale
+                    row = cell[r]
+                    entry = log_table[row, k]
+                    product[n, k] += entry if entry != 0.0 else math.log(table[row, k])
+    return product, in_logs
 
 
 @kernel

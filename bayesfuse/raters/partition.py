@@ -86,7 +86,10 @@ def weight_of_group(state, group, answers, point, rng):
 def weight_alone(state, m, answers, point):
     """Return the log weight of a rater alone."""
     if np.isnan(state.alone[m]):
-        state.alone_counts[m] = count_labels(m, answers, *point.log_rater.shape[1:])
+        if state.assignment[m] < 0:  # as the sweep has counted them
+            state.alone_counts[m] = state.rater_counts[m]
+        else:
+            state.alone_counts[m] = count_labels(m, answers, *point.log_rater.shape[1:])
         state.alone[m] = log_dirichlet_multinomial(
             state.alone_counts[m], point.concentration_rater[m]
         )
@@ -242,7 +245,8 @@ def move(state, answers, point, log_alpha, rng):
 def redraw(assignment, group_counts, rater_counts, answers, point, log_alpha, moves, rng):
     """Make moves of the assignment; it and the counts change in place.
 
-    Groups keep their numbers while the chain moves. Returns how many moves were accepted.
+    The counts must be true of raters alone; those of groups are drawn here. Groups keep their
+    numbers while the chain moves. Returns how many moves were accepted.
     """
     n_groups = group_counts.shape[0]
     state = State(

@@ -13,10 +13,10 @@ import math
 
 import numpy as np
 
-from bayesfuse.raters.confusion import by_rater, count_rows, weigh_rows
+from bayesfuse.raters.confusion import by_cell, by_rater, count_rows, multiply, weigh_rows
 from bayesfuse.raters.sets import log_dirichlet_multinomial, sizes
-from bayesfuse.raters.verdicts import split, weigh_patterns
-from bayesfuse.simplex import inner, kernel
+from bayesfuse.raters.verdicts import join_in_logs, split
+from bayesfuse.simplex import TINY, inner, kernel
 
 GROUPS = 2
 """Groups to choose from in a pass, so that it takes as long however many there are."""
@@ -37,46 +37,66 @@ def some_of(n, most, rng):
 
 @inner
 def pattern_of(n, g, row_start, row, pattern_group, n_cells):
-    """Return the number of the pattern that a group shows of an item, −1 if it is silent."""
+    """Return the number of the pattern that a group shows of an item, or the number after them."""
     at = np.int64(row_start[n + 1])
     while at > row_start[n] and row[at - 1] >= n_cells:  # patterns come last
         at -= 1
         pattern = np.int64(row[at]) - n_cells
         if pattern_group[pattern] == g:
             return pattern
-    return -1
+    return pattern_group.size
 
 
 @inner
-def draw_verdicts(g, log_group, posterior, drawn, arrangement, n_cells, rng, verdict):
+def listen(log_rater, arrangement):
+    """Return p(pattern | verdict) or its logarithm, and which; the last row is of silence."""
+    _, _, pattern_start, pattern_cell, pattern_group = arrangement
+    heard, heard_in_logs = multiply(*by_cell(log_rater), pattern_start, pattern_cell)
+    message = np.ones((pattern_group.size + 1, heard.shape[1]))
+    in_logs = np.zeros(message.shape[0], dtype=np.bool_)
+    message[:-1], in_logs[:-1] = heard, heard_in_logs
+    return message, in_logs
+
+
+@inner
+def draw_verdicts(g, log_group, message, in_logs, drawn, arrangement, n_cells, rng, verdict):
     """Draw the verdicts of a group on all items, also on those of which nobody in it speaks.
 
     Fills in the ``verdict`` of every item, or where items stand for several, how many of them got
     each verdict (items, verdicts). Returns the counts by truth (classes, verdicts).
     """
     row_start, row, _, _, pattern_group = arrangement
-    outer = np.exp(log_group[g])
+    log_outer = log_group[g]
+    outer = np.exp(log_outer)
     n_classes = outer.shape[0]
     counts = np.zeros((n_classes, n_classes))
-    chance, parts = np.empty(n_classes), np.empty(n_classes)
+    weight, parts = np.empty(n_classes), np.empty(n_classes)
     for n in range(row_start.size - 1):
         own = pattern_of(n, g, row_start, row, pattern_group, n_cells)
+        first, last = np.int64(0), np.int64(n_classes)
         if drawn.ndim == 1:
-            k, total = drawn[n], 0.0
-            for v in range(n_classes):
-                total += posterior[own, k, v] if own >= 0 else outer[k, v]
-                chance[v] = total
-            left, of_item = rng.random() * total, 0
-            for v in range(n_classes - 1):  # no branch, as for labels
-                of_item += chance[v] <= left
-            verdict[n] = of_item
-            counts[k, of_item] += 1.0
+            first, last = np.int64(drawn[n]), np.int64(drawn[n]) + 1
         else:
             verdict[n] = 0.0
-            for k in range(n_classes):
-                if drawn[n, k] == 0.0:
-                    continue
-                split(drawn[n, k], posterior[own, k] if own >= 0 else outer[k], rng, parts)
+        for k in range(first, last):
+            if drawn.ndim == 2 and drawn[n, k] == 0.0:
+                continue
+            total = 0.0
+            if not in_logs[own]:
+                for v in range(n_classes):
+                    weight[v] = outer[k, v] * message[own, v]
+                    total += weight[v]
+            if total < TINY:
+                _, total = join_in_logs(log_outer, k, message[own], in_logs[own], weight)
+            if drawn.ndim == 1:
+                left, up_to, of_item = rng.random() * total, 0.0, 0
+                for v in range(n_classes - 1):  # no branch, as for labels
+                    up_to += weight[v]
+                    of_item += up_to <= left
+                verdict[n] = of_item
+                counts[k, of_item] += 1.0
+            else:
+                split(drawn[n, k], weight, total, rng, parts)
                 for v in range(n_classes):
                     verdict[n, v] += parts[v]
                     counts[k, v] += parts[v]
@@ -145,7 +165,7 @@ def reseat(assignment, group_counts, rater_counts, answers, arrangement, point, 
     chosen = used[some_of(used.size, GROUPS, rng)]
     n_cells = n_raters * n_labels
     drawn, start, cell = answers.drawn, answers.start, answers.cell
-    posterior = weigh_patterns(point.log_group, point.log_rater, arrangement, chosen)
+    message, in_logs = listen(point.log_rater, arrangement)
     sources = np.empty((chosen.size + 1, *drawn.shape), dtype=drawn.dtype)
     sources[0] = drawn
     place = np.full(size.size, -1)
@@ -154,7 +174,8 @@ def reseat(assignment, group_counts, rater_counts, answers, arrangement, point, 
         group_counts[chosen[i]] = draw_verdicts(
             chosen[i],
             point.log_group,
-            posterior,
+            message,
+            in_logs,
             drawn,
             arrangement,
             n_cells,

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse.raters.confusion import by_rater
-from bayesfuse.raters.verdicts import listen, pass_on, split, weigh
+from bayesfuse.raters.confusion import by_rater, multiply
+from bayesfuse.raters.verdicts import pass_on, split, weigh
 from bayesfuse.simplex import inner, kernel
 
 STEPS = 20, 100
@@ -130,10 +130,10 @@ def patterns_of(members, answers, n_classes, n_labels):
     size = 1
     while size < 2 * n_met:
         size *= 2
-    slots = np.full(size, -1, dtype=np.int64)
+    slots = np.full(size, -1, dtype=np.int32)
     word_of = np.empty(n_met, dtype=np.uint64)
     shown_by = np.empty(n_met, dtype=np.int64)
-    number = np.empty(n_met, dtype=np.int64)
+    used = np.empty((n_met, n_classes))  # most of these arrays is never touched
     n_patterns, n_cells = 0, 0
     for i in range(n_met):
         n = met[i]
@@ -146,13 +146,11 @@ def patterns_of(members, answers, n_classes, n_labels):
             slots[slot] = n_patterns
             word_of[n_patterns] = word
             shown_by[n_patterns] = n
+            used[n_patterns] = 0.0
             n_patterns += 1
             for r in range(start[n], start[n + 1]):
                 n_cells += place[cell[r] // n_labels] >= 0
-        number[i] = slots[slot]
-    used = np.zeros((n_patterns, n_classes))
-    for i in range(n_met):
-        add_item(used, number[i], drawn, met[i])
+        add_item(used, slots[slot], drawn, n)
     pattern_start = np.zeros(n_patterns + 1, dtype=np.int64)
     pattern_cell = np.empty(n_cells, dtype=np.uint32)
     at = 0
@@ -164,7 +162,7 @@ def patterns_of(members, answers, n_classes, n_labels):
                 pattern_cell[at] = m * n_labels + cell[r] % n_labels
                 at += 1
         pattern_start[p + 1] = at
-    return pattern_start, pattern_cell, used
+    return pattern_start, pattern_cell, used[:n_patterns]
 
 
 @inner
@@ -211,30 +209,26 @@ def fit(pattern_start, pattern_cell, used, prior_outer, prior_inner):
     log_outer[:] = -math.log(n_classes)
     inner, log_inner = np.empty_like(prior_inner), np.empty_like(prior_inner)
     table, log_table = np.empty((n_cells, n_classes)), np.empty((n_cells, n_classes))
-    outer_counts, inner_counts = np.zeros_like(prior_outer), np.zeros_like(prior_inner)
-    cell_counts = np.empty_like(table)
+    inner_counts, cell_counts = np.zeros_like(prior_inner), np.empty_like(table)
     means(inner_counts, prior_inner, inner, log_inner)
-    message, weight, through = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
+    group = np.zeros(used.shape[0], dtype=np.int32)
     before = -np.inf
     for _ in range(min(max(STEPS[0], PATTERNS // max(used.shape[0], 1)), STEPS[1])):
         to_cells(inner, table)
         to_cells(log_inner, log_table)
-        outer_counts[:] = 0.0
         cell_counts[:] = 0.0
-        total = 0.0
-        for p in range(used.shape[0]):
-            first, last = pattern_start[p], pattern_start[p + 1]
-            in_logs = listen(log_table, table, pattern_cell, first, last, message)
-            through[:] = 0.0
-            for k in range(n_classes):
-                if used[p, k] == 0.0:
-                    continue
-                likelihood = weigh(log_outer, outer, k, message, in_logs, weight)
-                total += used[p, k] * likelihood
-                for v in range(n_classes):
-                    outer_counts[k, v] += used[p, k] * weight[v]
-                    through[v] += used[p, k] * weight[v]
-            pass_on(through, pattern_cell, first, last, cell_counts)
+        message, in_logs = multiply(table, log_table, pattern_start, pattern_cell)
+        outer_counts, total = pass_on(
+            log_outer,
+            message,
+            in_logs,
+            used,
+            pattern_start,
+            pattern_cell,
+            group,
+            cell_counts,
+            None,
+        )
         if abs(total - before) < GAIN:
             break
         before = total
@@ -276,28 +270,27 @@ def weigh_set(
     now_table, now_outer = np.exp(now_log_table), np.exp(log_outer_now)
     outer_counts = np.zeros((n_classes, n_classes))
     cell_counts = np.zeros_like(table)
-    message, weight, chance = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
-    now_message, parts = np.empty(n_classes), np.empty(n_classes)
+    message, in_logs = multiply(table, log_table, pattern_start, pattern_cell)
+    now_message, now_in_logs = message, in_logs
+    if is_current:
+        now_message, now_in_logs = multiply(now_table, now_log_table, pattern_start, pattern_cell)
+    weight, chance, parts = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
     log_q = 0.0
     for p in range(used.shape[0]):
-        first, last = pattern_start[p], pattern_start[p + 1]
-        in_logs = listen(log_table, table, pattern_cell, first, last, message)
-        now_in_logs = False
-        if is_current:
-            now_in_logs = listen(now_log_table, now_table, pattern_cell, first, last, now_message)
         for k in range(n_classes):
             if used[p, k] == 0.0:
                 continue
-            weigh(log_outer, outer, k, message, in_logs, weight)
+            weigh(log_outer, outer, k, message[p], in_logs[p], weight)
             chance[:] = weight
             if is_current:
-                weigh(log_outer_now, now_outer, k, now_message, now_in_logs, chance)
-            split(used[p, k], chance, rng, parts)
+                weigh(log_outer_now, now_outer, k, now_message[p], now_in_logs[p], chance)
+            split(used[p, k], chance, 1.0, rng, parts)
             for v in range(n_classes):
                 if parts[v] != 0.0:
                     log_q += parts[v] * math.log(max(weight[v], 1e-300))
                     outer_counts[k, v] += parts[v]
-            pass_on(parts, pattern_cell, first, last, cell_counts)
+                    for r in range(pattern_start[p], pattern_start[p + 1]):
+                        cell_counts[pattern_cell[r], v] += parts[v]
     inner_counts = by_rater(cell_counts, members.size)
     log_weight = log_dirichlet_multinomial(outer_counts, prior_outer) - log_q
     for i in range(members.size):

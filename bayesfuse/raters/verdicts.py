@@ -10,70 +10,60 @@ import math
 
 import numpy as np
 
-from bayesfuse.raters.confusion import by_cell, by_rater, count_rows, multiply_rows, weigh_rows
+from bayesfuse.raters.confusion import (
+    by_cell,
+    by_rater,
+    count_rows,
+    multiply,
+    multiply_rows,
+    weigh_rows,
+)
 from bayesfuse.simplex import TINY, inner, kernel
 
 # ---------------------------------------------------------------- verdicts of one pattern
 
 # Probabilities are multiplied, not their logarithms added, because sums over verdicts would need
 # exponentials. Where a product becomes too small for that, the pattern is taken in logarithms.
+# What nearly always happens is written out in every loop, because a call that passes arrays takes
+# longer than what it does.
 
 
 @inner
-def listen(log_table, table, cell, first, last, message):
-    """Fill in p(pattern | verdict), and say whether that had to become its logarithm."""
-    smallest, v = 1.0, 0
-    while v + 2 <= message.size:  # by twos, as in confusion.py
-        p0 = p1 = 1.0
-        for r in range(first, last):
-            row = cell[r]
-            p0 *= table[row, v]
-            p1 *= table[row, v + 1]
-        message[v], message[v + 1] = p0, p1
-        smallest = min(smallest, min(p0, p1))
-        v += 2
-    if v < message.size:
-        p0 = 1.0
-        for r in range(first, last):
-            p0 *= table[cell[r], v]
-        message[v] = p0
-        smallest = min(smallest, p0)
-    if smallest >= TINY:
-        return False
-    for v in range(message.size):
-        message[v] = 0.0
-        for r in range(first, last):
-            message[v] += log_table[cell[r], v]
-    return True
+def join_in_logs(log_rows, i, message, in_logs, weight):
+    """Fill in p(pattern, verdict | truth) over exp(scale), and return the scale and their sum.
+
+    ``message`` is p(pattern | verdict) or its logarithm; row ``i`` says how probable verdicts are
+    before. The scale is −inf and the sum zero where the pattern is impossible.
+    """
+    top, total = -np.inf, 0.0
+    for v in range(weight.size):
+        weight[v] = log_rows[i, v] + (message[v] if in_logs else math.log(message[v]))
+        top = max(top, weight[v])
+    for v in range(weight.size):
+        weight[v] = math.exp(weight[v] - top) if top > -np.inf else 0.0
+        total += weight[v]
+    return top, total
 
 
 @inner
 def weigh(log_rows, rows, i, message, in_logs, weight):
     """Fill in the probabilities of the verdicts given a truth, and return log p(pattern | truth).
 
-    Row ``i`` says how probable verdicts are before. Zeros and −inf where the pattern is impossible.
+    Zeros and −inf where the pattern is impossible.
     """
-    top, total = 0.0, 0.0
+    scale, total = 0.0, 0.0
     if not in_logs:
         for v in range(weight.size):
             weight[v] = rows[i, v] * message[v]
             total += weight[v]
     if total < TINY:
-        top = -np.inf
-        for v in range(weight.size):
-            weight[v] = log_rows[i, v] + (message[v] if in_logs else math.log(message[v]))
-            top = max(top, weight[v])
-        if top == -np.inf:
-            weight[:] = 0.0
-            return top
-        total = 0.0
-        for v in range(weight.size):
-            weight[v] = math.exp(weight[v] - top)
-            total += weight[v]
+        scale, total = join_in_logs(log_rows, i, message, in_logs, weight)
+        if total == 0.0:
+            return scale
     share = 1.0 / total
     for v in range(weight.size):
         weight[v] *= share
-    return top + math.log(total)
+    return scale + math.log(total)
 
 
 @inner
@@ -84,37 +74,37 @@ def by_truth(table):
 
 @inner
 def all_rows(log_group, log_rater, pattern_start, pattern_cell, pattern_group):
-    """Return the table of all rows, the cells' and then p(pattern | truth), and its logarithm."""
+    """Return the table of all rows, the cells' and then p(pattern | truth), and its logarithm.
+
+    The logarithms of patterns are left at zero where the table has them.
+    """
     cells, log_cells = by_cell(log_rater)
     log_outer = by_truth(log_group)
     outer = np.exp(log_outer)
     n_cells, n_classes = cells.shape
     table = np.empty((n_cells + pattern_group.size, n_classes))
-    log_table = np.empty_like(table)
+    log_table = np.zeros_like(table)
     table[:n_cells], log_table[:n_cells] = cells, log_cells
-    message, weight = np.empty(n_classes), np.empty(n_classes)
+    message, in_logs = multiply(cells, log_cells, pattern_start, pattern_cell)
+    weight = np.empty(n_classes)
     for p in range(pattern_group.size):
-        g, row = np.int64(pattern_group[p]), n_cells + p
-        first, last = pattern_start[p], pattern_start[p + 1]
-        in_logs = listen(log_cells, cells, pattern_cell, first, last, message)
+        row = n_cells + p
         for k in range(n_classes):
-            total = 0.0
-            if not in_logs:
+            i, total = np.int64(pattern_group[p]) * n_classes + k, 0.0
+            if not in_logs[p]:
                 for v in range(n_classes):
-                    total += outer[g * n_classes + k, v] * message[v]
-            if total >= TINY:  # as nearly always: what is left of weighing
-                table[row, k], log_table[row, k] = total, math.log(total)
-                continue
-            i = g * n_classes + k
-            log_table[row, k] = weigh(log_outer, outer, i, message, in_logs, weight)
-            table[row, k] = math.exp(log_table[row, k])
+                    total += outer[i, v] * message[p, v]
+            if total < TINY:
+                log_table[row, k] = weigh(log_outer, outer, i, message[p], in_logs[p], weight)
+                total = math.exp(log_table[row, k])
+            table[row, k] = total
     return table, log_table
 
 
 @inner
-def split(total, weight, rng, parts):
-    """Split a number among verdicts at random, by their probabilities: a multinomial draw."""
-    left, rest = np.int64(total), 1.0
+def split(number, weight, total, rng, parts):
+    """Split a number among verdicts at random, by weights of this total: a multinomial draw."""
+    left, rest = np.int64(number), total
     for v in range(weight.size):
         if left == 0 or weight[v] >= rest:
             part = np.int64(left)
@@ -131,15 +121,6 @@ def split(total, weight, rng, parts):
         if weight[v] > 0.0:
             parts[v] += left
             left = np.int64(0)
-
-
-@inner
-def pass_on(through, cell, first, last, counts):
-    """Add how many copies of a pattern got each verdict to the counts of its cells."""
-    for v in range(through.size):
-        if through[v] != 0.0:
-            for r in range(first, last):
-                counts[cell[r], v] += through[v]
 
 
 # ---------------------------------------------------------------- kernels
@@ -174,30 +155,73 @@ def share(log_group, log_rater, used, pattern_start, pattern_cell, pattern_group
     """
     cells, log_cells = by_cell(log_rater)
     log_outer = by_truth(log_group)
-    outer = np.exp(log_outer)
-    n_cells, n_classes = cells.shape
-    group_counts, rater_counts = np.zeros_like(log_group), used[:n_cells].copy()
-    message, weight = np.empty(n_classes), np.empty(n_classes)
-    parts, through = np.empty(n_classes), np.empty(n_classes)
-    for p in range(pattern_group.size):
-        g = np.int64(pattern_group[p])
-        first, last = pattern_start[p], pattern_start[p + 1]
-        in_logs = listen(log_cells, cells, pattern_cell, first, last, message)
+    n_cells = cells.shape[0]
+    message, in_logs = multiply(cells, log_cells, pattern_start, pattern_cell)
+    cell_counts = used[:n_cells].copy()
+    outer_counts, _ = pass_on(
+        log_outer,
+        message,
+        in_logs,
+        used[n_cells:],
+        pattern_start,
+        pattern_cell,
+        pattern_group,
+        cell_counts,
+        rng,
+    )
+    return outer_counts.reshape(log_group.shape), by_rater(cell_counts, log_rater.shape[0])
+
+
+@inner
+def pass_on(
+    log_outer, message, in_logs, used, pattern_start, pattern_cell, pattern_group, cell_counts, rng
+):
+    """Pass the labels of patterns (patterns, classes) on to their verdicts and cells.
+
+    Adds to ``cell_counts``. Returns the counts (groups × classes, verdicts) and, if they are
+    expected ones, the log-likelihood.
+    """
+    n_patterns, n_classes = used.shape
+    outer, outer_counts = np.exp(log_outer), np.zeros_like(log_outer)
+    weight, parts, through = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
+    log_lik = 0.0
+    for p in range(n_patterns):
         through[:] = 0.0
         for k in range(n_classes):
-            if used[n_cells + p, k] == 0.0:
+            number = used[p, k]
+            if number == 0.0:
                 continue
-            weigh(log_outer, outer, g * n_classes + k, message, in_logs, weight)
-            if rng is None:
+            i, scale, total = np.int64(pattern_group[p]) * n_classes + k, 0.0, 0.0
+            if not in_logs[p]:
                 for v in range(n_classes):
-                    parts[v] = used[n_cells + p, k] * weight[v]
+                    weight[v] = outer[i, v] * message[p, v]
+                    total += weight[v]
+            if total < TINY:
+                scale, total = join_in_logs(log_outer, i, message[p], in_logs[p], weight)
+            if rng is None:
+                if total > 0.0:
+                    number /= total
+                for v in range(n_classes):
+                    through[v] += number * weight[v]
+                    outer_counts[i, v] += number * weight[v]
+                log_lik += used[p, k] * (scale + math.log(total))
+            elif number == 1.0:  # a split like any other, but most patterns may be of one item
+                left, up_to, v = rng.random() * total, weight[0], 0
+                while v < n_classes - 1 and up_to <= left:
+                    v += 1
+                    up_to += weight[v]
+                through[v] += 1.0
+                outer_counts[i, v] += 1.0
             else:
-                split(used[n_cells + p, k], weight, rng, parts)
-            for v in range(n_classes):
-                group_counts[g, k, v] += parts[v]
-                through[v] += parts[v]
-        pass_on(through, pattern_cell, first, last, rater_counts)
-    return group_counts, by_rater(rater_counts, log_rater.shape[0])
+                split(number, weight, total, rng, parts)
+                for v in range(n_classes):
+                    through[v] += parts[v]
+                    outer_counts[i, v] += parts[v]
+        for v in range(n_classes):
+            if through[v] != 0.0:
+                for r in range(pattern_start[p], pattern_start[p + 1]):
+                    cell_counts[pattern_cell[r], v] += through[v]
+    return outer_counts, log_lik
 
 
 @kernel
@@ -220,32 +244,6 @@ def count_copies(
     return share(log_group, log_rater, used, pattern_start, pattern_cell, pattern_group, rng)
 
 
-@inner
-def weigh_patterns(log_group, log_rater, arrangement, groups):
-    """Return the probabilities of the verdicts given pattern and truth, of some groups' patterns.
-
-    Shape (patterns, classes, verdicts); other groups' are left empty.
-    """
-    _, _, pattern_start, pattern_cell, pattern_group = arrangement
-    cells, log_cells = by_cell(log_rater)
-    log_outer = by_truth(log_group)
-    outer = np.exp(log_outer)
-    n_groups, n_classes, _ = log_group.shape
-    wanted = np.zeros(n_groups, dtype=np.bool_)
-    wanted[groups] = True
-    posterior = np.empty((pattern_group.size, n_classes, n_classes))
-    message = np.empty(n_classes)
-    for p in range(pattern_group.size):
-        g = np.int64(pattern_group[p])
-        if not wanted[g]:
-            continue
-        first, last = pattern_start[p], pattern_start[p + 1]
-        in_logs = listen(log_cells, cells, pattern_cell, first, last, message)
-        for k in range(n_classes):
-            weigh(log_outer, outer, g * n_classes + k, message, in_logs, posterior[p, k])
-    return posterior
-
-
 @kernel
 def add_posterior(
     log_group,
@@ -263,11 +261,17 @@ def add_posterior(
     ``probability`` (items, classes) is that of the labels. Where nobody of a group answered, the
     verdict is known through the truth alone.
     """
-    arrangement = row_start, row, pattern_start, pattern_cell, pattern_group
-    outer = np.exp(log_group)
-    n_groups, n_classes, _ = outer.shape
-    n_cells = log_rater.shape[0] * log_rater.shape[2]
-    posterior = weigh_patterns(log_group, log_rater, arrangement, np.arange(n_groups))
+    cells, log_cells = by_cell(log_rater)
+    log_outer = by_truth(log_group)
+    outer = np.exp(log_outer)
+    n_cells, n_classes = cells.shape
+    message, in_logs = multiply(cells, log_cells, pattern_start, pattern_cell)
+    posterior = np.empty((pattern_group.size, n_classes, n_classes))
+    for p in range(pattern_group.size):
+        for k in range(n_classes):
+            i = np.int64(pattern_group[p]) * n_classes + k
+            weigh(log_outer, outer, i, message[p], in_logs[p], posterior[p, k])
+    n_groups = log_group.shape[0]
     answered = np.full(n_groups, -1)
     for n in range(row_start.size - 1):
         for r in range(row_start[n], row_start[n + 1]):
@@ -282,4 +286,4 @@ def add_posterior(
             if answered[g] != n:
                 for k in range(n_classes):
                     for v in range(n_classes):
-                        total[n, g, v] += probability[n, k] * outer[g, k, v]
+                        total[n, g, v] += probability[n, k] * outer[g * n_classes + k, v]
