@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.raters.sets import count_labels, log_dirichlet_multinomial, sizes, weigh_set
-from bayesfuse.simplex import inner, kernel
+from bayesfuse.simplex import fill, inner, kernel
 
 LEAVE = 0.5
 """How often a rater of a group proposes to be alone; else it proposes to join somebody else."""
@@ -43,24 +43,15 @@ class State(NamedTuple):
     alone_counts: NDArray[np.float64]
 
 
-class Point(NamedTuple):
-    """The rows now, and the Dirichlet concentrations that they are summed out under."""
-
-    log_group: NDArray[np.float64]
-    log_rater: NDArray[np.float64]
-    prior_outer: NDArray[np.float64]
-    concentration_rater: NDArray[np.float64]
-
-
 @inner
 def settle(state, members, group, weight, outer_counts, inner_counts):
     """Make raters a group, with the counts that its verdicts imply."""
     state.size[group] = members.size
     state.together[group] = weight
-    state.group_counts[group] = outer_counts
+    fill(state.group_counts[group], outer_counts)
     for i in range(members.size):
         state.assignment[members[i]] = group
-        state.rater_counts[members[i]] = inner_counts[i]
+        fill(state.rater_counts[members[i]], inner_counts[i])
 
 
 @inner
@@ -68,16 +59,7 @@ def weight_of_group(state, group, answers, point, rng):
     """Return the log weight of a group as it is, drawing its verdicts the first time."""
     if np.isnan(state.together[group]):
         members = np.flatnonzero(state.assignment == group)
-        weight, outer_counts, inner_counts = weigh_set(
-            members,
-            answers,
-            point.prior_outer,
-            point.concentration_rater,
-            point.log_group[group],
-            point.log_rater,
-            True,
-            rng,
-        )
+        weight, outer_counts, inner_counts = weigh_set(members, group, answers, point, rng)
         settle(state, members, group, weight, outer_counts, inner_counts)
     return state.together[group]
 
@@ -87,28 +69,14 @@ def weight_alone(state, m, answers, point):
     """Return the log weight of a rater alone."""
     if np.isnan(state.alone[m]):
         if state.assignment[m] < 0:  # as the sweep has counted them
-            state.alone_counts[m] = state.rater_counts[m]
+            fill(state.alone_counts[m], state.rater_counts[m])
         else:
-            state.alone_counts[m] = count_labels(m, answers, *point.log_rater.shape[1:])
+            counts = count_labels(m, answers, *point.log_rater.shape[1:])
+            fill(state.alone_counts[m], counts)
         state.alone[m] = log_dirichlet_multinomial(
             state.alone_counts[m], point.concentration_rater[m]
         )
     return state.alone[m]
-
-
-@inner
-def propose_weight(members, answers, point, rng):
-    """Draw verdicts for raters who might be a group."""
-    return weigh_set(
-        members,
-        answers,
-        point.prior_outer,
-        point.concentration_rater,
-        point.log_group[0],
-        point.log_rater,
-        False,
-        rng,
-    )
 
 
 @inner
@@ -171,7 +139,7 @@ def free_group(state, source):
 def be_alone(state, m):
     """Make a rater alone."""
     state.assignment[m] = -1
-    state.rater_counts[m] = state.alone_counts[m]
+    fill(state.rater_counts[m], state.alone_counts[m])
 
 
 @inner
@@ -209,12 +177,13 @@ def move(state, answers, point, log_alpha, rng):
         log_ratio -= weight_alone(state, partner, answers, point)
 
     # what is proposed: the rest of the mover's set, and the set that the mover joins
+    no_group = np.int64(-1)  # for the literal all would be compiled once more
     rest_of = rest if s > 2 else rest[:0]
     new = rest[:0]
     rest_weight, rest_outer, rest_inner = 0.0, np.empty((0, 0)), np.empty((0, 0, 0))
     new_weight, new_outer, new_inner = 0.0, np.empty((0, 0)), np.empty((0, 0, 0))
     if s > 2:
-        rest_weight, rest_outer, rest_inner = propose_weight(rest_of, answers, point, rng)
+        rest_weight, rest_outer, rest_inner = weigh_set(rest_of, no_group, answers, point, rng)
     elif s == 2:
         rest_weight = weight_alone(state, rest[0], answers, point)
     if partner < 0:
@@ -223,7 +192,7 @@ def move(state, answers, point, log_alpha, rng):
         joined = state.assignment == target if target >= 0 else np.arange(n_raters) == partner
         joined[mover] = True
         new = np.flatnonzero(joined)
-        new_weight, new_outer, new_inner = propose_weight(new, answers, point, rng)
+        new_weight, new_outer, new_inner = weigh_set(new, no_group, answers, point, rng)
     log_ratio += rest_weight + new_weight
     if math.log(max(rng.random(), 1e-300)) >= log_ratio:
         return False

@@ -16,7 +16,7 @@ import numpy as np
 from bayesfuse.raters.confusion import by_cell, by_rater, count_rows, multiply, weigh_rows
 from bayesfuse.raters.sets import log_dirichlet_multinomial, sizes
 from bayesfuse.raters.verdicts import join_in_logs, split
-from bayesfuse.simplex import TINY, inner, kernel
+from bayesfuse.simplex import TINY, fill, inner, kernel
 
 GROUPS = 2
 """Groups to choose from in a pass, so that it takes as long however many there are."""
@@ -54,7 +54,8 @@ def listen(log_rater, arrangement):
     heard, heard_in_logs = multiply(*by_cell(log_rater), pattern_start, pattern_cell)
     message = np.ones((pattern_group.size + 1, heard.shape[1]))
     in_logs = np.zeros(message.shape[0], dtype=np.bool_)
-    message[:-1], in_logs[:-1] = heard, heard_in_logs
+    fill(message[:-1], heard)
+    fill(in_logs[:-1], heard_in_logs)
     return message, in_logs
 
 
@@ -113,10 +114,10 @@ def count_by_source(sources, n_classes, n_rows, start, cell):
     counts = np.zeros((n_sources, n_rows, n_classes))
     if sources.ndim == 3:
         for i in range(n_sources):
-            counts[i] = weigh_rows(n_rows, sources[i], start, cell)
+            fill(counts[i], weigh_rows(n_rows, sources[i], start, cell))
     elif n_classes**n_sources > COLUMNS:
         for i in range(n_sources):
-            counts[i] = count_rows(n_rows, n_classes, sources[i], start, cell)
+            fill(counts[i], count_rows(n_rows, n_classes, sources[i], start, cell))
     else:  # all at once, and summed afterwards: passes over the responses are what costs
         jointly = sources[0].copy()
         for i in range(1, n_sources):
@@ -167,11 +168,11 @@ def reseat(assignment, group_counts, rater_counts, answers, arrangement, point, 
     drawn, start, cell = answers.drawn, answers.start, answers.cell
     message, in_logs = listen(point.log_rater, arrangement)
     sources = np.empty((chosen.size + 1, *drawn.shape), dtype=drawn.dtype)
-    sources[0] = drawn
+    fill(sources[0], drawn)
     place = np.full(size.size, -1)
     for i in range(chosen.size):
         place[chosen[i]] = i + 1
-        group_counts[chosen[i]] = draw_verdicts(
+        found = draw_verdicts(
             chosen[i],
             point.log_group,
             message,
@@ -182,11 +183,12 @@ def reseat(assignment, group_counts, rater_counts, answers, arrangement, point, 
             rng,
             sources[i + 1],
         )
+        fill(group_counts[chosen[i]], found)
     table = count_by_source(sources, n_classes, n_cells, start, cell)
     counts = np.empty((chosen.size + 1, n_raters, n_classes, n_labels))
     weight = np.empty((chosen.size + 1, n_raters))
     for i in range(chosen.size + 1):
-        counts[i] = by_rater(table[i], n_raters)
+        fill(counts[i], by_rater(table[i], n_raters))
         for m in range(n_raters):
             weight[i, m] = log_dirichlet_multinomial(counts[i, m], point.concentration_rater[m])
     for m in range(n_raters):
@@ -201,4 +203,4 @@ def reseat(assignment, group_counts, rater_counts, answers, arrangement, point, 
             assignment[m] = chosen[at - 1] if at > 0 else -1
             if at > 0:
                 size[chosen[at - 1]] += 1
-        rater_counts[m] = counts[at, m]
+        fill(rater_counts[m], counts[at, m])

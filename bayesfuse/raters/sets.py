@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.raters.confusion import by_rater, multiply
 from bayesfuse.raters.verdicts import pass_on, split, weigh
-from bayesfuse.simplex import inner, kernel
+from bayesfuse.simplex import fill, inner, kernel
 
 STEPS = 20, 100
 """EM steps at most, for very many patterns and for few."""
@@ -50,6 +50,15 @@ class Answers(NamedTuple):
     rater_label: NDArray[np.uint16]
     words: NDArray[np.uint64]
     marks: NDArray[np.uint64]
+
+
+class Point(NamedTuple):
+    """The rows now, and the Dirichlet concentrations that they are summed out under."""
+
+    log_group: NDArray[np.float64]
+    log_rater: NDArray[np.float64]
+    prior_outer: NDArray[np.float64]
+    concentration_rater: NDArray[np.float64]
 
 
 @inner
@@ -114,7 +123,8 @@ def patterns_of(members, answers, n_classes, n_labels):
     rater_start, rater_item = answers.rater_start, answers.rater_item
     rater_label, marks = answers.rater_label, answers.marks
     place = np.full((rater_start.size - 1), -1)
-    place[members] = np.arange(members.size)
+    for i in range(members.size):
+        place[members[i]] = i
     n_answers = np.int64(0)
     for m in members:
         n_answers += np.int64(rater_start[m + 1]) - np.int64(rater_start[m])
@@ -151,7 +161,7 @@ def patterns_of(members, answers, n_classes, n_labels):
             for r in range(start[n], start[n + 1]):
                 n_cells += place[cell[r] // n_labels] >= 0
         add_item(used, slots[slot], drawn, n)
-    pattern_start = np.zeros(n_patterns + 1, dtype=np.int64)
+    pattern_start = np.zeros(n_patterns + 1, dtype=np.uint32)
     pattern_cell = np.empty(n_cells, dtype=np.uint32)
     at = 0
     for p in range(n_patterns):
@@ -239,28 +249,21 @@ def fit(pattern_start, pattern_cell, used, prior_outer, prior_inner):
 
 
 @inner
-def weigh_set(
-    members,
-    answers,
-    prior_outer,
-    concentration_rater,
-    log_outer_now,
-    log_rater_now,
-    is_current,
-    rng,
-):
+def weigh_set(members, group, answers, point, rng):
     """Draw the verdicts of a set of raters, and return its log weight and the counts.
 
-    The verdicts are drawn at the log rows ``…_now`` if the set ``is_current``, else from q.
-    Counts are (classes, verdicts) and (members, classes, labels).
+    The verdicts are drawn at the rows now if the set is a ``group``, else (−1) from q. Counts are
+    (classes, verdicts) and (members, classes, labels).
     """
+    prior_outer, concentration_rater = point.prior_outer, point.concentration_rater
+    log_outer_now, log_rater_now = point.log_group[max(group, 0)], point.log_rater
     n_classes, n_labels = concentration_rater.shape[1:]
     prior_inner = np.empty((members.size * n_classes, n_labels))
     now_inner = np.empty_like(prior_inner)
     for i in range(members.size):
         for v in range(n_classes):
-            prior_inner[i * n_classes + v] = concentration_rater[members[i], v]
-            now_inner[i * n_classes + v] = log_rater_now[members[i], v]
+            fill(prior_inner[i * n_classes + v], concentration_rater[members[i], v])
+            fill(now_inner[i * n_classes + v], log_rater_now[members[i], v])
     pattern_start, pattern_cell, used = patterns_of(members, answers, n_classes, n_labels)
     outer, log_outer, table, log_table = fit(
         pattern_start, pattern_cell, used, prior_outer, prior_inner
@@ -272,7 +275,7 @@ def weigh_set(
     cell_counts = np.zeros_like(table)
     message, in_logs = multiply(table, log_table, pattern_start, pattern_cell)
     now_message, now_in_logs = message, in_logs
-    if is_current:
+    if group >= 0:
         now_message, now_in_logs = multiply(now_table, now_log_table, pattern_start, pattern_cell)
     weight, chance, parts = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
     log_q = 0.0
@@ -281,8 +284,8 @@ def weigh_set(
             if used[p, k] == 0.0:
                 continue
             weigh(log_outer, outer, k, message[p], in_logs[p], weight)
-            chance[:] = weight
-            if is_current:
+            fill(chance, weight)
+            if group >= 0:
                 weigh(log_outer_now, now_outer, k, now_message[p], now_in_logs[p], chance)
             split(used[p, k], chance, 1.0, rng, parts)
             for v in range(n_classes):

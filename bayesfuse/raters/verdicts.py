@@ -18,7 +18,7 @@ from bayesfuse.raters.confusion import (
     multiply_rows,
     weigh_rows,
 )
-from bayesfuse.simplex import TINY, inner, kernel
+from bayesfuse.simplex import TINY, fill, inner, kernel
 
 # ---------------------------------------------------------------- verdicts of one pattern
 
@@ -84,7 +84,8 @@ def all_rows(log_group, log_rater, pattern_start, pattern_cell, pattern_group):
     n_cells, n_classes = cells.shape
     table = np.empty((n_cells + pattern_group.size, n_classes))
     log_table = np.zeros_like(table)
-    table[:n_cells], log_table[:n_cells] = cells, log_cells
+    fill(table[:n_cells], cells)
+    fill(log_table[:n_cells], log_cells)
     message, in_logs = multiply(cells, log_cells, pattern_start, pattern_cell)
     weight = np.empty(n_classes)
     for p in range(pattern_group.size):
