@@ -40,14 +40,14 @@ class DirichletMixture:
 
     Examples
     --------
-    A rater who has said b in place of a ten times is hardly one who leans to the diagonal there:
+    Of a rater who has said 1 of fifty items in class 0, that row has hardly come from the first
+    component, which leans to the right answer; nothing is learnt of the other row.
 
     >>> import numpy as np, bayesfuse as bf
-    >>> prior = bf.priors.robust(2, share=0.1)
-    >>> posterior = prior + np.array([[0, 10], [0, 0]])
-    >>> posterior.shares.round(3)
-    array([[0.248, 0.9  ],
-           [0.752, 0.1  ]])
+    >>> posterior = bf.priors.robust(2) + np.array([[0, 50], [0, 0]])
+    >>> posterior.shares.round(2)
+    array([[0.16, 0.8 ],
+           [0.84, 0.2 ]])
     """
 
     log_shares: Array
@@ -177,7 +177,10 @@ def at(prior: RowPrior, log_rows: Array) -> Array:
 
 
 def with_mode(prior: Any) -> Any:
-    """Return the prior with no concentration below one: such have poles at zero and no mode."""
+    """Return the prior with no concentration below one: such have poles at zero and no mode.
+
+    A component of a mixture gets the constant of what it has become.
+    """
     if isinstance(prior, DirichletMixture):
         return DirichletMixture(prior.log_shares, np.maximum(prior.concentration, 1.0))
     return np.maximum(prior, 1.0)

@@ -13,9 +13,11 @@ from scipy import special, stats
 import bayesfuse as bf
 from bayesfuse import dirichlets
 from bayesfuse.errors import ModelError, PoorFitWarning
-from bayesfuse.inference import cavi, em
+from bayesfuse.inference import cavi, em, turning
 from bayesfuse.inference.conjugate import find_conjugate, plain_python
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
+from bayesfuse.observation import Observation
+from bayesfuse.simplex import draw_dirichlet
 from bayesfuse.testing import assert_close, assert_uniform, assert_within_mcse, sbc_ranks
 
 QUIET = {"progressbar": False, "quiet": True}
@@ -72,7 +74,7 @@ def test_prior_draws_and_moments():
         variable = bf.dirichlet("rows", PRIOR)
     n = 20_000
     own = np.exp(
-        bf.simplex.draw_dirichlet(
+        draw_dirichlet(
             dirichlets.picked(PRIOR, np.random.default_rng(1), n), np.random.default_rng(2)
         )
     )
@@ -220,6 +222,41 @@ def test_gibbs_against_enumeration(kind):
     error = result["label_posterior"]["mcse"].values[:, 1]
     assert (np.abs(found - exact) < 5 * error).all(), (found, exact, error)
     assert error.max() < 0.03
+
+
+def test_turns_of_the_prevalence_leave_the_posterior_as_it_is():
+    """Parameters from the prior, responses from these: turned, the parameters still look so."""
+    blank = bf.Responses.from_matrix(np.zeros((12, 3), dtype=int), classes=range(2))
+    priors = {
+        "prevalence": bf.priors.mixture([0.6, 0.4], [[8.0, 4.0], [3.0, 9.0]]),
+        "confusion": bf.priors.mixture(
+            [0.7, 0.3], [[[9.0, 3.0], [2.0, 8.0]], [[2.0, 6.0], [9.0, 6.0]]]
+        ).repeated(3),
+    }
+    rng = np.random.default_rng(1)
+    labels, raters = bf.Independent(None), bf.Confusion(None)
+    ended, accepted = [], 0
+    for _ in range(2000):
+        rows = {name: draw_dirichlet(dirichlets.picked(a, rng), rng) for name, a in priors.items()}
+        _, label = Observation.build(blank, labels, raters).simulate(rows, rng)
+        observation = Observation.build(blank.relabelled(label), labels, raters)
+        for _ in range(6):
+            before = rows
+            rows, _ = turning.turn(observation, rows, priors, rng)
+            accepted += rows is not before
+        ended.append(np.exp([rows["prevalence"], rows["confusion"][1, 0], rows["confusion"][2, 1]]))
+    assert accepted > 1000
+    places = [("prevalence", ()), ("confusion", (1, 0)), ("confusion", (2, 1))]
+    for (name, place), drawn in zip(places, np.moveaxis(ended, 0, -1), strict=True):
+        alpha, shares = (
+            values[(slice(None), *place)]
+            for values in (priors[name].concentration, priors[name].shares)
+        )
+
+        def cdf(x, alpha=alpha, shares=shares):
+            return sum(s * stats.beta(*a).cdf(x) for s, a in zip(shares, alpha, strict=True))
+
+        assert stats.kstest(drawn[0], cdf).pvalue > 1e-4, (name, place)
 
 
 @pytest.mark.parametrize("kind", TINY_MODELS)
