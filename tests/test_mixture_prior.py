@@ -455,6 +455,42 @@ def test_other_models_take_mixtures(small):
         assert np.isfinite(bf.find_map(model)["trace"]["log_posterior"]).all()
 
 
+def test_any_parameter_of_a_model_of_ones_own_may_be_a_mixture(small):
+    """Steps and prevalence too; degenerate ones fit as the Dirichlet that they are."""
+    chain = bf.Sequences.from_lengths([40, 22], items=small.items)
+    alpha = np.array([[4.0, 1.0, 2.0], [1.0, 3.0, 1.0], [2.0, 1.5, 5.0]])
+    heights = {}
+    for stationary in (False, True):
+        for mixed in (False, True):
+            with pm.Model() as model:
+                rows = SAME["equal"](alpha) if mixed else alpha
+                if stationary:
+                    steps = bf.dirichlet("transition", rows)
+                    labels = bf.StationaryMarkovChain(steps, chain)
+                else:
+                    first = SAME["equal"](alpha[0]) if mixed else alpha[0]
+                    labels = bf.Independent(bf.dirichlet("prevalence", first))
+                confusion = bf.dirichlet("confusion", np.tile(alpha + np.eye(3), (6, 1, 1)))
+                bf.observe(small, labels=labels, raters=bf.Confusion(confusion))
+            result = bf.sample(model, 20, tune=20, chains=1, random_seed=1, **QUIET)
+            assert np.isfinite(bf.label_probabilities(result)).all()
+            observation, prior, begun = pieces(model)
+            heights[stationary, mixed] = [
+                np.diff(em.fit(observation, begun, prior, iterations=9, tolerance=-np.inf).trace),
+                cavi.fit(observation, begun, prior, iterations=9, tolerance=-np.inf).trace,
+            ]
+    for stationary in (False, True):
+        for one, other in zip(heights[stationary, False], heights[stationary, True], strict=True):
+            assert_close(other, one, "gains and bounds", rtol=1e-6, atol=1e-8)
+
+
+def test_what_stands_for_counts_may_be_negative():
+    less = dirichlets.plus(PRIOR, -100 * np.ones((2, 3)))
+    assert_close(less.concentration.min(axis=0), 0.1 * ALPHA.min(axis=0), "a tenth is left")
+    assert_close(less.shares.sum(axis=0), np.ones(2), "shares")
+    assert_close(dirichlets.plus(PRIOR, COUNTS).concentration, ALPHA + COUNTS, "counts")
+
+
 def test_priors_by_name(small):
     own = bf.priors.robust(3, share=0.4)
     model = DawidSkene(small, confusion_prior={4: own, 2: np.full((3, 3), 2.0)})

@@ -95,10 +95,10 @@ def _prior(observation: Observation, concentration: Rows) -> Rows:
         tables = observation.tables(em.mean(concentration))
         weight = priors.diagonal(n_classes).sum(axis=1, keepdims=True)
         confusion = weight * observation.raters.confusion(tables, np)
-    return {
-        "prevalence": concentration.get("prevalence", np.ones(n_classes)),
-        "confusion": confusion,
-    }
+    prevalence = concentration.get("prevalence", np.ones(n_classes))
+    # names are given to one class at a time, and a mixture over all classes is no product of such
+    prevalence = dirichlets.at(prevalence, np.log(dirichlets.mean(prevalence)))
+    return {"prevalence": prevalence, "confusion": confusion}
 
 
 def _divisions(n_classes: int) -> int:
