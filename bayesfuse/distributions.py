@@ -1,4 +1,4 @@
-"""Dirichlet rows as a variable of a PyMC model, entries that are zero for good among them."""
+"""Dirichlet rows, some zero for good, and mixtures of such rows as variables of a PyMC model."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from numpy.typing import ArrayLike
 from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse.coordinates import LogRatio
+from bayesfuse.dirichlets import DirichletMixture
 from bayesfuse.errors import ModelError
 from bayesfuse.simplex import Array, draw_dirichlet
 
 
-def dirichlet(name: str, concentration: ArrayLike, **kwargs: Any) -> TensorVariable:
+def dirichlet(
+    name: str, concentration: ArrayLike | DirichletMixture, **kwargs: Any
+) -> TensorVariable:
     """Register Dirichlet rows of which entries of concentration zero are zero for good.
 
     What is left of a row has the Dirichlet distribution of its positive concentrations. NUTS moves
@@ -26,9 +29,10 @@ def dirichlet(name: str, concentration: ArrayLike, **kwargs: Any) -> TensorVaria
     Parameters
     ----------
     name : str
-    concentration : array-like, shape (…, classes)
+    concentration : array-like, shape (…, classes), or DirichletMixture
         Non-negative numbers; every row needs a positive one. Without zeros the variable is a
-        :class:`pymc.Dirichlet`.
+        :class:`pymc.Dirichlet`. Of a mixture (:func:`bayesfuse.priors.robust`) it is a
+        :class:`pymc.Mixture`, with every row from a component of its own.
     **kwargs
         Such as ``dims``, for the variable.
 
@@ -51,6 +55,8 @@ def dirichlet(name: str, concentration: ArrayLike, **kwargs: Any) -> TensorVaria
     >>> model.rvs_to_transforms[transition].backward([0.0, 0.0, 0.0, 0.0]).eval()[1]
     array([0. , 0.5, 0.5])
     """
+    if isinstance(concentration, DirichletMixture):
+        return _mixture(name, concentration, kwargs)
     alpha = np.asarray(concentration, dtype=float)
     if alpha.ndim == 0 or not np.all(np.isfinite(alpha) & (alpha >= 0)):
         raise ModelError(
@@ -84,6 +90,20 @@ def dirichlet(name: str, concentration: ArrayLike, **kwargs: Any) -> TensorVaria
 def is_dirichlet(variable: TensorVariable) -> bool:
     """Say whether a variable has Dirichlet rows with zeros, as :func:`dirichlet` makes them."""
     return getattr(variable.owner.op, "is_dirichlet", False)
+
+
+def mixture_of(variable: TensorVariable) -> DirichletMixture | None:
+    """Return the prior of a variable that :func:`dirichlet` has made of a mixture."""
+    return getattr(variable.owner.op, "dirichlet_mixture", None)
+
+
+def _mixture(name: str, prior: DirichletMixture, kwargs: dict[str, Any]) -> TensorVariable:
+    components = pm.Dirichlet.dist(np.moveaxis(prior.concentration, 0, -2))
+    weights = np.moveaxis(prior.shares, 0, -1)
+    kwargs = {"default_transform": LogRatio(prior.mean())} | kwargs
+    variable = pm.Mixture(name, w=weights, comp_dists=components, **kwargs)
+    variable.owner.op.dirichlet_mixture = prior
+    return variable
 
 
 def _logp(value: Any, alpha: Any) -> TensorVariable:

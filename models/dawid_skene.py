@@ -35,7 +35,9 @@ class DawidSkene(LabelModel):
     confusion_prior : array (classes, labels) or (raters, classes, labels), or mapping, optional
         Dirichlet concentration of the confusion rows, for all raters, for each, or from rater
         names to arrays (the others keep the default). Default ``bf.priors.diagonal(classes)``.
-        With ``raters="class"`` or ``"coin"`` the last axis is (right, wrong).
+        Or, in place of any of these, a mixture: ``bf.priors.robust(classes)`` keeps one odd
+        rater from naming the classes. With ``raters="class"`` or ``"coin"`` the last axis is
+        (right, wrong), and there are no mixtures.
     raters : {"confusion", "class", "coin"}, default "confusion"
         One confusion matrix per rater; or one accuracy per rater and true class, errors uniform
         (class-conditional); or one accuracy per rater.

@@ -32,6 +32,7 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse import priors
+from bayesfuse.dirichlets import DirichletMixture
 from bayesfuse.errors import ModelError, NoGroupsWarning
 from bayesfuse.groups import Groups, groups_at_most
 from bayesfuse.model import LabelModel, one_against_rest
@@ -61,7 +62,8 @@ class LatentGroup(LabelModel):
         ``bf.priors.diagonal(classes)``.
     confusion_prior : array (classes, labels) or (raters, classes, labels), or mapping, optional
         Dirichlet concentration of the rows from verdict (for raters alone: truth) to label, for
-        all raters, for each, or by name. Default ``bf.priors.diagonal(classes)``.
+        all raters, for each, or by name. Default ``bf.priors.diagonal(classes)``. Mixtures, as
+        ``bf.priors.robust``, only where groups are not to be inferred.
     share_prior : float, optional
         With "posterior", the prior probability that two raters share a source. Default one over
         the squared number of raters: the odds that everybody is alone are then three to one for two
@@ -156,6 +158,12 @@ class LatentGroup(LabelModel):
             "prevalence", priors.prevalence(prevalence_prior, responses), dims="class"
         )
         rows = priors.confusion(confusion_prior, responses)
+        if inferred and isinstance(rows, DirichletMixture):
+            raise ModelError(
+                "Groups are inferred with the rows of groups and raters summed out, which is "
+                "written for Dirichlet priors: give concentrations, or the groups. Got: a mixture "
+                "as confusion_prior with groups='posterior'."
+            )
         inner = bf.dirichlet("rater_confusion", rows, dims=("rater", "verdict", "label"))
         outer, assignment = None, self.groups.assignment
         if names:

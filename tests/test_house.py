@@ -15,7 +15,7 @@ PACKAGE = ROOT / "bayesfuse"
 ORDER = [
     ["errors"],
     ["reading", "describing", "simplex"],
-    ["responses", "neighbours"],
+    ["responses", "neighbours", "dirichlets"],
     ["structure"],
     ["graph", "positive"],
     ["factor", "moments"],

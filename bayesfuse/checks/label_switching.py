@@ -62,7 +62,8 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
     -----
     Names come from the prior, and a Dirichlet prior weighs raters by log odds: one who hardly ever
     says a class's name for it can outweigh several who mostly do. ``named`` gives every rater one
-    vote on every class, what they say of it most often, and so tells where that has happened.
+    vote on every class, what they say of it most often, and so tells where that has happened; with
+    ``bf.priors.robust`` it seldom does.
 
     References
     ----------

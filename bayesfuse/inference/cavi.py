@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import digamma, gammaln
 
+from bayesfuse import dirichlets
 from bayesfuse.errors import ModelError
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.simplex import Array
@@ -30,6 +30,7 @@ SETTLED = 1e-6
 class VariationalFit:
     """Where coordinate ascent ended: the ``concentration`` of q's rows, and how it got there.
 
+    Where the prior of the rows is a mixture, so is q, with shares of its own.
     ``trace`` is the bound of the log evidence (the ELBO) after every iteration.
     """
 
@@ -55,7 +56,8 @@ def fit(
     rows : dict of ndarray
         Log rows at which the first counts are taken.
     prior : dict of ndarray
-        Dirichlet concentrations of the rows; zeros are entries that are zero for good.
+        Dirichlet concentrations of the rows, or mixtures; zeros are entries that are zero for
+        good.
     held : dict of ndarray, optional
         Parameters that stay where they are, as the kernels take them: what is known, or has no
         Dirichlet distribution.
@@ -184,14 +186,7 @@ def fit_stochastic(
 
 def expected_log(concentration: Rows) -> Rows:
     """Return E[log θ] of Dirichlet rows; −inf where an entry is zero for good."""
-    return {
-        name: np.where(
-            alpha > 0,
-            digamma(np.where(alpha > 0, alpha, 1.0)) - digamma(alpha.sum(axis=-1, keepdims=True)),
-            -np.inf,
-        )
-        for name, alpha in concentration.items()
-    }
+    return {name: dirichlets.expected_log(alpha) for name, alpha in concentration.items()}
 
 
 def bound(observation: Observation, concentration: Rows, prior: Rows) -> float:
@@ -204,7 +199,7 @@ def divergence(concentration: Rows, prior: Rows, log_rows: Rows) -> float:
     """Return KL(q ‖ prior) of all rows; ``log_rows`` are E[log θ] under q."""
     total = 0.0
     for name, alpha in concentration.items():
-        possible = prior[name] > 0
+        possible = log_rows[name] > -np.inf
         gained = (alpha - prior[name])[possible]
         total += float(gained @ log_rows[name][possible])
         total += log_constant(alpha) - log_constant(prior[name])
@@ -213,22 +208,19 @@ def divergence(concentration: Rows, prior: Rows, log_rows: Rows) -> float:
 
 def log_constant(concentration: Array) -> float:
     """Return the log of the constant before the Dirichlet densities of all rows together."""
-    possible = concentration[concentration > 0]
-    return float(gammaln(concentration.sum(axis=-1)).sum() - gammaln(possible).sum())
+    return -float(dirichlets.log_beta(concentration).sum())
 
 
 def log_density(concentration: Rows, rows: Rows) -> float:
     """Return the log density of log rows under Dirichlet distributions."""
-    total = 0.0
-    for name, alpha in concentration.items():
-        possible = alpha > 0
-        total += float((alpha[possible] - 1.0) @ rows[name][possible]) + log_constant(alpha)
-    return total
+    return sum(
+        dirichlets.log_density(alpha, rows[name]) + log_constant(alpha)
+        for name, alpha in concentration.items()
+    )
 
 
 def _add(prior: Rows, counts: Rows) -> Rows:
-    """Return prior plus counts; what stands for counts may be negative, concentrations may not."""
-    return {name: np.maximum(alpha + counts[name], 0.1 * alpha) for name, alpha in prior.items()}
+    return {name: dirichlets.plus(alpha, counts[name]) for name, alpha in prior.items()}
 
 
 def _times(counts: Rows, times: float, prior: Rows) -> Rows:
@@ -236,5 +228,5 @@ def _times(counts: Rows, times: float, prior: Rows) -> Rows:
 
 
 def _between(one: Rows, other: Rows, share: float) -> Rows:
-    """Return concentrations a share of the way from one to the other."""
+    """Return distributions a share of the way from one to the other, in natural parameters."""
     return {name: one[name] + share * (other[name] - one[name]) for name in one}

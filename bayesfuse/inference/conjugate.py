@@ -1,4 +1,7 @@
-"""Which variables of a PyMC model have Dirichlet conditionals, and with what concentration."""
+"""Which variables of a PyMC model have Dirichlet conditionals, and with what concentration.
+
+A mixture of Dirichlet distributions has a mixture as conditional, and counts as one of them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse import coordinates
-from bayesfuse.distributions import is_dirichlet
+from bayesfuse.dirichlets import DirichletMixture
+from bayesfuse.distributions import is_dirichlet, mixture_of
+from bayesfuse.errors import ModelError
 from bayesfuse.model import observed, parameter_variables
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.positive import Positive, tabulate
@@ -31,9 +36,9 @@ from bayesfuse.simplex import ROWLESS, Array, Kind, from_log_rows
 class Block:
     """A parameter whose prior is Dirichlet (or Beta) and which nothing else depends on.
 
-    ``concentration`` is None where it depends on other variables of the model. An "index" that
-    the channel draws itself is a block, too; its concentration is what its prior has. So is a
-    "positive" number, see :class:`PositiveBlock`.
+    ``concentration`` is a mixture where the prior is one, and None where it depends on other
+    variables of the model. An "index" that the channel draws itself is a block, too; its
+    concentration is what its prior has. So is a "positive" number, see :class:`PositiveBlock`.
     """
 
     parameter: str
@@ -162,7 +167,15 @@ def find_conjugate(model: pm.Model) -> Conjugacy:
     indices = [name for name in observation.raters.indices if name in values]
     known = {name: values.pop(name).astype(np.int64) for name in indices}
     numbers = {name: Positive(None, float(value)) for name, value in values.items()}
-    return Conjugacy(model, observation, variables, blocks, numbers, known)
+    found = Conjugacy(model, observation, variables, blocks, numbers, known)
+    mixtures = [b for b in blocks.values() if isinstance(b.concentration, DirichletMixture)]
+    if found.inferred and mixtures:
+        raise ModelError(
+            "Groups are inferred with the rows of groups and raters summed out, which is written "
+            "for Dirichlet priors: give concentrations, or the groups. Got: a mixture as prior of "
+            f"{mixtures[0].variable.name!r}."
+        )
+    return found
 
 
 def _number(parameter: TensorVariable) -> Array | None:
@@ -192,20 +205,25 @@ def _block(
     if kind == "positive":
         return _positive_block(model, answers, name, parameter)
     wanted: type = DirichletRV if kind == "simplex" else BetaRV
-    if not isinstance(op, wanted) and not (kind == "simplex" and is_dirichlet(parameter)):
+    mixture = mixture_of(parameter) if kind == "simplex" else None
+    sparse = kind == "simplex" and is_dirichlet(parameter)
+    if not (isinstance(op, wanted) or sparse or mixture):
         return None
     if _informs_others(model, answers, parameter):
         return None  # its conditional is not Dirichlet
     transform = model.rvs_to_transforms.get(parameter)
     if not coordinates.understood(transform, kind):
         return None
+    value = model.rvs_to_values[parameter].name
+    if mixture is not None:
+        return Block(name, parameter, value, kind, transform, mixture)
     concentration = concentration_variable(parameter, kind)
     fixed = None
     if not any(free in ancestors([concentration]) for free in model.free_RVs):
         with plain_python():
             fixed = np.asarray(concentration.eval(), dtype=float)
         fixed = np.broadcast_to(fixed, _row_shape(parameter, kind)).copy()
-    return Block(name, parameter, model.rvs_to_values[parameter].name, kind, transform, fixed)
+    return Block(name, parameter, value, kind, transform, fixed)
 
 
 def _informs_others(model: pm.Model, answers: TensorVariable, parameter: TensorVariable) -> bool:

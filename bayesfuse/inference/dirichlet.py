@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesfuse import dirichlets
 from bayesfuse.errors import ModelError
 from bayesfuse.inference import cavi, em
 from bayesfuse.inference.approximation import Approximation, pareto_shape
@@ -101,7 +102,7 @@ def _parted(conjugacy: Conjugacy, begun: Start) -> tuple[Rows, Rows]:
 def _draw(concentration: Rows, draws: int, rng: np.random.Generator) -> Rows:
     """Draw log rows (draw, …) of every parameter."""
     return {
-        name: draw_dirichlet(np.broadcast_to(alpha, (draws, *alpha.shape)), rng)
+        name: draw_dirichlet(dirichlets.picked(alpha, rng, draws), rng)
         for name, alpha in concentration.items()
     }
 

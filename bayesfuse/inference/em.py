@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesfuse import dirichlets
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.positive import Positive
 from bayesfuse.simplex import Array
@@ -42,8 +43,8 @@ def fit(
     rows : dict of ndarray
         Log rows to start from.
     concentration : dict of ndarray
-        Dirichlet concentrations of the rows. Those below one count as one: their density has
-        no mode, only poles at zero. Positive parameters have their prior here.
+        Dirichlet concentrations of the rows, or mixtures. Those below one count as one: their
+        density has no mode, only poles at zero. Positive parameters have their prior here.
     iterations : int, default 1000
         At most so many.
     tolerance : float, default 1e-8
@@ -59,7 +60,7 @@ def fit(
         The parameters rule out what was observed.
     """
     numbers, alphas = positives(concentration)
-    extra = {name: np.maximum(alpha - 1.0, 0.0) for name, alpha in alphas.items()}
+    alphas = {name: dirichlets.with_mode(alpha) for name, alpha in alphas.items()}
     least = tolerance * observation.n_responses
     trace: list[float] = []
     counts_all, log_evidence = observation.labels.counts_all, -np.inf
@@ -68,7 +69,7 @@ def fit(
         total, counts = observation.expected(rows)
         if total == -np.inf and (counts_all or not trace):
             observation.require_possible(observation.marginal(rows))
-        height = total + _log_prior(extra, rows) + _log_density(numbers, rows)
+        height = total + _log_prior(alphas, rows) + _log_density(numbers, rows)
         if trace and height < trace[-1] - least and not counts_all:
             # Not EM but a step uphill that was too long: half of it, until it is not
             rows = {name: _between(previous[name], rows[name]) for name in rows}
@@ -78,7 +79,11 @@ def fit(
         if len(trace) > 1 and trace[-1] - trace[-2] < least:
             return PointFit(rows, log_evidence, np.array(trace), True)
         previous = rows
-        found = {name: _mode(extra[name] + counts[name], rows[name]) for name in extra}
+        # which component of a mixture a row is from is hidden, too: at() is its expectation
+        found = {
+            name: _mode(dirichlets.at(alpha, rows[name]) - 1.0 + counts[name], rows[name])
+            for name, alpha in alphas.items()
+        }
         rows = rows | found | observation.climb(rows, counts, numbers)
     # the last step of what is not EM has not been judged
     return PointFit(rows if counts_all else previous, log_evidence, np.array(trace), False)
@@ -88,10 +93,7 @@ def mean(concentration: Rows) -> Rows:
     """Return the logarithm of the mean of Dirichlet rows, and typical values of positives."""
     numbers, alphas = positives(concentration)
     with np.errstate(divide="ignore"):  # a concentration of zero: an entry that is always zero
-        rows = {
-            name: np.log(alpha / alpha.sum(axis=-1, keepdims=True))
-            for name, alpha in alphas.items()
-        }
+        rows = {name: np.log(dirichlets.mean(alpha)) for name, alpha in alphas.items()}
     return rows | {name: np.asarray(prior.typical) for name, prior in numbers.items()}
 
 
@@ -122,8 +124,6 @@ def _between(one: Array, other: Array) -> Array:
     return np.logaddexp(one, other) - np.log(2.0)
 
 
-def _log_prior(extra: Rows, rows: Rows) -> float:
-    """Dirichlet log density up to its constant; 0 · log 0 is 0."""
-    return sum(
-        float((weight[weight > 0] * rows[name][weight > 0]).sum()) for name, weight in extra.items()
-    )
+def _log_prior(concentration: Rows, rows: Rows) -> float:
+    """Log density of the rows up to a constant."""
+    return sum(dirichlets.log_density(alpha, rows[name]) for name, alpha in concentration.items())

@@ -8,6 +8,7 @@ import numpy as np
 import pymc as pm
 from rich.progress import track
 
+from bayesfuse import dirichlets
 from bayesfuse.coordinates import spread
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.approximation import Approximation, pareto_shape
@@ -121,7 +122,7 @@ def _set_scales(conjugacy: Conjugacy, begun: Start, group: Any) -> None:
         if block.kind == "positive":
             continue  # on the scale of its logarithm one is wide enough
         _, at, _, _ = group.ordering[block.value]
-        alpha = np.maximum(prior[name] + counts[name], 0.1 * prior[name])
+        alpha = dirichlets.at(dirichlets.plus(prior[name], counts[name]), begun.rows[name])
         sigma[at] = spread(alpha, block.transform, block.kind).ravel()
     rho = np.log(np.expm1(sigma))
     if "rho" in group.params_dict:

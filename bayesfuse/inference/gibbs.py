@@ -12,6 +12,7 @@ from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
+from bayesfuse import dirichlets
 from bayesfuse.errors import ModelError, interruptible, require_count
 from bayesfuse.inference import turning
 from bayesfuse.inference.conjugate import (
@@ -217,7 +218,9 @@ class LabelGibbs(BlockedStep):
             self.labels = drawn
         indices, counts = self.observation.redraw(rows, drawn, concentration, self.rng)
         names = [b.parameter for b in self.blocks if b.parameter not in indices]
-        given = {name: concentration[name] + counts[name] for name in names}
+        given = {
+            name: dirichlets.picked(concentration[name] + counts[name], self.rng) for name in names
+        }
         proposed = draw_dirichlets(given, self.rng) if given else {}
         if not self.observation.accepts(rows, proposed, drawn, self.rng):
             kept = set(self.observation.labels.parameters) & set(proposed)

@@ -23,6 +23,7 @@ from bayesfuse.inference.recording import (
 )
 from bayesfuse.inference.start import DEFAULT, Start, disperse, find_start
 from bayesfuse.model import observed, require_like
+from bayesfuse.positive import Positive
 from bayesfuse.posterior import Draws, complete
 
 BOOKKEEPING = 130e-6
@@ -268,7 +269,7 @@ def _sweep_cost(conjugacy: Conjugacy) -> float:
     """
     table = conjugacy.observation.table
     concentrations = conjugacy.concentrations().values()
-    entries = sum(rows.size for rows in concentrations if isinstance(rows, np.ndarray))
+    entries = sum(rows.size for rows in concentrations if not isinstance(rows, Positive))
     adds = table.n_responses * table.n_classes
     return 20e-6 + 0.4e-9 * adds + 2e-9 * table.n_items * table.n_classes + 60e-9 * entries
 

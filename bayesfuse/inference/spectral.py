@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, softmax
 
-from bayesfuse import priors
+from bayesfuse import dirichlets, priors
 from bayesfuse.errors import MomentsError
 from bayesfuse.inference import em
 from bayesfuse.labels.independent import Independent
@@ -50,7 +50,7 @@ def label_probabilities(observation: Observation, concentration: Rows) -> Array:
     ----------
     observation : Observation
     concentration : dict of ndarray
-        Dirichlet concentrations of the rows.
+        Dirichlet concentrations of the rows, or mixtures.
 
     Returns
     -------
@@ -95,10 +95,10 @@ def _prior(observation: Observation, concentration: Rows) -> Rows:
         tables = observation.tables(em.mean(concentration))
         weight = priors.diagonal(n_classes).sum(axis=1, keepdims=True)
         confusion = weight * observation.raters.confusion(tables, np)
-    return {
-        "prevalence": concentration.get("prevalence", np.ones(n_classes)),
-        "confusion": confusion,
-    }
+    prevalence = concentration.get("prevalence", np.ones(n_classes))
+    # names are given to one class at a time, and a mixture over all classes is no product of such
+    prevalence = dirichlets.at(prevalence, np.log(dirichlets.mean(prevalence)))
+    return {"prevalence": prevalence, "confusion": confusion}
 
 
 def _divisions(n_classes: int) -> int:
@@ -164,7 +164,7 @@ def _names(counts: Rows, prior: Rows) -> NDArray[np.int64]:
     gain = gammaln(prior["prevalence"][:, None] + counts["prevalence"])  # (class, estimated)
     for j in range(n_classes):
         total = prior["confusion"] + counts["confusion"][:, [j]]
-        gain[:, j] += (gammaln(total).sum(axis=-1) - gammaln(total.sum(axis=-1))).sum(axis=0)
+        gain[:, j] += dirichlets.log_beta(total).sum(axis=0)
     right = counts["confusion"].sum(axis=0).T  # (class, estimated): how often these said that
     gain += TIE * right / max(right.sum(), 1.0)
     # (what the prior's normalisation adds is the same for every permutation)

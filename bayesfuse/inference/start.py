@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesfuse import dirichlets
 from bayesfuse.errors import ImpossibleDataError, ModelError, MomentsError
 from bayesfuse.inference import em, spectral
 from bayesfuse.observation import Observation, Rows
@@ -50,7 +51,7 @@ def find_start(observation: Observation, concentration: Rows, method: str = DEFA
     ----------
     observation : Observation
     concentration : dict of ndarray
-        Dirichlet concentrations of all rows.
+        Dirichlet concentrations of all rows, or mixtures.
     method : {"moments", "majority", "prior"}
         "moments" lets an estimate from spectral moments compete with majority vote, which is there
         whenever the moments are not: too few raters or responses are no error. The other two are
@@ -123,10 +124,7 @@ def settle(observation: Observation, rows: Rows, concentration: Rows) -> Rows:
     least = np.finfo(float).tiny  # counts that are derivatives may be negative
     numbers, alphas = em.positives(concentration)
     settled = em.mean(
-        {
-            name: np.where(alpha > 0, np.maximum(alpha + counts[name], least), 0.0)
-            for name, alpha in alphas.items()
-        }
+        {name: dirichlets.plus(alpha, counts[name], least) for name, alpha in alphas.items()}
     )
     return settled | {name: rows[name] for name in numbers}
 
@@ -142,7 +140,7 @@ def disperse(
     drawn = observation.draw(rows, rng)
     others, counts = observation.redraw(rows, drawn, concentration, rng)
     return others | {
-        name: draw_dirichlet(concentration[name] + counts[name], rng)
+        name: draw_dirichlet(dirichlets.picked(concentration[name] + counts[name], rng), rng)
         for name in counts
         if name not in observation.labels.positives
     }

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesfuse import dirichlets
 from bayesfuse.labels.independent import Independent
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.simplex import Array
@@ -41,7 +42,8 @@ def turn(
     rows : dict of ndarray
         Log rows now.
     concentration : dict of ndarray
-        Dirichlet concentrations of the prevalence and of all matrices that start at the truth.
+        Dirichlet concentrations of the prevalence and of all matrices that start at the truth, or
+        mixtures.
 
     Returns
     -------
@@ -68,8 +70,7 @@ def turn(
     before, after = (marginal.total for marginal in evidence)
     log_ratio += after - before
     for name, places in (moved | {"prevalence": slice(None)}).items():
-        difference = new[name][places] - rows[name][places]
-        log_ratio += ((concentration[name][places] - 1.0) * difference).sum()
+        log_ratio += dirichlets.log_ratio(concentration[name], new[name], rows[name], places)
     return (new, then) if math.log(1.0 - rng.random()) < log_ratio else (rows, now)
 
 
@@ -86,7 +87,10 @@ def possible(
         isinstance(observation.labels, Independent)
         and len(names) > 1
         and names <= set(concentration)
-        and all(alpha is None or np.min(alpha) > 0 for alpha in map(concentration.get, names))
+        and not any(
+            alpha is not None and dirichlets.has_zeros(alpha)
+            for alpha in map(concentration.get, names)
+        )
     )
 
 
