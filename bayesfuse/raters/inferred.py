@@ -14,7 +14,7 @@ from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.groups import ALONE, LatentGroups, require_groups, whole
 from bayesfuse.raters.patterns import arrange
 from bayesfuse.raters.seating import GROUPS, reseat
-from bayesfuse.raters.sets import Answers, Point, by_raters
+from bayesfuse.raters.sets import Answers, by_raters
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Kind, inner, kernel
 
@@ -169,7 +169,7 @@ class InferredGroups(RaterChannel):
             )
         answers = self._answers = self._answers._replace(drawn=drawn)
         log_group, log_rater = tables
-        point = Point(
+        point = partition.Point(
             log_group,
             log_rater,
             concentration["group_confusion"][0],

@@ -43,6 +43,15 @@ class State(NamedTuple):
     alone_counts: NDArray[np.float64]
 
 
+class Point(NamedTuple):
+    """The rows now, and the Dirichlet concentrations that they are summed out under."""
+
+    log_group: NDArray[np.float64]
+    log_rater: NDArray[np.float64]
+    prior_outer: NDArray[np.float64]
+    concentration_rater: NDArray[np.float64]
+
+
 @inner
 def settle(state, members, group, weight, outer_counts, inner_counts):
     """Make raters a group, with the counts that its verdicts imply."""

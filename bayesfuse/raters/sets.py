@@ -52,15 +52,6 @@ class Answers(NamedTuple):
     marks: NDArray[np.uint64]
 
 
-class Point(NamedTuple):
-    """The rows now, and the Dirichlet concentrations that they are summed out under."""
-
-    log_group: NDArray[np.float64]
-    log_rater: NDArray[np.float64]
-    prior_outer: NDArray[np.float64]
-    concentration_rater: NDArray[np.float64]
-
-
 @inner
 def sizes(assignment, n_groups):
     """Count the raters of every group."""
