@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from odd_rater import odd_table
 from shell import FAST, fails, tables
 
 import bayesfuse as bf
@@ -199,6 +200,17 @@ def test_raters_of_one_accuracy(folder):
     assert tables()["posterior"]["accuracy"].dims == ("chain", "draw", "rater")
 
 
+def test_one_odd_rater_does_not_name_the_classes(folder):
+    _, truth, responses = odd_table(1)
+    responses.to_frame().to_csv("odd.csv", index=False)
+    right = []
+    for more in ([], ["--robust"]):
+        assert fit(*more, "--no-checks", table="odd.csv", columns=[]) == 0
+        labels = pd.read_csv("result-labels.csv").set_index("item")["label"]
+        right.append((labels[np.arange(len(truth))] == truth).mean())
+    assert right[0] < 0.3 and right[1] > 0.9
+
+
 def test_report_has_the_checks_unless_told_not_to(folder, capsys):
     for arguments, shown in (([], True), (["--no-checks"], False)):
         assert fit(*arguments) == 0
@@ -280,6 +292,8 @@ def test_missing_arguments(capsys):
         (["--draws", "0"], "draws must be a whole number, at least 1. Got: 0"),
         (["--draws", "many"], "invalid int value: 'many'"),
         (["--chains", "0"], "chains must be"),
+        (["--robust", "--raters", "coin"], "a DirichletMixture as confusion_prior"),
+        (["--robust", "--model", "latent-group", "--groups", "posterior"], "Groups are inferred"),
         (["--seed", "-1"], "a seed is a whole number, at least 0. Got: -1"),
         (["--model", "oracle"], "invalid choice: 'oracle'"),
         (["--sampler", "dice"], "invalid choice: 'dice'"),

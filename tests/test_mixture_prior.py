@@ -8,6 +8,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from conjugate_models import pieces
+from odd_rater import odd_table
 from scipy import special, stats
 
 import bayesfuse as bf
@@ -403,18 +404,6 @@ def test_calibration():
         flat = values.values.reshape(150, -1)
         for entry in range(flat.shape[1]):
             assert_uniform(flat[:, entry], 99, f"{name}, entry {entry}")
-
-
-def odd_table(seed):
-    """Three raters who are right three times of five, one who turns two classes into each other."""
-    rng = np.random.default_rng(seed)
-    truth = rng.choice(3, 600, p=[0.45, 0.35, 0.2])
-    usual = np.full((3, 3), 0.2) + 0.4 * np.eye(3)
-    odd = 0.99 * np.eye(3)[[1, 0, 2]] + 0.01 / 3
-    confusion = np.stack([usual, usual, usual, odd])
-    up_to = np.cumsum(confusion, axis=-1)[:, truth, :-1]
-    answers = (rng.random((4, 600, 1)) > up_to).sum(axis=-1)
-    return confusion, truth, bf.Responses.from_matrix(answers.T)
 
 
 def test_one_odd_rater_does_not_name_the_classes():

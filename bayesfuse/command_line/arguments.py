@@ -109,6 +109,12 @@ def _add_fit(commands: Any) -> None:
         help="what a rater has: a confusion matrix, an accuracy for each class, or one accuracy "
         f"in all ({RATERS[0]}; not with latent-group)",
     )
+    add(
+        "--robust",
+        action="store_true",
+        help="let some rows of the confusion matrices lean to no answer, so that one odd rater "
+        "does not name the classes (where raters are few)",
+    )
     add("--sampler", choices=("auto", "gibbs", "nuts"), default="auto", help="how (%(default)s)")
     add("--draws", type=int, default=1000, metavar="N", help="draws per chain (%(default)s)")
     add("--chains", type=int, default=4, metavar="N", help="chains (%(default)s)")

@@ -66,6 +66,8 @@ def _model(arguments: argparse.Namespace, tables: Tables) -> LabelModel:
     settings: dict[str, Any] = {"gold": tables.gold}
     if arguments.raters is not None:
         settings["raters"] = arguments.raters
+    if arguments.robust:
+        settings["confusion_prior"] = bf.priors.robust(responses.n_classes)
     if tables.sequences is not None:
         if arguments.bio:
             settings |= bf.bio_transitions(responses.classes.tolist())
