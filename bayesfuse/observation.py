@@ -158,14 +158,10 @@ class Observation:
         likelihood, log_scale = channel.likelihood_kernel(*self.tables(rows), *structure)
         return likelihood, log_scale
 
-    def marginal(self, rows: Rows, seen: tuple[Array, Array] | None = None) -> Marginal:
-        """Sum the labels out (over the items of ``table``).
-
-        ``seen`` is what :meth:`likelihood` returns there, if that is known.
-        """
-        likelihood, log_scale = self.likelihood(rows) if seen is None else seen
+    def marginal(self, rows: Rows) -> Marginal:
+        """Sum the labels out (over the items of ``table``)."""
         return self.labels.marginal(
-            self.label_rows(rows), likelihood, log_scale, self.label_structure
+            self.label_rows(rows), *self.likelihood(rows), self.label_structure
         )
 
     def expected(self, rows: Rows) -> tuple[float, Rows]:

@@ -14,7 +14,7 @@ from pymc.util import get_random_generator
 
 from bayesfuse import dirichlets
 from bayesfuse.errors import ModelError, interruptible, require_count
-from bayesfuse.inference import exchanging, turning
+from bayesfuse.inference import turning
 from bayesfuse.inference.conjugate import (
     Block,
     concentration_variable,
@@ -27,12 +27,6 @@ from bayesfuse.simplex import Array, draw_dirichlets, log_rows
 
 TURNS = 0.25
 """Share of sweeps that begin with a move of the prevalence, which costs most of a sweep."""
-
-EXCHANGES = 0.03
-"""Share of sweeps that begin with truth and a group's verdict in each other's roles, if accepted.
-
-One in the right direction is enough, and it has to sort all responses anew.
-"""
 
 WORTH_TURNING = 0.1
 """Share of such moves that must be accepted while tuning, or there are none afterwards.
@@ -62,8 +56,7 @@ class LabelGibbs(BlockedStep):
     Parameters that are not conjugate, and every other variable of the model, are left to other
     steps: ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to NUTS. Where labels are
     independent, some sweeps begin with a move of the prevalence with the labels summed out, as
-    long as tuning finds that it pays, and where groups are inferred, some with truth and a group's
-    verdict in each other's roles.
+    long as tuning finds that it pays.
 
     Parameters
     ----------
@@ -163,7 +156,6 @@ class LabelGibbs(BlockedStep):
         self.changing = value_function(model, changing) if changing else None
         known = {b.parameter: b.concentration for b in blocks}
         self.may_turn = turning.possible(self.observation, conjugacy.indices(), known)
-        self.exchanges = exchanging.possible(self.observation, known)
         self.turns, self.turned = self.may_turn, [0, 0]
 
     @staticmethod
@@ -216,9 +208,7 @@ class LabelGibbs(BlockedStep):
     def sweep(self, rows: Rows, concentration: Rows) -> Rows:
         """Return the drawn parameters' log rows after one sweep from ``rows``."""
         seen = None
-        if self.exchanges and self.rng.random() < EXCHANGES:
-            rows, seen = exchanging.exchange(self.observation, rows, concentration, self.rng)
-        elif self.turns and self.rng.random() < TURNS:
+        if self.turns and self.rng.random() < TURNS:
             before = rows
             rows, seen = turning.turn(self.observation, rows, concentration, self.rng)
             self.turned[0] += 1

@@ -63,7 +63,12 @@ def turn(
         return rows, now
     new, log_ratio = proposed
     then = observation.likelihood(new)
-    log_ratio += observation.marginal(new, then).total - observation.marginal(rows, now).total
+    evidence = (
+        observation.labels.marginal(observation.label_rows(at), *seen, observation.label_structure)
+        for at, seen in ((rows, now), (new, then))
+    )
+    before, after = (marginal.total for marginal in evidence)
+    log_ratio += after - before
     for name, places in (moved | {"prevalence": slice(None)}).items():
         log_ratio += dirichlets.log_ratio(concentration[name], new[name], rows[name], places)
     return (new, then) if math.log(1.0 - rng.random()) < log_ratio else (rows, now)
