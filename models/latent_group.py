@@ -100,6 +100,9 @@ class LatentGroup(LabelModel):
     tell it, and intervals of it and of the accuracies are wide. If it is known, say so by
     ``prevalence_prior``; moment methods that label by the larger likelihood take it to be uniform.
 
+    Of two halves of the raters, each with a source of its own, nothing but the prior says whose
+    source is the truth. Chains stay on the side where they begin; ``gold`` labels settle it.
+
     References
     ----------
     Jaffe, Fetaya, Nadler, Jiang & Kluger (2016), Unsupervised ensemble learning with dependent
