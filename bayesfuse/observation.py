@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -257,7 +258,7 @@ class Observation:
         self, rows: Rows, label_counts: tuple[Array, ...], priors: Mapping[str, Any]
     ) -> Iterator[tuple[str, Positive, Callable[[float], float]]]:
         """Give the label prior's positive parameters, their priors, and what the labels say."""
-        for name in self.labels.positives:
+        for name in self._positive_names:
             if name not in priors or priors[name].log_density is None:
                 continue
 
@@ -320,11 +321,15 @@ class Observation:
         return truth, channel.simulate(self.tables(rows), truth, self.responses, rng)
 
     def _named(self, label_counts: tuple[Array, ...], counts: tuple[Array, ...]) -> Rows:
-        names = [name for name in self.raters.parameters if name not in self.raters.indices]
-        return {
-            **dict(zip(self.labels.parameters, label_counts, strict=True)),
-            **dict(zip(names, self.raters.collapse(counts), strict=True)),
-        }
+        return dict(zip(self._counted, (*label_counts, *self.raters.collapse(counts)), strict=True))
+
+    @cached_property
+    def _counted(self) -> tuple[str, ...]:
+        return tuple(name for name in self.names if name not in self.raters.indices)
+
+    @cached_property
+    def _positive_names(self) -> tuple[str, ...]:
+        return self.labels.positives
 
 
 def _for_table(

@@ -163,8 +163,12 @@ def draw_dirichlet(concentration: Array, rng: np.random.Generator) -> Array:
     >>> bool(np.isfinite(rows).all()), np.exp(rows).sum(axis=1).round(12).tolist()
     (True, [1.0, 1.0, 1.0, 1.0, 1.0])
     """
+    drawn: Array = _draw_dirichlet(_flat(concentration), rng).reshape(concentration.shape)
+    return drawn
+
+
+def _draw_dirichlet(flat: Array, rng: np.random.Generator) -> Array:
     # NumPy's gammas: numba's take a second to compile, which is much of a first posterior
-    flat = _flat(concentration)
     if flat.min() >= 1.0:
         rows = np.log(rng.standard_gamma(flat))
     else:  # a gamma of small shape underflows, its logarithm does not
@@ -172,7 +176,7 @@ def draw_dirichlet(concentration: Array, rng: np.random.Generator) -> Array:
         rows = np.log(rng.standard_gamma(flat + small))
         with np.errstate(divide="ignore"):  # concentration zero: an entry that is always zero
             rows[small] -= rng.standard_exponential(int(small.sum())) / flat[small]
-    drawn: Array = _normalise(rows).reshape(concentration.shape)
+    drawn: Array = _normalise(rows)
     return drawn
 
 
@@ -184,7 +188,7 @@ def draw_dirichlets(concentrations: dict[str, Array], rng: np.random.Generator) 
     if len({alpha.shape[-1] for alpha in concentrations.values()}) > 1:
         return {name: draw_dirichlet(alpha, rng) for name, alpha in concentrations.items()}
     flat = [_flat(alpha) for alpha in concentrations.values()]
-    drawn = draw_dirichlet(np.concatenate(flat), rng)
+    drawn = _draw_dirichlet(np.concatenate(flat), rng)
     rows, first = {}, 0
     for (name, alpha), part in zip(concentrations.items(), flat, strict=True):
         rows[name] = drawn[first : first + len(part)].reshape(alpha.shape)

@@ -57,8 +57,28 @@ def draw_labels(prevalence, likelihood, uniform):
     """One label per item, by inversion of ``uniform`` (n,), and whether no weights underflowed."""
     n_items, n_classes = likelihood.shape
     labels = np.empty(n_items, dtype=np.int32)
-    up_to = np.empty(n_classes)  # sums of the weights of the classes so far
     sound = True
+    # two classes and four are usual, and take a quarter of the time without a loop over them
+    if n_classes == 2:
+        p0, p1 = prevalence[0], prevalence[1]
+        for n in range(n_items):
+            up_to_0 = p0 * likelihood[n, 0]
+            total = up_to_0 + p1 * likelihood[n, 1]
+            labels[n] = up_to_0 <= uniform[n] * total
+            sound &= total >= TINY
+        return labels, sound
+    if n_classes == 4:
+        p0, p1, p2, p3 = prevalence[0], prevalence[1], prevalence[2], prevalence[3]
+        for n in range(n_items):
+            up_to_0 = p0 * likelihood[n, 0]
+            up_to_1 = up_to_0 + p1 * likelihood[n, 1]
+            up_to_2 = up_to_1 + p2 * likelihood[n, 2]
+            total = up_to_2 + p3 * likelihood[n, 3]
+            left = uniform[n] * total
+            labels[n] = np.int32(up_to_0 <= left) + (up_to_1 <= left) + (up_to_2 <= left)
+            sound &= total >= TINY
+        return labels, sound
+    up_to = np.empty(n_classes)  # sums of the weights of the classes so far
     for n in range(n_items):
         total = 0.0
         for k in range(n_classes):
@@ -104,6 +124,7 @@ class Independent(LabelPrior):
 
     def __init__(self, prevalence: Any) -> None:
         self.parameters = {"prevalence": prevalence}
+        self._plain: tuple[Any, bool] = None, True  # what draw() found out of which structure
 
     def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
         return (responses.multiplicity,)
@@ -117,7 +138,9 @@ class Independent(LabelPrior):
 
     def draw(self, log_parameters, likelihood, structure, rng, previous=None):
         (log_prevalence,), (multiplicity,) = log_parameters, structure
-        plain = (multiplicity == 1).all()
+        if self._plain[0] is not multiplicity:
+            self._plain = multiplicity, bool((multiplicity == 1).all())
+        plain = self._plain[1]
         if plain:
             uniform = rng.random(len(likelihood))
             labels, sound = draw_labels(np.exp(log_prevalence), likelihood, uniform)
