@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from scipy import special
+
 import bayesfuse as bf
 from bayesfuse.inference.conjugate import find_conjugate
 from bayesfuse.inference.start import find_start
@@ -37,3 +39,10 @@ def pieces(model):
     conjugacy = find_conjugate(model)
     prior = conjugacy.concentrations()
     return conjugacy.observation, prior, find_start(conjugacy.observation, prior).rows
+
+
+def log_multinomial(alpha, counts):
+    """Log probability of counts in one order, the Dirichlet row summed out."""
+    rising = special.gammaln(alpha + counts) - special.gammaln(alpha)
+    total = alpha.sum(axis=-1)
+    return rising.sum(-1) + special.gammaln(total) - special.gammaln(total + counts.sum(-1))
