@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import bayesfuse as bf
+from bayesfuse.labels.independent import draw_labels
 from bayesfuse.observation import Observation
 from bayesfuse.simplex import TINY, draw_dirichlet, draw_dirichlets, log_rows
 from bayesfuse.testing import assert_close, check_label_prior, check_rater_channel
@@ -30,7 +31,7 @@ def random_responses(n_items, n_raters, n_classes, seed, n_responses):
     )
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("n_classes", [2, 3, 4, 5])
 def test_independent_labels_against_enumeration(n_classes):
     log_lik = np.random.default_rng(n_classes).normal(0, 2, (4, n_classes))
     log_lik[1, 1] = -np.inf  # an impossible class
@@ -46,6 +47,22 @@ def test_a_class_of_prevalence_zero_is_never_drawn():
         prevalence = np.log([0.7, 0.0, 0.3])
     log_lik = np.random.default_rng(0).normal(size=(4, 3))
     check_label_prior(bf.Independent(None), (prevalence,), log_lik, (np.ones(4, dtype=np.int64),))
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_usual_numbers_of_classes_are_drawn_as_all_others(n_classes):
+    """A class that never occurs takes the draw to the loop over classes and changes no label."""
+    rng = np.random.default_rng(n_classes)
+    prevalence, likelihood = rng.dirichlet(np.ones(n_classes)), rng.random((500, n_classes))
+    uniform = rng.random(500)
+    labels, sound = draw_labels(prevalence, likelihood, uniform)
+    wider = np.append(likelihood, np.ones((500, 1)), axis=1)
+    others, others_sound = draw_labels(np.append(prevalence, 0.0), wider, uniform)
+    np.testing.assert_array_equal(labels, others)
+    assert set(labels.tolist()) == set(range(n_classes))
+    assert sound and others_sound
+    likelihood[7] = 1e-300
+    assert not draw_labels(prevalence, likelihood, uniform)[1]
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 5, 7])

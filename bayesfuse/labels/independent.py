@@ -121,10 +121,10 @@ class Independent(LabelPrior):
     method = "sum over classes"
     merges = True
     marginal_kernel = staticmethod(marginal)
+    _plain: tuple[Any, bool] = None, True  # whether all items stand for one, and of which structure
 
     def __init__(self, prevalence: Any) -> None:
         self.parameters = {"prevalence": prevalence}
-        self._plain: tuple[Any, bool] = None, True  # what draw() found out of which structure
 
     def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
         return (responses.multiplicity,)
