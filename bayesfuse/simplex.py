@@ -21,6 +21,9 @@ kernel = njit(cache=True, nogil=True, no_cfunc_wrapper=True)
 inner = njit(cache=True, nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
 """Compiles what only kernels call: without a way in from Python it takes a fifth less time."""
 
+inlined = njit(nogil=True, inline="always")
+"""Compiles what one or two kernels call as part of them, which takes half the time."""
+
 
 @inner
 def fill(target, source):
@@ -82,7 +85,7 @@ TINY = 1e-290
 """A product of probabilities below this may have lost digits to underflow."""
 
 
-@kernel
+@inner
 def rescale(rows, n):
     """Turn the logarithms of row n, in place, into numbers relative to the largest; return it.
 

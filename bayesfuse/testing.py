@@ -88,7 +88,7 @@ def relative(log_lik: Array) -> tuple[Array, Array]:
     What rater channels give label priors, from ``log_lik`` (items, classes).
     """
     likelihood = log_lik.copy()
-    return likelihood, np.array([rescale(likelihood, n) for n in range(len(likelihood))])
+    return likelihood, np.array([rescale.py_func(likelihood, n) for n in range(len(likelihood))])
 
 
 def check_label_prior(

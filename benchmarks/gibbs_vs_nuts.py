@@ -364,7 +364,9 @@ def floor() -> None:
     posterior = {name: prior[name] + counts[name] for name in prior}
     point = {block.value: block.write(rows[block.parameter]) for block in step.blocks}
 
-    n_products, n_weights = given.responses.n_responses * N_CLASSES, N_ITEMS * N_CLASSES
+    _, named, pairs, _ = seen.rater_structure  # items name pairs of responses, see raters/pairs.py
+    n_products, n_weights = (len(named) + len(pairs)) * N_CLASSES, N_ITEMS * N_CLASSES
+    n_increments = len(named) + 2 * len(pairs) * N_CLASSES + N_ITEMS
     n_gammas = sum(alpha.size for alpha in posterior.values())
     numbers = np.linspace(0.99, 1.01, n_weights)
     cells = given.responses.cell[:n_weights]
@@ -396,8 +398,8 @@ def floor() -> None:
         (
             "count",
             lambda: seen.tally(rows, labels, rng),
-            (given.responses.n_responses + N_ITEMS) * increment,
-            f"{given.responses.n_responses + N_ITEMS:,} increments",
+            n_increments * increment,
+            f"{n_increments:,} increments",
         ),
         (
             "Dirichlet",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bayesfuse.errors import require_shape
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import TINY, invert, kernel, rescale
+from bayesfuse.simplex import TINY, Array, invert, kernel, rescale
 
 
 @kernel
@@ -52,34 +52,48 @@ def marginal(log_prevalence, likelihood, log_scale, multiplicity):
     return sum_all, log_evidence, probability, expected
 
 
+# Two classes and four are usual, and take a quarter of the time without a loop over them. Each
+# way is a kernel of its own, because only those that are called get compiled.
+
+
 @kernel
-def draw_labels(prevalence, likelihood, uniform):
-    """One label per item, by inversion of ``uniform`` (n,), and whether no weights underflowed."""
-    n_items, n_classes = likelihood.shape
-    labels = np.empty(n_items, dtype=np.int32)
-    sound = True
-    # two classes and four are usual, and take a quarter of the time without a loop over them
-    if n_classes == 2:
-        p0, p1 = prevalence[0], prevalence[1]
-        for n in range(n_items):
-            up_to_0 = p0 * likelihood[n, 0]
-            total = up_to_0 + p1 * likelihood[n, 1]
-            labels[n] = up_to_0 <= uniform[n] * total
-            sound &= total >= TINY
-        return labels, sound
-    if n_classes == 4:
-        p0, p1, p2, p3 = prevalence[0], prevalence[1], prevalence[2], prevalence[3]
-        for n in range(n_items):
-            up_to_0 = p0 * likelihood[n, 0]
-            up_to_1 = up_to_0 + p1 * likelihood[n, 1]
-            up_to_2 = up_to_1 + p2 * likelihood[n, 2]
-            total = up_to_2 + p3 * likelihood[n, 3]
-            left = uniform[n] * total
-            labels[n] = np.int32(up_to_0 <= left) + (up_to_1 <= left) + (up_to_2 <= left)
-            sound &= total >= TINY
-        return labels, sound
+def draw_of_two(prevalence, likelihood, uniform):
+    """Do what :func:`draw_labels` does."""
+    labels, sound = np.empty(uniform.size, dtype=np.int32), True
+    assert likelihood.shape[1] == 2  # tells the compiler how far apart rows are
+    p0, p1 = prevalence[0], prevalence[1]
+    for n in range(uniform.size):
+        up_to_0 = p0 * likelihood[n, 0]
+        total = up_to_0 + p1 * likelihood[n, 1]
+        labels[n] = up_to_0 <= uniform[n] * total
+        sound &= total >= TINY
+    return labels, sound
+
+
+@kernel
+def draw_of_four(prevalence, likelihood, uniform):
+    """Do what :func:`draw_labels` does."""
+    labels, sound = np.empty(uniform.size, dtype=np.int32), True
+    assert likelihood.shape[1] == 4
+    p0, p1, p2, p3 = prevalence[0], prevalence[1], prevalence[2], prevalence[3]
+    for n in range(uniform.size):
+        up_to_0 = p0 * likelihood[n, 0]
+        up_to_1 = up_to_0 + p1 * likelihood[n, 1]
+        up_to_2 = up_to_1 + p2 * likelihood[n, 2]
+        total = up_to_2 + p3 * likelihood[n, 3]
+        left = uniform[n] * total
+        labels[n] = np.int32(up_to_0 <= left) + (up_to_1 <= left) + (up_to_2 <= left)
+        sound &= total >= TINY
+    return labels, sound
+
+
+@kernel
+def draw_of_any(prevalence, likelihood, uniform):
+    """Do what :func:`draw_labels` does."""
+    labels, sound = np.empty(uniform.size, dtype=np.int32), True
+    n_classes = prevalence.size
     up_to = np.empty(n_classes)  # sums of the weights of the classes so far
-    for n in range(n_items):
+    for n in range(uniform.size):
         total = 0.0
         for k in range(n_classes):
             total += prevalence[k] * likelihood[n, k]
@@ -91,6 +105,18 @@ def draw_labels(prevalence, likelihood, uniform):
         labels[n] = label
         sound &= total >= TINY
     return labels, sound
+
+
+DRAWS = {2: draw_of_two, 4: draw_of_four}
+"""Kernels that draw labels, by the number of classes; others are drawn by ``draw_of_any``."""
+
+
+def draw_labels(prevalence: Array, likelihood: Array, uniform: Array) -> tuple[Any, bool]:
+    """Draw a label per item by inversion of ``uniform`` (n,), and say if no weights underflowed."""
+    drawn: tuple[Any, bool] = DRAWS.get(len(prevalence), draw_of_any)(
+        prevalence, likelihood, uniform
+    )
+    return drawn
 
 
 class Independent(LabelPrior):

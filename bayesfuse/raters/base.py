@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from bayesfuse.factor import Factor
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array, inner
+from bayesfuse.simplex import Array, inlined
 
 
-@inner
+@inlined
 def reveal(likelihood, n, gold, nothing):
     """Rule out every class of item n but the known one, in place; −1 means unknown."""
     if gold >= 0:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from bayesfuse.errors import require_shape
 from bayesfuse.raters.base import RaterChannel, reveal
+from bayesfuse.raters.pairs import pair_up
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import TINY, inner, invert, kernel, rescale
+from bayesfuse.simplex import TINY, inlined, inner, invert, kernel, rescale
 
 # The loops below take classes in blocks of four and two because a loop over a run-time number of
 # classes costs three times as much at the usual sizes: the compiler can keep four sums in
@@ -23,9 +24,15 @@ from bayesfuse.simplex import TINY, inner, invert, kernel, rescale
 @inner
 def by_cell(log_confusion):
     """Turn (rater, class, label) into ((rater, label), class), exponentiated and as it is."""
+    n_raters, _, n_labels = log_confusion.shape
+    return begin_with_cells(log_confusion, n_raters * n_labels)
+
+
+@inlined
+def begin_with_cells(log_confusion, n_rows):
+    """Do the same in tables of so many rows, of which those after the cells are not filled in."""
     n_raters, n_classes, n_labels = log_confusion.shape
-    table = np.empty((n_raters * n_labels, n_classes))
-    log_table = np.empty_like(table)
+    table, log_table = np.empty((n_rows, n_classes)), np.empty((n_rows, n_classes))
     for m in range(n_raters):
         for k in range(n_classes):
             for c in range(n_labels):
@@ -48,22 +55,28 @@ def by_rater(table, n_raters):
 
 
 @kernel
-def likelihood(log_confusion, start, cell, gold):
+def likelihood(log_confusion, start, row, pair, gold):
     """Multiply over the responses of every item: (items, classes), and the rows' log scale."""
-    table, log_table = by_cell(log_confusion)
-    return multiply_rows(table, log_table, start, cell, gold)
+    n_raters, n_classes, n_labels = log_confusion.shape
+    n_cells = n_raters * n_labels
+    table, log_table = begin_with_cells(log_confusion, n_cells + pair.shape[0])
+    for k in range(n_classes):
+        for p in range(pair.shape[0]):
+            one, other = pair[p, 0], pair[p, 1]
+            table[n_cells + p, k] = table[one, k] * table[other, k]
+            log_table[n_cells + p, k] = log_table[one, k] + log_table[other, k]
+    return multiply_rows(table, log_table, start, row, gold)
 
 
-@inner
+@inlined
 def multiply_rows(table, log_table, start, cell, gold):
     """Multiply for every item the rows of a table that it names, where needed by logarithms."""
     product, in_logs = multiply(table, log_table, start, cell)
-    log_scale = np.zeros(gold.size)
+    log_scale = np.empty(gold.size)
     for n in range(gold.size):
         if gold[n] >= 0:
             reveal(product, n, gold[n], -np.inf if in_logs[n] else 0.0)
-        if in_logs[n]:
-            log_scale[n] = rescale(product, n)
+        log_scale[n] = rescale(product, n) if in_logs[n] else 0.0
     return product, log_scale
 
 
@@ -116,11 +129,24 @@ def multiply(table, log_table, start, cell):
     return product, in_logs
 
 
+@inlined
+def without_pairs(counts, pair, n_raters):
+    """Add the counts of pairs to both of their cells, and return these (raters, classes, labels)."""
+    n_cells, n_classes = counts.shape[0] - pair.shape[0], counts.shape[1]
+    for k in range(n_classes):
+        for p in range(pair.shape[0]):
+            used = counts[n_cells + p, k]
+            counts[pair[p, 0], k] += used
+            counts[pair[p, 1], k] += used
+    return by_rater(counts[:n_cells], n_raters)
+
+
 @kernel
-def expected(log_confusion, weight, start, cell, gold):
+def expected(log_confusion, weight, start, row, pair, gold):
     """Sum the weights of every item into the cells of its responses (raters, classes, labels)."""
     n_raters, _, n_labels = log_confusion.shape
-    return (by_rater(weigh_rows(n_raters * n_labels, weight, start, cell), n_raters),)
+    counts = weigh_rows(n_raters * n_labels + pair.shape[0], weight, start, row)
+    return (without_pairs(counts, pair, n_raters),)
 
 
 @inner
@@ -149,13 +175,14 @@ def weigh_rows(n_rows, weight, start, cell):
 
 
 @kernel
-def count(log_confusion, labels, start, cell):
+def count(log_confusion, labels, start, row, pair):
     """Count the responses by rater, true label and response (raters, classes, labels)."""
     n_raters, n_classes, n_labels = log_confusion.shape
-    return by_rater(count_rows(n_raters * n_labels, n_classes, labels, start, cell), n_raters)
+    n_rows = n_raters * n_labels + pair.shape[0]
+    return without_pairs(count_rows(n_rows, n_classes, labels, start, row), pair, n_raters)
 
 
-@inner
+@inlined
 def count_rows(n_rows, n_classes, labels, start, cell):
     """Count how often every row was named by an item of every label, (rows, classes)."""
     counts = np.zeros((n_rows, n_classes))
@@ -199,7 +226,8 @@ class Confusion(RaterChannel):
         self.parameters = {"confusion": confusion}
 
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
-        return responses.start, responses.cell, gold
+        n_cells = responses.n_raters * responses.n_classes
+        return *pair_up(responses.start, responses.cell, n_cells), gold
 
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         require_shape(
@@ -219,7 +247,8 @@ class Confusion(RaterChannel):
     def tally(self, tables, drawn, structure, rng):
         if drawn.ndim == 2:
             return expected(*tables, drawn, *structure)
-        return (count(*tables, drawn, *structure[:2]),)
+        *arranged, _ = structure
+        return (count(*tables, drawn, *arranged),)
 
     def confusion(self, tables: tuple[Any, ...], xp: Any) -> Any:
         return xp.exp(tables[0])
@@ -232,15 +261,16 @@ class Confusion(RaterChannel):
         return invert(cumulative, rng.random(len(cumulative)))
 
     @staticmethod
-    def log_lik_jax(log_confusion, start, cell, gold):
+    def log_lik_jax(log_confusion, start, row, pair, gold):
         import jax.numpy as jnp
         from jax.ops import segment_sum
 
         n_raters, n_classes, n_labels = log_confusion.shape
-        table = log_confusion.transpose(0, 2, 1).reshape(n_raters * n_labels, n_classes)
+        cells = log_confusion.transpose(0, 2, 1).reshape(n_raters * n_labels, n_classes)
+        table = jnp.concatenate([cells, cells[pair].sum(axis=1)])
         item = jnp.repeat(
-            jnp.arange(gold.size), jnp.diff(start.astype(int)), total_repeat_length=cell.size
+            jnp.arange(gold.size), jnp.diff(start.astype(int)), total_repeat_length=row.size
         )
-        total = segment_sum(table[cell], item, num_segments=gold.size)
+        total = segment_sum(table[row], item, num_segments=gold.size)
         possible = (gold[:, None] < 0) | (gold[:, None] == jnp.arange(n_classes))
         return jnp.where(possible, total, -jnp.inf)

@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from bayesfuse.raters.confusion import (
+    begin_with_cells,
     by_cell,
     by_rater,
     count_rows,
@@ -18,7 +19,7 @@ from bayesfuse.raters.confusion import (
     multiply_rows,
     weigh_rows,
 )
-from bayesfuse.simplex import TINY, fill, inner, kernel
+from bayesfuse.simplex import TINY, inner, kernel
 
 # ---------------------------------------------------------------- verdicts of one pattern
 
@@ -78,15 +79,12 @@ def all_rows(log_group, log_rater, pattern_start, pattern_cell, pattern_group):
 
     The logarithms of patterns are left at zero where the table has them.
     """
-    cells, log_cells = by_cell(log_rater)
+    n_raters, n_classes, n_labels = log_rater.shape
+    n_cells = n_raters * n_labels
+    table, log_table = begin_with_cells(log_rater, n_cells + pattern_group.size)
     log_outer = by_truth(log_group)
     outer = np.exp(log_outer)
-    n_cells, n_classes = cells.shape
-    table = np.empty((n_cells + pattern_group.size, n_classes))
-    log_table = np.zeros_like(table)
-    fill(table[:n_cells], cells)
-    fill(log_table[:n_cells], log_cells)
-    message, in_logs = multiply(cells, log_cells, pattern_start, pattern_cell)
+    message, in_logs = multiply(table, log_table, pattern_start, pattern_cell)
     weight = np.empty(n_classes)
     for p in range(pattern_group.size):
         row = n_cells + p
@@ -95,6 +93,7 @@ def all_rows(log_group, log_rater, pattern_start, pattern_cell, pattern_group):
             if not in_logs[p]:
                 for v in range(n_classes):
                     total += outer[i, v] * message[p, v]
+            log_table[row, k] = 0.0
             if total < TINY:
                 log_table[row, k] = weigh(log_outer, outer, i, message[p], in_logs[p], weight)
                 total = math.exp(log_table[row, k])

@@ -1,0 +1,168 @@
+"""Products of pairs of responses: the same numbers as without them, wherever they come up often."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+import bayesfuse as bf
+from bayesfuse.model import observed
+from bayesfuse.models import DawidSkene
+from bayesfuse.raters.pairs import OFTEN, pair_up
+from bayesfuse.testing import assert_close, check_rater_channel
+
+
+def crowd(n_items, n_raters, n_classes, seed):
+    """Responses of few raters to many items, some missing, some repeated, one item unanswered."""
+    rng = np.random.default_rng(seed)
+    rows = rng.random((n_items, n_raters)) < 0.9
+    item, rater = np.nonzero(rows | (rng.random(rows.shape) < 0.02))
+    again = rng.random(len(item)) < 0.03
+    item, rater = np.append(item, item[again]), np.append(rater, rater[again])
+    label = rng.choice(n_classes, len(item), p=rng.dirichlet(np.full(n_classes, 3.0)))
+    return bf.Responses.from_long(
+        {"item": item, "rater": rater, "label": label},
+        items=range(n_items + 1),
+        raters=range(n_raters),
+        classes=range(n_classes),
+    )
+
+
+def arranged(responses, gold=None):
+    """The channel's structure, checked to have pairs."""
+    gold = np.full(responses.n_items, -1) if gold is None else gold
+    structure = bf.Confusion(None).structure(responses, gold)
+    assert len(structure[2]) > 0
+    return structure
+
+
+def log_confusion(n_raters, n_classes, seed):
+    rng = np.random.default_rng(seed)
+    return np.log(rng.dirichlet(np.ones(n_classes), (n_raters, n_classes)))
+
+
+def plain_sum(table, responses):
+    """Sum over the responses one by one."""
+    total = np.zeros((responses.n_items, responses.n_classes))
+    np.add.at(total, responses.item, table[responses.rater, :, responses.label])
+    return total
+
+
+def test_rows_are_the_responses_in_their_order():
+    responses = crowd(900, 3, 2, seed=1)
+    start, row, pair, _ = arranged(responses)
+    n_cells = 6
+    for n in range(responses.n_items):
+        named = row[start[n] : start[n + 1]]
+        cells = [c for r in named for c in ([r] if r < n_cells else pair[r - n_cells])]
+        given = responses.cell[responses.start[n] : responses.start[n + 1]]
+        assert cells == given.tolist()
+        assert (named >= n_cells).sum() == len(given) // 2
+    assert responses.per_item.min() == 0 and (responses.per_item % 2 == 1).any()
+    assert row.dtype == start.dtype == pair.dtype == np.uint32
+
+
+def test_pairs_must_come_up_often():
+    """Two raters, four pairs, and the guard against tables of pairs larger than the responses."""
+    cell = np.tile(np.uint32([0, 2, 0, 3, 1, 2, 1, 3]), OFTEN)
+    start = np.arange(0, len(cell) + 1, 2, dtype=np.uint32)
+    assert pair_up(start, cell, 4)[2].tolist() == [[0, 2], [0, 3], [1, 2], [1, 3]]
+    for begin, cells, n_cells in [
+        (start[:-1], cell[:-2], 4),  # once less
+        (start, cell, int(np.sqrt(len(cell))) + 1),
+        (start[:1], cell[:0], 4),
+    ]:
+        found = pair_up(begin, cells, n_cells)
+        assert found[0] is begin and found[1] is cells and found[2].shape == (0, 2)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4, 5])
+def test_likelihood_is_the_plain_sum(n_classes):
+    responses = crowd(3000, 3, n_classes, seed=n_classes)
+    table = log_confusion(3, n_classes, 3)
+    with np.errstate(divide="ignore"):  # a label that one rater never gives to one class
+        table[1, 0] = np.log(np.append(0.0, np.full(n_classes - 1, 1 / (n_classes - 1))))
+    gold = np.where(np.arange(responses.n_items) % 7 == 3, 1, -1)
+    expected = plain_sum(table, responses)
+    expected[gold == 1, :1] = expected[gold == 1, 2:] = -np.inf
+    found = bf.Confusion(None).log_lik((table,), arranged(responses, gold))
+    assert (expected == -np.inf).sum() > 1000
+    assert_close(found, expected, "log-likelihood")
+
+
+def test_products_that_underflow_keep_their_digits():
+    """A pair's product is zero in floating point, its logarithm is not."""
+    responses = crowd(900, 3, 2, seed=7)
+    table = log_confusion(3, 2, 1) - np.array([380.0, 400.0])[:, None]
+    found = bf.Confusion(None).log_lik((table,), arranged(responses))
+    assert_close(found, plain_sum(table, responses), "log-likelihood")
+
+
+def test_pairs_against_calculus():
+    """Derivatives of the likelihood, and the sum over all answers to an item."""
+    responses = crowd(900, 3, 2, seed=2)
+    arranged(responses)
+    check_rater_channel(bf.Confusion(None), (log_confusion(3, 2, 5),), responses)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_counts_are_those_of_the_responses(n_classes):
+    responses = crowd(3000, 3, n_classes, seed=n_classes)
+    structure, tables = arranged(responses), (log_confusion(3, n_classes, 3),)
+    rng = np.random.default_rng(n_classes)
+    labels = rng.integers(0, n_classes, responses.n_items)
+    expected = np.zeros((3, n_classes, n_classes))
+    np.add.at(expected, (responses.rater, labels[responses.item], responses.label), 1.0)
+    channel = bf.Confusion(None)
+    (hard,) = channel.tally(tables, labels, structure, rng)
+    np.testing.assert_array_equal(hard, expected)
+    (soft,) = channel.tally(tables, np.eye(n_classes)[labels], structure, rng)
+    assert_close(soft, expected, "expected counts")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs JAX")
+def test_jax_multiplies_pairs_as_numba_does():
+    responses = crowd(3000, 3, 3, seed=4)
+    gold = np.where(np.arange(responses.n_items) == 2, 1, -1)
+    structure, table = arranged(responses, gold), log_confusion(3, 3, 6)
+    found = np.asarray(bf.Confusion.log_lik_jax(table, *structure))
+    expected = bf.Confusion(None).log_lik((table,), structure)
+    assert_close(found, expected, "log-likelihood", rtol=1e-5 if found.dtype == "f4" else 1e-10)
+
+
+@pytest.mark.parametrize("mode", ["NUMBA", "JAX", "FAST_COMPILE"])
+def test_models_differ_by_rounding_from_models_without_pairs(mode, monkeypatch):
+    if mode == "JAX":
+        pytest.importorskip("jax")
+    responses = crowd(1200, 6, 3, seed=5)
+    found = []
+    for often in (OFTEN, np.inf):
+        monkeypatch.setattr("bayesfuse.raters.pairs.OFTEN", often)
+        model = DawidSkene(responses, gold={0: 1})
+        start, row, *_ = observed(model)[1].rater_structure
+        assert (len(row) < responses.n_responses) == (often == OFTEN)
+        point = {
+            name: value + np.random.default_rng(3).normal(size=value.shape)
+            for name, value in model.initial_point().items()
+        }
+        outputs = [model.logp(), model.dlogp()]
+        found.append(model.compile_fn(outputs, point_fn=True, mode=mode)(point))
+    for (one, other), name in zip(zip(*found, strict=True), ["logp", "gradient"], strict=True):
+        assert_close(one, other, name, rtol=1e-9, atol=1e-9)
+
+
+def test_modes_and_chains_are_the_same_without_pairs(monkeypatch):
+    """With one seed, labels would part only where a uniform number falls between two roundings."""
+    responses = crowd(1200, 6, 3, seed=6)
+    found = []
+    for often in (OFTEN, np.inf):
+        monkeypatch.setattr("bayesfuse.raters.pairs.OFTEN", often)
+        model = DawidSkene(responses)
+        options = {"chains": 1, "progressbar": False, "quiet": True, "random_seed": 1}
+        chain = bf.sample(model, 30, tune=10, **options)["posterior"].dataset
+        found.append((bf.find_map(model)["point"].dataset, chain))
+    for one, other in zip(*found, strict=True):
+        for name in ("prevalence", "confusion"):
+            assert_close(one[name], other[name], name, rtol=1e-6)
