@@ -131,7 +131,7 @@ def multiply(table, log_table, start, cell):
 
 @inlined
 def without_pairs(counts, pair, n_raters):
-    """Add the counts of pairs to both of their cells, and return these (raters, classes, labels)."""
+    """Add the counts of pairs to both cells, and return these (raters, classes, labels)."""
     n_cells, n_classes = counts.shape[0] - pair.shape[0], counts.shape[1]
     for k in range(n_classes):
         for p in range(pair.shape[0]):
