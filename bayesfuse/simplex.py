@@ -172,14 +172,21 @@ def draw_dirichlet(concentration: Array, rng: np.random.Generator) -> Array:
 
 def _draw_dirichlet(flat: Array, rng: np.random.Generator) -> Array:
     # NumPy's gammas: numba's take a second to compile, which is much of a first posterior
-    if flat.min() >= 1.0:
-        rows = np.log(rng.standard_gamma(flat))
+    alpha = flat.ravel()
+    least = alpha.min()
+    if least >= 1.0:
+        rows = np.log(rng.standard_gamma(alpha))
     else:  # a gamma of small shape underflows, its logarithm does not
-        small = flat < 1.0
-        rows = np.log(rng.standard_gamma(flat + small))
-        with np.errstate(divide="ignore"):  # concentration zero: an entry that is always zero
-            rows[small] -= rng.standard_exponential(int(small.sum())) / flat[small]
-    drawn: Array = _normalise(rows)
+        small = (alpha < 1.0).nonzero()[0]
+        few, shape = alpha[small], alpha.copy()
+        shape[small] += 1.0
+        rows = np.log(rng.standard_gamma(shape))
+        boost = rng.standard_exponential(len(small))
+        if least > 0.0:
+            rows[small] -= boost / few
+        else:  # concentration zero: an entry that is always zero
+            rows[small] -= np.divide(boost, few, np.full(len(small), np.inf), where=few > 0.0)
+    drawn: Array = _normalise(rows.reshape(flat.shape))
     return drawn
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,10 +114,10 @@ def icm_em(
         weight = weight * np.repeat(responses.per_item, ordered.degree)
     else:
         coupling = paper_coupling(trust, responses)
-    labels, confusion = _begin(responses, start)
+    structure = Confusion(None).structure(responses, np.full(responses.n_items, -1))
+    labels, confusion = _begin(responses, structure, start)
     n_classes = responses.n_classes
     flat = np.full(n_classes, 1 / n_classes)
-    structure = responses.start, responses.cell, np.full(responses.n_items, -1)
     change, done = np.inf, 0
     while done < iterations and change > tolerance:
         with np.errstate(divide="ignore"):  # what was never said has probability zero
@@ -135,9 +135,10 @@ def icm_em(
     return PointLabels(whole, probability, confusion, change <= tolerance, done, start)
 
 
-def _begin(responses: Responses, start: str) -> tuple[NDArray[np.int32], Array]:
+def _begin(
+    responses: Responses, structure: tuple[Any, ...], start: str
+) -> tuple[NDArray[np.int32], Array]:
     """Return labels and confusion matrices from moments or majority vote."""
-    structure = responses.start, responses.cell, np.full(responses.n_items, -1)
     if start == "moments":
         estimate = moments.confusion(responses)
         confusion = np.ascontiguousarray(estimate["confusion"].values)
