@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.spatial import cKDTree
 
 from bayesfuse.simplex import kernel
 
@@ -44,6 +43,8 @@ def nearest_pairs(features: Any, k: int) -> Pairs:
     if sparse.issparse(features) or features.shape[1] > TREE_DIMENSIONS:
         nearest = _nearest_by_products(features, k)
     else:
+        from scipy.spatial import cKDTree  # a tenth of a second to import
+
         _, nearest = cKDTree(features).query(features, k=k + 1)
         nearest = _without_self(nearest)
     one = np.repeat(np.arange(n), k)

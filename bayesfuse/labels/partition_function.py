@@ -17,8 +17,6 @@ from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.interpolate import CubicSpline, PchipInterpolator
-from scipy.optimize import isotonic_regression
 
 from bayesfuse.errors import ModelError
 from bayesfuse.graph import Graph
@@ -315,6 +313,8 @@ def _tabulate(
     sweeps: int | None,
     random_seed: int,
 ) -> PartitionTable:
+    from scipy.interpolate import CubicSpline  # a fifth of a second to import
+
     log_total = float(np.logaddexp.reduce(field))  # a field need not be normed
     prevalence = np.exp(field - log_total)
     at_zero = graph.n_items * log_total
@@ -340,6 +340,9 @@ def _guess(graph: Graph, n_classes: int, max_coupling: float) -> Array:
 
 def _integrated(ladder: Ladder, at_zero: float) -> PartitionTable:
     """Integrate the slopes of a ladder by a monotone cubic."""
+    from scipy.interpolate import PchipInterpolator
+    from scipy.optimize import isotonic_regression
+
     coupling, by_start, error = ladder.results()
     # E[S] never falls; one value in error must not make the cubic flat around it
     weight = 1 / np.maximum(error, 1e-6 * max(ladder.total_weight, 1.0)) ** 2
