@@ -119,15 +119,6 @@ def draw_labels(prevalence: Array, likelihood: Array, uniform: Array) -> tuple[A
     return drawn
 
 
-@kernel
-def count(labels, n_classes):
-    """Count how many items have each label, in a third of the time of np.bincount."""
-    counts = np.zeros(n_classes)
-    for n in range(labels.size):
-        counts[labels[n]] += 1.0
-    return counts
-
-
 class Independent(LabelPrior):
     r"""Labels that are independent given the prevalence, :math:`p(y_n = k) = \pi_k`.
 
@@ -193,7 +184,7 @@ class Independent(LabelPrior):
     def tally(self, drawn, structure, n_classes):
         if drawn.ndim == 2:
             return (drawn.sum(axis=0),)
-        return (count(drawn, n_classes),)
+        return (np.bincount(drawn, minlength=n_classes).astype(float),)
 
     def decode(self, log_parameters, likelihood, structure):
         with np.errstate(divide="ignore"):
