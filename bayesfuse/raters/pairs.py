@@ -49,11 +49,12 @@ def pair_up(
     none = start, cell, np.empty((0, 2), dtype=np.uint32)
     if n_cells**2 > len(cell):  # a table of all that may come up would be larger than theirs
         return none
-    place = np.arange(len(cell), dtype=np.uint32)
-    place -= np.repeat(start[:-1], np.diff(start))  # among the responses to the item
-    second = (place & 1).astype(bool)
-    del place  # memory is short here: this is near its peak on the way to a posterior
-    key = cell[:-1][second[1:]] * n_cells + cell[second]
+    # memory is short here, near its peak on the way to a posterior: one byte per response
+    second = np.repeat(start[:-1] % 2 == 1, np.diff(start))
+    second[1::2] ^= True  # now whether a response is at an odd place among those to its item
+    key = cell[:-1][second[1:]]
+    key *= n_cells
+    key += cell[second]
     met = np.bincount(key) > 0
     if OFTEN * met.sum() > len(key):
         return none
