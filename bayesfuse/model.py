@@ -265,7 +265,7 @@ class LabelModel(pm.Model):
             {
                 "rater": responses.raters.tolist(),
                 "class": responses.classes.tolist(),
-                "label": responses.classes.tolist(),
+                "answer": responses.classes.tolist(),
             }
         )
 
@@ -283,7 +283,7 @@ class LabelModel(pm.Model):
             raise ModelError(f"raters must be 'confusion', 'class' or 'coin'. Got: {raters!r}.")
         if raters == "confusion":
             rows = priors.confusion(confusion_prior, self.responses)
-            return Confusion(dirichlet("confusion", rows, dims=("rater", "class", "label")))
+            return Confusion(dirichlet("confusion", rows, dims=("rater", "class", "answer")))
         by_class = raters == "class"
         right, wrong = priors.accuracy(confusion_prior, self.responses, by_class=by_class)
         dims = ("rater", "class") if by_class else ("rater",)
@@ -301,7 +301,7 @@ class LabelModel(pm.Model):
         confusion = raters.confusion(raters.expand(tuple(rows.values()), n_classes, pt), pt)
         prevalence = labels.prevalence(tuple(labels.parameters.values()), pt)
         if "confusion" not in raters.parameters:
-            pm.Deterministic("confusion", confusion, dims=("rater", "class", "label"))
+            pm.Deterministic("confusion", confusion, dims=("rater", "class", "answer"))
         sensitivity, specificity = one_against_rest(confusion, prevalence, n_classes)
         dims = ("rater",) if n_classes == 2 else ("rater", "class")
         pm.Deterministic("sensitivity", sensitivity, dims=dims)

@@ -167,7 +167,7 @@ class LatentGroup(LabelModel):
                 "written for Dirichlet priors: give concentrations, or the groups. Got: a mixture "
                 "as confusion_prior with groups='posterior'."
             )
-        inner = bf.dirichlet("rater_confusion", rows, dims=("rater", "verdict", "label"))
+        inner = bf.dirichlet("rater_confusion", rows, dims=("rater", "verdict", "answer"))
         outer, assignment = None, self.groups.assignment
         if names:
             rows = priors.groups(group_prior, len(names), responses, alike=inferred)

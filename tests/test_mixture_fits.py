@@ -263,7 +263,7 @@ def test_predictive_draws(asymmetric, asymmetric_gibbs):
         prior = pm.sample_prior_predictive(7, random_seed=1)
         posterior = pm.sample_posterior_predictive(few, random_seed=1, progressbar=False)
     assert prior["prior"]["confusion"].shape == (1, 7, 6, 3, 3)
-    assert_close(prior["prior"]["confusion"].sum("label"), np.ones((1, 7, 6, 3)), "rows")
+    assert_close(prior["prior"]["confusion"].sum("answer"), np.ones((1, 7, 6, 3)), "rows")
     assert posterior["posterior_predictive"]["responses"].shape[:2] == (4, 20)
 
 

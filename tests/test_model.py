@@ -130,7 +130,7 @@ def test_predictive_draws_of_a_table_of_counts_warn():
 def test_names_reach_the_model():
     model = DawidSkene(bf.datasets.caries())
     assert model.coords["class"] == ("sound", "carious")
-    assert model.named_vars_to_dims["confusion"] == ("rater", "class", "label")
+    assert model.named_vars_to_dims["confusion"] == ("rater", "class", "answer")
     assert model.named_vars_to_dims["sensitivity"] == ("rater",)
 
 

@@ -329,10 +329,10 @@ def test_names_order_and_the_silent():
         raters=list("abcdef"), classes=names,
     )  # fmt: skip
     found = moments.confusion(responses)
-    assert found.confusion.dims == ("rater", "class", "label")
+    assert found.confusion.dims == ("rater", "class", "answer")
     assert found.indexes["class"].tolist() == names.tolist() == found.indexes["label"].tolist()
     assert found.indexes["rater"].tolist() == list("abcdef")
-    np.testing.assert_allclose(found.confusion.sum("label"), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(found.confusion.sum("answer"), 1.0, rtol=1e-12)
     np.testing.assert_allclose(found.prevalence.sum(), 1.0, rtol=1e-12)
     np.testing.assert_allclose(
         found.confusion.sel(rater="f"), found.confusion.isel(rater=slice(5)).mean("rater")
@@ -367,7 +367,7 @@ def test_degenerate_responses_are_legal():
         found = moments.confusion(bf.Responses.from_matrix(table, classes=range(3)))
         assert np.isfinite(found.confusion).all() and np.isfinite(found.prevalence).all()
         assert (found.confusion >= 0).all()
-        np.testing.assert_allclose(found.confusion.sum("label"), 1.0, rtol=1e-12)
+        np.testing.assert_allclose(found.confusion.sum("answer"), 1.0, rtol=1e-12)
 
 
 def test_bad_input():

@@ -23,11 +23,11 @@ def hierarchical():
     coords = {"rater": responses.raters.tolist(), "class": names, "label": names}
     with pm.Model(coords=coords) as model:
         prevalence = pm.Dirichlet("prevalence", np.ones(4), dims="class")
-        mean = pm.Normal("mean", 0, 1, dims=("class", "label"))
-        spread = pm.HalfNormal("spread", 1, dims=("class", "label"))
-        own = pm.Normal("own", 0, 1, dims=("rater", "class", "label"))
+        mean = pm.Normal("mean", 0, 1, dims=("class", "answer"))
+        spread = pm.HalfNormal("spread", 1, dims=("class", "answer"))
+        own = pm.Normal("own", 0, 1, dims=("rater", "class", "answer"))
         rows = pm.math.softmax(mean + spread * own, axis=-1)
-        confusion = pm.Deterministic("confusion", rows, dims=("rater", "class", "label"))
+        confusion = pm.Deterministic("confusion", rows, dims=("rater", "class", "answer"))
         bf.observe(responses, labels=bf.Independent(prevalence), raters=bf.Confusion(confusion))
     return model
 

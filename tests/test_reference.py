@@ -40,7 +40,7 @@ def test_confusion_of_the_first_rater(anesthesia):
         (1, 1): (0.794, 0.907),
     }
     for (k, c), ends in published.items():
-        found = interval(confusion.isel({"class": k, "label": c}), 0.8)
+        found = interval(confusion.isel({"class": k, "answer": c}), 0.8)
         assert np.abs(found - ends).max() < 2 * PRINTED, (k, c, found)
 
 

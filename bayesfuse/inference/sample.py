@@ -116,7 +116,7 @@ def sample(
     >>> model = DawidSkene(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=200, random_seed=1, progressbar=False)
     >>> result["posterior"]["confusion"].dims
-    ('chain', 'draw', 'rater', 'class', 'label')
+    ('chain', 'draw', 'rater', 'class', 'answer')
     """
     require_count("draws", draws)
     require_count("chains", chains)

@@ -288,7 +288,7 @@ def confusion(
     >>> estimate = moments.confusion(bf.Responses.from_matrix(answers))
     >>> bool(abs(estimate.prevalence - [0.5, 0.3, 0.2]).max() < 0.03)
     True
-    >>> round(estimate.confusion.sel({"rater": 0, "class": 1, "label": 1}).item(), 2)  # is 0.8
+    >>> round(estimate.confusion.sel({"rater": 0, "class": 1, "answer": 1}).item(), 2)  # is 0.8
     0.8
     """
     table = _checked(responses, starts)
@@ -347,12 +347,12 @@ def _named(fit: Fit, responses: Responses, start: str) -> xr.Dataset:
     return xr.Dataset(
         {
             "prevalence": ("class", fit.prevalence[order]),
-            "confusion": (("rater", "class", "label"), confusion),
+            "confusion": (("rater", "class", "answer"), confusion),
         },
         coords={
             "rater": responses.raters,
             "class": responses.classes,
-            "label": responses.classes,
+            "answer": responses.classes,
         },
         attrs={
             "objective": fit.objective,
