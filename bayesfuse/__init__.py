@@ -9,7 +9,6 @@ from typing import Any
 from bayesfuse import checks, datasets, decisions, errors, plots, priors
 from bayesfuse.averaging import average, common_units
 from bayesfuse.checks.label_switching import align_labels
-from bayesfuse.distributions import dirichlet
 from bayesfuse.graph import Graph
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.inference.gibbs import LabelGibbs
@@ -25,6 +24,7 @@ from bayesfuse.labels import (
     StationaryMarkovChain,
 )
 from bayesfuse.model import LabelModel, observe
+from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.paths import decode, draw_labels, run_lengths, spans
 from bayesfuse.posterior import label_probabilities
 from bayesfuse.priors import bio_transitions

@@ -1,78 +1,69 @@
-"""What label priors and rater channels have in common: parameters that are simplex rows."""
+"""What label priors and rater channels have in common: declared parameters and their values."""
 
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import require_shape
+from bayesfuse.parameters.contract import Parameter, Role, Support
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import ROWLESS, Kind, log_rows
 
-CLOSE = 1e-6
-"""The sum of a row of probabilities may be this far from one, as printed numbers are."""
+PLURALS = {"class": "classes", "next_class": "next_classes"}
 
 
 class Factor(ABC):
-    """One of the two factors of a label model: named parameters over a fixed structure.
+    """One of the two factors of a label model: named parameters over a fixed structure."""
 
-    Every parameter is a set of simplex rows: a tensor whose last axis sums to one or, where
-    ``kinds`` says "probability", numbers p that stand for rows (p, 1 − p). That is what makes
-    Dirichlet and Beta priors conjugate in every model, and all that EM and Gibbs need to know.
-    The kinds "index" and "positive" are the exceptions.
-    """
-
-    kinds: ClassVar[dict[str, Kind]] = {}
-    """Parameters that are not simplex rows themselves."""
+    declared: tuple[Parameter, ...]
+    """What the parameters are, in the order of the kernels' arguments."""
 
     parameters: dict[str, Any]
-    """Name to value (a tensor or an array), in the order of the kernels' arguments."""
+    """Name to value (a tensor or an array), of all declared parameters that are used."""
 
-    @abstractmethod
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         """Raise ModelError if a parameter's shape does not fit the responses."""
+        for parameter in self.used_parameters:
+            sizes = self.sizes(parameter.name, shapes[parameter.name], responses)
+            axes = {PLURALS.get(dim, f"{dim}s"): sizes[dim] for dim in parameter.dims}
+            require_shape(parameter.name, shapes[parameter.name], **axes)
 
-    def kind(self, name: str) -> Kind:
-        """Say what the parameter ``name`` holds."""
-        return self.kinds.get(name, "simplex")
-
-    def log_rows(self, values: Mapping[str, Any], xp: Any = np) -> dict[str, Any]:
-        """Return the log rows of all parameters from their values."""
-        return {name: log_rows(values[name], self.kind(name), xp) for name in self.parameters}
+    def sizes(
+        self, name: str, shape: tuple[int | None, ...], responses: Responses
+    ) -> dict[str, int]:
+        """Return the size of every dimension that the parameter ``name`` may have."""
+        n_classes = responses.n_classes
+        return {
+            "rater": responses.n_raters,
+            "class": n_classes,
+            "next_class": n_classes,
+            "verdict": n_classes,
+            "answer": n_classes,
+        }
 
     @property
-    def indices(self) -> tuple[str, ...]:
-        """Names of the parameters that are whole numbers and not rows."""
-        return tuple(name for name in self.parameters if self.kind(name) == "index")
+    def used_parameters(self) -> tuple[Parameter, ...]:
+        """Those of the declared parameters that have a value."""
+        return tuple(p for p in self.declared if p.name in self.parameters)
 
-    @property
-    def positives(self) -> tuple[str, ...]:
-        """Names of the parameters that are positive numbers and not rows."""
-        return tuple(name for name in self.parameters if self.kind(name) == "positive")
+    def support(self, name: str) -> Support:
+        """Return the set in which the parameter ``name`` lives."""
+        return next(p.support for p in self.declared if p.name == name)
+
+    def named(self, role: Role) -> str | None:
+        """Return the name of the parameter with this role, if there is one."""
+        return next((p.name for p in self.used_parameters if p.role is role), None)
+
+    def to_kernel(self, values: Mapping[str, Any], xp: Any = np) -> dict[str, Any]:
+        """Return all parameters in kernel coordinates from their values."""
+        return {p.name: p.support.to_kernel(values[p.name], xp) for p in self.used_parameters}
 
     def bare(self) -> Self:
         """Return a copy that holds structure only: small, and safe to send to other processes."""
         other = copy.copy(self)
         other.parameters = dict.fromkeys(self.parameters)
         return other
-
-
-def require_rows(name: str, value: Any, kind: Kind) -> None:
-    """Raise ModelError unless a known parameter holds probabilities, rows of which sum to one."""
-    if kind in ROWLESS:
-        return
-    given = np.asarray(value)
-    sound = (given >= 0) & (given <= 1)
-    if kind == "simplex":
-        sound &= np.abs(given.sum(axis=-1, keepdims=True) - 1) < CLOSE
-    if not sound.all():
-        rule = "rows of probabilities that sum to one" if kind == "simplex" else "probabilities"
-        row = given[~sound.all(axis=-1)][0] if given.ndim > 1 else given
-        raise ModelError(
-            f"{name} must hold {rule}, else nothing that follows is a probability. Got: "
-            f"{row.tolist()}."
-        )

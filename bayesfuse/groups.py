@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError, MomentsError
 from bayesfuse.moments import find_groups
-from bayesfuse.raters.groups import ALONE
+from bayesfuse.parameters.partition import ALONE
 from bayesfuse.responses import Responses
 
 

@@ -17,12 +17,11 @@ from pytensor.graph.basic import Constant
 from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse import priors
-from bayesfuse.distributions import dirichlet
 from bayesfuse.errors import ModelError, require_kind
-from bayesfuse.factor import require_rows
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation
 from bayesfuse.ops import Evidence
+from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.raters import Confusion, OneCoin
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.reading import smallest_integer
@@ -98,7 +97,7 @@ def observe(
     for factor in (labels, raters):
         for key in factor.parameters:
             if isinstance(constant := parameters[key], Constant):
-                require_rows(key, constant.data, factor.kind(key))
+                factor.support(key).require(key, constant.data)
     whole = model.name_for(name)
     rows = "response" if whole == "responses" else f"{whole}_row"
     observation = Observation.build(responses, labels, raters, gold)
@@ -152,10 +151,10 @@ def latest() -> pm.Model | None:
 def _log_evidence(observation: Observation, values: Mapping[str, Any]) -> TensorVariable:
     """Build the graph of the log evidence from the parameters' variables."""
     labels, raters = observation.labels, observation.raters
-    label_rows = tuple(labels.log_rows(values, pt).values())
-    rater_rows = tuple(raters.log_rows(values, pt).values())
+    label_rows = tuple(labels.to_kernel(values, pt).values())
+    rater_rows = tuple(raters.to_kernel(values, pt).values())
     tables = raters.expand(rater_rows, observation.table.n_classes, pt)
-    indices = tuple(pt.cast(values[name], "int64") for name in raters.indices)
+    indices = tuple(pt.cast(values[name], "int64") for name in observation.indices)
     structures = observation.label_structure, (*indices, *observation.rater_structure)
     evidence = Evidence(
         type(labels), type(raters), len(label_rows), len(tables), len(observation.label_structure)
@@ -297,7 +296,7 @@ class LabelModel(pm.Model):
         """
         answers = observe(self.responses, labels=labels, raters=raters, gold=self.gold)
         n_classes = self.responses.n_classes
-        rows = raters.log_rows({k: pt.as_tensor(v) for k, v in raters.parameters.items()}, pt)
+        rows = raters.to_kernel({k: pt.as_tensor(v) for k, v in raters.parameters.items()}, pt)
         confusion = raters.confusion(raters.expand(tuple(rows.values()), n_classes, pt), pt)
         prevalence = labels.prevalence(tuple(labels.parameters.values()), pt)
         if "confusion" not in raters.parameters:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from bayesfuse.errors import ImpossibleDataError, ModelError, ResponsesError
 from bayesfuse.labels.base import LabelPrior, Marginal
-from bayesfuse.positive import Positive, climb
-from bayesfuse.positive import draw as draw_positive
+from bayesfuse.parameters.contract import Statistic, Support
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array, from_log_rows
+from bayesfuse.simplex import Array
 
 Rows = dict[str, Array]
 """Log rows of every parameter by name: the point at which a model is evaluated."""
@@ -135,14 +134,14 @@ class Observation:
         """Names of all parameters, the label prior's first."""
         return (*self.labels.parameters, *self.raters.parameters)
 
-    def kind(self, name: str) -> Any:
-        """Say what the parameter ``name`` holds: whole rows, or p of rows (p, 1 − p)."""
-        return (self.labels if name in self.labels.parameters else self.raters).kind(name)
+    def support(self, name: str) -> Support:
+        """Return the set in which the parameter ``name`` lives."""
+        return (self.labels if name in self.labels.parameters else self.raters).support(name)
 
     def rows(self, values: Mapping[str, Any]) -> Rows:
         """Return log rows from the parameters' values."""
         with np.errstate(divide="ignore"):  # zero is a legal probability
-            return {**self.labels.log_rows(values), **self.raters.log_rows(values)}
+            return {**self.labels.to_kernel(values), **self.raters.to_kernel(values)}
 
     def label_rows(self, rows: Rows) -> tuple[Array, ...]:
         """Return the arguments that the label prior's kernels take first."""
@@ -230,43 +229,35 @@ class Observation:
         return self._named(label_counts, channel.tally(self.tables(rows), drawn, structure, rng))
 
     def redraw(
-        self, rows: Rows, drawn: NDArray[Any], concentration: Rows, rng: np.random.Generator
-    ) -> tuple[dict[str, Any], Rows]:
-        """Draw given labels what is no rows, if there is any, and count as :meth:`tally`.
-
-        That is the label prior's positive parameters and the channel's index parameters.
-        ``concentration`` holds what their priors have under their names.
-        """
+        self,
+        rows: Rows,
+        drawn: NDArray[Any],
+        priors: Mapping[str, Any],
+        rng: np.random.Generator,
+    ) -> tuple[dict[str, Any], dict[str, Statistic]]:
+        """Draw what the channel draws itself given labels; return what they say of the rest."""
         label_counts = self.labels.tally(drawn, self.label_structure, self.table.n_classes)
-        indices, counts = self.raters.redraw(
-            rows, self.tables(rows), drawn, concentration, self.rater_structure, rng
+        found, counts = self.raters.redraw(
+            rows, self.tables(rows), drawn, priors, self.rater_structure, rng
         )
-        found = dict(indices)
-        for name, prior, log_weight in self._positives(rows, label_counts, concentration):
-            found[name] = np.asarray(draw_positive(prior, log_weight, float(rows[name]), rng))
-        return found, self._named(label_counts, counts)
+        return found, self.statistics(rows, self._named(label_counts, counts))
 
-    def climb(self, rows: Rows, counts: Rows, priors: Mapping[str, Any]) -> Rows:
-        """Return the most probable positive parameters given (expected) counts."""
+    def statistics(self, rows: Rows, counts: Rows) -> dict[str, Statistic]:
+        """Return what labels say of every parameter: counts, or where they are not all, functions.
+
+        Parameters without counts of their own have a log-likelihood, other parameters as in
+        ``rows``.
+        """
         label_counts = tuple(counts[name] for name in self.labels.parameters)
-        return {
-            name: np.asarray(climb(prior, log_weight, float(rows[name])))
-            for name, prior, log_weight in self._positives(rows, label_counts, priors)
-        }
 
-    def _positives(
-        self, rows: Rows, label_counts: tuple[Array, ...], priors: Mapping[str, Any]
-    ) -> Iterator[tuple[str, Positive, Callable[[float], float]]]:
-        """Give the label prior's positive parameters, their priors, and what the labels say."""
-        for name in self._positive_names:
-            if name not in priors or priors[name].log_density is None:
-                continue
-
-            def log_weight(value: float, name: str = name) -> float:
+        def log_weight_of(name: str) -> Callable[[float], float]:
+            def log_weight(value: float) -> float:
                 at = self.label_rows(rows | {name: np.asarray(value)})
                 return self.labels.log_weight(at, label_counts, self.label_structure)
 
-            yield name, priors[name], log_weight
+            return log_weight
+
+        return counts | {name: log_weight_of(name) for name in self._weighed_names}
 
     def known(self, indices: Mapping[str, Any]) -> Observation:
         """Return the observation that is left when the index parameters are known."""
@@ -312,7 +303,7 @@ class Observation:
         Known truths stay as they are. An item that stands for several is drawn once.
         """
         labels = self.labels
-        prior = tuple(from_log_rows(rows[name], labels.kind(name)) for name in labels.parameters)
+        prior = tuple(labels.support(name).from_kernel(rows[name]) for name in labels.parameters)
         merged = self.table is not self.responses
         structure = labels.structure(self.responses) if merged else self.label_structure
         truth = labels.simulate(prior, structure, rng)
@@ -325,11 +316,16 @@ class Observation:
 
     @cached_property
     def _counted(self) -> tuple[str, ...]:
-        return tuple(name for name in self.names if name not in self.raters.indices)
+        return tuple(name for name in self.names if name not in self.indices)
 
     @cached_property
-    def _positive_names(self) -> tuple[str, ...]:
-        return self.labels.positives
+    def indices(self) -> tuple[str, ...]:
+        """Names of the channel's parameters without counts, which it draws itself."""
+        return tuple(p.name for p in self.raters.used_parameters if not p.support.counts)
+
+    @cached_property
+    def _weighed_names(self) -> tuple[str, ...]:
+        return tuple(p.name for p in self.labels.used_parameters if not p.support.counts)
 
 
 def _for_table(

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfuse.dirichlets import DirichletMixture, RowPrior, stacked
 from bayesfuse.errors import ModelError
+from bayesfuse.parameters.dirichlet import DirichletMixture, stacked
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array
 
@@ -297,7 +297,7 @@ def bio_transitions(
     }
 
 
-def confusion(prior: Any, responses: Responses) -> RowPrior:
+def confusion(prior: Any, responses: Responses) -> Array | DirichletMixture:
     """Return the prior of all confusion rows (raters, classes, labels)."""
     n_classes = responses.n_classes
     axes = {"classes": n_classes, "labels": n_classes}
@@ -306,7 +306,7 @@ def confusion(prior: Any, responses: Responses) -> RowPrior:
     mixed = {key: given for key, given in named.items() if isinstance(given, DirichletMixture)}
     if mixed:
         others = {key: given for key, given in named.items() if key not in mixed}
-        rows: list[RowPrior]
+        rows: list[Array | DirichletMixture]
         rows = [*_per_rater("confusion_prior", others, default, axes, responses)]
         for rater, place in _places("confusion_prior", mixed, responses).items():
             rows[place] = _fitting(f"confusion_prior of rater {rater!r}", mixed[rater], axes)

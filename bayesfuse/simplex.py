@@ -1,4 +1,4 @@
-"""Rows of probabilities and their logarithms: draws, sums, PyMC's unconstrained coordinates.
+"""Rows of probabilities and their logarithms: draws and sums.
 
 Everything here works on arrays whose last axis is a row. Logarithms stay exact where the
 probabilities themselves would underflow to zero, which small concentrations make common.
@@ -7,7 +7,7 @@ probabilities themselves would underflow to zero, which small concentrations mak
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -34,51 +34,6 @@ def fill(target, source):
     to, of = target.reshape(-1), source.reshape(-1)
     for i in range(to.size):
         to[i] = of[i]
-
-
-Kind = Literal["simplex", "probability", "index", "positive"]
-"""What a parameter holds: whole rows, or numbers p that stand for rows (p, 1 − p).
-
-An "index" is whole numbers and "positive" one number above zero, neither a probability: nothing
-here changes them.
-"""
-
-ROWLESS = ("index", "positive")
-
-
-def log_rows(value: Any, kind: Kind, xp: Any = np) -> Any:
-    """Logarithm of the rows that a parameter holds; ``xp`` is numpy or pytensor.tensor."""
-    if kind in ROWLESS:
-        return value
-    if kind == "probability":
-        return xp.stack([xp.log(value), xp.log1p(-value)], axis=-1)
-    return xp.log(value)
-
-
-def from_log_rows(rows: Array, kind: Kind) -> Array:
-    """Invert :func:`log_rows`."""
-    if kind in ROWLESS:
-        return rows
-    return np.exp(rows[..., 0] if kind == "probability" else rows)
-
-
-def to_unconstrained(rows: Array, kind: Kind) -> Array:
-    """Return PyMC's coordinates of log rows.
-
-    Those are the centred logarithms without the last (SimplexTransform), or the log odds of p.
-    """
-    if kind == "probability":
-        return rows[..., 0] - rows[..., 1]
-    mean = rows.sum(axis=-1, keepdims=True) / rows.shape[-1]  # NumPy's mean takes twice as long
-    centred: Array = rows[..., :-1] - mean
-    return centred
-
-
-def from_unconstrained(value: Array, kind: Kind) -> Array:
-    """Invert :func:`to_unconstrained`, returning log rows."""
-    if kind == "probability":  # log p = −log(1 + exp(−value))
-        return -np.logaddexp(0.0, np.stack([-value, value], axis=-1))
-    return normalise(np.concatenate([value, -value.sum(axis=-1, keepdims=True)], axis=-1))
 
 
 TINY = 1e-290

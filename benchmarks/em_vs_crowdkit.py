@@ -28,6 +28,7 @@ import bayesfuse as bf
 from bayesfuse.inference import em
 from bayesfuse.inference.start import find_start, majority
 from bayesfuse.observation import Observation
+from bayesfuse.parameters.dirichlet import Dirichlet
 
 try:
     from crowdkit.aggregation import DawidSkene, MajorityVote
@@ -64,17 +65,22 @@ def tables(largest):
 class Ours:
     def __init__(self, responses):
         sizes = responses.n_raters, responses.n_classes, responses.n_classes
-        self.flat = {"prevalence": np.ones(sizes[1]), "confusion": np.ones(sizes)}
+        self.flat = {
+            "prevalence": Dirichlet(np.ones(sizes[1])),
+            "confusion": Dirichlet(np.ones(sizes)),
+        }
         self.seen = Observation.build(
             responses,
-            bf.Independent(self.flat["prevalence"]),
-            bf.Confusion(self.flat["confusion"]),
+            bf.Independent(None),
+            bf.Confusion(None),
         )
         weight = majority(self.seen) * self.seen.table.multiplicity[:, None]
-        counts = self.seen.tally(em.mean(self.flat), weight, np.random.default_rng(0))
+        counts = self.seen.tally(em.centre(self.flat), weight, np.random.default_rng(0))
         # crowd-kit begins without zeros too, which EM would never leave; a rater without any
         # response keeps uniform rows
-        self.begin = em.mean({name: np.maximum(x, SMALLEST) for name, x in counts.items()})
+        self.begin = em.centre(
+            {name: Dirichlet(np.maximum(x, SMALLEST)) for name, x in counts.items()}
+        )
 
     def run(self, iterations, begin=None):
         begin = self.begin if begin is None else begin

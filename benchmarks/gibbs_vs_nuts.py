@@ -79,7 +79,9 @@ def problem():
     prior = conjugacy.concentrations()
     rows = find_start(conjugacy.observation, prior).rows
     start = {name: np.exp(rows[name]) for name in PARAMETERS}
-    return Problem(responses, prior["prevalence"], prior["confusion"], start)
+    return Problem(
+        responses, prior["prevalence"].concentration, prior["confusion"].concentration, start
+    )
 
 
 # ---------------------------------------------------------------- the contenders
@@ -361,7 +363,7 @@ def floor() -> None:
     rows = find_start(seen, prior).rows
     (likelihood, _), labels = seen.likelihood(rows), seen.draw(rows, rng)
     counts = seen.tally(rows, labels, rng)
-    posterior = {name: prior[name] + counts[name] for name in prior}
+    posterior = {name: (prior[name] + counts[name]).concentration for name in prior}
     point = {block.value: block.write(rows[block.parameter]) for block in step.blocks}
 
     _, named, pairs, _ = seen.rater_structure  # items name pairs of responses, see raters/pairs.py

@@ -42,7 +42,9 @@ from bayesfuse import priors
 from bayesfuse.inference import em
 from bayesfuse.inference.start import disperse, find_start
 from bayesfuse.observation import Observation
-from bayesfuse.simplex import draw_dirichlet, from_unconstrained, to_unconstrained
+from bayesfuse.parameters.dirichlet import Dirichlet
+from bayesfuse.parameters.simplex import CentredLogs
+from bayesfuse.simplex import draw_dirichlet
 
 CLASSES = (2, 3, 4, 5, 6)
 STARTS = ("moments", "majority", "PyMC")
@@ -93,8 +95,8 @@ class Problem:
             bf.Confusion(self.values["confusion"]),
         )
         self.prior = {
-            "prevalence": priors.prevalence(None, self.responses),
-            "confusion": priors.confusion(None, self.responses),
+            "prevalence": Dirichlet(priors.prevalence(None, self.responses)),
+            "confusion": Dirichlet(priors.confusion(None, self.responses)),
         }
         self.mode = self.climb(self.seen.rows(self.values))
 
@@ -124,10 +126,10 @@ class Problem:
         if start != "PyMC":
             rows = find_start(self.seen, self.prior, start).rows
             return [disperse(self.seen, rows, self.prior, rng) for _ in range(CHAINS)]
-        centre = {name: to_unconstrained(x, "simplex") for name, x in em.mean(self.prior).items()}
+        centre = {name: CentredLogs().write(x) for name, x in em.centre(self.prior).items()}
         return [
             {
-                name: from_unconstrained(x + rng.uniform(-1, 1, x.shape), "simplex")
+                name: CentredLogs().read(x + rng.uniform(-1, 1, x.shape))
                 for name, x in centre.items()
             }
             for _ in range(CHAINS)
@@ -139,7 +141,10 @@ class Problem:
         for sweep in range(SWEEPS):
             drawn = self.seen.draw(rows, rng)
             counts = self.seen.tally(rows, drawn, rng)
-            rows = {name: draw_dirichlet(self.prior[name] + counts[name], rng) for name in rows}
+            rows = {
+                name: draw_dirichlet((self.prior[name] + counts[name]).concentration, rng)
+                for name in rows
+            }
             if sweep >= SWEEPS - KEPT:
                 confusion = confusion + np.exp(rows["confusion"]) / KEPT
                 evidence.append(self.seen.marginal(rows).total)

@@ -34,6 +34,7 @@ from bayesfuse import moments, testing
 from bayesfuse.inference import em
 from bayesfuse.models import HiddenMarkov
 from bayesfuse.observation import Observation
+from bayesfuse.parameters.dirichlet import Dirichlet
 
 FLAT = np.ones((N_CLASSES, N_CLASSES))
 DEFAULT = bf.priors.mixture([1.0], [bf.priors.diagonal(N_CLASSES)])  # of one component
@@ -113,7 +114,7 @@ def one_run(rng, problem, n_items, n_raters, draws):
         even = 1.0 / N_CLASSES  # keeps zeros of the start from being zeros for ever
         start = {"transition": 0.99 * steps + 0.01 * even, "confusion": 0.99 * rows + 0.01 * even}
         start = observation.rows(start)
-        flat = {key: np.ones_like(value) for key, value in start.items()}
+        flat = {key: Dirichlet(np.ones_like(value)) for key, value in start.items()}
         fit = em.fit(observation, start, flat, iterations=2000)
         labels = observation.marginal(fit.rows).probability.argmax(axis=1)
         add(name, labels, np.exp(fit.rows["confusion"]), np.exp(fit.rows["transition"]))

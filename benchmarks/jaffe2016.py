@@ -14,6 +14,7 @@ import bayesfuse as bf
 from bayesfuse.inference import em
 from bayesfuse.moments import find_groups, latent_sml, sml
 from bayesfuse.observation import Observation
+from bayesfuse.parameters.dirichlet import Dirichlet
 
 RATERS = 20
 LABELLERS = {
@@ -71,7 +72,7 @@ def em_from_sml(responses):
     observation = Observation.build(
         responses, bf.Independent(values["prevalence"]), bf.Confusion(values["confusion"])
     )
-    flat = {name: np.ones_like(value) for name, value in values.items()}
+    flat = {name: Dirichlet(np.ones_like(value)) for name, value in values.items()}
     rows = em.fit(observation, observation.rows(values), flat, iterations=300).rows
     probability = observation.marginal(rows).probability[observation.inverse, 1]
     fitted = np.exp(rows["confusion"])

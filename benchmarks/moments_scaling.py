@@ -26,6 +26,7 @@ from bayesfuse.inference import em
 from bayesfuse.moments.multiclass import Table, match
 from bayesfuse.moments.views import from_votes
 from bayesfuse.observation import Observation
+from bayesfuse.parameters.dirichlet import Dirichlet
 
 ROUNDS = 5
 LIMIT = 4 * 2**30
@@ -67,7 +68,7 @@ class Contest:
         self.seen = Observation.build(responses, bf.Independent(None), bf.Confusion(None))
         prevalence = np.full(n_classes, 1 / n_classes)
         self.rows = self.seen.rows({"prevalence": prevalence, "confusion": self.point})
-        self.flat = {name: np.ones_like(row) for name, row in self.rows.items()}
+        self.flat = {name: Dirichlet(np.ones_like(row)) for name, row in self.rows.items()}
         self.taken = np.full(2, np.inf)
         self.turn(), self.turn()
 

@@ -17,6 +17,7 @@ from bayesfuse.inference import em
 from bayesfuse.moments import covariance, rank_one
 from bayesfuse.moments.completion import METHODS
 from bayesfuse.observation import Observation
+from bayesfuse.parameters.dirichlet import Dirichlet
 
 RATERS = 100
 METALEARNERS = "best rater", "majority", "SML", "iMLE from SML", "iMLE from majority"
@@ -66,7 +67,7 @@ def expectation_maximisation(responses, label):
     seen = Observation.build(
         responses, bf.Independent(start["prevalence"]), bf.Confusion(start["confusion"])
     )
-    flat = {name: np.ones_like(value) for name, value in start.items()}
+    flat = {name: Dirichlet(np.ones_like(value)) for name, value in start.items()}
     ended = em.fit(seen, seen.rows(start), flat, iterations=200)
     return seen.marginal(ended.rows).probability[seen.inverse].argmax(1)
 

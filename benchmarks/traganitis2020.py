@@ -20,6 +20,7 @@ from bayesfuse import moments
 from bayesfuse.inference import em
 from bayesfuse.moments.views import from_votes
 from bayesfuse.observation import Observation
+from bayesfuse.parameters.dirichlet import Dirichlet
 
 N_CLASSES, LENGTH = 4, 40
 METHODS = ("majority vote", "moments", "majority vote + EM", "moments + EM", "true parameters")
@@ -94,7 +95,7 @@ def polish(observation, prevalence, confusion):
     rows = observation.rows(
         {"prevalence": 0.99 * prevalence + 0.01 * even, "confusion": 0.99 * confusion + 0.01 * even}
     )
-    flat = {name: np.ones_like(row) for name, row in rows.items()}
+    flat = {name: Dirichlet(np.ones_like(row)) for name, row in rows.items()}
     fit = em.fit(observation, rows, flat, iterations=2000)
     return np.exp(fit.rows["prevalence"]), np.exp(fit.rows["confusion"])
 

@@ -32,11 +32,11 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse import priors
-from bayesfuse.dirichlets import DirichletMixture
 from bayesfuse.errors import ModelError, NoGroupsWarning
 from bayesfuse.groups import Groups, groups_at_most
 from bayesfuse.model import LabelModel, one_against_rest
-from bayesfuse.partitions import partition
+from bayesfuse.parameters.dirichlet import DirichletMixture
+from bayesfuse.parameters.variables import partition
 
 
 class LatentGroup(LabelModel):

@@ -10,6 +10,7 @@ from scipy import special, stats
 import bayesfuse as bf
 from bayesfuse.inference import cavi
 from bayesfuse.models import DawidSkene, LatentGroup
+from bayesfuse.parameters.dirichlet import Dirichlet
 
 
 @pytest.fixture(scope="module", params=MODELS)
@@ -27,7 +28,10 @@ def test_bound_never_falls(small):
             key: np.log(special.softmax(rng.normal(size=a.shape), axis=-1))
             for key, a in prior.items()
         }
-        rows = {key: np.where(prior[key] > 0, value, -np.inf) for key, value in rows.items()}
+        rows = {
+            key: np.where(prior[key].concentration > 0, value, -np.inf)
+            for key, value in rows.items()
+        }
         trace = cavi.fit(observation, rows, prior, tolerance=1e-14, iterations=300).trace
         assert len(trace) > 10, name
         assert (np.diff(trace) > -1e-9 * abs(trace[-1])).all(), name
@@ -36,9 +40,9 @@ def test_bound_never_falls(small):
 def test_optimum_is_a_fixed_point(fitted):
     observation, prior, found = fitted
     assert found.converged
-    _, counts = observation.expected(cavi.expected_log(found.concentration))
-    for name, alpha in found.concentration.items():
-        np.testing.assert_allclose(alpha, prior[name] + counts[name], rtol=1e-5, atol=1e-6)
+    _, counts = observation.expected(cavi.expected_log(found.approximation))
+    for name, q in found.approximation.items():
+        np.testing.assert_allclose(q - prior[name], counts[name], rtol=1e-5, atol=1e-6)
 
 
 def test_slope_of_the_bound_vanishes_at_the_optimum(fitted):
@@ -46,14 +50,15 @@ def test_slope_of_the_bound_vanishes_at_the_optimum(fitted):
     observation, prior, found = fitted
     rng = np.random.default_rng(2)
     step = 1e-3
-    for name, alpha in found.concentration.items():
+    for name, q in found.approximation.items():
+        alpha = q.concentration
         places = np.argwhere(alpha > 0)
         for place in places[rng.permutation(len(places))[:8]]:
             heights = []
             for sign in (-1, 0, 1):
-                moved = dict(found.concentration)
-                moved[name] = alpha.copy()
-                moved[name][tuple(place)] *= np.exp(sign * step)
+                moved = alpha.copy()
+                moved[tuple(place)] *= np.exp(sign * step)
+                moved = dict(found.approximation) | {name: Dirichlet(moved)}
                 heights.append(cavi.bound(observation, moved, prior))
             slope = (heights[2] - heights[0]) / (2 * step)
             # an error of the optimum shows as slope = curvature × error, of differences as step²
@@ -64,18 +69,19 @@ def test_slope_of_the_bound_vanishes_at_the_optimum(fitted):
 def test_zeros_of_the_prior_stay(small):
     observation, prior, rows = pieces(MODELS["sparse chain"](small))
     found = cavi.fit(observation, rows, prior)
-    for name, alpha in prior.items():
-        assert (found.concentration[name][alpha == 0] == 0).all()
-        assert (found.concentration[name][alpha > 0] > 0).all()
-    assert (prior["transition"] == 0).sum() == 1
+    for name, each in prior.items():
+        alpha, fitted = each.concentration, found.approximation[name].concentration
+        assert (fitted[alpha == 0] == 0).all()
+        assert (fitted[alpha > 0] > 0).all()
+    assert (prior["transition"].concentration == 0).sum() == 1
 
 
 def evidence_by_quadrature(responses, prior):
     """Log evidence of one coin with two classes, both parameters integrated out on a grid."""
     x = (np.arange(1000) + 0.5) / 1000
     one, accuracy = np.meshgrid(x, x, indexing="ij")
-    log_weight = stats.beta(*prior["prevalence"][::-1]).logpdf(one)
-    log_weight += stats.beta(*prior["accuracy"][0]).logpdf(accuracy)
+    log_weight = stats.beta(*prior["prevalence"].concentration[::-1]).logpdf(one)
+    log_weight += stats.beta(*prior["accuracy"].concentration[0]).logpdf(accuracy)
     for n in range(responses.n_items):
         label = responses.label[responses.start[n] : responses.start[n + 1]]
         right = [
@@ -97,7 +103,10 @@ def test_bound_is_below_the_evidence_and_near_it(weight, gap):
     assert exact - gap < found.trace[-1] < exact
     rng = np.random.default_rng(3)
     for _ in range(50):  # a bound is one wherever it is taken
-        other = {name: alpha * rng.gamma(2.0, size=alpha.shape) for name, alpha in prior.items()}
+        other = {
+            name: Dirichlet(each.concentration * rng.gamma(2.0, size=each.shape))
+            for name, each in prior.items()
+        }
         assert cavi.bound(observation, other, prior) < exact
 
 
@@ -109,7 +118,7 @@ def test_bound_is_the_evidence_where_nothing_is_hidden(small):
     table, truth = observation.responses, observation.gold
     counts = {
         "prevalence": np.bincount(truth, minlength=3).astype(float),
-        "confusion": np.zeros_like(prior["confusion"]),
+        "confusion": np.zeros(prior["confusion"].shape),
     }
     np.add.at(counts["confusion"], (table.rater, truth[table.item], table.label), 1.0)
     exact = sum(
@@ -117,8 +126,8 @@ def test_bound_is_the_evidence_where_nothing_is_hidden(small):
         for name in prior
     )
     assert found.trace[-1] == pytest.approx(exact, rel=1e-12)
-    for name, alpha in prior.items():
-        np.testing.assert_allclose(found.concentration[name], alpha + counts[name], atol=1e-9)
+    for name, each in prior.items():
+        np.testing.assert_allclose(found.approximation[name] - each, counts[name], atol=1e-9)
 
 
 def test_degenerate_models_coincide(small):
@@ -146,7 +155,9 @@ def test_what_is_held_is_as_good_as_known(small):
     found = cavi.fit(observation, rows, others, held=held, tolerance=1e-13)
     assert found.trace[-1] == pytest.approx(known.trace[-1], abs=0.01)
     np.testing.assert_allclose(
-        found.concentration["confusion"], known.concentration["confusion"], rtol=5e-3
+        found.approximation["confusion"].concentration,
+        known.approximation["confusion"].concentration,
+        rtol=5e-3,
     )
     parts = [(observation, 1.0)] * 400
     steps = cavi.fit_stochastic(parts, rows, others, held=held, window=1, tolerance=1e-12)

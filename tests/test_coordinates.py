@@ -10,23 +10,31 @@ import pytest
 from pymc.distributions.transforms import LogOddsTransform, SimplexTransform
 
 import bayesfuse as bf
-from bayesfuse.coordinates import LogRatio, read, spread, write
 from bayesfuse.models import DawidSkene
-from bayesfuse.simplex import from_log_rows, from_unconstrained, log_rows, to_unconstrained
+from bayesfuse.parameters.coordinates import LogRatio
+from bayesfuse.parameters.dirichlet import Dirichlet
+from bayesfuse.parameters.simplex import (
+    PROBABILITY,
+    SIMPLEX,
+    CentredLogs,
+    LogRatios,
+    OddsCoordinates,
+)
 from bayesfuse.testing import assert_close
 
 
-@pytest.mark.parametrize("kind", ["simplex", "probability"])
-def test_unconstrained_coordinates_are_pymcs(kind):
+@pytest.mark.parametrize("support", [SIMPLEX, PROBABILITY])
+def test_unconstrained_coordinates_are_pymcs(support):
     rng = np.random.default_rng(0)
-    value = rng.dirichlet(np.ones(4), size=3) if kind == "simplex" else rng.random((3, 4))
-    transform = SimplexTransform() if kind == "simplex" else LogOddsTransform()
+    value = rng.dirichlet(np.ones(4), size=3) if support is SIMPLEX else rng.random((3, 4))
+    transform = SimplexTransform() if support is SIMPLEX else LogOddsTransform()
+    own = CentredLogs() if support is SIMPLEX else OddsCoordinates(True)
     coordinates = transform.forward(value).eval()
-    rows = log_rows(value, kind)
-    assert_close(to_unconstrained(rows, kind), coordinates, "coordinates")
-    assert_close(from_unconstrained(coordinates, kind), rows, "rows", atol=1e-10)
-    assert_close(from_log_rows(rows, kind), value, "value")
-    assert_close(read(write(rows, transform, kind), transform, kind), rows, "rows", atol=1e-10)
+    rows = support.to_kernel(value)
+    assert_close(own.write(rows), coordinates, "coordinates")
+    assert_close(own.read(coordinates), rows, "rows", atol=1e-10)
+    assert_close(support.from_kernel(rows), value, "value")
+    assert_close(own.natural(rows), value, "natural value")
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 4), (3, 2, 5)])
@@ -90,25 +98,25 @@ def test_the_density_does_not_depend_on_the_coordinates():
 
 
 @pytest.mark.parametrize(
-    ("transform", "kind", "concentration"),
+    ("coordinates", "concentration"),
     [
-        (LogRatio([[5, 1, 2], [1, 0.5, 3]]), "simplex", [[5, 1, 2], [1, 0.5, 3]]),
-        (LogRatio([[5, 0, 2], [1, 1, 3]]), "simplex", [[5, 0, 2], [1, 1, 3]]),
-        (SimplexTransform(), "simplex", [[5, 1, 2], [1, 0.5, 3]]),
-        (LogOddsTransform(), "probability", [[5, 2], [1, 0.5]]),
+        (LogRatios(LogRatio([[5, 1, 2], [1, 0.5, 3]])), [[5, 1, 2], [1, 0.5, 3]]),
+        (LogRatios(LogRatio([[5, 0, 2], [1, 1, 3]])), [[5, 0, 2], [1, 1, 3]]),
+        (CentredLogs(), [[5, 1, 2], [1, 0.5, 3]]),
+        (OddsCoordinates(True), [[5, 2], [1, 0.5]]),
     ],
 )
-def test_spread_is_the_curvature_of_the_density_at_its_mode(transform, kind, concentration):
+def test_scale_is_the_curvature_of_the_density_at_its_mode(coordinates, concentration):
     """Second differences, one coordinate at a time, of the log density with its Jacobian."""
     alpha = np.array(concentration, dtype=float)
     allowed = alpha > 0
     with np.errstate(divide="ignore"):
-        mode = write(np.log(alpha / alpha.sum(axis=-1, keepdims=True)), transform, kind)
+        mode = coordinates.write(np.log(alpha / alpha.sum(axis=-1, keepdims=True)))
 
     def density(value):  # the Jacobian adds every entry's logarithm once: α − 1 becomes α
-        return float((alpha[allowed] * read(value, transform, kind)[allowed]).sum())
+        return float((alpha[allowed] * coordinates.read(value)[allowed]).sum())
 
-    found = spread(alpha, transform, kind)
+    found = coordinates.scale(Dirichlet(alpha), 0.0, mode)
     assert found.shape == mode.shape
     step = 1e-3
     for place in np.ndindex(mode.shape):

@@ -30,7 +30,7 @@ def test_the_mode_is_where_the_gradient_of_the_plain_density_vanishes(small):
     values = {name: point["point"][name].values for name in ("prevalence", "confusion")}
     _, counts = conjugacy.observation.expected(conjugacy.observation.rows(values))
     for name, value in values.items():
-        total = counts[name] + conjugacy.concentrations()[name] - 1
+        total = counts[name] + conjugacy.concentrations()[name].concentration - 1
         assert np.allclose(total / total.sum(axis=-1, keepdims=True), value, atol=1e-6)
 
 
@@ -41,7 +41,10 @@ def test_no_nearby_point_has_a_higher_density(small):
     alpha = conjugacy.concentrations()
 
     def density(values):
-        prior = sum(((alpha[name] - 1) * np.log(value)).sum() for name, value in values.items())
+        prior = sum(
+            ((alpha[name].concentration - 1) * np.log(value)).sum()
+            for name, value in values.items()
+        )
         return conjugacy.observation.expected(conjugacy.observation.rows(values))[0] + prior
 
     mode = {name: point["point"][name].values for name in ("prevalence", "confusion")}
@@ -65,7 +68,7 @@ def test_published_estimates_of_dawid_and_skene():
     observation, flat = conjugacy.observation, conjugacy.concentrations()
     votes = observation.table.votes().astype(float)
     share = votes / votes.sum(axis=1, keepdims=True)
-    uniform = {name: np.log(alpha / alpha.sum(-1, keepdims=True)) for name, alpha in flat.items()}
+    uniform = {name: prior.centre() for name, prior in flat.items()}
     counts = observation.tally(uniform, share, np.random.default_rng(0))
     with np.errstate(divide="ignore"):
         rows = {name: np.log(c / c.sum(-1, keepdims=True)) for name, c in counts.items()}

@@ -104,7 +104,7 @@ def test_the_mode_of_a_stationary_chain_has_no_slope(data):
     values = {name: point[name].values for name in ("transition", "confusion")}
     _, counts = observation.expected(observation.rows(values))
     for name, alpha in find_conjugate(model).concentrations().items():
-        total = counts[name] + alpha - 1
+        total = counts[name] + alpha.concentration - 1
         assert np.allclose(total / total.sum(axis=-1, keepdims=True), values[name], atol=1e-5)
 
 

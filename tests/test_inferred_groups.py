@@ -16,7 +16,8 @@ from scipy.special import gammaln, logsumexp
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.models import LatentGroup
-from bayesfuse.partitions import draw, partition
+from bayesfuse.parameters.partition import draw
+from bayesfuse.parameters.variables import partition
 from bayesfuse.raters import inferred
 from bayesfuse.simplex import draw_dirichlet
 from bayesfuse.testing import (

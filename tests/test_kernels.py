@@ -8,7 +8,8 @@ import pytest
 import bayesfuse as bf
 from bayesfuse.labels.independent import draw_labels
 from bayesfuse.observation import Observation
-from bayesfuse.simplex import TINY, draw_dirichlet, draw_dirichlets, log_rows
+from bayesfuse.parameters.simplex import PROBABILITY
+from bayesfuse.simplex import TINY, draw_dirichlet, draw_dirichlets
 from bayesfuse.testing import assert_close, check_label_prior, check_rater_channel
 
 
@@ -107,7 +108,7 @@ def test_one_coin_is_a_tied_confusion(by_class):
     channel = bf.OneCoin(accuracy)
     structure = channel.structure(responses, np.full(responses.n_items, -1))
     weight = rng.random((responses.n_items, 3))
-    rows = log_rows(accuracy, "probability")
+    rows = PROBABILITY.to_kernel(accuracy)
 
     def total(rows):
         return (weight * channel.log_lik(channel.expand((rows,), 3, np), structure)).sum()

@@ -12,7 +12,6 @@ from odd_rater import odd_table
 from scipy import special, stats
 
 import bayesfuse as bf
-from bayesfuse import dirichlets
 from bayesfuse.errors import PoorFitWarning
 from bayesfuse.inference import cavi, em, turning
 from bayesfuse.inference.conjugate import find_conjugate, plain_python
@@ -52,7 +51,7 @@ def test_degenerate_mixtures_are_dirichlet_in_em_and_cavi(same):
         observation, prior, rows = pieces(model)
         fits.append(cavi.fit(observation, rows, prior, iterations=15, tolerance=-np.inf))
     assert_close(fits[1].trace, fits[0].trace, "bounds", rtol=1e-10)
-    rows = [cavi.expected_log(fit.concentration)["confusion"] for fit in fits]
+    rows = [cavi.expected_log(fit.approximation)["confusion"] for fit in fits]
     assert_close(rows[1], rows[0], "q", rtol=1e-8)
 
 
@@ -137,7 +136,7 @@ def test_turns_of_the_prevalence_leave_the_posterior_as_it_is():
     labels, raters = bf.Independent(None), bf.Confusion(None)
     ended, accepted = [], 0
     for _ in range(2000):
-        rows = {name: draw_dirichlet(dirichlets.picked(a, rng), rng) for name, a in priors.items()}
+        rows = {name: draw_dirichlet(a.picked(rng), rng) for name, a in priors.items()}
         _, label = Observation.build(blank, labels, raters).simulate(rows, rng)
         observation = Observation.build(blank.relabelled(label), labels, raters)
         for _ in range(6):
@@ -193,7 +192,7 @@ def test_bound_is_the_evidence_where_nothing_is_hidden():
     exact = special.logsumexp(log_multinomial(alpha, counts), b=shares, axis=0).sum()
     exact += log_multinomial(np.array([1.0, 2.0]), np.bincount(labels))
     assert found.trace[-1] == pytest.approx(exact, rel=1e-12)
-    q = found.concentration["confusion"]
+    q = found.approximation["confusion"]
     assert_close(q.shares, (TINY_PRIOR + counts).shares, "shares of q")
     result = bf.fit(model, draws=4000, random_seed=1)
     drawn = result["posterior"]["confusion"].values[0]
@@ -313,7 +312,7 @@ def test_one_odd_rater_does_not_name_the_classes():
     for name, prior in {"diagonal": None, "robust": bf.priors.robust(3)}.items():
         model = DawidSkene(responses, confusion_prior=prior)
         alpha = find_conjugate(model).concentrations()["confusion"]
-        densities = [dirichlets.log_density(alpha, np.log(rows)) for rows in (confusion, renamed)]
+        densities = [alpha.log_density(np.log(rows)) for rows in (confusion, renamed)]
         gains[name] = densities[0] - densities[1]
         point = bf.find_map(model)
         draws = bf.sample(model, 200, chains=2, random_seed=1, log_likelihood=False, **QUIET)

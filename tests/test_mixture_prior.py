@@ -9,10 +9,10 @@ from conjugate_models import log_multinomial
 from scipy import special, stats
 
 import bayesfuse as bf
-from bayesfuse import dirichlets
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.conjugate import find_conjugate
 from bayesfuse.models import DawidSkene, LatentGroup
+from bayesfuse.parameters.dirichlet import stacked
 from bayesfuse.simplex import draw_dirichlet
 from bayesfuse.testing import assert_close
 
@@ -51,7 +51,7 @@ def test_density_is_scipys():
     with pm.Model() as model:
         variable = bf.dirichlet("rows", PRIOR)
     assert_close(pm.logp(variable, rows).eval(), exact, "the variable's log density")
-    found = dirichlets.log_density(PRIOR, np.log(rows)) - dirichlets.log_beta(PRIOR).sum()
+    found = PRIOR.log_density(np.log(rows)) - PRIOR.log_beta().sum()
     assert found == pytest.approx(exact.sum(), rel=1e-12)
     value = model.rvs_to_transforms[variable].from_log(np.log(rows))
     jacobian = np.log(rows).sum()  # of log ratios to any entry
@@ -64,13 +64,11 @@ def test_prior_draws_and_moments():
         variable = bf.dirichlet("rows", PRIOR)
     n = 20_000
     own = np.exp(
-        draw_dirichlet(
-            dirichlets.picked(PRIOR, np.random.default_rng(1), n), np.random.default_rng(2)
-        )
+        draw_dirichlet(PRIOR.picked(np.random.default_rng(1), n), np.random.default_rng(2))
     )
     mean = (SHARES[..., None] * ALPHA / ALPHA.sum(-1, keepdims=True)).sum(0)
     assert_close(PRIOR.mean(), mean, "mean")
-    logs = dirichlets.expected_log(PRIOR)
+    logs = PRIOR.expected_log()
     for drawn in (own, pm.draw(variable, n, random_seed=3)):
         error = drawn.std(0) / np.sqrt(n)
         assert (np.abs(drawn.mean(0) - mean) < 5 * error).all()
@@ -85,7 +83,7 @@ def test_prior_plus_counts_is_the_posterior():
     posterior = PRIOR + COUNTS
     exact = by_scipy(SHARES, ALPHA, rows) + (COUNTS * np.log(rows)).sum(-1) - evidence
     assert_close(by_scipy(posterior.shares, posterior.concentration, rows), exact, "posterior")
-    assert_close(dirichlets.log_beta(posterior) - dirichlets.log_beta(PRIOR), evidence, "evidence")
+    assert_close(posterior.log_beta() - PRIOR.log_beta(), evidence, "evidence")
     assert_close(posterior - PRIOR, COUNTS, "counts")
     halves = PRIOR + 0.25 * COUNTS + 0.75 * COUNTS
     assert_close(halves.log_shares, posterior.log_shares, "shares in two steps")
@@ -106,7 +104,7 @@ def test_concentration_at_known_rows():
 def test_stacked_priors_keep_their_densities():
     rows = some_rows((4, 2, 3), 4)
     parts = [ALPHA[0], PRIOR, bf.priors.mixture([0.9, 0.1], ALPHA[:2]), PRIOR + COUNTS]
-    whole = dirichlets.stacked(parts)
+    whole = stacked(parts)
     assert whole.shape == (4, 2, 3)
     exact = [by_scipy(np.ones((1, 2)), ALPHA[:1], rows[0])]
     for part, own in zip(parts[1:], rows[1:], strict=True):
@@ -115,10 +113,10 @@ def test_stacked_priors_keep_their_densities():
 
 
 def test_what_stands_for_counts_may_be_negative():
-    less = dirichlets.plus(PRIOR, -100 * np.ones((2, 3)))
+    less = PRIOR.plus(-100 * np.ones((2, 3)))
     assert_close(less.concentration.min(axis=0), 0.1 * ALPHA.min(axis=0), "a tenth is left")
     assert_close(less.shares.sum(axis=0), np.ones(2), "shares")
-    assert_close(dirichlets.plus(PRIOR, COUNTS).concentration, ALPHA + COUNTS, "counts")
+    assert_close(PRIOR.plus(COUNTS).concentration, ALPHA + COUNTS, "counts")
 
 
 def test_priors_by_name(small):
@@ -180,7 +178,7 @@ def test_bad_mixtures_are_refused_with_the_offender(small, case):
 
 
 def test_groups_to_be_inferred_in_a_model_of_ones_own_refuse_mixtures(small):
-    from bayesfuse.partitions import partition
+    from bayesfuse.parameters.variables import partition
 
     start = np.array([0, 0, -1, -1, -1, -1])
     with pm.Model() as model:

@@ -168,7 +168,7 @@ def test_priors_can_be_given_for_all_for_each_and_by_name(small):
 def alpha_of(model):
     from bayesfuse.inference.conjugate import find_conjugate
 
-    return find_conjugate(model).concentrations()["confusion"]
+    return find_conjugate(model).concentrations()["confusion"].concentration
 
 
 BAD_MODELS = {

@@ -13,7 +13,7 @@ import bayesfuse as bf
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.labels import potts_kernels
 from bayesfuse.observation import Observation
-from bayesfuse.positive import Positive, climb, draw, tabulate
+from bayesfuse.parameters.positive import PositivePrior, tabulate
 from bayesfuse.testing import (
     assert_close,
     assert_frequencies,
@@ -278,20 +278,20 @@ def test_graph_and_responses_must_have_the_same_items():
 
 def test_positive_numbers_are_drawn_and_maximised():
     """A gamma posterior from a gamma prior and a Poisson likelihood."""
-    prior = Positive(lambda v: 1.5 * np.log(v) - 2.0 * v, 1.0)
+    prior = PositivePrior(lambda v: 1.5 * np.log(v) - 2.0 * v, 1.0)
 
     def log_weight(value):
         return 7 * np.log(value) - 3.0 * value
 
     rng, value, values = np.random.default_rng(1), 1.0, []
     for _ in range(20_000):
-        value = draw(prior, log_weight, value, rng)
+        value = prior.draw(log_weight, value, rng)
         values.append(value)
     mean, variance = 9.5 / 5, 9.5 / 25
     error = np.sqrt(variance / 5000)  # slices are correlated a little
     assert np.mean(values) == pytest.approx(mean, abs=5 * error)
     assert np.var(values) == pytest.approx(variance, rel=0.1)
-    assert climb(prior, log_weight, 0.1) == pytest.approx(8.5 / 5, rel=1e-6)
+    assert prior.maximise(log_weight, 0.1) == pytest.approx(8.5 / 5, rel=1e-6)
 
 
 def test_densities_are_looked_up_where_that_is_exact():

@@ -7,8 +7,8 @@ import pymc as pm
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.distributions import is_dirichlet
 from bayesfuse.errors import ModelError
+from bayesfuse.parameters.variables import is_dirichlet
 from bayesfuse.testing import assert_close
 
 MASK = np.array([[1.0, 2.0, 0.0], [0.5, 1.0, 1.0], [0.0, 0.0, 3.0]])

@@ -12,6 +12,7 @@ from bayesfuse.inference import em, spectral
 from bayesfuse.inference.conjugate import find_conjugate
 from bayesfuse.inference.start import disperse, find_start, majority
 from bayesfuse.models import DawidSkene
+from bayesfuse.parameters.dirichlet import Dirichlet
 
 CHANNELS = ["confusion", "class", "coin"]
 
@@ -305,8 +306,8 @@ def test_names_are_the_most_probable_permutation():
     rng = np.random.default_rng(5)
     for _ in range(20):
         prior = {
-            "prevalence": rng.uniform(0.3, 4, 4),
-            "confusion": rng.uniform(0.3, 4, (3, 4, 4)),
+            "prevalence": Dirichlet(rng.uniform(0.3, 4, 4)),
+            "confusion": Dirichlet(rng.uniform(0.3, 4, (3, 4, 4))),
         }
         counts = {
             "prevalence": rng.uniform(0, 9, 4),
@@ -316,8 +317,8 @@ def test_names_are_the_most_probable_permutation():
         def log_prob(order, prior=prior, counts=counts):
             total = 0.0
             for alpha, seen in (
-                (prior["prevalence"], counts["prevalence"][order]),
-                (prior["confusion"], counts["confusion"][:, order]),
+                (prior["prevalence"].concentration, counts["prevalence"][order]),
+                (prior["confusion"].concentration, counts["confusion"][:, order]),
             ):
                 total += (gammaln(alpha + seen) - gammaln(alpha)).sum()
                 total += (gammaln(alpha.sum(-1)) - gammaln((alpha + seen).sum(-1))).sum()

@@ -13,6 +13,7 @@ import bayesfuse as bf
 from bayesfuse.inference import gibbs, turning
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 from bayesfuse.observation import Observation
+from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.simplex import draw_dirichlet
 from bayesfuse.testing import assert_close
 
@@ -73,23 +74,24 @@ def test_turns_leave_the_posterior_as_it_is(n_classes):
     """Parameters from the prior, responses from these: turned, the parameters still look so."""
     blank = bf.Responses.from_matrix(np.zeros((12, 3), dtype=int), classes=range(n_classes))
     rng = np.random.default_rng(n_classes)
-    concentration = {
-        "prevalence": np.arange(3.0, n_classes + 3),
-        "confusion": np.tile(bf.priors.diagonal(n_classes, weight=12, accuracy=0.5), (3, 1, 1)),
+    rater = bf.priors.diagonal(n_classes, weight=12, accuracy=0.5)
+    priors = {
+        "prevalence": Dirichlet(np.arange(3.0, n_classes + 3)),
+        "confusion": Dirichlet(np.tile(rater, (3, 1, 1))),
     }
     ended, accepted = [], 0
     for _ in range(1500):
-        rows = {name: draw_dirichlet(alpha, rng) for name, alpha in concentration.items()}
+        rows = {name: draw_dirichlet(prior.concentration, rng) for name, prior in priors.items()}
         _, label = observe(blank).simulate(rows, rng)
         observation = observe(blank.relabelled(label))
         for _ in range(4):
             before = rows
-            rows, _ = turning.turn(observation, rows, concentration, rng)
+            rows, _ = turning.turn(observation, rows, priors, rng)
             accepted += rows is not before
         ended.append(np.exp([rows["prevalence"][0], rows["confusion"][1, 0, 0]]))
     assert accepted > 600
-    for name, drawn in zip(concentration, np.transpose(ended), strict=True):
-        row = concentration[name].reshape(-1, n_classes)[0]
+    for name, drawn in zip(priors, np.transpose(ended), strict=True):
+        row = priors[name].concentration.reshape(-1, n_classes)[0]
         assert stats.kstest(drawn, stats.beta(row[0], row[1:].sum()).cdf).pvalue > 1e-4, name
 
 

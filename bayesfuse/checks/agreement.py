@@ -24,7 +24,8 @@ from bayesfuse.checks.replicates import (
 )
 from bayesfuse.errors import ModelError
 from bayesfuse.observation import Observation, Rows
-from bayesfuse.raters.groups import ALONE, LatentGroups
+from bayesfuse.parameters.partition import ALONE
+from bayesfuse.raters.groups import LatentGroups
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array
 

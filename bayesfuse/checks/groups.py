@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from bayesfuse.errors import ModelError
 from bayesfuse.model import observed, parameter_variables
 from bayesfuse.moments.score import class_moments
+from bayesfuse.parameters.partition import ALONE
 from bayesfuse.points import evenly, spread
 from bayesfuse.posterior import all_draws
-from bayesfuse.raters.groups import ALONE, LatentGroups
+from bayesfuse.raters.groups import LatentGroups
 from bayesfuse.raters.verdicts import add_posterior
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array

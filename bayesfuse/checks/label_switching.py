@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
 from bayesfuse.model import observed, one_against_rest
+from bayesfuse.parameters.partition import ALONE
 from bayesfuse.points import parameters
 from bayesfuse.posterior import complete
-from bayesfuse.raters.groups import ALONE
 from bayesfuse.simplex import Array
 from bayesfuse.summaries import posterior_draws, responses_per_rater
 

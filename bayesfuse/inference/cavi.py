@@ -9,15 +9,18 @@ Verdicts of groups and paths of chains are part of y, all their dependence with 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from bayesfuse import dirichlets
 from bayesfuse.errors import ModelError
 from bayesfuse.observation import Observation, Rows
+from bayesfuse.parameters.dirichlet import RowPrior
 from bayesfuse.simplex import Array
+
+RowPriors = Mapping[str, RowPrior]
+"""Priors or approximations of rows, by parameter."""
 
 FORGETTING = 0.7
 """Exponent of the step sizes of the stochastic form."""
@@ -28,13 +31,13 @@ SETTLED = 1e-6
 
 @dataclass(frozen=True)
 class VariationalFit:
-    """Where coordinate ascent ended: the ``concentration`` of q's rows, and how it got there.
+    """Where coordinate ascent ended: ``approximation`` of the rows by q, and how it got there.
 
     Where the prior of the rows is a mixture, so is q, with shares of its own.
     ``trace`` is the bound of the log evidence (the ELBO) after every iteration.
     """
 
-    concentration: Rows
+    approximation: RowPriors
     trace: Array
     converged: bool
 
@@ -42,7 +45,7 @@ class VariationalFit:
 def fit(
     observation: Observation,
     rows: Rows,
-    prior: Rows,
+    priors: RowPriors,
     *,
     held: Rows | None = None,
     iterations: int = 1000,
@@ -55,9 +58,8 @@ def fit(
     observation : Observation
     rows : dict of ndarray
         Log rows at which the first counts are taken.
-    prior : dict of ndarray
-        Dirichlet concentrations of the rows, or mixtures; zeros are entries that are zero for
-        good.
+    priors : dict of RowPrior
+        Dirichlet distributions or mixtures of them.
     held : dict of ndarray, optional
         Parameters that stay where they are, as the kernels take them: what is known, or has no
         Dirichlet distribution.
@@ -87,32 +89,32 @@ def fit(
     ----------
     Beal (2003), Variational algorithms for approximate Bayesian inference, chapter 2, eq. 2.39.
     """
-    fixed = held or {}  # prior has the names of all the others
+    fixed = held or {}  # priors has the names of all the others
     least = tolerance * observation.n_responses
     _, counts = observation.expected(rows | fixed)
-    concentration = _add(prior, counts)
-    previous = concentration
+    q = _add(priors, counts)
+    previous = q
     trace: list[float] = []
     for _ in range(iterations):
-        log_rows = expected_log(concentration)
+        log_rows = expected_log(q)
         log_evidence, counts = observation.expected(fixed | log_rows)
         if log_evidence == -np.inf:
             observation.require_possible(observation.marginal(fixed | log_rows))
-        height = log_evidence - divergence(concentration, prior, log_rows)
+        height = log_evidence - divergence(q, priors, log_rows)
         if trace and height < trace[-1] - least and not observation.labels.counts_all:
-            concentration = _between(previous, concentration, 0.5)
+            q = _between(previous, q, 0.5)
             continue
         trace.append(height)
         if len(trace) > 1 and trace[-1] - trace[-2] < least:
-            return VariationalFit(concentration, np.array(trace), True)
-        previous, concentration = concentration, _add(prior, counts)
+            return VariationalFit(q, np.array(trace), True)
+        previous, q = q, _add(priors, counts)
     return VariationalFit(previous, np.array(trace), False)
 
 
 def fit_stochastic(
     batches: Iterable[tuple[Observation, float]],
     rows: Rows,
-    prior: Rows,
+    priors: RowPriors,
     *,
     held: Rows | None = None,
     window: int = 100,
@@ -125,7 +127,7 @@ def fit_stochastic(
     batches : iterable of (Observation, float)
         Parts of the data, and how often each stands for itself: the size of everything over
         its own.
-    rows, prior, held
+    rows, priors, held
         As in :func:`fit`.
     window : int, default 100
         Batches over which estimates of the bound are averaged: those of one epoch, if there are
@@ -157,76 +159,69 @@ def fit_stochastic(
     Learning Research 14, 1303–1347, section 2.4.
     """
     fixed = held or {}
-    concentration: Rows = {}
+    q: RowPriors = {}
     trace: list[float] = []
     bounds: list[float] = []
     for step, (batch, times) in enumerate(batches, 1):
-        if not concentration:
+        if not q:
             _, counts = batch.expected(rows | fixed)
-            concentration = _add(prior, _times(counts, times, prior))
-        log_rows = expected_log(concentration)
+            q = _add(priors, counts, times)
+        log_rows = expected_log(q)
         log_evidence, counts = batch.expected(fixed | log_rows)
         if log_evidence == -np.inf:
             batch.require_possible(batch.marginal(fixed | log_rows))
-        bounds.append(times * log_evidence - divergence(concentration, prior, log_rows))
-        target = _add(prior, _times(counts, times, prior))
-        concentration = _between(concentration, target, (1 + step) ** -FORGETTING)
+        bounds.append(times * log_evidence - divergence(q, priors, log_rows))
+        target = _add(priors, counts, times)
+        q = _between(q, target, (1 + step) ** -FORGETTING)
         if len(bounds) == window:
             trace.append(float(np.mean(bounds)))
             bounds.clear()
             least = tolerance * times * batch.n_responses
             if len(trace) > 1 and abs(trace[-1] - trace[-2]) < least:
-                return VariationalFit(concentration, np.array(trace), True)
-    if not concentration:
+                return VariationalFit(q, np.array(trace), True)
+    if not q:
         raise ModelError("Stochastic fits need at least one batch of responses. Got: none.")
     if bounds:
         trace.append(float(np.mean(bounds)))
-    return VariationalFit(concentration, np.array(trace), False)
+    return VariationalFit(q, np.array(trace), False)
 
 
-def expected_log(concentration: Rows) -> Rows:
-    """Return E[log θ] of Dirichlet rows; −inf where an entry is zero for good."""
-    return {name: dirichlets.expected_log(alpha) for name, alpha in concentration.items()}
+def expected_log(approximation: RowPriors) -> Rows:
+    """Return E[log θ] of the rows; −inf where an entry is a structural zero."""
+    return {name: q.expected_log() for name, q in approximation.items()}
 
 
-def bound(observation: Observation, concentration: Rows, prior: Rows) -> float:
+def bound(observation: Observation, approximation: RowPriors, priors: RowPriors) -> float:
     """Return the bound of the log evidence at Dirichlet distributions of the rows."""
-    log_rows = expected_log(concentration)
-    return observation.expected(log_rows)[0] - divergence(concentration, prior, log_rows)
+    log_rows = expected_log(approximation)
+    return observation.expected(log_rows)[0] - divergence(approximation, priors, log_rows)
 
 
-def divergence(concentration: Rows, prior: Rows, log_rows: Rows) -> float:
+def divergence(approximation: RowPriors, priors: RowPriors, log_rows: Rows) -> float:
     """Return KL(q ‖ prior) of all rows; ``log_rows`` are E[log θ] under q."""
     total = 0.0
-    for name, alpha in concentration.items():
+    for name, q in approximation.items():
         possible = log_rows[name] > -np.inf
-        gained = (alpha - prior[name])[possible]
+        gained = (q - priors[name])[possible]
         total += float(gained @ log_rows[name][possible])
-        total += log_constant(alpha) - log_constant(prior[name])
+        total += log_constant(q) - log_constant(priors[name])
     return total
 
 
-def log_constant(concentration: Array) -> float:
-    """Return the log of the constant before the Dirichlet densities of all rows together."""
-    return -float(dirichlets.log_beta(concentration).sum())
+def log_constant(prior: RowPrior) -> float:
+    """Return the log of the constant before the densities of all rows together."""
+    return -float(prior.log_beta().sum())
 
 
-def log_density(concentration: Rows, rows: Rows) -> float:
-    """Return the log density of log rows under Dirichlet distributions."""
-    return sum(
-        dirichlets.log_density(alpha, rows[name]) + log_constant(alpha)
-        for name, alpha in concentration.items()
-    )
+def log_density(priors: RowPriors, rows: Rows) -> float:
+    """Return the log density of log rows."""
+    return sum(q.log_density(rows[name]) + log_constant(q) for name, q in priors.items())
 
 
-def _add(prior: Rows, counts: Rows) -> Rows:
-    return {name: dirichlets.plus(alpha, counts[name]) for name, alpha in prior.items()}
+def _add(priors: RowPriors, counts: Rows, times: float = 1.0) -> RowPriors:
+    return {name: prior.plus(times * counts[name]) for name, prior in priors.items()}
 
 
-def _times(counts: Rows, times: float, prior: Rows) -> Rows:
-    return {name: times * counts[name] for name in prior}
-
-
-def _between(one: Rows, other: Rows, share: float) -> Rows:
+def _between(one: RowPriors, other: RowPriors, share: float) -> RowPriors:
     """Return distributions a share of the way from one to the other, in natural parameters."""
     return {name: one[name] + share * (other[name] - one[name]) for name in one}

@@ -1,6 +1,6 @@
-"""Which variables of a PyMC model have Dirichlet conditionals, and with what concentration.
+"""The plan of a fit: how each parameter of a PyMC model's responses can be updated.
 
-A mixture of Dirichlet distributions has a mixture as conditional, and counts as one of them.
+It is made once per call of ``sample``, ``fit`` or ``find_map`` and handed down.
 """
 
 from __future__ import annotations
@@ -12,138 +12,82 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor
-import pytensor.tensor as pt
-from numpy.typing import NDArray
-from pymc.distributions.distribution import SymbolicRandomVariable, support_point
-from pymc.logprob.transforms import Transform
-from pytensor.graph.replace import vectorize_graph
+from pymc.distributions.distribution import SymbolicRandomVariable
 from pytensor.graph.traversal import ancestors
-from pytensor.tensor.random.basic import BetaRV, DirichletRV
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from bayesfuse import coordinates
-from bayesfuse.dirichlets import DirichletMixture
-from bayesfuse.distributions import is_dirichlet, mixture_of
 from bayesfuse.errors import ModelError
 from bayesfuse.model import observed, parameter_variables
 from bayesfuse.observation import Observation, Rows
-from bayesfuse.positive import Positive, tabulate
-from bayesfuse.simplex import ROWLESS, Array, Kind, from_log_rows
+from bayesfuse.parameters.contract import Coordinates, Known, Prior, Support
+from bayesfuse.parameters.dirichlet import DirichletMixture
+from bayesfuse.simplex import Array
 
 
 @dataclass(frozen=True)
 class Block:
-    """A parameter whose prior is Dirichlet (or Beta) and which nothing else depends on.
+    """A parameter that can be updated given the labels, and on which nothing else depends.
 
-    ``concentration`` is a mixture where the prior is one, and None where it depends on other
-    variables of the model. An "index" that the channel draws itself is a block, too; its
-    concentration is what its prior has. So is a "positive" number, see :class:`PositiveBlock`.
+    ``prior`` is None where it depends on other variables of the model.
     """
 
     parameter: str
     variable: TensorVariable
     value: str
-    kind: Kind
-    transform: Transform | None
-    concentration: Any
+    support: Support
+    coordinates: Coordinates
+    prior: Prior | None
 
     def read(self, point: Mapping[str, Array]) -> Array:
-        """Return log rows from a point, or many along a first axis, in PyMC's value space."""
-        return coordinates.read(np.asarray(point[self.value]), self.transform, self.kind)
+        """Return kernel coordinates from a point, or many along a first axis, in value space."""
+        return self.coordinates.read(np.asarray(point[self.value]))
 
-    def write(self, rows: Array) -> Array:
+    def write(self, value: Array) -> Array:
         """Invert :meth:`read`."""
-        if self.transform is None:
-            return self.natural(rows)
-        return coordinates.write(rows, self.transform, self.kind)
+        return self.coordinates.write(value)
 
-    def natural(self, rows: Array) -> Array:
+    def natural(self, value: Array) -> Array:
         """Return the variable's value, kept off the boundary so that PyMC can transform it."""
-        if self.kind == "index":
-            return rows
-        tiny = np.finfo(float).tiny ** 0.5
-        value = np.clip(from_log_rows(rows, self.kind), tiny, None)
-        if isinstance(self.transform, coordinates.LogRatio):
-            value[~self.transform.allowed] = 0.0
-        if self.kind == "simplex":
-            return value / value.sum(axis=-1, keepdims=True)
-        return np.clip(value, None, 1 - np.finfo(float).epsneg)
-
-
-@dataclass(frozen=True)
-class PositiveBlock(Block):
-    """A positive number of any continuous prior with fixed parameters.
-
-    Its ``concentration`` is that prior, ``forward`` and ``backward`` the way to PyMC's coordinate
-    and back.
-    """
-
-    forward: Callable[[Any], Array]
-    backward: Callable[[Any], Array]
-
-    def read(self, point: Mapping[str, Array]) -> Array:
-        """Return the number from a point, or many along a first axis, in PyMC's value space."""
-        values = np.asarray(point[self.value])
-        return np.reshape([self.backward(value) for value in values.flat], values.shape)
-
-    def write(self, rows: Array) -> Array:
-        """Invert :meth:`read`."""
-        return np.asarray(self.forward(rows))
-
-    def natural(self, rows: Array) -> Array:
-        """Return the number."""
-        return rows
+        return self.coordinates.natural(value)
 
 
 @dataclass(frozen=True)
 class Conjugacy:
-    """The observation of a model, its conjugate blocks, and the other parameters' variables."""
+    """The observation of a model, the blocks that can be updated, and what is constant."""
 
     model: pm.Model
     observation: Observation
     variables: dict[str, TensorVariable]
     blocks: dict[str, Block]
-    numbers: dict[str, Positive]
-    """Positive parameters that are known."""
-    known: dict[str, NDArray[np.int64]]
-    """Index parameters that are known."""
+    constants: dict[str, Known]
+    """Parameters without counts that are constants."""
 
     @property
     def complete(self) -> bool:
-        """Whether every parameter that is rows is conjugate with a fixed prior: EM needs that.
-
-        Positive numbers must have a fixed prior or be known.
-        """
-        indices = set(self.observation.raters.indices)
-        rows = set(self.variables) - indices
-        return set(self.concentrations()) == rows and set(self.indices()) == indices
+        """Whether every parameter has a fixed prior that updates know, or is a known number."""
+        return set(self.priors()) == set(self.variables)
 
     @property
     def inferred(self) -> set[str]:
-        """Names of the index parameters that are not known."""
-        return set(self.observation.raters.indices) - set(self.known)
+        """Names of the parameters that the channel draws itself and that are not known."""
+        return set(self.observation.indices) - set(self.constants)
 
-    def concentrations(self) -> Rows:
-        """Return the fixed concentrations of rows by parameter, and the priors of positives."""
-        indices = self.observation.raters.indices
-        return {k: v for k, v in self.prior_parameters().items() if k not in indices}
-
-    def prior_parameters(self) -> dict[str, Any]:
-        """Return the fixed concentrations, and what the priors of parameters without rows have."""
-        return self.numbers | {
-            name: block.concentration
-            for name, block in self.blocks.items()
-            if block.concentration is not None
+    def priors(self) -> dict[str, Prior]:
+        """Return the fixed priors by parameter."""
+        return self.constants | {
+            name: block.prior for name, block in self.blocks.items() if block.prior is not None
         }
 
-    def indices(self) -> dict[str, NDArray[np.int64]]:
-        """Return where the parameters that are whole numbers begin, or what they are."""
-        return self.known | {
-            name: block.variable.owner.op.partition_start
-            for name, block in self.blocks.items()
-            if block.kind == "index"
-        }
+    def concentrations(self) -> dict[str, Prior]:
+        """Return the fixed priors of all but the parameters that the channel draws itself."""
+        indices = self.observation.indices
+        return {name: prior for name, prior in self.priors().items() if name not in indices}
+
+    def indices(self) -> Rows:
+        """Return where the parameters that the channel draws itself begin, or what they are."""
+        priors = self.priors()
+        return {name: priors[name].centre() for name in self.observation.indices if name in priors}
 
     def begun(self) -> Observation:
         """Return the observation that is left when those stay where they begin."""
@@ -151,24 +95,22 @@ class Conjugacy:
 
 
 def find_conjugate(model: pm.Model) -> Conjugacy:
-    """Look through a model for the parameters that a Gibbs sampler can draw directly."""
+    """Look through a model for the parameters that can be updated given the labels."""
     variable, observation = observed(model)
     variables = parameter_variables(variable)
     blocks = {
         name: block
         for name, parameter in variables.items()
-        if (block := _block(model, variable, name, parameter, observation.kind(name))) is not None
+        if (block := _block(model, variable, name, parameter, observation.support(name)))
+        is not None
     }
-    values = {
-        name: value
+    constants = {
+        name: Known(value)
         for name, parameter in variables.items()
-        if observation.kind(name) in ROWLESS and (value := _number(parameter)) is not None
+        if not observation.support(name).counts and (value := _number(parameter)) is not None
     }
-    indices = [name for name in observation.raters.indices if name in values]
-    known = {name: values.pop(name).astype(np.int64) for name in indices}
-    numbers = {name: Positive(None, float(value)) for name, value in values.items()}
-    found = Conjugacy(model, observation, variables, blocks, numbers, known)
-    mixtures = [b for b in blocks.values() if isinstance(b.concentration, DirichletMixture)]
+    found = Conjugacy(model, observation, variables, blocks, constants)
+    mixtures = [b for b in blocks.values() if isinstance(b.prior, DirichletMixture)]
     if found.inferred and mixtures:
         raise ModelError(
             "Groups are inferred with the rows of groups and raters summed out, which is written "
@@ -179,51 +121,33 @@ def find_conjugate(model: pm.Model) -> Conjugacy:
 
 
 def _number(parameter: TensorVariable) -> Array | None:
-    """Return the value of what depends on no random variable."""
+    """Return the value of a parameter that depends on no random variable."""
     if any(
         hasattr(v.owner, "op") and isinstance(v.owner.op, RandomVariable | SymbolicRandomVariable)
         for v in ancestors([parameter])
     ):
         return None
     with plain_python():
-        return np.asarray(parameter.eval(), dtype=float)
+        return np.asarray(parameter.eval())
 
 
 def _block(
-    model: pm.Model, answers: TensorVariable, name: str, parameter: TensorVariable, kind: Kind
+    model: pm.Model, answers: TensorVariable, name: str, parameter: TensorVariable, support: Support
 ) -> Block | None:
-    if parameter not in model.free_RVs:
+    if parameter not in model.free_RVs or _informs_others(model, answers, parameter):
+        return None  # its conditional is not that of the labels alone
+    with plain_python():
+        recognised = support.recognise(model, parameter)
+    if recognised is None:
         return None
-    op = parameter.owner.op
-    if kind == "index":
-        if not hasattr(op, "partition_start"):
-            return None
-        with plain_python():
-            alpha = np.asarray(op.dist_params(parameter.owner)[0].eval(), dtype=float)
-        value = model.rvs_to_values[parameter].name
-        return Block(name, parameter, value, kind, None, alpha)
-    if kind == "positive":
-        return _positive_block(model, answers, name, parameter)
-    wanted: type = DirichletRV if kind == "simplex" else BetaRV
-    mixture = mixture_of(parameter) if kind == "simplex" else None
-    sparse = kind == "simplex" and is_dirichlet(parameter)
-    if not (isinstance(op, wanted) or sparse or mixture):
-        return None
-    if _informs_others(model, answers, parameter):
-        return None  # its conditional is not Dirichlet
-    transform = model.rvs_to_transforms.get(parameter)
-    if not coordinates.understood(transform, kind):
-        return None
+    coordinates, prior = recognised
+    if prior is None:
+        graph = support.hyperparameters(parameter)
+        if not any(free in ancestors([graph]) for free in model.free_RVs):
+            with plain_python():
+                prior = support.prior(np.asarray(graph.eval(), dtype=float), shape_of(parameter))
     value = model.rvs_to_values[parameter].name
-    if mixture is not None:
-        return Block(name, parameter, value, kind, transform, mixture)
-    concentration = concentration_variable(parameter, kind)
-    fixed = None
-    if not any(free in ancestors([concentration]) for free in model.free_RVs):
-        with plain_python():
-            fixed = np.asarray(concentration.eval(), dtype=float)
-        fixed = np.broadcast_to(fixed, _row_shape(parameter, kind)).copy()
-    return Block(name, parameter, value, kind, transform, fixed)
+    return Block(name, parameter, value, support, coordinates, prior)
 
 
 def _informs_others(model: pm.Model, answers: TensorVariable, parameter: TensorVariable) -> bool:
@@ -233,53 +157,13 @@ def _informs_others(model: pm.Model, answers: TensorVariable, parameter: TensorV
     return any(parameter in ancestors([other]) for other in others)
 
 
-def _positive_block(
-    model: pm.Model, answers: TensorVariable, name: str, parameter: TensorVariable
-) -> PositiveBlock | None:
-    """Make the prior of a positive number a function that is quick to call."""
-    depends = any(v in ancestors(parameter.owner.inputs) for v in model.free_RVs)
-    if depends or _informs_others(model, answers, parameter):
-        return None
-    transform = model.rvs_to_transforms.get(parameter)
-    value = parameter.type("value")
-    inputs = parameter.owner.inputs
-    with plain_python():
-        typical = float(support_point(parameter).eval())
-        values = pt.dvector("values")
-        graph = vectorize_graph(pm.logp(parameter, value), {value: values})
-        log_density = tabulate(pytensor.function([values], graph), typical)
-        graphs = (
-            (value, value)
-            if transform is None
-            else (transform.forward(value, *inputs), transform.backward(value, *inputs))
-        )
-        forward, backward = (pytensor.function([value], graph) for graph in graphs)
-    return PositiveBlock(
-        name,
-        parameter,
-        model.rvs_to_values[parameter].name,
-        "positive",
-        transform,
-        Positive(log_density, typical),
-        forward,
-        backward,
-    )
-
-
-def concentration_variable(parameter: TensorVariable, kind: Kind) -> TensorVariable:
-    """Return the graph of the Dirichlet concentration of a parameter's rows."""
-    arguments = parameter.owner.op.dist_params(parameter.owner)
-    if kind == "simplex":
-        return arguments[0]
-    return pt.stack(pt.broadcast_arrays(*arguments), axis=-1)
-
-
-def _row_shape(parameter: TensorVariable, kind: Kind) -> tuple[int, ...]:
+def shape_of(parameter: TensorVariable) -> tuple[int, ...]:
+    """Return the shape of a variable, evaluated where it is not known from its type."""
     shape = parameter.type.shape
     if None in shape:
         with plain_python():
             shape = tuple(int(size) for size in parameter.shape.eval())
-    return shape if kind == "simplex" else (*shape, 2)
+    return shape
 
 
 def plain_python() -> Any:

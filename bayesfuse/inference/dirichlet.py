@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from bayesfuse import dirichlets
 from bayesfuse.errors import ModelError
-from bayesfuse.inference import cavi, em
+from bayesfuse.inference import cavi
 from bayesfuse.inference.approximation import Approximation, pareto_shape
+from bayesfuse.inference.cavi import RowPriors
 from bayesfuse.inference.conjugate import Conjugacy
 from bayesfuse.inference.start import Start
 from bayesfuse.observation import Observation, Rows
+from bayesfuse.parameters.dirichlet import RowPrior
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array, draw_dirichlet, from_log_rows
+from bayesfuse.simplex import Array, draw_dirichlet
 
 EPOCHS = 100
 """Epochs of batches at most."""
@@ -36,8 +37,8 @@ def fit_cavi(
     limits: dict[str, Any] = {"iterations": iterations, "tolerance": tolerance}
     given = {name: value for name, value in limits.items() if value is not None}
     found = cavi.fit(observation, begun.rows, prior, held=held, **given)
-    rows = _draw(found.concentration, draws, rng)
-    shape = _judge(observation, prior, found.concentration, rows, held)
+    rows = _draw(found.approximation, draws, rng)
+    shape = _judge(observation, prior, found.approximation, rows, held)
     values = _values(conjugacy, rows, held, draws)
     return Approximation(values, found.trace, found.converged, shape)
 
@@ -56,7 +57,7 @@ def fit_batches(
 
     The last number of the trace is the bound over all data, those before are estimates.
     """
-    observation, prior = conjugacy.begun(), conjugacy.concentrations()
+    observation, (prior, _) = conjugacy.begun(), _parted(conjugacy, begun)
     parts = _cut(observation, batch_size, rng)
     found = cavi.fit_stochastic(
         _epochs(parts, EPOCHS if iterations is None else iterations, rng),
@@ -65,9 +66,9 @@ def fit_batches(
         window=len(parts),
         tolerance=cavi.SETTLED if tolerance is None else tolerance,
     )
-    trace = np.append(found.trace, cavi.bound(observation, found.concentration, prior))
-    rows = _draw(found.concentration, draws, rng)
-    shape = _judge(observation, prior, found.concentration, rows, {})
+    trace = np.append(found.trace, cavi.bound(observation, found.approximation, prior))
+    rows = _draw(found.approximation, draws, rng)
+    shape = _judge(observation, prior, found.approximation, rows, {})
     return Approximation(_values(conjugacy, rows, {}, draws), trace, found.converged, shape)
 
 
@@ -85,49 +86,48 @@ def fit_stream(
     found = cavi.fit_stochastic(
         _read(conjugacy.begun(), batches, n_items),
         begun.rows,
-        conjugacy.concentrations(),
+        _parted(conjugacy, begun)[0],
         tolerance=cavi.SETTLED if tolerance is None else tolerance,
     )
-    rows = _draw(found.concentration, draws, rng)
+    rows = _draw(found.approximation, draws, rng)
     # the end of what there is to read is as good an end as any
     return Approximation(_values(conjugacy, rows, {}, draws), found.trace, True, float("nan"))
 
 
-def _parted(conjugacy: Conjugacy, begun: Start) -> tuple[Rows, Rows]:
-    """Return the priors of rows, and the positive parameters, which stay where EM has put them."""
-    numbers, prior = em.positives(conjugacy.concentrations())
-    return prior, {name: begun.rows[name] for name in numbers}
+def _parted(conjugacy: Conjugacy, begun: Start) -> tuple[RowPriors, Rows]:
+    """Return the priors of rows, and all other parameters, which stay where EM has put them."""
+    priors = conjugacy.concentrations()
+    rows = {name: prior for name, prior in priors.items() if isinstance(prior, RowPrior)}
+    return rows, {name: begun.rows[name] for name in priors if name not in rows}
 
 
-def _draw(concentration: Rows, draws: int, rng: np.random.Generator) -> Rows:
+def _draw(approximation: RowPriors, draws: int, rng: np.random.Generator) -> Rows:
     """Draw log rows (draw, …) of every parameter."""
-    return {
-        name: draw_dirichlet(dirichlets.picked(alpha, rng, draws), rng)
-        for name, alpha in concentration.items()
-    }
+    return {name: draw_dirichlet(q.picked(rng, draws), rng) for name, q in approximation.items()}
 
 
 def _values(conjugacy: Conjugacy, rows: Rows, held: Rows, draws: int) -> dict[str, Array]:
     """Return draws of every variable; what is no row stays where it began."""
     values = {
-        conjugacy.variables[name].name: from_log_rows(drawn, conjugacy.blocks[name].kind)
+        conjugacy.variables[name].name: conjugacy.blocks[name].support.from_kernel(drawn)
         for name, drawn in rows.items()
     }
-    still = {name: conjugacy.indices()[name] for name in conjugacy.inferred} | held
-    for name, value in still.items():
+    still = conjugacy.indices() | held
+    for name in still.keys() & conjugacy.blocks.keys():
+        value = still[name]
         values[conjugacy.variables[name].name] = np.tile(value, (draws, *[1] * np.ndim(value)))
     return values
 
 
 def _judge(
-    observation: Observation, prior: Rows, concentration: Rows, rows: Rows, held: Rows
+    observation: Observation, priors: RowPriors, q: RowPriors, rows: Rows, held: Rows
 ) -> float:
     """Return the Pareto shape of draws of log rows (draw, …)."""
     log_ratio = np.empty(len(next(iter(rows.values()))))
     for draw in range(len(log_ratio)):
         at = {name: drawn[draw] for name, drawn in rows.items()}
-        log_ratio[draw] = observation.marginal(at | held).total + cavi.log_density(prior, at)
-        log_ratio[draw] -= cavi.log_density(concentration, at)
+        log_ratio[draw] = observation.marginal(at | held).total + cavi.log_density(priors, at)
+        log_ratio[draw] -= cavi.log_density(q, at)
     return pareto_shape(log_ratio)
 
 

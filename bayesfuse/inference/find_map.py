@@ -11,7 +11,6 @@ from bayesfuse.inference.conjugate import find_conjugate, plain_python
 from bayesfuse.inference.recording import add_deterministics, as_posterior
 from bayesfuse.inference.start import DEFAULT, find_start
 from bayesfuse.posterior import complete
-from bayesfuse.simplex import from_log_rows
 
 
 @interruptible
@@ -66,14 +65,14 @@ def find_map(
     """
     conjugacy = find_conjugate(model)
     if not conjugacy.complete or conjugacy.inferred:
-        free = set(conjugacy.variables) - set(conjugacy.concentrations()) - set(conjugacy.known)
+        free = set(conjugacy.variables) - set(conjugacy.concentrations())
         raise ModelError(
             "EM needs a Dirichlet or Beta prior of fixed concentration on every parameter, so none "
             f"may be constant; for others use pm.find_MAP or bf.sample. Got: none such on "
             f"{sorted(free)}."
         )
     require_count("iterations", iterations)
-    observation = conjugacy.observation.known(conjugacy.known)
+    observation = conjugacy.begun()
     begun = find_start(observation, conjugacy.concentrations(), start)
     fit = em.fit(
         observation,
@@ -83,7 +82,7 @@ def find_map(
         tolerance=tolerance,
     )
     values = {
-        name: from_log_rows(fit.rows[name], observation.kind(name))[None, None]
+        name: observation.support(name).from_kernel(fit.rows[name])[None, None]
         for name in observation.names
     }
     found = {block.variable.name: values[name][0] for name, block in conjugacy.blocks.items()}

@@ -8,8 +8,6 @@ import numpy as np
 import pymc as pm
 from rich.progress import track
 
-from bayesfuse import dirichlets
-from bayesfuse.coordinates import spread
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.approximation import Approximation, pareto_shape
 from bayesfuse.inference.conjugate import Conjugacy, plain_python, value_function
@@ -115,15 +113,12 @@ def natural_start(conjugacy: Conjugacy, begun: Start | None) -> dict[str, Array]
 
 def _set_scales(conjugacy: Conjugacy, begun: Start, group: Any) -> None:
     """Give every coordinate the scale of its Dirichlet conditional at the start."""
-    prior = conjugacy.concentrations()
+    prior = conjugacy.priors()
     _, counts = conjugacy.observation.expected(begun.rows)
     sigma = np.ones(group.ddim)
     for name, block in conjugacy.blocks.items():
-        if block.kind == "positive":
-            continue  # on the scale of its logarithm one is wide enough
         _, at, _, _ = group.ordering[block.value]
-        alpha = dirichlets.at(dirichlets.plus(prior[name], counts[name]), begun.rows[name])
-        sigma[at] = spread(alpha, block.transform, block.kind).ravel()
+        sigma[at] = np.ravel(block.coordinates.scale(prior[name], counts[name], begun.rows[name]))
     rho = np.log(np.expm1(sigma))
     if "rho" in group.params_dict:
         group.params_dict["rho"].set_value(rho)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,18 +13,13 @@ from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
-from bayesfuse import dirichlets
 from bayesfuse.errors import ModelError, interruptible, require_count
 from bayesfuse.inference import turning
-from bayesfuse.inference.conjugate import (
-    Block,
-    concentration_variable,
-    find_conjugate,
-    value_function,
-)
+from bayesfuse.inference.conjugate import Block, find_conjugate, shape_of, value_function
 from bayesfuse.model import latest
 from bayesfuse.observation import Rows
-from bayesfuse.simplex import Array, draw_dirichlets, log_rows
+from bayesfuse.parameters.contract import draw_all
+from bayesfuse.simplex import Array
 
 TURNS = 0.25
 """Share of sweeps that begin with a move of the prevalence, which costs most of a sweep."""
@@ -128,8 +124,8 @@ class LabelGibbs(BlockedStep):
                 f"{sorted(b.value for b in blocks)}."
             )
         drawn = {b.parameter for b in blocks}
-        raters = conjugacy.observation.raters
-        if drawn & set(raters.indices) and not drawn >= set(raters.parameters):
+        observation = conjugacy.observation
+        if drawn & set(observation.indices) and not drawn >= set(observation.raters.parameters):
             raise ModelError(
                 "Who shares a source is drawn with the matrices of groups and raters summed out, "
                 "so one step draws them all, with Dirichlet priors: pm.sample(step="
@@ -140,21 +136,21 @@ class LabelGibbs(BlockedStep):
         self.labels: NDArray[Any] | None = None
         self.shows_labels = False
         self._written: dict[str, tuple[Any, Array]] = {}
-        self.observation = conjugacy.observation
+        self.observation = observation
         self.blocks = blocks
-        self.fixed = {b.parameter: b.concentration for b in blocks if b.concentration is not None}
+        self.fixed = {b.parameter: b.prior for b in blocks if b.prior is not None}
+        self.fixed |= conjugacy.constants
         # whatever else the conditionals depend on is evaluated at the point of each step
         others = {
             name: variable for name, variable in conjugacy.variables.items() if name not in drawn
         }
         self.others = value_function(model, others) if others else None
         changing = {
-            b.parameter: concentration_variable(b.variable, b.kind)
-            for b in blocks
-            if b.concentration is None
+            b.parameter: b.support.hyperparameters(b.variable) for b in blocks if b.prior is None
         }
         self.changing = value_function(model, changing) if changing else None
-        known = {b.parameter: b.concentration for b in blocks}
+        self.shapes = {b.parameter: shape_of(b.variable) for b in blocks if b.prior is None}
+        known = {b.parameter: b.prior for b in blocks}
         self.may_turn = turning.possible(self.observation, conjugacy.indices(), known)
         self.turns, self.turned = self.may_turn, [0, 0]
 
@@ -187,13 +183,13 @@ class LabelGibbs(BlockedStep):
         if self.others is not None:
             with np.errstate(divide="ignore"):
                 for name, value in self.others(point).items():
-                    rows[name] = log_rows(value, self.observation.kind(name))
-        concentration: dict[str, Any] = self.fixed
+                    rows[name] = self.observation.support(name).to_kernel(value)
+        priors = self.fixed
         if self.changing is not None:
-            concentration = concentration | self.changing(point)
+            priors = priors | self._changed(point, rows)
         with interruptible:
             for _ in range(self.sweeps):
-                rows |= self.sweep(rows, concentration)
+                rows |= self.sweep(rows, priors)
         point = dict(point)
         for block in self.blocks:
             point[block.value] = block.write(rows[block.parameter])
@@ -205,27 +201,34 @@ class LabelGibbs(BlockedStep):
         value, rows = self._written.get(block.value, (None, None))
         return rows if rows is not None and value is point[block.value] else block.read(point)
 
-    def sweep(self, rows: Rows, concentration: Rows) -> Rows:
+    def _changed(self, point: Any, rows: Rows) -> dict[str, Any]:
+        """Return the priors that depend on other variables of the model, at a point."""
+        assert self.changing is not None
+        given = self.changing(point)
+        return {
+            b.parameter: b.support.prior(given[b.parameter], self.shapes[b.parameter])
+            for b in self.blocks
+            if b.prior is None
+        }
+
+    def sweep(self, rows: Rows, priors: Mapping[str, Any]) -> Rows:
         """Return the drawn parameters' log rows after one sweep from ``rows``."""
         seen = None
         if self.turns and self.rng.random() < TURNS:
             before = rows
-            rows, seen = turning.turn(self.observation, rows, concentration, self.rng)
+            rows, seen = turning.turn(self.observation, rows, priors, self.rng)
             self.turned[0] += 1
             self.turned[1] += rows is not before
         drawn = self.observation.draw(rows, self.rng, self.labels, seen)
         if self.observation.labels.keeps_labels:
             self.labels = drawn
-        indices, counts = self.observation.redraw(rows, drawn, concentration, self.rng)
-        names = [b.parameter for b in self.blocks if b.parameter not in indices]
-        given = {
-            name: dirichlets.picked(concentration[name] + counts[name], self.rng) for name in names
-        }
-        proposed = draw_dirichlets(given, self.rng) if given else {}
+        found, statistics = self.observation.redraw(rows, drawn, priors, self.rng)
+        names = [b.parameter for b in self.blocks if b.parameter not in found]
+        proposed = draw_all({name: priors[name] for name in names}, statistics, rows, self.rng)
         if not self.observation.accepts(rows, proposed, drawn, self.rng):
             kept = set(self.observation.labels.parameters) & set(proposed)
             proposed |= {name: rows[name] for name in kept}
-        return indices | proposed
+        return found | proposed
 
 
 STEP_METHODS.append(LabelGibbs)

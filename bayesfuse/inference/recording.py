@@ -30,7 +30,7 @@ from bayesfuse.errors import interruptible
 from bayesfuse.inference.conjugate import Block
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.posterior import Draws
-from bayesfuse.simplex import Array, from_log_rows
+from bayesfuse.simplex import Array
 
 
 class _OwnSamples(NDArray):
@@ -74,7 +74,7 @@ class _OwnSamples(NDArray):
 
     def _natural(self, name: str, values: Array) -> Array:
         block = self.blocks[name]
-        return from_log_rows(block.read({block.value: values}), block.kind)
+        return block.support.from_kernel(block.read({block.value: values}))
 
     def _slice(self, idx: slice) -> _OwnSamples:
         if self.labels is not None:  # PyMC cuts the chains that it keeps

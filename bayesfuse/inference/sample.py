@@ -23,7 +23,6 @@ from bayesfuse.inference.recording import (
 )
 from bayesfuse.inference.start import DEFAULT, Start, disperse, find_start
 from bayesfuse.model import observed, require_like
-from bayesfuse.positive import Positive
 from bayesfuse.posterior import Draws, complete
 
 BOOKKEEPING = 130e-6
@@ -208,12 +207,12 @@ def _initial_values(
             if variable.name in begun.values:
                 require_like(np.shape(begun.values[variable.name]), variable)
         return [dict(begun.values) for _ in streams]
-    concentration, observation = conjugacy.prior_parameters(), conjugacy.observation
+    priors, observation = conjugacy.priors(), conjugacy.observation
     begin: dict[str, Any] = {**begun.rows, **conjugacy.indices()}
     return [
         {
             conjugacy.variables[name].name: conjugacy.blocks[name].natural(rows)
-            for name, rows in disperse(observation, begin, concentration, stream).items()
+            for name, rows in disperse(observation, begin, priors, stream).items()
         }
         for stream in streams
     ]
@@ -268,8 +267,7 @@ def _sweep_cost(conjugacy: Conjugacy) -> float:
     The constants were measured: using a table entry, one class of one drawn label, one gamma.
     """
     table = conjugacy.observation.table
-    concentrations = conjugacy.concentrations().values()
-    entries = sum(rows.size for rows in concentrations if not isinstance(rows, Positive))
+    entries = sum(prior.size for prior in conjugacy.concentrations().values())
     adds = table.n_responses * table.n_classes
     return 20e-6 + 0.4e-9 * adds + 2e-9 * table.n_items * table.n_classes + 60e-9 * entries
 

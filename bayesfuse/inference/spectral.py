@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, softmax
 
-from bayesfuse import dirichlets, priors
+from bayesfuse import priors as defaults
 from bayesfuse.errors import MomentsError
 from bayesfuse.inference import em
+from bayesfuse.inference.em import Priors
 from bayesfuse.labels.independent import Independent
 from bayesfuse.moments.views import from_teams, incidence
 from bayesfuse.observation import Observation, Rows
+from bayesfuse.parameters.contract import Role
+from bayesfuse.parameters.dirichlet import Dirichlet, RowPrior
 from bayesfuse.raters.confusion import Confusion
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array
@@ -37,7 +41,7 @@ TIE = 1e-3
 """Nats that all responses being right adds to a naming of the classes: decides between equals."""
 
 
-def label_probabilities(observation: Observation, concentration: Rows) -> Array:
+def label_probabilities(observation: Observation, priors: Priors) -> Array:
     """Estimate label probabilities from the moments of teams of raters.
 
     Whatever the model, labels count here as independent and raters as having confusion matrices.
@@ -49,8 +53,8 @@ def label_probabilities(observation: Observation, concentration: Rows) -> Array:
     Parameters
     ----------
     observation : Observation
-    concentration : dict of ndarray
-        Dirichlet concentrations of the rows, or mixtures.
+    priors : dict of Prior
+        Of every parameter.
 
     Returns
     -------
@@ -67,7 +71,7 @@ def label_probabilities(observation: Observation, concentration: Rows) -> Array:
     """
     table = observation.table
     gold = observation.table_gold
-    prior = _prior(observation, concentration)
+    prior = _prior(observation, priors)
     rng = np.random.default_rng(0)
     sample = _sample(table, rng)
     pilot = _independent(table.take(sample), gold[sample])
@@ -87,18 +91,25 @@ def label_probabilities(observation: Observation, concentration: Rows) -> Array:
     return _independent(table, gold).marginal(points[0]).probability
 
 
-def _prior(observation: Observation, concentration: Rows) -> Rows:
-    """Return the model's own concentrations, or what other parameters imply about these two."""
+def _prior(observation: Observation, priors: Priors) -> dict[str, RowPrior]:
+    """Return the model's own priors of these two, or what other parameters imply about them."""
     n_classes = observation.table.n_classes
-    confusion = concentration.get("confusion")
+    confusion = _row_prior(priors, observation.raters.named(Role.ANSWERS))
     if confusion is None:
-        tables = observation.tables(em.mean(concentration))
-        weight = priors.diagonal(n_classes).sum(axis=1, keepdims=True)
-        confusion = weight * observation.raters.confusion(tables, np)
-    prevalence = concentration.get("prevalence", np.ones(n_classes))
+        tables = observation.tables(em.centre(priors))
+        weight = defaults.diagonal(n_classes).sum(axis=1, keepdims=True)
+        confusion = Dirichlet(weight * observation.raters.confusion(tables, np))
+    prevalence = _row_prior(priors, observation.labels.named(Role.CLASS_SHARES))
+    if prevalence is None:
+        prevalence = Dirichlet(np.ones(n_classes))
     # names are given to one class at a time, and a mixture over all classes is no product of such
-    prevalence = dirichlets.at(prevalence, np.log(dirichlets.mean(prevalence)))
+    prevalence = Dirichlet(prevalence.at(prevalence.centre()))
     return {"prevalence": prevalence, "confusion": confusion}
+
+
+def _row_prior(priors: Priors, name: str | None) -> RowPrior | None:
+    prior = priors.get(name) if name is not None else None
+    return prior if isinstance(prior, RowPrior) else None
 
 
 def _divisions(n_classes: int) -> int:
@@ -125,13 +136,15 @@ def _independent(table: Responses, gold: NDArray[np.int64]) -> Observation:
     )
 
 
-def _estimates(pilot: Observation, prior: Rows, rng: np.random.Generator) -> Iterator[Rows]:
+def _estimates(
+    pilot: Observation, prior: dict[str, RowPrior], rng: np.random.Generator
+) -> Iterator[Rows]:
     """Yield the rows that each division of the raters leads to."""
     table, gold = pilot.table, pilot.gold
     used = incidence(table)
     known = (gold[:, None] == np.arange(table.n_classes)) * table.multiplicity[:, None] * 1.0
     unknown = np.where(gold < 0, table.multiplicity, 0)[:, None]
-    middle = em.mean(prior)
+    middle = em.centre(prior)
     seen = pilot.tally(middle, known, rng)
     prior = {name: prior[name] + seen[name] for name in prior}
     for _ in range(_divisions(table.n_classes)):
@@ -143,7 +156,7 @@ def _estimates(pilot: Observation, prior: Rows, rng: np.random.Generator) -> Ite
         log_lik = used @ mixed.transpose(0, 2, 1).reshape(-1, table.n_classes)
         counts = pilot.tally(middle, unknown * softmax(log_lik, axis=1), rng)
         order = _names(counts, prior)
-        yield em.mean(
+        yield em.centre(
             {
                 "prevalence": prior["prevalence"] + counts["prevalence"][order],
                 "confusion": prior["confusion"] + counts["confusion"][:, order],
@@ -151,7 +164,7 @@ def _estimates(pilot: Observation, prior: Rows, rng: np.random.Generator) -> Ite
         )
 
 
-def _names(counts: Rows, prior: Rows) -> NDArray[np.int64]:
+def _names(counts: Rows, prior: dict[str, Any]) -> NDArray[np.int64]:
     """Say which of the estimated classes is which: the most probable one-to-one assignment.
 
     The probability of labels and responses with the rows integrated out is a product over classes
@@ -161,10 +174,12 @@ def _names(counts: Rows, prior: Rows) -> NDArray[np.int64]:
     from scipy.optimize import linear_sum_assignment  # half a second to import
 
     n_classes = counts["prevalence"].size
-    gain = gammaln(prior["prevalence"][:, None] + counts["prevalence"])  # (class, estimated)
+    gain = gammaln(
+        prior["prevalence"].concentration[:, None] + counts["prevalence"]
+    )  # (class, estimated)
     for j in range(n_classes):
         total = prior["confusion"] + counts["confusion"][:, [j]]
-        gain[:, j] += dirichlets.log_beta(total).sum(axis=0)
+        gain[:, j] += total.log_beta().sum(axis=0)
     right = counts["confusion"].sum(axis=0).T  # (class, estimated): how often these said that
     gain += TIE * right / max(right.sum(), 1.0)
     # (what the prior's normalisation adds is the same for every permutation)

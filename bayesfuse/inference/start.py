@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from bayesfuse import dirichlets
 from bayesfuse.errors import ImpossibleDataError, ModelError, MomentsError
 from bayesfuse.inference import em, spectral
+from bayesfuse.inference.em import Priors
 from bayesfuse.observation import Observation, Rows
-from bayesfuse.simplex import Array, draw_dirichlet, shares
+from bayesfuse.parameters.contract import draw_all
+from bayesfuse.simplex import Array, shares
 
 DEFAULT = "moments"
 
@@ -44,14 +45,14 @@ class Start:
         return said | ({"start_without_moments": self.left_out} if self.left_out else {})
 
 
-def find_start(observation: Observation, concentration: Rows, method: str = DEFAULT) -> Start:
+def find_start(observation: Observation, priors: Priors, method: str = DEFAULT) -> Start:
     """Choose a starting point by the posterior density after a few EM steps.
 
     Parameters
     ----------
     observation : Observation
-    concentration : dict of ndarray
-        Dirichlet concentrations of all rows, or mixtures.
+    priors : dict of Prior
+        Of every parameter.
     method : {"moments", "majority", "prior"}
         "moments" lets an estimate from spectral moments compete with majority vote, which is there
         whenever the moments are not: too few raters or responses are no error. The other two are
@@ -80,22 +81,22 @@ def find_start(observation: Observation, concentration: Rows, method: str = DEFA
             f"to values). Got: {method!r}."
         )
     if method == "prior":
-        return Start(em.mean(concentration), method)
+        return Start(em.centre(priors), method)
 
     def polish(share: Array) -> em.PointFit:
-        rows = from_labels(observation, share, concentration)
-        return em.fit(observation, rows, concentration, iterations=POLISH)
+        rows = from_labels(observation, share, priors)
+        return em.fit(observation, rows, priors, iterations=POLISH)
 
     polished, left_out = {}, ""
     if method == "moments":
         try:
-            share = spectral.label_probabilities(observation, concentration)
+            share = spectral.label_probabilities(observation, priors)
             polished["moments"] = polish(share)
         except (MomentsError, ImpossibleDataError) as error:
             left_out = str(error)
     polished["majority"] = polish(majority(observation))
     best = max(polished, key=lambda name: polished[name].trace[-1])
-    rows = settle(observation, polished[best].rows, concentration)
+    rows = settle(observation, polished[best].rows, priors)
     return Start(rows, best, polished, left_out)
 
 
@@ -108,39 +109,30 @@ def majority(observation: Observation) -> Array:
     return share
 
 
-def from_labels(observation: Observation, probability: Array, concentration: Rows) -> Rows:
-    """Return the posterior mean rows if the labels had these probabilities (items, classes)."""
-    middle = em.mean(concentration)
+def from_labels(observation: Observation, probability: Array, priors: Priors) -> Rows:
+    """Return where the parameters would be if the labels had these probabilities."""
+    middle = em.centre(priors)
     counts = observation.expected_given(probability, middle)
-    numbers, alphas = em.positives(concentration)
-    rows = em.mean({name: alpha + counts[name] for name, alpha in alphas.items()})
-    rows |= {name: middle[name] for name in numbers}
-    return rows | observation.climb(rows, counts, numbers)
+    statistics = observation.statistics(middle, counts)
+    return {name: prior.expect(statistics[name], middle[name]) for name, prior in priors.items()}
 
 
-def settle(observation: Observation, rows: Rows, concentration: Rows) -> Rows:
+def settle(observation: Observation, rows: Rows, priors: Priors) -> Rows:
     """Replace a mode, which may lie on the boundary, by the mean given its expected counts."""
     _, counts = observation.expected(rows)
-    least = np.finfo(float).tiny  # counts that are derivatives may be negative
-    numbers, alphas = em.positives(concentration)
-    settled = em.mean(
-        {name: dirichlets.plus(alpha, counts[name], least) for name, alpha in alphas.items()}
-    )
-    return settled | {name: rows[name] for name in numbers}
+    statistics = observation.statistics(rows, counts)
+    return {name: prior.inside(statistics[name], rows[name]) for name, prior in priors.items()}
 
 
 def disperse(
-    observation: Observation, rows: Rows, concentration: Rows, rng: np.random.Generator
+    observation: Observation, rows: Rows, priors: Priors, rng: np.random.Generator
 ) -> Rows:
     """Draw labels given the rows, and all parameters given the labels.
 
     That is as far apart as the posterior is. It is also a sweep of the Gibbs sampler, for which
-    ``concentration`` holds what the priors of parameters that are no rows have, too.
+    ``priors`` holds those of parameters that the channel draws itself, too.
     """
     drawn = observation.draw(rows, rng)
-    others, counts = observation.redraw(rows, drawn, concentration, rng)
-    return others | {
-        name: draw_dirichlet(dirichlets.picked(concentration[name] + counts[name], rng), rng)
-        for name in counts
-        if name not in observation.labels.positives
-    }
+    found, statistics = observation.redraw(rows, drawn, priors, rng)
+    others = {name: prior for name, prior in priors.items() if name in statistics and prior.free}
+    return found | draw_all(others, statistics, rows, rng)

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from bayesfuse import dirichlets
 from bayesfuse.labels.independent import Independent
 from bayesfuse.observation import Observation, Rows
+from bayesfuse.parameters.contract import Prior
+from bayesfuse.parameters.dirichlet import RowPrior
 from bayesfuse.simplex import Array
 
 WIDEST = 0.5
@@ -23,7 +24,10 @@ WIDEST = 0.5
 
 
 def turn(
-    observation: Observation, rows: Rows, concentration: Rows, rng: np.random.Generator
+    observation: Observation,
+    rows: Rows,
+    priors: Mapping[str, RowPrior],
+    rng: np.random.Generator,
 ) -> tuple[Rows, tuple[Array, Array]]:
     r"""Propose another prevalence at which all pairs of raters agree as often; accept it or not.
 
@@ -41,9 +45,8 @@ def turn(
         Of :class:`bayesfuse.Independent` labels.
     rows : dict of ndarray
         Log rows now.
-    concentration : dict of ndarray
-        Dirichlet concentrations of the prevalence and of all matrices that start at the truth, or
-        mixtures.
+    priors : dict of RowPrior
+        Of the prevalence and of all matrices that start at the truth, and perhaps others.
 
     Returns
     -------
@@ -70,27 +73,24 @@ def turn(
     before, after = (marginal.total for marginal in evidence)
     log_ratio += after - before
     for name, places in (moved | {"prevalence": slice(None)}).items():
-        log_ratio += dirichlets.log_ratio(concentration[name], new[name], rows[name], places)
+        log_ratio += priors[name].log_ratio(new[name], rows[name], places)
     return (new, then) if math.log(1.0 - rng.random()) < log_ratio else (rows, now)
 
 
 def possible(
-    observation: Observation, indices: Mapping[str, Any], concentration: Mapping[str, Any]
+    observation: Observation, indices: Mapping[str, Any], priors: Mapping[str, Prior | None]
 ) -> bool:
     """Say whether :func:`turn` can be used: what it moves has priors, and these no zeros.
 
-    ``concentration`` holds that of every parameter with a Dirichlet conditional, None where it
-    varies; ``indices`` some values of the index parameters.
+    ``priors`` holds that of every parameter that is drawn, None where it varies; ``indices`` some
+    values of the parameters that the channel draws itself.
     """
     names = {"prevalence", *observation.raters.from_truth(indices)}
     return (
         isinstance(observation.labels, Independent)
         and len(names) > 1
-        and names <= set(concentration)
-        and not any(
-            alpha is not None and dirichlets.has_zeros(alpha)
-            for alpha in map(concentration.get, names)
-        )
+        and names <= set(priors)
+        and not any(isinstance(p, RowPrior) and p.has_zeros for p in map(priors.get, names))
     )
 
 

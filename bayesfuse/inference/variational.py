@@ -11,7 +11,6 @@ import pymc as pm
 import xarray as xr
 
 from bayesfuse.errors import ModelError, PoorFitWarning, interruptible, require_count
-from bayesfuse.inference import em
 from bayesfuse.inference.approximation import FEW_DRAWS, LARGE_K, Approximation
 from bayesfuse.inference.conjugate import Conjugacy, find_conjugate, plain_python
 from bayesfuse.inference.dirichlet import fit_batches, fit_cavi, fit_stream
@@ -20,9 +19,10 @@ from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.recording import add_data, add_deterministics, as_posterior, evaluate
 from bayesfuse.inference.start import DEFAULT, find_start
 from bayesfuse.observation import Rows
+from bayesfuse.parameters.dirichlet import RowPrior
 from bayesfuse.posterior import complete
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array, from_log_rows
+from bayesfuse.simplex import Array
 
 Method = Literal["cavi", "advi", "fullrank_advi", "pathfinder"]
 
@@ -244,7 +244,7 @@ def _check(method: str, kwargs: dict[str, Any], sweeps: Any, **numbers: Any) -> 
 def _require_conjugate(conjugacy: Conjugacy, need: str) -> None:
     blocks = {block.variable for block in conjugacy.blocks.values()}
     others = {v.name for v in conjugacy.model.free_RVs if v not in blocks}
-    fixed = set(conjugacy.variables) - set(conjugacy.prior_parameters()) - set(conjugacy.known)
+    fixed = set(conjugacy.variables) - set(conjugacy.priors())
     if others or fixed:
         raise ModelError(
             f"{need} a Dirichlet or Beta prior of fixed concentration on every parameter, and no "
@@ -273,18 +273,18 @@ def _refine(
     before, after = ({name: np.empty_like(v) for name, v in values.items()} for _ in range(2))
     for draw in range(len(next(iter(values.values())))):
         at = {name: values[block.variable.name][draw] for name, block in conjugacy.blocks.items()}
-        at |= conjugacy.known
+        at |= {name: known.value for name, known in conjugacy.constants.items()}
         rows: Rows = conjugacy.observation.rows(at)
         for sweep in range(sweeps + 1):
             for kept in [before] * (sweep == sweeps // 2) + [after] * (sweep == sweeps):
                 for name, block in conjugacy.blocks.items():
-                    kept[block.variable.name][draw] = from_log_rows(rows[name], block.kind)
+                    kept[block.variable.name][draw] = block.support.from_kernel(rows[name])
             if sweep < sweeps:
                 rows |= step.sweep(rows, step.fixed)
     ratios = []
     for block in conjugacy.blocks.values():
         one, two = (kept[block.variable.name].std(axis=0) for kept in (before, after))
-        if block.kind != "index":
+        if block.parameter not in conjugacy.observation.indices:
             ratios.append((two[one > 0] / one[one > 0]).ravel())
     return after, float(np.concatenate(ratios).mean())
 
@@ -306,7 +306,9 @@ def _warn(
             "distributions has no room for it; sweeps=50 lets every draw leave that place, "
             f"bf.sample explores. Got: method={method!r} for groups to be inferred."
         )
-    if method == "cavi" and (held := em.positives(conjugacy.prior_parameters())[0]):
+    priors = {block.parameter: block.prior for block in conjugacy.blocks.values()}
+    held = {n for n, p in priors.items() if not isinstance(p, RowPrior)} - conjugacy.inferred
+    if method == "cavi" and held:
         say(
             "CAVI holds positive parameters at the mode that EM finds, without an interval; use "
             f"method='advi' or bf.sample for one. Got: {sorted(held)} to be inferred."

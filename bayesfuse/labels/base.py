@@ -40,8 +40,8 @@ class LabelPrior(Factor):
     parameters, one matrix ``likelihood`` (items, classes), whose rows the raters may have scaled,
     and the arrays of ``structure``. NUTS, EM, Gibbs and the user all go through these kernels.
 
-    Parameters of kind "positive" are numbers above zero, such as a coupling. What :meth:`tally`
-    returns for them is their sufficient statistic, and :meth:`log_weight` the log probability of
+    Of parameters without counts (a coupling: :class:`bayesfuse.parameters.positive.Positive`)
+    :meth:`tally` returns the sufficient statistic, and :meth:`log_weight` the log probability of
     labels that have it; Gibbs draws them from that and their prior, EM maximises it.
 
     Class attributes a leaf defines

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse.errors import require_kind, require_shape
+from bayesfuse.errors import require_kind
 from bayesfuse.labels import forward_backward
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.labels.stationary import marginal_stationary, stationary
+from bayesfuse.parameters.contract import Parameter
+from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array, shares
 from bayesfuse.structure import Sequences
@@ -61,6 +63,10 @@ class MarkovChain(LabelPrior):
     array([0, 0, 0])
     """
 
+    declared: tuple[Parameter, ...] = (
+        Parameter("initial", SIMPLEX, ("class",)),
+        Parameter("transition", SIMPLEX, ("class", "next_class")),
+    )
     method = "forward–backward"
     unit = "sequence"
     marginal_kernel = staticmethod(forward_backward.marginal)
@@ -84,10 +90,7 @@ class MarkovChain(LabelPrior):
 
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         require_kind("sequences", self.sequences, Sequences)
-        n_classes = responses.n_classes
-        if "initial" in shapes:
-            require_shape("initial", shapes["initial"], classes=n_classes)
-        require_shape("transition", shapes["transition"], classes=n_classes, next_classes=n_classes)
+        super().check(shapes, responses)
 
     def both(self, log_parameters: tuple[Array, ...]) -> tuple[Array, Array]:
         """Return the logarithms of the initial and the transition probabilities."""
@@ -190,6 +193,7 @@ class StationaryMarkovChain(MarkovChain):
     array([0.75, 0.25])
     """
 
+    declared = MarkovChain.declared[1:]
     counts_all = False
     marginal_kernel = staticmethod(marginal_stationary)
 

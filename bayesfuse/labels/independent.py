@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse.errors import require_shape
 from bayesfuse.labels.base import LabelPrior
+from bayesfuse.parameters.contract import Parameter, Role
+from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import TINY, Array, invert, kernel, rescale
 
@@ -144,6 +144,7 @@ class Independent(LabelPrior):
            [0.9  , 0.1  ]])
     """
 
+    declared = (Parameter("prevalence", SIMPLEX, ("class",), Role.CLASS_SHARES),)
     method = "sum over classes"
     merges = True
     marginal_kernel = staticmethod(marginal)
@@ -158,9 +159,6 @@ class Independent(LabelPrior):
     def part(self, structure, units):
         (multiplicity,) = structure
         return units, (multiplicity[units],)
-
-    def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
-        require_shape("prevalence", shapes["prevalence"], classes=responses.n_classes)
 
     def draw(self, log_parameters, likelihood, structure, rng, previous=None):
         (log_prevalence,), (multiplicity,) = log_parameters, structure

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,8 +17,10 @@ from bayesfuse.labels.partition_function import (
     interpolate,
     log_partition,
 )
+from bayesfuse.parameters.contract import Parameter
+from bayesfuse.parameters.positive import POSITIVE
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array, Kind
+from bayesfuse.simplex import Array
 
 CLUSTERS = 0.25
 """Share of sweeps with a Swendsen–Wang move, which costs as much as two to four Gibbs sweeps.
@@ -93,7 +94,7 @@ class Potts(LabelPrior):
            [0.812, 0.188]])
     """
 
-    kinds: ClassVar[dict[str, Kind]] = {"coupling": "positive"}
+    declared = (Parameter("coupling", POSITIVE),)
     method = "belief propagation"
     keeps_labels = "Gibbs and Swendsen–Wang sweeps"
     adds_up = False
@@ -152,10 +153,6 @@ class Potts(LabelPrior):
         field = np.log(prevalence)
         self.table = log_partition(graph, field, reach(graph, len(field)))
         return self.table.knots, total_weight
-
-    def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
-        if shapes["coupling"] != ():
-            raise ModelError(f"The coupling must be one number. Got: shape {shapes['coupling']}.")
 
     def draw(self, log_parameters, likelihood, structure, rng, previous=None):
         prevalence, start, neighbour, weight, _, _, colours, *_ = structure

@@ -41,10 +41,9 @@ class RaterChannel(Factor):
         ``k``; the derivative of ``sum(weight * log_lik)`` with respect to the tables.
     log_lik_jax : the log-likelihood (items, classes), written in ``jax.numpy``.
 
-    Parameters of kind "index" (whole numbers: who belongs to which group) are no rows. PyMC's
-    density hands them to the kernels before the arrays of ``structure``; everything else asks
-    :meth:`at` for the channel that is left when they are known, and Gibbs sampling asks
-    :meth:`redraw` to draw them.
+    Parameters without counts (:class:`bayesfuse.parameters.partition.Partition`) reach the kernels
+    of PyMC's density before the arrays of ``structure``; everything else asks :meth:`at` for the
+    channel that is left when they are known, and Gibbs sampling asks :meth:`redraw` to draw them.
     """
 
     likelihood_kernel: ClassVar[Callable[..., Any]]
@@ -78,7 +77,7 @@ class RaterChannel(Factor):
     def at(
         self, rows: Mapping[str, Any], structure: tuple[Any, ...]
     ) -> tuple[RaterChannel, tuple[Any, ...]]:
-        """Return the channel, and its structure, for the index parameters in ``rows``."""
+        """Return the channel, and its structure, for the parameters without counts in ``rows``."""
         return self, structure
 
     def redraw(
@@ -86,14 +85,13 @@ class RaterChannel(Factor):
         rows: Mapping[str, Any],
         tables: tuple[Array, ...],
         drawn: NDArray[Any],
-        concentration: Mapping[str, Array],
+        priors: Mapping[str, Any],
         structure: tuple[Any, ...],
         rng: np.random.Generator,
     ) -> tuple[dict[str, NDArray[np.int64]], tuple[Array, ...]]:
-        """Draw the index parameters given the labels, if there are any.
+        """Draw the parameters without counts given the labels, if there are any.
 
-        ``concentration`` holds those of the rows and, under the names of the index parameters,
-        what their priors have. Returns them, and what :meth:`tally` counts when they are known.
+        Returns them, and what :meth:`tally` counts when they are known.
         """
         return {}, self.tally(tables, drawn, structure, rng)
 
@@ -115,7 +113,8 @@ class RaterChannel(Factor):
         """Say which matrices start at the truth: places on the first axis, by parameter.
 
         Only those of parameters that hold one free row for every class; what mixes classes with
-        each other mixes these rows. ``rows`` is asked for index parameters only.
+        each other mixes these rows. ``rows`` is asked for parameters without
+        counts only.
         """
         return {}
 

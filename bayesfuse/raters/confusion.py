@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse.errors import require_shape
+from bayesfuse.parameters.contract import Parameter, Role
+from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters.base import RaterChannel, reveal
 from bayesfuse.raters.pairs import pair_up
 from bayesfuse.responses import Responses
@@ -219,6 +219,7 @@ class Confusion(RaterChannel):
            [0.04, 0.4 ]]), array([0., 0.]))
     """
 
+    declared = (Parameter("confusion", SIMPLEX, ("rater", "class", "answer"), Role.ANSWERS),)
     likelihood_kernel = staticmethod(likelihood)
     expected_kernel = staticmethod(expected)
 
@@ -228,15 +229,6 @@ class Confusion(RaterChannel):
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
         n_cells = responses.n_raters * responses.n_classes
         return *pair_up(responses.start, responses.cell, n_cells), gold
-
-    def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
-        require_shape(
-            "confusion",
-            shapes["confusion"],
-            raters=responses.n_raters,
-            classes=responses.n_classes,
-            labels=responses.n_classes,
-        )
 
     def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
         return log_rows

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError, require_shape
+from bayesfuse.parameters.contract import Parameter
+from bayesfuse.parameters.partition import ALONE
+from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters import verdicts
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.patterns import arrange
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import invert
-
-ALONE = -1
-"""The assignment of a rater who reports on the truth directly."""
 
 
 class LatentGroups(RaterChannel):
@@ -50,12 +50,16 @@ class LatentGroups(RaterChannel):
     >>> responses = bf.Responses.from_matrix([[1, 1]], classes=[0, 1])
     >>> right = np.array([[0.9, 0.1], [0.1, 0.9]])
     >>> channel = bf.LatentGroups([[[0.7, 0.3], [0.3, 0.7]]], np.stack([right, right]), [0, 0])
-    >>> rows = channel.log_rows(channel.parameters)
+    >>> rows = channel.to_kernel(channel.parameters)
     >>> structure = channel.structure(responses, gold=np.array([-1]))
     >>> np.exp(channel.log_lik(tuple(rows.values()), structure)).round(3)
     array([[0.25, 0.57]])
     """
 
+    declared = (
+        Parameter("group_confusion", SIMPLEX, ("group", "class", "verdict")),
+        Parameter("rater_confusion", SIMPLEX, ("rater", "verdict", "answer")),
+    )
     likelihood_kernel = staticmethod(verdicts.likelihood)
     expected_kernel = staticmethod(verdicts.expected)
 
@@ -70,23 +74,15 @@ class LatentGroups(RaterChannel):
         return (*arranged, gold)
 
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
-        n_classes = responses.n_classes
-        require_shape(
-            "rater_confusion",
-            shapes["rater_confusion"],
-            raters=responses.n_raters,
-            classes=n_classes,
-            labels=n_classes,
-        )
-        n_groups = 0
-        if "group_confusion" in shapes:
-            given = shapes["group_confusion"]
-            n_groups = (given[0] if given else None) or int(self.assignment.max()) + 1
-            require_shape(
-                "group_confusion", given, groups=n_groups, classes=n_classes, verdicts=n_classes
-            )
+        super().check(shapes, responses)
         require_shape("assignment", self.assignment.shape, raters=responses.n_raters)
+        known = shapes.get("group_confusion", (0,))[0]
+        n_groups = int(self.assignment.max()) + 1 if known is None else known
         require_groups(self.assignment, n_groups)
+
+    def sizes(self, name, shape, responses):
+        n_groups = (shape[0] if shape else None) or int(self.assignment.max()) + 1
+        return super().sizes(name, shape, responses) | {"group": n_groups}
 
     def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
         if "group_confusion" in self.parameters:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse.errors import require_shape
+from bayesfuse.parameters.contract import Parameter
+from bayesfuse.parameters.partition import ALONE, PARTITION, number_groups
 from bayesfuse.raters import partition, verdicts
 from bayesfuse.raters.base import RaterChannel
-from bayesfuse.raters.groups import ALONE, LatentGroups, require_groups, whole
+from bayesfuse.raters.groups import LatentGroups, require_groups, whole
 from bayesfuse.raters.patterns import arrange
 from bayesfuse.raters.seating import GROUPS, reseat
 from bayesfuse.raters.sets import Answers, by_raters
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import Kind, inner, kernel
+from bayesfuse.simplex import inner, kernel
 
 RESEATED = 2 / 3
 """Share of sweeps in which all raters choose among the groups there are; else groups change.
@@ -94,7 +95,7 @@ class InferredGroups(RaterChannel):
     (3, 2, 2)
     """
 
-    kinds: ClassVar[dict[str, Kind]] = {"assignment": "index"}
+    declared = (*LatentGroups.declared, Parameter("assignment", PARTITION, ("rater",)))
     likelihood_kernel = staticmethod(likelihood)
     expected_kernel = staticmethod(expected)
 
@@ -112,15 +113,12 @@ class InferredGroups(RaterChannel):
         return responses.start, responses.cell, gold
 
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
-        n_classes = responses.n_classes
-        n_groups = (shapes["group_confusion"] or (0,))[0] or 0
-        inner = {"raters": responses.n_raters, "classes": n_classes, "labels": n_classes}
-        outer = {"groups": n_groups, "classes": n_classes, "verdicts": n_classes}
-        require_shape("rater_confusion", shapes["rater_confusion"], **inner)
-        require_shape("group_confusion", shapes["group_confusion"], **outer)
-        require_shape("assignment", shapes["assignment"], raters=responses.n_raters)
+        super().check(shapes, responses)
         if isinstance(assignment := self.parameters["assignment"], np.ndarray):
-            require_groups(whole(assignment), n_groups)
+            require_groups(whole(assignment), shapes["group_confusion"][0] or 0)
+
+    def sizes(self, name, shape, responses):
+        return super().sizes(name, shape, responses) | {"group": (shape[0] if shape else 0) or 0}
 
     def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
         return log_rows[:2]
@@ -140,12 +138,12 @@ class InferredGroups(RaterChannel):
             self._fixed = key, cell, channel, arranged
         return self._fixed[2:]
 
-    def redraw(self, rows, tables, drawn, concentration, structure, rng):
+    def redraw(self, rows, tables, drawn, priors, structure, rng):
         """Draw verdicts and, with all rows summed out, who shares them."""
         start, cell, _ = structure
         n_raters, _, n_labels = rows["rater_confusion"].shape
         channel, arranged = self.at(rows, structure)
-        if "assignment" not in concentration:  # it is known
+        if not priors["assignment"].free:
             return {}, channel.tally(tables, drawn, arranged, rng)
         assignment = np.asarray(rows["assignment"], dtype=np.int64).copy()
         reseated = rng.random() < RESEATED
@@ -172,10 +170,10 @@ class InferredGroups(RaterChannel):
         point = partition.Point(
             log_group,
             log_rater,
-            concentration["group_confusion"][0],
-            concentration["rater_confusion"],
+            priors["group_confusion"].concentration[0],
+            priors["rater_confusion"].concentration,
         )
-        log_alpha = float(np.log(concentration["assignment"]))
+        log_alpha = float(np.log(priors["assignment"].concentration))
         if reseated:
             reseat(assignment, *counts, answers, arranged[:-1], point, log_alpha, rng)
         else:
@@ -238,21 +236,3 @@ def moves(n_raters: int) -> int:
 
 def _words(n_cells: int) -> NDArray[np.uint64]:
     return np.random.default_rng(0).integers(0, 2**64, n_cells, dtype=np.uint64) | np.uint64(1)
-
-
-def number_groups(
-    assignment: NDArray[np.int64], n_groups: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number groups by their first rater; return that, and which group now has which number.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> number_groups(np.array([-1, 2, 0, 2, 0]), 3)
-    (array([-1,  0,  1,  0,  1]), array([2, 0, 1]))
-    """
-    used = [g for g in dict.fromkeys(assignment.tolist()) if g != ALONE]
-    order = np.array([*used, *(g for g in range(n_groups) if g not in set(used))], dtype=np.int64)
-    rank = np.empty(n_groups, dtype=np.int64)
-    rank[order] = np.arange(n_groups)
-    return np.where(assignment == ALONE, ALONE, rank[assignment]), order

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from bayesfuse.errors import ModelError, require_shape
+from bayesfuse.errors import ModelError
+from bayesfuse.parameters.contract import Parameter
+from bayesfuse.parameters.simplex import PROBABILITY
 from bayesfuse.raters.confusion import Confusion
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import Kind
 
 
 class OneCoin(Confusion):
@@ -37,21 +38,21 @@ class OneCoin(Confusion):
            [0.15, 0.15, 0.7 ]])
     """
 
-    kinds: ClassVar[dict[str, Kind]] = {"accuracy": "probability"}
+    declared = (Parameter("accuracy", PROBABILITY, ("rater",)),)
 
     def __init__(self, accuracy: Any) -> None:
         self.parameters = {"accuracy": accuracy}
         self.by_class = np.ndim(accuracy) == 2
+        if self.by_class:
+            self.declared = (Parameter("accuracy", PROBABILITY, ("rater", "class")),)
 
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
-        given = shapes["accuracy"]
-        if len(given) not in (1, 2):
+        if len(shapes["accuracy"]) not in (1, 2):
             raise ModelError(
                 "accuracy must be one number per rater, or per rater and class. Got: shape "
-                f"{given}."
+                f"{shapes['accuracy']}."
             )
-        axes = {"raters": responses.n_raters, "classes": responses.n_classes}
-        require_shape("accuracy", given, **dict(list(axes.items())[: len(given)]))
+        super().check(shapes, responses)
 
     def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
         (rows,) = log_rows  # (raters, 2) or (raters, classes, 2)

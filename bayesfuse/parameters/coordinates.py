@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-from numpy.typing import ArrayLike, NDArray
-from pymc.distributions.transforms import LogOddsTransform, SimplexTransform
+from numpy.typing import ArrayLike
 from pymc.logprob.transforms import Transform
 from pytensor.tensor.variable import TensorVariable
 
-from bayesfuse.simplex import Array, Kind, from_unconstrained, normalise, to_unconstrained
+from bayesfuse.simplex import Array, normalise
 
 ENDS = np.array([0.0, -np.inf])
 """Log ratios of the reference to itself, and of what is zero for good."""
@@ -104,46 +103,3 @@ class LogRatio(Transform):
         ends = np.broadcast_to(ENDS, (*many, 2))
         entries = np.concatenate([value.reshape(*many, len(self.free)), ends], axis=-1)
         return normalise(entries[..., self.source].reshape(*many, *self.shape))
-
-
-def understood(transform: Transform | None, kind: Kind) -> bool:
-    """Say whether :func:`read` and :func:`write` know the coordinates of a variable."""
-    known = (SimplexTransform, LogRatio) if kind == "simplex" else (LogOddsTransform,)
-    return transform is None or isinstance(transform, known)
-
-
-def read(value: NDArray[Any], transform: Transform | None, kind: Kind) -> Array:
-    """Return log rows (an index as it is) from a variable's value in PyMC's value space."""
-    if kind == "index":
-        return value
-    if isinstance(transform, LogRatio):
-        return transform.to_log(value)
-    if transform is not None:
-        return from_unconstrained(value, kind)
-    with np.errstate(divide="ignore"):
-        return np.log(np.stack([value, 1 - value], -1) if kind == "probability" else value)
-
-
-def write(rows: Array, transform: Transform, kind: Kind) -> Array:
-    """Invert :func:`read`, for variables that are transformed."""
-    if isinstance(transform, LogRatio):
-        return transform.from_log(rows)
-    return to_unconstrained(rows, kind)
-
-
-def spread(concentration: Array, transform: Transform | None, kind: Kind) -> Array:
-    """Return the standard deviations that Dirichlet rows have in unconstrained coordinates.
-
-    They are those of a normal distribution with the same curvature at the mode, coordinate by
-    coordinate: where every other one is held, which is what a mean-field fit converges to. A
-    coordinate along which the logarithms of a row move by J has the curvature α₀ Var_p(J).
-    """
-    total = concentration.sum(axis=-1, keepdims=True)
-    mean = concentration / total
-    if isinstance(transform, LogRatio):
-        variance = (total * mean * (1 - mean)).ravel()[transform.free]
-        return 1.0 / np.sqrt(variance).reshape(transform.value_shape)
-    if kind == "probability":
-        return 1.0 / np.sqrt((total * mean * (1 - mean))[..., 0])
-    own, last = mean[..., :-1], mean[..., -1:]
-    return 1.0 / np.sqrt(total * (own + last - (own - last) ** 2))

@@ -1,0 +1,202 @@
+"""What a parameter is, what its support can do, and what fits ask of its prior.
+
+Kernels take parameters in *kernel coordinates*: logarithms for rows of probabilities, the value
+itself for most others. A :class:`Support` knows the way there and back; a :class:`Prior` holds the
+fixed hyperparameters of one parameter and does the updates of EM, CAVI, Gibbs and the start.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesfuse.simplex import Array
+
+Statistic = Any
+"""What the labels say of a parameter: counts of its rows, or its log-likelihood as a function."""
+
+
+class Role(Enum):
+    """What a parameter means to the code that must find it, whatever its name."""
+
+    CLASS_SHARES = "probability of every class, the same for all items"
+    ANSWERS = "probability of every answer, by rater and true class"
+
+
+class Prior(ABC):
+    """The prior of one parameter, its hyperparameters fixed, and the updates that fits ask of it.
+
+    Values are in kernel coordinates. The ``statistic`` is what the labels say of the parameter:
+    for rows the counts of their entries, else the log-likelihood as a function of the value.
+    """
+
+    free = True
+    """Whether there is anything to fit."""
+
+    @property
+    def size(self) -> int:
+        """How many gammas a draw takes, to estimate what it costs."""
+        return 0
+
+    @abstractmethod
+    def centre(self) -> Array:
+        """Return a typical value."""
+
+    @abstractmethod
+    def log_density(self, value: Array) -> float:
+        """Return the log density up to a constant."""
+
+    @abstractmethod
+    def maximise(self, statistic: Statistic, value: Array) -> Array:
+        """Return the mode given the statistic, found from ``value``."""
+
+    @abstractmethod
+    def draw(self, statistic: Statistic, value: Array, rng: np.random.Generator) -> Array:
+        """Draw from the conditional distribution given the statistic, or move on from ``value``."""
+
+    def expect(self, statistic: Statistic, value: Array) -> Array:
+        """Return a value to start from: the mean given the statistic where that is known."""
+        return self.maximise(statistic, value)
+
+    def inside(self, statistic: Statistic, value: Array) -> Array:
+        """Return a mode moved off the boundary of the support, where it may lie there."""
+        return value
+
+    def with_mode(self) -> Prior:
+        """Return the prior that modes are sought under: poles of the density count as flat."""
+        return self
+
+    @staticmethod
+    def draw_together(
+        priors: Mapping[str, Any],
+        statistics: Mapping[str, Statistic],
+        values: Mapping[str, Array],
+        rng: np.random.Generator,
+    ) -> dict[str, Array]:
+        """Draw several parameters whose priors share this function."""
+        return {
+            name: prior.draw(statistics[name], values[name], rng) for name, prior in priors.items()
+        }
+
+
+@dataclass(frozen=True)
+class Known(Prior):
+    """The prior of a parameter that is a constant."""
+
+    value: Array
+    free = False
+
+    def centre(self) -> Array:
+        """Return the constant."""
+        return self.value
+
+    def log_density(self, value: Array) -> float:
+        """Return 0."""
+        return 0.0
+
+    def maximise(self, statistic: Statistic, value: Array) -> Array:
+        """Return the constant."""
+        return self.value
+
+    def draw(self, statistic: Statistic, value: Array, rng: np.random.Generator) -> Array:
+        """Return the constant."""
+        return self.value
+
+
+def draw_all(
+    priors: Mapping[str, Prior],
+    statistics: Mapping[str, Statistic],
+    values: Mapping[str, Array],
+    rng: np.random.Generator,
+) -> dict[str, Array]:
+    """Draw parameters given their statistics, together where that is quicker."""
+    together: dict[Callable[..., Any], dict[str, Prior]] = {}
+    for name, prior in priors.items():
+        together.setdefault(type(prior).draw_together, {})[name] = prior
+    drawn: dict[str, Array] = {}
+    for draw, some in together.items():
+        drawn |= draw(some, statistics, values, rng)
+    return drawn
+
+
+class Coordinates(ABC):
+    """The way between kernel coordinates and those of a variable in a PyMC model."""
+
+    @abstractmethod
+    def read(self, value: Array) -> Array:
+        """Return kernel coordinates from PyMC's value, or from many along a first axis."""
+
+    @abstractmethod
+    def write(self, value: Array) -> Array:
+        """Return PyMC's value from kernel coordinates."""
+
+    @abstractmethod
+    def natural(self, value: Array) -> Array:
+        """Return the variable's own value, off the boundary so that PyMC can transform it."""
+
+    def scale(self, prior: Any, statistic: Statistic, value: Array) -> Array | float:
+        """Return standard deviations in PyMC's coordinates to begin a normal approximation with."""
+        return 1.0
+
+
+class Recognised(NamedTuple):
+    """A variable of a PyMC model whose conditional distribution a support knows."""
+
+    coordinates: Coordinates
+    prior: Prior | None
+    """None where it depends on other variables of the model."""
+
+
+class Support(ABC):
+    """The set in which a parameter lives."""
+
+    counts = True
+    """Whether labels say all about the parameter by counts of its entries."""
+
+    @abstractmethod
+    def require(self, name: str, value: Any) -> None:
+        """Raise ModelError unless a constant is in the support."""
+
+    def to_kernel(self, value: Any, xp: Any = np) -> Any:
+        """Return kernel coordinates of a value; ``xp`` is numpy or pytensor.tensor."""
+        return value
+
+    def from_kernel(self, value: Array) -> Array:
+        """Invert :meth:`to_kernel`."""
+        return value
+
+    @abstractmethod
+    def recognise(self, model: Any, variable: Any) -> Recognised | None:
+        """Return the coordinates and the prior of a free variable, None if not of this kind."""
+
+    def hyperparameters(self, variable: Any) -> Any:
+        """Return the tensor that :meth:`prior` takes, for priors that depend on other variables."""
+        raise TypeError(f"{type(self).__name__} has no priors that depend on other variables.")
+
+    def prior(self, hyperparameters: Array, shape: tuple[int, ...]) -> Prior:
+        """Return the prior of a variable of this shape from values of its hyperparameters."""
+        raise TypeError(f"{type(self).__name__} has no priors that depend on other variables.")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a label prior or a rater channel.
+
+    Attributes
+    ----------
+    name : str
+    support : Support
+    dims : tuple of str
+        Its dimensions, of "rater", "class", "next_class", "answer", "group", "verdict".
+    role : Role, optional
+    """
+
+    name: str
+    support: Support
+    dims: tuple[str, ...] = ()
+    role: Role | None = None

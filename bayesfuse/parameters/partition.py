@@ -1,0 +1,150 @@
+"""Partitions of the raters among the parameters: the support, the prior, draws from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from bayesfuse.errors import ModelError
+from bayesfuse.parameters.contract import Coordinates, Prior, Recognised, Statistic, Support
+from bayesfuse.simplex import Array
+
+ALONE = -1
+"""Group of a rater who shares a source with nobody."""
+
+
+class Partition(Support):
+    """Group of every rater, a whole number, −1 for raters alone.
+
+    A channel with such a parameter says by ``at`` what is left when it is known, and draws it in
+    ``redraw``, where it may sum out other parameters.
+    """
+
+    counts = False
+
+    def require(self, name: str, value: Any) -> None:
+        given = np.asarray(value)
+        if given.ndim != 1 or not np.issubdtype(given.dtype, np.integer) or len(given) == 0:
+            raise ModelError(
+                f"{name} must be one whole number per rater, its group or −1 for a rater alone. "
+                f"Got: {value!r}."
+            )
+
+    def recognise(self, model: Any, variable: Any) -> Recognised | None:
+        op = variable.owner.op
+        if not hasattr(op, "partition_start"):
+            return None
+        concentration = float(op.dist_params(variable.owner)[0].eval())
+        return Recognised(Whole(), PartitionPrior(concentration, op.partition_start))
+
+
+class Whole(Coordinates):
+    """Whole numbers, which PyMC takes as they are."""
+
+    def read(self, value: Array) -> Array:
+        return value
+
+    def write(self, value: Array) -> Array:
+        return value
+
+    def natural(self, value: Array) -> Array:
+        return value
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionPrior(Prior):
+    """The Chinese restaurant process with this concentration; fits begin at ``start``.
+
+    The channel draws partitions; whatever moves along gradients or means leaves them as they are.
+    """
+
+    concentration: float
+    start: NDArray[np.int64]
+
+    def centre(self) -> Any:
+        return self.start
+
+    def log_density(self, value: Array) -> float:
+        return 0.0  # never compared: fits other than Gibbs hold the partition
+
+    def maximise(self, statistic: Statistic, value: Array) -> Array:
+        return value
+
+    def draw(self, statistic: Statistic, value: Array, rng: np.random.Generator) -> Array:
+        return value  # drawn by the channel already
+
+
+PARTITION = Partition()
+
+
+def draw(
+    n_raters: int, n_groups: int, concentration: float, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Draw an assignment from the prior, given that there are no more groups than there may be.
+
+    First how many raters are in how many groups, then who, then with whom.
+    """
+    log_ways = log_seatings(n_raters, n_groups)
+    together, groups = np.arange(n_raters + 1)[:, None], np.arange(n_groups + 1)
+    log_who = gammaln(n_raters + 1) - gammaln(together + 1) - gammaln(n_raters - together + 1)
+    log_weight = log_ways + log_who + np.log(concentration) * (n_raters - together + groups)
+    weight = np.exp(log_weight - log_weight.max()).ravel()
+    n, left = divmod(int(rng.choice(weight.size, p=weight / weight.sum())), n_groups + 1)
+    waiting = rng.permutation(n_raters)[:n].tolist()
+    assignment = np.full(n_raters, ALONE)
+    followers = []
+    while waiting:
+        rater = waiting.pop()
+        other = int(rng.integers(len(waiting)))
+        n = len(waiting)
+        log_pair = log_ways[n - 1, left - 1]
+        if np.log(rng.random()) < log_pair - np.logaddexp(log_ways[n, left], log_pair):
+            left -= 1
+            assignment[[rater, waiting.pop(other)]] = left
+        else:
+            followers.append((rater, waiting[other]))
+    for rater, other in reversed(followers):
+        assignment[rater] = assignment[other]
+    return number_groups(assignment, n_groups)[0]
+
+
+def log_seatings(n_raters: int, n_groups: int) -> Array:
+    """Log number of ways to seat n raters at g round tables, two or more at each.
+
+    Shape (raters + 1, groups + 1). The last rater sits beside one of the others or makes a table
+    with one: the associated Stirling numbers of the first kind.
+
+    Examples
+    --------
+    >>> np.exp(log_seatings(4, 2)).round().astype(int)[4].tolist()
+    [0, 6, 3]
+    """
+    ways = np.full((n_raters + 1, n_groups + 1), -np.inf)
+    ways[0, 0] = 0.0
+    for n in range(2, n_raters + 1):
+        ways[n] = ways[n - 1]
+        ways[n, 1:] = np.logaddexp(ways[n, 1:], ways[n - 2, :-1])
+        ways[n] += np.log(n - 1)
+    return ways
+
+
+def number_groups(
+    assignment: NDArray[np.int64], n_groups: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Number groups by their first rater; return that, and which group now has which number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> number_groups(np.array([-1, 2, 0, 2, 0]), 3)
+    (array([-1,  0,  1,  0,  1]), array([2, 0, 1]))
+    """
+    used = [g for g in dict.fromkeys(assignment.tolist()) if g != ALONE]
+    order = np.array([*used, *(g for g in range(n_groups) if g not in set(used))], dtype=np.int64)
+    rank = np.empty(n_groups, dtype=np.int64)
+    rank[order] = np.arange(n_groups)
+    return np.where(assignment == ALONE, ALONE, rank[assignment]), order

@@ -1,0 +1,205 @@
+"""Rows of probabilities, and numbers p that stand for rows (p, 1 − p)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayesfuse.errors import ModelError
+from bayesfuse.parameters.contract import Coordinates, Recognised, Support
+from bayesfuse.parameters.dirichlet import Dirichlet, RowPrior
+from bayesfuse.simplex import Array, normalise
+
+CLOSE = 1e-6
+"""The sum of a row of probabilities may be this far from one, as printed numbers are."""
+
+SMALL = np.finfo(float).tiny ** 0.5
+"""Starting values are kept this far from zero."""
+
+
+def require_probabilities(name: str, value: Any, sound: Any, rule: str) -> None:
+    """Raise ModelError unless all entries of a constant are ``sound``."""
+    if np.all(sound):
+        return
+    given = np.asarray(value)
+    row = given[~np.all(sound, axis=-1)][0] if given.ndim > 1 else given
+    raise ModelError(
+        f"{name} must hold {rule}, because it is used as probabilities. Got: {row.tolist()}."
+    )
+
+
+class Simplex(Support):
+    """Rows of probabilities that sum to one; kernels take their logarithms."""
+
+    def require(self, name: str, value: Any) -> None:
+        given = np.asarray(value)
+        sound = (given >= 0) & (given <= 1)
+        sound &= np.abs(given.sum(axis=-1, keepdims=True) - 1) < CLOSE
+        require_probabilities(name, given, sound, "rows of probabilities that sum to one")
+
+    def to_kernel(self, value: Any, xp: Any = np) -> Any:
+        return xp.log(value)
+
+    def from_kernel(self, value: Array) -> Array:
+        return np.exp(value)
+
+    def recognise(self, model: Any, variable: Any) -> Recognised | None:
+        from pymc.distributions.transforms import SimplexTransform
+        from pytensor.tensor.random.basic import DirichletRV
+
+        from bayesfuse.parameters.coordinates import LogRatio
+        from bayesfuse.parameters.variables import is_dirichlet, mixture_of
+
+        transform = model.rvs_to_transforms.get(variable)
+        coordinates: Coordinates
+        if isinstance(transform, LogRatio):
+            coordinates = LogRatios(transform)
+        elif isinstance(transform, SimplexTransform):
+            coordinates = CentredLogs()
+        elif transform is None:
+            coordinates = PlainRows()
+        else:
+            return None
+        if (mixture := mixture_of(variable)) is not None:
+            return Recognised(coordinates, mixture)
+        if not (isinstance(variable.owner.op, DirichletRV) or is_dirichlet(variable)):
+            return None
+        return Recognised(coordinates, None)
+
+    def hyperparameters(self, variable: Any) -> Any:
+        return variable.owner.op.dist_params(variable.owner)[0]
+
+    def prior(self, hyperparameters: Array, shape: tuple[int, ...]) -> Dirichlet:
+        return Dirichlet(np.broadcast_to(hyperparameters, shape).astype(float))
+
+
+class Probability(Support):
+    """Probabilities p; kernels take them as log rows (p, 1 − p)."""
+
+    def require(self, name: str, value: Any) -> None:
+        given = np.asarray(value)
+        require_probabilities(name, given, (given >= 0) & (given <= 1), "probabilities")
+
+    def to_kernel(self, value: Any, xp: Any = np) -> Any:
+        return xp.stack([xp.log(value), xp.log1p(-value)], axis=-1)
+
+    def from_kernel(self, value: Array) -> Array:
+        return np.exp(value[..., 0])
+
+    def recognise(self, model: Any, variable: Any) -> Recognised | None:
+        from pymc.distributions.transforms import LogOddsTransform
+        from pytensor.tensor.random.basic import BetaRV
+
+        transform = model.rvs_to_transforms.get(variable)
+        known = isinstance(transform, LogOddsTransform | None)
+        if not (known and isinstance(variable.owner.op, BetaRV)):
+            return None
+        return Recognised(OddsCoordinates(transform is not None), None)
+
+    def hyperparameters(self, variable: Any) -> Any:
+        import pytensor.tensor as pt
+
+        arguments = variable.owner.op.dist_params(variable.owner)
+        return pt.stack(pt.broadcast_arrays(*arguments), axis=-1)
+
+    def prior(self, hyperparameters: Array, shape: tuple[int, ...]) -> Dirichlet:
+        return Dirichlet(np.broadcast_to(hyperparameters, (*shape, 2)).astype(float))
+
+
+class PlainRows(Coordinates):
+    """Log rows against the rows themselves, for variables without a transform."""
+
+    def read(self, value: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.log(value)
+
+    def write(self, value: Array) -> Array:
+        return self.natural(value)
+
+    def natural(self, value: Array) -> Array:
+        rows = np.clip(np.exp(value), SMALL, None)
+        natural: Array = rows / rows.sum(axis=-1, keepdims=True)
+        return natural
+
+    def scale(self, prior: RowPrior, statistic: Array, value: Array) -> Array:
+        """Return those of a normal distribution of the same curvature at the mode.
+
+        Coordinate by coordinate, all others held, which is what a mean-field fit converges to. A
+        coordinate along which the logarithms of a row move by J has the curvature α₀ Var_p(J).
+        """
+        total, mean = _total_and_mean(prior, statistic, value)
+        own, last = mean[..., :-1], mean[..., -1:]
+        return 1.0 / np.sqrt(total * (own + last - (own - last) ** 2))
+
+
+class CentredLogs(PlainRows):
+    """Log rows against PyMC's own coordinates: their centred logarithms without the last."""
+
+    def read(self, value: Array) -> Array:
+        return normalise(np.concatenate([value, -value.sum(axis=-1, keepdims=True)], axis=-1))
+
+    def write(self, value: Array) -> Array:
+        mean = value.sum(axis=-1, keepdims=True) / value.shape[-1]  # .mean() takes twice as long
+        centred: Array = value[..., :-1] - mean
+        return centred
+
+
+@dataclass(frozen=True)
+class LogRatios(PlainRows):
+    """Log rows against the coordinates of ``bf.dirichlet``."""
+
+    transform: Any
+
+    def read(self, value: Array) -> Array:
+        rows: Array = self.transform.to_log(value)
+        return rows
+
+    def write(self, value: Array) -> Array:
+        ratios: Array = self.transform.from_log(value)
+        return ratios
+
+    def natural(self, value: Array) -> Array:
+        rows = np.clip(np.exp(value), SMALL, None)
+        rows[~self.transform.allowed] = 0.0
+        natural: Array = rows / rows.sum(axis=-1, keepdims=True)
+        return natural
+
+    def scale(self, prior: RowPrior, statistic: Array, value: Array) -> Array:
+        total, mean = _total_and_mean(prior, statistic, value)
+        variance = (total * mean * (1 - mean)).ravel()[self.transform.free]
+        return 1.0 / np.sqrt(variance).reshape(self.transform.value_shape)
+
+
+@dataclass(frozen=True)
+class OddsCoordinates(Coordinates):
+    """Log rows (p, 1 − p) against log odds, or p itself."""
+
+    transformed: bool
+
+    def read(self, value: Array) -> Array:
+        if self.transformed:  # log p = −log(1 + exp(−value))
+            return -np.logaddexp(0.0, np.stack([-value, value], axis=-1))
+        with np.errstate(divide="ignore"):
+            return np.log(np.stack([value, 1 - value], -1))
+
+    def write(self, value: Array) -> Array:
+        return value[..., 0] - value[..., 1] if self.transformed else self.natural(value)
+
+    def natural(self, value: Array) -> Array:
+        return np.clip(np.exp(value[..., 0]), SMALL, 1 - np.finfo(float).epsneg)
+
+    def scale(self, prior: RowPrior, statistic: Array, value: Array) -> Array:
+        """Return those of a normal distribution of the same curvature at the mode."""
+        total, mean = _total_and_mean(prior, statistic, value)
+        return 1.0 / np.sqrt((total * mean * (1 - mean))[..., 0])
+
+
+def _total_and_mean(prior: RowPrior, statistic: Array, value: Array) -> tuple[Array, Array]:
+    alpha = prior.plus(statistic).at(value)
+    total = alpha.sum(axis=-1, keepdims=True)
+    return total, alpha / total
+
+
+SIMPLEX, PROBABILITY = Simplex(), Probability()
