@@ -41,7 +41,7 @@ def test_fit_writes_what_it_says(folder, capsys):
     printed = capsys.readouterr().out
     assert "60 responses to 20 items by 3 raters, 2 classes" in printed
     assert "2 chains of 40 draws by gibbs" in printed
-    assert "Written: result.nc (posterior), result-labels.csv (labels), result.png" in printed
+    assert "Written: result-labels.csv (labels), result.nc (posterior), result.png" in printed
     assert set(folder.iterdir()) == {
         folder / name for name in ("films.csv", "result.nc", "result-labels.csv", "result.png")
     }
@@ -330,7 +330,7 @@ def test_arguments_that_cannot_be(folder, capsys, arguments, word):
         (b"film,critic,verdict\n1,a,good,2\n1,b,bad,2\n", "as a table"),
         (b"film,critic,verdict\n1,a,good\n1,b,bad,2\n", "as a table"),
         (b"film,critic,verdict,verdict\n1,a,good,bad\n1,b,bad,bad\n", "several columns 'verdict'"),
-        (b"film,critic,verdict\n1,a,\xff\n", "as a table: 'utf-8' codec"),
+        (b"film,critic,verdict\n1,a,\xff\n", "as a table of UTF-8 text: 'utf-8' codec"),
     ],
 )
 def test_files_that_are_no_tables(folder, capsys, content, word):
@@ -437,7 +437,7 @@ def test_demo(folder, capsys):
     assert "315 responses to 45 items by 5 raters, 4 classes" in printed
     assert "4 chains of 1,000 draws" in printed
     assert "should run longer" not in printed
-    assert f"Picture: {Path('new/folder/anesthesia.png')}" in printed
+    assert f"Written: {Path('new/folder/anesthesia.png')} (picture)" in printed
     assert Path("new/folder/anesthesia.png").read_bytes().startswith(b"\x89PNG")
 
 

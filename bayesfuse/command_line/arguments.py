@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import bayesfuse as bf
 from bayesfuse.command_line import CommandError
+from bayesfuse.command_line.files import STDIN
 
 RATERS = ("confusion", "class", "coin")
 """What a rater may have, the default first."""
@@ -86,22 +87,25 @@ def _add_fit(commands: Any) -> None:
         description="Fit a model to a table with one row per response. Writes the posterior "
         "(NetCDF, for ArviZ), the labels (CSV) and a picture; prints the raters and the least "
         "certain items. Column names can be chosen; names made of digits only become integers. "
-        "Tables are .csv or .tsv, also .gz.",
+        "Tables are UTF-8 text with commas, semicolons or tabs, also compressed (.gz, .bz2, .xz, "
+        ".zip); - is standard input.",
     )
     add = parser.add_argument
-    add("responses", type=Path, metavar="FILE", help="the table of responses")
+    add("responses", type=_table, metavar="FILE", help="the table of responses")
     add("--item", default="item", metavar="COLUMN", help="column of the items (%(default)s)")
     add("--rater", default="rater", metavar="COLUMN", help="column of the raters (%(default)s)")
     add("--label", default="label", metavar="COLUMN", help="column of the labels (%(default)s)")
     add(
         "--items",
-        type=Path,
+        type=_table,
         metavar="FILE",
         help="all items, in order, also those nobody answered: a table with one row per item, "
         "its column of items named as in the responses",
     )
     add("--classes", metavar="A,B,...", help="all classes in order, the positive one of two last")
-    add("--gold", type=Path, metavar="FILE", help="known truths: a table with columns item, label")
+    add(
+        "--gold", type=_table, metavar="FILE", help="known truths: a table with columns item, label"
+    )
     add("--model", choices=sorted(MODELS), default="dawid-skene", help="which (%(default)s)")
     add(
         "--raters",
@@ -117,6 +121,20 @@ def _add_fit(commands: Any) -> None:
     )
     add("--sampler", choices=("auto", "gibbs", "nuts"), default="auto", help="how (%(default)s)")
     add("--draws", type=int, default=1000, metavar="N", help="draws per chain (%(default)s)")
+    add(
+        "--thin",
+        type=int,
+        default=1,
+        metavar="N",
+        help="keep one draw in N, for a smaller file (%(default)s)",
+    )
+    add(
+        "--sweeps",
+        type=int,
+        metavar="N",
+        help="sweeps of gibbs per draw: more make draws less alike, in a file of the same size "
+        "(1 to 10, by the size of the table)",
+    )
     add("--chains", type=int, default=4, metavar="N", help="chains (%(default)s)")
     add("--seed", type=_seed, metavar="N", help="the same seed gives the same draws")
     add("--output", type=Path, metavar="FILE.nc", required=True, help="where the posterior goes")
@@ -165,7 +183,7 @@ def _add_options_of_models(parser: argparse.ArgumentParser) -> None:
     ).add_argument
     add(
         "--graph",
-        type=Path,
+        type=_table,
         metavar="FILE",
         help="the edges: a table with two columns of items "
         "and, if they have weights, a column weight",
@@ -189,6 +207,10 @@ def _add_demo(commands: Any) -> None:
         "--output", type=Path, default=Path(), metavar="FOLDER", help="where the picture goes (.)"
     )
     parser.set_defaults(command="demo")
+
+
+def _table(text: str) -> Path:
+    return STDIN if text == "-" else Path(text)
 
 
 def _seed(text: str) -> int:

@@ -49,6 +49,7 @@ def sample(
     sampler: Literal["auto", "gibbs", "nuts"] = "auto",
     nuts_sampler: Literal["pymc", "nutpie", "numpyro", "blackjax"] | None = None,
     sweeps: int | None = None,
+    thin: int = 1,
     start: str | Mapping[str, Any] = DEFAULT,
     random_seed: Any = None,
     progressbar: Any = True,
@@ -75,6 +76,8 @@ def sample(
         Implementation of NUTS, as in :func:`pymc.sample`.
     sweeps : int, optional
         Gibbs sweeps per draw. Default as many as cost what PyMC's bookkeeping of a draw does.
+    thin : int
+        Keep one draw in so many, for results that take less memory; the work is the same.
     start : str or mapping of variable name to value
         Where chains begin: "moments" (default: spectral moments or majority vote, whichever EM
         takes higher), "majority" or "prior", see :func:`bayesfuse.inference.start.find_start`, or
@@ -120,6 +123,7 @@ def sample(
     """
     require_count("draws", draws)
     require_count("chains", chains)
+    require_count("thin", thin)
     if tune is not None:
         require_count("tune", tune, least=0)
     if isinstance(random_seed, np.random.RandomState):
@@ -157,9 +161,9 @@ def sample(
         **kwargs,
     }
     if uses_gibbs:
-        result, seen = _sample_gibbs(conjugacy, initial, sweeps, log_likelihood, settings)
+        result, seen = _sample_gibbs(conjugacy, initial, sweeps, thin, log_likelihood, settings)
     else:
-        result, seen = _sample_nuts(initial, nuts_sampler, settings), None
+        result, seen = _thinned(_sample_nuts(initial, nuts_sampler, settings), thin), None
     if checks and not kwargs.get("quiet", False):
         check_convergence(result, model)
     with plain_python():
@@ -230,6 +234,7 @@ def _sample_gibbs(
     conjugacy: Conjugacy,
     initial: list[dict[str, Any]],
     sweeps: int | None,
+    thin: int,
     log_likelihood: bool | None,
     settings: dict[str, Any],
 ) -> tuple[xr.DataTree, Draws | None]:
@@ -242,9 +247,11 @@ def _sample_gibbs(
     settings |= {"step": step, "initvals": initial}
     settings["idata_kwargs"] = {"coords": _rows(model)} | settings.get("idata_kwargs", {})
     if set(step.vars) != set(model.value_vars):  # NUTS takes the rest
-        return pm.sample(**settings), None
+        return _thinned(pm.sample(**settings), thin), None
     if settings["tune"] is None:
         settings["tune"] = LabelGibbs.default_tune_steps
+    step.sweeps = sweeps = sweeps * thin  # as good as draws that are made and dropped
+    settings |= {name: -(-settings[name] // thin) for name in ("draws", "tune")}
     if settings["cores"] is None:
         n_steps = settings["chains"] * (settings["draws"] + settings["tune"])
         worth_it = cost * sweeps * n_steps > WORTH_A_PROCESS
@@ -260,6 +267,10 @@ def _sample_gibbs(
         result = pm.sample(trace=parameter_trace(model, step, seen), **settings)
         add_deterministics(result, model)
     return result, seen
+
+
+def _thinned(result: xr.DataTree, thin: int) -> xr.DataTree:
+    return result.isel(draw=slice(None, None, thin), missing_dims="ignore") if thin > 1 else result
 
 
 def _sweep_cost(conjugacy: Conjugacy) -> float:
