@@ -10,6 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.checks import conditional_dependence, group_summary, item_difficulty
+from bayesfuse.checks.phases import MIXED
 from bayesfuse.errors import ModelError
 from bayesfuse.graph import Graph
 from bayesfuse.model import LabelModel, observed
@@ -228,12 +229,28 @@ def _convergence(names: list[str], result: xr.DataTree) -> str:
     line = f"Largest R-hat {rhat:.3f} ({where_rhat}), smallest ESS {ess:,.0f} ({where_ess})."
     if step > 1:
         line += f" One in {step} raters was looked at."
-    if rhat > LARGE_RHAT or ess < SMALL_ESS:
-        line += (
-            f"\nThe chains should run longer (--draws): R-hat should be below {LARGE_RHAT}, the "
-            f"effective sample size above {SMALL_ESS}."
+    return line + _advice(rhat, ess, result.attrs["sampler"])
+
+
+def _advice(rhat: float, ess: float, sampler: str) -> str:
+    """Say what helps: longer chains where they mix slowly, something else where they disagree."""
+    if rhat <= LARGE_RHAT and ess >= SMALL_ESS:
+        return ""
+    gibbs = sampler == "gibbs"
+    more = "more sweeps per draw (--sweeps)" if gibbs else "more draws (--draws)"
+    if rhat > MIXED:
+        words = (
+            f"The chains disagree (R-hat above {MIXED}), so these estimates are means of different "
+            f"answers. Try {more}. Chains that still disagree have found several modes: give known "
+            "labels of some items (--gold) or choose another model."
         )
-    return line
+    else:
+        words = (
+            f"The chains should run longer: R-hat should be below {LARGE_RHAT}, the effective "
+            f"sample size above {SMALL_ESS}. Try {more}"
+            f"{', in a result of the same size, or more draws (--draws)' if gibbs else ''}."
+        )
+    return "\n" + fill(words, WIDTH)
 
 
 def _worst(values: xr.Dataset, *, largest: bool) -> tuple[float, str]:

@@ -10,30 +10,19 @@ import numpy as np
 import pandas as pd
 import pytest
 from odd_rater import odd_table
-from shell import FAST, fails, tables
+from shell import fails, fit, interrupt_in, tables, write_films
 
 import bayesfuse as bf
 from bayesfuse.__main__ import main
-
-COLUMNS = ["--item", "film", "--rater", "critic", "--label", "verdict"]
+from bayesfuse.report import WIDTH, _advice
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Work in a folder of its own that holds ``films.csv``: 20 films, 3 critics, 2 verdicts."""
+    """Work in a folder of its own that holds ``films.csv``."""
     monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(4)
-    truth = rng.random(20) < 0.6
-    wrong = rng.random((20, 3)) < [0.05, 0.2, 0.4]
-    film, critic = np.indices((20, 3)).reshape(2, -1)
-    verdict = np.where(truth[:, None] ^ wrong, "good", "bad").ravel()
-    table = pd.DataFrame({"film": film + 1, "critic": np.array(["Ada", "Bo", "Cy"])[critic]})
-    table.assign(verdict=verdict, note="x, y").to_csv("films.csv", index=False)
+    write_films(tmp_path)
     return tmp_path
-
-
-def fit(*arguments, table="films.csv", columns=COLUMNS, output="result.nc"):
-    return main(["fit", table, *columns, *FAST, "--output", str(output), *arguments])
 
 
 def test_fit_writes_what_it_says(folder, capsys):
@@ -48,7 +37,7 @@ def test_fit_writes_what_it_says(folder, capsys):
 
     result = tables()
     assert dict(result["posterior"].sizes) == {
-        "chain": 2, "draw": 40, "rater": 3, "class": 2, "label": 2
+        "chain": 2, "draw": 40, "rater": 3, "class": 2, "answer": 2
     }  # fmt: skip
     assert result["posterior"]["rater"].values.tolist() == ["Ada", "Bo", "Cy"]
     probability = bf.label_probabilities(result)
@@ -272,7 +261,25 @@ def test_of_very_many_parameters_some_are_checked(folder, capsys, monkeypatch):
 
 def test_a_short_run_is_told_to_be_longer(folder, capsys):
     fit()
-    assert "The chains should run longer" in capsys.readouterr().out
+    assert "more sweeps per draw (--sweeps)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("rhat", "ess", "sampler", "words"),
+    [
+        (1.005, 900, "gibbs", [""]),
+        (1.5, 900, "gibbs", ["The chains disagree", "more sweeps per draw", "another model"]),
+        (1.5, 900, "nuts", ["The chains disagree", "more draws", "another model"]),
+        (1.02, 300, "gibbs", ["should run longer", "(--sweeps), or draws", "same size"]),
+        (1.005, 300, "nuts", ["should run longer", "more draws (--draws)."]),
+    ],
+)
+def test_advice_is_what_helps(rhat, ess, sampler, words):
+    advice = _advice(rhat, ess, sampler)
+    assert all(word in advice for word in words)
+    assert bool(advice) == bool(words[0])
+    assert ("--sweeps" in advice) == (sampler == "gibbs" and bool(advice))  # NUTS has none
+    assert all(len(line) <= WIDTH for line in advice.splitlines())
 
 
 # ---------------------------------------------------------------- what goes wrong
@@ -391,19 +398,6 @@ def test_a_failure_to_write_is_told_in_one_line(folder, capsys, monkeypatch):
 
     monkeypatch.setattr(pd.DataFrame, "to_csv", full)
     fails(capsys, fit("--quiet"), "No space left on device")
-
-
-def interrupt_in(monkeypatch, step):
-    """Press Ctrl-C in the given step, counted over all chains."""
-    steps = iter(range(1, 10**9))
-    plain = bf.LabelGibbs.step
-
-    def pressed(self, point):
-        if next(steps) == step:
-            signal.raise_signal(signal.SIGINT)
-        return plain(self, point)
-
-    monkeypatch.setattr(bf.LabelGibbs, "step", pressed)
 
 
 def test_interrupted_draws_are_written(folder, capsys, monkeypatch):

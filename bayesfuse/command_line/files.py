@@ -56,10 +56,24 @@ def check_outputs(outputs: Sequence[Path], inputs: Sequence[Path]) -> None:
         if path == Path("-"):
             raise CommandError("a result is a file and not printed. Got: -")
         try:
-            with _unfinished(path):
-                pass
+            _check_output(path)
         except OSError as error:
             raise CommandError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _check_output(path: Path) -> None:
+    target = Path(os.path.realpath(path))
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        pass
+    else:
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise CommandError(f"cannot write {path}: it is no ordinary file")
+        with target.open("ab"):  # says why not, and leaves what is there as it is
+            pass
+    with _unfinished(target):
+        pass
 
 
 @contextmanager
@@ -68,40 +82,28 @@ def replacing(path: Path) -> Iterator[Path]:
 
     So what was there before survives a failure. A link stays, and what it leads to is replaced.
     """
-    with _unfinished(path) as (new, target):
+    target = Path(os.path.realpath(path))
+    with _unfinished(target) as new:
         yield new
         try:
             new.replace(target)
         except OSError as error:
-            kept = target.with_name(f"{new.name[1:]}")
-            new.rename(kept)
+            kept = new.rename(new.with_name(new.name.removeprefix(".")))
             raise CommandError(
                 f"cannot write {path}: {error.strerror}; what was to go there is in {kept}"
             ) from error
 
 
 @contextmanager
-def _unfinished(path: Path) -> Iterator[tuple[Path, Path]]:
-    """Yield an empty file in the folder where ``path`` leads, and where that is; remove the one."""
-    target = Path(os.path.realpath(path))
-    try:
-        mode = target.stat().st_mode
-    except FileNotFoundError:
-        known = False
-    else:
-        known = True
-        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-            raise CommandError(f"cannot write {path}: it is no ordinary file")
-        with target.open("ab"):  # says why not, and leaves what is there as it is
-            pass
-    # its endings say how it is written
-    ends = "".join(target.suffixes[-2:])
+def _unfinished(target: Path) -> Iterator[Path]:
+    """Yield an empty file beside the target, of the same mode and endings, and remove it."""
+    ends = "".join(target.suffixes[-2:])  # they say how it is written
     new = target.with_name(f".{secrets.token_hex(4)}-unfinished{ends}")
     try:
         new.touch(exist_ok=False)
-        if known:
+        if target.is_file():
             shutil.copymode(target, new)
-        yield new, target
+        yield new
     finally:
         new.unlink(missing_ok=True)
 
