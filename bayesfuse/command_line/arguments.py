@@ -14,6 +14,9 @@ from bayesfuse.command_line.files import STDIN
 RATERS = ("confusion", "class", "coin")
 """What a rater may have, the default first."""
 
+MOST, MOST_CHAINS = 10**15, 10_000
+"""Draws and chains beyond which NumPy and PyMC would fail in ways of their own."""
+
 MODELS: dict[str, dict[str, Any]] = {
     "dawid-skene": {"raters": RATERS[0]},
     "hidden-markov": {
@@ -102,7 +105,12 @@ def _add_fit(commands: Any) -> None:
         help="all items, in order, also those nobody answered: a table with one row per item, "
         "its column of items named as in the responses",
     )
-    add("--classes", metavar="A,B,...", help="all classes in order, the positive one of two last")
+    add(
+        "--classes",
+        type=_classes,
+        metavar="A,B,...",
+        help="all classes in order, the positive one of two last",
+    )
     add(
         "--gold", type=_table, metavar="FILE", help="known truths: a table with columns item, label"
     )
@@ -120,22 +128,22 @@ def _add_fit(commands: Any) -> None:
         "does not name the classes (where raters are few)",
     )
     add("--sampler", choices=("auto", "gibbs", "nuts"), default="auto", help="how (%(default)s)")
-    add("--draws", type=int, default=1000, metavar="N", help="draws per chain (%(default)s)")
+    add("--draws", type=_count, default=1000, metavar="N", help="draws per chain (%(default)s)")
     add(
         "--thin",
-        type=int,
+        type=_count,
         default=1,
         metavar="N",
         help="keep one draw in N, for a smaller file (%(default)s)",
     )
     add(
         "--sweeps",
-        type=int,
+        type=_count,
         metavar="N",
         help="sweeps of gibbs per draw: more make draws less alike, in a file of the same size "
         "(1 to 10, by the size of the table)",
     )
-    add("--chains", type=int, default=4, metavar="N", help="chains (%(default)s)")
+    add("--chains", type=_chains, default=4, metavar="N", help="chains (%(default)s)")
     add("--seed", type=_seed, metavar="N", help="the same seed gives the same draws")
     add("--output", type=Path, metavar="FILE.nc", required=True, help="where the posterior goes")
     add(
@@ -214,6 +222,33 @@ def _table(text: str) -> Path:
 
 
 def _seed(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"a seed is a whole number, at least 0. Got: {text}")
-    return int(text)
+    try:
+        if text.isdecimal():
+            return int(text)
+    except ValueError:  # thousands of digits
+        pass
+    raise argparse.ArgumentTypeError(f"a seed is a whole number, at least 0. Got: {text:.50}")
+
+
+def _count(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"invalid int value: {text!r:.50}") from None
+    if number >= MOST:
+        raise argparse.ArgumentTypeError(f"no memory holds so many. Got: {text:.50}")
+    return number
+
+
+def _chains(text: str) -> int:
+    if (number := _count(text)) > MOST_CHAINS:
+        raise argparse.ArgumentTypeError(f"at most {MOST_CHAINS:,} chains. Got: {number}")
+    return number
+
+
+def _classes(text: str) -> str:
+    # Python has characters for bytes that are no text
+    named = text.encode("utf-8", "replace").decode() == text and all(text.split(","))
+    if not named:
+        raise argparse.ArgumentTypeError(f"a class needs a name, of UTF-8 text. Got: {text!r}")
+    return text
