@@ -284,6 +284,7 @@ def test_other_tables_from_standard_input(folder, capfd, monkeypatch, option):
 @pytest.mark.parametrize(
     ("stdin", "word"),
     [(None, "it is closed"), (b"", "No columns"), (gzip.compress(PLAIN), "of UTF-8 text")],
+    ids=["closed", "empty", "compressed"],
 )
 def test_standard_input_that_is_no_table(folder, capfd, monkeypatch, stdin, word):
     stream = None if stdin is None else io.TextIOWrapper(io.BytesIO(stdin))
