@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import IO
+from typing import TextIO
 
 PLAIN = str.maketrans({"–": "-", "−": "-", "…": "...", "×": "x"})
 """What reports are written with beyond ASCII, for terminals that have no more."""
@@ -31,7 +31,7 @@ def is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
-def _print(text: str, stream: IO[str] | None) -> None:
+def _print(text: str, stream: TextIO | None) -> None:
     if stream is None:  # closed before Python began
         return
     encoding = stream.encoding or "utf-8"
@@ -58,7 +58,7 @@ def finish() -> None:
         _give_up(sys.stdout)
 
 
-def _give_up(stream: IO[str]) -> None:
+def _give_up(stream: TextIO) -> None:
     """Send what follows nowhere, as Python's own manual advises: its exit would flush again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
