@@ -10,14 +10,12 @@ from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bayesfuse.errors import ModelError
+from bayesfuse.plots.canvas import POINTS
 
 if TYPE_CHECKING:
     import pymc as pm
     from matplotlib.axes import Axes
     from matplotlib.patches import Patch
-
-POINTS = 72.0
-"""Points per inch: type is measured in points, everything else here in inches."""
 
 NAME, DETAIL = 10.0, 8.0
 """Sizes of type."""
