@@ -38,7 +38,7 @@ def plot_ranks(found: xr.Dataset, *, most: int | None = 40, ax: Axes | None = No
         From :func:`bayesfuse.decisions.rank_raters`.
     most : int, optional
         How many raters to name, half of them the best and half the worst by expected rank; the
-        others are thin rows between. None for all. Default 40.
+        others are thin rows between. None for as many as there is room for. Default 40.
     ax : matplotlib Axes, optional
         Default a new figure.
 
