@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bayesfuse.errors import ModelError
 from bayesfuse.plots.canvas import (
     DISTINCT,
+    LETTERS,
     READABLE,
     TEXT,
     Rows,
@@ -265,14 +266,17 @@ def plot_confusion(
     chosen = _chosen_raters(draws["rater"].values, raters, answered, most)
     n_classes = draws.sizes["class"]
     side = 0.6 + max(n_classes * (0.62 if n_classes < 6 or len(chosen) == 1 else 0.4), 1.6)
-    side += max(width_of(draws["class"].values, most=CELL) - 0.6, 0.0)
+    side += max(width_of(draws["class"].values, most=CELL) - 0.3, 0.0)
     axes = new_axes(axes, len(chosen), (side, side), min(max(1, int(14 / side)), 4))
     for ax, index in zip(axes, chosen, strict=True):
         own = draws.isel(rater=index)
         _heat_map(ax, own.mean(("chain", "draw")), *interval(own, ci_prob))
         rater = own["rater"].item()
-        name = escaped(rater if isinstance(rater, str) else f"rater {rater}")
-        set_title(ax, f"{name} ({answered[index]:,} responses)")
+        name = escaped(rater if isinstance(rater, str) else f"rater {rater}", 20)
+        count = f"({answered[index]:,} responses)"
+        # the matrix is narrower than its panel, by the names of classes
+        gap = " " if len(name) + len(count) < LETTERS else "\n"
+        ax.set_title(f"{name}{gap}{count}", fontsize="medium")
     return axes
 
 
