@@ -165,6 +165,22 @@ def test_names_in_one_line(name, text):
     assert len(in_one_line(name, 10)) <= 10
 
 
+def test_reports_of_odd_names(odd):
+    """A name has its line and its column, whatever is in it; so has the summary of a table."""
+    from bayesfuse.report import report
+
+    crowd = odd[3]
+    crowd.model.notes = {}
+    result = crowd.result.copy()
+    result.attrs |= {"sampler": "gibbs", "start": "moments"}
+    lines = report(crowd.model, result, checks=False).splitlines()
+    begun = [line.split("  ")[0] for line in lines]
+    assert {r"$\frac$", "$", "a_b", "\\", "two lines", "''", "_first"} <= set(begun)
+    assert all(line.isprintable() and len(line) < 200 for line in lines)
+    odd_classes = bf.Responses.from_matrix([["a\nb", "c"], ["c", "c"]])
+    assert "a b (1), c (3)" in repr(odd_classes)
+
+
 # ---------------------------------------------------------------- text keeps inside the figure
 
 

@@ -92,7 +92,9 @@ def plot_sequence(
     width = min(max(2.5 + 0.16 * n_items, 5.0), 14.0)
     width += max(width_of(raters) - 0.7, 0.0) + max(width_of(responses.classes) - 0.7, 0.0)
     tall = min(1.0 + 0.22 * len(raters), 6.0)
-    axes = _two_axes(axes, width, tall)
+    items = responses.items[place]
+    named = n_items <= MOST_NAMES
+    axes = _two_axes(axes, width, tall, max(width_of(items) - 0.4, 0.0) * named)
     above, below = axes
     colours = class_colours(responses.classes)
     shades = list(colours.values())
@@ -102,8 +104,8 @@ def plot_sequence(
     set_title(above, escaped(name if isinstance(name, str) else f"sequence {name}"))
     _tiles(below, said, shades)
     name_rows(below, raters[::-1], "rater")
-    if n_items <= MOST_NAMES:
-        names = [escaped(item) for item in responses.items[place]]
+    if named:
+        names = [escaped(item) for item in items]
         long = max(map(len, names)) > 1
         below.set_xticks(range(n_items), names, rotation=90 if long else 0)
         below.set_xlabel("item")
@@ -125,7 +127,7 @@ def _number(sequences: Sequences, name: Any) -> int:
     return int(found[0])
 
 
-def _two_axes(axes: Any, width: float, tall: float) -> NDArray[Any]:
+def _two_axes(axes: Any, width: float, tall: float, room: float) -> NDArray[Any]:
     if axes is not None:
         return new_axes(axes, 2, (width, tall), 1)
     from matplotlib import pyplot as plt
@@ -133,7 +135,7 @@ def _two_axes(axes: Any, width: float, tall: float) -> NDArray[Any]:
     _, made = plt.subplots(
         2,
         1,
-        figsize=(width, 2.0 + tall),
+        figsize=(width, 2.2 + tall + room),
         height_ratios=[2.0, tall],
         sharex=True,
         layout="constrained",
