@@ -130,13 +130,13 @@ def show_classes(ax: Axes, colours: dict[Any, Any], marks: Sequence[Any], **kwar
 class Rows(NamedTuple):
     """Where rows stand, counted from below, and which of them can be named."""
 
-    edges: NDArray[np.float64]
+    edges: NDArray[np.floating]
     named: NDArray[np.bool_]
 
     @property
-    def places(self) -> NDArray[np.float64]:
+    def places(self) -> NDArray[np.floating]:
         """Middles of the rows."""
-        middles: NDArray[np.float64] = (self.edges[1:] + self.edges[:-1]) / 2
+        middles: NDArray[np.floating] = (self.edges[1:] + self.edges[:-1]) / 2
         return middles
 
 

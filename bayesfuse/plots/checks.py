@@ -129,7 +129,8 @@ def plot_dependence(found: xr.Dataset, *, most: int | None = 60, ax: Axes | None
     limits = {"cmap": "RdBu_r", "vmin": -largest, "vmax": largest}
     draw_matrix(ax, excess[block], names, "excess of common mistakes per item", **limits)
     dots = min(16.0, 2000.0 / len(names) ** 1.5)
-    ax.scatter(*np.nonzero(alarming[block]), s=dots, color="black", lw=0)
+    x, y = np.nonzero(alarming[block])
+    ax.scatter(x, y, s=dots, color="black", lw=0)
     some = f"; the {len(names)} of {n_raters:,} raters in the most of these"
     said = _how_many(alarm, "pairs of raters")
     set_title(ax, said + some * (len(names) < n_raters))

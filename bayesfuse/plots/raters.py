@@ -266,8 +266,10 @@ def plot_confusion(
     chosen = _chosen_raters(draws["rater"].values, raters, answered, most)
     n_classes = draws.sizes["class"]
     side = 0.6 + max(n_classes * (0.62 if n_classes < 6 or len(chosen) == 1 else 0.4), 1.6)
+    columns = min(max(1, int(14 / side)), 4)
     side += max(width_of(draws["class"].values, most=CELL) - 0.3, 0.0)
-    axes = new_axes(axes, len(chosen), (side, side), min(max(1, int(14 / side)), 4))
+    side = min(side, 15.0 / columns)
+    axes = new_axes(axes, len(chosen), (side, side), columns)
     for ax, index in zip(axes, chosen, strict=True):
         own = draws.isel(rater=index)
         _heat_map(ax, own.mean(("chain", "draw")), *interval(own, ci_prob))
