@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from html import escape
 from typing import Any
+from unicodedata import category
 
 import numpy as np
 from numpy.typing import NDArray
+
+LETTERS = 60
+"""How many letters of a name are printed; pictures have room for fewer."""
+
+
+def in_one_line(name: Any, most: int = LETTERS) -> str:
+    """Write a name without line breaks, an empty one in quotes, of a long one both ends."""
+    letters = str(name)
+    # control characters and unpaired surrogates can be neither printed nor drawn
+    text = "".join(" " if category(c) in {"Cc", "Cs", "Zl", "Zp"} else c for c in letters)
+    if not text.strip():
+        text = repr(text)
+    if len(text) > most:
+        text = f"{text[: most // 2]}…{text[len(text) - (most - 1) // 2 :]}"
+    return text
 
 
 def summarise(responses: Any) -> tuple[str, list[tuple[str, str]]]:
@@ -22,7 +38,9 @@ def summarise(responses: Any) -> tuple[str, list[tuple[str, str]]]:
         f"{responses.n_classes:,} classes"
     )
     totals = np.bincount(responses.label, weight, minlength=responses.n_classes).astype(np.int64)
-    used = [f"{name} ({n:,})" for name, n in zip(responses.classes, totals, strict=True)]
+    used = [
+        f"{in_one_line(name)} ({n:,})" for name, n in zip(responses.classes, totals, strict=True)
+    ]
     per_item = np.repeat(responses.per_item, responses.multiplicity)
     return title, [
         ("classes", ", ".join(used[:8]) + (", …" if len(used) > 8 else "")),

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.checks import conditional_dependence, group_summary, item_difficulty
 from bayesfuse.checks.phases import MIXED
+from bayesfuse.describing import in_one_line
 from bayesfuse.errors import ModelError
 from bayesfuse.graph import Graph
 from bayesfuse.model import LabelModel, observed
@@ -98,14 +99,14 @@ def _class_table(result: xr.DataTree) -> str:
     share = label_probabilities(result).mean("item")
     if not columns:
         columns["share of the items"] = [f"{value:.2f}" for value in share.values]
-    rows = zip(share["class"].values.astype(str).tolist(), *columns.values(), strict=True)
+    rows = zip(map(in_one_line, share["class"].values), *columns.values(), strict=True)
     return _table(["class", *columns], [list(row) for row in rows])
 
 
 def _transition_table(result: xr.DataTree) -> str:
     """Show what follows each class: with intervals if they fit on a line, else the likely ones."""
     draws = posterior_draws(result, "transition")["transition"]
-    names = draws["class"].values.astype(str).tolist()
+    names = list(map(in_one_line, draws["class"].values))
     if len(names) <= COLUMNS:
         cells = [_estimates(draws.isel(next_class=at)) for at in range(len(names))]
         header = ["after", *(f"then {name}" for name in names)]
@@ -134,7 +135,7 @@ def _group_table(result: xr.DataTree) -> str:
         )
     lines = []
     for each in sets.itertuples():
-        names = fill(", ".join(map(str, each.raters)), WIDTH, subsequent_indent="    ")
+        names = fill(", ".join(map(in_one_line, each.raters)), WIDTH, subsequent_indent="    ")
         lines.append(
             f"* {names}\n    probability {each.probability:.2f}, informedness of the source "
             f"{each.informedness:.2f} ({each.low:.2f}–{each.high:.2f})"
@@ -150,12 +151,14 @@ def _rater_table(result: xr.DataTree) -> str:
     if left_out > 0:
         order = np.concatenate([order[:FEW], order[-FEW:]])
     answered = responses_per_rater(result)[order]
-    columns = {f"{name} ({truth})": draws for (name, truth), draws in _shown_panels(result)}
+    columns = {
+        f"{name} ({in_one_line(truth)})": draws for (name, truth), draws in _shown_panels(result)
+    }
     header = ["rater", "responses", *columns]
     cells = [_estimates(draws.isel(rater=order)) for draws in columns.values()]
     names = quality["rater"].values[order]
     rows = [
-        [str(name), f"{count:,}".rjust(len("responses")), *own]
+        [in_one_line(name), f"{count:,}".rjust(len("responses")), *own]
         for name, count, *own in zip(names, answered, *cells, strict=True)
     ]
     if left_out > 0:
@@ -180,8 +183,8 @@ def _item_table(result: xr.DataTree, sequences: Sequences | None) -> str:
     for item in most_uncertain(result, ITEMS):
         if (item.values >= VISIBLE).sum() > 1:
             name = item["item"].item()
-            where = [] if owner is None else [str(owner.at[name])]
-            rows.append([str(name), *where, _likely(item["class"], item.values)])
+            where = [] if owner is None else [in_one_line(owner.at[name])]
+            rows.append([in_one_line(name), *where, _likely(item["class"], item.values)])
     uncertain = int((probability.max("class") < SURE).sum())
     count = f"{uncertain:,} of {probability.sizes['item']:,} items have no label of probability"
     table = _table(header, rows) + "\n" if rows else ""
@@ -204,7 +207,7 @@ def _likely(classes: xr.DataArray, probability: NDArray[np.float64]) -> str:
     """Write the classes of visible probability, the likeliest first."""
     order = np.argsort(-probability, kind="stable")
     shown = [at for at in order if probability[at] >= VISIBLE]
-    return "  ".join(f"{classes.values[at]}: {probability[at]:.2f}" for at in shown)
+    return "  ".join(f"{in_one_line(classes.values[at])}: {probability[at]:.2f}" for at in shown)
 
 
 def _estimates(draws: xr.DataArray) -> list[str]:
@@ -265,7 +268,10 @@ def _worst(values: xr.Dataset, *, largest: bool) -> tuple[float, str]:
         if not flat[place] <= worst:  # true of the first, too
             worst = flat[place]
             index = np.unravel_index(place, array.shape)
-            entry = [str(array[dim].values[at]) for dim, at in zip(array.dims, index, strict=True)]
+            entry = [
+                in_one_line(array[dim].values[at])
+                for dim, at in zip(array.dims, index, strict=True)
+            ]
             where = f"{name}[{', '.join(entry)}]" if entry else str(name)
     return sign * worst, where
 

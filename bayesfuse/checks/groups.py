@@ -226,7 +226,7 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
     Raises
     ------
     ModelError
-        The result lacks the variables.
+        The result lacks the variables; no two raters share two items.
 
     References
     ----------
@@ -244,6 +244,11 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
     """
     moments = class_moments(responses)
     seen = sum(each.covariance.values for each in moments)
+    if np.isnan(seen[~np.eye(len(seen), dtype=bool)]).all():
+        raise ModelError(
+            "Covariances are of pairs of raters with two or more items in common. Got: no such "
+            f"pair of {responses.n_raters} raters."
+        )
     variance = _sampling_variance(responses)
     if len(moments) == 1:  # which the sum has twice
         variance /= 4.0

@@ -78,7 +78,7 @@ def phase_transition(
     Raises
     ------
     ModelError
-        A model without a graph; a result of another model.
+        A model without a graph, or without edges in it; a result of another model.
 
     Examples
     --------
@@ -97,6 +97,11 @@ def phase_transition(
         raise ModelError(
             "Phases are those of labels on a graph. Got: a model of "
             f"{type(labels).__name__} labels."
+        )
+    if not labels.graph.n_edges:
+        raise ModelError(
+            "Phases are of items that have neighbours, whose labels can agree. Got: a graph of "
+            f"{labels.graph.n_items} items without edges."
         )
     responses = observation.responses
     coupling = parameters(result, model)["coupling"].astype(float)

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from bayesfuse.errors import ModelError
-from bayesfuse.plots.canvas import TEXT, new_axes
+from bayesfuse.plots.canvas import TEXT, escaped, new_axes, set_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -138,5 +138,5 @@ def plot_start(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     ax.spines[["top", "right", "left"]].set_visible(False)
     if left_out := result.attrs.get("start_without_moments"):
         first = str(left_out).split("Got:")[0].split(",")[0].rstrip(". ")
-        ax.set_title(f"without moments: {first[:80]}", fontsize="small")
+        set_title(ax, f"without moments: {escaped(first, 80)}")
     return ax
