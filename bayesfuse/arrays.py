@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 from pandas.api.types import infer_dtype, is_list_like
+from scipy import sparse
 
 from bayesfuse.errors import ResponsesError
 
@@ -63,7 +65,7 @@ def as_array(values: Any) -> Any:
     elif not hasattr(values, "__array__"):
         values = _objects(values)
     if isinstance(values, np.ma.MaskedArray):
-        values = values.astype(object).filled(None) if np.ma.is_masked(values) else values.data
+        values = _unmasked(values)
     array = np.asarray(values)
     kind = array.dtype.kind
     if kind == "M" or (kind == "f" and array.dtype.itemsize not in (4, 8)) or kind == "T":
@@ -76,8 +78,9 @@ def narrow(values: NDArray[Any]) -> NDArray[Any]:
     kind = infer_dtype(values.ravel(), skipna=False)
     if kind == "datetime64":
         return _times(np.array(values.tolist()))  # in the finest of their units
-    if kind in ("date", "datetime"):
-        return _times(values)
+    if kind in ("date", "datetime"):  # pandas takes a day for its first moment
+        days = {isinstance(value, datetime) for value in values.flat}
+        return _times(values) if len(days) == 1 else values
     for dtype in NARROWER.get(kind, ()):
         try:
             array = values.astype(dtype)
@@ -89,33 +92,58 @@ def narrow(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _times(values: NDArray[Any]) -> NDArray[Any]:
-    """Return dates or times in a unit of pandas' (s to ns), as they are if it changes them."""
+    """Return dates or times in a unit of pandas' (s to ns), objects with a time zone as they are.
+
+    Raises
+    ------
+    ResponsesError
+        Times of finer units, or too far away.
+    """
     try:
         times = pd.DatetimeIndex(values.ravel())
     except (ValueError, TypeError):  # out of bounds, or several time zones
-        return values.astype(object)
-    array = times.to_numpy().reshape(values.shape)
-    if times.tz is not None or (values.dtype != object and np.any(array != values)):
-        return values.astype(object)
+        if values.dtype == object:
+            return values
+        array = None
+    else:
+        if times.tz is not None:
+            return values
+        array = times.to_numpy().reshape(values.shape)
+    if array is None or not (
+        values.dtype == object or np.all((array == values) | np.isnat(values))
+    ):
+        raise ResponsesError(
+            "Times must be whole nanoseconds, because files hold no smaller parts, and within "
+            f"64 bits of their unit. Got: {values.dtype}."
+        )
     return array
 
 
 def _objects(values: Any) -> NDArray[Any]:
     """Return a list, perhaps of lists, as an array of objects; what is none has no dimension."""
-    if not is_list_like(values) or isinstance(values, Set | Mapping):
+    if not is_list_like(values) or isinstance(values, Set | Mapping) or sparse.issparse(values):
         array = np.empty((), dtype=object)
         array[()] = values
         return array
     listed = [
-        value.astype(object).filled(None).tolist()
-        if isinstance(value, np.ma.MaskedArray)
-        else value
+        _unmasked(value).tolist() if isinstance(value, np.ma.MaskedArray) else value
         for value in values
     ]
     try:
         return np.array(listed, dtype=object)
     except ValueError:  # rows that have no common shape
         return np.fromiter(listed, dtype=object, count=len(listed))
+
+
+def _unmasked(values: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
+    """Return the values with NaN, NaT or None in place of those that are masked."""
+    mask, data = np.ma.getmaskarray(values), np.asarray(values.data)
+    if not mask.any():
+        return data
+    absent: Any = {"f": np.nan, "M": np.datetime64("NaT", "s")}.get(data.dtype.kind)
+    data = data.astype(object) if absent is None else data.copy()
+    data[mask] = absent
+    return data
 
 
 def present(values: Any) -> Any:

@@ -53,11 +53,11 @@ def read_matrix(
             raters = own[1] if raters is None else raters
         values = as_array(matrix)
     if values.ndim != 2:
-        sizes = sorted({len(row) for row in values.flat if is_list_like(row)})
+        sizes = sorted({len(row) for row in values.flat if isinstance(row, Sequence | np.ndarray)})
+        shape = f"{type(matrix).__name__} of shape {getattr(matrix, 'shape', values.shape)}"
         raise ResponsesError(
             "A matrix of responses has one row per item and one column per rater. Got: "
-            + (f"rows of lengths {sizes}." if sizes else f"{type(matrix).__name__} of shape ")
-            + ("" if sizes else f"{values.shape}.")
+            f"{f'rows of lengths {sizes}' if sizes else shape}."
         )
     answered = ~pd.isna(values)
     for mark in marks:
@@ -298,7 +298,7 @@ def unique_names(names: Any, what: str) -> NDArray[Any]:
 def _nameable(values: NDArray[Any], what: str) -> NDArray[Any] | None:
     """Return names as a file has them, None if it cannot."""
     if values.dtype.kind in "biuf":
-        return values
+        return values + 0.0 if values.dtype.kind == "f" else values  # −0 is 0
     if values.dtype.kind == "M":  # as Timestamps, whose tolist() gives no integers
         return np.fromiter(pd.DatetimeIndex(values), dtype=object, count=len(values))
     listed = values.tolist()

@@ -331,11 +331,29 @@ def test_arguments_that_cannot_be(folder, capsys, arguments, word):
         (b"film,critic,verdict\n1,a,good\n1,b,bad,2\n", "as a table"),
         (b"film,critic,verdict,verdict\n1,a,good,bad\n1,b,bad,bad\n", "several columns 'verdict'"),
         (b"film,critic,verdict\n1,a,\xff\n", "as a table: 'utf-8' codec"),
+        (b'film,critic,verdict\n1,"a,good\n2,b,bad\n3,c",good\n4,a,bad\n', "would swallow rows"),
+        (b'film,critic,verdict\n1,"a,good\r2,b,bad\r3,c",good\r4,a,bad\r', "would swallow rows"),
+        (
+            b'film,critic,verdict,why\n1,a,good,"x\n2,b,bad,y"\n4,a,bad,z\n',
+            "in column 'why', row 0",
+        ),
+        (b'film,why,critic,verdict\n1,"x,a,good\n2,y",b,bad\n', "in column 'why', row 0"),
+        (b'film,critic,"verdict\n1,a,good\n"\n2,b,bad\n', "on one line"),
+        (b"film,critic,verdict\n1,a\0,good\n1,a,bad\n", "without the character NUL"),
     ],
 )
 def test_files_that_are_no_tables(folder, capsys, content, word):
     Path("bad.csv").write_bytes(content)
     fails(capsys, fit(table="bad.csv"), word)
+
+
+def test_text_of_several_lines_beside_the_columns(folder):
+    text = '"a film, and\nits maker,\nin ""lines"""'
+    lines = Path("films.csv").read_text().splitlines()
+    rows = [f"{line},{'why' if n == 0 else text}" for n, line in enumerate(lines)]
+    Path("long.csv").write_text("\n".join(rows) + "\n")
+    names = ("film", "critic", "verdict")
+    pd.testing.assert_frame_equal(_read(Path("long.csv"), names), _read(Path("films.csv"), names))
 
 
 def test_missing_and_broken_files(folder, capsys):

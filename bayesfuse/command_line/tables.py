@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import warnings
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,8 @@ from bayesfuse.command_line import CommandError
 
 MISSING = ("", "NA", "NaN", "nan")
 """What a file may write for no value; all else, "None" and "null" included, is a name."""
+
+LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 WEIGHT = "weight"
 """The column of a table of edges that is none of their ends."""
@@ -226,6 +229,7 @@ def _read(path: Path, columns: Sequence[str] = ()) -> pd.DataFrame:
     except (ValueError, EOFError, zlib.error, pd.errors.ParserWarning) as error:
         raise CommandError(f"cannot read {path} as a table: {error}") from error
     columns = columns or header
+    _require_own_lines(frame, columns, settings["sep"], path)
     if missing := [name for name in columns if name not in frame]:
         raise CommandError(
             f"{path} has no column {missing[0]!r}. Got: columns {frame.columns.tolist()}"
@@ -233,6 +237,28 @@ def _read(path: Path, columns: Sequence[str] = ()) -> pd.DataFrame:
     if twice := [name for name in columns if header.count(name) > 1]:
         raise CommandError(f"{path} has several columns {twice[0]!r}. Got: columns {header}")
     return frame[list(dict.fromkeys(columns))].astype("category")
+
+
+def _require_own_lines(frame: pd.DataFrame, columns: Sequence[str], sep: str, path: Path) -> None:
+    """Refuse cells that hold rows: a quote that is not closed swallows all up to the next one.
+
+    Text beside the columns that are read may have several lines, unless these look like rows.
+    """
+    if any(LINE_BREAK.search(name) for name in frame):
+        raise CommandError(
+            f"the names of columns must be on one line. Got: several lines in {path}"
+        )
+    for place, name in enumerate(frame):
+        cells = frame[name]
+        broken = cells[cells.str.contains(LINE_BREAK, na=False)]
+        for row, cell in broken.items():
+            first, *whole, last = (line.count(sep) for line in LINE_BREAK.split(cell))
+            rest = frame.shape[1] - 1
+            if name in columns or (first, last, {*whole, rest}) == (rest - place, place, {rest}):
+                raise CommandError(
+                    "a cell must be on one line, else a quote that is not closed would swallow "
+                    f"rows. Got: {cell[:40]!r} in column {name!r}, row {row} of {path}"
+                )
 
 
 def _plain_names(names: Iterable[str]) -> dict[str, Any]:
