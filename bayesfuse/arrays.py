@@ -51,6 +51,8 @@ def as_array(values: Any) -> Any:
     values = present(values)
     if isinstance(values, xr.DataArray):
         values = values.data
+    if isinstance(values, pd.MultiIndex):
+        values = values.to_numpy()
     if isinstance(values, pd.Index | pd.api.extensions.ExtensionArray):
         values = pd.Series(values)
     dtype = getattr(values, "dtype", None)
@@ -62,11 +64,13 @@ def as_array(values: Any) -> Any:
         # pandas makes floats of its own integers where some are missing
         exact = pd.api.types.is_extension_array_dtype(values.dtype) and values.hasnans
         values = values.to_numpy(dtype=object if exact else None)
-    elif not hasattr(values, "__array__"):
+    elif isinstance(values, Mapping) or not hasattr(values, "__array__"):
         values = _objects(values)
     if isinstance(values, np.ma.MaskedArray):
         values = _unmasked(values)
     array = np.asarray(values)
+    if not array.dtype.isnative:  # numbers from a file of another machine
+        array = array.astype(array.dtype.newbyteorder("="))
     kind = array.dtype.kind
     if kind == "M" or (kind == "f" and array.dtype.itemsize not in (4, 8)) or kind == "T":
         array = array.astype(object) if kind != "M" else _times(array)

@@ -298,12 +298,13 @@ class Graph:
         """Check edges given by numbers, sort them and list every item's neighbours."""
         if len(items) == 0:
             raise ResponsesError("A graph must have at least one item. Got: no items.")
-        weight = np.ones(len(pairs)) if weights is None else np.asarray(weights, dtype=np.float64)
-        if weight.shape != (len(pairs),):
+        weight = np.ones(len(pairs)) if weights is None else as_array(weights)
+        if weight.shape != (len(pairs),) or weight.dtype.kind not in "biuf":
             raise ResponsesError(
-                f"There must be one weight for each of the {len(pairs)} edges. Got: shape "
-                f"{weight.shape}."
+                f"There must be one number for each of the {len(pairs)} edges, its weight. Got: "
+                f"{weight.dtype} of shape {weight.shape}."
             )
+        weight = weight.astype(np.float64)
         wrong = np.flatnonzero(~(np.isfinite(weight) & (weight > 0)))
         if len(wrong):
             raise ResponsesError(

@@ -60,7 +60,7 @@ def read_matrix(
             f"{f'rows of lengths {sizes}' if sizes else shape}."
         )
     answered = ~pd.isna(values)
-    for mark in marks:
+    for mark in [] if values.dtype.kind == "m" else marks:  # which durations have no equals
         answered[answered] = np.asarray(values[answered] != mark, dtype=bool)
     if not answered.any():
         raise ResponsesError(
@@ -152,7 +152,8 @@ def read_counts(
         raise ResponsesError("Patterns need counts, one each (or use from_matrix). Got: no counts.")
     count = as_array(counts)
     if (
-        count.shape != (len(patterns),)
+        count.size == 0
+        or count.shape != (len(patterns),)
         or count.dtype.kind not in "iuf"
         or not np.all(np.isfinite(count))
         or not np.all((count >= 0) & (count == np.floor(count)))
@@ -210,6 +211,8 @@ def numbered(values: Any, what: str, column: str) -> tuple[NDArray[np.int64], An
         return values.codes.astype(np.int64), values.categories
     try:
         codes, found = pd.factorize(values, sort=True)
+        if found.dtype == object and infer_dtype(found, skipna=False).startswith("mixed"):
+            sorted(found)  # where pandas puts numbers before text
     except TypeError:
         kinds = sorted({type(value).__name__ for value in values})
         raise ResponsesError(
@@ -268,6 +271,10 @@ def unique_names(names: Any, what: str) -> NDArray[Any]:
     if isinstance(names, set | frozenset):
         raise ResponsesError(
             f"Names of {_several(what)} must have an order, which a set has not. Got: {names!r}."
+        )
+    if not is_list_like(names) and not isinstance(names, str):
+        raise ResponsesError(
+            f"Names of {_several(what)} must be a sequence, one for each. Got: {names!r}."
         )
     values = as_array(names if hasattr(names, "__array__") else list(names))
     if isinstance(values, pd.Categorical):
