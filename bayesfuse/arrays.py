@@ -87,7 +87,7 @@ def narrow(values: NDArray[Any]) -> NDArray[Any]:
         return _times(values) if len(days) == 1 else values
     for dtype in NARROWER.get(kind, ()):
         try:
-            array = values.astype(dtype)
+            array: NDArray[Any] = values.astype(dtype)
         except OverflowError:
             continue
         if np.all((array.astype(object) == values) | (values != values)):

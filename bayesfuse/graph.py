@@ -74,7 +74,7 @@ class Graph:
         edges: Any,
         weights: ArrayLike | None = None,
         *,
-        items: Sequence[Any] | None = None,
+        items: Sequence[Any] | NDArray[Any] | None = None,
     ) -> Graph:
         """Read a list of edges between named items.
 

@@ -48,7 +48,7 @@ def read_matrix(
         values = _side_by_side(parts)
     else:
         if isinstance(matrix, xr.DataArray) and matrix.ndim == 2:
-            own = [matrix[dim] if dim in matrix.coords else None for dim in matrix.dims]
+            own: list[Any] = [matrix[dim] if dim in matrix.coords else None for dim in matrix.dims]
             items = own[0] if items is None else items
             raters = own[1] if raters is None else raters
         values = as_array(matrix)
@@ -78,8 +78,8 @@ def read_matrix(
             )
         answers = answers.astype(np.int64)
     n_items, n_raters = values.shape
-    rows, columns = names_of(n_items, items, "item"), names_of(n_raters, raters, "rater")
-    return answers, answered, rows, columns, classes
+    item_names, rater_names = names_of(n_items, items, "item"), names_of(n_raters, raters, "rater")
+    return answers, answered, item_names, rater_names, classes
 
 
 def _no(value: Any) -> bool:
@@ -182,7 +182,7 @@ def _pattern_names(patterns: Mapping[Any, Any]) -> list[str]:
 
 
 def encode(
-    values: Any, declared: Sequence[Any] | None, what: str, column: str
+    values: Any, declared: Sequence[Any] | NDArray[Any] | None, what: str, column: str
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Number the values by their place among the names."""
     if declared is None:
@@ -242,7 +242,7 @@ def places(values: NDArray[Any], names: NDArray[Any]) -> NDArray[np.int64]:
     kinds = {array.dtype.kind for array in both}
     if len(kinds) > 1 and ("M" in kinds or ("b" in kinds and kinds <= set("biuf"))):
         return np.full(len(values), -1)
-    dtype = np.dtype(object)
+    dtype: np.dtype[Any] | None = np.dtype(object)
     if kinds <= set("iuf"):
         common = np.result_type(*both)
         if common.kind != "f":

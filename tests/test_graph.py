@@ -131,7 +131,7 @@ def test_graphs_of_networkx():
 
 @pytest.mark.parametrize("kind", ["tree", "leaf", "sparse"])
 @pytest.mark.parametrize("k", [1, 4])
-@pytest.mark.parametrize(("offset", "scale"), [(0, 1), (2**27, 1), (0, 2.0**700), (0, 2.0**-700)])
+@pytest.mark.parametrize(("offset", "scale"), [(0, 1), (2**40, 1), (0, 2.0**700), (0, 2.0**-700)])
 def test_nearest_neighbours_by_all_distances(kind, k, offset, scale, monkeypatch):
     """Whole numbers, whose distances are exact at any offset, times a power of two."""
     monkeypatch.setattr(neighbours, "BLOCK_ENTRIES", 70)  # blocks of three rows
