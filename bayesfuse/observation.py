@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from bayesfuse.arrays import narrow, plain, shown
 from bayesfuse.errors import ImpossibleDataError, ModelError, ResponsesError
 from bayesfuse.labels.base import LabelPrior, Marginal
 from bayesfuse.positive import Positive, climb
 from bayesfuse.positive import draw as draw_positive
 from bayesfuse.raters.base import RaterChannel
+from bayesfuse.reading import places
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array, from_log_rows
 
@@ -352,27 +355,32 @@ def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray
     known = np.full(responses.n_items, -1)
     if gold is None or len(gold) == 0:
         return known
-    if not hasattr(gold, "items"):
+    if not isinstance(gold, Mapping | pd.Series):
         raise ResponsesError(
             "gold= is a mapping (a dict, a pandas Series) from item names to class names. Got: "
             f"{type(gold).__name__}."
         )
-    item_code = {name: code for code, name in enumerate(responses.items.tolist())}
-    class_code = {name: code for code, name in enumerate(responses.classes.tolist())}
-    for item, label in gold.items():
-        if item not in item_code:
+    said = zip(*gold.items(), strict=True)
+    items, labels = map(_places, said, (responses.items, responses.classes))
+    for (item, label), place, code in zip(gold.items(), items, labels, strict=True):
+        if place < 0:
             raise ResponsesError(
                 f"Gold labels must be of items that are in the table. Got: {item!r}, which is not."
             )
-        if not isinstance(label, Hashable) or label not in class_code:
+        if code < 0:
             raise ResponsesError(
-                f"Gold labels must be among the classes {responses.classes.tolist()}. Got: "
-                f"{label!r} for item {item!r}."
+                f"Gold labels must be among the classes {shown(responses.classes)}; leave out "
+                f"items whose class is not known. Got: {label!r} for item {item!r}."
             )
-        if known[item_code[item]] not in (-1, class_code[label]):
+        if known[place] not in (-1, code):
             raise ResponsesError(
                 f"An item has one true class. Got: gold labels {label!r} and "
-                f"{responses.classes.tolist()[known[item_code[item]]]!r} for item {item!r}."
+                f"{plain(responses.classes[known[place]])!r} for item {item!r}."
             )
-        known[item_code[item]] = class_code[label]
+        known[place] = code
     return known
+
+
+def _places(given: Sequence[Any], names: NDArray[Any]) -> NDArray[np.int64]:
+    """Return where what a user says stands among names, −1 where it does not."""
+    return places(narrow(np.fromiter(given, dtype=object, count=len(given))), names)

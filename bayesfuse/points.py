@@ -11,13 +11,13 @@ import xarray as xr
 from numpy.typing import NDArray
 from pytensor.tensor.variable import TensorVariable
 
+from bayesfuse.arrays import shown
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.conjugate import plain_python
 from bayesfuse.inference.recording import evaluate
 from bayesfuse.model import observed, parameter_variables, require_like
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.posterior import all_draws
-from bayesfuse.reading import shown
 
 
 def parameters(result: xr.DataTree, model: pm.Model) -> dict[str, NDArray[Any]]:

@@ -32,6 +32,7 @@ from numpy.typing import ArrayLike
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
+from bayesfuse.graph import as_graph
 from bayesfuse.labels import bethe_coupling, paper_coupling
 from bayesfuse.model import LabelModel
 
@@ -44,7 +45,8 @@ class MarkovRandomField(LabelModel):
     responses : bf.Responses
         Who said what about which item.
     graph : bf.Graph
-        Which items tend to be of one class; the same items in any order.
+        Which items tend to be of one class; the same items in any order. A sparse matrix and a
+        graph of networkx are read as :meth:`bf.Graph.from_scipy` and :meth:`from_networkx` do.
     trust : "infer", "paper", or number, default "infer"
         How much neighbours count. "infer" makes the coupling a variable of the model. A number is
         the paper's δ: the coupling is half of it, because the paper counts half per edge. "paper"
@@ -125,6 +127,7 @@ class MarkovRandomField(LabelModel):
                 "edges must be 'given' or 'drawn', and drawn edges have no mean field. Got: "
                 f"edges={edges!r}, approximation={approximation!r}."
             )
+        graph = as_graph(graph)
         super().__init__(responses, gold=gold, name=name)
         if trust == "infer":
             scale = 3.0 if edges == "drawn" else bethe_coupling(graph, responses.n_classes)

@@ -343,11 +343,28 @@ def test_arguments_that_cannot_be(folder, capsys, arguments, word):
         (b"film,critic,verdict\n1,a,good\n1,b,bad,2\n", "as a table"),
         (b"film,critic,verdict,verdict\n1,a,good,bad\n1,b,bad,bad\n", "several columns 'verdict'"),
         (b"film,critic,verdict\n1,a,\xff\n", "as a table of UTF-8 text: 'utf-8' codec"),
+        (b'film,critic,verdict\n1,"a,good\n2,b,bad\n3,c",good\n4,a,bad\n', "would swallow rows"),
+        (b'film,critic,verdict\n1,"a,good\r2,b,bad\r3,c",good\r4,a,bad\r', "would swallow rows"),
+        (
+            b'film,critic,verdict,why\n1,a,good,"x\n2,b,bad,y"\n4,a,bad,z\n',
+            "in column 'why', row 0",
+        ),
+        (b'film,why,critic,verdict\n1,"x,a,good\n2,y",b,bad\n', "in column 'why', row 0"),
+        (b'film,critic,"verdict\n1,a,good\n"\n2,b,bad\n', "on one line"),
+        (b"film,critic,verdict\n1,a\0,good\n1,a,bad\n", "without the character NUL"),
     ],
 )
 def test_files_that_are_no_tables(folder, capsys, content, word):
     Path("bad.csv").write_bytes(content)
     fails(capsys, fit(table="bad.csv"), word)
+
+
+def test_text_of_several_lines_beside_the_columns(folder):
+    fit(output="plain.nc")
+    text = 'a film, and\nits maker,\nin "lines"'
+    pd.read_csv("films.csv").assign(note=text).to_csv("long.csv", index=False)
+    fit(table="long.csv", output="other.nc")
+    assert Path("plain-labels.csv").read_text() == Path("other-labels.csv").read_text()
 
 
 def test_missing_and_broken_files(folder, capsys):

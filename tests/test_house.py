@@ -14,7 +14,8 @@ PACKAGE = ROOT / "bayesfuse"
 # Every room may import from the rooms before it.
 ORDER = [
     ["errors"],
-    ["reading", "describing", "simplex"],
+    ["arrays", "describing", "simplex"],
+    ["reading"],
     ["responses", "neighbours", "dirichlets"],
     ["structure"],
     ["graph", "positive"],

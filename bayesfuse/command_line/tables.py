@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from bayesfuse.command_line.files import open_table, rewound
 
 MISSING = ("", "NA", "NaN", "nan")
 """What a file may write for no value; all else, "None" and "null" included, is a name."""
+
+LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 WEIGHT = "weight"
 """The column of a table of edges that is none of their ends."""
@@ -231,6 +234,7 @@ def _read(path: Path, columns: Sequence[str] = ()) -> pd.DataFrame:
         what = str(error) or type(error).__name__
         raise CommandError(f"cannot read {path} as a table: {what}") from error
     columns = columns or header
+    _require_own_lines(frame, columns, separator, path)
     if missing := [name for name in columns if name not in frame]:
         raise CommandError(
             f"{path} has no column {missing[0]!r}. Got: columns {frame.columns.tolist()}"
@@ -255,6 +259,28 @@ def _header(
         frame = pd.read_csv(rewound(source), sep=separator, header=None, nrows=1, **settings)
         found.append((frame.iloc[0].tolist(), separator))
     return max(found, key=lambda each: (len({*each[0]} & {*columns}), len(each[0])))
+
+
+def _require_own_lines(frame: pd.DataFrame, columns: Sequence[str], sep: str, path: Path) -> None:
+    """Refuse cells that hold rows: a quote that is not closed swallows all up to the next one.
+
+    Text beside the columns that are read may have several lines, unless these look like rows.
+    """
+    if any(LINE_BREAK.search(name) for name in frame):
+        raise CommandError(
+            f"the names of columns must be on one line. Got: several lines in {path}"
+        )
+    for place, name in enumerate(frame):
+        cells = frame[name]
+        broken = cells[cells.str.contains(LINE_BREAK, na=False)]
+        for row, cell in broken.items():
+            first, *whole, last = (line.count(sep) for line in LINE_BREAK.split(cell))
+            rest = frame.shape[1] - 1
+            if name in columns or (first, last, {*whole, rest}) == (rest - place, place, {rest}):
+                raise CommandError(
+                    "a cell must be on one line, else a quote that is not closed would swallow "
+                    f"rows. Got: {cell[:40]!r} in column {name!r}, row {row} of {path}"
+                )
 
 
 def _plain_names(names: Iterable[str]) -> dict[str, Any]:

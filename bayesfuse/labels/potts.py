@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.errors import ModelError, require_shape
-from bayesfuse.graph import Graph
+from bayesfuse.graph import Graph, as_graph
 from bayesfuse.labels import belief_propagation, mean_field, potts_evidence, potts_kernels
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.labels.partition_function import (
@@ -109,8 +109,8 @@ class Potts(LabelPrior):
                     f"without neighbours take bf.Independent. Got: {coupling}."
                 )
         self.parameters = {"coupling": coupling}
-        self.graph = graph
-        self.exact = graph.is_forest
+        self.graph = as_graph(graph)
+        self.exact = self.graph.is_forest
         self.table: PartitionTable | None = None
         """log Z of the prior over the coupling, once :meth:`structure` was asked for it."""
         self._prevalence = None if prevalence is None else _shares(prevalence)
@@ -287,7 +287,7 @@ class MeanFieldPotts(Potts):
 
     def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
         super().__init__(coupling, graph, prevalence)
-        self.exact = graph.n_edges == 0
+        self.exact = self.graph.n_edges == 0
 
     def converged(self, log_parameters, likelihood, structure):
         prevalence, start, neighbour, weight, _, order, *_ = structure

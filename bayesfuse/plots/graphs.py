@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from bayesfuse.arrays import shown
 from bayesfuse.errors import ModelError
 from bayesfuse.graph import Graph
 from bayesfuse.neighbours import springs
@@ -21,7 +22,6 @@ from bayesfuse.plots.canvas import (
     width_of,
 )
 from bayesfuse.posterior import label_probabilities
-from bayesfuse.reading import shown
 from bayesfuse.simplex import Array
 
 if TYPE_CHECKING:
