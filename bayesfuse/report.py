@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from bayesfuse.checks import conditional_dependence, group_summary, item_difficulty
 from bayesfuse.errors import ModelError
 from bayesfuse.graph import Graph
-from bayesfuse.model import LabelModel, observed
-from bayesfuse.posterior import label_probabilities
+from bayesfuse.model import LabelModel
+from bayesfuse.probabilities import label_probabilities
+from bayesfuse.results import observation_of, require_draws
 from bayesfuse.structure import Sequences
 from bayesfuse.summaries import (
     balanced_accuracy,
@@ -57,8 +58,9 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
     """
     import arviz as az
 
-    sizes, settings = result["posterior"].sizes, result.attrs
-    labels = observed(model)[1].labels
+    sizes = require_draws(result, "A report is of draws").sizes
+    settings = result.attrs
+    labels = observation_of(result, model).labels
     sequences: Sequences | None = getattr(labels, "sequences", None)
     graph: Graph | None = getattr(labels, "graph", None)
     hangs_together = [repr(structure) for structure in (sequences, graph) if structure is not None]

@@ -143,11 +143,21 @@ def test_draws_use_all_chains_and_the_same_seed_gives_the_same(tagged):
     assert one.shape == (150, 7)
 
 
+def parameters_alone(point):
+    """The parameters without what they were inferred from: of any table of these raters."""
+    return xr.DataTree(children={"point": point["point"]})
+
+
 def test_bad_requests_are_refused(tagged):
     model, _, point = tagged
     other = DawidSkene(bf.datasets.caries())
-    with pytest.raises(ModelError, match="no 'transition'"):
+    with pytest.raises(ModelError, match="5 rater names for a model of 2"):
         bf.decode(bf.find_map(other), model)
+    independent = bf.find_map(DawidSkene(observed(model)[1].responses))
+    with pytest.raises(ModelError, match=r"prior of the labels \(Independent, the model MarkovCh"):
+        bf.decode(independent, model)
+    with pytest.raises(ModelError, match="no 'transition'"):
+        bf.decode(parameters_alone(independent), model)
     with pytest.raises(ModelError, match="Got: 0"):
         bf.draw_labels(point, model, 0)
     with pytest.raises(ModelError, match="expand"):
@@ -169,12 +179,19 @@ def test_a_result_of_another_model_is_refused():
     point = bf.find_map(model(small))
     larger = model(np.random.default_rng(0).integers(0, 5, (20, 50)))
     renamed, reordered = model(small, raters=["x", "y"]), model(small, classes=[1, 0])
-    for other, told in ((larger, "shape"), (renamed, "rater names"), (reordered, "class names")):
+    for other, told in (
+        (larger, "2 rater names for a model of 50"),
+        (renamed, "rater names differ from the model's, 0 in place of 'x'"),
+        (reordered, "same class names in another order"),
+    ):
         for use in (bf.decode, bf.draw_labels):
-            with pytest.raises(ModelError, match=told):
-                use(point, other)
+            for result in (point, parameters_alone(point)):
+                with pytest.raises(ModelError, match=told):
+                    use(result, other)
     more_items = model([*small, [1, 1]])
-    assert bf.decode(point, more_items).values.tolist() == [0, 1, 0, 1]
+    with pytest.raises(ModelError, match="3 item names for a model of 4"):
+        bf.decode(point, more_items)
+    assert bf.decode(parameters_alone(point), more_items).values.tolist() == [0, 1, 0, 1]
 
 
 def test_shapes_that_the_model_knows_only_when_it_runs_are_compared_too():

@@ -12,10 +12,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
-from bayesfuse.model import observed
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.points import spread
 from bayesfuse.responses import Responses
+from bayesfuse.results import observation_of
 from bayesfuse.simplex import Array
 from bayesfuse.summaries import tails
 
@@ -29,12 +29,12 @@ RATE = 0.05
 """Share of false alarms accepted among what is called unusual (Benjamini & Hochberg 1995)."""
 
 
-def written_out(model: pm.Model) -> Observation:
-    """Return a model's observation with one row per item, copies of an item among them.
+def written_out(result: xr.DataTree, model: pm.Model) -> Observation:
+    """Return the observation of a result and its model with one row per item, copies among them.
 
     What is compared with replicated data must stand for as many items as they do.
     """
-    _, observation = observed(model)
+    observation = observation_of(result, model)
     if observation.table is observation.responses and observation.responses.is_plain:
         return observation
     responses = observation.responses.expand()

@@ -8,7 +8,7 @@ import xarray as xr
 from bayesfuse.errors import ModelError, interruptible, require_count
 from bayesfuse.inference import em
 from bayesfuse.inference.conjugate import find_conjugate, plain_python
-from bayesfuse.inference.recording import add_deterministics, as_posterior
+from bayesfuse.inference.recording import add_data, add_deterministics, as_posterior
 from bayesfuse.inference.start import DEFAULT, find_start
 from bayesfuse.posterior import complete
 from bayesfuse.simplex import from_log_rows
@@ -90,6 +90,7 @@ def find_map(
     result = xr.DataTree(children={"posterior": xr.DataTree(as_posterior(model, found))})
     with plain_python():
         add_deterministics(result, model)
+    add_data(result, model)
     complete(result, observation, values, log_likelihood=False)
     result["point"] = xr.DataTree(result["posterior"].dataset.isel(chain=0, draw=0, drop=True))
     del result["posterior"]

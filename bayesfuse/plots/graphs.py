@@ -13,8 +13,9 @@ from bayesfuse.errors import ModelError
 from bayesfuse.graph import Graph
 from bayesfuse.neighbours import springs
 from bayesfuse.plots.canvas import class_colours, new_axes
-from bayesfuse.posterior import label_probabilities
+from bayesfuse.probabilities import label_probabilities
 from bayesfuse.reading import shown
+from bayesfuse.results import constants
 from bayesfuse.simplex import Array
 
 if TYPE_CHECKING:
@@ -248,9 +249,9 @@ def _map_values(ax: Axes, values: Array, title: str, most: float, colours: str) 
 
 def _answered(result: xr.DataTree, items: NDArray[Any]) -> NDArray[np.bool_]:
     """Say which items have responses."""
-    constants = result["constant_data"].dataset
-    count = np.bincount(constants["item_index"].values, minlength=constants.sizes["item"])
-    place = constants.get_index("item").get_indexer(list(items))
+    known = constants(result, "item_index")
+    count = np.bincount(known["item_index"].values, minlength=known.sizes["item"])
+    place = known.get_index("item").get_indexer(list(items))
     answered: NDArray[np.bool_] = count[place] > 0
     return answered
 

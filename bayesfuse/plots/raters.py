@@ -19,7 +19,7 @@ from bayesfuse.plots.canvas import (
     new_axes,
     points,
 )
-from bayesfuse.posterior import label_probabilities
+from bayesfuse.results import class_names
 from bayesfuse.summaries import (
     balanced_accuracy,
     interval,
@@ -71,7 +71,7 @@ def plot_raters(
     """
     panels = recognition(result)
     order = np.argsort(balanced_accuracy(result).mean(("chain", "draw")).values, kind="stable")
-    colours = class_colours(label_probabilities(result)["class"].values)
+    colours = class_colours(class_names(result))
     columns = -(-len(panels) // -(-len(panels) // 9))  # rows of nearly equal length, 9 at most
     size = min(3.2, 14.0 / columns), min(0.9 + 0.24 * len(order), 8.0)
     axes = new_axes(axes, len(panels), size, columns, sharey=True)
@@ -140,7 +140,7 @@ def plot_sensitivity_specificity(
     import arviz as az
 
     panels = recognition(result)
-    if ("specificity", label_probabilities(result)["class"].values[0]) not in panels:
+    if ("specificity", class_names(result)[0]) not in panels:
         raise ModelError(
             "The plane of sensitivity and specificity is for two classes, because with more a "
             f"rater has one pair for each: use plot_raters. Got: {len(panels)} classes."

@@ -10,11 +10,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
-from bayesfuse.model import observed
 from bayesfuse.paths import decode
 from bayesfuse.plots.canvas import class_colours, name_rows, new_axes
-from bayesfuse.posterior import label_probabilities
+from bayesfuse.probabilities import label_probabilities
 from bayesfuse.responses import Responses
+from bayesfuse.results import observation_of
 from bayesfuse.structure import Sequences
 
 if TYPE_CHECKING:
@@ -71,13 +71,13 @@ def plot_sequence(
     >>> above.get_title(), [tick.get_text() for tick in below.get_yticklabels()]
     ('sequence 0', ['2', '1', '0'])
     """
-    _, observation = observed(model)
+    observation = observation_of(result, model)
     sequences = observation.known_by("sequences", sequences, "A sequence is drawn in its order")
     responses = observation.responses
     number = _number(sequences, sequence)
     part = slice(int(sequences.start[number]), int(sequences.start[number + 1]))
     place = sequences.places(responses)[part]
-    probability = label_probabilities(result).values[place]
+    probability = label_probabilities(result, model).values[place]
     path = decode(result, model).values[place]
     raters, said = _responses(responses, place)
     n_items = len(place)
