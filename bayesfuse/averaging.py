@@ -67,11 +67,8 @@ def common_units(results: Mapping[str, xr.DataTree]) -> dict[str, xr.DataTree]:
     """
     if not results:
         raise ModelError("Models are compared with each other. Got: no results.")
-    require_alike(results)
     partitions = {name: _partition(name, result) for name, result in results.items()}
     first = next(iter(partitions.values()))
-    if all(own.equals(first) for own in partitions.values()):
-        return dict(results)
     for name, own in partitions.items():
         if not own.index.sort_values().equals(first.index.sort_values()):
             raise ModelError(
@@ -79,6 +76,9 @@ def common_units(results: Mapping[str, xr.DataTree]) -> dict[str, xr.DataTree]:
                 f"{len(own)} items in {name!r}, {len(first)} in {next(iter(partitions))!r}, and "
                 "not the same."
             )
+    require_alike(results)
+    if all(own.equals(first) for own in partitions.values()):
+        return dict(results)
     coarsest = min(results, key=lambda name: partitions[name].nunique())
     target = _units(results[coarsest])
     found = {}

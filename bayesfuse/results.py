@@ -228,7 +228,7 @@ def names_differ(dim: str, then: Any, now: Any) -> str | None:
     if len(one) != len(other):
         return f"a result of {len(one)} {dim} names for a model of {len(other)}"
     at = next(n for n, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1])
-    if sorted(map(str, one)) == sorted(map(str, other)):
+    if set(one) == set(other):
         return f"the same {dim} names in another order, {shown(one)} for a model of {shown(other)}"
     return (
         f"a result whose {dim} names differ from the model's, {plain(one[at])!r} in place of "

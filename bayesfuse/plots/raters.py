@@ -19,6 +19,7 @@ from bayesfuse.plots.canvas import (
     new_axes,
     points,
 )
+from bayesfuse.reading import listed
 from bayesfuse.results import class_names
 from bayesfuse.summaries import (
     balanced_accuracy,
@@ -242,7 +243,7 @@ def plot_confusion(
     for ax, index in zip(axes, chosen, strict=True):
         own = draws.isel(rater=index)
         _heat_map(ax, own.mean(("chain", "draw")), *interval(own, ci_prob))
-        rater = own["rater"].item()
+        (rater,) = listed(np.atleast_1d(own["rater"].values))
         name = rater if isinstance(rater, str) else f"rater {rater}"
         ax.set_title(f"{name} ({answered[index]:,} responses)", fontsize="medium")
     return axes
@@ -255,13 +256,13 @@ def _chosen_raters(
     if wanted is None:
         busiest = np.argsort(-answered, kind="stable")[:most]
         return sorted(busiest.tolist())
-    place = {name: index for index, name in enumerate(names.tolist())}
-    listed = wanted if isinstance(wanted, list | tuple | np.ndarray) else [wanted]
-    if unknown := [name for name in listed if name not in place]:
+    place = {name: index for index, name in enumerate(listed(names))}
+    asked = listed(wanted) if isinstance(wanted, list | tuple | np.ndarray) else [wanted]
+    if unknown := [name for name in asked if name not in place]:
         raise ValueError(
             f"Only raters of the result have a confusion matrix in it. Got: {unknown[0]!r}."
         )
-    return [place[name] for name in listed]
+    return [place[name] for name in asked]
 
 
 def _heat_map(ax: Axes, mean: xr.DataArray, low: xr.DataArray, high: xr.DataArray) -> None:
