@@ -61,7 +61,7 @@ def complete(
                 seen.add(chain, {name: draws[chain, draw] for name, draws in parameters.items()})
     seen.store(result)
     _add_constants(result, observation)
-    _arrange(result)
+    order_variables(result)
     return result
 
 
@@ -221,7 +221,7 @@ def _add(
     result[group] = xr.DataTree(xr.Dataset(variables, coords, attrs))
 
 
-def _arrange(result: xr.DataTree) -> None:
+def order_variables(result: xr.DataTree) -> None:
     """Put the posterior's variables where their dimensions come in the order of every variable.
 
     ``az.summary`` (ArviZ 1.3) writes the entries of a variable in the order of the dimensions of

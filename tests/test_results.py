@@ -360,7 +360,10 @@ def test_names_survive_a_file(tmp_path, kind, names):
         then, now = use(result, model), use(loaded, model)
         if isinstance(then, xr.DataArray | xr.Dataset):
             xr.testing.assert_equal(then, now)
-        elif isinstance(then, pd.DataFrame | str | dict) and name != "common_units":
+        elif isinstance(then, pd.DataFrame):  # times as text say their unit
+            then, now = (each.reset_index(drop=True) for each in (then, now))
+            pd.testing.assert_frame_equal(then, now, check_dtype=False)
+        elif isinstance(then, str | dict) and name not in ("common_units", "report"):
             assert str(then) == str(now), name
     bf.draw_labels(loaded, model, 3, random_seed=1).to_netcdf(tmp_path / "labels.nc")
 
