@@ -48,6 +48,12 @@ def decode(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
     ImpossibleDataError
         The parameters rule out some unit's responses.
 
+    Notes
+    -----
+    For other items that the same raters answered, give the parameters without what they were
+    inferred from, ``xr.DataTree(children={"posterior": result["posterior"]})``, and a model of
+    those items.
+
     Examples
     --------
     >>> import bayesfuse as bf

@@ -97,13 +97,12 @@ def constants(result: xr.DataTree, *names: str) -> xr.Dataset:
     return found
 
 
-def class_names(result: xr.DataTree) -> NDArray[Any]:
+def class_names(result: xr.DataTree) -> list[Any]:
     """Return the names of the classes, from wherever a result has them."""
     groups = require_result(result).children
     for name in ("constant_data", "label_posterior", "posterior", "point"):
         if name in groups and "class" in groups[name].dataset.coords:
-            names: NDArray[Any] = groups[name].dataset["class"].values
-            return names
+            return listed(groups[name].dataset["class"].values)
     raise ModelError(
         "Classes have names in the results of bf.sample, bf.fit and bf.find_map. Got: groups "
         f"{sorted(groups)} without."

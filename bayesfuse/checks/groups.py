@@ -16,6 +16,7 @@ from bayesfuse.moments.score import class_moments
 from bayesfuse.points import evenly, spread
 from bayesfuse.raters.groups import ALONE, LatentGroups
 from bayesfuse.raters.verdicts import add_posterior
+from bayesfuse.reading import listed
 from bayesfuse.responses import Responses
 from bayesfuse.results import all_draws, constants, named, observation_of, require_responses
 from bayesfuse.simplex import Array
@@ -131,7 +132,7 @@ def group_summary(
         values = np.concatenate(parts)
         rows.append(
             (
-                raters[list(members)].tolist(),
+                listed(raters[list(members)]),
                 len(values) / len(informed),
                 values.mean(),
                 *np.quantile(values, tails(ci_prob)),

@@ -14,7 +14,7 @@ from bayesfuse.graph import Graph
 from bayesfuse.neighbours import springs
 from bayesfuse.plots.canvas import class_colours, new_axes
 from bayesfuse.probabilities import label_probabilities
-from bayesfuse.reading import shown
+from bayesfuse.reading import listed, shown
 from bayesfuse.results import constants
 from bayesfuse.simplex import Array
 
@@ -85,7 +85,7 @@ def plot_grid(
         )
     names = probability["class"].values
     if classes is None:
-        classes = names[-1:].tolist() if len(names) == 2 else []
+        classes = listed(names[-1:]) if len(names) == 2 else []
     share = _chosen(probability, "class", classes)
     size = WIDTH + 1.2, max(WIDTH * shape[0] / shape[1], 1.0) + 0.3
     panels = new_axes(axes, 2 + len(classes), size, 3)

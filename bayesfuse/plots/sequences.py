@@ -13,6 +13,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.paths import decode
 from bayesfuse.plots.canvas import class_colours, name_rows, new_axes
 from bayesfuse.probabilities import label_probabilities
+from bayesfuse.reading import listed
 from bayesfuse.responses import Responses
 from bayesfuse.results import observation_of
 from bayesfuse.structure import Sequences
@@ -161,7 +162,7 @@ def _ribbons(
         top = bottom + share
         ax.stairs(top, edges, baseline=bottom, fill=True, color=colour, label=str(name), lw=0)
         bottom = top
-    best = np.array([list(colours).index(name) for name in path.tolist()])
+    best = np.array([list(colours).index(name) for name in listed(path)])
     shades = list(colours.values())
     for at in np.unique(best):
         own = np.flatnonzero(best == at)
