@@ -174,14 +174,14 @@ def verdict_probabilities(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
     >>> verdict_probabilities(result, model).sel(item=1, group="ward").round(1).values.tolist()
     [1.0, 0.0, 0.0, 0.0]
     """
-    observation = observation_of(result, model)
-    variable, _ = observed(model)
+    variable, observation = observed(model)
     channel = observation.raters
     if not isinstance(channel, LatentGroups) or "group_confusion" not in channel.parameters:
         raise ModelError(
             "Verdicts have probabilities where groups are known and there are some; give the model "
             f"the groups of interest. Got: {type(channel).__name__} without known groups."
         )
+    observation = observation_of(result, model)
     name = parameter_variables(variable)["group_confusion"].name
     groups = posterior_draws(result, name)[name]
     table = observation.table

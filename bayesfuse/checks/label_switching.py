@@ -15,6 +15,7 @@ from bayesfuse.points import parameters
 from bayesfuse.posterior import complete
 from bayesfuse.raters.groups import ALONE
 from bayesfuse.results import (
+    all_draws,
     named,
     names_differ,
     of_all_draws,
@@ -180,9 +181,7 @@ def align_labels(
             f"must be computed anew: give the model. Got: {int(moved.sum())} of {moved.size} draws "
             "to permute, and no model."
         )
-    plain = without_prefix(posterior)
-    back = dict(zip(plain.data_vars, posterior.data_vars, strict=True))
-    aligned["posterior"] = xr.DataTree(_permuted(result, plain, order).rename(back))
+    aligned["posterior"] = xr.DataTree(_permuted(result, order))
     if not labels:
         return aligned
     if common:
@@ -312,8 +311,11 @@ def _in_words(best: NDArray[np.int64], switched: Array, named: bool) -> str:
 # ---------------------------------------------------------------- permuting
 
 
-def _permuted(result: xr.DataTree, posterior: xr.Dataset, order: NDArray[np.int64]) -> xr.Dataset:
+def _permuted(result: xr.DataTree, order: NDArray[np.int64]) -> xr.Dataset:
     """Return the posterior with its classes in the order of each draw."""
+    whole = all_draws(result)
+    posterior = without_prefix(whole)
+    back = dict(zip(posterior.data_vars, whole.data_vars, strict=True))
     places = xr.DataArray(order, dims=("chain", "draw", "class"))
     changed = {}
     for name, values in posterior.data_vars.items():
@@ -330,12 +332,12 @@ def _permuted(result: xr.DataTree, posterior: xr.Dataset, order: NDArray[np.int6
         changed["rater_confusion"] = _where_alone(result, rows, values)
     found = posterior.assign(changed)
     if "sensitivity" not in posterior:
-        return found
+        return found.rename(back)
     found = found.assign(_rates(found))
     for name in RATES if grouped else ():
         verdict = f"verdict_{name}"
         found[verdict] = _where_alone(result, found[name].values, posterior[verdict])
-    return found
+    return found.rename(back)
 
 
 def _where_alone(

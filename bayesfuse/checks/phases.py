@@ -92,7 +92,7 @@ def phase_transition(
     >>> found.attrs["trouble"]
     False
     """
-    observation = written_out(result, model)
+    observation = written_out(model, result)
     labels = observation.labels
     if not isinstance(labels, Potts):
         raise ModelError(
