@@ -26,8 +26,8 @@ from bayesfuse.labels import (
 )
 from bayesfuse.model import LabelModel, observe
 from bayesfuse.paths import decode, draw_labels, run_lengths, spans
-from bayesfuse.posterior import label_probabilities
 from bayesfuse.priors import bio_transitions
+from bayesfuse.probabilities import label_probabilities
 from bayesfuse.raters import Confusion, InferredGroups, LatentGroups, OneCoin
 from bayesfuse.responses import Responses
 from bayesfuse.structure import Sequences

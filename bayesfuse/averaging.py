@@ -11,7 +11,9 @@ import pandas as pd
 import xarray as xr
 
 from bayesfuse.errors import ModelError
-from bayesfuse.posterior import label_probabilities
+from bayesfuse.probabilities import label_probabilities
+from bayesfuse.reading import listed
+from bayesfuse.results import constants, require_alike, require_result
 from bayesfuse.simplex import Array
 
 METHODS = ("stacking", "bb-pseudo-bma", "pseudo-bma")
@@ -67,8 +69,6 @@ def common_units(results: Mapping[str, xr.DataTree]) -> dict[str, xr.DataTree]:
         raise ModelError("Models are compared with each other. Got: no results.")
     partitions = {name: _partition(name, result) for name, result in results.items()}
     first = next(iter(partitions.values()))
-    if all(own.equals(first) for own in partitions.values()):
-        return dict(results)
     for name, own in partitions.items():
         if not own.index.sort_values().equals(first.index.sort_values()):
             raise ModelError(
@@ -76,6 +76,9 @@ def common_units(results: Mapping[str, xr.DataTree]) -> dict[str, xr.DataTree]:
                 f"{len(own)} items in {name!r}, {len(first)} in {next(iter(partitions))!r}, and "
                 "not the same."
             )
+    require_alike(results)
+    if all(own.equals(first) for own in partitions.values()):
+        return dict(results)
     coarsest = min(results, key=lambda name: partitions[name].nunique())
     target = _units(results[coarsest])
     found = {}
@@ -158,6 +161,7 @@ def average(
     if not results:
         raise ModelError("There must be something to average. Got: no results.")
     posteriors = _same_labels(results)
+    require_alike(results)
     names = list(results)
     if isinstance(weights, str):
         comparison = _loo_weights(results, weights)
@@ -205,7 +209,7 @@ def _units(result: xr.DataTree) -> Any:
 
 def _partition(name: str, result: xr.DataTree) -> pd.Series:
     """Return the number of the unit of every item, by item name."""
-    if "log_likelihood" not in result.children:
+    if "log_likelihood" not in require_result(result).children:
         raise ModelError(
             "Models are compared by their log likelihoods, which bf.sample stores unless they are "
             f"too many (log_likelihood=True stores them all the same). Got: none in {name!r}."
@@ -213,14 +217,14 @@ def _partition(name: str, result: xr.DataTree) -> pd.Series:
     units = _units(result)
     if units.name == "item":
         return pd.Series(np.arange(len(units)), index=pd.Index(units.values))
-    constants = result["constant_data"].dataset
+    known = constants(result)
     index = f"{units.name}_index"
-    if index not in constants:
+    if index not in known:
         raise ModelError(
             f"Which item belongs to which {units.name} must stand in constant_data, as "
-            f"{index!r}. Got: {sorted(map(str, constants.data_vars))} in {name!r}."
+            f"{index!r}. Got: {sorted(map(str, known.data_vars))} in {name!r}."
         )
-    return pd.Series(constants[index].values, index=pd.Index(constants["item"].values))
+    return pd.Series(known[index].values, index=pd.Index(known["item"].values))
 
 
 def _summed(result: xr.DataTree, pairs: pd.DataFrame, target: Any) -> xr.DataTree:
@@ -252,7 +256,7 @@ def _same_labels(results: Mapping[str, xr.DataTree]) -> list[xr.Dataset]:
         label_probabilities(result)  # says so where there are none
         own = result["label_posterior"].dataset
         for dim in ("item", "class"):
-            if set(own[dim].values.tolist()) != set(first[dim].values.tolist()):
+            if set(listed(own[dim].values)) != set(listed(first[dim].values)):
                 raise ModelError(
                     f"Label posteriors are averaged {dim} by {dim}, so all must have the same. "
                     f"Got: others in {name!r}."

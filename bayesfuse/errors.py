@@ -39,6 +39,15 @@ def require_kind(name: str, given: object, kind: type) -> None:
         )
 
 
+def require_name(what: str, given: object) -> None:
+    """Raise ModelError unless ``given`` is text that variables in a file can be called by."""
+    if not isinstance(given, str) or "/" in given or not given.isprintable():
+        raise ModelError(
+            f"The name of a {what} must be text of printable characters other than '/', else a "
+            f"result could not be saved. Got: {given!r}."
+        )
+
+
 def require_count(name: str, given: object, least: int = 1) -> None:
     """Raise ModelError unless ``given`` is a whole number, no smaller than there may be."""
     if not isinstance(given, Integral) or given < least:

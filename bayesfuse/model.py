@@ -18,7 +18,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse import priors
 from bayesfuse.distributions import dirichlet
-from bayesfuse.errors import ModelError, require_kind
+from bayesfuse.errors import ModelError, require_kind, require_name
 from bayesfuse.factor import require_rows
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation
@@ -89,6 +89,8 @@ def observe(
     require_kind("responses", responses, Responses)
     require_kind("labels=", labels, LabelPrior)
     require_kind("raters=", raters, RaterChannel)
+    require_name("variable", name)
+    require_name("model", model.name)
     parameters = {
         key: pt.as_tensor(value) for key, value in (labels.parameters | raters.parameters).items()
     }
@@ -257,6 +259,7 @@ class LabelModel(pm.Model):
         name: str = "",
     ) -> None:
         require_kind("responses", responses, Responses)
+        require_name("model", name)
         super().__init__(name=name)
         self.responses = responses
         self.gold = gold

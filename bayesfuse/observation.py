@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayesfuse import fingerprint
 from bayesfuse.arrays import narrow, plain, shown
 from bayesfuse.errors import ImpossibleDataError, ModelError, ResponsesError
 from bayesfuse.labels.base import LabelPrior, Marginal
@@ -276,7 +277,9 @@ class Observation:
         if not indices:
             return self
         channel, structure = self.raters.at(indices, self.rater_structure)
-        return replace(self, raters=channel, rater_structure=structure)
+        left = replace(self, raters=channel, rater_structure=structure)
+        left.__dict__["fingerprint"] = self.fingerprint  # what was observed is the same
+        return left
 
     def accepts(
         self, rows: Rows, proposed: Rows, drawn: NDArray[Any], rng: np.random.Generator
@@ -325,6 +328,18 @@ class Observation:
 
     def _named(self, label_counts: tuple[Array, ...], counts: tuple[Array, ...]) -> Rows:
         return dict(zip(self._counted, (*label_counts, *self.raters.collapse(counts)), strict=True))
+
+    @cached_property
+    def fingerprint(self) -> dict[str, str]:
+        """What was observed, and through which prior and channel, in a few letters each."""
+        return {
+            **fingerprint.of_responses(self.responses),
+            "gold": fingerprint.of_gold(self.responses, self.gold),
+            "labels": type(self.labels).__name__,
+            "structure": fingerprint.of_arrays(self.labels.defining(self.label_structure)),
+            "channel": type(self.raters).__name__,
+            "groups": fingerprint.of_arrays(self.raters.defining()),
+        }
 
     @cached_property
     def _counted(self) -> tuple[str, ...]:

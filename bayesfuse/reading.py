@@ -345,10 +345,21 @@ def _several(what: str) -> str:
     return f"{what}es" if what.endswith("s") else f"{what}s"
 
 
+def listed(names: Any) -> list[Any]:
+    """Return names as Python has them, times as times; arrays of results have them as integers."""
+    array = names if isinstance(names, np.ndarray) else as_array(names)
+    if array.dtype.kind == "M":
+        return pd.DatetimeIndex(array).tolist()
+    found: list[Any] = array.tolist()
+    return found
+
+
 def storable(names: NDArray[Any]) -> Any:
-    """Return names as an attribute of a file can hold them: truth values as 0 and 1."""
+    """Return names as a file's attribute can hold them: truth values as 0 and 1, times as text."""
     if names.dtype == np.uint64:  # a list of them would be read as floats
         return names
+    if names.dtype == object:
+        return [str(name) for name in names]
     return (names.astype(int) if names.dtype == bool else names).tolist()
 
 

@@ -14,8 +14,10 @@ from bayesfuse.checks.phases import MIXED
 from bayesfuse.describing import in_one_line
 from bayesfuse.errors import ModelError
 from bayesfuse.graph import Graph
-from bayesfuse.model import LabelModel, observed
-from bayesfuse.posterior import label_probabilities
+from bayesfuse.model import LabelModel
+from bayesfuse.probabilities import label_probabilities
+from bayesfuse.reading import listed
+from bayesfuse.results import all_draws, named, observation_of, require_draws
 from bayesfuse.structure import Sequences
 from bayesfuse.summaries import (
     balanced_accuracy,
@@ -59,15 +61,17 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
     """
     import arviz as az
 
-    sizes, settings = result["posterior"].sizes, result.attrs
-    labels = observed(model)[1].labels
+    sizes = require_draws(result, "A report is of draws").sizes
+    settings = result.attrs
+    probability = label_probabilities(result, model)
+    labels = observation_of(result, model).labels
     sequences: Sequences | None = getattr(labels, "sequences", None)
     graph: Graph | None = getattr(labels, "graph", None)
     hangs_together = [repr(structure) for structure in (sequences, graph) if structure is not None]
     how = result["label_posterior"].attrs
     said = (
         f"{type(model).__name__}: {sizes['chain']} chains of {sizes['draw']:,} draws by "
-        f"{settings['sampler']}, start: {settings['start']}.\n"
+        f"{settings.get('sampler', settings.get('method'))}, start: {settings['start']}.\n"
         f"Estimates are posterior means with {az.rcParams['stats.ci_prob']:.0%} intervals."
     )
     if not how["exact"]:
@@ -75,28 +79,27 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
     parts = [
         "\n".join([repr(model.responses), *hangs_together]),
         said,
-        _class_table(result),
+        _class_table(result, probability),
         *([_transition_table(result)] if sequences is not None else []),
         *([_coupling(result)] if graph is not None else []),
         *([_group_table(result)] if hasattr(model, "groups") else []),
         _rater_table(result),
-        _item_table(result, sequences),
+        _item_table(probability, sequences),
         *([_checks(model, result)] if checks else []),
         _convergence([variable.name for variable in model.free_RVs], result),
     ]
     return "\n\n".join(parts)
 
 
-def _class_table(result: xr.DataTree) -> str:
+def _class_table(result: xr.DataTree, probability: xr.DataArray) -> str:
     """Show the prevalence of the classes, with how sequences begin if that is a variable.
 
     On a graph the prevalence is given, and what can be said is how many items are what.
     """
-    draws = result["posterior"].dataset
-    columns = {
-        title: _estimates(draws[name]) for name, title in CLASS_COLUMNS.items() if name in draws
-    }
-    share = label_probabilities(result).mean("item")
+    draws = all_draws(result)
+    found = {title: named(draws, name) for name, title in CLASS_COLUMNS.items()}
+    columns = {title: _estimates(drawn) for title, drawn in found.items() if drawn is not None}
+    share = probability.mean("item")
     if not columns:
         columns["share of the items"] = [f"{value:.2f}" for value in share.values]
     rows = zip(map(in_one_line, share["class"].values), *columns.values(), strict=True)
@@ -174,15 +177,14 @@ def _shown_panels(result: xr.DataTree) -> list[tuple[tuple[str, Any], xr.DataArr
     return [(("sensitivity", "mean of the classes"), balanced_accuracy(result))]
 
 
-def _item_table(result: xr.DataTree, sequences: Sequences | None) -> str:
+def _item_table(probability: xr.DataArray, sequences: Sequences | None) -> str:
     """Show the items that could be something else than their most probable label."""
-    probability = label_probabilities(result)
     owner = None if sequences is None else sequences.to_frame().set_index("item")["sequence"]
     header = ["least certain", *([] if owner is None else ["sequence"]), "probabilities"]
     rows = []
-    for item in most_uncertain(result, ITEMS):
+    for item in most_uncertain(probability, ITEMS):
         if (item.values >= VISIBLE).sum() > 1:
-            name = item["item"].item()
+            (name,) = listed(np.atleast_1d(item["item"].values))
             where = [] if owner is None else [in_one_line(owner.at[name])]
             rows.append([in_one_line(name), *where, _likely(item["class"], item.values)])
     uncertain = int((probability.max("class") < SURE).sum())

@@ -84,6 +84,8 @@ class LatentGroup(LabelModel):
     bayesfuse.errors.ModelError
         Unknown raters, a rater in two groups, an empty group, more groups than raters; priors of
         the wrong shape, or not positive.
+    bayesfuse.errors.ResponsesError
+        Names of groups that are not all text, all numbers or all times.
 
     Warns
     -----

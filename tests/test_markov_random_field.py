@@ -13,7 +13,8 @@ import bayesfuse as bf
 from bayesfuse.errors import ModelError, PoorFitWarning, ResponsesError
 from bayesfuse.model import observed
 from bayesfuse.models import DawidSkene, LatentGroup, MarkovRandomField
-from bayesfuse.posterior import Draws, label_probabilities
+from bayesfuse.posterior import Draws
+from bayesfuse.probabilities import label_probabilities
 from bayesfuse.testing import (
     assert_close,
     assert_uniform,

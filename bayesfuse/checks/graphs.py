@@ -75,7 +75,7 @@ def neighbour_agreement(
     >>> found.attrs["p_value"] < 0.05
     True
     """
-    observation = written_out(model)
+    observation = written_out(model, result)
     graph = observation.known_by(
         "graph", graph, "Agreement of neighbours needs to know who they are"
     )

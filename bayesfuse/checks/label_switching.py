@@ -14,8 +14,16 @@ from bayesfuse.model import observed, one_against_rest
 from bayesfuse.points import parameters
 from bayesfuse.posterior import complete
 from bayesfuse.raters.groups import ALONE
+from bayesfuse.results import (
+    all_draws,
+    named,
+    names_differ,
+    of_all_draws,
+    require_draws,
+    without_prefix,
+)
 from bayesfuse.simplex import Array
-from bayesfuse.summaries import posterior_draws, responses_per_rater
+from bayesfuse.summaries import assignment, posterior_draws, responses_per_rater
 
 NEARER = 0.5
 """A permuted draw must be nearer the reference by this factor (of the squared distance)."""
@@ -80,7 +88,7 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
     All 4 chains mean the same by each class. Raters use the classes' names for what ...
     """
     prevalence, confusion = _profiles(result)
-    target = _target(prevalence, confusion, reference)
+    target = _target(result, reference)
     weight = _weights(result)
     means = prevalence.mean(axis=1), confusion.mean(axis=1)
     cost = _costs(*means, *target, weight)
@@ -150,30 +158,31 @@ def align_labels(
     >>> bf.align_labels(result).attrs["aligned"]
     0
     """
+    posterior = require_draws(result, "Classes are aligned draw by draw")
     prevalence, confusion = _profiles(result)
-    target = _target(prevalence, confusion, reference)
+    target = _target(result, reference)
     order = _by_draw(result, prevalence, confusion, target, _weights(result))
     moved = (order != np.arange(order.shape[-1])).any(axis=-1)
     aligned = result.copy()
     aligned.attrs["aligned"] = int(moved.sum())
     if not moved.any():
         return aligned
-    posterior = result["posterior"].dataset
-    if "accuracy" in posterior:
+    if named(posterior, "accuracy") is not None:
         raise ModelError(
             "Accuracies belong to classes, so a permuted model has none: start all chains in one "
             f"place (start='moments') instead. Got: {int(moved.sum())} permuted draws of a model "
             "with accuracies."
         )
-    common = (order == order[0, 0]).all()
-    if model is None and not common and "label_posterior" in result.children:
+    labels = "label_posterior" in result.children
+    common = (order == order[0, 0]).all() and labels and of_all_draws(result)
+    if model is None and labels and not common:
         raise ModelError(
             "Label probabilities are means over all draws; where only some are permuted, they "
             f"must be computed anew: give the model. Got: {int(moved.sum())} of {moved.size} draws "
             "to permute, and no model."
         )
     aligned["posterior"] = xr.DataTree(_permuted(result, order))
-    if "label_posterior" not in result.children:
+    if not labels:
         return aligned
     if common:
         probability = result["label_posterior"].dataset
@@ -202,19 +211,20 @@ def _weights(result: xr.DataTree) -> Array:
     return answered / max(answered.sum(), 1.0)
 
 
-def _target(
-    prevalence: Array, confusion: Array, reference: xr.DataTree | None
-) -> tuple[Array, Array]:
+def _target(result: xr.DataTree, reference: xr.DataTree | None) -> tuple[Array, Array]:
     """Return the mean of the first chain, or of a reference."""
-    if reference is not None:
-        other = _profiles(reference)
-        if other[1].shape[2:] != confusion.shape[2:]:
+    if reference is None:
+        prevalence, confusion = _profiles(result)
+        return prevalence[0].mean(axis=0), confusion[0].mean(axis=0)
+    one, other = (posterior_draws(each, "confusion")["confusion"] for each in (reference, result))
+    for dim in ("rater", "class"):
+        if said := names_differ(dim, one[dim].values, other[dim].values):
             raise ModelError(
                 "Classes are compared by the confusion matrices of the same raters. Got: a "
-                f"reference of shape {other[1].shape[2:]} for a result of {confusion.shape[2:]}."
+                f"reference and a result that differ, {said}."
             )
-        return other[0].mean(axis=(0, 1)), other[1].mean(axis=(0, 1))
-    return prevalence[0].mean(axis=0), confusion[0].mean(axis=0)
+    prevalence, confusion = _profiles(reference)
+    return prevalence.mean(axis=(0, 1)), confusion.mean(axis=(0, 1))
 
 
 def _costs(prevalence: Array, confusion: Array, share: Array, rows: Array, weight: Array) -> Array:
@@ -303,7 +313,9 @@ def _in_words(best: NDArray[np.int64], switched: Array, named: bool) -> str:
 
 def _permuted(result: xr.DataTree, order: NDArray[np.int64]) -> xr.Dataset:
     """Return the posterior with its classes in the order of each draw."""
-    posterior = result["posterior"].dataset
+    whole = all_draws(result)
+    posterior = without_prefix(whole)
+    back = dict(zip(posterior.data_vars, whole.data_vars, strict=True))
     places = xr.DataArray(order, dims=("chain", "draw", "class"))
     changed = {}
     for name, values in posterior.data_vars.items():
@@ -320,12 +332,12 @@ def _permuted(result: xr.DataTree, order: NDArray[np.int64]) -> xr.Dataset:
         changed["rater_confusion"] = _where_alone(result, rows, values)
     found = posterior.assign(changed)
     if "sensitivity" not in posterior:
-        return found
+        return found.rename(back)
     found = found.assign(_rates(found))
     for name in RATES if grouped else ():
         verdict = f"verdict_{name}"
         found[verdict] = _where_alone(result, found[name].values, posterior[verdict])
-    return found
+    return found.rename(back)
 
 
 def _where_alone(
@@ -335,9 +347,8 @@ def _where_alone(
 
     Verdicts of groups keep their order. All are (chain, draw, rater, …).
     """
-    posterior = result["posterior"].dataset
-    where = posterior if "assignment" in posterior else result["constant_data"].dataset
-    alone = np.broadcast_to(where["assignment"].values == ALONE, own.shape[:3])
+    groups: Any = assignment(result)
+    alone = np.broadcast_to(groups.values == ALONE, own.shape[:3])
     return values.dims, np.where(alone.reshape(*alone.shape, *[1] * (own.ndim - 3)), own, values)
 
 

@@ -81,6 +81,10 @@ class LabelPrior(Factor):
         The first is the multiplicity of the items if the prior ``merges``.
         """
 
+    def defining(self, structure: tuple[NDArray[Any], ...]) -> tuple[NDArray[Any], ...]:
+        """Return the part of :meth:`structure` that says which items hang together, and how."""
+        return ()
+
     def units(self, responses: Responses) -> NDArray[Any]:
         """Return the names of what stands apart, in the order of ``Marginal.log_evidence``."""
         return responses.items

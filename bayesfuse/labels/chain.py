@@ -72,6 +72,9 @@ class MarkovChain(LabelPrior):
     def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
         return self.sequences.places(responses), self.sequences.start
 
+    def defining(self, structure):
+        return structure
+
     def units(self, responses: Responses) -> NDArray[Any]:
         return self.sequences.names
 

@@ -121,6 +121,9 @@ class Potts(LabelPrior):
             self._made = responses.items, self._arrange(responses)
         return self._made[1]
 
+    def defining(self, structure):
+        return structure[:4]  # prevalence, start, neighbour and weight; all else follows from them
+
     def _arrange(self, responses: Responses) -> tuple[NDArray[Any], ...]:
         graph, n_classes = self.graph.ordered(responses), responses.n_classes
         prevalence = self._prevalence

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.describing import in_one_line
+from bayesfuse.reading import listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,14 +92,14 @@ def points(ax: Axes) -> tuple[float, float]:
     return box.width * POINTS / ax.figure.dpi, box.height * POINTS / ax.figure.dpi
 
 
-def class_colours(classes: NDArray[Any]) -> dict[Any, Any]:
+def class_colours(classes: Any) -> dict[Any, Any]:
     """Give every class a colour: of the user's cycle, or of a map where that would repeat."""
     import matplotlib as mpl
 
     colours = mpl.rcParams["axes.prop_cycle"].by_key().get("color", [])
     if len(classes) > len(colours):
         colours = mpl.colormaps["turbo"](np.linspace(0.05, 0.95, len(classes)))
-    return dict(zip(classes.tolist(), colours, strict=False))
+    return dict(zip(listed(classes), colours, strict=False))
 
 
 def set_title(ax: Axes, text: str) -> None:

@@ -21,7 +21,9 @@ from bayesfuse.plots.canvas import (
     show_classes,
     width_of,
 )
-from bayesfuse.posterior import label_probabilities
+from bayesfuse.probabilities import label_probabilities
+from bayesfuse.reading import listed
+from bayesfuse.results import constants
 from bayesfuse.simplex import Array
 
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ def plot_grid(
         )
     names = probability["class"].values
     if classes is None:
-        classes = names[-1:].tolist() if len(names) == 2 else []
+        classes = listed(names[-1:]) if len(names) == 2 else []
     share = _chosen(probability, "class", classes)
     size = WIDTH + 0.5 + max(width_of(names), 0.7), max(WIDTH * shape[0] / shape[1], 1.0) + 0.3
     panels = new_axes(axes, 2 + len(classes), size, 3)
@@ -251,9 +253,9 @@ def _map_values(ax: Axes, values: Array, title: str, most: float, colours: str) 
 
 def _answered(result: xr.DataTree, items: NDArray[Any]) -> NDArray[np.bool_]:
     """Say which items have responses."""
-    constants = result["constant_data"].dataset
-    count = np.bincount(constants["item_index"].values, minlength=constants.sizes["item"])
-    place = constants.get_index("item").get_indexer(list(items))
+    known = constants(result, "item_index")
+    count = np.bincount(known["item_index"].values, minlength=known.sizes["item"])
+    place = known.get_index("item").get_indexer(list(items))
     answered: NDArray[np.bool_] = count[place] > 0
     return answered
 

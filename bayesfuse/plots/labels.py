@@ -18,20 +18,23 @@ from bayesfuse.plots.canvas import (
     show_classes,
     width_of,
 )
-from bayesfuse.posterior import label_probabilities
+from bayesfuse.probabilities import label_probabilities
+from bayesfuse.results import constants
 from bayesfuse.summaries import most_uncertain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def plot_labels(result: xr.DataTree, *, most: int | None = 40, ax: Axes | None = None) -> Axes:
+def plot_labels(
+    result: xr.DataTree | xr.DataArray, *, most: int | None = 40, ax: Axes | None = None
+) -> Axes:
     """Show the posterior probabilities of the items' labels, the most uncertain item on top.
 
     Parameters
     ----------
-    result : DataTree
-        From ``bf.sample`` or ``bf.find_map``.
+    result : DataTree or DataArray, dims (item, class)
+        From ``bf.sample`` or ``bf.find_map``, or label probabilities.
     most : int, optional
         How many items to show; None for all. Default 40.
     ax : matplotlib Axes, optional
@@ -79,10 +82,10 @@ def plot_labels(result: xr.DataTree, *, most: int | None = 40, ax: Axes | None =
     return ax
 
 
-def _item_names(result: xr.DataTree, items: NDArray[Any]) -> NDArray[Any]:
+def _item_names(result: xr.DataTree | xr.DataArray, items: NDArray[Any]) -> NDArray[Any]:
     """Return the names of items, with how many each stands for in a table of counts."""
-    constants = result["constant_data"].dataset
-    if "multiplicity" not in constants:
+    known = constants(result) if isinstance(result, xr.DataTree) else xr.Dataset()
+    if "multiplicity" not in known:
         return items
-    copies = dict(zip(constants["item"].values, constants["multiplicity"].values, strict=True))
+    copies = dict(zip(known["item"].values, known["multiplicity"].values, strict=True))
     return np.array([f"{in_one_line(item, 18)} (×{copies[item]:,})" for item in items])

@@ -25,7 +25,8 @@ from bayesfuse.plots.canvas import (
     set_title,
     width_of,
 )
-from bayesfuse.posterior import label_probabilities
+from bayesfuse.reading import listed
+from bayesfuse.results import class_names
 from bayesfuse.summaries import (
     balanced_accuracy,
     interval,
@@ -86,7 +87,7 @@ def plot_raters(
     quality = balanced_accuracy(result).mean(("chain", "draw"))
     order = np.argsort(quality.values, kind="stable")
     names = quality["rater"].values[order]
-    colours = class_colours(label_probabilities(result)["class"].values)
+    colours = class_colours(class_names(result))
     columns = -(-len(panels) // -(-len(panels) // 9))  # rows of nearly equal length, 9 at most
     size = min(3.2, 14.0 / columns), min(0.9 + 0.24 * len(order), 8.0)
     room = max(width_of(names) - 0.7, 0.0), 0.3
@@ -162,7 +163,7 @@ def plot_sensitivity_specificity(
     import arviz as az
 
     panels = recognition(result)
-    if ("specificity", label_probabilities(result)["class"].values[0]) not in panels:
+    if ("specificity", class_names(result)[0]) not in panels:
         raise ModelError(
             "The plane of sensitivity and specificity is for two classes, because with more a "
             f"rater has one pair for each: use plot_raters. Got: {len(panels)} classes."
@@ -273,7 +274,7 @@ def plot_confusion(
     for ax, index in zip(axes, chosen, strict=True):
         own = draws.isel(rater=index)
         _heat_map(ax, own.mean(("chain", "draw")), *interval(own, ci_prob))
-        rater = own["rater"].item()
+        (rater,) = listed(np.atleast_1d(own["rater"].values))
         name = escaped(rater if isinstance(rater, str) else f"rater {rater}", 20)
         count = f"({answered[index]:,} responses)"
         # the matrix is narrower than its panel, by the names of classes
@@ -289,13 +290,13 @@ def _chosen_raters(
     if wanted is None:
         busiest = np.argsort(-answered, kind="stable")[:most]
         return sorted(busiest.tolist())
-    place = {name: index for index, name in enumerate(names.tolist())}
-    listed = wanted if isinstance(wanted, list | tuple | np.ndarray) else [wanted]
-    if unknown := [name for name in listed if name not in place]:
+    place = {name: index for index, name in enumerate(listed(names))}
+    asked = listed(wanted) if isinstance(wanted, list | tuple | np.ndarray) else [wanted]
+    if unknown := [name for name in asked if name not in place]:
         raise ValueError(
             f"Only raters of the result have a confusion matrix in it. Got: {unknown[0]!r}."
         )
-    return [place[name] for name in listed]
+    return [place[name] for name in asked]
 
 
 def _heat_map(ax: Axes, mean: xr.DataArray, low: xr.DataArray, high: xr.DataArray) -> None:

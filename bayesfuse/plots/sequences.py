@@ -10,7 +10,6 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
-from bayesfuse.model import observed
 from bayesfuse.paths import decode
 from bayesfuse.plots.canvas import (
     class_colours,
@@ -21,8 +20,10 @@ from bayesfuse.plots.canvas import (
     show_classes,
     width_of,
 )
-from bayesfuse.posterior import label_probabilities
+from bayesfuse.probabilities import label_probabilities
+from bayesfuse.reading import listed
 from bayesfuse.responses import Responses
+from bayesfuse.results import observation_of
 from bayesfuse.structure import Sequences
 
 if TYPE_CHECKING:
@@ -79,13 +80,13 @@ def plot_sequence(
     >>> above.get_title(), [tick.get_text() for tick in below.get_yticklabels()]
     ('sequence 0', ['2', '1', '0'])
     """
-    _, observation = observed(model)
+    observation = observation_of(result, model)
     sequences = observation.known_by("sequences", sequences, "A sequence is drawn in its order")
     responses = observation.responses
     number = _number(sequences, sequence)
     part = slice(int(sequences.start[number]), int(sequences.start[number + 1]))
     place = sequences.places(responses)[part]
-    probability = label_probabilities(result).values[place]
+    probability = label_probabilities(result, model).values[place]
     path = decode(result, model).values[place]
     raters, said = _responses(responses, place)
     n_items = len(place)
@@ -170,7 +171,7 @@ def _ribbons(
         top = bottom + share
         ax.stairs(top, edges, baseline=bottom, fill=True, color=colour, label=escaped(name), lw=0)
         bottom = top
-    best = np.array([list(colours).index(name) for name in path.tolist()])
+    best = np.array([list(colours).index(name) for name in listed(path)])
     shades = list(colours.values())
     for at in np.unique(best):
         own = np.flatnonzero(best == at)

@@ -54,6 +54,10 @@ class RaterChannel(Factor):
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
         """Return the arrays that every kernel takes after the tables and weights."""
 
+    def defining(self) -> tuple[NDArray[Any], ...]:
+        """Return what says who shares a source, if that is not a parameter."""
+        return ()
+
     @abstractmethod
     def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
         """Return the kernels' log tables; ``xp`` is numpy or pytensor.tensor, as are the rows."""
