@@ -96,7 +96,8 @@ def sample(
     DataTree
         Groups posterior, sample_stats, observed_data, constant_data, label_posterior
         (probability, mcse by item and class) and log_likelihood (by item); with labels on a
-        graph also label_draws, the labels themselves, where they take no more than 10⁸ values.
+        graph with circles also label_draws, the labels themselves, where they take no more than
+        10⁸ values.
         Interrupting ends the chain that runs, all of them if they run side by side, and returns
         the chains and draws that PyMC keeps (if all are being tuned there are none: its
         ValueError); ``label_posterior`` is of all draws made.
