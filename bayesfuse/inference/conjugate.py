@@ -175,6 +175,10 @@ def find_conjugate(model: pm.Model) -> Conjugacy:
             "for Dirichlet priors: give concentrations, or the groups. Got: a mixture as prior of "
             f"{mixtures[0].variable.name!r}."
         )
+    if found.inferred:
+        own = found.concentrations().items()
+        raters = observation.raters
+        raters.require_priors({name: a for name, a in own if name in raters.parameters})
     return found
 
 

@@ -165,6 +165,7 @@ class LabelGibbs(BlockedStep):
             if b.kind != "positive"
         }
         self.changing = value_function(model, changing) if changing else None
+        self.inferred = bool(drawn & set(raters.indices))
         known = {b.parameter: b.concentration for b in blocks}
         self.may_turn = turning.possible(self.observation, conjugacy.indices(), known)
         self.turns, self.turned = self.may_turn, [0, 0]
@@ -183,7 +184,7 @@ class LabelGibbs(BlockedStep):
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
         """Begin a chain: what an earlier one has left is not its own."""
         super().setup_chain(rng, tune, draws)
-        self.labels = None
+        self.labels, self._written = None, {}
         self.turns, self.turned = self.may_turn, [0, 0]
 
     def stop_tuning(self) -> None:
@@ -201,7 +202,11 @@ class LabelGibbs(BlockedStep):
                     rows[name] = log_rows(value, self.observation.kind(name))
         concentration = self.fixed | {name: at(point) for name, at in self.priors.items()}
         if self.changing is not None:
-            concentration |= self.changing(point)
+            changed = self.changing(point)
+            if self.inferred:
+                own = self.observation.raters.parameters
+                self.observation.raters.require_priors({k: changed[k] for k in changed if k in own})
+            concentration |= changed
         with interruptible:
             for _ in range(self.sweeps):
                 rows |= self.sweep(rows, concentration)
@@ -212,9 +217,14 @@ class LabelGibbs(BlockedStep):
         return point, [{"labels": self.labels} if self.shows_labels else {}]
 
     def read(self, block: Block, point: Any) -> Array:
-        """Return the block's log rows: those drawn last if nobody has changed the point since."""
+        """Return the block's log rows: those drawn last if nobody has changed the point since.
+
+        A process of its own has the point in other memory, and what is read there is rounded.
+        """
         value, rows = self._written.get(block.value, (None, None))
-        return rows if rows is not None and value is point[block.value] else block.read(point)
+        there = point[block.value]
+        known = rows is not None and (value is there or np.array_equal(value, there))
+        return rows if known else block.read(point)
 
     def sweep(self, rows: Rows, concentration: Rows) -> Rows:
         """Return the drawn parameters' log rows after one sweep from ``rows``."""
