@@ -38,7 +38,7 @@ def build(graph):
 
 
 def exactly(graph, middle):
-    """Return the posterior mean of the log coupling: a sum over labellings, with rows summed out."""
+    """Return the posterior mean of the log coupling: labellings enumerated, rows summed out."""
     every = np.array(list(itertools.product([0, 1], repeat=8)))
     agree = (every[:, graph.edges[:, 0]] == every[:, graph.edges[:, 1]]) @ graph.weights
     log_lik = np.zeros(len(every))
@@ -75,7 +75,9 @@ def test_it_is_sampled_with_nuts_moving_those_variables():
     assert np.ptp(result["posterior"]["middle"].values) > 0
 
 
-def test_labels_of_a_forest_are_drawn_anew_wherever_other_steps_have_moved_the_coupling(monkeypatch):
+def test_labels_of_a_forest_are_drawn_anew_wherever_other_steps_have_moved_the_coupling(
+    monkeypatch,
+):
     graph = GRAPHS["path"]
     model = build(graph)
     with model:

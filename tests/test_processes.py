@@ -17,9 +17,7 @@ ALL = MODELS | {
     "posterior": lambda r: LatentGroup(r, "posterior"),
     "mixture": lambda r: MODELS["confusion"](r, confusion_prior=bf.priors.robust(3)),
     "path": lambda r: MarkovRandomField(r, bf.Graph.grid((r.n_items,), items=r.items)),
-    "circles": lambda r: MarkovRandomField(
-        r, bf.Graph.grid((2, r.n_items // 2), items=r.items)
-    ),
+    "circles": lambda r: MarkovRandomField(r, bf.Graph.grid((2, r.n_items // 2), items=r.items)),
 }
 
 

@@ -26,7 +26,8 @@ from bayesfuse import coordinates
 from bayesfuse.dirichlets import DirichletMixture
 from bayesfuse.distributions import is_dirichlet, mixture_of
 from bayesfuse.errors import ModelError
-from bayesfuse.model import observed, parameter_variables
+from bayesfuse.factor import CLOSE
+from bayesfuse.model import observed, parameter_variables, require_like
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.positive import Positive, tabulate
 from bayesfuse.simplex import ROWLESS, Array, Kind, from_log_rows
@@ -299,6 +300,32 @@ def prior_function(model: pm.Model, block: Block) -> Callable[[Mapping[str, Arra
         return Positive(lambda number: function(np.asarray(number), *others), np.nan)
 
     return at
+
+
+def require_value(model: pm.Model, variable: TensorVariable, value: Any) -> None:
+    """Raise ModelError unless chains can begin where a variable has this value."""
+    require_like(np.shape(value), variable)
+    given = np.asarray(value)
+    sound = given.dtype.kind in "biuf" and bool(np.isfinite(given).all())
+    if sound:
+        there = pt.as_tensor(given.astype(variable.dtype))
+        transform, inputs = model.rvs_to_transforms.get(variable), variable.owner.inputs
+        if transform is None:
+            graphs = [pm.logp(variable, there)]
+        else:
+            inside = transform.forward(there, *inputs)
+            graphs = [inside, transform.backward(inside, *inputs)]
+        if not _depends(model, graphs):
+            with plain_python(), np.errstate(all="ignore"):
+                found = [graph.eval() for graph in graphs]
+            sound = bool(np.isfinite(found[0]).all())
+            sound &= transform is None or np.allclose(found[-1], given, rtol=CLOSE, atol=CLOSE)
+    if not sound:
+        raise ModelError(
+            "Chains must begin where the density is positive and finite: rows of positive "
+            "probabilities that sum to one (zeros only where the prior has them), numbers within "
+            f"their bounds. Got: {given.tolist()} for {variable.name}."
+        )
 
 
 def moved(model: pm.Model, variables: Mapping[str, TensorVariable]) -> list[str]:

@@ -256,8 +256,9 @@ def _require_labels_anew(observation: Observation, moved: list[str]) -> None:
     """Raise ModelError if other steps move what labels depend on that are not drawn anew."""
     if moved and not observation.labels.exact:
         raise ModelError(
-            f"Other steps than LabelGibbs sum the labels out, which {type(observation.labels).__name__} "
-            "labels on this graph allow approximately only, so what the responses depend on must "
+            "Other steps than LabelGibbs sum the labels out, approximately where labels are "
+            f"{type(observation.labels).__name__} on this graph, so what the responses depend on "
+            "must "
             "be drawn by one LabelGibbs. Give rows Dirichlet or Beta priors and a coupling any "
             "prior, on which nothing else depends, or leave all variables to NUTS: bf.sample(…, "
             f"sampler='nuts'). Got: {moved} left to other steps."
