@@ -44,7 +44,7 @@ def require_kind(name: str, given: object, kind: type) -> None:
 
 def require_count(name: str, given: object, least: int = 1) -> None:
     """Raise ModelError unless ``given`` is a whole number, no smaller than there may be."""
-    if not isinstance(given, Integral) or isinstance(given, bool) or given < least:
+    if isinstance(given, bool) or not isinstance(given, Integral) or given < least:
         raise ModelError(f"{name} must be a whole number, at least {least}. Got: {given!r}.")
 
 
