@@ -223,8 +223,9 @@ class LabelGibbs(BlockedStep):
         """
         value, rows = self._written.get(block.value, (None, None))
         there = point[block.value]
-        known = rows is not None and (value is there or np.array_equal(value, there))
-        return rows if known else block.read(point)
+        if rows is not None and (value is there or np.array_equal(value, there)):
+            return rows
+        return block.read(point)
 
     def sweep(self, rows: Rows, concentration: Rows) -> Rows:
         """Return the drawn parameters' log rows after one sweep from ``rows``."""
