@@ -221,10 +221,11 @@ class LabelGibbs(BlockedStep):
 
         A process of its own has the point in other memory, and what is read there is rounded.
         """
-        value, rows = self._written.get(block.value, (None, None))
         there = point[block.value]
-        if rows is not None and (value is there or np.array_equal(value, there)):
-            return rows
+        if block.value in self._written:
+            value, rows = self._written[block.value]
+            if value is there or np.array_equal(value, there):
+                return rows
         return block.read(point)
 
     def sweep(self, rows: Rows, concentration: Rows) -> Rows:
