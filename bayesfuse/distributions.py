@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse.coordinates import LogRatio
-from bayesfuse.dirichlets import DirichletMixture
+from bayesfuse.dirichlets import DirichletMixture, broadcast
 from bayesfuse.errors import ModelError
 from bayesfuse.simplex import Array, draw_dirichlet
 
@@ -34,7 +34,8 @@ def dirichlet(
         :class:`pymc.Dirichlet`. Of a mixture (:func:`bayesfuse.priors.robust`) it is a
         :class:`pymc.Mixture`, with every row from a component of its own.
     **kwargs
-        Such as ``dims``, for the variable.
+        Such as ``dims``, for the variable. With ``shape`` the same concentration is that of several
+        sets of rows.
 
     Returns
     -------
@@ -55,6 +56,8 @@ def dirichlet(
     >>> model.rvs_to_transforms[transition].backward([0.0, 0.0, 0.0, 0.0]).eval()[1]
     array([0. , 0.5, 0.5])
     """
+    if (shape := kwargs.pop("shape", None)) is not None:  # coordinates are of all rows
+        concentration = broadcast(concentration, tuple(shape))
     if isinstance(concentration, DirichletMixture):
         return _mixture(name, concentration, kwargs)
     alpha = np.asarray(concentration, dtype=float)

@@ -2,6 +2,9 @@
 
 from contextlib import ContextDecorator
 from numbers import Integral
+from typing import Any
+
+import numpy as np
 
 
 class ResponsesError(ValueError):
@@ -50,8 +53,19 @@ def require_name(what: str, given: object) -> None:
 
 def require_count(name: str, given: object, least: int = 1) -> None:
     """Raise ModelError unless ``given`` is a whole number, no smaller than there may be."""
-    if not isinstance(given, Integral) or given < least:
+    if isinstance(given, bool) or not isinstance(given, Integral) or given < least:
         raise ModelError(f"{name} must be a whole number, at least {least}. Got: {given!r}.")
+
+
+def require_seed(random_seed: Any) -> np.random.Generator:
+    """Return the generator of a seed, or raise ModelError if it is none."""
+    try:
+        return np.random.default_rng(random_seed)
+    except (TypeError, ValueError) as error:
+        raise ModelError(
+            "random_seed must be a whole number, zero or more, or a Generator, so that the same "
+            f"seed gives the same draws. Got: {random_seed!r}."
+        ) from error
 
 
 class MomentsError(ValueError):
@@ -60,6 +74,10 @@ class MomentsError(ValueError):
 
 class PoorFitWarning(UserWarning):
     """A variational fit is far from the posterior, or stopped before it settled."""
+
+
+class IncompleteWarning(UserWarning):
+    """What follows from the draws was interrupted: the result holds some of it only."""
 
 
 class NoGroupsWarning(UserWarning):

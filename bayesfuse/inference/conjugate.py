@@ -5,7 +5,7 @@ A mixture of Dirichlet distributions has a mixture as conditional, and counts as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,8 @@ from bayesfuse import coordinates
 from bayesfuse.dirichlets import DirichletMixture
 from bayesfuse.distributions import is_dirichlet, mixture_of
 from bayesfuse.errors import ModelError
-from bayesfuse.model import observed, parameter_variables
+from bayesfuse.factor import CLOSE
+from bayesfuse.model import observed, parameter_variables, require_like
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.positive import Positive, tabulate
 from bayesfuse.simplex import ROWLESS, Array, Kind, from_log_rows
@@ -73,10 +74,10 @@ class Block:
 
 @dataclass(frozen=True)
 class PositiveBlock(Block):
-    """A positive number of any continuous prior with fixed parameters.
+    """A positive number of any continuous prior.
 
-    Its ``concentration`` is that prior, ``forward`` and ``backward`` the way to PyMC's coordinate
-    and back.
+    Its ``concentration`` is that prior, or None as for rows (see :func:`prior_function`);
+    ``forward`` and ``backward`` are the way to PyMC's coordinate and back.
     """
 
     forward: Callable[[Any], Array]
@@ -175,6 +176,10 @@ def find_conjugate(model: pm.Model) -> Conjugacy:
             "for Dirichlet priors: give concentrations, or the groups. Got: a mixture as prior of "
             f"{mixtures[0].variable.name!r}."
         )
+    if found.inferred:
+        own = found.concentrations().items()
+        raters = observation.raters
+        raters.require_priors({name: a for name, a in own if name in raters.parameters})
     return found
 
 
@@ -219,11 +224,15 @@ def _block(
         return Block(name, parameter, value, kind, transform, mixture)
     concentration = concentration_variable(parameter, kind)
     fixed = None
-    if not any(free in ancestors([concentration]) for free in model.free_RVs):
+    if not _depends(model, [concentration]):
         with plain_python():
             fixed = np.asarray(concentration.eval(), dtype=float)
-        fixed = np.broadcast_to(fixed, _row_shape(parameter, kind)).copy()
     return Block(name, parameter, value, kind, transform, fixed)
+
+
+def _depends(model: pm.Model, graphs: Iterable[Any]) -> bool:
+    """Whether graphs depend on free variables of the model."""
+    return not set(model.free_RVs).isdisjoint(ancestors(graphs))
 
 
 def _informs_others(model: pm.Model, answers: TensorVariable, parameter: TensorVariable) -> bool:
@@ -236,23 +245,26 @@ def _informs_others(model: pm.Model, answers: TensorVariable, parameter: TensorV
 def _positive_block(
     model: pm.Model, answers: TensorVariable, name: str, parameter: TensorVariable
 ) -> PositiveBlock | None:
-    """Make the prior of a positive number a function that is quick to call."""
-    depends = any(v in ancestors(parameter.owner.inputs) for v in model.free_RVs)
-    if depends or _informs_others(model, answers, parameter):
+    """Make the prior of a positive number, where it is fixed, a function that is quick to call."""
+    if _informs_others(model, answers, parameter):
         return None
     transform = model.rvs_to_transforms.get(parameter)
     value = parameter.type("value")
     inputs = parameter.owner.inputs
+    graphs = (
+        (value, value)
+        if transform is None
+        else (transform.forward(value, *inputs), transform.backward(value, *inputs))
+    )
+    if _depends(model, graphs):  # as on a bound that is a variable: its coordinate moves the number
+        return None
+    prior = None
     with plain_python():
-        typical = float(support_point(parameter).eval())
-        values = pt.dvector("values")
-        graph = vectorize_graph(pm.logp(parameter, value), {value: values})
-        log_density = tabulate(pytensor.function([values], graph), typical)
-        graphs = (
-            (value, value)
-            if transform is None
-            else (transform.forward(value, *inputs), transform.backward(value, *inputs))
-        )
+        if not _depends(model, inputs):
+            typical = float(support_point(parameter).eval())
+            values = pt.dvector("values")
+            graph = vectorize_graph(pm.logp(parameter, value), {value: values})
+            prior = Positive(tabulate(pytensor.function([values], graph), typical), typical)
         forward, backward = (pytensor.function([value], graph) for graph in graphs)
     return PositiveBlock(
         name,
@@ -260,18 +272,68 @@ def _positive_block(
         model.rvs_to_values[parameter].name,
         "positive",
         transform,
-        Positive(log_density, typical),
+        prior,
         forward,
         backward,
     )
 
 
 def concentration_variable(parameter: TensorVariable, kind: Kind) -> TensorVariable:
-    """Return the graph of the Dirichlet concentration of a parameter's rows."""
+    """Return the graph of the Dirichlet concentrations of a parameter's rows, one for each entry.
+
+    PyMC's own may be those of a single row, or of as many as have different ones.
+    """
     arguments = parameter.owner.op.dist_params(parameter.owner)
-    if kind == "simplex":
-        return arguments[0]
-    return pt.stack(pt.broadcast_arrays(*arguments), axis=-1)
+    given = arguments[0] if kind == "simplex" else pt.stack(pt.broadcast_arrays(*arguments), -1)
+    return pt.alloc(given, *_row_shape(parameter, kind))
+
+
+def prior_function(model: pm.Model, block: Block) -> Callable[[Mapping[str, Array]], Positive]:
+    """Compile the prior of a positive number, given a point in value space that it depends on."""
+    value = block.variable.type("value")
+    (graph,) = model.replace_rvs_by_values([pm.logp(block.variable, value)])
+    inputs = [value, *model.value_vars]
+    function = model.compile_fn(graph, inputs=inputs, point_fn=False, on_unused_input="ignore")
+
+    def at(point: Mapping[str, Array]) -> Positive:
+        others = [point[each.name] for each in model.value_vars]
+        return Positive(lambda number: function(np.asarray(number), *others), np.nan)
+
+    return at
+
+
+def require_value(model: pm.Model, variable: TensorVariable, value: Any) -> None:
+    """Raise ModelError unless chains can begin where a variable has this value."""
+    require_like(np.shape(value), variable)
+    given = np.asarray(value)
+    sound = given.dtype.kind in "biuf" and bool(np.isfinite(given).all())
+    if sound:
+        there = pt.as_tensor(given.astype(variable.dtype))
+        transform, inputs = model.rvs_to_transforms.get(variable), variable.owner.inputs
+        if transform is None:
+            graphs = [pm.logp(variable, there)]
+        else:
+            inside = transform.forward(there, *inputs)
+            graphs = [inside, transform.backward(inside, *inputs)]
+        if not _depends(model, graphs):
+            with plain_python(), np.errstate(all="ignore"):
+                found = [graph.eval() for graph in graphs]
+            sound = bool(np.isfinite(found[0]).all())
+            sound &= transform is None or np.allclose(found[-1], given, rtol=CLOSE, atol=CLOSE)
+    if not sound:
+        raise ModelError(
+            "Chains must begin where the density is positive and finite: rows of positive "
+            "probabilities that sum to one (zeros only where the prior has them), numbers within "
+            f"their bounds. Got: {given.tolist()} for {variable.name}."
+        )
+
+
+def moved(model: pm.Model, variables: Mapping[str, TensorVariable]) -> list[str]:
+    """Return the names of those that change with the point of a chain."""
+    graphs = model.replace_rvs_by_values(list(variables.values()))
+    values = set(model.value_vars)
+    named = zip(variables, graphs, strict=True)
+    return [name for name, graph in named if not values.isdisjoint(ancestors([graph]))]
 
 
 def _row_shape(parameter: TensorVariable, kind: Kind) -> tuple[int, ...]:

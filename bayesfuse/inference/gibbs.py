@@ -19,10 +19,12 @@ from bayesfuse.inference.conjugate import (
     Block,
     concentration_variable,
     find_conjugate,
+    moved,
+    prior_function,
     value_function,
 )
 from bayesfuse.model import latest
-from bayesfuse.observation import Rows
+from bayesfuse.observation import Observation, Rows
 from bayesfuse.simplex import Array, draw_dirichlets, log_rows
 
 TURNS = 0.25
@@ -51,12 +53,15 @@ class LabelGibbs(BlockedStep):
     One step draws the labels from :math:`p(y \mid \theta, x)` and then the conjugate parameters
     from their Dirichlet (or Beta) conditionals. The labels are not part of the model, whose
     density has them summed out; drawing them afresh in every step leaves that density invariant.
-    Labels on a graph cannot be drawn afresh: every chain keeps its own and goes on from them.
-    Positive parameters (a coupling) are drawn by slice sampling.
     Parameters that are not conjugate, and every other variable of the model, are left to other
-    steps: ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to NUTS. Where labels are
-    independent, some sweeps begin with a move of the prevalence with the labels summed out, as
-    long as tuning finds that it pays.
+    steps: ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to NUTS. Positive parameters
+    (a coupling) are drawn by slice sampling, whatever their prior. Where labels are independent,
+    some sweeps begin with a move of the prevalence with the labels summed out, as long as tuning
+    finds that it pays.
+
+    Labels on a graph with circles cannot be drawn afresh: every chain keeps its own and goes on
+    from them. They must not depend on what other steps move, because those sum the labels out,
+    approximately, and so move them apart from the labels that are kept.
 
     Parameters
     ----------
@@ -72,7 +77,8 @@ class LabelGibbs(BlockedStep):
     Raises
     ------
     ModelError
-        The model observes no responses, or has no conjugate parameter among ``vars``.
+        The model observes no responses, or has no conjugate parameter among ``vars``; other steps
+        are to move parameters of labels that must be drawn with them.
 
     References
     ----------
@@ -147,13 +153,19 @@ class LabelGibbs(BlockedStep):
         others = {
             name: variable for name, variable in conjugacy.variables.items() if name not in drawn
         }
+        _require_labels_anew(conjugacy.observation, moved(model, others))
         self.others = value_function(model, others) if others else None
+        varying = [block for block in blocks if block.concentration is None]
+        self.priors = {
+            b.parameter: prior_function(model, b) for b in varying if b.kind == "positive"
+        }
         changing = {
             b.parameter: concentration_variable(b.variable, b.kind)
-            for b in blocks
-            if b.concentration is None
+            for b in varying
+            if b.kind != "positive"
         }
         self.changing = value_function(model, changing) if changing else None
+        self.inferred = bool(drawn & set(raters.indices))
         known = {b.parameter: b.concentration for b in blocks}
         self.may_turn = turning.possible(self.observation, conjugacy.indices(), known)
         self.turns, self.turned = self.may_turn, [0, 0]
@@ -172,7 +184,7 @@ class LabelGibbs(BlockedStep):
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
         """Begin a chain: what an earlier one has left is not its own."""
         super().setup_chain(rng, tune, draws)
-        self.labels = None
+        self.labels, self._written = None, {}
         self.turns, self.turned = self.may_turn, [0, 0]
 
     def stop_tuning(self) -> None:
@@ -188,9 +200,13 @@ class LabelGibbs(BlockedStep):
             with np.errstate(divide="ignore"):
                 for name, value in self.others(point).items():
                     rows[name] = log_rows(value, self.observation.kind(name))
-        concentration: dict[str, Any] = self.fixed
+        concentration = self.fixed | {name: at(point) for name, at in self.priors.items()}
         if self.changing is not None:
-            concentration = concentration | self.changing(point)
+            changed = self.changing(point)
+            if self.inferred:
+                own = self.observation.raters.parameters
+                self.observation.raters.require_priors({k: changed[k] for k in changed if k in own})
+            concentration |= changed
         with interruptible:
             for _ in range(self.sweeps):
                 rows |= self.sweep(rows, concentration)
@@ -201,9 +217,16 @@ class LabelGibbs(BlockedStep):
         return point, [{"labels": self.labels} if self.shows_labels else {}]
 
     def read(self, block: Block, point: Any) -> Array:
-        """Return the block's log rows: those drawn last if nobody has changed the point since."""
-        value, rows = self._written.get(block.value, (None, None))
-        return rows if rows is not None and value is point[block.value] else block.read(point)
+        """Return the block's log rows: those drawn last if nobody has changed the point since.
+
+        A process of its own has the point in other memory, and what is read there is rounded.
+        """
+        there = point[block.value]
+        if block.value in self._written:
+            value, rows = self._written[block.value]
+            if value is there or np.array_equal(value, there):
+                return rows
+        return block.read(point)
 
     def sweep(self, rows: Rows, concentration: Rows) -> Rows:
         """Return the drawn parameters' log rows after one sweep from ``rows``."""
@@ -229,6 +252,19 @@ class LabelGibbs(BlockedStep):
 
 
 STEP_METHODS.append(LabelGibbs)
+
+
+def _require_labels_anew(observation: Observation, moved: list[str]) -> None:
+    """Raise ModelError if other steps move what labels depend on that are not drawn anew."""
+    if moved and not observation.labels.exact:
+        raise ModelError(
+            "Other steps than LabelGibbs sum the labels out, approximately where labels are "
+            f"{type(observation.labels).__name__} on this graph, so what the responses depend on "
+            "must "
+            "be drawn by one LabelGibbs. Give rows Dirichlet or Beta priors and a coupling any "
+            "prior, on which nothing else depends, or leave all variables to NUTS: bf.sample(…, "
+            f"sampler='nuts'). Got: {moved} left to other steps."
+        )
 
 
 def _model(model: pm.Model | None) -> pm.Model:

@@ -10,7 +10,13 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from bayesfuse.errors import ModelError, PoorFitWarning, interruptible, require_count
+from bayesfuse.errors import (
+    ModelError,
+    PoorFitWarning,
+    interruptible,
+    require_count,
+    require_seed,
+)
 from bayesfuse.inference import em
 from bayesfuse.inference.approximation import FEW_DRAWS, LARGE_K, Approximation
 from bayesfuse.inference.conjugate import Conjugacy, find_conjugate, plain_python
@@ -178,7 +184,7 @@ def fit(
             "Sweeps improve a fit where every one of them draws the labels anew; on a graph they "
             f"go on from where they are, so use bf.sample. Got: sweeps={sweeps}."
         )
-    rng = np.random.default_rng(random_seed)
+    rng = require_seed(random_seed)
     begun = None  # where the priors are not conjugate and PyMC's own start must do
     if conjugacy.complete:
         begun = find_start(conjugacy.begun(), conjugacy.concentrations(), start)

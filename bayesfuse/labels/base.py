@@ -56,7 +56,7 @@ class LabelPrior(Factor):
     """Whether the labels are summed out exactly."""
     method: ClassVar[str]
     """How they are summed out."""
-    keeps_labels: ClassVar[str] = ""
+    keeps_labels: str = ""
     """How labels are drawn from where they were before, for priors that cannot draw them anew."""
     decoder: ClassVar[str] = "most probable labels"
     """What :meth:`decode` returns."""

@@ -47,9 +47,10 @@ class Potts(LabelPrior):
     .. math:: p(y) = \frac{1}{Z(\beta)} \prod_n \pi_{y_n}
               \prod_{\text{edges } nm} \exp(\beta\, w_{nm}\, 1[y_n = y_m])
 
-    Gibbs sampling is exact: labels are drawn by sweeps over the items and by Swendsen–Wang moves
-    of whole clusters, from where they were. What has the labels summed out (NUTS, EM) uses belief
-    propagation, which is exact where no edges form a circle, and an approximation elsewhere.
+    Gibbs sampling is exact: where no edges form a circle, labels are drawn anew, elsewhere by
+    sweeps over the items and by Swendsen–Wang moves of whole clusters, from where they were. What
+    has the labels summed out (NUTS, EM) uses belief propagation, which is exact where no edges form
+    a circle, and an approximation elsewhere.
 
     Parameters
     ----------
@@ -110,7 +111,9 @@ class Potts(LabelPrior):
                 )
         self.parameters = {"coupling": coupling}
         self.graph = as_graph(graph)
-        self.exact = self.graph.is_forest
+        self.exact = self._drawn_anew = self.graph.is_forest
+        if self.exact:
+            self.keeps_labels = ""
         self.table: PartitionTable | None = None
         """log Z of the prior over the coupling, once :meth:`structure` was asked for it."""
         self._prevalence = None if prevalence is None else _shares(prevalence)
@@ -161,11 +164,13 @@ class Potts(LabelPrior):
             raise ModelError(f"The coupling must be one number. Got: shape {shapes['coupling']}.")
 
     def draw(self, log_parameters, likelihood, structure, rng, previous=None):
-        prevalence, start, neighbour, weight, _, _, colours, *_ = structure
+        prevalence, start, neighbour, weight, _, order, colours, *_ = structure
         (coupling,) = log_parameters
         if potts_kernels.impossible(likelihood):
             return np.where(likelihood.any(axis=1), 0, -1)
         graph = float(coupling), start, neighbour, weight
+        if self._drawn_anew:
+            return belief_propagation.draw_forest(prevalence, likelihood, *graph, order, _seed(rng))
         sweeps = 1 if previous is not None else SETTLE
         if previous is None:
             labels = potts_kernels.begin(prevalence, likelihood, _seed(rng))
@@ -233,9 +238,8 @@ class Potts(LabelPrior):
 
     def simulate(self, parameters, structure, rng):
         flat = np.ones((len(structure[1]) - 1, len(structure[0])))
-
         labels: NDArray[np.int32] = self.draw(parameters, flat, structure, rng)
-        for _ in range(FROM_PRIOR):
+        for _ in range(0 if self._drawn_anew else FROM_PRIOR):
             labels = self.draw(parameters, flat, structure, rng, labels)
         return labels.astype(np.int64)
 
@@ -291,6 +295,8 @@ class MeanFieldPotts(Potts):
     def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
         super().__init__(coupling, graph, prevalence)
         self.exact = self.graph.n_edges == 0
+        if not self.exact:  # probabilities are then better taken from the labels drawn
+            self.keeps_labels = Potts.keeps_labels
 
     def converged(self, log_parameters, likelihood, structure):
         prevalence, start, neighbour, weight, _, order, *_ = structure

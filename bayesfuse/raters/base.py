@@ -85,6 +85,12 @@ class RaterChannel(Factor):
         """Return the channel, and its structure, for the index parameters in ``rows``."""
         return self, structure
 
+    def require_priors(self, concentration: Mapping[str, Any]) -> None:
+        """Raise ModelError if :meth:`redraw` is not written for priors with these concentrations.
+
+        Asked only where index parameters are to be inferred.
+        """
+
     def redraw(
         self,
         rows: Mapping[str, Any],

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse.errors import require_shape
+from bayesfuse.errors import ModelError, require_shape
 from bayesfuse.raters import partition, verdicts
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.groups import ALONE, LatentGroups, require_groups, whole
@@ -139,6 +139,28 @@ class InferredGroups(RaterChannel):
             arranged = (*arrange(start, cell, assignment, self._n_labels), gold)
             self._fixed = key, cell, channel, arranged
         return self._fixed[2:]
+
+    def require_priors(self, concentration):
+        """Refuse groups that are not exchangeable, and rows with zeros.
+
+        Verdicts are proposed from rows fitted to a set of raters, whose zeros could rule out what
+        the set has said.
+        """
+        outer = concentration.get("group_confusion")
+        if outer is not None and len(outer) and (outer != outer[0]).any():
+            other = int((outer != outer[0]).any(axis=(1, 2)).argmax())
+            raise ModelError(
+                "Groups that are inferred must all have the same prior, because raters move "
+                "between them and their numbers mean nothing. Got: concentrations "
+                f"{outer[0].tolist()} for group 0 and {outer[other].tolist()} for group {other}."
+            )
+        for name, alpha in concentration.items():
+            if (alpha <= 0).any():
+                raise ModelError(
+                    "Groups are inferred among raters of whom any may say anything: give every "
+                    "entry a positive concentration, or the groups. Got: a row of "
+                    f"{alpha[(alpha <= 0).any(axis=-1)][0].tolist()} in {name}."
+                )
 
     def redraw(self, rows, tables, drawn, concentration, structure, rng):
         """Draw verdicts and, with all rows summed out, who shares them."""
