@@ -162,6 +162,21 @@ class LabelPrior(Factor):
         """
         raise NotImplementedError("Only priors that keep their labels condition on them.")
 
+    def joint(
+        self, responses: Responses, unit: NDArray[np.int64]
+    ) -> Callable[[tuple[Array, ...], Array, Array], Array]:
+        """Return what gives the log evidence of sets of items, for priors that do not add up.
+
+        Of each set given all others, (sets,), from log parameters, likelihood and log scale;
+        ``unit`` (items,) is the set every item is in.
+
+        Raises
+        ------
+        ModelError
+            It cannot be computed.
+        """
+        raise NotImplementedError("The log evidence of items adds up to that of sets of them.")
+
     def log_weight(
         self,
         log_parameters: tuple[Array, ...],

@@ -10,7 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.errors import ModelError, require_shape
 from bayesfuse.graph import Graph
-from bayesfuse.labels import belief_propagation, mean_field, potts_evidence, potts_kernels
+from bayesfuse.labels import (
+    belief_propagation,
+    elimination,
+    mean_field,
+    potts_evidence,
+    potts_kernels,
+)
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.labels.partition_function import (
     PartitionTable,
@@ -186,6 +192,22 @@ class Potts(LabelPrior):
             neighbour,
             weight,
         )
+
+    def joint(self, responses, unit):
+        if not self.graph.is_forest:
+            raise ModelError(
+                "The joint log likelihood of items on a graph can be computed only where no edges "
+                "form a circle; elsewhere compare the model with others by item. Got: a graph of "
+                f"{self.graph.n_items} items and {self.graph.n_edges} edges, with circles."
+            )
+        prevalence = self.structure(responses)[0]
+        trees = elimination.trees_of(self.graph.ordered(responses), unit)
+
+        def evidence(log_parameters, likelihood, log_scale):
+            coupling = float(log_parameters[0])
+            return elimination.evidence(trees, prevalence, likelihood, log_scale, coupling)
+
+        return evidence
 
     def tally(self, drawn, structure, n_classes):
         _, start, neighbour, weight, *_ = structure
