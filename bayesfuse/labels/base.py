@@ -204,14 +204,20 @@ class LabelPrior(Factor):
         """Say whether the marginal, if it iterates, came to an end."""
         return True
 
-    @abstractmethod
     def simulate(
         self,
-        parameters: tuple[Array, ...],
+        log_parameters: tuple[Array, ...],
+        possible: Array,
         structure: tuple[NDArray[Any], ...],
         rng: np.random.Generator,
-    ) -> NDArray[np.int64]:
-        """Draw true labels (items,) from the prior itself."""
+    ) -> NDArray[Any]:
+        """Draw true labels (items,) from the prior, given those that are known.
+
+        That is a draw from the posterior where nobody answered: ``possible`` (items, classes) holds
+        ones, and zeros where a known label rules the class out. An item that stands for several is
+        drawn once.
+        """
+        return self.draw(log_parameters, possible, structure, rng)
 
     @abstractmethod
     def prevalence(self, parameters: tuple[Any, ...], xp: Any) -> Any:

@@ -250,13 +250,15 @@ class Potts(LabelPrior):
         counts = self.tally(labels.astype(np.int32), structure, len(structure[0]))
         return float(own + self.log_weight(log_parameters, counts, structure))
 
-    def simulate(self, parameters, structure, rng):
-        flat = np.ones((len(structure[1]) - 1, len(structure[0])))
+    def simulate(self, log_parameters, possible, structure, rng):
+        """Draw as the contract says, but only near the prior: sweeps from labels that begin anew.
 
-        labels: NDArray[np.int32] = self.draw(parameters, flat, structure, rng)
+        Every sweep leaves the prior given the known labels as it is.
+        """
+        labels: NDArray[np.int32] = self.draw(log_parameters, possible, structure, rng)
         for _ in range(FROM_PRIOR):
-            labels = self.draw(parameters, flat, structure, rng, labels)
-        return labels.astype(np.int64)
+            labels = self.draw(log_parameters, possible, structure, rng, labels)
+        return labels
 
     def prevalence(self, parameters: tuple[Any, ...], xp: Any) -> Any:
         """Return π: the shares that classes have on the whole, if neighbours do not tip them."""
