@@ -12,7 +12,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_weights
 from bayesfuse.model import observed
 from bayesfuse.points import parameters
 from bayesfuse.posterior import label_probabilities
@@ -138,7 +138,7 @@ def average(
     ------
     ModelError
         Other items or classes, no label posterior or log likelihood, other names of weights,
-        weights that are negative or all zero.
+        weights that are negative, not finite or all zero.
 
     Warns
     -----
@@ -352,10 +352,7 @@ def _unit_name(loos: Mapping[str, Any]) -> str:
 
 
 def _given_weights(names: list[str], weights: Mapping[str, float]) -> xr.Dataset:
-    share = np.array([float(weights.get(name, np.nan)) for name in names])
-    if set(weights) != set(names) or not (share >= 0).all() or share.sum() == 0:
-        raise ModelError(
-            f"There must be one number, not negative, for each of {names}, and not all zero. Got: "
-            f"{dict(weights)}."
-        )
-    return xr.Dataset({"weight": ("model", share / share.sum())}, {"model": names})
+    if set(weights) != set(names):
+        raise ModelError(f"There must be one weight for each of {names}. Got: {dict(weights)}.")
+    share = require_weights("weights", {name: weights[name] for name in names})
+    return xr.Dataset({"weight": ("model", np.array(share))}, {"model": names})

@@ -1,7 +1,12 @@
 """The errors of the package: each names the rule, the reason and what was given."""
 
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
 from contextlib import ContextDecorator
 from numbers import Integral
+from typing import Any
 
 
 class ResponsesError(ValueError):
@@ -43,6 +48,45 @@ def require_count(name: str, given: object, least: int = 1) -> None:
     """Raise ModelError unless ``given`` is a whole number, no smaller than there may be."""
     if not isinstance(given, Integral) or given < least:
         raise ModelError(f"{name} must be a whole number, at least {least}. Got: {given!r}.")
+
+
+def require_probability(name: str, given: object) -> float:
+    """Return a probability strictly between 0 and 1, or raise ModelError."""
+    number = _number(given)
+    if not 0 < number < 1:
+        raise ModelError(
+            f"{name} must be a probability strictly between 0 and 1 (0.9, not 90). Got: {given!r}."
+        )
+    return number
+
+
+def require_positive(name: str, given: object) -> float:
+    """Return a positive, finite number, or raise ModelError."""
+    number = _number(given)
+    if not 0 < number < math.inf:
+        raise ModelError(f"{name} must be a positive, finite number. Got: {given!r}.")
+    return number
+
+
+def require_weights(name: str, given: Mapping[Any, Any]) -> list[float]:
+    """Return weights scaled to sum to one: finite, none negative, not all zero, else ModelError."""
+    numbers = [_number(each) for each in given.values()]
+    largest = max(numbers, default=0.0)
+    if not all(0 <= each < math.inf for each in numbers) or largest == 0:
+        raise ModelError(
+            f"{name} must be finite and not negative, and not all zero, because they are scaled to "
+            f"sum to one. Got: {dict(given)}."
+        )
+    total = math.fsum(each / largest for each in numbers)  # the plain sum may overflow
+    return [each / largest / total for each in numbers]
+
+
+def _number(given: object) -> float:
+    """Return a real number as a float, NaN for what is none."""
+    try:
+        return math.nan if isinstance(given, bool | str) else float(given)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return math.nan
 
 
 class MomentsError(ValueError):

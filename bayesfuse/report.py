@@ -17,6 +17,7 @@ from bayesfuse.posterior import label_probabilities
 from bayesfuse.structure import Sequences
 from bayesfuse.summaries import (
     balanced_accuracy,
+    coverage,
     interval,
     most_uncertain,
     posterior_draws,
@@ -55,8 +56,6 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
     Labels in sequence add how classes follow each other, labels on a graph what a neighbour counts.
     ``checks`` says whether the table is to be compared with replicated ones.
     """
-    import arviz as az
-
     sizes, settings = result["posterior"].sizes, result.attrs
     labels = observed(model)[1].labels
     sequences: Sequences | None = getattr(labels, "sequences", None)
@@ -66,7 +65,7 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
     said = (
         f"{type(model).__name__}: {sizes['chain']} chains of {sizes['draw']:,} draws by "
         f"{settings['sampler']}, start: {settings['start']}.\n"
-        f"Estimates are posterior means with {az.rcParams['stats.ci_prob']:.0%} intervals."
+        f"Estimates are posterior means with {coverage():.0%} intervals."
     )
     if not how["exact"]:
         said += f"\nLabels were summed out by {how['method']}, which is not exact here; gibbs is."

@@ -12,7 +12,8 @@ import pymc as pm
 import xarray as xr
 from pymc.sampling.mcmc import NUTPIE_INSTALLED
 
-from bayesfuse.errors import ModelError, interruptible, require_count
+from bayesfuse.errors import ModelError, interruptible, require_count, require_positive
+from bayesfuse.factor import require_rows
 from bayesfuse.inference.conjugate import Conjugacy, find_conjugate, plain_python
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.recording import (
@@ -105,7 +106,7 @@ def sample(
     ------
     ModelError
         The model observes no responses; a sampler it cannot use, or settings of another one;
-        numbers of draws below one; values to start at that are not the variables'.
+        numbers of draws below one; values to start at that the variables cannot have.
     ImpossibleDataError
         The prior or the gold labels rule out some item's responses.
 
@@ -207,6 +208,13 @@ def _initial_values(
         for variable in conjugacy.model.free_RVs:
             if variable.name in begun.values:
                 require_like(np.shape(begun.values[variable.name]), variable)
+                _require_number(variable.name, begun.values[variable.name])
+        for name, variable in conjugacy.variables.items():
+            if variable.name in begun.values:
+                kind = conjugacy.observation.kind(name)
+                require_rows(variable.name, begun.values[variable.name], kind)
+                if kind == "positive":
+                    require_positive(variable.name, begun.values[variable.name])
         return [dict(begun.values) for _ in streams]
     concentration, observation = conjugacy.prior_parameters(), conjugacy.observation
     begin: dict[str, Any] = {**begun.rows, **conjugacy.indices()}
@@ -217,6 +225,11 @@ def _initial_values(
         }
         for stream in streams
     ]
+
+
+def _require_number(name: str, value: Any) -> None:
+    if not np.isfinite(np.asarray(value, dtype=float)).all():
+        raise ModelError(f"A start must be finite numbers. Got: {value!r} for {name}.")
 
 
 def _rows(model: pm.Model) -> dict[str, Any]:

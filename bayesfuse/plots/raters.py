@@ -22,6 +22,7 @@ from bayesfuse.plots.canvas import (
 from bayesfuse.posterior import label_probabilities
 from bayesfuse.summaries import (
     balanced_accuracy,
+    coverage,
     interval,
     posterior_draws,
     recognition,
@@ -137,8 +138,7 @@ def plot_sensitivity_specificity(
     >>> plot_sensitivity_specificity(point).get_ylabel()
     'sensitivity (truth: carious)'
     """
-    import arviz as az
-
+    probability = coverage(ci_prob)
     panels = recognition(result)
     if ("specificity", label_probabilities(result)["class"].values[0]) not in panels:
         raise ModelError(
@@ -155,7 +155,7 @@ def plot_sensitivity_specificity(
         ax.scatter(x, y, s=6 + 90 * answered / answered.max(), alpha=0.5, lw=0)
     else:
         for index, rater in enumerate(names):
-            _place_rater(ax, str(rater), draws[..., index], ci_prob or az.rcParams["stats.ci_prob"])
+            _place_rater(ax, str(rater), draws[..., index], probability)
     ax.plot([0, 1], [1, 0], ":", color="grey", lw=1)
     ax.set(xlim=(1.02, -0.02), ylim=(-0.02, 1.02), aspect="equal")
     ax.set(xlabel=f"specificity (truth: {negative})", ylabel=f"sensitivity (truth: {positive})")
