@@ -97,6 +97,10 @@ class PoorFitWarning(UserWarning):
     """A variational fit is far from the posterior, or stopped before it settled."""
 
 
+class CollapseWarning(UserWarning):
+    """Labels have lost a class that the responses favour for many items."""
+
+
 class NoGroupsWarning(UserWarning):
     """No raters seem to share a source, so a model of groups has none."""
 

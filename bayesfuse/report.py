@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.checks import conditional_dependence, group_summary, item_difficulty
+from bayesfuse.checks import collapse, conditional_dependence, group_summary, item_difficulty
 from bayesfuse.errors import ModelError
 from bayesfuse.graph import Graph
 from bayesfuse.model import LabelModel, observed
@@ -61,7 +61,7 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
     sequences: Sequences | None = getattr(labels, "sequences", None)
     graph: Graph | None = getattr(labels, "graph", None)
     hangs_together = [repr(structure) for structure in (sequences, graph) if structure is not None]
-    how = result["label_posterior"].attrs
+    how, classes = result["label_posterior"].attrs, collapse(result, model)
     said = (
         f"{type(model).__name__}: {sizes['chain']} chains of {sizes['draw']:,} draws by "
         f"{settings['sampler']}, start: {settings['start']}.\n"
@@ -73,6 +73,7 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
         "\n".join([repr(model.responses), *hangs_together]),
         said,
         _class_table(result),
+        *([fill(classes.attrs["verdict"], WIDTH)] if classes.attrs["collapsed"] else []),
         *([_transition_table(result)] if sequences is not None else []),
         *([_coupling(result)] if graph is not None else []),
         *([_group_table(result)] if hasattr(model, "groups") else []),

@@ -24,6 +24,7 @@ ORDER = [
     ["priors", "distributions", "groups"],
     ["model", "partitions"],
     ["posterior", "datasets"],
+    ["lost"],
     ["inference"],
     ["points", "summaries"],
     ["paths"],

@@ -23,6 +23,7 @@ from bayesfuse.inference.recording import (
     parameter_trace,
 )
 from bayesfuse.inference.start import DEFAULT, Start, disperse, find_start
+from bayesfuse.lost import warn_of_collapse
 from bayesfuse.model import observed, require_like
 from bayesfuse.positive import Positive
 from bayesfuse.posterior import Draws, complete
@@ -110,6 +111,12 @@ def sample(
     ImpossibleDataError
         The prior or the gold labels rule out some item's responses.
 
+    Warns
+    -----
+    CollapseWarning
+        The labels have lost a class that the responses favour (not said if ``quiet``), see
+        :func:`bayesfuse.checks.collapse`.
+
     Examples
     --------
     >>> import bayesfuse as bf
@@ -161,11 +168,14 @@ def sample(
         result, seen = _sample_gibbs(conjugacy, initial, sweeps, log_likelihood, settings)
     else:
         result, seen = _sample_nuts(initial, nuts_sampler, settings), None
-    if checks and not kwargs.get("quiet", False):
+    checks = checks and not kwargs.get("quiet", False)
+    if checks:
         check_convergence(result, model)
     with plain_python():
         parameters = evaluate(model, result["posterior"].dataset, conjugacy.variables)
     complete(result, conjugacy.observation, parameters, log_likelihood=log_likelihood, seen=seen)
+    if checks:
+        warn_of_collapse(result, conjugacy.observation)
     result.attrs["sampler"] = "gibbs" if uses_gibbs else "nuts"
     result.attrs.update(begun.record() if begun else {"start": "pymc"})
     result.attrs.update(getattr(model, "notes", {}))
