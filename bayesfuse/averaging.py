@@ -353,6 +353,6 @@ def _unit_name(loos: Mapping[str, Any]) -> str:
 
 def _given_weights(names: list[str], weights: Mapping[str, float]) -> xr.Dataset:
     if set(weights) != set(names):
-        raise ModelError(f"There must be one weight for each of {names}. Got: {dict(weights)}.")
+        raise ModelError(f"There must be one number for each of {names}. Got: {dict(weights)}.")
     share = require_weights("weights", {name: weights[name] for name in names})
     return xr.Dataset({"weight": ("model", np.array(share))}, {"model": names})

@@ -209,7 +209,7 @@ def test_what_cannot_be_compared_is_refused(channels, chain):
         ({"a": first, "b": other}, "stacking", "item by item"),
         ({"a": first}, "bma", "weights must be one of"),
         ({"a": first}, {"b": 1}, "one number"),
-        ({"a": first}, {"a": -1}, "one number"),
+        ({"a": first}, {"a": -1}, "not negative"),
         ({"a": first}, {"a": 0}, "not all zero"),
     ]:
         with pytest.raises(ModelError, match=said):

@@ -137,7 +137,7 @@ def trees_of(graph: Graph, unit: NDArray[np.int64]) -> list[tuple[NDArray[Any], 
     by_unit = np.argsort(unit, kind="stable")
     begin = np.searchsorted(unit[by_unit], np.arange(unit.max() + 2))
     place = np.empty(graph.n_items, dtype=np.int64)
-    found = []
+    found: list[tuple[NDArray[Any], ...]] = []
     for u in range(unit.max() + 1):
         trees = np.unique(tree[by_unit[begin[u] : begin[u + 1]]])
         rows = np.concatenate([by_tree[start[t] : start[t + 1]] for t in trees])
