@@ -1,5 +1,9 @@
 """The errors of the package: each names the rule, the reason and what was given."""
 
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
 from contextlib import ContextDecorator
 from numbers import Integral
 from typing import Any
@@ -68,6 +72,45 @@ def require_seed(random_seed: Any) -> np.random.Generator:
         ) from error
 
 
+def require_probability(name: str, given: object) -> float:
+    """Return a probability strictly between 0 and 1, or raise ModelError."""
+    number = _number(given)
+    if not 0 < number < 1:
+        raise ModelError(
+            f"{name} must be a probability strictly between 0 and 1 (0.9, not 90). Got: {given!r}."
+        )
+    return number
+
+
+def require_positive(name: str, given: object) -> float:
+    """Return a positive, finite number, or raise ModelError."""
+    number = _number(given)
+    if not 0 < number < math.inf:
+        raise ModelError(f"{name} must be a positive, finite number. Got: {given!r}.")
+    return number
+
+
+def require_weights(name: str, given: Mapping[Any, Any]) -> list[float]:
+    """Return weights scaled to sum to one: finite, none negative, not all zero, else ModelError."""
+    numbers = [_number(each) for each in given.values()]
+    largest = max(numbers, default=0.0)
+    if not all(0 <= each < math.inf for each in numbers) or largest == 0:
+        raise ModelError(
+            f"{name} must be finite and not negative, and not all zero, because they are scaled to "
+            f"sum to one. Got: {dict(given)}."
+        )
+    total = math.fsum(each / largest for each in numbers)  # the plain sum may overflow
+    return [each / largest / total for each in numbers]
+
+
+def _number(given: object) -> float:
+    """Return a real number as a float, NaN for what is none."""
+    try:
+        return math.nan if isinstance(given, bool | str) else float(given)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return math.nan
+
+
 class MomentsError(ValueError):
     """The responses do not determine the moments that were asked for."""
 
@@ -78,6 +121,10 @@ class PoorFitWarning(UserWarning):
 
 class IncompleteWarning(UserWarning):
     """What follows from the draws was interrupted: the result holds some of it only."""
+
+
+class CollapseWarning(UserWarning):
+    """Labels have lost a class that the responses favour for many items."""
 
 
 class NoGroupsWarning(UserWarning):

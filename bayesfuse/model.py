@@ -54,7 +54,8 @@ def observe(
     raters : RaterChannel
         How truths become responses, e.g. ``bf.Confusion(confusion)``.
     gold : mapping of item name to class name, optional
-        Items whose true class is known.
+        Items whose true class is known. Predictive draws keep them, and draw the other truths given
+        them (on a graph by Markov chain Monte Carlo, near that distribution only).
     name : str, default "responses"
         Name of the observed variable; its dimension is "response" (``name_row`` for another
         name or with a prefix), in the order of ``responses.to_frame()``.

@@ -20,7 +20,7 @@ from bayesfuse.positive import draw as draw_positive
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.reading import places
 from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array, from_log_rows
+from bayesfuse.simplex import Array
 
 Rows = dict[str, Array]
 """Log rows of every parameter by name: the point at which a model is evaluated."""
@@ -313,16 +313,20 @@ class Observation:
     def simulate(
         self, rows: Rows, rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Draw truths (items,) and, given them, a label for every row of ``responses``.
+        """Draw truths (items,) given the known ones and, given them, a label for every response.
 
-        Known truths stay as they are. An item that stands for several is drawn once.
+        Known truths stay as they are, and where labels depend on each other, others are drawn given
+        them. An item that stands for several is drawn once.
         """
-        labels = self.labels
-        prior = tuple(from_log_rows(rows[name], labels.kind(name)) for name in labels.parameters)
+        labels, n_classes = self.labels, self.table.n_classes
         merged = self.table is not self.responses
         structure = labels.structure(self.responses) if merged else self.label_structure
-        truth = labels.simulate(prior, structure, rng)
+        known = self.gold[:, None]
+        possible = ((known < 0) | (known == np.arange(n_classes))).astype(float)
+        truth = labels.simulate(self.label_rows(rows), possible, structure, rng)
         truth = np.where(self.gold >= 0, self.gold, truth)
+        if truth.min(initial=0) < 0:
+            self.require_possible(self.marginal(rows))
         channel, _ = self.raters.at(rows, self.rater_structure)
         return truth, channel.simulate(self.tables(rows), truth, self.responses, rng)
 

@@ -190,6 +190,7 @@ def _add_log_likelihood(result: xr.DataTree, observation: Observation, pointwise
         "log_likelihood",
         {observation.name: (("chain", "draw", unit), pointwise)},
         {"chain": posterior["chain"].values, "draw": posterior["draw"].values, unit: names},
+        adds_up=int(observation.labels.adds_up),
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.checks import conditional_dependence, group_summary, item_difficulty
+from bayesfuse.checks import collapse, conditional_dependence, group_summary, item_difficulty
 from bayesfuse.checks.phases import MIXED
 from bayesfuse.describing import in_one_line
 from bayesfuse.errors import ModelError
@@ -21,6 +21,7 @@ from bayesfuse.results import all_draws, named, observation_of, require_draws
 from bayesfuse.structure import Sequences
 from bayesfuse.summaries import (
     balanced_accuracy,
+    coverage,
     interval,
     most_uncertain,
     posterior_draws,
@@ -59,8 +60,6 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
     Labels in sequence add how classes follow each other, labels on a graph what a neighbour counts.
     ``checks`` says whether the table is to be compared with replicated ones.
     """
-    import arviz as az
-
     sizes = require_draws(result, "A report is of draws").sizes
     settings = result.attrs
     probability = label_probabilities(result, model)
@@ -68,11 +67,11 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
     sequences: Sequences | None = getattr(labels, "sequences", None)
     graph: Graph | None = getattr(labels, "graph", None)
     hangs_together = [repr(structure) for structure in (sequences, graph) if structure is not None]
-    how = result["label_posterior"].attrs
+    how, classes = result["label_posterior"].attrs, collapse(result, model)
     said = (
         f"{type(model).__name__}: {sizes['chain']} chains of {sizes['draw']:,} draws by "
         f"{settings.get('sampler', settings.get('method'))}, start: {settings['start']}.\n"
-        f"Estimates are posterior means with {az.rcParams['stats.ci_prob']:.0%} intervals."
+        f"Estimates are posterior means with {coverage():.0%} intervals."
     )
     if not how["exact"]:
         said += f"\nLabels were summed out by {how['method']}, which is not exact here; gibbs is."
@@ -80,6 +79,7 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
         "\n".join([repr(model.responses), *hangs_together]),
         said,
         _class_table(result, probability),
+        *([fill(classes.attrs["verdict"], WIDTH)] if classes.attrs["collapsed"] else []),
         *([_transition_table(result)] if sequences is not None else []),
         *([_coupling(result)] if graph is not None else []),
         *([_group_table(result)] if hasattr(model, "groups") else []),

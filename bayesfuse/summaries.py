@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_probability
 from bayesfuse.probabilities import label_probabilities
 from bayesfuse.results import all_draws, class_names, constants, named, require_draws
 
@@ -85,24 +85,37 @@ def posterior_draws(result: xr.DataTree, *names: str) -> xr.Dataset:
 def interval(draws: xr.DataArray, ci_prob: float | None = None) -> tuple[xr.DataArray, ...]:
     """Return the lower and upper end of the credible interval over chains and draws.
 
-    Probability and kind (equal-tailed or highest density) are ArviZ's settings
-    ``stats.ci_prob`` and ``stats.ci_kind`` unless a probability is given.
+    Its probability is that of :func:`coverage`, its kind (equal-tailed or highest density) ArviZ's
+    setting ``stats.ci_kind``.
     """
     import arviz as az
 
     find = {"eti": az.eti, "hdi": az.hdi}[az.rcParams["stats.ci_kind"]]
-    ends = find(draws, prob=ci_prob)
+    ends = find(draws, prob=coverage(ci_prob))
     return tuple(ends.sel(ci_bound=end, drop=True) for end in ("lower", "upper"))
+
+
+def coverage(ci_prob: float | None = None) -> float:
+    """Return the probability of intervals: ArviZ's setting ``stats.ci_prob`` unless one is given.
+
+    Raises
+    ------
+    ModelError
+        One that is not strictly between 0 and 1.
+    """
+    import arviz as az
+
+    if ci_prob is None:
+        return float(az.rcParams["stats.ci_prob"])
+    return require_probability("ci_prob", ci_prob)
 
 
 def tails(ci_prob: float | None = None) -> tuple[float, float]:
     """Return the quantiles between which an equal-tailed interval lies.
 
-    Its probability is ArviZ's setting ``stats.ci_prob`` unless one is given.
+    Its probability is that of :func:`coverage`.
     """
-    import arviz as az
-
-    tail = (1 - (ci_prob or az.rcParams["stats.ci_prob"])) / 2
+    tail = (1 - coverage(ci_prob)) / 2
     return tail, 1 - tail
 
 

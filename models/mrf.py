@@ -31,7 +31,7 @@ import pymc as pm
 from numpy.typing import ArrayLike
 
 import bayesfuse as bf
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_positive
 from bayesfuse.graph import as_graph
 from bayesfuse.labels import bethe_coupling, paper_coupling
 from bayesfuse.model import LabelModel
@@ -132,7 +132,7 @@ class MarkovRandomField(LabelModel):
         if trust == "infer":
             scale = 3.0 if edges == "drawn" else bethe_coupling(graph, responses.n_classes)
             if coupling_scale is not None:
-                scale = _positive(coupling_scale)
+                scale = require_positive("coupling_scale", coupling_scale)
             coupling = pm.HalfNormal("coupling", scale if np.isfinite(scale) else 1.0)
         else:
             coupling = paper_coupling(trust, responses)
@@ -144,11 +144,3 @@ class MarkovRandomField(LabelModel):
         self.observe(labels=labels, raters=self.rater_channel(raters, confusion_prior))
         if labels.table is not None:
             self.notes["log_z"] = repr(labels.table)
-
-
-def _positive(scale: float) -> float:
-    if not (np.isscalar(scale) and 0 < scale < np.inf):
-        raise ModelError(
-            f"coupling_scale must be a positive number, or None for the default. Got: {scale!r}."
-        )
-    return float(scale)

@@ -25,6 +25,7 @@ ORDER = [
     ["priors", "distributions", "groups"],
     ["model", "partitions"],
     ["posterior", "datasets"],
+    ["lost"],
     ["inference"],
     ["results"],
     ["points"],

@@ -66,7 +66,7 @@ def group_summary(
     result: xr.DataTree,
     *,
     margin: float = 0.1,
-    ci_prob: float = 0.9,
+    ci_prob: float | None = None,
     least: float = 0.05,
 ) -> pd.DataFrame:
     r"""Say of every group whether its verdict tells anything about the truth: cartels do not.
@@ -77,8 +77,8 @@ def group_summary(
         Of :class:`bayesfuse.models.LatentGroup`.
     margin : float, default 0.1
         Informedness above which a verdict counts as informative, below its negative as opposed.
-    ci_prob : float, default 0.9
-        Probability of the (equal-tailed) interval.
+    ci_prob : float, optional
+        Probability of the (equal-tailed) interval. Default ``az.rcParams["stats.ci_prob"]``.
     least : float, default 0.05
         Sets of raters that are a group with less posterior probability are left out.
 
@@ -112,6 +112,7 @@ def group_summary(
     >>> table["raters"][0], bool(table["informative"][0] > 0.9)
     ([2, 3], True)
     """
+    ends = tails(ci_prob)
     different, _, raters = _assignments(result)
     columns = ["raters", "probability", "informedness", "low", "high", "informative", "opposed"]
     if different.max() == ALONE:
@@ -135,7 +136,7 @@ def group_summary(
                 listed(raters[list(members)]),
                 len(values) / len(informed),
                 values.mean(),
-                *np.quantile(values, tails(ci_prob)),
+                *np.quantile(values, ends),
                 np.mean(values > margin),
                 np.mean(values < -margin),
             )

@@ -16,6 +16,7 @@ from bayesfuse.posterior import complete
 from bayesfuse.raters.groups import ALONE
 from bayesfuse.results import (
     all_draws,
+    constants,
     named,
     names_differ,
     of_all_draws,
@@ -30,6 +31,9 @@ NEARER = 0.5
 
 RATES = "sensitivity", "specificity"
 """What follows from confusion matrices and prevalence."""
+
+DENSITIES = "lp", "logp", "model_logp", "potential_energy", "energy"
+"""Statistics of samplers that hold the density of a draw, which depends on the prior's classes."""
 
 AT_ONCE = 10**7
 """Entries of confusion matrices compared at one time."""
@@ -119,7 +123,8 @@ def align_labels(
 
     What :func:`bayesfuse.checks.switching` calls a switch is undone: the rows of every variable
     that belong to classes change places, and sensitivity and specificity are computed anew. The
-    labels that raters give keep their names.
+    labels that raters give keep their names, and so do known truths: with these, label
+    probabilities and log likelihoods are those of other classes and are computed anew, too.
 
     Parameters
     ----------
@@ -127,21 +132,23 @@ def align_labels(
         From ``bf.sample``.
     model : pymc.Model, optional
         The model it is of. Label probabilities are means over draws, so they have to be computed
-        anew where some draws are permuted and others are not: that takes the model.
+        anew where some draws are permuted and others are not, or truths are known: that takes the
+        model.
     reference : DataTree, optional
         Whose classes to take, see :func:`bayesfuse.checks.switching`. Default the first chain's.
 
     Returns
     -------
     DataTree
-        A new one, with all groups of ``result``; the attribute ``aligned`` says how many draws
-        were permuted.
+        A new one, with the groups of ``result``; the attribute ``aligned`` says how many draws
+        were permuted, ``dropped`` what is left out because it is not that of permuted draws: their
+        density in ``sample_stats``, ``log_prior``, and with known truths ``label_draws``.
 
     Raises
     ------
     ModelError
         Raters with accuracies in place of confusion matrices (permuted, they are none);
-        different permutations without a model; a result without ``confusion``.
+        different permutations, or known truths, without a model; a result without ``confusion``.
 
     Notes
     -----
@@ -173,28 +180,57 @@ def align_labels(
             f"place (start='moments') instead. Got: {int(moved.sum())} permuted draws of a model "
             "with accuracies."
         )
-    labels = "label_posterior" in result.children
-    common = (order == order[0, 0]).all() and labels and of_all_draws(result)
-    if model is None and labels and not common:
+    common = bool((order == order[0, 0]).all()) and (
+        "label_posterior" not in result.children or of_all_draws(result)
+    )
+    known = "constant_data" in result.children and "gold" in constants(result)
+    has_labels, has_likelihood = (
+        name in result.children for name in ("label_posterior", "log_likelihood")
+    )
+    anew = (has_labels and not common) or (known and (has_labels or has_likelihood))
+    if model is None and anew:
         raise ModelError(
-            "Label probabilities are means over all draws; where only some are permuted, they "
-            f"must be computed anew: give the model. Got: {int(moved.sum())} of {moved.size} draws "
-            "to permute, and no model."
+            "Label probabilities are means over all draws, and known truths keep their names. So "
+            "where only some draws are permuted or truths are known, they must be computed anew: "
+            f"give the model. Got: {int(moved.sum())} of {moved.size} draws to permute, and no "
+            "model."
         )
     aligned["posterior"] = xr.DataTree(_permuted(result, order))
-    if not labels:
-        return aligned
-    if common:
+    _align_others(aligned, order, known)
+    if anew:
+        values = parameters(aligned, model)
+        return complete(aligned, observed(model)[1], values, log_likelihood=has_likelihood)
+    if has_labels:
         probability = result["label_posterior"].dataset
         changed = {
             name: (values.dims, values.values[:, order[0, 0]])
             for name, values in probability.data_vars.items()
         }
         aligned["label_posterior"] = xr.DataTree(probability.assign(changed))
-        return aligned
-    values = parameters(aligned, model)
-    kept = "log_likelihood" in result.children
-    return complete(aligned, observed(model)[1], values, log_likelihood=kept)
+    return aligned
+
+
+def _align_others(aligned: xr.DataTree, order: NDArray[np.int64], known: bool) -> None:
+    """Permute the labels that were drawn, and drop what is not of permuted draws."""
+    dropped = {"log_prior"} & set(aligned.children)
+    if "label_draws" in aligned.children:
+        if known:
+            dropped.add("label_draws")
+        else:
+            drawn = aligned["label_draws"].dataset
+            values = drawn["label"].values
+            # −1 stands for none and, as an index, must not mean the last class
+            moved = np.take_along_axis(np.argsort(order, axis=2), np.maximum(values, 0), axis=2)
+            moved = np.where(values < 0, values, moved).astype(values.dtype)
+            aligned["label_draws"] = xr.DataTree(drawn.assign(label=(drawn["label"].dims, moved)))
+    for name in dropped:
+        del aligned[name]
+    if "sample_stats" in aligned.children:
+        stats = aligned["sample_stats"].dataset
+        densities = [name for name in DENSITIES if name in stats]
+        aligned["sample_stats"] = xr.DataTree(stats.drop_vars(densities))
+        dropped.update(densities)
+    aligned.attrs["dropped"] = ", ".join(sorted(dropped))
 
 
 # ---------------------------------------------------------------- which class is which

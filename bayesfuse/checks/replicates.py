@@ -75,7 +75,7 @@ def replicate(
     """Return numbers that say something of responses, of the data and of their replications.
 
     New truths and responses are drawn at posterior draws: same items, same raters asked. Known
-    truths stay as they are.
+    truths stay as they are, and others are drawn given them.
 
     Returns
     -------

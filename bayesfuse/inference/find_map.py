@@ -10,6 +10,7 @@ from bayesfuse.inference import em
 from bayesfuse.inference.conjugate import find_conjugate, plain_python
 from bayesfuse.inference.recording import add_data, add_deterministics, as_posterior
 from bayesfuse.inference.start import DEFAULT, find_start
+from bayesfuse.lost import warn_of_collapse
 from bayesfuse.posterior import complete
 from bayesfuse.simplex import from_log_rows
 
@@ -52,6 +53,12 @@ def find_map(
     ImpossibleDataError
         The prior or the gold labels rule out some item's responses.
 
+    Warns
+    -----
+    CollapseWarning
+        The labels have lost a class that the responses favour, see
+        :func:`bayesfuse.checks.collapse`.
+
     References
     ----------
     Dawid & Skene (1979), Applied Statistics 28, 20–28, eqs. 2.3–2.5.
@@ -92,6 +99,7 @@ def find_map(
         add_deterministics(result, model)
     add_data(result, model)
     complete(result, observation, values, log_likelihood=False)
+    warn_of_collapse(result, observation)
     result["point"] = xr.DataTree(result["posterior"].dataset.isel(chain=0, draw=0, drop=True))
     del result["posterior"]
     result["trace"] = xr.DataTree(xr.Dataset({"log_posterior": ("iteration", fit.trace)}))

@@ -33,6 +33,7 @@ from bayesfuse.inference.recording import (
     parameter_trace,
 )
 from bayesfuse.inference.start import DEFAULT, Start, disperse, find_start
+from bayesfuse.lost import warn_of_collapse
 from bayesfuse.model import observed
 from bayesfuse.positive import Positive
 from bayesfuse.posterior import Draws, complete
@@ -125,6 +126,12 @@ def sample(
     ImpossibleDataError
         The prior or the gold labels rule out some item's responses.
 
+    Warns
+    -----
+    CollapseWarning
+        The labels have lost a class that the responses favour (not said if ``quiet``), see
+        :func:`bayesfuse.checks.collapse`.
+
     Examples
     --------
     >>> import bayesfuse as bf
@@ -164,7 +171,7 @@ def sample(
     begun = _begin(conjugacy, start)
     initial = _initial_values(conjugacy, begun, generator.spawn(chains))
     # PyMC's own checks would look at every entry of every matrix
-    checks = kwargs.pop("compute_convergence_checks", True)
+    checks = kwargs.pop("compute_convergence_checks", True) and not kwargs.get("quiet", False)
     settings = {
         "model": model,
         "draws": int(draws),
@@ -193,12 +200,14 @@ def sample(
                 with plain_python():
                     add_deterministics(result, model)
                 missing.clear()
-            if checks and not kwargs.get("quiet", False):
+            if checks:
                 check_convergence(result, model)
             with plain_python():
                 parameters = evaluate(model, result["posterior"].dataset, conjugacy.variables)
             observation = conjugacy.observation
             complete(result, observation, parameters, log_likelihood=log_likelihood, seen=seen)
+            if checks:
+                warn_of_collapse(result, observation)
     except KeyboardInterrupt:
         _say_what_is_missing(result, missing)
     return result

@@ -25,6 +25,7 @@ from bayesfuse.inference.gaussian import fit_advi, fit_pathfinder
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.recording import add_data, add_deterministics, as_posterior, evaluate
 from bayesfuse.inference.start import DEFAULT, find_start
+from bayesfuse.lost import warn_of_collapse
 from bayesfuse.observation import Rows
 from bayesfuse.posterior import complete
 from bayesfuse.responses import Responses
@@ -130,6 +131,9 @@ def fit(
         ratios is above 0.7 and no sweeps make up for it (a joint criterion, hard to meet with
         hundreds of parameters); groups that were to be inferred were held where the moments put
         them.
+    CollapseWarning
+        The labels have lost a class that the responses favour, see
+        :func:`bayesfuse.checks.collapse`.
 
     Notes
     -----
@@ -217,6 +221,7 @@ def fit(
         parameters = evaluate(model, result["posterior"].dataset, conjugacy.variables)
     add_data(result, model)
     complete(result, conjugacy.observation, parameters, log_likelihood=log_likelihood)
+    warn_of_collapse(result, conjugacy.observation)
     result["fit"] = xr.DataTree(xr.Dataset({"elbo": ("iteration", found.trace)}))
     result.attrs |= {
         "method": method,

@@ -166,6 +166,21 @@ class LabelPrior(Factor):
         """
         raise NotImplementedError("Only priors that keep their labels condition on them.")
 
+    def joint(
+        self, responses: Responses, unit: NDArray[np.int64]
+    ) -> Callable[[tuple[Array, ...], Array, Array], Array]:
+        """Return what gives the log evidence of sets of items, for priors that do not add up.
+
+        Of each set given all others, (sets,), from log parameters, likelihood and log scale;
+        ``unit`` (items,) is the set every item is in.
+
+        Raises
+        ------
+        ModelError
+            It cannot be computed.
+        """
+        raise NotImplementedError("The log evidence of items adds up to that of sets of them.")
+
     def log_weight(
         self,
         log_parameters: tuple[Array, ...],
@@ -193,14 +208,20 @@ class LabelPrior(Factor):
         """Say whether the marginal, if it iterates, came to an end."""
         return True
 
-    @abstractmethod
     def simulate(
         self,
-        parameters: tuple[Array, ...],
+        log_parameters: tuple[Array, ...],
+        possible: Array,
         structure: tuple[NDArray[Any], ...],
         rng: np.random.Generator,
-    ) -> NDArray[np.int64]:
-        """Draw true labels (items,) from the prior itself."""
+    ) -> NDArray[Any]:
+        """Draw true labels (items,) from the prior, given those that are known.
+
+        That is a draw from the posterior where nobody answered: ``possible`` (items, classes) holds
+        ones, and zeros where a known label rules the class out. An item that stands for several is
+        drawn once.
+        """
+        return self.draw(log_parameters, possible, structure, rng)
 
     @abstractmethod
     def prevalence(self, parameters: tuple[Any, ...], xp: Any) -> Any:

@@ -122,14 +122,6 @@ class MarkovChain(LabelPrior):
         steps = transition[path[follows - 1], path[follows]]
         return float(initial[path[first]].sum() + steps.sum())
 
-    def simulate(self, parameters, structure, rng):
-        with np.errstate(divide="ignore"):
-            logs = self.both(tuple(np.log(value) for value in parameters))
-        initial, transition = np.exp(logs[0]), np.exp(logs[1])
-        return forward_backward.simulate(
-            initial, transition, *structure, rng.random(len(structure[0]))
-        )
-
     def unit_of(self, responses: Responses) -> NDArray[np.int64]:
         sequence = np.empty(responses.n_items, dtype=np.int64)
         number = np.arange(self.sequences.n_sequences)

@@ -10,7 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.errors import ModelError, require_shape
 from bayesfuse.graph import Graph, as_graph
-from bayesfuse.labels import belief_propagation, mean_field, potts_evidence, potts_kernels
+from bayesfuse.labels import (
+    belief_propagation,
+    elimination,
+    mean_field,
+    potts_evidence,
+    potts_kernels,
+)
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.labels.partition_function import (
     PartitionTable,
@@ -195,6 +201,22 @@ class Potts(LabelPrior):
             weight,
         )
 
+    def joint(self, responses, unit):
+        if not self.graph.is_forest:
+            raise ModelError(
+                "The joint log likelihood of items on a graph can be computed only where no edges "
+                "form a circle; elsewhere compare the model with others by item. Got: a graph of "
+                f"{self.graph.n_items} items and {self.graph.n_edges} edges, with circles."
+            )
+        prevalence = self.structure(responses)[0]
+        trees = elimination.trees_of(self.graph.ordered(responses), unit)
+
+        def evidence(log_parameters, likelihood, log_scale):
+            coupling = float(log_parameters[0])
+            return elimination.evidence(trees, prevalence, likelihood, log_scale, coupling)
+
+        return evidence
+
     def tally(self, drawn, structure, n_classes):
         _, start, neighbour, weight, *_ = structure
         if drawn.ndim == 2:
@@ -236,12 +258,15 @@ class Potts(LabelPrior):
         counts = self.tally(labels.astype(np.int32), structure, len(structure[0]))
         return float(own + self.log_weight(log_parameters, counts, structure))
 
-    def simulate(self, parameters, structure, rng):
-        flat = np.ones((len(structure[1]) - 1, len(structure[0])))
-        labels: NDArray[np.int32] = self.draw(parameters, flat, structure, rng)
+    def simulate(self, log_parameters, possible, structure, rng):
+        """Draw as the contract says; where there are circles only near the prior, by sweeps.
+
+        Every sweep leaves the prior given the known labels as it is.
+        """
+        labels: NDArray[np.int32] = self.draw(log_parameters, possible, structure, rng)
         for _ in range(0 if self._drawn_anew else FROM_PRIOR):
-            labels = self.draw(parameters, flat, structure, rng, labels)
-        return labels.astype(np.int64)
+            labels = self.draw(log_parameters, possible, structure, rng, labels)
+        return labels
 
     def prevalence(self, parameters: tuple[Any, ...], xp: Any) -> Any:
         """Return π: the shares that classes have on the whole, if neighbours do not tip them."""

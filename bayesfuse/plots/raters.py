@@ -29,6 +29,7 @@ from bayesfuse.reading import listed
 from bayesfuse.results import class_names
 from bayesfuse.summaries import (
     balanced_accuracy,
+    coverage,
     interval,
     posterior_draws,
     recognition,
@@ -160,8 +161,7 @@ def plot_sensitivity_specificity(
     >>> plot_sensitivity_specificity(point).get_ylabel()
     'sensitivity (truth: carious)'
     """
-    import arviz as az
-
+    probability = coverage(ci_prob)
     panels = recognition(result)
     if ("specificity", class_names(result)[0]) not in panels:
         raise ModelError(
@@ -183,7 +183,7 @@ def plot_sensitivity_specificity(
         first = np.column_stack([by_quality, by_quality[::-1]]).ravel()[: 2 * EXTREMES]
     else:
         for index in range(len(names)):
-            _place_rater(ax, draws[..., index], ci_prob or az.rcParams["stats.ci_prob"])
+            _place_rater(ax, draws[..., index], probability)
         first = np.arange(len(names))
     shown = name_points(ax, x[first], y[first], [escaped(name) for name in names[first]])
     if shown < len(names):
