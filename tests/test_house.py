@@ -13,7 +13,7 @@ PACKAGE = ROOT / "bayesfuse"
 
 # Every room may import from the rooms before it.
 ORDER = [
-    ["errors"],
+    ["errors", "caching"],
     ["reading", "describing", "simplex"],
     ["responses", "neighbours", "dirichlets"],
     ["structure"],
