@@ -3,6 +3,19 @@
 from contextlib import ContextDecorator
 from numbers import Integral
 
+__all__ = [
+    "ImpossibleDataError",
+    "ModelError",
+    "MomentsError",
+    "NoGroupsWarning",
+    "PoorFitWarning",
+    "ResponsesError",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 class ResponsesError(ValueError):
     """A table of responses, or something said about its items, breaks a rule."""
