@@ -39,7 +39,7 @@ _IMPORTED = re.compile(rb"^from bayesfuse\.([\w.]+) import", re.MULTILINE)
 
 def _read(home: Path | zipfile.Path, above: str = "") -> dict[str, bytes]:
     """Return the text of every module under a folder by its name below the package."""
-    found = {}
+    found: dict[str, bytes] = {}
     for path in home.iterdir():
         if path.is_dir():
             found |= _read(path, f"{above}{path.name}.")
@@ -55,8 +55,8 @@ def sources_digest() -> str:
     It takes the contents, as times may lie: Git and archives set them as they please. Where there
     are no sources, it is empty.
     """
-    archive, home = getattr(__loader__, "archive", None), HOME
-    if archive:
+    home: Path | zipfile.Path = HOME
+    if archive := getattr(globals()["__loader__"], "archive", None):
         home = zipfile.Path(archive, f"{HOME.relative_to(archive).as_posix()}/")
     texts = _read(home) if home.is_dir() else {}
     ask = [name for name, text in texts.items() if _DECORATED.search(text)]
