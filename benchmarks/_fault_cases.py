@@ -291,7 +291,10 @@ def round_trip(where, names):
 def interrupted(work):
     """Interrupt the work after a third of a second; afterwards all is as before."""
 
+    struck = []
+
     def strike(*_):
+        struck.append(True)
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGALRM, strike)
@@ -303,6 +306,7 @@ def interrupted(work):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+    assert struck, "it was over too soon to be interrupted"
     check_labels(*TABLES["some gold"], bf.Independent(None), *ordinary())
 
 
