@@ -13,6 +13,21 @@ from bayesfuse.graph import Graph
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array, invert
 
+__all__ = [
+    "Simulated",
+    "SimulatedGraph",
+    "anesthesia",
+    "caries",
+    "simulate_blocks",
+    "simulate_dawid_skene",
+    "simulate_responses",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _ANESTHESIA = """
 1111111 3334334 1122122 2223121 2223222 2223322 1122111 3333433 2222223 2322223 4444444 2223343
 1111111 2223212 1211111 1112111 1111111 1111111 2222221 2221322 2222222 2222221 2223222 2212222

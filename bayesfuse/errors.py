@@ -10,6 +10,19 @@ from typing import Any
 
 import numpy as np
 
+__all__ = [
+    "ImpossibleDataError",
+    "ModelError",
+    "MomentsError",
+    "NoGroupsWarning",
+    "PoorFitWarning",
+    "ResponsesError",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 class ResponsesError(ValueError):
     """A table of responses, or something said about its items, breaks a rule."""

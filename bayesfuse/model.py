@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 import weakref
 from collections import deque
@@ -251,6 +252,12 @@ class LabelModel(pm.Model):
     name : str, optional
         Prefix of the model's variables, as in PyMC.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # PyMC makes models by a metaclass, whose (*args, **kwargs) help would show
+        own = inspect.signature(cls.__init__)
+        cls.__signature__ = own.replace(parameters=list(own.parameters.values())[1:])
 
     def __init__(
         self,

@@ -13,6 +13,17 @@ from bayesfuse.errors import ModelError, require_positive, require_probability
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array
 
+__all__ = [
+    "bio_transitions",
+    "diagonal",
+    "mixture",
+    "robust",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 def diagonal(n_classes: int, *, weight: float | None = None, accuracy: float = 0.6) -> Array:
     r"""Concentration of confusion rows that lean towards the right answer.

@@ -73,6 +73,8 @@ class LatentGroup(LabelModel):
         With "posterior", groups there may be at most. Default half as many as raters.
     gold : mapping of item name to class name, optional
         Items whose true class is known.
+    name : str, optional
+        Prefix of the model's variables, as in PyMC.
 
     Attributes
     ----------

@@ -65,7 +65,7 @@ class MarkovRandomField(LabelModel):
         Scale of the half-normal prior of an inferred coupling.
     approximation : {"belief propagation", "mean field"}
         How NUTS and EM sum the labels out. Gibbs sampling, the default, needs neither.
-    confusion_prior, raters, gold
+    confusion_prior, raters, gold, name : optional
         As in :class:`bayesfuse.models.DawidSkene`.
 
     Raises

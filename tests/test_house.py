@@ -13,7 +13,7 @@ PACKAGE = ROOT / "bayesfuse"
 
 # Every room may import from the rooms before it.
 ORDER = [
-    ["errors"],
+    ["errors", "caching"],
     ["arrays", "describing", "simplex"],
     ["reading"],
     ["responses", "neighbours", "dirichlets"],

@@ -34,3 +34,7 @@ __all__ = [
     "switching",
     "verdict_probabilities",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
