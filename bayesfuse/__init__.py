@@ -6,7 +6,7 @@ The models stand in ``bayesfuse.models``; everything else a user needs is here.
 import importlib
 from typing import Any
 
-from bayesfuse import checks, datasets, decisions, errors, plots, priors
+from bayesfuse import checks, datasets, decisions, errors, moments, plots, priors
 from bayesfuse.averaging import average, common_units
 from bayesfuse.checks.label_switching import align_labels
 from bayesfuse.graph import Graph
@@ -26,8 +26,8 @@ from bayesfuse.labels import (
 from bayesfuse.model import LabelModel, observe
 from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.paths import decode, draw_labels, run_lengths, spans
-from bayesfuse.posterior import label_probabilities
 from bayesfuse.priors import bio_transitions
+from bayesfuse.probabilities import label_probabilities
 from bayesfuse.raters import Confusion, InferredGroups, LatentGroups, OneCoin
 from bayesfuse.responses import Responses
 from bayesfuse.structure import Sequences
@@ -65,6 +65,7 @@ __all__ = [
     "icm_em",
     "label_probabilities",
     "models",
+    "moments",
     "observe",
     "plots",
     "priors",
@@ -81,3 +82,7 @@ def __getattr__(name: str) -> Any:
     if name == "models":
         return importlib.import_module("bayesfuse.models")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from bayesfuse.command_line import CommandError
 from bayesfuse.command_line.arguments import parse
 from bayesfuse.command_line.commands import COMMANDS, INTERRUPTED
+from bayesfuse.command_line.console import finish, tell
 from bayesfuse.errors import ModelError, ResponsesError
 
 FAILED = 2
@@ -32,11 +33,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = parse(argv)
         return COMMANDS[arguments.command](arguments)
     except KeyboardInterrupt:
-        print("bayesfuse: interrupted before there were draws to write", file=sys.stderr)
+        tell("bayesfuse: interrupted before there were draws to write")
         return INTERRUPTED
     except (CommandError, ModelError, ResponsesError, OSError) as error:
-        print("bayesfuse: error:", *str(error).split(), file=sys.stderr)
-        return FAILED
+        tell(f"bayesfuse: error: {error}")
+    except MemoryError as error:
+        tell(f"bayesfuse: error: the memory is not enough; --thin needs less. Got: {error}")
+    finally:
+        finish()
+    return FAILED
 
 
 if __name__ == "__main__":

@@ -8,17 +8,25 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import xarray as xr
+from numpy.typing import NDArray
 
-from bayesfuse.errors import ModelError
-from bayesfuse.posterior import label_probabilities
+from bayesfuse.errors import ModelError, require_weights
+from bayesfuse.model import observed
+from bayesfuse.points import parameters
+from bayesfuse.probabilities import label_probabilities
+from bayesfuse.reading import listed
+from bayesfuse.results import constants, require_alike, require_result
 from bayesfuse.simplex import Array
 
 METHODS = ("stacking", "bb-pseudo-bma", "pseudo-bma")
 """Ways in which :func:`arviz.compare` finds weights."""
 
 
-def common_units(results: Mapping[str, xr.DataTree]) -> dict[str, xr.DataTree]:
+def common_units(
+    results: Mapping[str, xr.DataTree], *, models: Mapping[str, pm.Model] | None = None
+) -> dict[str, xr.DataTree]:
     """Bring the log likelihoods of several models to the same units, for ``az.compare``.
 
     A model of independent items stores one log likelihood per item, a hidden Markov model one per
@@ -27,10 +35,17 @@ def common_units(results: Mapping[str, xr.DataTree]) -> dict[str, xr.DataTree]:
     log likelihood of the sequence. So finer units are summed to the coarsest, and all models are
     then asked to predict what none of them has seen.
 
+    Items on a graph are not independent: the log likelihood of each is given all others, and their
+    sum is not that of a sequence. The latter is computed from the model where no edges form a
+    circle, given the items outside the sequence if edges join them to it.
+
     Parameters
     ----------
     results : mapping of name to DataTree
         From ``bf.sample`` or ``bf.fit``, with log likelihoods, of the same items.
+    models : mapping of name to pymc.Model, optional
+        The models that results are of. Needed of labels on a graph, where other models have
+        coarser units.
 
     Returns
     -------
@@ -40,7 +55,8 @@ def common_units(results: Mapping[str, xr.DataTree]) -> dict[str, xr.DataTree]:
     Raises
     ------
     ModelError
-        No results; other items; no log likelihood; units none of which contain all others.
+        No results; other items; no log likelihood; units none of which contain all others; items
+        on a graph in coarser units without their model, or on a graph with circles.
 
     References
     ----------
@@ -67,8 +83,6 @@ def common_units(results: Mapping[str, xr.DataTree]) -> dict[str, xr.DataTree]:
         raise ModelError("Models are compared with each other. Got: no results.")
     partitions = {name: _partition(name, result) for name, result in results.items()}
     first = next(iter(partitions.values()))
-    if all(own.equals(first) for own in partitions.values()):
-        return dict(results)
     for name, own in partitions.items():
         if not own.index.sort_values().equals(first.index.sort_values()):
             raise ModelError(
@@ -76,6 +90,9 @@ def common_units(results: Mapping[str, xr.DataTree]) -> dict[str, xr.DataTree]:
                 f"{len(own)} items in {name!r}, {len(first)} in {next(iter(partitions))!r}, and "
                 "not the same."
             )
+    require_alike(results)
+    if all(own.equals(first) for own in partitions.values()):
+        return dict(results)
     coarsest = min(results, key=lambda name: partitions[name].nunique())
     target = _units(results[coarsest])
     found = {}
@@ -88,13 +105,15 @@ def common_units(results: Mapping[str, xr.DataTree]) -> dict[str, xr.DataTree]:
                 f"{_units(result).name}s of {name!r} that reach over several "
                 f"{target.name}s of {coarsest!r}."
             )
-        found[name] = _summed(result, pairs, target)
+        found[name] = _in_units(name, result, pairs, target, (models or {}).get(name))
     return found
 
 
 def average(
     results: Mapping[str, xr.DataTree],
     weights: str | Mapping[str, float] = "stacking",
+    *,
+    models: Mapping[str, pm.Model] | None = None,
 ) -> xr.DataTree:
     """Average the label posteriors of several models by how well they predict.
 
@@ -107,6 +126,8 @@ def average(
         sequences where some model has those, see :func:`common_units`), by Pareto-smoothed
         leave-one-out; the others are those of :func:`arviz.compare`. Numbers are scaled to sum to
         one.
+    models : mapping of name to pymc.Model, optional
+        The models that results are of, where :func:`common_units` needs them.
 
     Returns
     -------
@@ -120,7 +141,7 @@ def average(
     ------
     ModelError
         Other items or classes, no label posterior or log likelihood, other names of weights,
-        weights that are negative or all zero.
+        weights that are negative, not finite or all zero.
 
     Warns
     -----
@@ -158,9 +179,10 @@ def average(
     if not results:
         raise ModelError("There must be something to average. Got: no results.")
     posteriors = _same_labels(results)
+    require_alike(results)
     names = list(results)
     if isinstance(weights, str):
-        comparison = _loo_weights(results, weights)
+        comparison = _loo_weights(results, weights, models)
     else:
         comparison = _given_weights(names, weights)
     share = comparison["weight"].values
@@ -205,7 +227,7 @@ def _units(result: xr.DataTree) -> Any:
 
 def _partition(name: str, result: xr.DataTree) -> pd.Series:
     """Return the number of the unit of every item, by item name."""
-    if "log_likelihood" not in result.children:
+    if "log_likelihood" not in require_result(result).children:
         raise ModelError(
             "Models are compared by their log likelihoods, which bf.sample stores unless they are "
             f"too many (log_likelihood=True stores them all the same). Got: none in {name!r}."
@@ -213,32 +235,56 @@ def _partition(name: str, result: xr.DataTree) -> pd.Series:
     units = _units(result)
     if units.name == "item":
         return pd.Series(np.arange(len(units)), index=pd.Index(units.values))
-    constants = result["constant_data"].dataset
+    known = constants(result)
     index = f"{units.name}_index"
-    if index not in constants:
+    if index not in known:
         raise ModelError(
             f"Which item belongs to which {units.name} must stand in constant_data, as "
-            f"{index!r}. Got: {sorted(map(str, constants.data_vars))} in {name!r}."
+            f"{index!r}. Got: {sorted(map(str, known.data_vars))} in {name!r}."
         )
-    return pd.Series(constants[index].values, index=pd.Index(constants["item"].values))
+    return pd.Series(known[index].values, index=pd.Index(known["item"].values))
 
 
-def _summed(result: xr.DataTree, pairs: pd.DataFrame, target: Any) -> xr.DataTree:
-    """Sum a result's log likelihoods to the units of another."""
+def _in_units(
+    name: str, result: xr.DataTree, pairs: pd.DataFrame, target: Any, model: pm.Model | None
+) -> xr.DataTree:
+    """Return a result with the log likelihoods of the units of another."""
     own = _units(result)
     if own.name == target.name and np.array_equal(own.values, target.values):
         return result
     values = _pointwise(result)
     to = np.empty(len(own), dtype=np.int64)
     to[pairs["own"].to_numpy()] = pairs["to"].to_numpy()
-    order = np.argsort(to, kind="stable")
-    begin = np.searchsorted(to[order], np.arange(len(target)))
-    total = np.add.reduceat(values.values[:, :, order], begin, axis=2)
+    if result["log_likelihood"].attrs.get("adds_up", 1):
+        order = np.argsort(to, kind="stable")
+        begin = np.searchsorted(to[order], np.arange(len(target)))
+        total = np.add.reduceat(values.values[:, :, order], begin, axis=2)
+    elif model is None:
+        raise ModelError(
+            "Log likelihoods of items on a graph are given all other items, so their sum is not "
+            f"that of a {target.name}, which takes the model: give models={{name: model}}. Got: no "
+            f"model of {name!r}."
+        )
+    else:
+        total = _joint(result, model, to)
     dims = ("chain", "draw", target.name)
     coords = {"chain": values["chain"], "draw": values["draw"], target.name: target.values}
     changed = copy(result)
     changed["log_likelihood"] = xr.DataTree(xr.Dataset({values.name: (dims, total)}, coords))
     return changed
+
+
+def _joint(result: xr.DataTree, model: pm.Model, to: NDArray[np.int64]) -> Array:
+    """Return the log likelihood of sets of items at every draw, the labels summed out."""
+    _, observation = observed(model)
+    draws = parameters(result, model)
+    evidence = observation.labels.joint(observation.responses, to)
+    sizes = next(iter(draws.values())).shape[:2]
+    total = np.empty((*sizes, to.max() + 1))
+    for at in np.ndindex(sizes):
+        rows = observation.rows({name: values[at] for name, values in draws.items()})
+        total[at] = evidence(observation.label_rows(rows), *observation.likelihood(rows))
+    return total
 
 
 # ---------------------------------------------------------------- weights
@@ -252,7 +298,7 @@ def _same_labels(results: Mapping[str, xr.DataTree]) -> list[xr.Dataset]:
         label_probabilities(result)  # says so where there are none
         own = result["label_posterior"].dataset
         for dim in ("item", "class"):
-            if set(own[dim].values.tolist()) != set(first[dim].values.tolist()):
+            if set(listed(own[dim].values)) != set(listed(first[dim].values)):
                 raise ModelError(
                     f"Label posteriors are averaged {dim} by {dim}, so all must have the same. "
                     f"Got: others in {name!r}."
@@ -261,13 +307,16 @@ def _same_labels(results: Mapping[str, xr.DataTree]) -> list[xr.Dataset]:
     return found
 
 
-def _loo_weights(results: Mapping[str, xr.DataTree], method: str) -> xr.Dataset:
+def _loo_weights(
+    results: Mapping[str, xr.DataTree], method: str, models: Mapping[str, pm.Model] | None
+) -> xr.Dataset:
     import arviz as az
 
     if method.lower() not in METHODS:
         raise ModelError(f"weights must be one of {list(METHODS)}, or numbers. Got: {method!r}.")
     names = list(results)
-    loos = {name: az.loo(each, pointwise=True) for name, each in common_units(results).items()}
+    common = common_units(results, models=models)
+    loos = {name: az.loo(each, pointwise=True) for name, each in common.items()}
     table = _weigh(loos, method)
     columns: dict[str, Array] = {
         "weight": table.loc[names, "weight"].to_numpy(dtype=float),
@@ -307,10 +356,7 @@ def _unit_name(loos: Mapping[str, Any]) -> str:
 
 
 def _given_weights(names: list[str], weights: Mapping[str, float]) -> xr.Dataset:
-    share = np.array([float(weights.get(name, np.nan)) for name in names])
-    if set(weights) != set(names) or not (share >= 0).all() or share.sum() == 0:
-        raise ModelError(
-            f"There must be one number, not negative, for each of {names}, and not all zero. Got: "
-            f"{dict(weights)}."
-        )
-    return xr.Dataset({"weight": ("model", share / share.sum())}, {"model": names})
+    if set(weights) != set(names):
+        raise ModelError(f"There must be one number for each of {names}. Got: {dict(weights)}.")
+    share = require_weights("weights", {name: weights[name] for name in names})
+    return xr.Dataset({"weight": ("model", np.array(share))}, {"model": names})

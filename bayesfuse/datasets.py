@@ -8,9 +8,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.errors import ModelError
+from bayesfuse.factor import require_rows
 from bayesfuse.graph import Graph
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array, invert
+
+__all__ = [
+    "Simulated",
+    "SimulatedGraph",
+    "anesthesia",
+    "caries",
+    "simulate_blocks",
+    "simulate_dawid_skene",
+    "simulate_responses",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 _ANESTHESIA = """
 1111111 3334334 1122122 2223121 2223222 2223322 1122111 3333433 2222223 2322223 4444444 2223343
@@ -128,7 +144,7 @@ def simulate_dawid_skene(
     Raises
     ------
     ModelError
-        More raters per item than raters.
+        More raters per item than raters; probabilities that are none.
 
     Examples
     --------
@@ -234,8 +250,8 @@ def simulate_blocks(
     Raises
     ------
     ModelError
-        More raters per item than raters; a negative degree, or one that too few pairs of items
-        have room for; a share that is none.
+        More raters per item than raters; probabilities that are none; a negative degree, or one
+        that too few pairs of items have room for.
 
     References
     ----------
@@ -249,12 +265,12 @@ def simulate_blocks(
     (1000, 500)
     """
     rng = np.random.default_rng(random_seed)
-    n_edges = round(n_items * degree / 2)
-    if not 0 <= within <= 1 or degree < 0:
+    if not (0 <= within <= 1 and 0 <= degree < np.inf):
         raise ModelError(
             "The mean degree of blocks is not negative, and a share between 0 and 1 of the edges "
             f"stays within. Got: degree={degree}, within={within}."
         )
+    n_edges = round(n_items * degree / 2)
     share = _prevalence(prevalence, n_classes, rng)
     truth = rng.choice(n_classes, size=n_items, p=share)
     across = round(n_edges * (1 - within))
@@ -286,7 +302,10 @@ def _pairs(
 
 
 def _prevalence(given: ArrayLike | None, n_classes: int, rng: np.random.Generator) -> Array:
-    return rng.dirichlet(np.full(n_classes, 5.0)) if given is None else np.asarray(given, float)
+    if given is None:
+        return rng.dirichlet(np.full(n_classes, 5.0))
+    require_rows("prevalence", given, "simplex")
+    return np.asarray(given, dtype=float)
 
 
 def _confusion(
@@ -297,7 +316,9 @@ def _confusion(
     rng: np.random.Generator,
 ) -> Array:
     if given is not None:
+        require_rows("confusion", given, "simplex")
         return np.asarray(given, dtype=float)
+    require_rows("accuracy", accuracy, "probability")
     right = rng.uniform(*accuracy, size=(n_raters, n_classes, 1))
     wrong = rng.dirichlet(np.ones(n_classes - 1), size=(n_raters, n_classes)) * (1 - right)
     confusion = np.empty((n_raters, n_classes, n_classes))

@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from html import escape
 from typing import Any
+from unicodedata import category
 
 import numpy as np
 from numpy.typing import NDArray
+
+LETTERS = 60
+"""How many letters of a name are printed; pictures have room for fewer."""
+
+
+def in_one_line(name: Any, most: int = LETTERS) -> str:
+    """Write a name without line breaks, an empty one in quotes, of a long one both ends."""
+    letters = str(name)
+    # control characters and unpaired surrogates can be neither printed nor drawn
+    text = "".join(" " if category(c) in {"Cc", "Cs", "Zl", "Zp"} else c for c in letters)
+    if not text.strip():
+        text = repr(text)
+    if len(text) > most:
+        text = f"{text[: most // 2]}…{text[len(text) - (most - 1) // 2 :]}"
+    return text
 
 
 def summarise(responses: Any) -> tuple[str, list[tuple[str, str]]]:
@@ -22,11 +38,12 @@ def summarise(responses: Any) -> tuple[str, list[tuple[str, str]]]:
         f"{responses.n_classes:,} classes"
     )
     totals = np.bincount(responses.label, weight, minlength=responses.n_classes).astype(np.int64)
-    used = [f"{name} ({n:,})" for name, n in zip(responses.classes, totals, strict=True)]
-    per_item = np.repeat(responses.per_item, responses.multiplicity)
+    used = [
+        f"{in_one_line(name)} ({n:,})" for name, n in zip(responses.classes, totals, strict=True)
+    ]
     return title, [
         ("classes", ", ".join(used[:8]) + (", …" if len(used) > 8 else "")),
-        ("responses per item", spread(per_item)),
+        ("responses per item", spread(responses.per_item, responses.multiplicity)),
         ("responses per rater", spread(responses.per_rater)),
         ("agreement", f"{responses.agreement():.2f} of the pairs of responses to one item"),
     ]
@@ -60,7 +77,11 @@ def as_html(name: str, title: str, rows: list[tuple[str, str]]) -> str:
     return f"<div><strong>{escape(name)}</strong>: {escape(title)}<table>{body}</table></div>"
 
 
-def spread(counts: NDArray[np.int64]) -> str:
-    """Say from where to where counts reach, and their middle."""
-    low, high = int(counts.min()), int(counts.max())
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}, median {np.median(counts):,.0f}"
+def spread(counts: NDArray[np.int64], copies: NDArray[np.int64] | None = None) -> str:
+    """Say from where to where counts reach, each of which occurs so often, and their middle."""
+    times = np.ones(len(counts), dtype=np.int64) if copies is None else copies
+    order = np.argsort(counts)
+    total = np.cumsum(times[order])
+    places = [0, (total[-1] - 1) // 2, total[-1] // 2, total[-1] - 1]
+    low, *middle, high = counts[order][np.searchsorted(total, places, side="right")].tolist()
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}, median {sum(middle) / 2:,.0f}"

@@ -1,7 +1,27 @@
 """The errors of the package: each names the rule, the reason and what was given."""
 
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
 from contextlib import ContextDecorator
 from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "ImpossibleDataError",
+    "ModelError",
+    "MomentsError",
+    "NoGroupsWarning",
+    "PoorFitWarning",
+    "ResponsesError",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 class ResponsesError(ValueError):
@@ -39,10 +59,69 @@ def require_kind(name: str, given: object, kind: type) -> None:
         )
 
 
+def require_name(what: str, given: object) -> None:
+    """Raise ModelError unless ``given`` is text that variables in a file can be called by."""
+    if not isinstance(given, str) or "/" in given or not given.isprintable():
+        raise ModelError(
+            f"The name of a {what} must be text of printable characters other than '/', else a "
+            f"result could not be saved. Got: {given!r}."
+        )
+
+
 def require_count(name: str, given: object, least: int = 1) -> None:
     """Raise ModelError unless ``given`` is a whole number, no smaller than there may be."""
-    if not isinstance(given, Integral) or given < least:
+    if isinstance(given, bool) or not isinstance(given, Integral) or given < least:
         raise ModelError(f"{name} must be a whole number, at least {least}. Got: {given!r}.")
+
+
+def require_seed(random_seed: Any) -> np.random.Generator:
+    """Return the generator of a seed, or raise ModelError if it is none."""
+    try:
+        return np.random.default_rng(random_seed)
+    except (TypeError, ValueError) as error:
+        raise ModelError(
+            "random_seed must be a whole number, zero or more, or a Generator, so that the same "
+            f"seed gives the same draws. Got: {random_seed!r}."
+        ) from error
+
+
+def require_probability(name: str, given: object) -> float:
+    """Return a probability strictly between 0 and 1, or raise ModelError."""
+    number = _number(given)
+    if not 0 < number < 1:
+        raise ModelError(
+            f"{name} must be a probability strictly between 0 and 1 (0.9, not 90). Got: {given!r}."
+        )
+    return number
+
+
+def require_positive(name: str, given: object) -> float:
+    """Return a positive, finite number, or raise ModelError."""
+    number = _number(given)
+    if not 0 < number < math.inf:
+        raise ModelError(f"{name} must be a positive, finite number. Got: {given!r}.")
+    return number
+
+
+def require_weights(name: str, given: Mapping[Any, Any]) -> list[float]:
+    """Return weights scaled to sum to one: finite, none negative, not all zero, else ModelError."""
+    numbers = [_number(each) for each in given.values()]
+    largest = max(numbers, default=0.0)
+    if not all(0 <= each < math.inf for each in numbers) or largest == 0:
+        raise ModelError(
+            f"{name} must be finite and not negative, and not all zero, because they are scaled to "
+            f"sum to one. Got: {dict(given)}."
+        )
+    total = math.fsum(each / largest for each in numbers)  # the plain sum may overflow
+    return [each / largest / total for each in numbers]
+
+
+def _number(given: object) -> float:
+    """Return a real number as a float, NaN for what is none."""
+    try:
+        return math.nan if isinstance(given, bool | str) else float(given)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return math.nan
 
 
 class MomentsError(ValueError):
@@ -51,6 +130,14 @@ class MomentsError(ValueError):
 
 class PoorFitWarning(UserWarning):
     """A variational fit is far from the posterior, or stopped before it settled."""
+
+
+class IncompleteWarning(UserWarning):
+    """What follows from the draws was interrupted: the result holds some of it only."""
+
+
+class CollapseWarning(UserWarning):
+    """Labels have lost a class that the responses favour for many items."""
 
 
 class NoGroupsWarning(UserWarning):

@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from bayesfuse.arrays import as_array, column_names, narrow, shown
 from bayesfuse.describing import as_html, as_text, summarise_graph
-from bayesfuse.errors import ResponsesError
+from bayesfuse.errors import ResponsesError, require_kind
 from bayesfuse.neighbours import adjacency, greedy_colours, grid_pairs, nearest_pairs
-from bayesfuse.reading import encode, names_of, shown, unique_names
+from bayesfuse.reading import encode, names_of, unique_names
 from bayesfuse.responses import Responses
 from bayesfuse.structure import item_places
 
@@ -73,7 +74,7 @@ class Graph:
         edges: Any,
         weights: ArrayLike | None = None,
         *,
-        items: Sequence[Any] | None = None,
+        items: Sequence[Any] | NDArray[Any] | None = None,
     ) -> Graph:
         """Read a list of edges between named items.
 
@@ -97,19 +98,13 @@ class Graph:
             Not two columns, missing or unknown names, self-loops, an edge given twice, weights
             that are not positive numbers, no items.
         """
-        pairs = edges if isinstance(edges, pd.DataFrame | np.ndarray) else list(edges)
-        frame = pd.DataFrame(pairs, columns=[0, 1] if len(pairs) == 0 else None)
-        if frame.shape[1] != 2:
-            raise ResponsesError(
-                f"Edges must have two columns, one for each end. Got: {frame.shape[1]} columns."
-            )
-        ends = [frame.iloc[:, column].to_numpy() for column in (0, 1)]
-        declared: Any = items
-        if items is None:
-            found = [pd.Series(encode(end, None, "item", "edges")[1]) for end in ends]
-            _, declared = encode(pd.concat(found).to_numpy(), None, "item", "edges")
-        codes = [encode(end, declared, "item", "edges")[0] for end in ends]
-        return cls._build(unique_names(declared, "item"), np.column_stack(codes), weights)
+        names = None if items is None else unique_names(items, "item")
+        ends = _ends(edges)
+        if names is None:
+            found = [encode(end, None, "item", "edges")[1].tolist() for end in ends]
+            _, names = encode(as_array(found[0] + found[1]), None, "item", "edges")
+        codes = [encode(end, names, "item", "edges")[0] for end in ends]
+        return cls._build(names, np.column_stack(codes), weights)
 
     @classmethod
     def from_scipy(cls, matrix: Any, *, items: Sequence[Any] | None = None) -> Graph:
@@ -186,15 +181,20 @@ class Graph:
         ResponsesError
             A directed graph, parallel edges, and what :meth:`from_edges` refuses.
         """
+        if not hasattr(graph, "is_directed"):
+            raise ResponsesError(
+                "A graph of networkx must have nodes and edges; a matrix is read by from_scipy, "
+                f"pairs by from_edges. Got: {type(graph).__name__}."
+            )
         if graph.is_directed():
             raise ResponsesError(
                 "Edges must have no direction, because agreement is mutual: call "
                 f".to_undirected(). Got: a {type(graph).__name__}."
             )
         found = list(graph.edges(data=weight, default=1.0))
-        edges = pd.DataFrame({end: [edge[end] for edge in found] for end in (0, 1)})
-        items = list(graph.nodes) if items is None else items
-        return cls.from_edges(edges, [edge[2] for edge in found], items=items)
+        names = unique_names(list(graph.nodes) if items is None else items, "item")
+        pairs = [edge[:2] for edge in found]
+        return cls.from_edges(pairs, [edge[2] for edge in found], items=names)
 
     @classmethod
     def grid(
@@ -283,17 +283,7 @@ class Graph:
         """
         if isinstance(features, pd.DataFrame):
             items = features.index if items is None else items
-        if sparse.issparse(features):
-            table = sparse.csr_array(features, dtype=np.float64)
-            finite = np.isfinite(table.data).all()
-        else:
-            table = np.asarray(features, dtype=np.float64)
-            finite = table.ndim == 2 and np.isfinite(table).all()
-        if not finite:
-            raise ResponsesError(
-                "Features must be a matrix of finite numbers with one row per item, else there is "
-                f"no distance. Got: shape {table.shape}, or missing values in it."
-            )
+        table = _features(features)
         n_items = table.shape[0]
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 0 < k < n_items:
             raise ResponsesError(
@@ -308,12 +298,13 @@ class Graph:
         """Check edges given by numbers, sort them and list every item's neighbours."""
         if len(items) == 0:
             raise ResponsesError("A graph must have at least one item. Got: no items.")
-        weight = np.ones(len(pairs)) if weights is None else np.asarray(weights, dtype=np.float64)
-        if weight.shape != (len(pairs),):
+        weight = np.ones(len(pairs)) if weights is None else as_array(weights)
+        if weight.shape != (len(pairs),) or weight.dtype.kind not in "biuf":
             raise ResponsesError(
-                f"There must be one weight for each of the {len(pairs)} edges. Got: shape "
-                f"{weight.shape}."
+                f"There must be one number for each of the {len(pairs)} edges, its weight. Got: "
+                f"{weight.dtype} of shape {weight.shape}."
             )
+        weight = weight.astype(np.float64)
         wrong = np.flatnonzero(~(np.isfinite(weight) & (weight > 0)))
         if len(wrong):
             raise ResponsesError(
@@ -445,6 +436,64 @@ class Graph:
 
     def _repr_html_(self) -> str:
         return as_html("Graph", *summarise_graph(self))
+
+
+def as_graph(given: Any) -> Graph:
+    """Return a graph, read from a sparse matrix or from networkx if it is one of these.
+
+    Raises
+    ------
+    ModelError
+        Anything else.
+    """
+    if sparse.issparse(given):
+        return Graph.from_scipy(given)
+    if hasattr(given, "is_directed"):
+        return Graph.from_networkx(given)
+    require_kind("graph=", given, Graph)
+    return given
+
+
+def _ends(edges: Any) -> list[Any]:
+    """Return the two columns of names that edges have."""
+    if sparse.issparse(edges) or hasattr(edges, "is_directed"):
+        raise ResponsesError(
+            "Edges must be a list or a table of pairs; a matrix is read by from_scipy, a graph of "
+            f"networkx by from_networkx. Got: {type(edges).__name__}."
+        )
+    columns = column_names(edges)
+    if columns is not None and len(columns) == 2:
+        whole = isinstance(edges, pd.DataFrame)  # in which both may have one name
+        return [as_array(edges.iloc[:, n] if whole else edges[columns[n]]) for n in (0, 1)]
+    pairs = as_array(edges if hasattr(edges, "__array__") else list(edges))
+    if columns is None and len(pairs) == 0:
+        return [pairs.ravel(), pairs.ravel()]
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        what = f"{len(columns or pairs[0])} columns" if pairs.ndim == 2 else f"shape {pairs.shape}"
+        raise ResponsesError(f"Edges must have two columns, one for each end. Got: {what}.")
+    return [narrow(end) if end.dtype == object else end for end in pairs.T]
+
+
+def _features(given: Any) -> Any:
+    """Return features as floats, dense or sparse, that keep the distances between the items."""
+    dense = not sparse.issparse(given)
+    if dense and (columns := column_names(given)) is not None:
+        given = np.asarray(given[columns])
+    values = as_array(given) if dense else sparse.csr_array(given)
+    kind, told = values.dtype.kind, f"{values.dtype} of shape {values.shape}"
+    if kind in "iu" and dense and values.ndim == 2 and values.size:
+        # whole numbers of 64 bits lose digits as floats: far from zero, not their differences
+        wide = values.astype(np.uint64 if kind == "u" else np.int64)
+        values = (wide - wide.min(axis=0)).astype(np.uint64)
+    table = values.astype(np.float64) if kind in "biuf" else np.array(np.nan)
+    entries = table if dense else table.data
+    if table.ndim != 2 or 0 in table.shape or not np.isfinite(entries).all():
+        missing = ", or missing values in it" if kind in "biuf" else ""
+        raise ResponsesError(
+            "Features must be a matrix of finite numbers with one row per item, else there is "
+            f"no distance. Got: {told}{missing}."
+        )
+    return table
 
 
 def _pair(items: NDArray[Any], pair: NDArray[Any]) -> str:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bayesfuse.errors import ModelError, MomentsError
 from bayesfuse.moments import find_groups
 from bayesfuse.parameters.partition import ALONE
+from bayesfuse.reading import listed, unique_names
 from bayesfuse.responses import Responses
 
 
@@ -48,6 +49,8 @@ class Groups:
         ------
         ModelError
             Unknown raters, a rater in two groups, an empty group, more groups than raters.
+        ResponsesError
+            Names of groups that a file could not hold.
 
         Examples
         --------
@@ -106,6 +109,7 @@ class Groups:
                     )
                 seen[rater] = name
         several = {name: list(raters) for name, raters in members.items() if len(raters) > 1}
+        unique_names(several, "group")
         assignment = np.full(len(place), ALONE)
         for number, raters in enumerate(several.values()):
             assignment[[place[rater] for rater in raters]] = number
@@ -134,7 +138,7 @@ def _listed(groups: Any) -> dict[Any, list[Any]]:
     """Return group names to lists of raters."""
     if isinstance(groups, xr.Dataset):
         groups = dict(
-            zip(groups["rater"].values.tolist(), groups["group"].values.tolist(), strict=True)
+            zip(listed(groups["rater"].values), listed(groups["group"].values), strict=True)
         )
     if isinstance(groups, pd.Series):
         groups = groups.to_dict()

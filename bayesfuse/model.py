@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 import weakref
 from collections import deque
@@ -17,7 +18,7 @@ from pytensor.graph.basic import Constant
 from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse import priors
-from bayesfuse.errors import ModelError, require_kind
+from bayesfuse.errors import ModelError, require_kind, require_name
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation
 from bayesfuse.ops import Evidence
@@ -53,7 +54,8 @@ def observe(
     raters : RaterChannel
         How truths become responses, e.g. ``bf.Confusion(confusion)``.
     gold : mapping of item name to class name, optional
-        Items whose true class is known.
+        Items whose true class is known. Predictive draws keep them, and draw the other truths given
+        them (on a graph by Markov chain Monte Carlo, near that distribution only).
     name : str, default "responses"
         Name of the observed variable; its dimension is "response" (``name_row`` for another
         name or with a prefix), in the order of ``responses.to_frame()``.
@@ -88,6 +90,8 @@ def observe(
     require_kind("responses", responses, Responses)
     require_kind("labels=", labels, LabelPrior)
     require_kind("raters=", raters, RaterChannel)
+    require_name("variable", name)
+    require_name("model", model.name)
     parameters = {
         key: pt.as_tensor(value) for key, value in (labels.parameters | raters.parameters).items()
     }
@@ -248,6 +252,12 @@ class LabelModel(pm.Model):
         Prefix of the model's variables, as in PyMC.
     """
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # PyMC makes models by a metaclass, whose (*args, **kwargs) help would show
+        own = inspect.signature(cls.__init__)
+        cls.__signature__ = own.replace(parameters=list(own.parameters.values())[1:])
+
     def __init__(
         self,
         responses: Responses,
@@ -256,6 +266,7 @@ class LabelModel(pm.Model):
         name: str = "",
     ) -> None:
         require_kind("responses", responses, Responses)
+        require_name("model", name)
         super().__init__(name=name)
         self.responses = responses
         self.gold = gold

@@ -16,7 +16,7 @@ Pairs = NDArray[np.int64]
 TREE_DIMENSIONS = 15
 """A k-d tree visits nearly every point when there are more features than this."""
 BLOCK_ENTRIES = 4_000_000
-"""Distances held at a time when all pairs must be looked at."""
+"""Distances between sparse rows that are held at a time."""
 
 
 def grid_pairs(shape: tuple[int, ...], diagonal: bool) -> Pairs:
@@ -40,17 +40,27 @@ def grid_pairs(shape: tuple[int, ...], diagonal: bool) -> Pairs:
 def nearest_pairs(features: Any, k: int) -> Pairs:
     """Return every pair of which one is among the k nearest of the other, each pair once."""
     n = features.shape[0]
-    if sparse.issparse(features) or features.shape[1] > TREE_DIMENSIONS:
-        nearest = _nearest_by_products(features, k)
+    if sparse.issparse(features):
+        nearest = _nearest_of_sparse(_scaled(features, features.data), k)
     else:
         from scipy.spatial import cKDTree  # a tenth of a second to import
 
-        _, nearest = cKDTree(features).query(features, k=k + 1)
+        table = _scaled(features, features)
+        # one leaf looks at all pairs, by differences: products of coordinates would cancel
+        leaf = 16 if table.shape[1] <= TREE_DIMENSIONS else n
+        _, nearest = cKDTree(table, leafsize=leaf).query(table, k=k + 1, workers=-1)
         nearest = _without_self(nearest)
     one = np.repeat(np.arange(n), k)
     other = nearest.ravel()
     key = np.unique(np.minimum(one, other) * n + np.maximum(one, other))
     return np.column_stack(np.divmod(key, n))
+
+
+def _scaled(features: Any, entries: NDArray[np.float64]) -> Any:
+    """Scale by a power of two, which rounds nothing, so that no square over- or underflows."""
+    _, exponent = np.frexp(np.abs(entries).max(initial=0.0))
+    half = int(exponent) // 2  # the power itself may overflow
+    return features * 2.0**-half * 2.0 ** (half - int(exponent))
 
 
 def _without_self(nearest: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -60,21 +70,31 @@ def _without_self(nearest: NDArray[np.int64]) -> NDArray[np.int64]:
     return nearest[~own].reshape(len(nearest), -1)
 
 
-def _nearest_by_products(features: Any, k: int) -> NDArray[np.int64]:
-    """Look at all distances |x|² − 2 xy + |y|², a block of rows at a time."""
-    dense = not sparse.issparse(features)
-    square = np.asarray(
-        (features**2).sum(axis=1) if dense else features.multiply(features).sum(axis=1)
-    ).ravel()
+def _nearest_of_sparse(features: Any, k: int) -> NDArray[np.int64]:
+    """Look at all distances |x|² − 2 xy + |y|², a block of rows at a time.
+
+    Where rounding may have changed which are least, the differences decide.
+    """
+    square = np.asarray(features.multiply(features).sum(axis=1)).ravel()
     n = len(square)
     height = max(BLOCK_ENTRIES // n, 1)
+    # of a sum of so many products, relative to the sum of its terms' sizes
+    rounding = (np.diff(features.indptr).max() + 4) * np.finfo(np.float64).eps
+    error = 2 * rounding * (square + square.max())
     found = np.empty((n, k), dtype=np.int64)
     for first in range(0, n, height):
-        rows = slice(first, min(first + height, n))
-        inner = features[rows] @ features.T
-        distance = square - 2 * (inner if dense else inner.toarray())
-        distance[np.arange(rows.stop - first), np.arange(first, rows.stop)] = np.inf
-        found[rows] = np.argpartition(distance, k - 1, axis=1)[:, :k]
+        rows = np.arange(first, min(first + height, n))
+        inner = (features[rows] @ features.T).toarray()
+        distance = square[rows, None] + square - 2 * inner
+        distance[rows - first, rows] = np.inf
+        last = np.partition(distance, k - 1, axis=1)[:, k - 1]
+        near = distance <= (last + 2 * error[rows])[:, None]
+        for row, candidates in zip(rows, map(np.flatnonzero, near), strict=True):
+            if len(candidates) > k:
+                apart = features[candidates] - features[np.full(len(candidates), row)]
+                exact = np.asarray(apart.multiply(apart).sum(axis=1)).ravel()
+                candidates = candidates[np.argsort(exact, kind="stable")[:k]]
+            found[row] = candidates
     return found
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from bayesfuse import fingerprint
+from bayesfuse.arrays import narrow, plain, shown
 from bayesfuse.errors import ImpossibleDataError, ModelError, ResponsesError
 from bayesfuse.labels.base import LabelPrior, Marginal
 from bayesfuse.parameters.contract import Statistic, Support
 from bayesfuse.raters.base import RaterChannel
+from bayesfuse.reading import places
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array
 
@@ -264,7 +268,9 @@ class Observation:
         if not indices:
             return self
         channel, structure = self.raters.at(indices, self.rater_structure)
-        return replace(self, raters=channel, rater_structure=structure)
+        left = replace(self, raters=channel, rater_structure=structure)
+        left.__dict__["fingerprint"] = self.fingerprint  # what was observed is the same
+        return left
 
     def accepts(
         self, rows: Rows, proposed: Rows, drawn: NDArray[Any], rng: np.random.Generator
@@ -298,21 +304,37 @@ class Observation:
     def simulate(
         self, rows: Rows, rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Draw truths (items,) and, given them, a label for every row of ``responses``.
+        """Draw truths (items,) given the known ones and, given them, a label for every response.
 
-        Known truths stay as they are. An item that stands for several is drawn once.
+        Known truths stay as they are, and where labels depend on each other, others are drawn given
+        them. An item that stands for several is drawn once.
         """
-        labels = self.labels
-        prior = tuple(labels.support(name).from_kernel(rows[name]) for name in labels.parameters)
+        labels, n_classes = self.labels, self.table.n_classes
         merged = self.table is not self.responses
         structure = labels.structure(self.responses) if merged else self.label_structure
-        truth = labels.simulate(prior, structure, rng)
+        known = self.gold[:, None]
+        possible = ((known < 0) | (known == np.arange(n_classes))).astype(float)
+        truth = labels.simulate(self.label_rows(rows), possible, structure, rng)
         truth = np.where(self.gold >= 0, self.gold, truth)
+        if truth.min(initial=0) < 0:
+            self.require_possible(self.marginal(rows))
         channel, _ = self.raters.at(rows, self.rater_structure)
         return truth, channel.simulate(self.tables(rows), truth, self.responses, rng)
 
     def _named(self, label_counts: tuple[Array, ...], counts: tuple[Array, ...]) -> Rows:
         return dict(zip(self._counted, (*label_counts, *self.raters.collapse(counts)), strict=True))
+
+    @cached_property
+    def fingerprint(self) -> dict[str, str]:
+        """What was observed, and through which prior and channel, in a few letters each."""
+        return {
+            **fingerprint.of_responses(self.responses),
+            "gold": fingerprint.of_gold(self.responses, self.gold),
+            "labels": type(self.labels).__name__,
+            "structure": fingerprint.of_arrays(self.labels.defining(self.label_structure)),
+            "channel": type(self.raters).__name__,
+            "groups": fingerprint.of_arrays(self.raters.defining()),
+        }
 
     @cached_property
     def _counted(self) -> tuple[str, ...]:
@@ -348,27 +370,32 @@ def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray
     known = np.full(responses.n_items, -1)
     if gold is None or len(gold) == 0:
         return known
-    if not hasattr(gold, "items"):
+    if not isinstance(gold, Mapping | pd.Series):
         raise ResponsesError(
             "gold= is a mapping (a dict, a pandas Series) from item names to class names. Got: "
             f"{type(gold).__name__}."
         )
-    item_code = {name: code for code, name in enumerate(responses.items.tolist())}
-    class_code = {name: code for code, name in enumerate(responses.classes.tolist())}
-    for item, label in gold.items():
-        if item not in item_code:
+    said = zip(*gold.items(), strict=True)
+    items, labels = map(_places, said, (responses.items, responses.classes))
+    for (item, label), place, code in zip(gold.items(), items, labels, strict=True):
+        if place < 0:
             raise ResponsesError(
                 f"Gold labels must be of items that are in the table. Got: {item!r}, which is not."
             )
-        if not isinstance(label, Hashable) or label not in class_code:
+        if code < 0:
             raise ResponsesError(
-                f"Gold labels must be among the classes {responses.classes.tolist()}. Got: "
-                f"{label!r} for item {item!r}."
+                f"Gold labels must be among the classes {shown(responses.classes)}; leave out "
+                f"items whose class is not known. Got: {label!r} for item {item!r}."
             )
-        if known[item_code[item]] not in (-1, class_code[label]):
+        if known[place] not in (-1, code):
             raise ResponsesError(
                 f"An item has one true class. Got: gold labels {label!r} and "
-                f"{responses.classes.tolist()[known[item_code[item]]]!r} for item {item!r}."
+                f"{plain(responses.classes[known[place]])!r} for item {item!r}."
             )
-        known[item_code[item]] = class_code[label]
+        known[place] = code
     return known
+
+
+def _places(given: Sequence[Any], names: NDArray[Any]) -> NDArray[np.int64]:
+    """Return where what a user says stands among names, −1 where it does not."""
+    return places(narrow(np.fromiter(given, dtype=object, count=len(given))), names)

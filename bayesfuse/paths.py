@@ -11,10 +11,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError, require_count
-from bayesfuse.model import observed
 from bayesfuse.points import evenly, parameters, spread
 from bayesfuse.reading import storable
 from bayesfuse.responses import Responses
+from bayesfuse.results import kept_labels, observation_of
 from bayesfuse.structure import Sequences
 
 BETWEEN = 10
@@ -48,6 +48,12 @@ def decode(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
     ImpossibleDataError
         The parameters rule out some unit's responses.
 
+    Notes
+    -----
+    For other items that the same raters answered, give the parameters without what they were
+    inferred from, ``xr.DataTree(children={"posterior": result["posterior"]})``, and a model of
+    those items.
+
     Examples
     --------
     >>> import bayesfuse as bf
@@ -57,7 +63,7 @@ def decode(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
     >>> bf.decode(bf.find_map(model), model).values.tolist()
     [0, 0, 0, 1, 1, 1]
     """
-    observation = observed(model)[1]
+    observation = observation_of(result, model)
     values = parameters(result, model)
     mean = {name: draws.mean(axis=(0, 1)) for name, draws in values.items()}
     rows = observation.rows(mean)
@@ -112,7 +118,7 @@ def draw_labels(
     >>> labels.sel(item=1).values.tolist(), labels.attrs["classes"]
     ([0, 0, 0, 0, 0, 0, 0, 0, 0, 0], [1, 2, 3, 4])
     """
-    observation = observed(model)[1]
+    observation = observation_of(result, model)
     responses = observation.responses
     require_count("draws", draws)
     if not responses.is_plain:
@@ -120,15 +126,8 @@ def draw_labels(
             "Labels are drawn per item, and a pattern stands for several: build the model with "
             "responses.expand(). Got: a table of counts."
         )
-    if "label_draws" in result.children:
-        drawn_then = result["label_draws"].dataset["label"]
-        if not np.array_equal(drawn_then["item"].values, responses.items):
-            raise ModelError(
-                "Labels that were drawn with the parameters are those of the model's own items. "
-                f"Got: a result and a model of {drawn_then.sizes['item']} and "
-                f"{responses.n_items} items, not the same."
-            )
-        flat = drawn_then.values.reshape(-1, responses.n_items)
+    if (kept := kept_labels(result)) is not None:
+        flat = kept.reshape(-1, responses.n_items)
         return _draws(flat[evenly(draws, len(flat))], responses)
     prior = observation.labels
     structure = prior.structure(responses)

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.conjugate import plain_python
 from bayesfuse.inference.recording import evaluate
 from bayesfuse.model import observed, parameter_variables, require_like
 from bayesfuse.observation import Observation, Rows
-from bayesfuse.posterior import all_draws
-from bayesfuse.reading import shown
+from bayesfuse.parameters.compiled import plain_python
+from bayesfuse.results import SAME, all_draws, names_differ, observation_of
 
 
 def parameters(result: xr.DataTree, model: pm.Model) -> dict[str, NDArray[Any]]:
@@ -26,8 +25,9 @@ def parameters(result: xr.DataTree, model: pm.Model) -> dict[str, NDArray[Any]]:
     Raises
     ------
     ModelError
-        The result lacks variables of the model, or its variables are of other raters or classes.
+        The result is of another model, or lacks some of its variables.
     """
+    observation = observation_of(result, model)
     draws = all_draws(result)
     missing = [variable.name for variable in model.free_RVs if variable.name not in draws]
     if missing:
@@ -35,7 +35,7 @@ def parameters(result: xr.DataTree, model: pm.Model) -> dict[str, NDArray[Any]]:
             "Labels follow from the parameters, so the result must hold those of the model. Got: "
             f"no {missing[0]!r} among {list(draws.data_vars)}."
         )
-    answers, observation = observed(model)
+    answers, _ = observed(model)
     for variable in model.free_RVs:
         _require_same(draws[variable.name], variable, model)
     with plain_python():
@@ -48,15 +48,13 @@ def parameters(result: xr.DataTree, model: pm.Model) -> dict[str, NDArray[Any]]:
 
 def _require_same(draws: xr.DataArray, variable: TensorVariable, model: pm.Model) -> None:
     """Raise ModelError if draws are of another model's variable of that name."""
-    require_like(draws.shape[2:], variable)
     for dim in model.named_vars_to_dims.get(variable.name, ()):
         names = model.coords.get(dim)
-        if names is not None and dim in draws.coords and list(names) != draws[dim].values.tolist():
-            raise ModelError(
-                "A result and a model must have the same names in the same order, else parameters "
-                f"would go to others. Got: a result whose {dim} names are "
-                f"{shown(draws[dim].values)} for a model with {shown(names)}."
-            )
+        if names is None or dim not in draws.coords:
+            continue
+        if said := names_differ(dim, draws[dim].values, names):
+            raise ModelError(SAME.format(said))
+    require_like(draws.shape[2:], variable)
 
 
 def evenly(draws: int, size: int) -> NDArray[np.int64]:

@@ -1,7 +1,8 @@
-"""From draws of the parameters to what a user asks: label probabilities and log likelihoods."""
+"""What follows from draws of the parameters, added to a result: labels, log likelihoods, data."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,13 +10,15 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import ModelError
 from bayesfuse.observation import Observation
 from bayesfuse.reading import storable
 from bayesfuse.simplex import Array
 
 MOST_VALUES = 10**8
 """Pointwise log likelihoods are stored up to this many values (800 MB)."""
+
+OBSERVED = "observed"
+"""Attribute of constant_data: the fingerprint of what the model observed."""
 
 
 def complete(
@@ -58,6 +61,7 @@ def complete(
                 seen.add(chain, {name: draws[chain, draw] for name, draws in parameters.items()})
     seen.store(result)
     _add_constants(result, observation)
+    order_variables(result)
     return result
 
 
@@ -129,19 +133,9 @@ class Draws:
         """Write it all down."""
         observation = self.observation
         responses = observation.responses
-        mean, error = self.means.result()
-        del self.means  # its sums over batches are as large as the result
-        _add(
-            result,
-            "label_posterior",
-            {
-                "probability": (("item", "class"), observation.by_item(mean)),
-                "mcse": (("item", "class"), observation.by_item(error)),
-            },
-            {"item": responses.items, "class": responses.classes},
-            **self._how(),
-        )
         posterior = result["posterior"].dataset
+        sizes = {f"{dim}s": posterior.sizes[dim] for dim in ("chain", "draw")}
+        result["label_posterior"] = xr.DataTree(self.label_posterior().assign_attrs(sizes))
         chains = sorted(self.kept) or range(self.sizes[0])  # if interrupted, fewer, and shorter
         kept = np.ix_(chains, range(posterior.sizes["draw"]))
         if self.pointwise is not None:
@@ -155,6 +149,21 @@ class Draws:
                 | {"item": responses.items},
                 classes=storable(responses.classes),
             )
+
+    def label_posterior(self) -> xr.Dataset:
+        """Return label probabilities and their Monte Carlo error, once all draws were added."""
+        observation, pair = self.observation, ("item", "class")
+        responses = observation.responses
+        mean, error = self.means.result()
+        del self.means  # its sums over batches are as large as the result
+        return xr.Dataset(
+            {
+                "probability": (pair, observation.by_item(mean)),
+                "mcse": (pair, observation.by_item(error)),
+            },
+            {"item": responses.items, "class": responses.classes},
+            self._how(),
+        )
 
     def _how(self) -> dict[str, Any]:
         """Say how labels were summed out, and of what iterates whether it came to an end."""
@@ -181,6 +190,7 @@ def _add_log_likelihood(result: xr.DataTree, observation: Observation, pointwise
         "log_likelihood",
         {observation.name: (("chain", "draw", unit), pointwise)},
         {"chain": posterior["chain"].values, "draw": posterior["draw"].values, unit: names},
+        adds_up=int(observation.labels.adds_up),
     )
 
 
@@ -199,7 +209,8 @@ def _add_constants(result: xr.DataTree, observation: Observation) -> None:
         constants["gold"] = (("item",), observation.gold)
     coords = {"item": responses.items, "rater": responses.raters, "class": responses.classes}
     before = result["constant_data"].dataset if "constant_data" in result.children else xr.Dataset()
-    _add(result, "constant_data", {**before.data_vars, **constants}, coords)
+    observed = {OBSERVED: json.dumps(observation.fingerprint)}
+    _add(result, "constant_data", {**before.data_vars, **constants}, coords, **observed)
     if "observed_data" not in result.children:
         label = responses.label.astype(np.int32)
         _add(result, "observed_data", {observation.name: ((observation.rows_name,), label)}, {})
@@ -209,6 +220,32 @@ def _add(
     result: xr.DataTree, group: str, variables: Any, coords: dict[str, Any], **attrs: Any
 ) -> None:
     result[group] = xr.DataTree(xr.Dataset(variables, coords, attrs))
+
+
+def order_variables(result: xr.DataTree) -> None:
+    """Put the posterior's variables where their dimensions come in the order of every variable.
+
+    ``az.summary`` (ArviZ 1.3) writes the entries of a variable in the order of the dimensions of
+    the whole dataset, which is that of their first appearance, but their names in the variable's.
+    """
+    posterior = result["posterior"].dataset
+    left = {name: values.dims for name, values in posterior.data_vars.items()}
+    before: dict[Any, set[Any]] = {}
+    for dims in left.values():
+        for at, dim in enumerate(dims):
+            before.setdefault(dim, set()).update(dims[:at])
+    order: list[Any] = []
+    seen: set[Any] = set()
+    while left:
+        fit = (
+            name
+            for name, dims in left.items()
+            if all(before[dim] <= seen | set(dims[:at]) for at, dim in enumerate(dims))
+        )
+        name = next(fit, next(iter(left)))  # if none fits, no order is right for all
+        order.append(name)
+        seen |= set(left.pop(name))
+    result["posterior"] = xr.DataTree(posterior[order])
 
 
 class _BatchMeans:
@@ -261,50 +298,3 @@ class _BatchMeans:
         np.maximum(spread, 0.0, out=spread)
         spread /= n * (n - 1)
         return self.total, np.sqrt(spread, out=spread)
-
-
-def all_draws(result: xr.DataTree) -> xr.Dataset:
-    """Return the variables of a result by (chain, draw, …), or an empty dataset if it has none.
-
-    The point that ``bf.find_map`` found is one draw.
-    """
-    if "posterior" in result.children:
-        return result["posterior"].dataset
-    point = result["point"].dataset if "point" in result.children else xr.Dataset()
-    return point.expand_dims(chain=[0], draw=[0])
-
-
-def label_probabilities(result: xr.DataTree) -> xr.DataArray:
-    """Return the posterior probability of every class for every item.
-
-    Parameters
-    ----------
-    result : DataTree
-        From ``bf.sample``, ``bf.fit`` or ``bf.find_map``.
-
-    Returns
-    -------
-    DataArray, dims (item, class)
-        Averaged over the posterior of the parameters (Rao–Blackwellised: the mean of exact
-        probabilities, not shares of drawn labels). Its Monte Carlo error is
-        ``result["label_posterior"]["mcse"]``.
-
-    Raises
-    ------
-    ModelError
-        The result has no label posterior.
-
-    Examples
-    --------
-    >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> point = bf.find_map(DawidSkene(bf.datasets.anesthesia()))
-    >>> bf.label_probabilities(point).sel(item=1).round(2).values.tolist()
-    [1.0, 0.0, 0.0, 0.0]
-    """
-    if "label_posterior" not in result.children:
-        raise ModelError(
-            "Label probabilities stand in the group label_posterior that bf.sample, bf.fit and "
-            f"bf.find_map add to their results. Got: groups {sorted(result.children)}."
-        )
-    return result["label_posterior"].dataset["probability"]

@@ -8,10 +8,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_positive, require_probability
 from bayesfuse.parameters.dirichlet import DirichletMixture, stacked
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array
+
+__all__ = [
+    "bio_transitions",
+    "diagonal",
+    "mixture",
+    "robust",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def diagonal(n_classes: int, *, weight: float | None = None, accuracy: float = 0.6) -> Array:
@@ -46,7 +57,7 @@ def diagonal(n_classes: int, *, weight: float | None = None, accuracy: float = 0
     Raises
     ------
     ModelError
-        Fewer than two classes, ``weight`` ≤ 0 or ``accuracy`` outside (0, 1).
+        Fewer than two classes, ``weight`` not positive and finite, or ``accuracy`` outside (0, 1).
 
     Examples
     --------
@@ -63,12 +74,8 @@ def diagonal(n_classes: int, *, weight: float | None = None, accuracy: float = 0
         raise ModelError(
             f"There are two classes or more, else nobody could be wrong. Got: {n_classes!r}."
         )
-    weight = n_classes + 1.5 if weight is None else weight
-    if not weight > 0 or not 0 < accuracy < 1:
-        raise ModelError(
-            "A diagonal prior needs a positive weight and an accuracy between 0 and 1. Got: "
-            f"weight={weight}, accuracy={accuracy}."
-        )
+    weight = n_classes + 1.5 if weight is None else require_positive("weight", weight)
+    accuracy = require_probability("accuracy", accuracy)
     wrong = weight * (1 - accuracy) / (n_classes - 1)
     rows = np.full((n_classes, n_classes), wrong)
     np.fill_diagonal(rows, weight * accuracy)
@@ -118,11 +125,7 @@ def robust(
     >>> DawidSkene(responses, confusion_prior=prior).free_RVs
     [prevalence, confusion]
     """
-    if not 0 < share < 1:
-        raise ModelError(
-            "share is the probability that a row does not lean to the right answer, between 0 and "
-            f"1. Got: {share!r}."
-        )
+    share = require_probability("share", share)
     leaning = diagonal(n_classes, weight=weight, accuracy=accuracy)
     return mixture([1 - share, share], [leaning, np.ones_like(leaning)])
 
@@ -266,7 +269,8 @@ def bio_transitions(
     Raises
     ------
     ModelError
-        Other names; an inside without its beginning, which could never be entered.
+        Other names; an inside without its beginning, which could never be entered; ``weight`` not
+        positive and finite.
 
     Examples
     --------
@@ -276,6 +280,7 @@ def bio_transitions(
            [1., 1., 1.],
            [1., 1., 1.]])
     """
+    weight = require_positive("weight", weight)
     names = [str(name) for name in classes]
     for name in names:
         if name != outside and name[:2] not in ("B-", "I-"):
@@ -338,12 +343,9 @@ def groups(
 
 def sharing(prior: float | None, responses: Responses) -> float:
     """Return the α of a Chinese restaurant from the probability that two raters share a table."""
-    share = 1 / max(responses.n_raters, 2) ** 2 if prior is None else float(prior)
-    if not 0 < share < 1:
-        raise ModelError(
-            "share_prior is the probability that two raters share a source, between 0 and 1. "
-            f"Got: {prior!r}."
-        )
+    share = 1 / max(responses.n_raters, 2) ** 2
+    if prior is not None:
+        share = require_probability("share_prior", prior)
     return 1 / share - 1
 
 

@@ -9,14 +9,19 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.checks import conditional_dependence, group_summary, item_difficulty
+from bayesfuse.checks import collapse, conditional_dependence, group_summary, item_difficulty
+from bayesfuse.checks.phases import MIXED
+from bayesfuse.describing import in_one_line
 from bayesfuse.errors import ModelError
 from bayesfuse.graph import Graph
-from bayesfuse.model import LabelModel, observed
-from bayesfuse.posterior import label_probabilities
+from bayesfuse.model import LabelModel
+from bayesfuse.probabilities import label_probabilities
+from bayesfuse.reading import listed
+from bayesfuse.results import all_draws, named, observation_of, require_draws
 from bayesfuse.structure import Sequences
 from bayesfuse.summaries import (
     balanced_accuracy,
+    coverage,
     interval,
     most_uncertain,
     posterior_draws,
@@ -55,56 +60,56 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
     Labels in sequence add how classes follow each other, labels on a graph what a neighbour counts.
     ``checks`` says whether the table is to be compared with replicated ones.
     """
-    import arviz as az
-
-    sizes, settings = result["posterior"].sizes, result.attrs
-    labels = observed(model)[1].labels
+    sizes = require_draws(result, "A report is of draws").sizes
+    settings = result.attrs
+    probability = label_probabilities(result, model)
+    labels = observation_of(result, model).labels
     sequences: Sequences | None = getattr(labels, "sequences", None)
     graph: Graph | None = getattr(labels, "graph", None)
     hangs_together = [repr(structure) for structure in (sequences, graph) if structure is not None]
-    how = result["label_posterior"].attrs
+    how, classes = result["label_posterior"].attrs, collapse(result, model)
     said = (
         f"{type(model).__name__}: {sizes['chain']} chains of {sizes['draw']:,} draws by "
-        f"{settings['sampler']}, start: {settings['start']}.\n"
-        f"Estimates are posterior means with {az.rcParams['stats.ci_prob']:.0%} intervals."
+        f"{settings.get('sampler', settings.get('method'))}, start: {settings['start']}.\n"
+        f"Estimates are posterior means with {coverage():.0%} intervals."
     )
     if not how["exact"]:
         said += f"\nLabels were summed out by {how['method']}, which is not exact here; gibbs is."
     parts = [
         "\n".join([repr(model.responses), *hangs_together]),
         said,
-        _class_table(result),
+        _class_table(result, probability),
+        *([fill(classes.attrs["verdict"], WIDTH)] if classes.attrs["collapsed"] else []),
         *([_transition_table(result)] if sequences is not None else []),
         *([_coupling(result)] if graph is not None else []),
         *([_group_table(result)] if hasattr(model, "groups") else []),
         _rater_table(result),
-        _item_table(result, sequences),
+        _item_table(probability, sequences),
         *([_checks(model, result)] if checks else []),
         _convergence([variable.name for variable in model.free_RVs], result),
     ]
     return "\n\n".join(parts)
 
 
-def _class_table(result: xr.DataTree) -> str:
+def _class_table(result: xr.DataTree, probability: xr.DataArray) -> str:
     """Show the prevalence of the classes, with how sequences begin if that is a variable.
 
     On a graph the prevalence is given, and what can be said is how many items are what.
     """
-    draws = result["posterior"].dataset
-    columns = {
-        title: _estimates(draws[name]) for name, title in CLASS_COLUMNS.items() if name in draws
-    }
-    share = label_probabilities(result).mean("item")
+    draws = all_draws(result)
+    found = {title: named(draws, name) for name, title in CLASS_COLUMNS.items()}
+    columns = {title: _estimates(drawn) for title, drawn in found.items() if drawn is not None}
+    share = probability.mean("item")
     if not columns:
         columns["share of the items"] = [f"{value:.2f}" for value in share.values]
-    rows = zip(share["class"].values.astype(str).tolist(), *columns.values(), strict=True)
+    rows = zip(map(in_one_line, share["class"].values), *columns.values(), strict=True)
     return _table(["class", *columns], [list(row) for row in rows])
 
 
 def _transition_table(result: xr.DataTree) -> str:
     """Show what follows each class: with intervals if they fit on a line, else the likely ones."""
     draws = posterior_draws(result, "transition")["transition"]
-    names = draws["class"].values.astype(str).tolist()
+    names = list(map(in_one_line, draws["class"].values))
     if len(names) <= COLUMNS:
         cells = [_estimates(draws.isel(next_class=at)) for at in range(len(names))]
         header = ["after", *(f"then {name}" for name in names)]
@@ -133,7 +138,7 @@ def _group_table(result: xr.DataTree) -> str:
         )
     lines = []
     for each in sets.itertuples():
-        names = fill(", ".join(map(str, each.raters)), WIDTH, subsequent_indent="    ")
+        names = fill(", ".join(map(in_one_line, each.raters)), WIDTH, subsequent_indent="    ")
         lines.append(
             f"* {names}\n    probability {each.probability:.2f}, informedness of the source "
             f"{each.informedness:.2f} ({each.low:.2f}–{each.high:.2f})"
@@ -149,12 +154,14 @@ def _rater_table(result: xr.DataTree) -> str:
     if left_out > 0:
         order = np.concatenate([order[:FEW], order[-FEW:]])
     answered = responses_per_rater(result)[order]
-    columns = {f"{name} ({truth})": draws for (name, truth), draws in _shown_panels(result)}
+    columns = {
+        f"{name} ({in_one_line(truth)})": draws for (name, truth), draws in _shown_panels(result)
+    }
     header = ["rater", "responses", *columns]
     cells = [_estimates(draws.isel(rater=order)) for draws in columns.values()]
     names = quality["rater"].values[order]
     rows = [
-        [str(name), f"{count:,}".rjust(len("responses")), *own]
+        [in_one_line(name), f"{count:,}".rjust(len("responses")), *own]
         for name, count, *own in zip(names, answered, *cells, strict=True)
     ]
     if left_out > 0:
@@ -170,17 +177,16 @@ def _shown_panels(result: xr.DataTree) -> list[tuple[tuple[str, Any], xr.DataArr
     return [(("sensitivity", "mean of the classes"), balanced_accuracy(result))]
 
 
-def _item_table(result: xr.DataTree, sequences: Sequences | None) -> str:
+def _item_table(probability: xr.DataArray, sequences: Sequences | None) -> str:
     """Show the items that could be something else than their most probable label."""
-    probability = label_probabilities(result)
     owner = None if sequences is None else sequences.to_frame().set_index("item")["sequence"]
     header = ["least certain", *([] if owner is None else ["sequence"]), "probabilities"]
     rows = []
-    for item in most_uncertain(result, ITEMS):
+    for item in most_uncertain(probability, ITEMS):
         if (item.values >= VISIBLE).sum() > 1:
-            name = item["item"].item()
-            where = [] if owner is None else [str(owner.at[name])]
-            rows.append([str(name), *where, _likely(item["class"], item.values)])
+            (name,) = listed(np.atleast_1d(item["item"].values))
+            where = [] if owner is None else [in_one_line(owner.at[name])]
+            rows.append([in_one_line(name), *where, _likely(item["class"], item.values)])
     uncertain = int((probability.max("class") < SURE).sum())
     count = f"{uncertain:,} of {probability.sizes['item']:,} items have no label of probability"
     table = _table(header, rows) + "\n" if rows else ""
@@ -203,7 +209,7 @@ def _likely(classes: xr.DataArray, probability: NDArray[np.float64]) -> str:
     """Write the classes of visible probability, the likeliest first."""
     order = np.argsort(-probability, kind="stable")
     shown = [at for at in order if probability[at] >= VISIBLE]
-    return "  ".join(f"{classes.values[at]}: {probability[at]:.2f}" for at in shown)
+    return "  ".join(f"{in_one_line(classes.values[at])}: {probability[at]:.2f}" for at in shown)
 
 
 def _estimates(draws: xr.DataArray) -> list[str]:
@@ -228,12 +234,28 @@ def _convergence(names: list[str], result: xr.DataTree) -> str:
     line = f"Largest R-hat {rhat:.3f} ({where_rhat}), smallest ESS {ess:,.0f} ({where_ess})."
     if step > 1:
         line += f" One in {step} raters was looked at."
-    if rhat > LARGE_RHAT or ess < SMALL_ESS:
-        line += (
-            f"\nThe chains should run longer (--draws): R-hat should be below {LARGE_RHAT}, the "
-            f"effective sample size above {SMALL_ESS}."
+    return line + _advice(rhat, ess, result.attrs["sampler"])
+
+
+def _advice(rhat: float, ess: float, sampler: str) -> str:
+    """Say what helps: longer chains where they mix slowly, something else where they disagree."""
+    if rhat <= LARGE_RHAT and ess >= SMALL_ESS:
+        return ""
+    gibbs = sampler == "gibbs"
+    more = "more sweeps per draw (--sweeps)" if gibbs else "more draws (--draws)"
+    if rhat > MIXED:
+        words = (
+            f"The chains disagree (R-hat above {MIXED}), so these estimates are means of different "
+            f"answers. Try {more}. Chains that still disagree have found several modes: give known "
+            "labels of some items (--gold) or choose another model."
         )
-    return line
+    else:
+        words = (
+            f"The chains should run longer: R-hat should be below {LARGE_RHAT}, the effective "
+            f"sample size above {SMALL_ESS}. Try {more}"
+            f"{', in a result of the same size, or more draws (--draws)' if gibbs else ''}."
+        )
+    return "\n" + fill(words, WIDTH)
 
 
 def _worst(values: xr.Dataset, *, largest: bool) -> tuple[float, str]:
@@ -248,7 +270,10 @@ def _worst(values: xr.Dataset, *, largest: bool) -> tuple[float, str]:
         if not flat[place] <= worst:  # true of the first, too
             worst = flat[place]
             index = np.unravel_index(place, array.shape)
-            entry = [str(array[dim].values[at]) for dim, at in zip(array.dims, index, strict=True)]
+            entry = [
+                in_one_line(array[dim].values[at])
+                for dim, at in zip(array.dims, index, strict=True)
+            ]
             where = f"{name}[{', '.join(entry)}]" if entry else str(name)
     return sign * worst, where
 

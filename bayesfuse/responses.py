@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from bayesfuse.arrays import column, shown
 from bayesfuse.describing import as_html, as_text, summarise
 from bayesfuse.errors import ResponsesError
-from bayesfuse.reading import column, encode, read_counts, read_matrix, shown, smallest_integer
+from bayesfuse.reading import encode, read_counts, read_matrix, smallest_integer
 
 __all__ = ["Responses"]
 
@@ -77,7 +78,7 @@ class Responses:
         Parameters
         ----------
         frame : dataframe or mapping of arrays
-            Anything that gives a column by name: pandas, polars, a dict of arrays.
+            Anything that gives a column by name: pandas, polars, Arrow, xarray, a dict of arrays.
         item, rater, label : str
             Names of the columns.
         items, raters, classes : sequence, optional
@@ -135,14 +136,14 @@ class Responses:
         Parameters
         ----------
         matrix : array-like, shape (items, raters)
-            Labels. A pandas frame gives its index and columns as names, a DataArray its
-            coordinates.
-        missing : scalar or sequence, default -1
-            The entries that mean "did not answer"; NaN and None always mean it too.
+            Labels. A frame gives its index and columns as names, a DataArray its coordinates.
+        missing : scalar or collection, default -1
+            The entries that mean "did not answer"; NaN, None and masked ones always mean it too.
         items, raters : sequence, optional
             Names of rows and columns; by default the matrix's own, else 0, 1, 2, …
         classes : sequence, optional
-            The possible labels, in order; by default the sorted labels found.
+            The possible labels, in order; by default the sorted labels found (the categories of
+            a frame whose columns have the same).
 
         Returns
         -------
@@ -211,7 +212,9 @@ class Responses:
         classes: Any,
     ) -> Responses:
         """Read a matrix (items, raters), each of whose rows occurred so often, or once."""
-        answers, answered, item_names, rater_names = read_matrix(matrix, missing, items, raters)
+        answers, answered, item_names, rater_names, classes = read_matrix(
+            matrix, missing, items, raters, classes
+        )
         label, class_names = encode(answers, classes, "class", what)
         item, rater = np.nonzero(answered)
         return cls._build(item, rater, label, item_names, rater_names, class_names, counts)
@@ -348,8 +351,9 @@ class Responses:
         """Share of the pairs of responses to one item that give the same label (NaN if none)."""
         votes = self.votes()
         size = votes.sum(axis=1)
-        pairs = (self.multiplicity * size * (size - 1)).sum()
-        same = (self.multiplicity * (votes * (votes - 1)).sum(axis=1)).sum()
+        weight = self.multiplicity.astype(np.float64)  # whose products with counts may be huge
+        pairs = (weight * size * (size - 1)).sum()
+        same = (weight * (votes * (votes - 1)).sum(axis=1)).sum()
         return float(same / pairs) if pairs else float("nan")
 
     def to_frame(self) -> pd.DataFrame:

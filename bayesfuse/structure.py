@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from bayesfuse.arrays import as_array, column, plain, shown
 from bayesfuse.errors import ResponsesError
-from bayesfuse.reading import column, encode, names_of, plain, shown
+from bayesfuse.reading import encode, names_of, numbered, places
 from bayesfuse.responses import Responses
 
 __all__ = ["Sequences"]
@@ -92,7 +93,7 @@ class Sequences:
         if position is None:
             rank: NDArray[Any] = np.arange(len(items))
         else:
-            rank, _ = encode(column(frame, position), None, "position", position)
+            rank, _ = numbered(column(frame, position), "position", position)
         if not len(items) == len(code) == len(rank):
             raise ResponsesError(
                 "The columns of a table must have the same length. Got: "
@@ -142,8 +143,8 @@ class Sequences:
         >>> bf.Sequences.from_lengths([2, 1], names=["a", "b"]).to_frame()["sequence"].tolist()
         ['a', 'a', 'b']
         """
-        size = np.asarray(lengths)
-        if size.ndim != 1 or size.size == 0 or not np.issubdtype(size.dtype, np.integer):
+        size = as_array(lengths)
+        if size.ndim != 1 or size.size == 0 or size.dtype.kind not in "iu":
             raise ResponsesError(
                 "Lengths must be whole numbers, one per sequence. Got: an array of shape "
                 f"{size.shape} of {size.dtype}."
@@ -153,7 +154,12 @@ class Sequences:
                 "Every sequence must have at least one item, else it has no label. Got: length "
                 f"{size.min()} of sequence number {int(np.argmin(size))}."
             )
-        start = np.concatenate([[0], np.cumsum(size)])
+        if (total := sum(size.tolist())) >= 2**31:
+            raise ResponsesError(
+                "Sequences hold fewer than 2³¹ items together, because these are numbered by 32 "
+                f"bits. Got: {total}."
+            )
+        start = np.concatenate([[0], np.cumsum(size.astype(np.int64))])
         found = names_of(len(size), names, "sequence")
         return cls(found, names_of(int(start[-1]), items, "item"), start)
 
@@ -245,12 +251,13 @@ class Sequences:
         known = (before[item] >= 0) & (row >= 0) & (key[row] == wanted)
         own = rater * (responses.n_classes + 1) + np.where(known, label[row] + 1, 0)
         used, code = np.unique(own, return_inverse=True)
-        names = [
-            f"{plain(responses.raters[m])} first"
-            if after == 0
-            else f"{plain(responses.raters[m])} after {plain(responses.classes[after - 1])}"
-            for m, after in zip(*np.divmod(used, responses.n_classes + 1), strict=True)
-        ]
+        pairs = [*zip(*np.divmod(used, responses.n_classes + 1), strict=True)]
+        for write in (str, repr):  # "x after a" is said of two by two names, but not in quotes
+            raters = [write(name) for name in responses.raters.tolist()]
+            tails = ["first", *(f"after {write(name)}" for name in responses.classes.tolist())]
+            names = [f"{raters[m]} {tails[after]}" for m, after in pairs]
+            if len(set(names)) == len(names):
+                break
         columns = {
             "item": pd.Categorical.from_codes(item, responses.items),
             "rater": pd.Categorical.from_codes(code, names),
@@ -287,8 +294,7 @@ def item_places(
     ResponsesError
         The two are not the same.
     """
-    names = pd.Index(responses.items)
-    place = names.get_indexer(pd.Index(items))
+    place = places(as_array(items), responses.items)
     unknown = np.flatnonzero(place < 0)
     if len(unknown):
         raise ResponsesError(
@@ -296,11 +302,11 @@ def item_places(
             f"items= when you read the responses. Got: {shown(items[unknown], 3)} without place in "
             f"the table ({len(unknown)} such)."
         )
-    if len(names) > len(place):
-        missed = np.ones(len(names), dtype=bool)
+    if responses.n_items > len(place):
+        missed = np.ones(responses.n_items, dtype=bool)
         missed[place] = False
         raise ResponsesError(
             f"Every item of the responses must be in {where}, if only by itself. "
             f"Got: {shown(responses.items[missed], 3)} in none ({int(missed.sum())} such)."
         )
-    return place.astype(np.int64)
+    return place

@@ -10,8 +10,9 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import ModelError
-from bayesfuse.posterior import all_draws, label_probabilities
+from bayesfuse.errors import ModelError, require_probability
+from bayesfuse.probabilities import label_probabilities
+from bayesfuse.results import all_draws, class_names, constants, named, require_draws
 
 
 def summary(
@@ -19,9 +20,11 @@ def summary(
 ) -> pd.DataFrame:
     """Return ArviZ's summary of a posterior, variable by variable.
 
-    ``az.summary`` itself (ArviZ 1.3) cannot name the rows of a variable with a dimension called
-    "label", as ``confusion`` has, and names rows wrongly where a variable with fewer dimensions
-    is listed before one with more.
+    ``az.summary`` names rows rightly only where the dimensions of every variable come in the order
+    in which they first appear in the posterior (ArviZ 1.3; the numbers are right, but of other
+    entries). Results put their variables in an order for which that holds. There is none for a
+    :class:`bayesfuse.models.LatentGroup` of known groups with more than two classes, and a choice
+    by ``var_names`` may lose it. This function asks for one variable at a time and is always right.
 
     Parameters
     ----------
@@ -53,17 +56,10 @@ def summary(
     """
     import arviz as az
 
-    if "posterior" not in result.children:
-        raise ModelError(
-            "A summary is of draws, which bf.sample and bf.fit make. Got: a result with "
-            f"{sorted(result.children)}, no posterior."
-        )
-    if isinstance(var_names, str):
-        var_names = [var_names]
-    names = list(result["posterior"].data_vars) if var_names is None else list(var_names)
+    names = list(require_draws(result, "A summary is of draws").data_vars)
+    if var_names is not None:
+        names = [var_names] if isinstance(var_names, str) else list(var_names)
     draws = posterior_draws(result, *map(str, names))
-    if "label" in draws.dims:
-        draws = draws.rename(label="answer")
     return pd.concat([az.summary(draws[[name]], **kwargs) for name in names])
 
 
@@ -76,36 +72,50 @@ def posterior_draws(result: xr.DataTree, *names: str) -> xr.Dataset:
         The result lacks one of them.
     """
     found = all_draws(result)
-    if missing := [name for name in names if name not in found]:
+    wanted = {name: named(found, name) for name in names}
+    if missing := [name for name, values in wanted.items() if values is None]:
         raise ModelError(
             "Pictures and tables need their variables in the posterior, where bayesfuse.models put "
             "them (in a model of your own, name them with pm.Deterministic). Got: no "
             f"{missing[0]!r} among {list(found.data_vars)}."
         )
-    return found[list(names)]
+    return xr.Dataset(wanted)
 
 
 def interval(draws: xr.DataArray, ci_prob: float | None = None) -> tuple[xr.DataArray, ...]:
     """Return the lower and upper end of the credible interval over chains and draws.
 
-    Probability and kind (equal-tailed or highest density) are ArviZ's settings
-    ``stats.ci_prob`` and ``stats.ci_kind`` unless a probability is given.
+    Its probability is that of :func:`coverage`, its kind (equal-tailed or highest density) ArviZ's
+    setting ``stats.ci_kind``.
     """
     import arviz as az
 
     find = {"eti": az.eti, "hdi": az.hdi}[az.rcParams["stats.ci_kind"]]
-    ends = find(draws, prob=ci_prob)
+    ends = find(draws, prob=coverage(ci_prob))
     return tuple(ends.sel(ci_bound=end, drop=True) for end in ("lower", "upper"))
+
+
+def coverage(ci_prob: float | None = None) -> float:
+    """Return the probability of intervals: ArviZ's setting ``stats.ci_prob`` unless one is given.
+
+    Raises
+    ------
+    ModelError
+        One that is not strictly between 0 and 1.
+    """
+    import arviz as az
+
+    if ci_prob is None:
+        return float(az.rcParams["stats.ci_prob"])
+    return require_probability("ci_prob", ci_prob)
 
 
 def tails(ci_prob: float | None = None) -> tuple[float, float]:
     """Return the quantiles between which an equal-tailed interval lies.
 
-    Its probability is ArviZ's setting ``stats.ci_prob`` unless one is given.
+    Its probability is that of :func:`coverage`.
     """
-    import arviz as az
-
-    tail = (1 - (ci_prob or az.rcParams["stats.ci_prob"])) / 2
+    tail = (1 - coverage(ci_prob)) / 2
     return tail, 1 - tail
 
 
@@ -116,7 +126,7 @@ def recognition(result: xr.DataTree) -> dict[tuple[str, Any], xr.DataArray]:
     class) and ("specificity", the first), with more ("sensitivity", class) for each.
     """
     draws = posterior_draws(result, "sensitivity", "specificity")
-    classes = label_probabilities(result)["class"].values
+    classes = class_names(result)
     if "class" not in draws["sensitivity"].dims:
         named = ("sensitivity", classes[-1]), ("specificity", classes[0])
         return {(name, truth): draws[name] for name, truth in named}
@@ -126,12 +136,18 @@ def recognition(result: xr.DataTree) -> dict[tuple[str, Any], xr.DataArray]:
     }
 
 
+def assignment(result: xr.DataTree) -> xr.DataArray | None:
+    """Return the group of every rater, by draw if it is inferred; None if there are no groups."""
+    drawn = named(all_draws(result), "assignment")
+    return drawn if drawn is not None else named(constants(result), "assignment")
+
+
 def balanced_accuracy(result: xr.DataTree) -> xr.DataArray:
     """Return every rater's mean over the classes of how well they recognise it, by draw."""
     return xr.concat(list(recognition(result).values()), "truth").mean("truth")
 
 
-def most_uncertain(result: xr.DataTree, most: int | None = None) -> xr.DataArray:
+def most_uncertain(result: xr.DataTree | xr.DataArray, most: int | None = None) -> xr.DataArray:
     """Return the label probabilities of the items whose best label is least sure, worst first."""
     probability = label_probabilities(result)
     order = np.argsort(probability.max("class").values, kind="stable")
@@ -140,9 +156,9 @@ def most_uncertain(result: xr.DataTree, most: int | None = None) -> xr.DataArray
 
 def responses_per_rater(result: xr.DataTree) -> NDArray[np.int64]:
     """Return the number of responses by every rater, copies of an item included."""
-    constants = result["constant_data"].dataset
+    known = constants(result, "rater_index", "item_index")
     weight = None
-    if "multiplicity" in constants:
-        weight = constants["multiplicity"].values[constants["item_index"].values]
-    counts = np.bincount(constants["rater_index"].values, weight, constants.sizes["rater"])
+    if "multiplicity" in known:
+        weight = known["multiplicity"].values[known["item_index"].values]
+    counts = np.bincount(known["rater_index"].values, weight, known.sizes["rater"])
     return counts.astype(np.int64)

@@ -18,11 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.special import logsumexp
 
-from bayesfuse.inference.conjugate import plain_python
 from bayesfuse.inference.sample import sample
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.model import observed, parameter_variables
-from bayesfuse.posterior import label_probabilities
+from bayesfuse.parameters.compiled import plain_python
+from bayesfuse.probabilities import label_probabilities
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array, rescale

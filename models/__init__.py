@@ -12,3 +12,7 @@ from bayesfuse.models.latent_group import LatentGroup
 from bayesfuse.models.mrf import MarkovRandomField
 
 __all__ = ["DawidSkene", "HiddenMarkov", "LatentGroup", "MarkovRandomField"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -43,6 +43,8 @@ class DawidSkene(LabelModel):
         (class-conditional); or one accuracy per rater.
     gold : mapping of item name to class name, optional
         Items whose true class is known.
+    name : str, optional
+        Prefix of the model's variables, as in PyMC.
 
     Raises
     ------

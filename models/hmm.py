@@ -47,7 +47,7 @@ class HiddenMarkov(LabelModel):
     transition_prior : float or array, shape (classes, classes), optional
         Dirichlet concentration of the transition rows (class, next class). Default 1. Zeros rule
         a transition out.
-    confusion_prior, raters, gold
+    confusion_prior, raters, gold, name : optional
         As in :class:`bayesfuse.models.DawidSkene`.
 
     Raises

@@ -73,6 +73,8 @@ class LatentGroup(LabelModel):
         With "posterior", groups there may be at most. Default half as many as raters.
     gold : mapping of item name to class name, optional
         Items whose true class is known.
+    name : str, optional
+        Prefix of the model's variables, as in PyMC.
 
     Attributes
     ----------
@@ -84,6 +86,8 @@ class LatentGroup(LabelModel):
     bayesfuse.errors.ModelError
         Unknown raters, a rater in two groups, an empty group, more groups than raters; priors of
         the wrong shape, or not positive.
+    bayesfuse.errors.ResponsesError
+        Names of groups that are not all text, all numbers or all times.
 
     Warns
     -----

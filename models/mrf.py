@@ -31,7 +31,8 @@ import pymc as pm
 from numpy.typing import ArrayLike
 
 import bayesfuse as bf
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_positive
+from bayesfuse.graph import as_graph
 from bayesfuse.labels import bethe_coupling, paper_coupling
 from bayesfuse.model import LabelModel
 
@@ -44,7 +45,8 @@ class MarkovRandomField(LabelModel):
     responses : bf.Responses
         Who said what about which item.
     graph : bf.Graph
-        Which items tend to be of one class; the same items in any order.
+        Which items tend to be of one class; the same items in any order. A sparse matrix and a
+        graph of networkx are read as :meth:`bf.Graph.from_scipy` and :meth:`from_networkx` do.
     trust : "infer", "paper", or number, default "infer"
         How much neighbours count. "infer" makes the coupling a variable of the model. A number is
         the paper's δ: the coupling is half of it, because the paper counts half per edge. "paper"
@@ -63,7 +65,7 @@ class MarkovRandomField(LabelModel):
         Scale of the half-normal prior of an inferred coupling.
     approximation : {"belief propagation", "mean field"}
         How NUTS and EM sum the labels out. Gibbs sampling, the default, needs neither.
-    confusion_prior, raters, gold
+    confusion_prior, raters, gold, name : optional
         As in :class:`bayesfuse.models.DawidSkene`.
 
     Raises
@@ -125,11 +127,12 @@ class MarkovRandomField(LabelModel):
                 "edges must be 'given' or 'drawn', and drawn edges have no mean field. Got: "
                 f"edges={edges!r}, approximation={approximation!r}."
             )
+        graph = as_graph(graph)
         super().__init__(responses, gold=gold, name=name)
         if trust == "infer":
             scale = 3.0 if edges == "drawn" else bethe_coupling(graph, responses.n_classes)
             if coupling_scale is not None:
-                scale = _positive(coupling_scale)
+                scale = require_positive("coupling_scale", coupling_scale)
             coupling = pm.HalfNormal("coupling", scale if np.isfinite(scale) else 1.0)
         else:
             coupling = paper_coupling(trust, responses)
@@ -141,11 +144,3 @@ class MarkovRandomField(LabelModel):
         self.observe(labels=labels, raters=self.rater_channel(raters, confusion_prior))
         if labels.table is not None:
             self.notes["log_z"] = repr(labels.table)
-
-
-def _positive(scale: float) -> float:
-    if not (np.isscalar(scale) and 0 < scale < np.inf):
-        raise ModelError(
-            f"coupling_scale must be a positive number, or None for the default. Got: {scale!r}."
-        )
-    return float(scale)

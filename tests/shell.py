@@ -1,8 +1,33 @@
-"""What tests of the command line share: quick settings, what a failure prints, a result read."""
+"""What tests of the command line share: a table, quick settings, what a failure prints."""
 
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
 import xarray as xr
 
+import bayesfuse as bf
+from bayesfuse.__main__ import main
+
 FAST = ["--draws", "40", "--chains", "2", "--seed", "1"]
+COLUMNS = ["--item", "film", "--rater", "critic", "--label", "verdict"]
+
+
+def write_films(folder):
+    """Write ``films.csv``: 20 films, 3 critics, 2 verdicts."""
+    rng = np.random.default_rng(4)
+    truth = rng.random(20) < 0.6
+    wrong = rng.random((20, 3)) < [0.05, 0.2, 0.4]
+    film, critic = np.indices((20, 3)).reshape(2, -1)
+    verdict = np.where(truth[:, None] ^ wrong, "good", "bad").ravel()
+    table = pd.DataFrame({"film": film + 1, "critic": np.array(["Ada", "Bo", "Cy"])[critic]})
+    table.assign(verdict=verdict, note="x, y").to_csv(folder / "films.csv", index=False)
+
+
+def fit(*arguments, table="films.csv", columns=COLUMNS, output="result.nc"):
+    return main(["fit", table, *columns, *FAST, "--output", str(output), *arguments])
 
 
 def fails(capsys, status, *words):
@@ -15,7 +40,25 @@ def fails(capsys, status, *words):
     assert all(word in printed.err for word in words), printed.err
 
 
+def draw_nothing(result, path):
+    """Take the place of the picture, which takes a second."""
+    Path(os.path.realpath(path)).write_text("picture")
+
+
 def tables(path="result.nc"):
     result = xr.open_datatree(path)
     result.load().close()
     return result
+
+
+def interrupt_in(monkeypatch, step):
+    """Press Ctrl-C in the given step, counted over all chains."""
+    steps = iter(range(1, 10**9))
+    plain = bf.LabelGibbs.step
+
+    def pressed(self, point):
+        if next(steps) == step:
+            signal.raise_signal(signal.SIGINT)
+        return plain(self, point)
+
+    monkeypatch.setattr(bf.LabelGibbs, "step", pressed)

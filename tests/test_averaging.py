@@ -209,7 +209,7 @@ def test_what_cannot_be_compared_is_refused(channels, chain):
         ({"a": first, "b": other}, "stacking", "item by item"),
         ({"a": first}, "bma", "weights must be one of"),
         ({"a": first}, {"b": 1}, "one number"),
-        ({"a": first}, {"a": -1}, "one number"),
+        ({"a": first}, {"a": -1}, "not negative"),
         ({"a": first}, {"a": 0}, "not all zero"),
     ]:
         with pytest.raises(ModelError, match=said):
@@ -240,3 +240,53 @@ def test_units_that_cross_are_refused(chain):
     other["constant_data"] = xr.DataTree(constants.assign(sequence_index=shifted))
     with pytest.raises(ModelError, match="reach over several"):
         bf.common_units({"a": one, "b": other})
+
+
+def test_a_field_on_paths_is_compared_as_the_chain_it_equals():
+    """Equal shares and a coupling β on paths: a chain that stays with probability e^β / (1 + e^β).
+
+    Parameters are the same draws, so log likelihoods by sequence must agree to rounding; sums of
+    items' own, each given all others, do not.
+    """
+    beta, lengths = 1.2, [4, 7, 5, 6, 3, 8, 5, 4]
+    stay = np.exp(beta) / (1 + np.exp(beta))
+    rng = np.random.default_rng(8)
+    order = rng.permutation(sum(lengths))
+    truth = rng.integers(0, 2, len(order))
+    responses = bf.Responses.from_matrix(answers(truth, 0.8, 5, rng), items=order)
+    sequences = bf.Sequences.from_lengths(lengths)
+    inner = np.setdiff1d(np.arange(len(order)), sequences.start)
+    edges = zip(sequences.items[inner - 1], sequences.items[inner], strict=True)
+    graph = bf.Graph.from_edges([(int(a), int(b)) for a, b in edges], items=order.tolist())
+
+    def built(labels):
+        with bf.LabelModel(responses, gold={int(order[3]): 1}) as model:
+            bf.observe(
+                responses,
+                labels=labels,
+                raters=model.rater_channel("coin", None),
+                gold=model.gold,
+            )
+        return model
+
+    models = {
+        "chain": built(bf.MarkovChain([0.5, 0.5], [[stay, 1 - stay], [1 - stay, stay]], sequences)),
+        "field": built(bf.Potts(beta, graph)),
+    }
+    results = {
+        name: bf.sample(model, 300, chains=2, random_seed=1, **QUIET)
+        for name, model in models.items()
+    }
+    drawn = results["chain"]["posterior"]["accuracy"].values
+    results["field"]["posterior"]["accuracy"].values[:] = drawn
+    with pytest.raises(ModelError, match=r"is not that of a sequence.* Got: no model of 'field'"):
+        bf.common_units(results)
+    with pytest.raises(ModelError, match="no model of 'field'"):
+        bf.average(results, models={"chain": models["chain"]})
+    common = bf.common_units(results, models=models)
+    found, exact = (common[name]["log_likelihood"]["responses"] for name in ("field", "chain"))
+    assert found.dims == exact.dims == ("chain", "draw", "sequence")
+    assert np.allclose(found, exact, rtol=1e-10)
+    summed = results["field"]["log_likelihood"]["responses"].sum("item")
+    assert not np.allclose(summed, exact.sum("sequence"), atol=1.0)
+    assert bf.average(results, models=models)["comparison"].attrs["unit"] == "sequence"

@@ -279,7 +279,9 @@ def test_soft_counts_undo_the_blur_of_uncertain_labels():
     transition = np.array([[0.95, 0.05, 0.0], [0.0, 0.9, 0.1], [0.2, 0.0, 0.8]])
     share = stationary(np.log(np.maximum(transition, 1e-300)))
     place, start = np.arange(20_000), np.arange(0, 20_001, 100)
-    labels = forward_backward.simulate(share, transition, place, start, rng.random(20_000))
+    logs = np.log(np.maximum(share, 1e-300)), np.log(np.maximum(transition, 1e-300))
+    flat = np.ones((20_000, 3))
+    labels = forward_backward.draw_labels(*logs, flat, place, start, rng.random(20_000))
     swap = rng.random(20_000) < 0.3
     wrong = (labels + rng.integers(1, 3, 20_000)) % 3
     log_lik = np.log(np.where(np.eye(3)[np.where(swap, wrong, labels)] == 1, 0.7, 0.15))
@@ -304,7 +306,10 @@ def test_simulated_labels_have_the_chains_frequencies():
         ),
     ):
         structure = prior.structure(responses)
-        labels = prior.simulate(parameters, structure, rng).reshape(4000, 5)
+        with np.errstate(divide="ignore"):
+            log_parameters = tuple(np.log(value) for value in parameters)
+        labels = prior.simulate(log_parameters, np.ones((20_000, 3)), structure, rng)
+        labels = labels.reshape(4000, 5)
         assert_frequencies(np.bincount(labels[:, 0], minlength=3), begin, "first labels")
         for k in range(3):
             after = labels[:, 1:][labels[:, :-1] == k]

@@ -93,6 +93,8 @@ def test_implied_covariance_is_that_of_simulated_answers(fitted):
 
     variable, observation = observed(model)
     one = result.isel(chain=slice(0, 1), draw=slice(0, 1))
+    constants = one["constant_data"].dataset.drop_vars("item").drop_attrs()
+    one["constant_data"] = xr.DataTree(constants)  # of which responses is not said
     names = parameter_variables(variable)
     values = {k: one["posterior"][v.name].values[0, 0] for k, v in names.items()}
     rng = np.random.default_rng(3)

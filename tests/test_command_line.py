@@ -10,30 +10,19 @@ import numpy as np
 import pandas as pd
 import pytest
 from odd_rater import odd_table
-from shell import FAST, fails, tables
+from shell import fails, fit, interrupt_in, tables, write_films
 
 import bayesfuse as bf
 from bayesfuse.__main__ import main
-
-COLUMNS = ["--item", "film", "--rater", "critic", "--label", "verdict"]
+from bayesfuse.report import WIDTH, _advice
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Work in a folder of its own that holds ``films.csv``: 20 films, 3 critics, 2 verdicts."""
+    """Work in a folder of its own that holds ``films.csv``."""
     monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(4)
-    truth = rng.random(20) < 0.6
-    wrong = rng.random((20, 3)) < [0.05, 0.2, 0.4]
-    film, critic = np.indices((20, 3)).reshape(2, -1)
-    verdict = np.where(truth[:, None] ^ wrong, "good", "bad").ravel()
-    table = pd.DataFrame({"film": film + 1, "critic": np.array(["Ada", "Bo", "Cy"])[critic]})
-    table.assign(verdict=verdict, note="x, y").to_csv("films.csv", index=False)
+    write_films(tmp_path)
     return tmp_path
-
-
-def fit(*arguments, table="films.csv", columns=COLUMNS, output="result.nc"):
-    return main(["fit", table, *columns, *FAST, "--output", str(output), *arguments])
 
 
 def test_fit_writes_what_it_says(folder, capsys):
@@ -41,14 +30,14 @@ def test_fit_writes_what_it_says(folder, capsys):
     printed = capsys.readouterr().out
     assert "60 responses to 20 items by 3 raters, 2 classes" in printed
     assert "2 chains of 40 draws by gibbs" in printed
-    assert "Written: result.nc (posterior), result-labels.csv (labels), result.png" in printed
+    assert "Written: result-labels.csv (labels), result.nc (posterior), result.png" in printed
     assert set(folder.iterdir()) == {
         folder / name for name in ("films.csv", "result.nc", "result-labels.csv", "result.png")
     }
 
     result = tables()
     assert dict(result["posterior"].sizes) == {
-        "chain": 2, "draw": 40, "rater": 3, "class": 2, "label": 2
+        "chain": 2, "draw": 40, "rater": 3, "class": 2, "answer": 2
     }  # fmt: skip
     assert result["posterior"]["rater"].values.tolist() == ["Ada", "Bo", "Cy"]
     probability = bf.label_probabilities(result)
@@ -272,7 +261,30 @@ def test_of_very_many_parameters_some_are_checked(folder, capsys, monkeypatch):
 
 def test_a_short_run_is_told_to_be_longer(folder, capsys):
     fit()
-    assert "The chains should run longer" in capsys.readouterr().out
+    assert "more sweeps per draw (--sweeps)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("rhat", "ess", "sampler", "words"),
+    [
+        (1.005, 900, "gibbs", [""]),
+        (1.5, 900, "gibbs", ["The chains disagree", "more sweeps per draw", "another model"]),
+        (1.5, 900, "nuts", ["The chains disagree", "more draws", "another model"]),
+        (
+            1.02,
+            300,
+            "gibbs",
+            ["should run longer", "(--sweeps), in a result of the same size, or more draws"],
+        ),
+        (1.005, 300, "nuts", ["should run longer", "more draws (--draws)."]),
+    ],
+)
+def test_advice_is_what_helps(rhat, ess, sampler, words):
+    advice = _advice(rhat, ess, sampler)
+    assert all(word in " ".join(advice.split()) for word in words)
+    assert bool(advice) == bool(words[0])
+    assert ("--sweeps" in advice) == (sampler == "gibbs" and bool(advice))  # NUTS has none
+    assert all(len(line) <= WIDTH for line in advice.splitlines())
 
 
 # ---------------------------------------------------------------- what goes wrong
@@ -330,12 +342,29 @@ def test_arguments_that_cannot_be(folder, capsys, arguments, word):
         (b"film,critic,verdict\n1,a,good,2\n1,b,bad,2\n", "as a table"),
         (b"film,critic,verdict\n1,a,good\n1,b,bad,2\n", "as a table"),
         (b"film,critic,verdict,verdict\n1,a,good,bad\n1,b,bad,bad\n", "several columns 'verdict'"),
-        (b"film,critic,verdict\n1,a,\xff\n", "as a table: 'utf-8' codec"),
+        (b"film,critic,verdict\n1,a,\xff\n", "as a table of UTF-8 text: 'utf-8' codec"),
+        (b'film,critic,verdict\n1,"a,good\n2,b,bad\n3,c",good\n4,a,bad\n', "would swallow rows"),
+        (b'film,critic,verdict\n1,"a,good\r2,b,bad\r3,c",good\r4,a,bad\r', "would swallow rows"),
+        (
+            b'film,critic,verdict,why\n1,a,good,"x\n2,b,bad,y"\n4,a,bad,z\n',
+            "in column 'why', row 0",
+        ),
+        (b'film,why,critic,verdict\n1,"x,a,good\n2,y",b,bad\n', "in column 'why', row 0"),
+        (b'film,critic,"verdict\n1,a,good\n"\n2,b,bad\n', "on one line"),
+        (b"film,critic,verdict\n1,a\0,good\n1,a,bad\n", "without the character NUL"),
     ],
 )
 def test_files_that_are_no_tables(folder, capsys, content, word):
     Path("bad.csv").write_bytes(content)
     fails(capsys, fit(table="bad.csv"), word)
+
+
+def test_text_of_several_lines_beside_the_columns(folder):
+    fit(output="plain.nc")
+    text = 'a film, and\nits maker,\nin "lines"'
+    pd.read_csv("films.csv").assign(note=text).to_csv("long.csv", index=False)
+    fit(table="long.csv", output="other.nc")
+    assert Path("plain-labels.csv").read_text() == Path("other-labels.csv").read_text()
 
 
 def test_missing_and_broken_files(folder, capsys):
@@ -393,19 +422,6 @@ def test_a_failure_to_write_is_told_in_one_line(folder, capsys, monkeypatch):
     fails(capsys, fit("--quiet"), "No space left on device")
 
 
-def interrupt_in(monkeypatch, step):
-    """Press Ctrl-C in the given step, counted over all chains."""
-    steps = iter(range(1, 10**9))
-    plain = bf.LabelGibbs.step
-
-    def pressed(self, point):
-        if next(steps) == step:
-            signal.raise_signal(signal.SIGINT)
-        return plain(self, point)
-
-    monkeypatch.setattr(bf.LabelGibbs, "step", pressed)
-
-
 def test_interrupted_draws_are_written(folder, capsys, monkeypatch):
     """The second chain is ended with its 30th draw, and the third and fourth as they begin."""
     before = signal.getsignal(signal.SIGINT)
@@ -437,7 +453,7 @@ def test_demo(folder, capsys):
     assert "315 responses to 45 items by 5 raters, 4 classes" in printed
     assert "4 chains of 1,000 draws" in printed
     assert "should run longer" not in printed
-    assert f"Picture: {Path('new/folder/anesthesia.png')}" in printed
+    assert f"Written: {Path('new/folder/anesthesia.png')} (picture)" in printed
     assert Path("new/folder/anesthesia.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -13,6 +13,7 @@ from scipy import sparse
 import bayesfuse as bf
 from bayesfuse import neighbours
 from bayesfuse.errors import ModelError, ResponsesError
+from bayesfuse.models import MarkovRandomField
 
 
 def named_edges(graph):
@@ -128,19 +129,35 @@ def test_graphs_of_networkx():
         bf.Graph.from_networkx(places)  # tuples, which no table of responses could name either
 
 
-@pytest.mark.parametrize("kind", ["tree", "products", "sparse"])
+@pytest.mark.parametrize("kind", ["tree", "leaf", "sparse"])
 @pytest.mark.parametrize("k", [1, 4])
-def test_nearest_neighbours_by_all_distances(kind, k, monkeypatch):
+@pytest.mark.parametrize(("offset", "scale"), [(0, 1), (2**40, 1), (0, 2.0**700), (0, 2.0**-700)])
+def test_nearest_neighbours_by_all_distances(kind, k, offset, scale, monkeypatch):
+    """Whole numbers, whose distances are exact at any offset, times a power of two."""
     monkeypatch.setattr(neighbours, "BLOCK_ENTRIES", 70)  # blocks of three rows
     rng = np.random.default_rng(k)
-    features = rng.normal(size=(23, 3 if kind == "tree" else 20))
-    distance = np.linalg.norm(features[:, None] - features, axis=2)
-    np.fill_diagonal(distance, np.inf)
+    whole = rng.integers(-1000, 1000, size=(23, 3 if kind == "tree" else 20))
+    distance = ((whole[:, None] - whole) ** 2).sum(axis=2)
+    np.fill_diagonal(distance, 2**40)
+    assert (np.diff(np.sort(distance, axis=1), axis=1) > 0).all()  # no ties
     nearest = np.argsort(distance, axis=1)[:, :k]
     expected = {tuple(sorted((n, m))) for n in range(23) for m in nearest[n].tolist()}
+    features = (whole + offset) * scale
     given = sparse.csr_matrix(features) if kind == "sparse" else features
     graph = bf.Graph.nearest_neighbours(given, k)
     assert set(map(tuple, graph.edges.tolist())) == expected
+
+
+@pytest.mark.parametrize("columns", [1, 20])
+def test_whole_numbers_beyond_those_of_floats_keep_their_distances(columns):
+    moments = 2**60 + np.array([0, 1, 5, 7, 8])  # 256 of them are one float
+    graph = bf.Graph.nearest_neighbours(np.tile(moments[:, None], (1, columns)), k=1)
+    assert graph.edges.tolist() == [[0, 1], [2, 3], [3, 4]]
+
+
+def test_of_sparse_rows_at_one_distance_the_first_are_neighbours():
+    rows = sparse.csr_array(np.array([[3.0, 0], [0, 3.0], [0, 3.0], [3.0, 0], [3.0, 0]]))
+    assert bf.Graph.nearest_neighbours(rows, k=1).edges.tolist() == [[0, 3], [0, 4], [1, 2]]
 
 
 def test_copies_are_their_own_nearest_neighbours():
@@ -211,6 +228,15 @@ BAD = {
     "k of half": (lambda: bf.Graph.nearest_neighbours(np.eye(3), 1.5), "Got: 1.5"),
     "one axis": (lambda: bf.Graph.nearest_neighbours(np.ones(3), 1), "shape (3,)"),
     "infinite": (lambda: bf.Graph.nearest_neighbours([[np.inf], [1.0]], 1), "missing values"),
+    "masked": (
+        lambda: bf.Graph.nearest_neighbours(np.ma.array([[0.0], [1.0]], mask=[[0], [1]]), 1),
+        "missing values",
+    ),
+    "text": (lambda: bf.Graph.nearest_neighbours([["a"], ["b"]], 1), "object of shape (2, 1)"),
+    "imaginary": (lambda: bf.Graph.nearest_neighbours([[1j], [2j]], 1), "object of shape (2, 1)"),
+    "no features": (lambda: bf.Graph.nearest_neighbours(np.empty((3, 0)), 1), "shape (3, 0)"),
+    "edges of a matrix": (lambda: bf.Graph.from_edges(SKEW), "from_scipy"),
+    "a matrix of networkx": (lambda: bf.Graph.from_networkx(SKEW), "Got: csr_matrix"),
 }
 
 
@@ -220,6 +246,28 @@ def test_bad_graphs_are_refused(case):
     with pytest.raises(ResponsesError) as error:
         build()
     assert told in str(error.value) and "Got" in str(error.value)
+
+
+def test_models_read_matrices_and_networkx():
+    networkx = pytest.importorskip("networkx", reason="reads networkx graphs")
+    responses = bf.Responses.from_matrix([[0], [1], [0]])
+    path = sparse.eye_array(3, k=1)
+    for graph in (path, sparse.csr_matrix(path), networkx.path_graph(3)):
+        prior = bf.Potts(coupling=1.0, graph=graph)
+        assert prior.graph.edges.tolist() == [[0, 1], [1, 2]] and prior.exact
+        assert MarkovRandomField(responses, graph)["responses"] is not None
+    with pytest.raises(ModelError, match=r"graph= must be a bf\.Graph.*Got: ndarray"):
+        bf.Potts(coupling=1.0, graph=np.eye(3))
+
+
+def test_edges_keep_their_names():
+    big = 2**53
+    graph = bf.Graph.from_edges([(big, big + 1), (big + 2, 2**63)], items=None)
+    assert graph.items.tolist() == [big, big + 1, big + 2, 2**63]
+    graph = bf.Graph.from_edges(
+        pd.DataFrame([(1, 2), (2, 4)], columns=["a", "a"]), items=iter([4, 2, 1])
+    )
+    assert graph.items.tolist() == [4, 2, 1] and graph.edges.tolist() == [[0, 1], [1, 2]]
 
 
 def test_directed_and_parallel_edges_are_refused():

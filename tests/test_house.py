@@ -13,10 +13,11 @@ PACKAGE = ROOT / "bayesfuse"
 
 # Every room may import from the rooms before it.
 ORDER = [
-    ["errors"],
-    ["reading", "describing", "simplex"],
+    ["errors", "caching"],
+    ["arrays", "describing", "simplex"],
+    ["reading"],
     ["responses", "neighbours", "parameters"],
-    ["structure"],
+    ["structure", "fingerprint"],
     ["graph"],
     ["factor", "moments"],
     ["labels", "raters"],
@@ -24,8 +25,12 @@ ORDER = [
     ["priors", "groups"],
     ["model"],
     ["posterior", "datasets"],
+    ["lost"],
     ["inference"],
-    ["points", "summaries"],
+    ["results"],
+    ["points"],
+    ["probabilities"],
+    ["summaries"],
     ["paths"],
     ["testing", "checks", "decisions", "averaging"],
     ["plots", "report"],

@@ -13,7 +13,8 @@ import bayesfuse as bf
 from bayesfuse.errors import ModelError, PoorFitWarning, ResponsesError
 from bayesfuse.model import observed
 from bayesfuse.models import DawidSkene, LatentGroup, MarkovRandomField
-from bayesfuse.posterior import Draws, label_probabilities
+from bayesfuse.posterior import Draws
+from bayesfuse.probabilities import label_probabilities
 from bayesfuse.testing import (
     assert_close,
     assert_uniform,
@@ -243,7 +244,7 @@ def test_gold_and_items_without_responses():
     assert probability.sel(item=0).values.tolist() == [1.0, 0.0]
     assert probability.sel(item=5).values.tolist() == [0.0, 1.0]
     assert probability.sel(item=1).values[0] > 0.7  # its neighbours say so
-    labels = result["label_draws"]["label"]
+    labels = bf.draw_labels(result, model, 50, random_seed=1)
     assert (labels.sel(item=0) == 0).all() and (labels.sel(item=5) == 1).all()
 
 
@@ -282,8 +283,8 @@ def test_dependent_raters_on_a_graph():
     assert set(result["posterior"].data_vars) == {"coupling", "group", "rater"}
 
 
-def test_a_coupling_with_a_prior_of_its_own_is_left_to_nuts(square):
-    """Its conditional is then the approximate one, which the result says."""
+def test_labels_summed_out_of_draws_that_do_not_hold_them_are_approximate(square):
+    """The parameters are drawn exactly, but beside NUTS the labels are not recorded."""
     _, responses, graph = square
     with pm.Model() as model:
         scale = pm.Exponential("scale", 1.0)

@@ -14,9 +14,10 @@ from scipy import special, stats
 import bayesfuse as bf
 from bayesfuse.errors import PoorFitWarning
 from bayesfuse.inference import cavi, em, turning
-from bayesfuse.inference.conjugate import find_conjugate, plain_python
+from bayesfuse.inference.conjugate import find_conjugate
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
 from bayesfuse.observation import Observation
+from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.simplex import draw_dirichlet
 from bayesfuse.testing import assert_close, assert_uniform, assert_within_mcse, sbc_ranks
 

@@ -10,6 +10,7 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.conjugate import find_conjugate
+from bayesfuse.model import observed
 from bayesfuse.models import DawidSkene, HiddenMarkov
 from bayesfuse.testing import assert_frequencies, enumerate_labels
 
@@ -143,11 +144,21 @@ def test_draws_use_all_chains_and_the_same_seed_gives_the_same(tagged):
     assert one.shape == (150, 7)
 
 
+def parameters_alone(result, group="point"):
+    """The parameters without what they were inferred from: of any table of these raters."""
+    return xr.DataTree(children={group: result[group]})
+
+
 def test_bad_requests_are_refused(tagged):
     model, _, point = tagged
     other = DawidSkene(bf.datasets.caries())
-    with pytest.raises(ModelError, match="no 'transition'"):
+    with pytest.raises(ModelError, match="5 rater names for a model of 2"):
         bf.decode(bf.find_map(other), model)
+    independent = bf.find_map(DawidSkene(observed(model)[1].responses))
+    with pytest.raises(ModelError, match=r"prior of the labels \(Independent, the model MarkovCh"):
+        bf.decode(independent, model)
+    with pytest.raises(ModelError, match="no 'transition'"):
+        bf.decode(parameters_alone(independent), model)
     with pytest.raises(ModelError, match="Got: 0"):
         bf.draw_labels(point, model, 0)
     with pytest.raises(ModelError, match="expand"):
@@ -169,12 +180,19 @@ def test_a_result_of_another_model_is_refused():
     point = bf.find_map(model(small))
     larger = model(np.random.default_rng(0).integers(0, 5, (20, 50)))
     renamed, reordered = model(small, raters=["x", "y"]), model(small, classes=[1, 0])
-    for other, told in ((larger, "shape"), (renamed, "rater names"), (reordered, "class names")):
+    for other, told in (
+        (larger, "names for a model of"),
+        (renamed, "rater names differ from the model's, 0 in place of 'x'"),
+        (reordered, "same class names in another order"),
+    ):
         for use in (bf.decode, bf.draw_labels):
-            with pytest.raises(ModelError, match=told):
-                use(point, other)
+            for result in (point, parameters_alone(point)):
+                with pytest.raises(ModelError, match=told):
+                    use(result, other)
     more_items = model([*small, [1, 1]])
-    assert bf.decode(point, more_items).values.tolist() == [0, 1, 0, 1]
+    with pytest.raises(ModelError, match="3 item names for a model of 4"):
+        bf.decode(point, more_items)
+    assert bf.decode(parameters_alone(point), more_items).values.tolist() == [0, 1, 0, 1]
 
 
 def test_shapes_that_the_model_knows_only_when_it_runs_are_compared_too():
@@ -189,8 +207,10 @@ def test_shapes_that_the_model_knows_only_when_it_runs_are_compared_too():
         return made
 
     result = bf.sample(model(3), 5, chains=1, random_seed=1, progressbar=False, quiet=True)
-    with pytest.raises(ModelError, match=r"accuracy must have shape \(9 raters\)"):
+    with pytest.raises(ModelError, match="3 rater names for a model of 9"):
         bf.decode(result, model(9))
+    with pytest.raises(ModelError, match=r"accuracy must have shape \(9 raters\)"):
+        bf.decode(parameters_alone(result, "posterior"), model(9))
 
 
 def test_dimensions_are_known_by_name(tagged):

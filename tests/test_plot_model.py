@@ -6,21 +6,20 @@ import numpy as np
 import pymc as pm
 import pytest
 from matplotlib.colors import to_rgb
-from matplotlib.patches import Ellipse, FancyArrowPatch, FancyBboxPatch
+from matplotlib.patches import Ellipse, FancyArrowPatch, Rectangle
 from pictures import drawn
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene
 from bayesfuse.plots import plot_model
-from bayesfuse.plots.model_graph import HEIGHT, _box, _layout, _plates
 
 
 def hierarchical():
     """Raters that share a mean and spread: a user's own model with a transformation."""
     responses = bf.datasets.anesthesia()
     names = responses.classes.tolist()
-    coords = {"rater": responses.raters.tolist(), "class": names, "label": names}
+    coords = {"rater": responses.raters.tolist(), "class": names, "answer": names}
     with pm.Model(coords=coords) as model:
         prevalence = pm.Dirichlet("prevalence", np.ones(4), dims="class")
         mean = pm.Normal("mean", 0, 1, dims=("class", "answer"))
@@ -61,23 +60,37 @@ def test_model_shows_all_variables_and_arrows(make):
     assert drawn(ax)
     from pymc.model_graph import ModelGraph
 
-    texts = [text.get_text() for text in ax.texts]
-    variables = {variable.name for variable in [*model.basic_RVs, *model.deterministics]}
-    assert variables <= set(texts)
+    names = [text.get_text().split("\n")[0].split(" ~ ")[0] for text in ax.texts]
+    variables = [*model.basic_RVs, *model.deterministics, *model.potentials]
+    assert {variable.name for variable in variables} <= set(names)
     assert len([x for x in ax.patches if isinstance(x, Ellipse)]) == len(model.basic_RVs)
     arrows = [x for x in ax.patches if isinstance(x, FancyArrowPatch)]
     assert len(arrows) == len(ModelGraph(model).edges())
 
 
+def shapes_and_texts(ax):
+    """Return every variable's shape, and its text, in the order in which they are drawn."""
+    shapes = [x for x in ax.patches if not isinstance(x, FancyArrowPatch)]
+    assert len(shapes) == len(ax.texts)
+    return [(shape.get_window_extent(), text) for shape, text in zip(shapes, ax.texts, strict=True)]
+
+
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
 def test_nothing_in_a_model_covers_anything_else(make):
-    nodes, ways = _layout(make())
-    for one, other in combinations(nodes, 2):
-        assert not _box([one]).meets(_box([other])) or one.plate == other.plate
-        assert abs(one.x - other.x) >= (one.width + other.width) / 2 or one.layer != other.layer
-    for (_, one), (_, other) in combinations(_plates(nodes), 2):
-        assert not one.meets(other)
-    assert all(way[0].layer > way[-1].layer for way in ways)
+    ax = plot_model(make())
+    drawn(ax)
+    shapes = shapes_and_texts(ax)
+    whole = ax.get_window_extent()
+    for box, text in shapes:
+        own = text.get_window_extent()
+        assert box.x0 < own.x0 and own.x1 < box.x1 and box.y0 < own.y0 and own.y1 < box.y1
+        assert whole.x0 < box.x0 and box.x1 < whole.x1
+    for (one, _), (other, _) in combinations(shapes, 2):
+        assert not one.overlaps(other)
+    for arrow in ax.patches:
+        if isinstance(arrow, FancyArrowPatch):
+            (_, high), (_, low) = arrow._posA_posB
+            assert high > low
 
 
 def ladder():
@@ -92,35 +105,30 @@ def ladder():
 
 @pytest.mark.parametrize("make", [ladder, regression])
 def test_long_arrows_pass_between_others(make):
-    model = make()
-    nodes, ways = _layout(model)
-    arrows = [x for x in plot_model(model).patches if isinstance(x, FancyArrowPatch)]
-    assert any(len(way) > 2 for way in ways)
-    for (first, *_, last), arrow in zip(ways, arrows, strict=True):
-        path = arrow.get_path().cleaned(curves=False)
+    ax = plot_model(make())
+    drawn(ax)
+    boxes = [box for box, _ in shapes_and_texts(ax)]
+    arrows = [x for x in ax.patches if isinstance(x, FancyArrowPatch)]
+    assert any("rad=0.0" not in repr(vars(x.get_connectionstyle())) for x in arrows)
+    for arrow in arrows:
+        path = arrow.get_path().transformed(arrow.get_transform()).cleaned(curves=False)
         curve = path.vertices[np.isin(path.codes, [path.MOVETO, path.LINETO])]
-        for other in nodes:
-            if other not in (first, last):
-                across = (curve[:, 0] - other.x) / (other.width / 2)
-                down = (curve[:, 1] - other.y) / (HEIGHT / 2)
-                crossing = f"{first.name} to {last.name} crosses {other.name}"
-                assert np.hypot(across, down).min() > 1, crossing
+        ends = ax.transData.transform(arrow._posA_posB)
+        for box in boxes:
+            if not any(box.contains(*end) for end in ends):
+                across = (curve[:, 0] - (box.x0 + box.x1) / 2) / (box.width / 2)
+                up = (curve[:, 1] - (box.y0 + box.y1) / 2) / (box.height / 2)
+                assert np.hypot(across, up).min() > 1
 
 
-def test_plates_and_shades_of_a_model():
+def test_dimensions_and_shades_of_a_model():
     ax = plot_model(regression())
     texts = {text.get_text() for text in ax.texts}
-    assert {"county (1,200)", "3", "~ Normal", "~ HalfNormal"} <= texts
+    assert {"county_level ~ Normal\ncounty (1,200)", "x\n?", "y ~ Normal\n3"} <= texts
     shades = {to_rgb(x.get_facecolor()) for x in ax.patches if isinstance(x, Ellipse)}
     assert shades == {to_rgb("white"), to_rgb("0.85")}
-    boxes = [x for x in ax.patches if isinstance(x, FancyBboxPatch)]
+    boxes = [x for x in ax.patches if isinstance(x, Rectangle)]
     assert len([x for x in boxes if to_rgb(x.get_facecolor()) == to_rgb("0.85")]) == 1  # the data
-
-
-def test_variables_of_one_plate_share_it():
-    model = DawidSkene(bf.datasets.anesthesia())
-    texts = [text.get_text() for text in plot_model(model).texts]
-    assert texts.count("rater (5) × class (4)") == 1
 
 
 def test_a_model_is_drawn_the_same_every_time():

@@ -166,8 +166,32 @@ def test_raters_of_a_point_have_no_width(point):
     np.testing.assert_array_equal(np.diff(segments[..., 0]), 0)
 
 
-def test_names_without_room_are_left_out():
-    axes = plot_raters(simulated(200, 2))
+@pytest.fixture(scope="module")
+def many():
+    return simulated(200, 2)
+
+
+def test_of_many_raters_the_best_and_the_worst_are_named(many):
+    axes = plot_raters(many)
+    mean = many["posterior"].dataset.mean(("chain", "draw"))
+    quality = mean["sensitivity"] + mean["specificity"]
+    order = np.argsort(quality.values, kind="stable")
+    names = tick_names(axes[0])
+    n = len(names) // 2
+    assert n >= 10
+    assert names == mean["rater"].values[[*order[:n], *order[-n:]]].tolist()
+    assert axes[0].get_ylabel() == f"200 raters: the {n} best and {n} worst named"
+    for ax, name in zip(axes, ("sensitivity", "specificity"), strict=True):
+        shown = np.concatenate([line.get_xydata() for line in ax.lines])
+        shown = shown[np.argsort(shown[:, 1])]  # from below
+        np.testing.assert_allclose(shown[:, 0], mean[name].values[order])
+        places = {label: place for place, label in zip(ax.get_yticks(), names, strict=False)}
+        assert shown[0, 1] == places[names[0]] and shown[-1, 1] == places[names[-1]]
+
+
+def test_raters_without_room_for_any_name(many):
+    _, axes = plt.subplots(1, 2, figsize=(2, 0.15), sharey=True)
+    plot_raters(many, axes=axes)
     assert axes[0].get_ylabel() == "200 raters"
     assert tick_names(axes[0]) == []
 
@@ -220,14 +244,18 @@ def test_regions_stay_in_the_square():
         assert region.get_xy().max() <= 1
 
 
-def test_many_raters_are_points_by_their_responses():
-    result = simulated(200, 2)
+def test_many_raters_are_points_by_their_responses(many):
+    result = many
     ax = plot_sensitivity_specificity(result)
     (points,) = (x for x in ax.collections if isinstance(x, PathCollection))
-    assert len(ax.patches) == len(ax.texts) == 0
+    assert len(ax.patches) == 0
     mean = result["posterior"].dataset.mean(("chain", "draw"))
     expected = np.stack([mean["specificity"], mean["sensitivity"]], axis=1)
     np.testing.assert_allclose(points.get_offsets(), expected)
+    by_quality = mean["rater"].values[np.argsort(expected.sum(axis=1), kind="stable")]
+    named = [text.get_text() for text in ax.texts]
+    assert named[0] == by_quality[0] and set(named) <= {*by_quality[:6], *by_quality[-6:]}
+    assert ax.get_title() == f"200 raters, {len(named)} of them named"
     answered = np.bincount(result["constant_data"]["rater_index"], minlength=200)
     assert np.all(np.diff(points.get_sizes()[np.argsort(answered)]) >= 0)
 

@@ -10,6 +10,7 @@ import pytest
 import xarray as xr
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_rgb
+from pictures import tick_names
 
 import bayesfuse as bf
 from bayesfuse import plots
@@ -144,7 +145,11 @@ def test_dependent_raters_stand_together():
     assert values[0, 1] == values[1, 0] == pytest.approx(0.5)
     assert values[0, 2] == pytest.approx(-0.05)
     assert np.isnan(np.asarray(values.filled(np.nan))[1, 2])
-    assert np.allclose(ax.collections[0].get_offsets(), [[0, 1]])
+    assert np.allclose(ax.collections[0].get_offsets(), [[0, 1], [1, 0]])
+    few = plots.plot_dependence(found, most=2)
+    assert tick_names(few) == ["b", "d"]
+    told = "2 pairs of raters, 1 unusual; the 2 of 3 raters in the most of these"
+    assert few.get_title().replace("\n", " ") == told
 
 
 def test_bars_and_points_are_the_numbers():
@@ -189,6 +194,28 @@ def test_ranks_show_the_best_on_top():
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["poor", "fair", "good"]
     assert np.allclose(ax.collections[0].get_array().reshape(3, -1), np.eye(3)[::-1])
     assert ax.get_xlabel() == "rank by wit"
+
+
+def test_ranks_of_many_show_the_worst_too():
+    n = 250
+    draws = xr.DataArray(
+        np.random.default_rng(1).normal(-np.arange(n), 0.1, (1, 20, n)),
+        {"rater": [f"{m}-th" for m in range(n)]},
+        ("chain", "draw", "rater"),
+        name="wit",
+    )
+    ax = plots.plot_ranks(bf.decisions.rank_raters(xr.DataTree(), draws), most=7)
+    named = ["249-th", "248-th", "247-th", "3-th", "2-th", "1-th", "0-th"]
+    assert tick_names(ax) == named
+    assert ax.get_ylabel() == "250 raters: the 4 best and 3 worst named"
+    assert ax.get_xlabel() == "rank by wit, in steps of 3"
+    cells = ax.collections[0].get_array()
+    assert cells.shape == (n, 84)  # nobody is left out
+    assert np.allclose(cells.sum(axis=1), 1)
+    assert cells[0, -1] == cells[-1, 0] == 1
+    everyone = plots.plot_ranks(bf.decisions.rank_raters(xr.DataTree(), draws), most=None)
+    assert everyone.collections[0].get_array().shape == (n, 84)
+    assert "249-th" in tick_names(everyone) and "0-th" in tick_names(everyone)
 
 
 def test_a_sequence_in_its_order():

@@ -304,3 +304,30 @@ def test_densities_are_looked_up_where_that_is_exact():
         look_up = tabulate(function, 1.0)
         for at in (1e-9, 0.01, 0.7, 1.999, 2.001, 30.0):
             assert look_up(at) == pytest.approx(float(function(np.array([at]))[0]), rel=1e-8)
+
+
+@pytest.mark.parametrize("coupling", [0.4, 1.7])
+def test_joint_evidence_of_items_against_enumeration(coupling):
+    """Of sets of items given all others, whether edges join the sets or not, in a forest."""
+    prior, structure, log_lik = case("tree", 3, 4, prevalence=[0.2, 0.5, 0.3])
+    likelihood, log_scale = relative(log_lik)
+    at = (np.array(coupling),)
+    whole = enumerate_labels(prior, at, log_lik, structure).total
+    for unit in ([0, 0, 1, 0, 2, 2, 1, 3], [0] * 8, list(range(8)), [1, 1, 1, 1, 0, 0, 1, 2]):
+        sets = np.array(unit)
+        found = prior.joint(table(8, 3), sets)(at, likelihood, log_scale)
+        for u in range(sets.max() + 1):
+            others = np.where((sets == u)[:, None], 0.0, log_lik)
+            rest = enumerate_labels(prior, at, others, structure).total
+            assert found[u] == pytest.approx(whole - rest, abs=1e-10)
+    # items alone: what belief propagation says of each
+    singles = prior.joint(table(8, 3), np.arange(8))(at, likelihood, log_scale)
+    assert_close(
+        singles, prior.marginal(at, likelihood, log_scale, structure).log_evidence, "items"
+    )
+
+
+def test_joint_evidence_on_circles_is_refused():
+    prior, *_ = case("grid", 2, 1)
+    with pytest.raises(ModelError, match=r"no edges form a circle.* Got: a graph of 8 items"):
+        prior.joint(table(8, 2), np.zeros(8, dtype=int))

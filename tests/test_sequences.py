@@ -58,6 +58,35 @@ def test_raters_split_by_their_last_answer():
     assert split.classes.tolist() == responses.classes.tolist()
 
 
+def test_split_raters_have_different_names():
+    """As plain text, rater "x" after "y after z" and "x after y" after "z" would have one name."""
+    responses = bf.Responses.from_matrix(
+        [["y after z", "z"], ["z", "z"]], raters=["x", "x after y"], classes=["z", "y after z"]
+    )
+    split = bf.Sequences.from_lengths([2]).split_raters(responses)
+    names = ["'x' first", "'x' after 'y after z'", "'x after y' first", "'x after y' after 'z'"]
+    assert split.raters.tolist() == names
+    assert split.per_rater.tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("kind", ["uint8", "uint64", "int8", "Int64", "object"])
+def test_lengths_of_any_whole_numbers(kind):
+    lengths = pd.Series([100, 100, 1]).astype(kind)
+    sequences = bf.Sequences.from_lengths(lengths)
+    assert sequences.start.dtype == np.int64 and sequences.start.tolist() == [0, 100, 200, 201]
+    assert sequences.to_frame()["position"].tolist()[199:] == [99, 0]
+
+
+def test_positions_are_anything_with_an_order():
+    for position in (
+        pd.to_timedelta([3, 1, 2], unit="s"),
+        pd.period_range("2020", periods=3)[::-1],
+    ):
+        frame = {"item": ["c", "a", "b"], "sequence": [0, 0, 0], "position": position}
+        order = np.argsort(pd.Index(position)).tolist()
+        assert bf.Sequences.from_table(frame).items.tolist() == [frame["item"][n] for n in order]
+
+
 TABLE = {"item": [0, 1, 2], "sequence": [0, 0, 1], "position": [0, 1, 0]}
 BAD_SEQUENCES = {
     "an item twice": (dict(TABLE, item=[0, 1, 1]), "Got: 1 in more"),
@@ -82,6 +111,9 @@ BAD_LENGTHS = {
     "zero": (([2, 0],), {}, "length 0 of sequence number 1"),
     "not whole": (([1.5],), {}, "float64"),
     "none": (([],), {}, "shape (0,)"),
+    "too many": (([2**62, 2**62],), {}, "Got: 9223372036854775808"),
+    "missing": ((pd.Series([1, None], dtype="Int64"),), {}, "object"),
+    "masked": ((np.ma.array([1, 2], mask=[0, 1]),), {}, "object"),
     "too few items": (([2, 1],), {"items": ["a"]}, "1 names"),
     "a name twice": (([2, 1],), {"names": ["a", "a"]}, "'a' more than once"),
 }

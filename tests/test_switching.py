@@ -9,7 +9,10 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.checks.label_switching import _permuted
 from bayesfuse.errors import ModelError
+from bayesfuse.model import observed
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
+from bayesfuse.points import parameters
+from bayesfuse.posterior import complete
 from bayesfuse.testing import assert_close
 
 QUIET = {"progressbar": False, "quiet": True}
@@ -117,6 +120,55 @@ def test_the_likelihood_does_not_know_the_names(fit):
     assert np.allclose(
         back["log_likelihood"]["responses"], result["log_likelihood"]["responses"], atol=1e-9
     )
+
+
+@pytest.mark.parametrize("draws_alike", [True, False])
+@pytest.mark.parametrize("kind", ["independent", "chain"])
+def test_known_truths_keep_their_names(made, kind, draws_alike):
+    """Log likelihoods of a bad run with known labels are not those of its permutation."""
+    gold = {0: 1, 7: 2, 30: 0}
+    build = {
+        "independent": lambda: DawidSkene(made, gold=gold),
+        "chain": lambda: HiddenMarkov(made, bf.Sequences.from_lengths([20] * 10), gold=gold),
+    }[kind]
+    model = build()
+    result = bf.sample(model, SHAPE[1], chains=3, random_seed=1, **QUIET)
+    order = np.tile([2, 0, 1], (*SHAPE[:2], 1)) if draws_alike else mixed_order()
+    bad = with_order(result, order)
+    complete(bad, observed(model)[1], parameters(bad, model))
+    true, false = (each["log_likelihood"]["responses"] for each in (result, bad))
+    assert not np.allclose(true, false, atol=0.1)
+    with pytest.raises(ModelError, match=r"truths are known.* Got: .* and no model"):
+        bf.align_labels(bad, reference=result)
+    back = bf.align_labels(bad, model, reference=result)
+    assert np.allclose(back["log_likelihood"]["responses"], true, atol=1e-9)
+    xr.testing.assert_allclose(
+        bf.label_probabilities(back), bf.label_probabilities(result), atol=1e-9
+    )
+    assert bf.label_probabilities(back).sel(item=7, **{"class": 2}) == 1
+
+
+def test_what_is_not_of_permuted_draws_goes_and_labels_go_along(made):
+    result = bf.sample(DawidSkene(made), SHAPE[1], chains=3, random_seed=1, **QUIET)
+    rng = np.random.default_rng(1)
+    order = np.tile([2, 0, 1], (*SHAPE[:2], 1))
+    labels = rng.integers(-1, 3, (*SHAPE[:2], 200)).astype(np.int8)
+    density = {name: (("chain", "draw"), rng.random(SHAPE[:2])) for name in ("lp", "step_size")}
+    result["sample_stats"] = xr.DataTree(xr.Dataset(density))
+    result["log_prior"] = xr.DataTree(xr.Dataset({"prevalence": density["lp"]}))
+    bad = with_order(result, order)
+    # class k of the bad run is class order[k] of the good one
+    drawn = np.where(labels < 0, labels, np.argsort([2, 0, 1])[labels])
+    bad["label_draws"] = xr.DataTree(xr.Dataset({"label": (("chain", "draw", "item"), drawn)}))
+    back = bf.align_labels(bad, reference=result)
+    assert np.array_equal(back["label_draws"]["label"], labels)
+    assert back.attrs["dropped"] == "log_prior, lp"
+    assert "log_prior" not in back.children and list(back["sample_stats"].data_vars) == [
+        "step_size"
+    ]
+    assert "lp" in bad["sample_stats"] and "log_prior" in bad.children
+    kept = bf.align_labels(result)
+    assert "lp" in kept["sample_stats"] and "log_prior" in kept.children
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import arviz as az
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
@@ -343,6 +344,9 @@ def test_fits_that_end_early_say_so(small_model, monkeypatch):
         ({"method": "advi", "batch_size": 10}, "natural gradients"),
         ({"batches": []}, "batches= come with n_items="),
         ({"batches": [], "n_items": 5, "sweeps": 1}, "sweeps="),
+        ({"batches": [pd.DataFrame({"item": [1]})], "n_items": 5}, "bf.Responses.*Got: DataFrame"),
+        ({"batches": pd.DataFrame({"item": [1]}), "n_items": 5}, "bf.Responses.*Got: str"),
+        ({"batches": bf.datasets.anesthesia(), "n_items": 5}, "iterable.*Got: Responses"),
     ],
 )
 def test_bad_requests_are_refused(small_model, arguments, told):

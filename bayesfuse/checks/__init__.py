@@ -4,6 +4,7 @@ Checks return tables of numbers; :mod:`bayesfuse.plots` draws them.
 """
 
 from bayesfuse.checks.agreement import conditional_dependence, pairwise_agreement
+from bayesfuse.checks.classes import collapse
 from bayesfuse.checks.graphs import neighbour_agreement
 from bayesfuse.checks.groups import (
     co_assignment,
@@ -20,6 +21,7 @@ from bayesfuse.checks.sequences import runs
 __all__ = [
     "calibration",
     "co_assignment",
+    "collapse",
     "conditional_dependence",
     "group_summary",
     "item_difficulty",
@@ -32,3 +34,7 @@ __all__ = [
     "switching",
     "verdict_probabilities",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -95,7 +95,7 @@ def pairwise_agreement(
     >>> found.sizes["pair"], int(found["unusual"].sum())
     (10, 0)
     """
-    observation = written_out(model)
+    observation = written_out(model, result)
     responses = observation.responses
     first, second, shared, together = _pairs(responses, least)
 
@@ -175,7 +175,7 @@ def conditional_dependence(
     >>> bf.checks.conditional_dependence(result, model, random_seed=1).attrs["groups"]
     []
     """
-    observation = written_out(model)
+    observation = written_out(model, result)
     responses = observation.responses
     first, second, shared, _ = _pairs(responses, least)
     rng = np.random.default_rng(random_seed)

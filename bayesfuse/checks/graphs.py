@@ -18,7 +18,7 @@ from bayesfuse.checks.replicates import (
     written_out,
 )
 from bayesfuse.errors import ModelError
-from bayesfuse.graph import Graph
+from bayesfuse.graph import Graph, as_graph
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array
 
@@ -75,11 +75,11 @@ def neighbour_agreement(
     >>> found.attrs["p_value"] < 0.05
     True
     """
-    observation = written_out(model)
+    observation = written_out(model, result)
     graph = observation.known_by(
         "graph", graph, "Agreement of neighbours needs to know who they are"
     )
-    edges, weights = _answered(observation.responses, graph)
+    edges, weights = _answered(observation.responses, as_graph(graph))
 
     def agreeing(responses: Responses) -> Array:
         return _agreeing(responses, edges, weights)

@@ -15,12 +15,13 @@ from bayesfuse.model import observed, parameter_variables
 from bayesfuse.moments.score import class_moments
 from bayesfuse.parameters.partition import ALONE
 from bayesfuse.points import evenly, spread
-from bayesfuse.posterior import all_draws
 from bayesfuse.raters.groups import LatentGroups
 from bayesfuse.raters.verdicts import add_posterior
+from bayesfuse.reading import listed
 from bayesfuse.responses import Responses
+from bayesfuse.results import all_draws, constants, named, observation_of, require_responses
 from bayesfuse.simplex import Array
-from bayesfuse.summaries import posterior_draws, tails
+from bayesfuse.summaries import assignment, posterior_draws, tails
 
 LOOKED_AT = 200
 """Draws, evenly spaced, that passes over pairs of raters or over all items look at at most."""
@@ -56,8 +57,8 @@ def co_assignment(result: xr.DataTree) -> xr.DataArray:
     """
     different, times, raters = _assignments(result)
     share = np.zeros((len(raters), len(raters)))
-    for assignment, count in zip(different, times, strict=True):
-        share += count / times.sum() * _together(assignment)
+    for each, count in zip(different, times, strict=True):
+        share += count / times.sum() * _together(each)
     np.fill_diagonal(share, 1.0)
     return xr.DataArray(share, {"rater": raters, "other": raters}, ("rater", "other"))
 
@@ -66,7 +67,7 @@ def group_summary(
     result: xr.DataTree,
     *,
     margin: float = 0.1,
-    ci_prob: float = 0.9,
+    ci_prob: float | None = None,
     least: float = 0.05,
 ) -> pd.DataFrame:
     r"""Say of every group whether its verdict tells anything about the truth: cartels do not.
@@ -77,8 +78,8 @@ def group_summary(
         Of :class:`bayesfuse.models.LatentGroup`.
     margin : float, default 0.1
         Informedness above which a verdict counts as informative, below its negative as opposed.
-    ci_prob : float, default 0.9
-        Probability of the (equal-tailed) interval.
+    ci_prob : float, optional
+        Probability of the (equal-tailed) interval. Default ``az.rcParams["stats.ci_prob"]``.
     least : float, default 0.05
         Sets of raters that are a group with less posterior probability are left out.
 
@@ -112,6 +113,7 @@ def group_summary(
     >>> table["raters"][0], bool(table["informative"][0] > 0.9)
     ([2, 3], True)
     """
+    ends = tails(ci_prob)
     different, _, raters = _assignments(result)
     columns = ["raters", "probability", "informedness", "low", "high", "informative", "opposed"]
     if different.max() == ALONE:
@@ -122,20 +124,20 @@ def group_summary(
     informed = (np.trace(outer, axis1=2, axis2=3) - 1) / (n_classes - 1)  # (draws, groups)
     drawn = _by_draw(result, len(informed))
     sets: dict[tuple[int, ...], list[Array]] = {}
-    for assignment in different:
-        same = (drawn == assignment).all(axis=1)
-        for g in range(assignment.max() + 1):
-            members = tuple(np.flatnonzero(assignment == g).tolist())
+    for each in different:
+        same = (drawn == each).all(axis=1)
+        for g in range(each.max() + 1):
+            members = tuple(np.flatnonzero(each == g).tolist())
             sets.setdefault(members, []).append(informed[same, g])
     rows = []
     for members, parts in sets.items():
         values = np.concatenate(parts)
         rows.append(
             (
-                raters[list(members)].tolist(),
+                listed(raters[list(members)]),
                 len(values) / len(informed),
                 values.mean(),
-                *np.quantile(values, tails(ci_prob)),
+                *np.quantile(values, ends),
                 np.mean(values > margin),
                 np.mean(values < -margin),
             )
@@ -181,6 +183,7 @@ def verdict_probabilities(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
             "Verdicts have probabilities where groups are known and there are some; give the model "
             f"the groups of interest. Got: {type(channel).__name__} without known groups."
         )
+    observation = observation_of(result, model)
     name = parameter_variables(variable)["group_confusion"].name
     groups = posterior_draws(result, name)[name]
     table = observation.table
@@ -227,7 +230,7 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
     Raises
     ------
     ModelError
-        The result lacks the variables.
+        The result lacks the variables; no two raters share two items.
 
     References
     ----------
@@ -243,22 +246,28 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
     >>> 0.5 < rater_covariance(result, responses).attrs["excess"] < 2  # nothing against the model
     True
     """
+    require_responses(result, responses)
     moments = class_moments(responses)
     seen = sum(each.covariance.values for each in moments)
+    if np.isnan(seen[~np.eye(len(seen), dtype=bool)]).all():
+        raise ModelError(
+            "Covariances are of pairs of raters with two or more items in common. Got: no such "
+            f"pair of {responses.n_raters} raters."
+        )
     variance = _sampling_variance(responses)
     if len(moments) == 1:  # which the sum has twice
         variance /= 4.0
     classes = range(responses.n_classes) if len(moments) > 1 else [responses.n_classes - 1]
     names = ["prevalence", "confusion"]
-    if "group_confusion" in all_draws(result):
+    if named(all_draws(result), "group_confusion") is not None:
         names += ["group_confusion", "rater_confusion"]
     draws = posterior_draws(result, *names)
     n_draws = draws.sizes["chain"] * draws.sizes["draw"]
     chosen = evenly(min(n_draws, LOOKED_AT), n_draws)
-    assignment = _by_draw(result, n_draws)[chosen]
+    sources = _by_draw(result, n_draws)[chosen]
     drawn = [draws[name].values.reshape(n_draws, *draws[name].shape[2:])[chosen] for name in names]
     values = np.zeros((len(chosen), *seen.shape))
-    for value, *point in zip(values, assignment, *drawn, strict=True):
+    for value, *point in zip(values, sources, *drawn, strict=True):
         for c in classes:
             value += _implied(c, *point)
     implied = values.mean(axis=0)
@@ -266,7 +275,7 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
         z = (seen - implied) / np.sqrt(variance + values.var(axis=0))
     np.fill_diagonal(z, np.nan)
     pair = ("rater", "other")
-    together = np.mean([_together(each) for each in assignment], axis=0)
+    together = np.mean([_together(each) for each in sources], axis=0)
     return xr.Dataset(
         {
             "observed": (pair, seen),
@@ -349,21 +358,18 @@ def _together(assignment: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 def _by_draw(result: xr.DataTree, n_draws: int) -> NDArray[np.int64]:
     """Return the assignment at every draw (draws, raters)."""
-    if "posterior" in result.children and "assignment" in result["posterior"].dataset:
-        posterior = posterior_draws(result, "assignment")["assignment"].values
-        return posterior.reshape(n_draws, -1)
-    constants: Any = result["constant_data"].dataset
-    if "assignment" in constants:
-        return np.tile(constants["assignment"].values.astype(np.int64), (n_draws, 1))
-    return np.full((n_draws, constants.sizes["rater"]), ALONE)
+    found = assignment(result)
+    if found is None:
+        return np.full((n_draws, constants(result, "rater_index").sizes["rater"]), ALONE)
+    n_raters = found.sizes["rater"]
+    return np.broadcast_to(found.values.reshape(-1, n_raters), (n_draws, n_raters)).astype(np.int64)
 
 
 def _assignments(
     result: xr.DataTree,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
     """Return the different assignments, how many draws have each, and the raters' names."""
-    groups = [result[name].dataset for name in ("posterior", "constant_data") if name in result]
-    if not any("assignment" in each for each in groups):
+    if assignment(result) is None:
         raise ModelError(
             "Groups are of bayesfuse.models.LatentGroup, which names an assignment. Got: a result "
             "without one."

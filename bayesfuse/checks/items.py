@@ -73,7 +73,7 @@ def item_difficulty(
     >>> bf.checks.item_difficulty(result, model, random_seed=1).attrs["p_value"] > 0.05
     True
     """
-    observation = written_out(model)
+    observation = written_out(model, result)
     edges = np.linspace(0, 1, BINS + 1)
 
     def by_agreement(responses: Responses) -> Array:

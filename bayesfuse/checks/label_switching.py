@@ -14,14 +14,26 @@ from bayesfuse.model import observed, one_against_rest
 from bayesfuse.parameters.partition import ALONE
 from bayesfuse.points import parameters
 from bayesfuse.posterior import complete
+from bayesfuse.results import (
+    all_draws,
+    constants,
+    named,
+    names_differ,
+    of_all_draws,
+    require_draws,
+    without_prefix,
+)
 from bayesfuse.simplex import Array
-from bayesfuse.summaries import posterior_draws, responses_per_rater
+from bayesfuse.summaries import assignment, posterior_draws, responses_per_rater
 
 NEARER = 0.5
 """A permuted draw must be nearer the reference by this factor (of the squared distance)."""
 
 RATES = "sensitivity", "specificity"
 """What follows from confusion matrices and prevalence."""
+
+DENSITIES = "lp", "logp", "model_logp", "potential_energy", "energy"
+"""Statistics of samplers that hold the density of a draw, which depends on the prior's classes."""
 
 AT_ONCE = 10**7
 """Entries of confusion matrices compared at one time."""
@@ -80,7 +92,7 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
     All 4 chains mean the same by each class. Raters use the classes' names for what ...
     """
     prevalence, confusion = _profiles(result)
-    target = _target(prevalence, confusion, reference)
+    target = _target(result, reference)
     weight = _weights(result)
     means = prevalence.mean(axis=1), confusion.mean(axis=1)
     cost = _costs(*means, *target, weight)
@@ -111,7 +123,8 @@ def align_labels(
 
     What :func:`bayesfuse.checks.switching` calls a switch is undone: the rows of every variable
     that belong to classes change places, and sensitivity and specificity are computed anew. The
-    labels that raters give keep their names.
+    labels that raters give keep their names, and so do known truths: with these, label
+    probabilities and log likelihoods are those of other classes and are computed anew, too.
 
     Parameters
     ----------
@@ -119,21 +132,23 @@ def align_labels(
         From ``bf.sample``.
     model : pymc.Model, optional
         The model it is of. Label probabilities are means over draws, so they have to be computed
-        anew where some draws are permuted and others are not: that takes the model.
+        anew where some draws are permuted and others are not, or truths are known: that takes the
+        model.
     reference : DataTree, optional
         Whose classes to take, see :func:`bayesfuse.checks.switching`. Default the first chain's.
 
     Returns
     -------
     DataTree
-        A new one, with all groups of ``result``; the attribute ``aligned`` says how many draws
-        were permuted.
+        A new one, with the groups of ``result``; the attribute ``aligned`` says how many draws
+        were permuted, ``dropped`` what is left out because it is not that of permuted draws: their
+        density in ``sample_stats``, ``log_prior``, and with known truths ``label_draws``.
 
     Raises
     ------
     ModelError
         Raters with accuracies in place of confusion matrices (permuted, they are none);
-        different permutations without a model; a result without ``confusion``.
+        different permutations, or known truths, without a model; a result without ``confusion``.
 
     Notes
     -----
@@ -150,42 +165,72 @@ def align_labels(
     >>> bf.align_labels(result).attrs["aligned"]
     0
     """
+    posterior = require_draws(result, "Classes are aligned draw by draw")
     prevalence, confusion = _profiles(result)
-    target = _target(prevalence, confusion, reference)
+    target = _target(result, reference)
     order = _by_draw(result, prevalence, confusion, target, _weights(result))
     moved = (order != np.arange(order.shape[-1])).any(axis=-1)
     aligned = result.copy()
     aligned.attrs["aligned"] = int(moved.sum())
     if not moved.any():
         return aligned
-    posterior = result["posterior"].dataset
-    if "accuracy" in posterior:
+    if named(posterior, "accuracy") is not None:
         raise ModelError(
             "Accuracies belong to classes, so a permuted model has none: start all chains in one "
             f"place (start='moments') instead. Got: {int(moved.sum())} permuted draws of a model "
             "with accuracies."
         )
-    common = (order == order[0, 0]).all()
-    if model is None and not common and "label_posterior" in result.children:
+    common = bool((order == order[0, 0]).all()) and (
+        "label_posterior" not in result.children or of_all_draws(result)
+    )
+    known = "constant_data" in result.children and "gold" in constants(result)
+    has_labels, has_likelihood = (
+        name in result.children for name in ("label_posterior", "log_likelihood")
+    )
+    anew = (has_labels and not common) or (known and (has_labels or has_likelihood))
+    if model is None and anew:
         raise ModelError(
-            "Label probabilities are means over all draws; where only some are permuted, they "
-            f"must be computed anew: give the model. Got: {int(moved.sum())} of {moved.size} draws "
-            "to permute, and no model."
+            "Label probabilities are means over all draws, and known truths keep their names. So "
+            "where only some draws are permuted or truths are known, they must be computed anew: "
+            f"give the model. Got: {int(moved.sum())} of {moved.size} draws to permute, and no "
+            "model."
         )
     aligned["posterior"] = xr.DataTree(_permuted(result, order))
-    if "label_posterior" not in result.children:
-        return aligned
-    if common:
+    _align_others(aligned, order, known)
+    if anew:
+        values = parameters(aligned, model)
+        return complete(aligned, observed(model)[1], values, log_likelihood=has_likelihood)
+    if has_labels:
         probability = result["label_posterior"].dataset
         changed = {
             name: (values.dims, values.values[:, order[0, 0]])
             for name, values in probability.data_vars.items()
         }
         aligned["label_posterior"] = xr.DataTree(probability.assign(changed))
-        return aligned
-    values = parameters(aligned, model)
-    kept = "log_likelihood" in result.children
-    return complete(aligned, observed(model)[1], values, log_likelihood=kept)
+    return aligned
+
+
+def _align_others(aligned: xr.DataTree, order: NDArray[np.int64], known: bool) -> None:
+    """Permute the labels that were drawn, and drop what is not of permuted draws."""
+    dropped = {"log_prior"} & set(aligned.children)
+    if "label_draws" in aligned.children:
+        if known:
+            dropped.add("label_draws")
+        else:
+            drawn = aligned["label_draws"].dataset
+            values = drawn["label"].values
+            # −1 stands for none and, as an index, must not mean the last class
+            moved = np.take_along_axis(np.argsort(order, axis=2), np.maximum(values, 0), axis=2)
+            moved = np.where(values < 0, values, moved).astype(values.dtype)
+            aligned["label_draws"] = xr.DataTree(drawn.assign(label=(drawn["label"].dims, moved)))
+    for name in dropped:
+        del aligned[name]
+    if "sample_stats" in aligned.children:
+        stats = aligned["sample_stats"].dataset
+        densities = [name for name in DENSITIES if name in stats]
+        aligned["sample_stats"] = xr.DataTree(stats.drop_vars(densities))
+        dropped.update(densities)
+    aligned.attrs["dropped"] = ", ".join(sorted(dropped))
 
 
 # ---------------------------------------------------------------- which class is which
@@ -202,19 +247,20 @@ def _weights(result: xr.DataTree) -> Array:
     return answered / max(answered.sum(), 1.0)
 
 
-def _target(
-    prevalence: Array, confusion: Array, reference: xr.DataTree | None
-) -> tuple[Array, Array]:
+def _target(result: xr.DataTree, reference: xr.DataTree | None) -> tuple[Array, Array]:
     """Return the mean of the first chain, or of a reference."""
-    if reference is not None:
-        other = _profiles(reference)
-        if other[1].shape[2:] != confusion.shape[2:]:
+    if reference is None:
+        prevalence, confusion = _profiles(result)
+        return prevalence[0].mean(axis=0), confusion[0].mean(axis=0)
+    one, other = (posterior_draws(each, "confusion")["confusion"] for each in (reference, result))
+    for dim in ("rater", "class"):
+        if said := names_differ(dim, one[dim].values, other[dim].values):
             raise ModelError(
                 "Classes are compared by the confusion matrices of the same raters. Got: a "
-                f"reference of shape {other[1].shape[2:]} for a result of {confusion.shape[2:]}."
+                f"reference and a result that differ, {said}."
             )
-        return other[0].mean(axis=(0, 1)), other[1].mean(axis=(0, 1))
-    return prevalence[0].mean(axis=0), confusion[0].mean(axis=0)
+    prevalence, confusion = _profiles(reference)
+    return prevalence.mean(axis=(0, 1)), confusion.mean(axis=(0, 1))
 
 
 def _costs(prevalence: Array, confusion: Array, share: Array, rows: Array, weight: Array) -> Array:
@@ -303,7 +349,9 @@ def _in_words(best: NDArray[np.int64], switched: Array, named: bool) -> str:
 
 def _permuted(result: xr.DataTree, order: NDArray[np.int64]) -> xr.Dataset:
     """Return the posterior with its classes in the order of each draw."""
-    posterior = result["posterior"].dataset
+    whole = all_draws(result)
+    posterior = without_prefix(whole)
+    back = dict(zip(posterior.data_vars, whole.data_vars, strict=True))
     places = xr.DataArray(order, dims=("chain", "draw", "class"))
     changed = {}
     for name, values in posterior.data_vars.items():
@@ -320,12 +368,12 @@ def _permuted(result: xr.DataTree, order: NDArray[np.int64]) -> xr.Dataset:
         changed["rater_confusion"] = _where_alone(result, rows, values)
     found = posterior.assign(changed)
     if "sensitivity" not in posterior:
-        return found
+        return found.rename(back)
     found = found.assign(_rates(found))
     for name in RATES if grouped else ():
         verdict = f"verdict_{name}"
         found[verdict] = _where_alone(result, found[name].values, posterior[verdict])
-    return found
+    return found.rename(back)
 
 
 def _where_alone(
@@ -335,9 +383,8 @@ def _where_alone(
 
     Verdicts of groups keep their order. All are (chain, draw, rater, …).
     """
-    posterior = result["posterior"].dataset
-    where = posterior if "assignment" in posterior else result["constant_data"].dataset
-    alone = np.broadcast_to(where["assignment"].values == ALONE, own.shape[:3])
+    groups: Any = assignment(result)
+    alone = np.broadcast_to(groups.values == ALONE, own.shape[:3])
     return values.dims, np.where(alone.reshape(*alone.shape, *[1] * (own.ndim - 3)), own, values)
 
 

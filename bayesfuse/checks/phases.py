@@ -16,7 +16,8 @@ from bayesfuse.labels.partition_function import PartitionTable, log_partition
 from bayesfuse.labels.potts import reach
 from bayesfuse.observation import Observation
 from bayesfuse.points import evenly, parameters
-from bayesfuse.posterior import label_probabilities
+from bayesfuse.probabilities import label_probabilities
+from bayesfuse.results import kept_labels
 from bayesfuse.simplex import Array, invert
 
 DRAWS = 50
@@ -78,7 +79,7 @@ def phase_transition(
     Raises
     ------
     ModelError
-        A model without a graph; a result of another model.
+        A model without a graph, or without edges in it; a result of another model.
 
     Examples
     --------
@@ -91,21 +92,26 @@ def phase_transition(
     >>> found.attrs["trouble"]
     False
     """
-    observation = written_out(model)
+    observation = written_out(model, result)
     labels = observation.labels
     if not isinstance(labels, Potts):
         raise ModelError(
             "Phases are those of labels on a graph. Got: a model of "
             f"{type(labels).__name__} labels."
         )
+    if not labels.graph.n_edges:
+        raise ModelError(
+            "Phases are of items that have neighbours, whose labels can agree. Got: a graph of "
+            f"{labels.graph.n_items} items without edges."
+        )
     responses = observation.responses
     coupling = parameters(result, model)["coupling"].astype(float)
     table = _table(labels, observation)
-    probability = label_probabilities(result).values
+    probability = label_probabilities(result, model).values
     unanswered = probability[responses.per_item == 0]
     alone = unanswered.mean(axis=0) if len(unanswered) else np.full(len(probability[0]), np.nan)
     voted = np.bincount(responses.label, minlength=responses.n_classes) / responses.n_responses
-    kept = _kept(result)
+    kept = kept_labels(result)
     share = _shares(kept, probability, len(coupling))
     chain, replicated = _agreements(result, model, observation, kept, draws, random_seed)
     own = [replicated[chain == c] if kept is not None else replicated for c in range(len(coupling))]
@@ -150,14 +156,6 @@ def _table(labels: Potts, observation: Observation) -> PartitionTable:
     return log_partition(graph, field, reach(graph, len(field)))
 
 
-def _kept(result: xr.DataTree) -> NDArray[Any] | None:
-    """Return the labels of every draw (chain, draw, item), if they were kept."""
-    if "label_draws" not in result.children:
-        return None
-    labels: NDArray[Any] = result["label_draws"].dataset["label"].values
-    return labels
-
-
 def _shares(kept: NDArray[Any] | None, probability: Array, n_chains: int) -> Array:
     """Return the share of every class (chain, draw, class); of all draws at once if not kept."""
     if kept is None:
@@ -182,7 +180,7 @@ def _agreements(
     n_chains, n_draws = parameters(result, model)["coupling"].shape
     draws = max(draws, 2 * n_chains)
     place = evenly(draws, n_chains * n_draws)
-    up_to = label_probabilities(result).values.cumsum(axis=1)
+    up_to = label_probabilities(result, model).values.cumsum(axis=1)
     replicated = []
     for at, rows in zip(place, points(result, model, observation, draws), strict=True):
         if kept is None:

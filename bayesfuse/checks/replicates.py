@@ -16,6 +16,7 @@ from bayesfuse.model import observed
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.points import spread
 from bayesfuse.responses import Responses
+from bayesfuse.results import observation_of
 from bayesfuse.simplex import Array
 from bayesfuse.summaries import tails
 
@@ -29,12 +30,14 @@ RATE = 0.05
 """Share of false alarms accepted among what is called unusual (Benjamini & Hochberg 1995)."""
 
 
-def written_out(model: pm.Model) -> Observation:
+def written_out(model: pm.Model, result: xr.DataTree | None = None) -> Observation:
     """Return a model's observation with one row per item, copies of an item among them.
+
+    A ``result`` must be of that model.
 
     What is compared with replicated data must stand for as many items as they do.
     """
-    _, observation = observed(model)
+    observation = observed(model)[1] if result is None else observation_of(result, model)
     if observation.table is observation.responses and observation.responses.is_plain:
         return observation
     responses = observation.responses.expand()
@@ -72,7 +75,7 @@ def replicate(
     """Return numbers that say something of responses, of the data and of their replications.
 
     New truths and responses are drawn at posterior draws: same items, same raters asked. Known
-    truths stay as they are.
+    truths stay as they are, and others are drawn given them.
 
     Returns
     -------

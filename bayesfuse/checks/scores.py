@@ -10,7 +10,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.errors import ResponsesError, require_count
-from bayesfuse.posterior import label_probabilities
+from bayesfuse.probabilities import label_probabilities
+from bayesfuse.reading import listed
 from bayesfuse.simplex import Array
 from bayesfuse.summaries import tails
 
@@ -163,10 +164,9 @@ def _known(
     labels: xr.DataTree | xr.DataArray, truth: Mapping[Any, Any]
 ) -> tuple[Array, NDArray[np.int64]]:
     """Return probabilities and true classes of the items with a truth."""
-    probability = labels if isinstance(labels, xr.DataArray) else label_probabilities(labels)
-    probability = probability.transpose("item", "class")
-    place = {name: n for n, name in enumerate(probability["item"].values.tolist())}
-    number = {name: k for k, name in enumerate(probability["class"].values.tolist())}
+    probability = label_probabilities(labels)
+    place = {name: n for n, name in enumerate(listed(probability["item"].values))}
+    number = {name: k for k, name in enumerate(listed(probability["class"].values))}
     items, classes = [], []
     for item, label in truth.items():
         if item not in place or label not in number:

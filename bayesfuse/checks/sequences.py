@@ -79,7 +79,7 @@ def runs(
     >>> found.attrs["p_value"] < 0.05
     True
     """
-    observation = written_out(model)
+    observation = written_out(model, result)
     sequences = observation.known_by(
         "sequences", sequences, "Runs need to know which item follows which"
     )

@@ -9,9 +9,13 @@ from typing import Any, NoReturn
 
 import bayesfuse as bf
 from bayesfuse.command_line import CommandError
+from bayesfuse.command_line.files import STDIN
 
 RATERS = ("confusion", "class", "coin")
 """What a rater may have, the default first."""
+
+MOST, MOST_CHAINS = 10**15, 10_000
+"""Draws and chains beyond which NumPy and PyMC would fail in ways of their own."""
 
 MODELS: dict[str, dict[str, Any]] = {
     "dawid-skene": {"raters": RATERS[0]},
@@ -86,22 +90,30 @@ def _add_fit(commands: Any) -> None:
         description="Fit a model to a table with one row per response. Writes the posterior "
         "(NetCDF, for ArviZ), the labels (CSV) and a picture; prints the raters and the least "
         "certain items. Column names can be chosen; names made of digits only become integers. "
-        "Tables are .csv or .tsv, also .gz.",
+        "Tables are UTF-8 text with commas, semicolons or tabs, also compressed (.gz, .bz2, .xz, "
+        ".zip); - is standard input.",
     )
     add = parser.add_argument
-    add("responses", type=Path, metavar="FILE", help="the table of responses")
+    add("responses", type=_table, metavar="FILE", help="the table of responses")
     add("--item", default="item", metavar="COLUMN", help="column of the items (%(default)s)")
     add("--rater", default="rater", metavar="COLUMN", help="column of the raters (%(default)s)")
     add("--label", default="label", metavar="COLUMN", help="column of the labels (%(default)s)")
     add(
         "--items",
-        type=Path,
+        type=_table,
         metavar="FILE",
         help="all items, in order, also those nobody answered: a table with one row per item, "
         "its column of items named as in the responses",
     )
-    add("--classes", metavar="A,B,...", help="all classes in order, the positive one of two last")
-    add("--gold", type=Path, metavar="FILE", help="known truths: a table with columns item, label")
+    add(
+        "--classes",
+        type=_classes,
+        metavar="A,B,...",
+        help="all classes in order, the positive one of two last",
+    )
+    add(
+        "--gold", type=_table, metavar="FILE", help="known truths: a table with columns item, label"
+    )
     add("--model", choices=sorted(MODELS), default="dawid-skene", help="which (%(default)s)")
     add(
         "--raters",
@@ -116,8 +128,22 @@ def _add_fit(commands: Any) -> None:
         "does not name the classes (where raters are few)",
     )
     add("--sampler", choices=("auto", "gibbs", "nuts"), default="auto", help="how (%(default)s)")
-    add("--draws", type=int, default=1000, metavar="N", help="draws per chain (%(default)s)")
-    add("--chains", type=int, default=4, metavar="N", help="chains (%(default)s)")
+    add("--draws", type=_count, default=1000, metavar="N", help="draws per chain (%(default)s)")
+    add(
+        "--thin",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="keep one draw in N, for a smaller file (%(default)s)",
+    )
+    add(
+        "--sweeps",
+        type=_count,
+        metavar="N",
+        help="sweeps of gibbs per draw: more make draws less alike, in a file of the same size "
+        "(1 to 10, by the size of the table)",
+    )
+    add("--chains", type=_chains, default=4, metavar="N", help="chains (%(default)s)")
     add("--seed", type=_seed, metavar="N", help="the same seed gives the same draws")
     add("--output", type=Path, metavar="FILE.nc", required=True, help="where the posterior goes")
     add(
@@ -165,7 +191,7 @@ def _add_options_of_models(parser: argparse.ArgumentParser) -> None:
     ).add_argument
     add(
         "--graph",
-        type=Path,
+        type=_table,
         metavar="FILE",
         help="the edges: a table with two columns of items "
         "and, if they have weights, a column weight",
@@ -191,7 +217,38 @@ def _add_demo(commands: Any) -> None:
     parser.set_defaults(command="demo")
 
 
+def _table(text: str) -> Path:
+    return STDIN if text == "-" else Path(text)
+
+
 def _seed(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"a seed is a whole number, at least 0. Got: {text}")
-    return int(text)
+    try:
+        if text.isdecimal():
+            return int(text)
+    except ValueError:  # thousands of digits
+        pass
+    raise argparse.ArgumentTypeError(f"a seed is a whole number, at least 0. Got: {text:.50}")
+
+
+def _count(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"invalid int value: {text!r:.50}") from None
+    if number >= MOST:
+        raise argparse.ArgumentTypeError(f"no memory holds so many. Got: {text:.50}")
+    return number
+
+
+def _chains(text: str) -> int:
+    if (number := _count(text)) > MOST_CHAINS:
+        raise argparse.ArgumentTypeError(f"at most {MOST_CHAINS:,} chains. Got: {number}")
+    return number
+
+
+def _classes(text: str) -> str:
+    # Python has characters for bytes that are no text
+    named = text.encode("utf-8", "replace").decode() == text and all(text.split(","))
+    if not named:
+        raise argparse.ArgumentTypeError(f"a class needs a name, of UTF-8 text. Got: {text!r}")
+    return text

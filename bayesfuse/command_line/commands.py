@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import signal
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,8 +11,10 @@ import pymc as pm
 import xarray as xr
 
 import bayesfuse as bf
-from bayesfuse.command_line import CommandError
-from bayesfuse.command_line.outputs import check_outputs, check_picture, draw, write_labels
+from bayesfuse.command_line.console import is_terminal, say, tell
+from bayesfuse.command_line.files import check_inputs, check_outputs, size_of, write_netcdf
+from bayesfuse.command_line.outputs import check_output, check_picture, draw, write_labels
+from bayesfuse.command_line.steps import Interruption, Step, carry_out
 from bayesfuse.command_line.tables import Tables, read_tables
 from bayesfuse.errors import ModelError, NoGroupsWarning
 from bayesfuse.model import LabelModel
@@ -24,41 +24,71 @@ from bayesfuse.report import report
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""
 
+LARGE = 200_000_000
+"""Bytes of a result above which its size is said, and how to get a smaller one."""
+
 
 def fit(arguments: argparse.Namespace) -> int:
     """Fit a model to a user's tables; write posterior, labels and picture, and print a report."""
     output: Path = arguments.output
-    if output.is_dir():  # and has no name to derive others from
-        raise CommandError(f"cannot write {output}: it is a folder")
+    check_output(output)
     labels: Path = arguments.labels or output.with_name(f"{output.stem}-labels.csv")
     picture: Path = arguments.picture or output.with_suffix(".png")
     given = arguments.responses, arguments.items, arguments.gold, arguments.graph
-    check_outputs([output, labels, picture], [path for path in given if path is not None])
+    inputs = [path for path in given if path is not None]
+    check_inputs(inputs)
+    check_outputs([output, labels, picture], inputs)
     check_picture(picture)
     tables = read_tables(arguments)
     model = _model(arguments, tables)
 
-    result, interrupted = _sample(
-        model,
-        draws=arguments.draws,
-        chains=arguments.chains,
-        sampler=arguments.sampler,
-        random_seed=arguments.seed,
-        quiet=arguments.quiet,
-    )
-    result.to_netcdf(output)
-    write_labels(result, model, labels, tables.places)
-    draw(result, picture)
-    if not arguments.quiet:
-        print(report(model, result, checks=not arguments.no_checks))
-        print(f"\nWritten: {output} (posterior), {labels} (labels), {picture} (picture)")
-    if interrupted:
-        drawn = result["posterior"].sizes
-        print(
-            f"bayesfuse: interrupted; written: {drawn['chain']} chains of {drawn['draw']} draws",
-            file=sys.stderr,
+    with Interruption() as interruption:
+        result = _sample(
+            model,
+            interruption,
+            draws=arguments.draws,
+            chains=arguments.chains,
+            sampler=arguments.sampler,
+            sweeps=arguments.sweeps,
+            thin=arguments.thin,
+            random_seed=arguments.seed,
+            quiet=arguments.quiet,
         )
-    return INTERRUPTED if interrupted else 0
+
+        def print_report() -> None:
+            say(report(model, result, checks=not arguments.no_checks))
+            if (size := size_of(result)) > LARGE:
+                say(_advice_on_size(output, size, arguments.thin))
+
+        def write() -> None:
+            write_labels(result, model, labels, tables.places)
+
+        # NetCDF after the rest: it takes most of the disk
+        steps = [
+            Step("labels", write, labels, needed=True),
+            *([] if arguments.quiet else [Step("the report", print_report)]),
+            Step("posterior", lambda: write_netcdf(result, output), output, needed=True),
+            Step("picture", lambda: draw(result, picture), picture),
+        ]
+        written = carry_out(steps, interruption)
+        if not arguments.quiet:
+            say(f"\nWritten: {', '.join(written)}")
+    return _status(interruption, result)
+
+
+def _advice_on_size(output: Path, size: int, thin: int) -> str:
+    return (
+        f"\n{output} takes about {size / 1e9:.1f} GB. With --thin {thin * -(-size // LARGE)} it "
+        "would keep fewer draws, with\nmore sweeps between them, and take less."
+    )
+
+
+def _status(interruption: Interruption, result: xr.DataTree) -> int:
+    if not interruption.seen:
+        return 0
+    drawn = result["posterior"].sizes
+    tell(f"bayesfuse: interrupted; written: {drawn['chain']} chains of {drawn['draw']} draws")
+    return INTERRUPTED
 
 
 def _model(arguments: argparse.Namespace, tables: Tables) -> LabelModel:
@@ -86,66 +116,45 @@ def demo(arguments: argparse.Namespace) -> int:
     arguments.output.mkdir(parents=True, exist_ok=True)
     picture = arguments.output / "anesthesia.png"
     check_outputs([picture], [])
-    print(
+    say(
         "Five anaesthetists judged how fit 45 patients were for an operation, on a scale from 1\n"
         "to 4; one of them did so three times (Dawid & Skene, 1979). They disagree, and nobody\n"
         "knows the truth. Which class was every patient in, and how good is every anaesthetist?\n"
         "The model of Dawid and Skene answers both questions from the pattern of disagreement.\n"
     )
     model = DawidSkene(bf.datasets.anesthesia())
-    result, interrupted = _sample(model, random_seed=1979)
-    draw(result, picture)
-    print(report(model, result))
-    print(f"\nPicture: {picture}")
-    return INTERRUPTED if interrupted else 0
+    with Interruption() as interruption:
+        result = _sample(model, interruption, random_seed=1979)
+        steps = [
+            Step("the report", lambda: say(report(model, result))),
+            Step("picture", lambda: draw(result, picture), picture),
+        ]
+        for written in carry_out(steps, interruption):
+            say(f"\nWritten: {written}")
+    return INTERRUPTED if interruption.seen else 0
 
 
-def _sample(model: pm.Model, quiet: bool = False, **kwargs: Any) -> tuple[xr.DataTree, bool]:
-    """Return the posterior, and whether the user cut it short."""
+def _sample(
+    model: pm.Model, interruption: Interruption, quiet: bool = False, **kwargs: Any
+) -> xr.DataTree:
+    """Return the posterior, or what was drawn of it until Ctrl-C."""
     watched = kwargs.get("sampler") != "nuts"  # most implementations of NUTS take no callback
-    with _Interruption(patient=watched) as interruption:
-        if watched:
-            kwargs["callback"] = interruption.end_chain
-        try:
-            result = bf.sample(
-                model,
-                progressbar=sys.stdout.isatty() and not quiet,
-                quiet=quiet,
-                compute_convergence_checks=False,  # the report has them
-                **kwargs,
-            )
-        except ValueError as error:
-            # a chain that was ended while it was tuned holds no draws, which PyMC calls an error
-            if interruption.seen and not isinstance(error, ModelError):
-                raise KeyboardInterrupt from None
-            raise
-    return result, interruption.seen
-
-
-class _Interruption:
-    """Ctrl-C ends all chains at once: PyMC ends the one that runs and goes on with the next.
-
-    A patient one waits for the draw under way to be finished and recorded, unless asked twice.
-    """
-
-    def __init__(self, patient: bool) -> None:
-        self.patient, self.seen = patient, False
-
-    def __enter__(self) -> _Interruption:
-        self._before = signal.signal(signal.SIGINT, self._note)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGINT, self._before)
-
-    def _note(self, *_: object) -> None:
-        again, self.seen = self.seen, True
-        if again or not self.patient:
-            raise KeyboardInterrupt
-
-    def end_chain(self, trace: Any, draw: Any) -> None:
-        if self.seen:
-            raise KeyboardInterrupt
+    if watched:
+        interruption.wait(1)  # for the draw under way to be finished and recorded
+        kwargs["callback"] = interruption.end_chain
+    try:
+        return bf.sample(
+            model,
+            progressbar=is_terminal() and not quiet,
+            quiet=quiet,
+            compute_convergence_checks=False,  # the report has them
+            **kwargs,
+        )
+    except ValueError as error:
+        # a chain that was ended while it was tuned holds no draws, which PyMC calls an error
+        if interruption.seen and not isinstance(error, ModelError):
+            raise KeyboardInterrupt from None
+        raise
 
 
 COMMANDS = {"fit": fit, "demo": demo}

@@ -1,8 +1,7 @@
-"""What a fit writes: labels and a picture, and whether it can write them."""
+"""What a fit writes: labels and a picture."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +11,25 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse import plots
 from bayesfuse.command_line import CommandError
+from bayesfuse.command_line.files import replacing
 from bayesfuse.model import LabelModel
 
 BARS = 25
 """How many of the least certain items are drawn."""
 
+NETCDF = (".nc", ".nc4", ".netcdf", ".h5", ".hdf5")
+"""How the names of such files end."""
 
-def check_outputs(outputs: Sequence[Path], inputs: Sequence[Path]) -> None:
-    """Open every file that will be written, before hours of work instead of after them."""
-    taken = {path.resolve() for path in inputs}
-    for path in outputs:
-        if path.resolve() in taken:
-            raise CommandError(f"every file needs a name of its own. Got: {path} twice")
-        taken.add(path.resolve())
-        new = not path.exists()
-        try:
-            with path.open("ab"):  # leaves what is there as it is
-                pass
-        except OSError as error:
-            raise CommandError(f"cannot write {path}: {error.strerror}") from error
-        if new:
-            path.unlink()
+
+def check_output(path: Path) -> None:
+    """Raise CommandError unless a name is one of a NetCDF file: all else is named after it."""
+    if path.is_dir():
+        raise CommandError(f"cannot write {path}: it is a folder")
+    if path.suffix.lower() not in NETCDF:
+        raise CommandError(
+            "--output is the posterior as a NetCDF file, whose name ends in .nc; labels go to "
+            f"--labels FILE.csv and the picture to --picture FILE.png. Got: --output {path}"
+        )
 
 
 def check_picture(path: Path) -> None:
@@ -63,7 +60,8 @@ def write_labels(
         columns[f"probability_{name}"] = column
     columns["mcse"] = result["label_posterior"]["mcse"].max("class").values
     separator = "\t" if ".tsv" in path.suffixes else ","
-    pd.DataFrame(columns).to_csv(path, index=False, sep=separator)
+    with replacing(path) as new:
+        pd.DataFrame(columns).to_csv(new, index=False, sep=separator)
 
 
 def draw(result: xr.DataTree, path: Path) -> None:
@@ -89,4 +87,5 @@ def draw(result: xr.DataTree, path: Path) -> None:
         empty.remove()
     plots.plot_raters(result, axes=panels[:n_classes])
     plots.plot_labels(result, most=BARS, ax=second.subplots())
-    figure.savefig(path, dpi=150)
+    with replacing(path) as new:
+        figure.savefig(new, dpi=150)

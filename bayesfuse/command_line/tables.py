@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import re
 import warnings
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,12 @@ from numpy.typing import NDArray
 
 import bayesfuse as bf
 from bayesfuse.command_line import CommandError
+from bayesfuse.command_line.files import open_table, rewound
 
 MISSING = ("", "NA", "NaN", "nan")
 """What a file may write for no value; all else, "None" and "null" included, is a name."""
+
+LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 WEIGHT = "weight"
 """The column of a table of edges that is none of their ends."""
@@ -212,20 +216,25 @@ def _read(path: Path, columns: Sequence[str] = ()) -> pd.DataFrame:
             warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
             # all columns, because pandas does not count a row's cells when it leaves some out
             settings: dict[str, Any] = {
-                "sep": "\t" if ".tsv" in path.suffixes else ",",
                 "encoding": "utf-8-sig",  # spreadsheets put a mark before the first column's name
                 "dtype": str,  # a category of 007 would be read as 7
                 "keep_default_na": False,
                 "index_col": False,
             }
-            frame = pd.read_csv(path, na_values=MISSING, **settings)
-            # pandas gives a name that comes twice a number
-            header = pd.read_csv(path, header=None, nrows=1, **settings).iloc[0].tolist()
+            source = open_table(path)
+            header, separator = _header(path, source, columns, settings)
+            frame = pd.read_csv(rewound(source), sep=separator, na_values=MISSING, **settings)
     except OSError as error:
         raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, EOFError, zlib.error, pd.errors.ParserWarning) as error:
-        raise CommandError(f"cannot read {path} as a table: {error}") from error
+    except UnicodeDecodeError as error:
+        raise CommandError(f"cannot read {path} as a table of UTF-8 text: {error}") from error
+    except CommandError:
+        raise
+    except Exception as error:  # every compression has its own
+        what = str(error) or type(error).__name__
+        raise CommandError(f"cannot read {path} as a table: {what}") from error
     columns = columns or header
+    _require_own_lines(frame, columns, separator, path)
     if missing := [name for name in columns if name not in frame]:
         raise CommandError(
             f"{path} has no column {missing[0]!r}. Got: columns {frame.columns.tolist()}"
@@ -233,6 +242,45 @@ def _read(path: Path, columns: Sequence[str] = ()) -> pd.DataFrame:
     if twice := [name for name in columns if header.count(name) > 1]:
         raise CommandError(f"{path} has several columns {twice[0]!r}. Got: columns {header}")
     return frame[list(dict.fromkeys(columns))].astype("category")
+
+
+def _header(
+    path: Path, source: Path | BytesIO, columns: Sequence[str], settings: dict[str, Any]
+) -> tuple[list[str], str]:
+    """Return the columns' names, those that come twice included, and what separates them.
+
+    That is what the file's ending says, unless another one finds more columns that are asked for,
+    or more of any if they are all there with both.
+    """
+    separators = "\t,;" if ".tsv" in path.suffixes else ",;\t"
+    found = []
+    for separator in separators:
+        # pandas would give a name that comes twice a number
+        frame = pd.read_csv(rewound(source), sep=separator, header=None, nrows=1, **settings)
+        found.append((frame.iloc[0].tolist(), separator))
+    return max(found, key=lambda each: (len({*each[0]} & {*columns}), len(each[0])))
+
+
+def _require_own_lines(frame: pd.DataFrame, columns: Sequence[str], sep: str, path: Path) -> None:
+    """Refuse cells that hold rows: a quote that is not closed swallows all up to the next one.
+
+    Text beside the columns that are read may have several lines, unless these look like rows.
+    """
+    if any(LINE_BREAK.search(name) for name in frame):
+        raise CommandError(
+            f"the names of columns must be on one line. Got: several lines in {path}"
+        )
+    for place, name in enumerate(frame):
+        cells = frame[name]
+        broken = cells[cells.str.contains(LINE_BREAK, na=False)]
+        for row, cell in broken.items():
+            first, *whole, last = (line.count(sep) for line in LINE_BREAK.split(cell))
+            rest = frame.shape[1] - 1
+            if name in columns or (first, last, {*whole, rest}) == (rest - place, place, {rest}):
+                raise CommandError(
+                    "a cell must be on one line, else a quote that is not closed would swallow "
+                    f"rows. Got: {cell[:40]!r} in column {name!r}, row {row} of {path}"
+                )
 
 
 def _plain_names(names: Iterable[str]) -> dict[str, Any]:

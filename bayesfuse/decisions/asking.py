@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from bayesfuse.decisions.doubts import entropy
 from bayesfuse.errors import ModelError, require_count
-from bayesfuse.model import observed
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.points import spread
 from bayesfuse.responses import Responses
+from bayesfuse.results import observation_of
 from bayesfuse.simplex import Array
 from bayesfuse.summaries import balanced_accuracy
 
@@ -98,7 +98,7 @@ def value_of_response(
         raise ModelError(f"A response is worth fewer 'errors' or less 'entropy'. Got: {of!r}.")
     for name, number in (("candidates", candidates), ("most", most), ("draws", draws)):
         require_count(name, number)
-    _, observation = observed(model)
+    observation = observation_of(result, model)
     responses = observation.responses
     asked = _candidates(result, responses, raters, candidates)
     points = list(spread(result, model, observation, draws))

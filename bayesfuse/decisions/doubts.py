@@ -12,18 +12,21 @@ from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
 from bayesfuse.paths import draw_labels
-from bayesfuse.posterior import label_probabilities
+from bayesfuse.probabilities import label_probabilities
+from bayesfuse.results import constants
 from bayesfuse.simplex import Array
 from bayesfuse.summaries import most_uncertain, tails
 
 
-def rank_items(result: xr.DataTree, *, by: Literal["error", "entropy"] = "error") -> pd.DataFrame:
+def rank_items(
+    result: xr.DataTree | xr.DataArray, *, by: Literal["error", "entropy"] = "error"
+) -> pd.DataFrame:
     r"""List the items by how unsure their labels are, the least sure first.
 
     Parameters
     ----------
-    result : DataTree
-        With label probabilities.
+    result : DataTree or DataArray, dims (item, class)
+        A result, or its label probabilities.
     by : {"error", "entropy"}
         By the probability that the most probable label is wrong, or by the entropy of all classes:
         with more than two they may differ.
@@ -114,7 +117,7 @@ def expected_errors(
     >>> bool(found["low"] <= found["expected"] <= found["high"]), int(found["items"])
     (True, 45)
     """
-    probability = label_probabilities(result)
+    probability = label_probabilities(result, model)
     error = 1 - probability.max("class").values
     copies = _copies(result, len(error))
     ends = tails(ci_prob)
@@ -125,7 +128,7 @@ def expected_errors(
     else:
         method = "joint draws of the labels"
         drawn = draw_labels(result, model, draws, random_seed=random_seed)
-        best = probability.sel(item=drawn["item"]).values.argmax(axis=1)
+        best = probability.values.argmax(axis=1)  # of the same items, as the model's are compared
         wrong = (drawn.values != best).sum(axis=1)
         low, high = np.quantile(wrong, ends, method="inverted_cdf")
     numbers = {
@@ -145,10 +148,10 @@ def entropy(probability: Array) -> Array:
 
 
 def _copies(result: xr.DataTree, n_items: int) -> NDArray[np.int64]:
-    constants = result["constant_data"].dataset if "constant_data" in result else xr.Dataset()
-    if "multiplicity" not in constants:
+    known = constants(result)
+    if "multiplicity" not in known:
         return np.ones(n_items, dtype=np.int64)
-    copies: NDArray[np.int64] = constants["multiplicity"].values
+    copies: NDArray[np.int64] = known["multiplicity"].values
     return copies
 
 

@@ -5,23 +5,24 @@ It is made once per call of ``sample``, ``fit`` or ``find_map`` and handed down.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor
+import pytensor.tensor as pt
 from pymc.distributions.distribution import SymbolicRandomVariable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse.errors import ModelError
-from bayesfuse.model import observed, parameter_variables
+from bayesfuse.model import observed, parameter_variables, require_like
 from bayesfuse.observation import Observation, Rows
+from bayesfuse.parameters.compiled import depends, plain_python
 from bayesfuse.parameters.contract import Coordinates, Known, Prior, Support
-from bayesfuse.parameters.dirichlet import DirichletMixture
+from bayesfuse.parameters.simplex import CLOSE
 from bayesfuse.simplex import Array
 
 
@@ -110,12 +111,9 @@ def find_conjugate(model: pm.Model) -> Conjugacy:
         if not observation.support(name).counts and (value := _number(parameter)) is not None
     }
     found = Conjugacy(model, observation, variables, blocks, constants)
-    mixtures = [b for b in blocks.values() if isinstance(b.prior, DirichletMixture)]
-    if found.inferred and mixtures:
-        raise ModelError(
-            "Groups are inferred with the rows of groups and raters summed out, which is written "
-            "for Dirichlet priors: give concentrations, or the groups. Got: a mixture as prior of "
-            f"{mixtures[0].variable.name!r}."
+    if found.inferred:
+        observation.raters.require_priors(
+            {n: p for n, p in found.concentrations().items() if n in observation.raters.parameters}
         )
     return found
 
@@ -137,15 +135,10 @@ def _block(
     if parameter not in model.free_RVs or _informs_others(model, answers, parameter):
         return None  # its conditional is not that of the labels alone
     with plain_python():
-        recognised = support.recognise(model, parameter)
-    if recognised is None:
-        return None
-    coordinates, prior = recognised
-    if prior is None:
-        graph = support.hyperparameters(parameter)
-        if not any(free in ancestors([graph]) for free in model.free_RVs):
-            with plain_python():
-                prior = support.prior(np.asarray(graph.eval(), dtype=float), shape_of(parameter))
+        coordinates = support.coordinates(model, parameter)
+        if coordinates is None:
+            return None
+        prior = support.prior(model, parameter)
     value = model.rvs_to_values[parameter].name
     return Block(name, parameter, value, support, coordinates, prior)
 
@@ -157,23 +150,35 @@ def _informs_others(model: pm.Model, answers: TensorVariable, parameter: TensorV
     return any(parameter in ancestors([other]) for other in others)
 
 
-def shape_of(parameter: TensorVariable) -> tuple[int, ...]:
-    """Return the shape of a variable, evaluated where it is not known from its type."""
-    shape = parameter.type.shape
-    if None in shape:
-        with plain_python():
-            shape = tuple(int(size) for size in parameter.shape.eval())
-    return shape
+def require_value(model: pm.Model, variable: TensorVariable, value: Any) -> None:
+    """Raise ModelError unless chains can begin where a variable has this value."""
+    require_like(np.shape(value), variable)
+    given = np.asarray(value)
+    sound = given.dtype.kind in "biuf" and bool(np.isfinite(given).all())
+    if sound:
+        there = pt.as_tensor(given.astype(variable.dtype))
+        transform, inputs = model.rvs_to_transforms.get(variable), variable.owner.inputs
+        if transform is None:
+            graphs = [pm.logp(variable, there)]
+        else:
+            inside = transform.forward(there, *inputs)
+            graphs = [inside, transform.backward(inside, *inputs)]
+        if not depends(model, graphs):
+            with plain_python(), np.errstate(all="ignore"):
+                found = [graph.eval() for graph in graphs]
+            sound = bool(np.isfinite(found[0]).all())
+            sound &= transform is None or np.allclose(found[-1], given, rtol=CLOSE, atol=CLOSE)
+    if not sound:
+        raise ModelError(
+            "Chains must begin where the density is positive and finite: rows of positive "
+            "probabilities that sum to one (zeros only where the prior has them), numbers within "
+            f"their bounds. Got: {given.tolist()} for {variable.name}."
+        )
 
 
-def plain_python() -> Any:
-    """Compile PyTensor functions to Python: no compiler runs, which is what a first use needs."""
-    return pytensor.config.change_flags(mode="FAST_COMPILE", cxx="")
-
-
-def value_function(model: pm.Model, variables: Mapping[str, TensorVariable]) -> Callable[..., Any]:
-    """Compile variables of a model as a function of a point in value space."""
-    names = list(variables)
+def moved(model: pm.Model, variables: Mapping[str, TensorVariable]) -> list[str]:
+    """Return the names of those that change with the point of a chain."""
     graphs = model.replace_rvs_by_values(list(variables.values()))
-    function = model.compile_fn(graphs, inputs=model.value_vars, on_unused_input="ignore")
-    return lambda point: dict(zip(names, function(point), strict=True))
+    values = set(model.value_vars)
+    named = zip(variables, graphs, strict=True)
+    return [name for name, graph in named if not values.isdisjoint(ancestors([graph]))]

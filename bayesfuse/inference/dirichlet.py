@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_kind
 from bayesfuse.inference import cavi
 from bayesfuse.inference.approximation import Approximation, pareto_shape
 from bayesfuse.inference.cavi import RowPriors
@@ -152,7 +152,13 @@ def _read(
 ) -> Iterator[tuple[Observation, float]]:
     """Look at batches from outside as at the model's own table."""
     own = observation.responses
+    if not isinstance(batches, Iterable):
+        raise ModelError(
+            "batches= must be an iterable of bf.Responses, because they are read one by one. Got: "
+            f"{type(batches).__name__}."
+        )
     for batch in batches:
+        require_kind("Every one of batches=", batch, Responses)
         for what in ("raters", "classes"):
             if not np.array_equal(getattr(batch, what), getattr(own, what)):
                 raise ModelError(

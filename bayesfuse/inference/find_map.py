@@ -7,9 +7,11 @@ import xarray as xr
 
 from bayesfuse.errors import ModelError, interruptible, require_count
 from bayesfuse.inference import em
-from bayesfuse.inference.conjugate import find_conjugate, plain_python
-from bayesfuse.inference.recording import add_deterministics, as_posterior
+from bayesfuse.inference.conjugate import find_conjugate
+from bayesfuse.inference.recording import add_data, add_deterministics, as_posterior
 from bayesfuse.inference.start import DEFAULT, find_start
+from bayesfuse.lost import warn_of_collapse
+from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.posterior import complete
 
 
@@ -51,6 +53,12 @@ def find_map(
     ImpossibleDataError
         The prior or the gold labels rule out some item's responses.
 
+    Warns
+    -----
+    CollapseWarning
+        The labels have lost a class that the responses favour, see
+        :func:`bayesfuse.checks.collapse`.
+
     References
     ----------
     Dawid & Skene (1979), Applied Statistics 28, 20–28, eqs. 2.3–2.5.
@@ -89,7 +97,9 @@ def find_map(
     result = xr.DataTree(children={"posterior": xr.DataTree(as_posterior(model, found))})
     with plain_python():
         add_deterministics(result, model)
+    add_data(result, model)
     complete(result, observation, values, log_likelihood=False)
+    warn_of_collapse(result, observation)
     result["point"] = xr.DataTree(result["posterior"].dataset.isel(chain=0, draw=0, drop=True))
     del result["posterior"]
     result["trace"] = xr.DataTree(xr.Dataset({"log_posterior": ("iteration", fit.trace)}))

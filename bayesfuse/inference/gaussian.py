@@ -10,8 +10,9 @@ from rich.progress import track
 
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.approximation import Approximation, pareto_shape
-from bayesfuse.inference.conjugate import Conjugacy, plain_python, value_function
+from bayesfuse.inference.conjugate import Conjugacy
 from bayesfuse.inference.start import Start
+from bayesfuse.parameters.compiled import plain_python, value_function
 from bayesfuse.simplex import Array
 
 WINDOW = 500

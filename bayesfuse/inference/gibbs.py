@@ -15,9 +15,10 @@ from pymc.util import get_random_generator
 
 from bayesfuse.errors import ModelError, interruptible, require_count
 from bayesfuse.inference import turning
-from bayesfuse.inference.conjugate import Block, find_conjugate, shape_of, value_function
+from bayesfuse.inference.conjugate import Block, find_conjugate, moved
 from bayesfuse.model import latest
-from bayesfuse.observation import Rows
+from bayesfuse.observation import Observation, Rows
+from bayesfuse.parameters.compiled import value_function
 from bayesfuse.parameters.contract import draw_all
 from bayesfuse.simplex import Array
 
@@ -47,12 +48,15 @@ class LabelGibbs(BlockedStep):
     One step draws the labels from :math:`p(y \mid \theta, x)` and then the conjugate parameters
     from their Dirichlet (or Beta) conditionals. The labels are not part of the model, whose
     density has them summed out; drawing them afresh in every step leaves that density invariant.
-    Labels on a graph cannot be drawn afresh: every chain keeps its own and goes on from them.
-    Positive parameters (a coupling) are drawn by slice sampling.
     Parameters that are not conjugate, and every other variable of the model, are left to other
-    steps: ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to NUTS. Where labels are
-    independent, some sweeps begin with a move of the prevalence with the labels summed out, as
-    long as tuning finds that it pays.
+    steps: ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to NUTS. Positive parameters
+    (a coupling) are drawn by slice sampling, whatever their prior. Where labels are independent,
+    some sweeps begin with a move of the prevalence with the labels summed out, as long as tuning
+    finds that it pays.
+
+    Labels on a graph with circles cannot be drawn afresh: every chain keeps its own and goes on
+    from them. They must not depend on what other steps move, because those sum the labels out,
+    approximately, and so move them apart from the labels that are kept.
 
     Parameters
     ----------
@@ -68,7 +72,8 @@ class LabelGibbs(BlockedStep):
     Raises
     ------
     ModelError
-        The model observes no responses, or has no conjugate parameter among ``vars``.
+        The model observes no responses, or has no conjugate parameter among ``vars``; other steps
+        are to move parameters of labels that must be drawn with them.
 
     References
     ----------
@@ -144,12 +149,12 @@ class LabelGibbs(BlockedStep):
         others = {
             name: variable for name, variable in conjugacy.variables.items() if name not in drawn
         }
+        _require_labels_anew(conjugacy.observation, moved(model, others))
         self.others = value_function(model, others) if others else None
-        changing = {
-            b.parameter: b.support.hyperparameters(b.variable) for b in blocks if b.prior is None
+        self.varying = {
+            b.parameter: b.support.varying(model, b.variable) for b in blocks if b.prior is None
         }
-        self.changing = value_function(model, changing) if changing else None
-        self.shapes = {b.parameter: shape_of(b.variable) for b in blocks if b.prior is None}
+        self.inferred = bool(drawn & set(observation.indices))
         known = {b.parameter: b.prior for b in blocks}
         self.may_turn = turning.possible(self.observation, conjugacy.indices(), known)
         self.turns, self.turned = self.may_turn, [0, 0]
@@ -168,7 +173,7 @@ class LabelGibbs(BlockedStep):
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
         """Begin a chain: what an earlier one has left is not its own."""
         super().setup_chain(rng, tune, draws)
-        self.labels = None
+        self.labels, self._written = None, {}
         self.turns, self.turned = self.may_turn, [0, 0]
 
     def stop_tuning(self) -> None:
@@ -185,8 +190,9 @@ class LabelGibbs(BlockedStep):
                 for name, value in self.others(point).items():
                     rows[name] = self.observation.support(name).to_kernel(value)
         priors = self.fixed
-        if self.changing is not None:
-            priors = priors | self._changed(point, rows)
+        if self.varying:
+            priors = priors | {name: at(point) for name, at in self.varying.items()}
+            self._require(priors)
         with interruptible:
             for _ in range(self.sweeps):
                 rows |= self.sweep(rows, priors)
@@ -197,19 +203,23 @@ class LabelGibbs(BlockedStep):
         return point, [{"labels": self.labels} if self.shows_labels else {}]
 
     def read(self, block: Block, point: Any) -> Array:
-        """Return the block's log rows: those drawn last if nobody has changed the point since."""
-        value, rows = self._written.get(block.value, (None, None))
-        return rows if rows is not None and value is point[block.value] else block.read(point)
+        """Return the block's log rows: those drawn last if nobody has changed the point since.
 
-    def _changed(self, point: Any, rows: Rows) -> dict[str, Any]:
-        """Return the priors that depend on other variables of the model, at a point."""
-        assert self.changing is not None
-        given = self.changing(point)
-        return {
-            b.parameter: b.support.prior(given[b.parameter], self.shapes[b.parameter])
-            for b in self.blocks
-            if b.prior is None
-        }
+        A process of its own has the point in other memory, and what is read there is rounded.
+        """
+        there = point[block.value]
+        if block.value in self._written:
+            value, rows = self._written[block.value]
+            if value is there or np.array_equal(value, there):
+                return rows
+        return block.read(point)
+
+    def _require(self, priors: Mapping[str, Any]) -> None:
+        """Raise ModelError if the channel draws parameters itself and cannot under these priors."""
+        raters = self.observation.raters
+        if self.inferred:
+            rows = set(raters.parameters) - set(self.observation.indices)
+            raters.require_priors({name: priors[name] for name in rows})
 
     def sweep(self, rows: Rows, priors: Mapping[str, Any]) -> Rows:
         """Return the drawn parameters' log rows after one sweep from ``rows``."""
@@ -232,6 +242,19 @@ class LabelGibbs(BlockedStep):
 
 
 STEP_METHODS.append(LabelGibbs)
+
+
+def _require_labels_anew(observation: Observation, moved: list[str]) -> None:
+    """Raise ModelError if other steps move what labels depend on that are not drawn anew."""
+    if moved and not observation.labels.exact:
+        raise ModelError(
+            "Other steps than LabelGibbs sum the labels out, approximately where labels are "
+            f"{type(observation.labels).__name__} on this graph, so what the responses depend on "
+            "must "
+            "be drawn by one LabelGibbs. Give rows Dirichlet or Beta priors and a coupling any "
+            "prior, on which nothing else depends, or leave all variables to NUTS: bf.sample(…, "
+            f"sampler='nuts'). Got: {moved} left to other steps."
+        )
 
 
 def _model(model: pm.Model | None) -> pm.Model:

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import pymc as pm
+import pytensor
+import pytensor.tensor as pt
 import xarray as xr
 from pymc.sampling.mcmc import NUTPIE_INSTALLED
+from pytensor.compile.ops import wrap_py
+from pytensor.tensor.type import TensorType
 
-from bayesfuse.errors import ModelError, interruptible, require_count
-from bayesfuse.inference.conjugate import Conjugacy, find_conjugate, plain_python
+from bayesfuse.errors import (
+    IncompleteWarning,
+    ModelError,
+    interruptible,
+    require_count,
+    require_seed,
+)
+from bayesfuse.inference.conjugate import Conjugacy, find_conjugate, require_value
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.recording import (
     add_deterministics,
@@ -22,7 +33,9 @@ from bayesfuse.inference.recording import (
     parameter_trace,
 )
 from bayesfuse.inference.start import DEFAULT, Start, disperse, find_start
-from bayesfuse.model import observed, require_like
+from bayesfuse.lost import warn_of_collapse
+from bayesfuse.model import observed
+from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.posterior import Draws, complete
 
 BOOKKEEPING = 130e-6
@@ -48,6 +61,7 @@ def sample(
     sampler: Literal["auto", "gibbs", "nuts"] = "auto",
     nuts_sampler: Literal["pymc", "nutpie", "numpyro", "blackjax"] | None = None,
     sweeps: int | None = None,
+    thin: int = 1,
     start: str | Mapping[str, Any] = DEFAULT,
     random_seed: Any = None,
     progressbar: Any = True,
@@ -74,6 +88,8 @@ def sample(
         Implementation of NUTS, as in :func:`pymc.sample`.
     sweeps : int, optional
         Gibbs sweeps per draw. Default as many as cost what PyMC's bookkeeping of a draw does.
+    thin : int
+        Keep one draw in so many, for results that take less memory; the work is the same.
     start : str or mapping of variable name to value
         Where chains begin: "moments" (default: spectral moments or majority vote, whichever EM
         takes higher), "majority" or "prior", see :func:`bayesfuse.inference.start.find_start`, or
@@ -95,18 +111,26 @@ def sample(
     DataTree
         Groups posterior, sample_stats, observed_data, constant_data, label_posterior
         (probability, mcse by item and class) and log_likelihood (by item); with labels on a
-        graph also label_draws, the labels themselves, where they take no more than 10⁸ values.
+        graph with circles also label_draws, the labels themselves, where they take no more than
+        10⁸ values.
         Interrupting ends the chain that runs, all of them if they run side by side, and returns
         the chains and draws that PyMC keeps (if all are being tuned there are none: its
-        ValueError); ``label_posterior`` is of all draws made.
+        ValueError); ``label_posterior`` is of all draws made. Interrupting what follows leaves
+        out the rest, which a warning and the attribute ``missing`` name.
 
     Raises
     ------
     ModelError
         The model observes no responses; a sampler it cannot use, or settings of another one;
-        numbers of draws below one; values to start at that are not the variables'.
+        numbers of draws below one; values to start at that the variables cannot have.
     ImpossibleDataError
         The prior or the gold labels rule out some item's responses.
+
+    Warns
+    -----
+    CollapseWarning
+        The labels have lost a class that the responses favour (not said if ``quiet``), see
+        :func:`bayesfuse.checks.collapse`.
 
     Examples
     --------
@@ -119,8 +143,12 @@ def sample(
     """
     require_count("draws", draws)
     require_count("chains", chains)
+    require_count("thin", thin)
     if tune is not None:
         require_count("tune", tune, least=0)
+    if cores is not None:
+        require_count("cores", cores)
+        cores = int(cores)
     if isinstance(random_seed, np.random.RandomState):
         raise ModelError(
             "random_seed must be a whole number or a Generator, from which every chain gets a "
@@ -139,11 +167,11 @@ def sample(
             "nuts_sampler= is for NUTS and sweeps= for Gibbs; choose by sampler=. Got: "
             f"{foreign[0]}={foreign[1]!r} for {'Gibbs' if uses_gibbs else 'NUTS'}."
         )
-    generator = np.random.default_rng(random_seed)
+    generator = require_seed(random_seed)
     begun = _begin(conjugacy, start)
     initial = _initial_values(conjugacy, begun, generator.spawn(chains))
     # PyMC's own checks would look at every entry of every matrix
-    checks = kwargs.pop("compute_convergence_checks", True)
+    checks = kwargs.pop("compute_convergence_checks", True) and not kwargs.get("quiet", False)
     settings = {
         "model": model,
         "draws": int(draws),
@@ -156,18 +184,45 @@ def sample(
         **kwargs,
     }
     if uses_gibbs:
-        result, seen = _sample_gibbs(conjugacy, initial, sweeps, log_likelihood, settings)
+        result, seen = _sample_gibbs(conjugacy, initial, sweeps, thin, log_likelihood, settings)
     else:
-        result, seen = _sample_nuts(initial, nuts_sampler, settings), None
-    if checks and not kwargs.get("quiet", False):
-        check_convergence(result, model)
-    with plain_python():
-        parameters = evaluate(model, result["posterior"].dataset, conjugacy.variables)
-    complete(result, conjugacy.observation, parameters, log_likelihood=log_likelihood, seen=seen)
+        if nuts_sampler is None:
+            nuts_sampler = "nutpie" if NUTPIE_INSTALLED else "pymc"
+        if nuts_sampler == "nutpie" and begun is not None:
+            settings["initvals"] = _drawn_anew(conjugacy, begun, initial[0])
+        result, seen = _thinned(_sample_nuts(initial, nuts_sampler, settings), thin), None
     result.attrs["sampler"] = "gibbs" if uses_gibbs else "nuts"
     result.attrs.update(begun.record() if begun else {"start": "pymc"})
     result.attrs.update(getattr(model, "notes", {}))
+    try:
+        with interruptible:
+            if missing := {v.name for v in model.deterministics} - set(result["posterior"]):
+                with plain_python():
+                    add_deterministics(result, model)
+                missing.clear()
+            if checks:
+                check_convergence(result, model)
+            with plain_python():
+                parameters = evaluate(model, result["posterior"].dataset, conjugacy.variables)
+            observation = conjugacy.observation
+            complete(result, observation, parameters, log_likelihood=log_likelihood, seen=seen)
+            if checks:
+                warn_of_collapse(result, observation)
+    except KeyboardInterrupt:
+        _say_what_is_missing(result, missing)
     return result
+
+
+def _say_what_is_missing(result: xr.DataTree, missing: set[str]) -> None:
+    """Warn, and note in the result, that what follows from the draws was not worked out."""
+    groups = {"label_posterior", "log_likelihood"} - set(result.children)
+    result.attrs["missing"] = ", ".join(sorted(missing) + sorted(groups))
+    warnings.warn(
+        "An interrupted result keeps the draws of the parameters that were made before it was "
+        f"completed. Got: an interruption before {result.attrs['missing']}.",
+        IncompleteWarning,
+        stacklevel=4,
+    )
 
 
 def _uses_gibbs(sampler: str, conjugacy: Conjugacy) -> bool:
@@ -205,17 +260,38 @@ def _initial_values(
             )
         for variable in conjugacy.model.free_RVs:
             if variable.name in begun.values:
-                require_like(np.shape(begun.values[variable.name]), variable)
+                require_value(conjugacy.model, variable, begun.values[variable.name])
         return [dict(begun.values) for _ in streams]
-    priors, observation = conjugacy.priors(), conjugacy.observation
+    return [_dispersed(conjugacy, begun, stream) for stream in streams]
+
+
+def _dispersed(conjugacy: Conjugacy, begun: Start, rng: np.random.Generator) -> dict[str, Any]:
+    """Draw a starting point, in the variables' own space."""
     begin: dict[str, Any] = {**begun.rows, **conjugacy.indices()}
-    return [
-        {
-            conjugacy.variables[name].name: conjugacy.blocks[name].natural(rows)
-            for name, rows in disperse(observation, begin, priors, stream).items()
-        }
-        for stream in streams
-    ]
+    found = disperse(conjugacy.observation, begin, conjugacy.priors(), rng)
+    return {
+        conjugacy.variables[name].name: conjugacy.blocks[name].natural(rows)
+        for name, rows in found.items()
+    }
+
+
+def _drawn_anew(conjugacy: Conjugacy, begun: Start, one: dict[str, Any]) -> dict[str, Any]:
+    """Return a starting point for nutpie, which takes one for all chains: a random one.
+
+    nutpie evaluates it for every chain, with a seed of its own.
+    """
+    if begun.values is not None:
+        return one
+    stream = pytensor.shared(np.random.default_rng(0))
+    _, seed = pt.random.integers(0, 2**31 - 1, rng=stream, return_next_rng=True)
+
+    def draw(number: Any) -> list[Any]:
+        point = _dispersed(conjugacy, begun, np.random.default_rng(int(number)))
+        return [np.asarray(point[name]) for name in one]
+
+    types = [TensorType("float64", (None,) * np.ndim(value)) for value in one.values()]
+    drawn = wrap_py([seed.type], types)(draw)(seed)
+    return dict(zip(one, drawn if isinstance(drawn, list) else [drawn], strict=True))
 
 
 def _rows(model: pm.Model) -> dict[str, Any]:
@@ -229,6 +305,7 @@ def _sample_gibbs(
     conjugacy: Conjugacy,
     initial: list[dict[str, Any]],
     sweeps: int | None,
+    thin: int,
     log_likelihood: bool | None,
     settings: dict[str, Any],
 ) -> tuple[xr.DataTree, Draws | None]:
@@ -241,9 +318,11 @@ def _sample_gibbs(
     settings |= {"step": step, "initvals": initial}
     settings["idata_kwargs"] = {"coords": _rows(model)} | settings.get("idata_kwargs", {})
     if set(step.vars) != set(model.value_vars):  # NUTS takes the rest
-        return pm.sample(**settings), None
+        return _thinned(pm.sample(**settings), thin), None
     if settings["tune"] is None:
         settings["tune"] = LabelGibbs.default_tune_steps
+    step.sweeps = sweeps = sweeps * thin  # as good as draws that are made and dropped
+    settings |= {name: -(-settings[name] // thin) for name in ("draws", "tune")}
     if settings["cores"] is None:
         n_steps = settings["chains"] * (settings["draws"] + settings["tune"])
         worth_it = cost * sweeps * n_steps > WORTH_A_PROCESS
@@ -256,9 +335,11 @@ def _sample_gibbs(
         sizes = settings["chains"], settings["draws"]
         seen = Draws(conjugacy.observation, *sizes, log_likelihood=log_likelihood)
     with plain_python():
-        result = pm.sample(trace=parameter_trace(model, step, seen), **settings)
-        add_deterministics(result, model)
-    return result, seen
+        return pm.sample(trace=parameter_trace(model, step, seen), **settings), seen
+
+
+def _thinned(result: xr.DataTree, thin: int) -> xr.DataTree:
+    return result.isel(draw=slice(None, None, thin), missing_dims="ignore") if thin > 1 else result
 
 
 def _sweep_cost(conjugacy: Conjugacy) -> float:
@@ -273,13 +354,11 @@ def _sweep_cost(conjugacy: Conjugacy) -> float:
 
 
 def _sample_nuts(
-    initial: list[dict[str, Any]], nuts_sampler: str | None, settings: dict[str, Any]
+    initial: list[dict[str, Any]], nuts_sampler: str, settings: dict[str, Any]
 ) -> xr.DataTree:
-    nuts_sampler = nuts_sampler or ("nutpie" if NUTPIE_INSTALLED else "pymc")
     settings["nuts_sampler"] = nuts_sampler
     if initial[0]:  # jitter would undo the start
-        if nuts_sampler == "nutpie":  # which takes one point for all chains
-            settings["initvals"] = initial[0]
+        if nuts_sampler == "nutpie":
             own = settings.get("compile_kwargs", {})
             settings["compile_kwargs"] = {"jitter_rvs": set()} | own
         else:

@@ -10,15 +10,23 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from bayesfuse.errors import ModelError, PoorFitWarning, interruptible, require_count
+from bayesfuse.errors import (
+    ModelError,
+    PoorFitWarning,
+    interruptible,
+    require_count,
+    require_seed,
+)
 from bayesfuse.inference.approximation import FEW_DRAWS, LARGE_K, Approximation
-from bayesfuse.inference.conjugate import Conjugacy, find_conjugate, plain_python
+from bayesfuse.inference.conjugate import Conjugacy, find_conjugate
 from bayesfuse.inference.dirichlet import fit_batches, fit_cavi, fit_stream
 from bayesfuse.inference.gaussian import fit_advi, fit_pathfinder
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.recording import add_data, add_deterministics, as_posterior, evaluate
 from bayesfuse.inference.start import DEFAULT, find_start
+from bayesfuse.lost import warn_of_collapse
 from bayesfuse.observation import Rows
+from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.parameters.dirichlet import RowPrior
 from bayesfuse.posterior import complete
 from bayesfuse.responses import Responses
@@ -124,6 +132,9 @@ def fit(
         ratios is above 0.7 and no sweeps make up for it (a joint criterion, hard to meet with
         hundreds of parameters); groups that were to be inferred were held where the moments put
         them.
+    CollapseWarning
+        The labels have lost a class that the responses favour, see
+        :func:`bayesfuse.checks.collapse`.
 
     Notes
     -----
@@ -178,7 +189,7 @@ def fit(
             "Sweeps improve a fit where every one of them draws the labels anew; on a graph they "
             f"go on from where they are, so use bf.sample. Got: sweeps={sweeps}."
         )
-    rng = np.random.default_rng(random_seed)
+    rng = require_seed(random_seed)
     begun = None  # where the priors are not conjugate and PyMC's own start must do
     if conjugacy.complete:
         begun = find_start(conjugacy.begun(), conjugacy.concentrations(), start)
@@ -211,6 +222,7 @@ def fit(
         parameters = evaluate(model, result["posterior"].dataset, conjugacy.variables)
     add_data(result, model)
     complete(result, conjugacy.observation, parameters, log_likelihood=log_likelihood)
+    warn_of_collapse(result, conjugacy.observation)
     result["fit"] = xr.DataTree(xr.Dataset({"elbo": ("iteration", found.trace)}))
     result.attrs |= {
         "method": method,

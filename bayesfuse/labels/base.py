@@ -56,7 +56,7 @@ class LabelPrior(Factor):
     """Whether the labels are summed out exactly."""
     method: ClassVar[str]
     """How they are summed out."""
-    keeps_labels: ClassVar[str] = ""
+    keeps_labels: str = ""
     """How labels are drawn from where they were before, for priors that cannot draw them anew."""
     decoder: ClassVar[str] = "most probable labels"
     """What :meth:`decode` returns."""
@@ -80,6 +80,10 @@ class LabelPrior(Factor):
 
         The first is the multiplicity of the items if the prior ``merges``.
         """
+
+    def defining(self, structure: tuple[NDArray[Any], ...]) -> tuple[NDArray[Any], ...]:
+        """Return the part of :meth:`structure` that says which items hang together, and how."""
+        return ()
 
     def units(self, responses: Responses) -> NDArray[Any]:
         """Return the names of what stands apart, in the order of ``Marginal.log_evidence``."""
@@ -162,6 +166,21 @@ class LabelPrior(Factor):
         """
         raise NotImplementedError("Only priors that keep their labels condition on them.")
 
+    def joint(
+        self, responses: Responses, unit: NDArray[np.int64]
+    ) -> Callable[[tuple[Array, ...], Array, Array], Array]:
+        """Return what gives the log evidence of sets of items, for priors that do not add up.
+
+        Of each set given all others, (sets,), from log parameters, likelihood and log scale;
+        ``unit`` (items,) is the set every item is in.
+
+        Raises
+        ------
+        ModelError
+            It cannot be computed.
+        """
+        raise NotImplementedError("The log evidence of items adds up to that of sets of them.")
+
     def log_weight(
         self,
         log_parameters: tuple[Array, ...],
@@ -189,14 +208,20 @@ class LabelPrior(Factor):
         """Say whether the marginal, if it iterates, came to an end."""
         return True
 
-    @abstractmethod
     def simulate(
         self,
-        parameters: tuple[Array, ...],
+        log_parameters: tuple[Array, ...],
+        possible: Array,
         structure: tuple[NDArray[Any], ...],
         rng: np.random.Generator,
-    ) -> NDArray[np.int64]:
-        """Draw true labels (items,) from the prior itself."""
+    ) -> NDArray[Any]:
+        """Draw true labels (items,) from the prior, given those that are known.
+
+        That is a draw from the posterior where nobody answered: ``possible`` (items, classes) holds
+        ones, and zeros where a known label rules the class out. An item that stands for several is
+        drawn once.
+        """
+        return self.draw(log_parameters, possible, structure, rng)
 
     @abstractmethod
     def prevalence(self, parameters: tuple[Any, ...], xp: Any) -> Any:

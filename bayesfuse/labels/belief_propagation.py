@@ -21,7 +21,7 @@ import math
 
 import numpy as np
 
-from bayesfuse.labels.potts_kernels import SMALL
+from bayesfuse.labels.potts_kernels import SMALL, choose, uniform
 from bayesfuse.simplex import inner, kernel
 
 TOLERANCE = 1e-9
@@ -173,6 +173,54 @@ def bethe(prevalence, likelihood, log_scale, coupling, start, neighbour, weight,
                 log_z += coupling * w - math.log(both)
                 agreement += w * same / both
     return log_z, log_evidence, probability, agreement
+
+
+@inner
+def relative(logs, share):
+    """Write exponentials of logarithms, relative to the largest, in ``share``; sum them."""
+    top, total = -np.inf, 0.0
+    for k in range(share.size):
+        top = max(top, logs[k])
+    for k in range(share.size):
+        share[k] = math.exp(logs[k] - top) if logs[k] > -np.inf else 0.0
+        total += share[k]
+    return total
+
+
+@kernel
+def draw_forest(prevalence, likelihood, coupling, start, neighbour, weight, order, seed):
+    """Draw the labels of a forest jointly: messages go up to the roots, labels come down.
+
+    ``order`` runs from roots to leaves. Every item needs a class that is possible.
+    """
+    n_items, n_classes = likelihood.shape
+    r = disagreement(coupling, weight)
+    place, above = np.empty(n_items, dtype=np.int32), np.full(n_items, -1)
+    for i in range(n_items):
+        place[order[i]] = i
+    logs, share = np.empty((n_items, n_classes)), np.empty(n_classes)
+    for n in range(n_items):
+        for k in range(n_classes):
+            value = prevalence[k] * likelihood[n, k]
+            logs[n, k] = math.log(value) if value > 0.0 else -np.inf
+        for e in range(start[n], start[n + 1]):
+            if place[neighbour[e]] < place[n]:
+                above[n] = e
+    for i in range(n_items - 1, -1, -1):
+        n = order[i]
+        if above[n] >= 0:
+            total = relative(logs[n], share)
+            apart = r[0] if r.size == 1 else r[above[n]]
+            for k in range(n_classes):
+                logs[neighbour[above[n]], k] += math.log(apart + (1.0 - apart) * share[k] / total)
+    labels = np.empty(n_items, dtype=np.int32)
+    for i in range(n_items):
+        n = order[i]
+        if above[n] >= 0:
+            logs[n, labels[neighbour[above[n]]]] -= math.log(r[0] if r.size == 1 else r[above[n]])
+        total = relative(logs[n], share)
+        labels[n] = choose(share, total, uniform(seed, n))
+    return labels
 
 
 def bethe_jax(prevalence, log_lik, coupling, start, neighbour, weight, reverse):

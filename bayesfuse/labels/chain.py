@@ -78,6 +78,9 @@ class MarkovChain(LabelPrior):
     def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
         return self.sequences.places(responses), self.sequences.start
 
+    def defining(self, structure):
+        return structure
+
     def units(self, responses: Responses) -> NDArray[Any]:
         return self.sequences.names
 
@@ -121,14 +124,6 @@ class MarkovChain(LabelPrior):
         follows = np.flatnonzero(~first)
         steps = transition[path[follows - 1], path[follows]]
         return float(initial[path[first]].sum() + steps.sum())
-
-    def simulate(self, parameters, structure, rng):
-        with np.errstate(divide="ignore"):
-            logs = self.both(tuple(np.log(value) for value in parameters))
-        initial, transition = np.exp(logs[0]), np.exp(logs[1])
-        return forward_backward.simulate(
-            initial, transition, *structure, rng.random(len(structure[0]))
-        )
 
     def unit_of(self, responses: Responses) -> NDArray[np.int64]:
         sequence = np.empty(responses.n_items, dtype=np.int64)

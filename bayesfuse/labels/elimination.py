@@ -80,10 +80,11 @@ def peel(start, neighbour, edge):
 def sum_leaves(leaf, parent, weight, prevalence, coupling, n_items, place, n_core):
     """Sum the leaves out at every coupling.
 
-    Returns log Z so far and its derivative (couplings,), and of the items left, by their ``place``,
+    ``prevalence`` is one for all items (classes,), or one for each (items, classes). Returns log Z
+    so far and its derivative (couplings,), and of the items left, by their ``place``,
     what they weigh by class, and the derivative (couplings, core, classes).
     """
-    n_classes = len(prevalence)
+    n_classes = prevalence.shape[-1]
     log_z, slope = np.zeros(len(coupling)), np.zeros(len(coupling))
     left = np.empty((len(coupling), n_core, n_classes))
     left_bend = np.empty((len(coupling), n_core, n_classes))
@@ -119,6 +120,57 @@ def sum_leaves(leaf, parent, weight, prevalence, coupling, n_items, place, n_cor
                 left[g, place[n]] = value[n]
                 left_bend[g, place[n]] = bend[n]
     return log_z, slope, left, left_bend
+
+
+def trees_of(graph: Graph, unit: NDArray[np.int64]) -> list[tuple[NDArray[Any], ...]]:
+    """Return the trees that each of several sets of items of a forest is in, for :func:`evidence`.
+
+    ``unit`` (items,) is the set every item is in, numbered from 0. Per set: the items of its trees,
+    which of them are its own, their leaves in turn and the leaves' parents, numbered by their place
+    among these items, and the weights of the edges between.
+    """
+    leaf, parent, through = peel(graph.start, graph.neighbour, graph.edge)
+    weight = graph.weights[through] if graph.n_edges else np.ones(len(through))
+    tree = graph.component
+    by_tree = np.argsort(tree[leaf], kind="stable")
+    start = np.searchsorted(tree[leaf][by_tree], np.arange(tree.max() + 2))
+    by_unit = np.argsort(unit, kind="stable")
+    begin = np.searchsorted(unit[by_unit], np.arange(unit.max() + 2))
+    place = np.empty(graph.n_items, dtype=np.int64)
+    found: list[tuple[NDArray[Any], ...]] = []
+    for u in range(unit.max() + 1):
+        trees = np.unique(tree[by_unit[begin[u] : begin[u + 1]]])
+        rows = np.concatenate([by_tree[start[t] : start[t + 1]] for t in trees])
+        item = leaf[rows]  # in a forest every item is a leaf in its turn
+        place[item] = np.arange(len(item))
+        above = np.where(parent[rows] < 0, -1, place[parent[rows]])
+        found.append((item, unit[item] == u, np.arange(len(item)), above, weight[rows]))
+    return found
+
+
+def evidence(
+    trees: list[tuple[NDArray[Any], ...]],
+    prevalence: Array,
+    likelihood: Array,
+    log_scale: Array,
+    coupling: float,
+) -> Array:
+    """Return the log evidence of sets of items, each given all items of the other sets.
+
+    It is log Z with all likelihoods less log Z without those of the set. For a set that no edge
+    joins to others that is simply its joint log evidence.
+    """
+    field, at = prevalence * likelihood, np.array([coupling])
+    found = np.empty(len(trees))
+    for u, (item, own, *order) in enumerate(trees):
+        nobody = np.full(len(item), -1)
+        seen = field[item]
+        unseen = np.where(own[:, None], prevalence, seen)
+        (log_z,), (less,) = (
+            sum_leaves(*order, weighs, at, len(item), nobody, 0)[0] for weighs in (seen, unseen)
+        )
+        found[u] = log_z - less + log_scale[item[own]].sum()
+    return found
 
 
 def plan(graph: Graph, n_classes: int, n_couplings: int) -> Plan | None:

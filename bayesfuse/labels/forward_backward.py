@@ -421,19 +421,6 @@ def decode(log_initial, log_transition, likelihood, place, start):
 
 
 @kernel
-def simulate(initial, transition, place, start, uniform):
-    """Draw labels (n,) from the chain itself, given its probabilities."""
-    labels = np.empty(place.size, dtype=np.int64)
-    for s in range(start.size - 1):
-        label = pick(initial, uniform[start[s]])
-        labels[place[start[s]]] = label
-        for t in range(start[s] + 1, start[s + 1]):
-            label = pick(transition[label], uniform[t])
-            labels[place[t]] = label
-    return labels
-
-
-@kernel
 def count(labels, place, start, n_classes):
     """Count the first labels (k,) and the pairs of neighbours (k, k)."""
     begun = np.zeros(n_classes)

@@ -191,8 +191,8 @@ class Independent(LabelPrior):
     def log_prob(self, log_parameters, labels, structure):
         return float(log_parameters[0][labels].sum())
 
-    def simulate(self, parameters, structure, rng):
-        return rng.choice(len(parameters[0]), size=len(structure[0]), p=parameters[0])
+    def simulate(self, log_parameters, possible, structure, rng):
+        return self.draw(log_parameters, possible, (np.ones_like(structure[0]),), rng)
 
     def prevalence(self, parameters: tuple[Any, ...], xp: Any) -> Any:
         return parameters[0]

@@ -8,8 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.errors import ModelError, require_shape
-from bayesfuse.graph import Graph
-from bayesfuse.labels import belief_propagation, mean_field, potts_evidence, potts_kernels
+from bayesfuse.graph import Graph, as_graph
+from bayesfuse.labels import (
+    belief_propagation,
+    elimination,
+    mean_field,
+    potts_evidence,
+    potts_kernels,
+)
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.labels.partition_function import (
     PartitionTable,
@@ -48,9 +54,10 @@ class Potts(LabelPrior):
     .. math:: p(y) = \frac{1}{Z(\beta)} \prod_n \pi_{y_n}
               \prod_{\text{edges } nm} \exp(\beta\, w_{nm}\, 1[y_n = y_m])
 
-    Gibbs sampling is exact: labels are drawn by sweeps over the items and by Swendsen–Wang moves
-    of whole clusters, from where they were. What has the labels summed out (NUTS, EM) uses belief
-    propagation, which is exact where no edges form a circle, and an approximation elsewhere.
+    Gibbs sampling is exact: where no edges form a circle, labels are drawn anew, elsewhere by
+    sweeps over the items and by Swendsen–Wang moves of whole clusters, from where they were. What
+    has the labels summed out (NUTS, EM) uses belief propagation, which is exact where no edges form
+    a circle, and an approximation elsewhere.
 
     Parameters
     ----------
@@ -110,8 +117,10 @@ class Potts(LabelPrior):
                     f"without neighbours take bf.Independent. Got: {coupling}."
                 )
         self.parameters = {"coupling": coupling}
-        self.graph = graph
-        self.exact = graph.is_forest
+        self.graph = as_graph(graph)
+        self.exact = self._drawn_anew = self.graph.is_forest
+        if self.exact:
+            self.keeps_labels = ""
         self.table: PartitionTable | None = None
         """log Z of the prior over the coupling, once :meth:`structure` was asked for it."""
         self._prevalence = None if prevalence is None else _shares(prevalence)
@@ -121,6 +130,9 @@ class Potts(LabelPrior):
         if self._made is None or not np.array_equal(self._made[0], responses.items):
             self._made = responses.items, self._arrange(responses)
         return self._made[1]
+
+    def defining(self, structure):
+        return structure[:4]  # prevalence, start, neighbour and weight; all else follows from them
 
     def _arrange(self, responses: Responses) -> tuple[NDArray[Any], ...]:
         graph, n_classes = self.graph.ordered(responses), responses.n_classes
@@ -155,11 +167,13 @@ class Potts(LabelPrior):
         return self.table.knots, total_weight
 
     def draw(self, log_parameters, likelihood, structure, rng, previous=None):
-        prevalence, start, neighbour, weight, _, _, colours, *_ = structure
+        prevalence, start, neighbour, weight, _, order, colours, *_ = structure
         (coupling,) = log_parameters
         if potts_kernels.impossible(likelihood):
             return np.where(likelihood.any(axis=1), 0, -1)
         graph = float(coupling), start, neighbour, weight
+        if self._drawn_anew:
+            return belief_propagation.draw_forest(prevalence, likelihood, *graph, order, _seed(rng))
         sweeps = 1 if previous is not None else SETTLE
         if previous is None:
             labels = potts_kernels.begin(prevalence, likelihood, _seed(rng))
@@ -183,6 +197,22 @@ class Potts(LabelPrior):
             neighbour,
             weight,
         )
+
+    def joint(self, responses, unit):
+        if not self.graph.is_forest:
+            raise ModelError(
+                "The joint log likelihood of items on a graph can be computed only where no edges "
+                "form a circle; elsewhere compare the model with others by item. Got: a graph of "
+                f"{self.graph.n_items} items and {self.graph.n_edges} edges, with circles."
+            )
+        prevalence = self.structure(responses)[0]
+        trees = elimination.trees_of(self.graph.ordered(responses), unit)
+
+        def evidence(log_parameters, likelihood, log_scale):
+            coupling = float(log_parameters[0])
+            return elimination.evidence(trees, prevalence, likelihood, log_scale, coupling)
+
+        return evidence
 
     def tally(self, drawn, structure, n_classes):
         _, start, neighbour, weight, *_ = structure
@@ -225,13 +255,15 @@ class Potts(LabelPrior):
         counts = self.tally(labels.astype(np.int32), structure, len(structure[0]))
         return float(own + self.log_weight(log_parameters, counts, structure))
 
-    def simulate(self, parameters, structure, rng):
-        flat = np.ones((len(structure[1]) - 1, len(structure[0])))
+    def simulate(self, log_parameters, possible, structure, rng):
+        """Draw as the contract says; where there are circles only near the prior, by sweeps.
 
-        labels: NDArray[np.int32] = self.draw(parameters, flat, structure, rng)
-        for _ in range(FROM_PRIOR):
-            labels = self.draw(parameters, flat, structure, rng, labels)
-        return labels.astype(np.int64)
+        Every sweep leaves the prior given the known labels as it is.
+        """
+        labels: NDArray[np.int32] = self.draw(log_parameters, possible, structure, rng)
+        for _ in range(0 if self._drawn_anew else FROM_PRIOR):
+            labels = self.draw(log_parameters, possible, structure, rng, labels)
+        return labels
 
     def prevalence(self, parameters: tuple[Any, ...], xp: Any) -> Any:
         """Return π: the shares that classes have on the whole, if neighbours do not tip them."""
@@ -284,7 +316,9 @@ class MeanFieldPotts(Potts):
 
     def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
         super().__init__(coupling, graph, prevalence)
-        self.exact = graph.n_edges == 0
+        self.exact = self.graph.n_edges == 0
+        if not self.exact:  # probabilities are then better taken from the labels drawn
+            self.keeps_labels = Potts.keeps_labels
 
     def converged(self, log_parameters, likelihood, structure):
         prevalence, start, neighbour, weight, _, order, *_ = structure

@@ -35,3 +35,7 @@ __all__ = [
     "spectrum",
     "transition",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

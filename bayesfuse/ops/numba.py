@@ -11,11 +11,12 @@ import numpy as np
 from pytensor.graph.basic import Apply
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
 
+from bayesfuse.caching import DIGEST
 from bayesfuse.ops import Evidence, ExpectedCounts
 
 
 @register_funcify_and_cache_key(ExpectedCounts)
-def expected_counts(op: ExpectedCounts, node: Apply, **kwargs: Any) -> tuple[Any, str]:
+def expected_counts(op: ExpectedCounts, node: Apply, **kwargs: Any) -> tuple[Any, str | None]:
     """Return the channel's kernel and a key under which the compiled graph is cached."""
     kernel = op.channel.expected_kernel
     key = _key(op, kernel)
@@ -30,7 +31,7 @@ def expected_counts(op: ExpectedCounts, node: Apply, **kwargs: Any) -> tuple[Any
 
 
 @register_funcify_and_cache_key(Evidence)
-def evidence(op: Evidence, node: Apply, **kwargs: Any) -> tuple[Any, str]:
+def evidence(op: Evidence, node: Apply, **kwargs: Any) -> tuple[Any, str | None]:
     """Return the channel's kernel followed by the prior's, and a key to cache them under."""
     likelihood, marginal = op.channel.likelihood_kernel, op.prior.marginal_kernel
     one = op.n_rows
@@ -47,12 +48,15 @@ def evidence(op: Evidence, node: Apply, **kwargs: Any) -> tuple[Any, str]:
     return log_evidence, _key(op, likelihood, marginal)
 
 
-def _key(op: Any, *kernels: Callable[..., Any]) -> str:
-    """Return a key that changes with the source files of the kernels.
+def _key(op: Any, *kernels: Callable[..., Any]) -> str | None:
+    """Return a key that changes with the source files of the kernels; None caches nothing.
 
-    The cached machine code contains theirs.
+    The cached machine code contains theirs, and those of what they call.
     """
     functions = [kernel.py_func for kernel in kernels]  # type: ignore[attr-defined]
-    sources = [inspect.getsource(inspect.getmodule(f)) for f in functions]  # type: ignore[arg-type]
     names = [function.__qualname__ for function in functions]
-    return hashlib.sha256(repr((str(op), names, sources)).encode()).hexdigest()
+    try:  # a user's own channel may stand in any file, or in none
+        sources = [inspect.getsource(inspect.getmodule(f)) for f in functions]  # type: ignore[arg-type]
+    except (OSError, TypeError):
+        return None
+    return hashlib.sha256(repr((DIGEST, str(op), names, sources)).encode()).hexdigest()

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -144,14 +144,6 @@ class Coordinates(ABC):
         return 1.0
 
 
-class Recognised(NamedTuple):
-    """A variable of a PyMC model whose conditional distribution a support knows."""
-
-    coordinates: Coordinates
-    prior: Prior | None
-    """None where it depends on other variables of the model."""
-
-
 class Support(ABC):
     """The set in which a parameter lives."""
 
@@ -171,15 +163,15 @@ class Support(ABC):
         return value
 
     @abstractmethod
-    def recognise(self, model: Any, variable: Any) -> Recognised | None:
-        """Return the coordinates and the prior of a free variable, None if not of this kind."""
+    def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
+        """Return the way to the coordinates of a free variable, None if it is not of this kind."""
 
-    def hyperparameters(self, variable: Any) -> Any:
-        """Return the tensor that :meth:`prior` takes, for priors that depend on other variables."""
-        raise TypeError(f"{type(self).__name__} has no priors that depend on other variables.")
+    @abstractmethod
+    def prior(self, model: Any, variable: Any) -> Prior | None:
+        """Return the prior of such a variable, None where it depends on other variables."""
 
-    def prior(self, hyperparameters: Array, shape: tuple[int, ...]) -> Prior:
-        """Return the prior of a variable of this shape from values of its hyperparameters."""
+    def varying(self, model: Any, variable: Any) -> Callable[[Mapping[str, Array]], Prior]:
+        """Return the prior as a function of a point, where it depends on other variables."""
         raise TypeError(f"{type(self).__name__} has no priors that depend on other variables.")
 
 

@@ -349,3 +349,27 @@ def stacked(priors: Sequence[Array | DirichletMixture]) -> DirichletMixture:
 
 def _alone(concentration: Array) -> DirichletMixture:
     return DirichletMixture(np.zeros((1, *concentration.shape[:-1])), concentration[None])
+
+
+def broadcast(prior: Any, shape: tuple[int, ...]) -> Any:
+    """Return the prior of rows (…, columns) of which several may have one prior, one for each.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfuse as bf
+    >>> broadcast(np.ones((1, 3)), (4, 2, 3)).shape
+    (4, 2, 3)
+    >>> broadcast(bf.priors.robust(3), (5, 3, 3))
+    <DirichletMixture of 2 components: 5 × 3 rows of 3>
+    """
+    if not isinstance(prior, DirichletMixture):
+        return np.broadcast_to(prior, shape).copy()
+    missing = tuple(range(1, 1 + len(shape) - len(prior.shape)))
+    log_shares, concentration = (
+        np.expand_dims(array, missing) for array in (prior.log_shares, prior.concentration)
+    )
+    n = len(concentration)
+    return DirichletMixture(
+        np.broadcast_to(log_shares, (n, *shape[:-1])).copy(),
+        np.broadcast_to(concentration, (n, *shape)).copy(),
+    )

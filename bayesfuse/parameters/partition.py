@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from bayesfuse.errors import ModelError
-from bayesfuse.parameters.contract import Coordinates, Prior, Recognised, Statistic, Support
+from bayesfuse.parameters.contract import Coordinates, Prior, Statistic, Support
 from bayesfuse.simplex import Array
 
 ALONE = -1
@@ -34,12 +34,13 @@ class Partition(Support):
                 f"Got: {value!r}."
             )
 
-    def recognise(self, model: Any, variable: Any) -> Recognised | None:
+    def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
+        return Whole() if hasattr(variable.owner.op, "partition_start") else None
+
+    def prior(self, model: Any, variable: Any) -> Prior:
         op = variable.owner.op
-        if not hasattr(op, "partition_start"):
-            return None
         concentration = float(op.dist_params(variable.owner)[0].eval())
-        return Recognised(Whole(), PartitionPrior(concentration, op.partition_start))
+        return PartitionPrior(concentration, op.partition_start)
 
 
 class Whole(Coordinates):

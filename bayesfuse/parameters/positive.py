@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from bayesfuse.errors import ModelError
-from bayesfuse.parameters.contract import Coordinates, Prior, Recognised, Support
+from bayesfuse.parameters.contract import Coordinates, Prior, Support
 from bayesfuse.simplex import Array
 
 REACH, STEP = 8.0, 0.004
@@ -117,31 +117,52 @@ class Positive(Support):
         if not (np.isfinite(given) & (given > 0)).all():
             raise ModelError(f"{name} must be positive and finite. Got: {given.tolist()}.")
 
-    def recognise(self, model: Any, variable: Any) -> Recognised | None:
-        """Make the prior of a positive number a function that is quick to call."""
-        import pymc as pm
+    def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
         import pytensor
-        import pytensor.tensor as pt
-        from pymc.distributions.distribution import support_point
-        from pytensor.graph.replace import vectorize_graph
-        from pytensor.graph.traversal import ancestors
 
-        inputs = variable.owner.inputs
-        if any(other in ancestors(inputs) for other in model.free_RVs):
-            return None
+        from bayesfuse.parameters.compiled import depends
+
         transform = model.rvs_to_transforms.get(variable)
-        value = variable.type("value")
-        typical = float(support_point(variable).eval())
-        values = pt.dvector("values")
-        graph = vectorize_graph(pm.logp(variable, value), {value: values})
-        density = tabulate(pytensor.function([values], graph), typical)
+        value, inputs = variable.type("value"), variable.owner.inputs
         graphs = (
             (value, value)
             if transform is None
             else (transform.forward(value, *inputs), transform.backward(value, *inputs))
         )
-        forward, backward = (pytensor.function([value], graph) for graph in graphs)
-        return Recognised(Compiled(forward, backward), PositivePrior(density, typical))
+        if depends(model, graphs):  # as on a bound that is a variable: it moves the number
+            return None
+        return Compiled(*(pytensor.function([value], graph) for graph in graphs))
+
+    def prior(self, model: Any, variable: Any) -> Prior | None:
+        """Return the prior with a density that is quick to call."""
+        import pymc as pm
+        import pytensor
+        import pytensor.tensor as pt
+        from pymc.distributions.distribution import support_point
+        from pytensor.graph.replace import vectorize_graph
+
+        from bayesfuse.parameters.compiled import depends
+
+        if depends(model, variable.owner.inputs):
+            return None
+        value, values = variable.type("value"), pt.dvector("values")
+        typical = float(support_point(variable).eval())
+        graph = vectorize_graph(pm.logp(variable, value), {value: values})
+        return PositivePrior(tabulate(pytensor.function([values], graph), typical), typical)
+
+    def varying(self, model: Any, variable: Any) -> Callable[[Mapping[str, Array]], Prior]:
+        import pymc as pm
+
+        value = variable.type("value")
+        (graph,) = model.replace_rvs_by_values([pm.logp(variable, value)])
+        inputs = [value, *model.value_vars]
+        function = model.compile_fn(graph, inputs=inputs, point_fn=False, on_unused_input="ignore")
+
+        def at(point: Mapping[str, Array]) -> Prior:
+            others = [point[each.name] for each in model.value_vars]
+            return PositivePrior(lambda number: function(np.asarray(number), *others), np.nan)
+
+        return at
 
 
 @dataclass(frozen=True)

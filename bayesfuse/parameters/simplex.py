@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from bayesfuse.errors import ModelError
-from bayesfuse.parameters.contract import Coordinates, Recognised, Support
+from bayesfuse.parameters.contract import Coordinates, Support
 from bayesfuse.parameters.dirichlet import Dirichlet, RowPrior
 from bayesfuse.simplex import Array, normalise
 
@@ -30,7 +32,32 @@ def require_probabilities(name: str, value: Any, sound: Any, rule: str) -> None:
     )
 
 
-class Simplex(Support):
+class RowSupport(Support):
+    """What kernels take as log rows, so that Dirichlet and Beta priors are conjugate."""
+
+    @abstractmethod
+    def concentration(self, variable: Any) -> Any:
+        """Return the graph of the concentrations of a variable, one for each entry of its rows.
+
+        PyMC's own may be those of a single row, or of as many as have different ones.
+        """
+
+    def prior(self, model: Any, variable: Any) -> RowPrior | None:
+        from bayesfuse.parameters.compiled import depends
+
+        graph = self.concentration(variable)
+        if depends(model, [graph]):
+            return None
+        return Dirichlet(np.asarray(graph.eval(), dtype=float))
+
+    def varying(self, model: Any, variable: Any) -> Callable[[Mapping[str, Array]], RowPrior]:
+        from bayesfuse.parameters.compiled import value_function
+
+        function = value_function(model, {"concentration": self.concentration(variable)})
+        return lambda point: Dirichlet(function(point)["concentration"])
+
+
+class Simplex(RowSupport):
     """Rows of probabilities that sum to one; kernels take their logarithms."""
 
     def require(self, name: str, value: Any) -> None:
@@ -45,37 +72,39 @@ class Simplex(Support):
     def from_kernel(self, value: Array) -> Array:
         return np.exp(value)
 
-    def recognise(self, model: Any, variable: Any) -> Recognised | None:
+    def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
         from pymc.distributions.transforms import SimplexTransform
         from pytensor.tensor.random.basic import DirichletRV
 
         from bayesfuse.parameters.coordinates import LogRatio
         from bayesfuse.parameters.variables import is_dirichlet, mixture_of
 
+        dirichlet = isinstance(variable.owner.op, DirichletRV) or is_dirichlet(variable)
+        if not dirichlet and mixture_of(variable) is None:
+            return None
         transform = model.rvs_to_transforms.get(variable)
-        coordinates: Coordinates
         if isinstance(transform, LogRatio):
-            coordinates = LogRatios(transform)
-        elif isinstance(transform, SimplexTransform):
-            coordinates = CentredLogs()
-        elif transform is None:
-            coordinates = PlainRows()
-        else:
-            return None
-        if (mixture := mixture_of(variable)) is not None:
-            return Recognised(coordinates, mixture)
-        if not (isinstance(variable.owner.op, DirichletRV) or is_dirichlet(variable)):
-            return None
-        return Recognised(coordinates, None)
+            return LogRatios(transform)
+        if isinstance(transform, SimplexTransform):
+            return CentredLogs()
+        return PlainRows() if transform is None else None
 
-    def hyperparameters(self, variable: Any) -> Any:
-        return variable.owner.op.dist_params(variable.owner)[0]
+    def prior(self, model: Any, variable: Any) -> RowPrior | None:
+        from bayesfuse.parameters.variables import mixture_of
 
-    def prior(self, hyperparameters: Array, shape: tuple[int, ...]) -> Dirichlet:
-        return Dirichlet(np.broadcast_to(hyperparameters, shape).astype(float))
+        mixture = mixture_of(variable)
+        return super().prior(model, variable) if mixture is None else mixture
+
+    def concentration(self, variable: Any) -> Any:
+        import pytensor.tensor as pt
+
+        from bayesfuse.parameters.compiled import shape_of
+
+        given = variable.owner.op.dist_params(variable.owner)[0]
+        return pt.alloc(given, *shape_of(variable))
 
 
-class Probability(Support):
+class Probability(RowSupport):
     """Probabilities p; kernels take them as log rows (p, 1 − p)."""
 
     def require(self, name: str, value: Any) -> None:
@@ -88,7 +117,7 @@ class Probability(Support):
     def from_kernel(self, value: Array) -> Array:
         return np.exp(value[..., 0])
 
-    def recognise(self, model: Any, variable: Any) -> Recognised | None:
+    def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
         from pymc.distributions.transforms import LogOddsTransform
         from pytensor.tensor.random.basic import BetaRV
 
@@ -96,16 +125,16 @@ class Probability(Support):
         known = isinstance(transform, LogOddsTransform | None)
         if not (known and isinstance(variable.owner.op, BetaRV)):
             return None
-        return Recognised(OddsCoordinates(transform is not None), None)
+        return OddsCoordinates(transform is not None)
 
-    def hyperparameters(self, variable: Any) -> Any:
+    def concentration(self, variable: Any) -> Any:
         import pytensor.tensor as pt
 
-        arguments = variable.owner.op.dist_params(variable.owner)
-        return pt.stack(pt.broadcast_arrays(*arguments), axis=-1)
+        from bayesfuse.parameters.compiled import shape_of
 
-    def prior(self, hyperparameters: Array, shape: tuple[int, ...]) -> Dirichlet:
-        return Dirichlet(np.broadcast_to(hyperparameters, (*shape, 2)).astype(float))
+        arguments = variable.owner.op.dist_params(variable.owner)
+        rows = pt.stack(pt.broadcast_arrays(*arguments), axis=-1)
+        return pt.alloc(rows, *shape_of(variable), 2)
 
 
 class PlainRows(Coordinates):

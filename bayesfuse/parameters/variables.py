@@ -12,7 +12,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse.errors import ModelError
 from bayesfuse.parameters.coordinates import LogRatio
-from bayesfuse.parameters.dirichlet import DirichletMixture
+from bayesfuse.parameters.dirichlet import DirichletMixture, broadcast
 from bayesfuse.parameters.partition import ALONE, draw
 from bayesfuse.simplex import Array, draw_dirichlet
 
@@ -35,7 +35,8 @@ def dirichlet(
         :class:`pymc.Dirichlet`. Of a mixture (:func:`bayesfuse.priors.robust`) it is a
         :class:`pymc.Mixture`, with every row from a component of its own.
     **kwargs
-        Such as ``dims``, for the variable.
+        Such as ``dims``, for the variable. With ``shape`` the same concentration is that of several
+        sets of rows.
 
     Returns
     -------
@@ -56,6 +57,8 @@ def dirichlet(
     >>> model.rvs_to_transforms[transition].backward([0.0, 0.0, 0.0, 0.0]).eval()[1]
     array([0. , 0.5, 0.5])
     """
+    if (shape := kwargs.pop("shape", None)) is not None:  # coordinates are of all rows
+        concentration = broadcast(concentration, tuple(shape))
     if isinstance(concentration, DirichletMixture):
         return _mixture(name, concentration, kwargs)
     alpha = np.asarray(concentration, dtype=float)

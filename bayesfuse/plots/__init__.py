@@ -43,3 +43,7 @@ __all__ = [
     "plot_sequence",
     "plot_start",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, NamedTuple
+from unicodedata import east_asian_width
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse.plots.model_graph import POINTS
+from bayesfuse.describing import in_one_line
+from bayesfuse.reading import listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+
+POINTS = 72.0
+"""Points per inch: type is measured in points, figures in inches."""
 
 READABLE = 6.0
 """Size in points below which type is left out rather than printed."""
@@ -19,12 +26,42 @@ READABLE = 6.0
 TEXT = 9.0
 """Size in points of type that has all the room it wants."""
 
+LETTERS = 28
+"""Letters of a name that a picture has room for."""
+
+LARGEST = 11.0
+"""Inches that a picture of all raters takes at most."""
+
 DISTINCT = 30
 """Raters whose regions in one plane can still be told apart."""
 
 
-def new_axes(axes: Any, count: int, size: tuple[float, float], columns: int, **kwargs: Any) -> Any:
-    """Return ``count`` axes: those given, or new ones of ``size`` inches in a grid."""
+def escaped(name: Any, most: int = LETTERS) -> str:
+    """Write a name as matplotlib is to show it: in one line, and dollars begin no formula."""
+    return in_one_line(name, most).replace("$", r"\$")
+
+
+def width_of(names: Iterable[Any], size: float = TEXT, most: int = LETTERS) -> float:
+    """Return the inches that the longest of some names takes."""
+    wide = [
+        sum(2 if east_asian_width(letter) in "WF" else 1 for letter in in_one_line(name, most))
+        for name in names
+    ]
+    return 0.6 * size / POINTS * max(wide)  # letters are on average 0.6 times their size wide
+
+
+def new_axes(
+    axes: Any,
+    count: int,
+    size: tuple[float, float],
+    columns: int,
+    room: tuple[float, float] = (0.0, 0.0),
+    **kwargs: Any,
+) -> Any:
+    """Return ``count`` axes: those given, or new ones of ``size`` inches in a grid.
+
+    ``room`` is what the whole figure needs besides, across and up, for names.
+    """
     if axes is not None:
         given = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
         if len(given) != count:
@@ -39,7 +76,7 @@ def new_axes(axes: Any, count: int, size: tuple[float, float], columns: int, **k
     figure, grid = plt.subplots(
         rows,
         columns,
-        figsize=(size[0] * columns, size[1] * rows),
+        figsize=(size[0] * columns + room[0], size[1] * rows + room[1]),
         layout="constrained",
         squeeze=False,
         **kwargs,
@@ -55,33 +92,152 @@ def points(ax: Axes) -> tuple[float, float]:
     return box.width * POINTS / ax.figure.dpi, box.height * POINTS / ax.figure.dpi
 
 
-def class_colours(classes: NDArray[Any]) -> dict[Any, Any]:
+def class_colours(classes: Any) -> dict[Any, Any]:
     """Give every class a colour: of the user's cycle, or of a map where that would repeat."""
     import matplotlib as mpl
 
     colours = mpl.rcParams["axes.prop_cycle"].by_key().get("color", [])
     if len(classes) > len(colours):
         colours = mpl.colormaps["turbo"](np.linspace(0.05, 0.95, len(classes)))
-    return dict(zip(classes.tolist(), colours, strict=False))
+    return dict(zip(listed(classes), colours, strict=False))
 
 
-def name_rows(ax: Axes, names: NDArray[Any], what: str) -> None:
-    """Name the rows 0, 1, … of ``ax`` from below, or say how many they are if that is too much."""
-    size = min(TEXT, 0.85 * points(ax)[1] / len(names))
-    if size >= READABLE:
-        ax.set_yticks(range(len(names)), [str(name) for name in names], fontsize=size)
+def set_title(ax: Axes, text: str) -> None:
+    """Give axes a title, in lines that are no wider than their part of the figure."""
+    place = ax.get_subplotspec()
+    width = points(ax)[0]
+    if place is not None:
+        size = ax.figure.get_figure(root=True).get_size_inches()
+        width = size[0] * POINTS / place.get_gridspec().ncols
+    ax.set_title(fill(text, max(int(width / 5.6), 10)), fontsize="medium")
+
+
+def show_classes(ax: Axes, colours: dict[Any, Any], marks: Sequence[Any], **kwargs: Any) -> None:
+    """Say beside ``ax`` which colour is which class; marks after those of classes keep labels."""
+    text = [escaped(name) for name in colours] + [m.get_label() for m in marks[len(colours) :]]
+    # matplotlib leaves out labels that begin with an underscore, so they are set afterwards
+    legend = ax.legend(
+        marks,
+        ["?"] * len(marks),
+        loc="upper left",
+        bbox_to_anchor=(1, 1),
+        frameon=False,
+        **kwargs,
+    )
+    for label, name in zip(legend.get_texts(), text, strict=True):
+        label.set_text(name)
+
+
+class Rows(NamedTuple):
+    """Where rows stand, counted from below, and which of them can be named."""
+
+    edges: NDArray[np.floating]
+    named: NDArray[np.bool_]
+
+    @property
+    def places(self) -> NDArray[np.floating]:
+        """Middles of the rows."""
+        middles: NDArray[np.floating] = (self.edges[1:] + self.edges[:-1]) / 2
+        return middles
+
+
+def place_rows(ax: Axes, count: int, most: int | None = None) -> Rows:
+    """Place rows: all alike, or, if they are too many to name, the first and last apart.
+
+    Those between stand in a band that is half as tall as the named rows together. ``most`` rows
+    are named at most.
+    """
+    tall = points(ax)[1]
+    if count <= min(count if most is None else most, 0.85 * tall / READABLE):
+        return Rows(np.arange(count + 1) - 0.5, np.ones(count, dtype=bool))
+    named = np.zeros(count, dtype=bool)
+    room = int(0.85 * tall / TEXT * 2 / 3)
+    many = min(room, count if most is None else most)
+    upper, lower = (many + 1) // 2, many // 2
+    named[:lower] = named[count - upper :] = True
+    heights = np.where(named, 1.0, max(many / 2, 1.0) / (count - many))
+    return Rows(np.concatenate([[0.0], heights.cumsum()]) - 0.5, named)
+
+
+def name_rows(ax: Axes, names: NDArray[Any], what: str, rows: Rows | None = None) -> None:
+    """Name the rows of ``ax`` (default 0, 1, … from below), or say how many they are.
+
+    Of rows in parts, see :func:`place_rows`, the last are the best.
+    """
+    if rows is None:
+        rows = Rows(np.arange(len(names) + 1) - 0.5, np.ones(len(names), dtype=bool))
+    size = min(TEXT, 0.85 * points(ax)[1] / (rows.edges[-1] - rows.edges[0]))
+    named = rows.named & (size >= READABLE)
+    ax.set_yticks(rows.places[named], [escaped(name) for name in names[named]], fontsize=size)
+    if named.all():
         ax.set_ylabel(what)
-    else:
-        ax.set_yticks([])
-        ax.set_ylabel(f"{len(names):,} {what}s")
+        return
+    said = f"{len(names):,} {what}s"
+    if named.any():
+        said += f": the {named[::-1].argmin()} best and {named.argmin()} worst named"
+        between = rows.edges[1:-1][np.diff(named)]
+        ax.hlines(between, 0, 1, transform=ax.get_yaxis_transform(), color="0.6", lw=0.8, ls=":")
+    ax.set_ylabel(said)
 
 
 def name_columns(ax: Axes, names: NDArray[Any], what: str) -> None:
     """Name the columns 0, 1, … of ``ax``, upright, or say how many they are."""
     size = min(TEXT, 0.85 * points(ax)[0] / len(names))
     if size >= READABLE:
-        ax.set_xticks(range(len(names)), [str(name) for name in names], fontsize=size, rotation=90)
+        ticks = [escaped(name) for name in names]
+        ax.set_xticks(range(len(names)), ticks, fontsize=size, rotation=90)
         ax.set_xlabel(what)
     else:
         ax.set_xticks([])
         ax.set_xlabel(f"{len(names):,} {what}s")
+
+
+def name_points(ax: Axes, x: NDArray[Any], y: NDArray[Any], names: Sequence[str]) -> int:
+    """Name points, the first first, as long as the names do not meet; return how many."""
+    taken: list[tuple[float, float, float]] = []
+    scale = POINTS / ax.figure.dpi
+    middle = ax.get_window_extent().x0 * scale + points(ax)[0] / 2
+    for at, name in enumerate(names):
+        across, up = ax.transData.transform((x[at], y[at])) * scale
+        left = across > middle
+        wide = width_of([name], most=len(name)) * POINTS
+        begin = across - wide if left else across
+        if any(abs(up - v) < TEXT + 1 and begin < e and begin + wide > b for b, e, v in taken):
+            continue
+        taken.append((begin, begin + wide, up))
+        ax.annotate(
+            name,
+            (x[at], y[at]),
+            (-5 if left else 5, 0),
+            textcoords="offset points",
+            ha="right" if left else "left",
+            va="center",
+            fontsize=TEXT - 1,
+            in_layout=False,  # else a name at the edge would take room from all the picture
+        )
+    return len(taken)
+
+
+def matrix_axes(ax: Axes | None, names: NDArray[Any]) -> Axes:
+    """Return axes for a matrix of raters, with room for their names where these are printed."""
+    inches = min(max(1.5 + 0.25 * len(names), 3.4), LARGEST)
+    few = READABLE * len(names) <= 0.6 * POINTS * inches  # as name_columns will find
+    room = max(width_of(names) - 0.5, 0.0) if few else 0.0
+    (ax,) = new_axes(ax, 1, (inches + 1, inches), 1, (room, room))
+    return ax
+
+
+def draw_matrix(
+    ax: Axes,
+    values: NDArray[Any],
+    names: NDArray[Any],
+    what: str,
+    **kwargs: Any,
+) -> None:
+    """Draw a matrix of raters; what is not known is grey."""
+    ax.set_facecolor("0.9")
+    image = ax.imshow(values, **kwargs)
+    name_columns(ax, names, "rater")
+    name_rows(ax, names, "rater")
+    ax.tick_params(length=0)
+    ax.figure.colorbar(image, ax=ax, label=what, fraction=0.046)

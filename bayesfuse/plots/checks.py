@@ -9,8 +9,14 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.moments import score_matrix
-from bayesfuse.plots.canvas import TEXT, name_columns, name_rows, new_axes
-from bayesfuse.plots.model_graph import POINTS
+from bayesfuse.plots.canvas import (
+    draw_matrix,
+    escaped,
+    matrix_axes,
+    name_points,
+    new_axes,
+    set_title,
+)
 from bayesfuse.responses import Responses
 
 if TYPE_CHECKING:
@@ -21,9 +27,6 @@ ALARM, CALM = "C3", "C0"
 
 NAMED = 8
 """Pairs that are named in a picture of all, if their names do not meet."""
-
-LARGEST = 11.0
-"""Inches that a picture of all raters takes at most."""
 
 
 def plot_agreement(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
@@ -53,7 +56,7 @@ def plot_agreement(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     >>> plot_agreement(found).get_title()
     '10 pairs of raters, none unusual (all together p = ...)'
     """
-    (ax,) = new_axes(ax, 1, (5.0, 4.6), 1)
+    (ax,) = new_axes(ax, 1, (5.6, 4.8), 1)
     expected, observed = found["replicated"].values, found["observed"].values
     alarm = found["unusual"].values
     low = min(expected.min(), observed.min(), found["low"].values.min())
@@ -64,23 +67,26 @@ def plot_agreement(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     for which, colour in ((~alarm, CALM), (alarm, ALARM)):
         ax.scatter(expected[which], observed[which], s=size, color=colour, zorder=2)
     far = np.abs(observed - expected)
-    worst = np.flatnonzero(alarm)[np.argsort(-far[alarm], kind="stable")]
-    names = [f"{found['first'].values[at]}, {found['second'].values[at]}" for at in worst]
-    _name_points(ax, expected[worst], observed[worst], names)
+    worst = np.flatnonzero(alarm)[np.argsort(-far[alarm], kind="stable")][:NAMED]
+    ends = found["first"].values[worst], found["second"].values[worst]
+    names = [", ".join(map(escaped, pair)) for pair in zip(*ends, strict=True)]
+    name_points(ax, expected[worst], observed[worst], names)
     ax.set(xlabel="agreement in replicated data", ylabel="observed agreement")
     said = f"{_how_many(alarm, 'pairs of raters')} (all together p = {_p(found)})"
-    ax.set_title(said, fontsize="medium")
+    set_title(ax, said)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
-def plot_dependence(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
+def plot_dependence(found: xr.Dataset, *, most: int | None = 60, ax: Axes | None = None) -> Axes:
     """Draw which raters make the same mistakes more often than the model allows.
 
     Parameters
     ----------
     found : Dataset
         From :func:`bayesfuse.checks.conditional_dependence`.
+    most : int, optional
+        How many raters to show, those in the most unusual pairs; None for all. Default 60.
     ax : matplotlib Axes, optional
         Default a new figure.
 
@@ -108,18 +114,26 @@ def plot_dependence(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     first, second = (
         np.array([place[name] for name in found[which].values]) for which in ("first", "second")
     )
-    excess = np.full((len(raters), len(raters)), np.nan)
+    n_raters = len(raters)
+    excess = np.full((n_raters, n_raters), np.nan)
     values = ((found["observed"] - found["expected"]) / found["items"]).values
     excess[first, second] = excess[second, first] = values
     alarm = found["unusual"].values
-    inches = min(1.5 + 0.25 * len(raters), LARGEST)
-    (ax,) = new_axes(ax, 1, (inches + 1, inches), 1)
-    largest = max(np.abs(values).max(), 1e-9)
-    _matrix(ax, excess, raters[order], "excess of common mistakes per item", largest)
-    dots = min(16.0, 2000.0 / len(raters) ** 1.5)
-    for x, y in ((first, second), (second, first)):
-        ax.scatter(x[alarm], y[alarm], s=dots, color="black", lw=0)
-    ax.set_title(_how_many(alarm, "pairs of raters"), fontsize="medium")
+    alarming = np.zeros((n_raters, n_raters), dtype=bool)
+    alarming[first, second] = alarming[second, first] = alarm
+    busiest = np.lexsort([-np.nanmax(np.abs(excess), axis=1), -alarming.sum(axis=1)])
+    chosen = np.sort(busiest[:most])
+    names, block = raters[order][chosen], np.ix_(chosen, chosen)
+    ax = matrix_axes(ax, names)
+    largest = max(np.nanmax(np.abs(values)), 1e-9)
+    limits = {"cmap": "RdBu_r", "vmin": -largest, "vmax": largest}
+    draw_matrix(ax, excess[block], names, "excess of common mistakes per item", **limits)
+    dots = min(16.0, 2000.0 / len(names) ** 1.5)
+    x, y = np.nonzero(alarming[block])
+    ax.scatter(x, y, s=dots, color="black", lw=0)
+    some = f"; the {len(names)} of {n_raters:,} raters in the most of these"
+    said = _how_many(alarm, "pairs of raters")
+    set_title(ax, said + some * (len(names) < n_raters))
     return ax
 
 
@@ -157,10 +171,9 @@ def plot_score_matrix(responses: Responses, *, ax: Axes | None = None) -> Axes:
     values = score.values.copy()
     order = _by_linkage(np.where(np.isnan(values), 0.0, values))
     np.fill_diagonal(values, np.nan)
-    inches = min(1.5 + 0.25 * len(order), LARGEST)
-    (ax,) = new_axes(ax, 1, (inches + 1, inches), 1)
     names = score["rater"].values[order]
-    _matrix(ax, values[np.ix_(order, order)], names, "score of dependence", None)
+    ax = matrix_axes(ax, names)
+    draw_matrix(ax, values[np.ix_(order, order)], names, "score of dependence", vmin=0.0)
     return ax
 
 
@@ -193,7 +206,7 @@ def plot_difficulty(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     (ax,) = new_axes(ax, 1, (5.5, 3.6), 1)
     _bars(ax, found, middles, 0.9 * (middles[1] - middles[0]))
     ax.set(xlim=(0, 1), xlabel="agreeing pairs of an item's responses", ylabel="share of the items")
-    ax.set_title(_spread_in_words(found), fontsize="medium")
+    set_title(ax, _spread_in_words(found))
     return ax
 
 
@@ -232,34 +245,8 @@ def plot_runs(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     ax.set(xlabel="length of a run of one majority label", ylabel="runs per item")
     same, expected = found.attrs["observed"], found.attrs["replicated"]
     said = f"neighbours alike: {same:.1%}, expected {expected:.1%} (p = {_p(found)})"
-    ax.set_title(said, fontsize="medium")
+    set_title(ax, said)
     return ax
-
-
-def _name_points(ax: Axes, x: NDArray[Any], y: NDArray[Any], names: list[str]) -> None:
-    """Name points, the first first, as long as the names do not meet."""
-    taken: list[tuple[float, float, float]] = []
-    scale = POINTS / ax.figure.dpi
-    middle = np.mean(ax.get_xlim())
-    for at, name in enumerate(names):
-        if len(taken) == NAMED:
-            return
-        left = x[at] > middle
-        across, up = ax.transData.transform((x[at], y[at])) * scale
-        wide = 0.6 * TEXT * len(name)
-        begin = across - wide if left else across
-        if any(abs(up - v) < TEXT + 1 and begin < e and begin + wide > b for b, e, v in taken):
-            continue
-        taken.append((begin, begin + wide, up))
-        ax.annotate(
-            name,
-            (x[at], y[at]),
-            (-5 if left else 5, 0),
-            textcoords="offset points",
-            ha="right" if left else "left",
-            va="center",
-            fontsize=TEXT - 1,
-        )
 
 
 def _bars(ax: Axes, found: xr.Dataset, places: NDArray[Any], width: float) -> None:
@@ -274,22 +261,6 @@ def _bars(ax: Axes, found: xr.Dataset, places: NDArray[Any], width: float) -> No
     ax.set_ylim(bottom=0)
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False)
-
-
-def _matrix(
-    ax: Axes, values: NDArray[Any], names: NDArray[Any], what: str, largest: float | None
-) -> None:
-    """Draw a matrix of raters; what is not known is grey."""
-    import matplotlib as mpl
-
-    ax.set_facecolor("0.9")
-    low = -largest if largest else 0.0
-    colours = mpl.colormaps["RdBu_r" if largest else "viridis"]
-    image = ax.imshow(values, cmap=colours, vmin=low, vmax=largest)
-    name_columns(ax, names, "rater")
-    name_rows(ax, names, "rater")
-    ax.tick_params(length=0)
-    ax.figure.colorbar(image, ax=ax, label=what, fraction=0.046)
 
 
 def _by_linkage(score: NDArray[Any]) -> NDArray[np.int64]:

@@ -7,13 +7,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from bayesfuse.plots.canvas import TEXT, name_rows, new_axes, points
+from bayesfuse.plots.canvas import (
+    LARGEST,
+    TEXT,
+    escaped,
+    name_rows,
+    new_axes,
+    place_rows,
+    points,
+    set_title,
+    width_of,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ROOM = 26.0
 """Points that a number in a cell takes."""
+
+COLUMNS = 100
+"""Ranks are counted in steps if they are more than this: narrower cells cannot be seen."""
 
 
 def plot_ranks(found: xr.Dataset, *, most: int | None = 40, ax: Axes | None = None) -> Axes:
@@ -24,7 +37,8 @@ def plot_ranks(found: xr.Dataset, *, most: int | None = 40, ax: Axes | None = No
     found : Dataset
         From :func:`bayesfuse.decisions.rank_raters`.
     most : int, optional
-        How many raters to show, those of the best expected rank; None for all. Default 40.
+        How many raters to name, half of them the best and half the worst by expected rank; the
+        others are thin rows between. None for as many as there is room for. Default 40.
     ax : matplotlib Axes, optional
         Default a new figure.
 
@@ -46,20 +60,20 @@ def plot_ranks(found: xr.Dataset, *, most: int | None = 40, ax: Axes | None = No
     'dentist 2'
     """
     n_raters = found.sizes["rater"]
-    shown = found.isel(rater=slice(0, most))
-    last = int(min(shown["high"].values.max() + 1, n_raters))
-    shown = shown.isel(rater=slice(None, None, -1), rank=slice(0, last))
-    height = min(1.2 + 0.26 * shown.sizes["rater"], 11.0)
-    (ax,) = new_axes(ax, 1, (min(2.5 + 0.36 * last, 12.0), height), 1)
-    probability = shown["probability"].values
-    rows = np.arange(len(probability))
-    edges = np.arange(last + 1) + 0.5
+    shown = found.isel(rater=slice(None, None, -1))  # rows are counted from below
+    many = n_raters if most is None or n_raters <= most else 1.5 * most
+    size = min(2.5 + 0.36 * n_raters, 12.0), min(1.2 + 0.26 * many, LARGEST)
+    names = shown["rater"].values
+    (ax,) = new_axes(ax, 1, size, 1, (max(width_of(names) - 0.7, 0.0), 0.3))
+    rows = place_rows(ax, n_raters, most)
+    step = -(-n_raters // COLUMNS)
+    starts = np.arange(0, n_raters, step)
+    probability = np.add.reduceat(shown["probability"].values, starts, axis=1)
+    edges = np.append(starts, n_raters) + 0.5
     largest = probability.max()
-    image = ax.pcolormesh(
-        edges, np.arange(len(rows) + 1) - 0.5, probability, cmap="Blues", vmin=0, vmax=largest
-    )
+    image = ax.pcolormesh(edges, rows.edges, probability, cmap="Blues", vmin=0, vmax=largest)
     width, tall = points(ax)
-    if width / last >= ROOM and tall / len(rows) >= 1.2 * TEXT:
+    if rows.named.all() and width / n_raters >= ROOM and tall / n_raters >= 1.2 * TEXT:
         for (row, rank), value in np.ndenumerate(probability):
             if value >= 0.005:
                 colour = "white" if value > 0.55 * largest else "black"
@@ -67,14 +81,15 @@ def plot_ranks(found: xr.Dataset, *, most: int | None = 40, ax: Axes | None = No
                 style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": TEXT - 2}
                 ax.text(rank + 1, row, text, color=colour, **style)
     else:
-        ax.hlines(rows, shown["low"], shown["high"], color="C1", lw=1)
-        ax.plot(shown["expected_rank"], rows, ".", color="C1", ms=4)
-    name_rows(ax, shown["rater"].values, "rater")
-    step = max(-(-last // 20), 1)
-    ax.set_xticks(range(1, last + 1, step))
-    ax.set(xlabel=f"rank by {found.attrs['by'].replace('_', ' ')}")
-    some = f"the {len(rows)} best of {n_raters:,} raters"
-    ax.set_title(some if len(rows) < n_raters else f"{n_raters:,} raters", fontsize="medium")
+        for which, lw, alpha in ((rows.named, 1.0, 1.0), (~rows.named, 0.3, 0.3)):
+            y, own = rows.places[which], shown.isel(rater=which)
+            ax.hlines(y, own["low"], own["high"], color="C1", lw=lw, alpha=alpha)
+            ax.plot(own["expected_rank"], y, ".", color="C1", ms=4 * lw)
+    name_rows(ax, names, "rater", rows)
+    ax.set_xticks(range(1, n_raters + 1, max(-(-n_raters // 20), 1)))
+    counted = f", in steps of {step}" if step > 1 else ""
+    ax.set_xlabel(f"rank by {escaped(found.attrs['by'].replace('_', ' '))}{counted}")
+    set_title(ax, f"{n_raters:,} raters")
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     ax.figure.colorbar(image, ax=ax, label="posterior probability")

@@ -8,7 +8,8 @@ import numpy as np
 import xarray as xr
 
 from bayesfuse.errors import ModelError
-from bayesfuse.plots.canvas import TEXT, new_axes
+from bayesfuse.plots.canvas import TEXT, escaped, new_axes, set_title
+from bayesfuse.results import require_result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +53,7 @@ def plot_elbo(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     >>> plot_elbo(bf.find_map(DawidSkene(bf.datasets.anesthesia()))).get_ylabel()
     'log posterior, up to a constant'
     """
-    group = next((name for name in TRACES if name in result.children), None)
+    group = next((name for name in TRACES if name in require_result(result).children), None)
     if group is None:
         raise ModelError(
             "A climb is drawn of a result of bf.fit or bf.find_map, which keep it. Got: groups "
@@ -112,7 +113,7 @@ def plot_start(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     """
     heights = {
         str(name).removeprefix(STARTS): float(value)
-        for name, value in result.attrs.items()
+        for name, value in require_result(result).attrs.items()
         if str(name).startswith(STARTS)
     }
     if not heights:
@@ -138,5 +139,5 @@ def plot_start(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     ax.spines[["top", "right", "left"]].set_visible(False)
     if left_out := result.attrs.get("start_without_moments"):
         first = str(left_out).split("Got:")[0].split(",")[0].rstrip(". ")
-        ax.set_title(f"without moments: {first[:80]}", fontsize="small")
+        set_title(ax, f"without moments: {escaped(first, 80)}")
     return ax

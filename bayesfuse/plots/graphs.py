@@ -9,12 +9,21 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from bayesfuse.arrays import shown
 from bayesfuse.errors import ModelError
 from bayesfuse.graph import Graph
 from bayesfuse.neighbours import springs
-from bayesfuse.plots.canvas import class_colours, new_axes
-from bayesfuse.posterior import label_probabilities
-from bayesfuse.reading import shown
+from bayesfuse.plots.canvas import (
+    class_colours,
+    escaped,
+    new_axes,
+    set_title,
+    show_classes,
+    width_of,
+)
+from bayesfuse.probabilities import label_probabilities
+from bayesfuse.reading import listed
+from bayesfuse.results import constants
 from bayesfuse.simplex import Array
 
 if TYPE_CHECKING:
@@ -84,15 +93,15 @@ def plot_grid(
         )
     names = probability["class"].values
     if classes is None:
-        classes = names[-1:].tolist() if len(names) == 2 else []
+        classes = listed(names[-1:]) if len(names) == 2 else []
     share = _chosen(probability, "class", classes)
-    size = WIDTH + 1.2, max(WIDTH * shape[0] / shape[1], 1.0) + 0.3
+    size = WIDTH + 0.5 + max(width_of(names), 0.7), max(WIDTH * shape[0] / shape[1], 1.0) + 0.3
     panels = new_axes(axes, 2 + len(classes), size, 3)
     _map_labels(panels[0], probability.values.argmax(axis=1).reshape(shape), names)
     sure = probability.values.max(axis=1)
     _map_values(panels[1], 1 - sure.reshape(shape), "uncertainty", 1 - 1 / len(names), "magma")
     for ax, name, values in zip(panels[2:], share["class"].values, share.values.T, strict=True):
-        _map_values(ax, values.reshape(shape), f"probability of {name}", 1.0, "viridis")
+        _map_values(ax, values.reshape(shape), f"probability of {escaped(name)}", 1.0, "viridis")
     return panels
 
 
@@ -142,7 +151,8 @@ def plot_graph(
 
     probability = _chosen(label_probabilities(result), "item", graph.items)
     place = _places(graph, layout)
-    (ax,) = new_axes(ax, 1, (7.0, 5.6), 1)
+    colours = class_colours(probability["class"].values)
+    (ax,) = new_axes(ax, 1, (7.0, 5.6), 1, (max(width_of(colours) - 0.8, 0.0), 0.0))
     width = 0.8 * graph.weights / graph.weights.max() if graph.n_edges else 0.8
     lines = LineCollection(list(place[graph.edges]), linewidths=width, colors="0.7", zorder=1)
     ax.add_collection(lines)
@@ -151,22 +161,18 @@ def plot_graph(
     certain = (sure * n_classes - 1) / (n_classes - 1)
     area = (SIZES[0] + (SIZES[1] - SIZES[0]) * certain) * min(1.0, (300 / graph.n_items) ** 0.75)
     answered = _answered(result, probability["item"].values)
-    colours = class_colours(probability["class"].values)
     for k, colour in enumerate(colours.values()):
         for face, own in ((colour, answered), ("white", ~answered)):
             here = (best == k) & own
             x, y = place[here].T
             ax.scatter(x, y, area[here], facecolor=face, edgecolor=colour, zorder=2)
-    marks = [
-        Line2D([], [], marker="o", linestyle="", color=colour, label=str(name))
-        for name, colour in colours.items()
-    ]
+    marks = [Line2D([], [], marker="o", linestyle="", color=colour) for colour in colours.values()]
     if not answered.all():
         ring = Line2D([], [], marker="o", linestyle="", color="0.4", markerfacecolor="white")
         ring.set_label("unanswered")
         marks.append(ring)
-    ax.legend(handles=marks, title="class", loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
-    ax.set_title(f"{graph.n_items:,} items, {graph.n_edges:,} edges", fontsize="medium")
+    show_classes(ax, colours, marks, title="class")
+    set_title(ax, f"{graph.n_items:,} items, {graph.n_edges:,} edges")
     ax.set_axis_off()
     ax.autoscale_view()
     return ax
@@ -211,7 +217,7 @@ def plot_phases(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     most = max(2.5 * found.attrs["critical"], 1.2 * float(found["coupling"].max()))
     ax.set(xlim=(0, most), xlabel="coupling", ylabel="share of agreeing edges")
     ax.legend(loc="lower right", frameon=False, fontsize="small")
-    ax.set_title("trouble" if found.attrs["trouble"] else "no trouble", fontsize="medium")
+    set_title(ax, "trouble" if found.attrs["trouble"] else "no trouble")
     return ax
 
 
@@ -233,24 +239,23 @@ def _map_labels(ax: Axes, label: NDArray[np.int64], names: NDArray[Any]) -> None
 
     colours = class_colours(names)
     ax.imshow(np.array([to_rgb(colour) for colour in colours.values()])[label])
-    ax.set_title("most probable label", fontsize="medium")
+    set_title(ax, "most probable label")
     ax.set_axis_off()
-    marks = [Patch(color=colour, label=str(name)) for name, colour in colours.items()]
-    ax.legend(handles=marks, loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+    show_classes(ax, colours, [Patch(color=colour) for colour in colours.values()])
 
 
 def _map_values(ax: Axes, values: Array, title: str, most: float, colours: str) -> None:
     image = ax.imshow(values, vmin=0, vmax=most, cmap=colours)
     ax.figure.colorbar(image, ax=ax, shrink=0.8)
-    ax.set_title(title, fontsize="medium")
+    set_title(ax, title)
     ax.set_axis_off()
 
 
 def _answered(result: xr.DataTree, items: NDArray[Any]) -> NDArray[np.bool_]:
     """Say which items have responses."""
-    constants = result["constant_data"].dataset
-    count = np.bincount(constants["item_index"].values, minlength=constants.sizes["item"])
-    place = constants.get_index("item").get_indexer(list(items))
+    known = constants(result, "item_index")
+    count = np.bincount(known["item_index"].values, minlength=known.sizes["item"])
+    place = known.get_index("item").get_indexer(list(items))
     answered: NDArray[np.bool_] = count[place] > 0
     return answered
 

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from bayesfuse.checks import co_assignment, rater_covariance
-from bayesfuse.plots.canvas import new_axes
+from bayesfuse.plots.canvas import draw_matrix, matrix_axes, new_axes
 from bayesfuse.responses import Responses
 
 if TYPE_CHECKING:
@@ -84,16 +84,16 @@ def plot_co_assignment(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     ['1', '2', '5', '3', '4']
     """
     share = co_assignment(result)
+    values = share.values
+    left = np.ones(len(values), dtype=bool)
     order: list[int] = []
-    for m in range(share.sizes["rater"]):  # every rater, followed by likely companions
-        if m not in order:
-            order += [n for n in range(m, len(share)) if n not in order and share[m, n] >= 0.5]
-    share = share.isel(rater=order, other=order)
-    names = [str(name) for name in share["rater"].values]
-    inches = 1.5 + 0.25 * len(names)
-    (ax,) = new_axes(ax, 1, (inches + 1, inches), 1)
-    image = ax.imshow(share.values, vmin=0, vmax=1, cmap="Greys")
-    ax.set_xticks(range(len(names)), names, rotation=90)
-    ax.set_yticks(range(len(names)), names)
-    ax.figure.colorbar(image, ax=ax, label="probability of a shared source")
+    for m in range(len(values)):  # every rater, followed by likely companions
+        if left[m]:
+            own = np.flatnonzero(left & (values[m] >= 0.5))
+            left[own] = False
+            order += own.tolist()
+    names = share["rater"].values[order]
+    ax = matrix_axes(ax, names)
+    what = "probability of a shared source"
+    draw_matrix(ax, values[np.ix_(order, order)], names, what, vmin=0, vmax=1, cmap="Greys")
     return ax

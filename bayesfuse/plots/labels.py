@@ -8,27 +8,33 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.describing import in_one_line
 from bayesfuse.plots.canvas import (
     class_colours,
+    escaped,
     name_rows,
     new_axes,
+    set_title,
+    show_classes,
+    width_of,
 )
-from bayesfuse.posterior import label_probabilities
-from bayesfuse.summaries import (
-    most_uncertain,
-)
+from bayesfuse.probabilities import label_probabilities
+from bayesfuse.results import constants
+from bayesfuse.summaries import most_uncertain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def plot_labels(result: xr.DataTree, *, most: int | None = 40, ax: Axes | None = None) -> Axes:
+def plot_labels(
+    result: xr.DataTree | xr.DataArray, *, most: int | None = 40, ax: Axes | None = None
+) -> Axes:
     """Show the posterior probabilities of the items' labels, the most uncertain item on top.
 
     Parameters
     ----------
-    result : DataTree
-        From ``bf.sample`` or ``bf.find_map``.
+    result : DataTree or DataArray, dims (item, class)
+        From ``bf.sample`` or ``bf.find_map``, or label probabilities.
     most : int, optional
         How many items to show; None for all. Default 40.
     ax : matplotlib Axes, optional
@@ -55,29 +61,31 @@ def plot_labels(result: xr.DataTree, *, most: int | None = 40, ax: Axes | None =
     """
     n_items = label_probabilities(result).sizes["item"]
     shown = most_uncertain(result, most)[::-1]  # rows are counted from below
-    classes = shown["class"].values.tolist()
-    (ax,) = new_axes(ax, 1, (5.5, min(1.2 + 0.2 * shown.sizes["item"], 12.0)), 1)
+    items = _item_names(result, shown["item"].values)
+    colours = class_colours(shown["class"].values)
+    columns = 1 + (len(colours) - 1) // 20
+    size = 5.5, min(1.2 + 0.2 * shown.sizes["item"], 12.0)
+    room = max(width_of(items) - 0.4, 0.0) + max(columns * width_of(colours) - 0.7, 0.0)
+    (ax,) = new_axes(ax, 1, size, 1, (room, 0.0))
     left = np.zeros(shown.sizes["item"])
-    for (name, colour), width in zip(
-        class_colours(shown["class"].values).items(), shown.values.T, strict=True
-    ):
-        ax.barh(range(len(left)), width, left=left, height=0.8, color=colour, label=str(name))
+    for (name, colour), width in zip(colours.items(), shown.values.T, strict=True):
+        style = {"height": 0.8, "color": colour, "label": escaped(name)}
+        ax.barh(range(len(left)), width, left=left, **style)
         left = left + width
-    name_rows(ax, _item_names(result, shown["item"].values), "item")
+    name_rows(ax, items, "item")
     ax.tick_params(axis="y", length=0)
     ax.set(xlim=(0, 1), ylim=(-0.6, len(left) - 0.4), xlabel="posterior probability")
     some = f"the {len(left)} least certain of {n_items:,} items"
-    ax.set_title(some if len(left) < n_items else f"{n_items:,} items", fontsize="medium")
+    set_title(ax, some if len(left) < n_items else f"{n_items:,} items")
     ax.spines[:].set_visible(False)
-    columns = 1 + (len(classes) - 1) // 20
-    ax.legend(title="class", loc="upper left", bbox_to_anchor=(1, 1), frameon=False, ncols=columns)
+    show_classes(ax, colours, ax.containers, title="class", ncols=columns)
     return ax
 
 
-def _item_names(result: xr.DataTree, items: NDArray[Any]) -> NDArray[Any]:
+def _item_names(result: xr.DataTree | xr.DataArray, items: NDArray[Any]) -> NDArray[Any]:
     """Return the names of items, with how many each stands for in a table of counts."""
-    constants = result["constant_data"].dataset
-    if "multiplicity" not in constants:
+    known = constants(result) if isinstance(result, xr.DataTree) else xr.Dataset()
+    if "multiplicity" not in known:
         return items
-    copies = dict(zip(constants["item"].values, constants["multiplicity"].values, strict=True))
-    return np.array([f"{item} (×{copies[item]:,})" for item in items])
+    copies = dict(zip(known["item"].values, known["multiplicity"].values, strict=True))
+    return np.array([f"{in_one_line(item, 18)} (×{copies[item]:,})" for item in items])

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
-from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from graphlib import TopologicalSorter
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from bayesfuse.errors import ModelError
+from bayesfuse.plots.canvas import POINTS, TEXT, escaped, points, width_of
 
 if TYPE_CHECKING:
     import pymc as pm
     from matplotlib.axes import Axes
-    from matplotlib.patches import Patch
 
-POINTS = 72.0
-"""Points per inch: type is measured in points, everything else here in inches."""
-
-NAME, DETAIL = 10.0, 8.0
-"""Sizes of type."""
-
-HEIGHT, LAYER, GAP, PAD, LABEL = 0.55, 1.35, 0.3, 0.14, 0.2
-"""Of a node, from layer to layer, between nodes, around the nodes in a plate, of its label."""
+HEIGHT, LAYER, GAP = 0.6, 1.2, 0.3
+"""Inches of a node, from layer to layer, and between nodes."""
 
 
 def plot_model(model: pm.Model, *, ax: Axes | None = None) -> Axes:
@@ -39,8 +33,8 @@ def plot_model(model: pm.Model, *, ax: Axes | None = None) -> Axes:
     -------
     Axes
         Random variables are ellipses, deterministics and data boxes; what was observed is shaded.
-        Arrows run from causes to effects. A plate, as in :func:`pymc.model_to_graphviz`, holds
-        variables with the same dimensions; it comes in parts where others stand in between.
+        Arrows run from causes to effects. Every variable is given with its distribution and its
+        dimensions, for which :func:`pymc.model_to_graphviz` draws plates.
 
     Raises
     ------
@@ -53,255 +47,125 @@ def plot_model(model: pm.Model, *, ax: Axes | None = None) -> Axes:
     >>> from bayesfuse.models import DawidSkene
     >>> from bayesfuse.plots import plot_model
     >>> ax = plot_model(DawidSkene(bf.datasets.anesthesia()))
-    >>> sorted(text.get_text() for text in ax.texts if "×" in text.get_text())
-    ['rater (5) × class (4)', 'rater (5) × class (4) × label (4)']
+    >>> print(next(text.get_text() for text in ax.texts if "prevalence" in text.get_text()))
+    prevalence ~ Dirichlet
+    class (4)
     """
-    nodes, arrows = _layout(model)
-    plates = _plates(nodes)
-    boxes = [box for _, box in plates]
-    boxes += [_box([node]) for node in [*nodes, *(passed for way in arrows for passed in way)]]
-    left, low = min(box.left for box in boxes) - PAD, min(box.low for box in boxes) - PAD
-    right, high = max(box.right for box in boxes) + PAD, max(box.high for box in boxes) + PAD
+    from matplotlib.patches import Ellipse, FancyArrowPatch, Patch, Rectangle
+    from pymc.model_graph import ModelGraph, get_node_type
+
+    causes = ModelGraph(model).make_compute_graph()
+    if not causes:
+        raise ModelError("A graph needs variables to show. Got: a model without any.")
+    kinds = {name: get_node_type(name, model).value for name in causes}
+    nodes = {name: _describe(model, name, kind) for name, kind in kinds.items()}
+    lines = {name: text.split("\n") for name, text in nodes.items()}
+    # in an ellipse lines above and below the middle have less room
+    width = {name: 0.2 + 1.15 * width_of(text, most=1000) for name, text in lines.items()}
+    place, ways = _layout(causes, width)
+    left, right = (
+        side * max(side * x + width.get(name, 0.0) / 2 for name, (x, _) in place.items())
+        + side * GAP / 2
+        for side in (-1, 1)
+    )
+    low, high = -HEIGHT / 2 - GAP / 2, max(y for _, y in place.values()) + HEIGHT / 2 + GAP / 2
     if ax is None:
         from matplotlib import pyplot as plt
 
         figure = plt.figure(figsize=(right - left, high - low))
         ax = figure.add_axes((0, 0, 1, 1))
-    room = ax.get_window_extent()
-    scale = min(room.width / (right - left), room.height / (high - low)) / ax.figure.dpi
+    scale = min(np.array(points(ax)) / POINTS / (right - left, high - low))
     ax.set(xlim=(left, right), ylim=(low, high), aspect="equal")
     ax.set_axis_off()
-    for dims, box in plates:
-        _draw_plate(ax, dims, box, scale)
-    shapes = {node.name: _draw_node(ax, node, scale) for node in nodes}
-    for way in arrows:
-        _draw_arrow(ax, way, shapes)
-    return ax
-
-
-# ---------------------------------------------------------------- where everything stands
-
-
-@dataclass
-class _Node:
-    """A variable, or (without a kind) room for an arrow to pass a layer."""
-
-    name: str
-    layer: int
-    kind: str = ""
-    detail: str = ""
-    plate: str = ""
-    x: float = 0.0
-
-    @property
-    def y(self) -> float:
-        return self.layer * LAYER
-
-    @property
-    def width(self) -> float:
-        if not self.kind:
-            return GAP
-        return 0.4 + max(_width(self.name, NAME), _width(self.detail, DETAIL))
-
-
-class _Box(NamedTuple):
-    left: float
-    right: float
-    low: float
-    high: float
-
-    def meets(self, other: _Box) -> bool:
-        across = self.left < other.right and other.left < self.right
-        return across and self.low < other.high and other.low < self.high
-
-
-def _width(text: str, size: float) -> float:
-    return 0.6 * size / POINTS * len(text)  # letters are on average 0.6 times their size wide
-
-
-def _box(nodes: Sequence[_Node]) -> _Box:
-    """Return what nodes of one plate cover, with their plate and its label."""
-    left = min(node.x - node.width / 2 for node in nodes)
-    right = max(node.x + node.width / 2 for node in nodes)
-    low = min(node.y for node in nodes) - HEIGHT / 2
-    high = max(node.y for node in nodes) + HEIGHT / 2
-    if not nodes[0].plate:
-        return _Box(left, right, low, high)
-    short = max(0.0, _width(nodes[0].plate, DETAIL) - (right - left)) / 2
-    return _Box(left - short - PAD, right + short + PAD, low - PAD - LABEL, high + PAD)
-
-
-def _layout(model: pm.Model) -> tuple[list[_Node], list[list[_Node]]]:
-    """Return the variables in their places, and the arrows' ways from cause to effect.
-
-    Layered drawing after Sugiyama, Tagawa & Toda (1981), IEEE Transactions on Systems, Man, and
-    Cybernetics 11, 109–125: long arrows take up room in the layers they pass, and every layer is
-    ordered by where its neighbours stand.
-    """
-    nodes, causes = _variables(model)
-    ways = [
-        [
-            nodes[cause],
-            *(_Node("", layer) for layer in range(nodes[cause].layer - 1, node.layer, -1)),
-            node,
-        ]
-        for node in nodes.values()
-        for cause in causes[node.name]
-    ]
-    layers = defaultdict(list)
-    for node in [*nodes.values(), *(passed for way in ways for passed in way[1:-1])]:
-        layers[node.layer].append(node)
-    neighbours = defaultdict(list)
-    for upper, lower in (pair for way in ways for pair in pairwise(way)):
-        neighbours[id(upper)].append(lower)
-        neighbours[id(lower)].append(upper)
-    for _ in range(8):  # more changes nothing in graphs that a reader can follow
-        for layer in layers.values():
-            _line_up(layer, neighbours)
-    return list(nodes.values()), ways
-
-
-def _variables(model: pm.Model) -> tuple[dict[str, _Node], dict[str, list[str]]]:
-    """Return a model's variables, each a layer above its highest effect, and their causes."""
-    from pymc.model_graph import ModelGraph, get_node_type
-
-    graph = ModelGraph(model).make_compute_graph()
-    causes = {effect: sorted(found) for effect, found in graph.items()}
-    if not causes:
-        raise ModelError("A graph needs variables to show. Got: a model without any.")
-
-    @cache
-    def layer(name: str) -> int:
-        effects = [effect for effect, found in causes.items() if name in found]
-        return max((layer(effect) + 1 for effect in effects), default=0)
-
-    nodes = {}
-    for name in sorted(causes):  # sets have no order, and a picture should not change by chance
-        variable, kind = model[name], get_node_type(name, model).value
-        detail = ""
-        if "Random" in kind:
-            detail = f"~ {type(variable.owner.op).__name__.removesuffix('RV')}"
-        nodes[name] = _Node(name, layer(name), kind, detail, _plate_label(model, variable))
-    return nodes, causes
-
-
-def _plate_label(model: pm.Model, variable: Any) -> str:
-    """Return the dimensions of a variable with their sizes, as far as these are fixed."""
-    dims = model.named_vars_to_dims.get(variable.name) or (None,) * variable.ndim
-    sizes = [
-        str(size or "?") if dim is None else f"{dim} ({int(model.dim_lengths[dim].eval()):,})"
-        for dim, size in zip(dims, variable.type.shape, strict=True)
-    ]
-    return " × ".join(sizes)
-
-
-def _line_up(layer: list[_Node], neighbours: dict[int, list[_Node]]) -> None:
-    """Order a layer by the mean place of its neighbours, plates kept together, centred at zero."""
-    wanted = {}
-    together = defaultdict(list)
-    for node in layer:
-        places = [other.x for other in neighbours[id(node)]] or [node.x]
-        wanted[id(node)] = sum(places) / len(places)
-        together[node.plate or id(node)].append(wanted[id(node)])
-    mean = {plate: sum(places) / len(places) for plate, places in together.items()}
-    layer.sort(key=lambda node: (mean[node.plate or id(node)], node.plate, wanted[id(node)]))
-    edge = 0.0
-    for _, run in groupby(layer, key=lambda node: node.plate or id(node)):
-        members = list(run)
-        begin = edge
-        for node in members:
-            node.x = edge + node.width / 2
-            edge += node.width + GAP
-        box = _box(members)
-        for node in members:
-            node.x += begin - box.left
-        edge = begin + box.right - box.left + GAP
-    for node in layer:
-        node.x -= (edge - GAP) / 2
-
-
-def _plates(nodes: list[_Node]) -> list[tuple[str, _Box]]:
-    """Return plates: one for all its variables, or one in each layer if it would cover others."""
-    found: dict[tuple[str, int], list[_Node]] = defaultdict(list)
-    for node in nodes:
-        found[node.plate, node.layer].append(node)
-    parts = [(members[0].plate, _box(members)) for members in found.values()]
-    for plate in sorted({node.plate for node in nodes if node.plate}):
-        whole = _box([node for node in nodes if node.plate == plate])
-        if not any(whole.meets(box) for name, box in parts if name != plate):
-            parts = [part for part in parts if part[0] != plate] + [(plate, whole)]
-    return [(plate, box) for plate, box in parts if plate]
-
-
-# ---------------------------------------------------------------- drawing
-
-
-def _draw_plate(ax: Axes, dims: str, box: _Box, scale: float) -> None:
-    from matplotlib.patches import FancyBboxPatch
-
-    corner, size = (box.left, box.low), (box.right - box.left, box.high - box.low)
-    outline = "round,pad=0,rounding_size=0.12"
-    ax.add_patch(FancyBboxPatch(corner, *size, outline, fill=False, ec="0.6", lw=1, zorder=0))
-    place = box.right - PAD / 2, box.low + PAD / 2
-    # above the arrows, on a ground of its own: some pass here
-    ground = {"fc": "white", "ec": "none", "pad": 1}
-    style: dict[str, Any] = {"size": DETAIL * scale, "color": "0.35", "bbox": ground, "zorder": 2}
-    ax.text(*place, dims, ha="right", va="bottom", **style)
-
-
-def _draw_node(ax: Axes, node: _Node, scale: float) -> Patch:
-    from matplotlib.patches import Ellipse, FancyBboxPatch
-
-    shaded = node.kind.startswith(("Observed", "Data"))
-    style: dict[str, Any] = {
-        "fc": "0.85" if shaded else "white",
-        "ec": "0.15",
-        "lw": 1,
-        "zorder": 2,
-    }
-    shape: Patch
-    if "Random" in node.kind:
-        shape = Ellipse((node.x, node.y), node.width, HEIGHT, **style)
-    else:
-        corner = node.x - node.width / 2, node.y - HEIGHT / 2
-        shape = FancyBboxPatch(corner, node.width, HEIGHT, "square,pad=0", **style)
-    ax.add_patch(shape)
-    text: dict[str, Any] = {"ha": "center", "zorder": 3}
-    if node.detail:
-        ax.text(node.x, node.y + 0.01, node.name, size=NAME * scale, va="bottom", **text)
-        ax.text(
-            node.x, node.y - 0.03, node.detail, size=DETAIL * scale, va="top", color="0.35", **text
-        )
-    else:
-        ax.text(node.x, node.y, node.name, size=NAME * scale, va="center", **text)
-    return shape
-
-
-def _draw_arrow(ax: Axes, way: list[_Node], shapes: dict[str, Patch]) -> None:
-    """Draw an arrow, bent so that its middle passes where room was kept for it."""
-    from matplotlib.patches import FancyArrowPatch
-
-    first, *passed, last = way
-    across, down = last.x - first.x, last.y - first.y
-    bend = 0.0
-    if passed:
-        x = sum(node.x for node in passed) / len(passed) - (first.x + last.x) / 2
-        y = sum(node.y for node in passed) / len(passed) - (first.y + last.y) / 2
-        # an arc3 of bend b passes b/2 times its length beside the middle of the straight line
-        bend = 2 * (x * down - y * across) / (across**2 + down**2)
-    ax.add_patch(
-        FancyArrowPatch(
-            (first.x, first.y),
-            (last.x, last.y),
-            connectionstyle=f"arc3,rad={bend}",
-            patchA=shapes[first.name],
-            patchB=shapes[last.name],
+    shapes: dict[str, Patch] = {}
+    for name, text in nodes.items():
+        x, y = place[name]
+        shaded = kinds[name].startswith(("Observed", "Data"))
+        style: dict[str, Any] = {"fc": "0.85" if shaded else "white", "ec": "0.15", "zorder": 2}
+        if "Random" in kinds[name]:
+            shapes[name] = Ellipse((x, y), width[name], HEIGHT, **style)
+        else:
+            corner = x - width[name] / 2, y - HEIGHT / 2
+            shapes[name] = Rectangle(corner, width[name], HEIGHT, **style)
+        ax.add_patch(shapes[name])
+        ax.text(x, y, text, size=TEXT * scale, ha="center", va="center", zorder=3)
+    for way in ways:
+        ends = np.array([place[way[0]], place[way[-1]]])
+        arrow = FancyArrowPatch(
+            *ends,
+            connectionstyle=f"arc3,rad={_bend(ends, [place[name] for name in way[1:-1]])}",
+            patchA=shapes[way[0]],
+            patchB=shapes[way[-1]],
             shrinkA=0,
             shrinkB=1,
             arrowstyle="-|>",
             mutation_scale=12,
             color="0.15",
-            lw=1,
             zorder=1,
         )
+        ax.add_patch(arrow)
+    return ax
+
+
+def _describe(model: pm.Model, name: str, kind: str) -> str:
+    """Return a variable's name and distribution and, in a second line, its dimensions.
+
+    PyMC's own plates are not asked for, because they draw every variable to learn its shape.
+    """
+    variable = model[name]
+    text = escaped(name)
+    if "Random" in kind:
+        text += f" ~ {type(variable.owner.op).__name__.removesuffix('RV')}"
+    dims = model.named_vars_to_dims.get(name) or (None,) * variable.ndim
+    shape = " × ".join(
+        str(size or "?") if dim is None else f"{escaped(dim)} ({model.dim_lengths[dim].eval():,})"
+        for dim, size in zip(dims, variable.type.shape, strict=True)
     )
+    return f"{text}\n{shape}" if shape else text
+
+
+def _layout(
+    causes: dict[str, set[str]], width: dict[str, float]
+) -> tuple[dict[Any, tuple[float, float]], list[list[Any]]]:
+    """Return where variables stand, each above its effects, and the ways of arrows.
+
+    Layered drawing after Sugiyama, Tagawa & Toda (1981), IEEE Transactions on Systems, Man, and
+    Cybernetics 11, 109–125: long arrows take up room in the layers they pass, and every layer is
+    ordered by where its neighbours stand.
+    """
+    effects = {name: [other for other in causes if name in causes[other]] for name in causes}
+    sorter = TopologicalSorter(effects)
+    sorter.prepare()
+    layers: list[list[Any]] = []
+    while sorter.is_active():
+        layers.append(sorted(sorter.get_ready()))
+        sorter.done(*layers[-1])
+    level = {name: y for y, layer in enumerate(layers) for name in layer}
+    ways: list[list[Any]] = []
+    beside = defaultdict(list)
+    for cause in sorted(causes):
+        for effect in sorted(effects[cause]):
+            passed = [(cause, effect, y) for y in range(level[cause] - 1, level[effect], -1)]
+            for each in passed:
+                layers[each[-1]].append(each)
+            ways.append([cause, *passed, effect])
+            for one, other in pairwise(ways[-1]):
+                beside[one].append(other)
+                beside[other].append(one)
+    across = {name: 0.0 for layer in layers for name in layer}
+    for _ in range(8):  # more changes nothing in graphs that a reader can follow
+        for layer in layers:
+            middle = {name: np.mean([across[n] for n in beside[name] or [name]]) for name in layer}
+            layer.sort(key=middle.__getitem__)
+            room = np.array([width.get(name, 0.0) + GAP for name in layer])
+            across |= zip(layer, np.cumsum(room) - (room + room.sum()) / 2, strict=True)
+    return {name: (across[name], y * LAYER) for y, row in enumerate(layers) for name in row}, ways
+
+
+def _bend(ends: np.ndarray, passed: list[tuple[float, float]]) -> float:
+    """Return the bend of an arc so that its middle passes where room was kept for it."""
+    if not passed:
+        return 0.0
+    (across, down), (x, y) = ends[1] - ends[0], np.mean(passed, axis=0) - ends.mean(axis=0)
+    # an arc3 of bend b passes b/2 times its length beside the middle of the straight line
+    return 2 * (x * down - y * across) / (across**2 + down**2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,16 +11,25 @@ from numpy.typing import NDArray
 from bayesfuse.errors import ModelError
 from bayesfuse.plots.canvas import (
     DISTINCT,
+    LETTERS,
     READABLE,
     TEXT,
+    Rows,
     class_colours,
+    escaped,
+    name_points,
     name_rows,
     new_axes,
+    place_rows,
     points,
+    set_title,
+    width_of,
 )
-from bayesfuse.posterior import label_probabilities
+from bayesfuse.reading import listed
+from bayesfuse.results import class_names
 from bayesfuse.summaries import (
     balanced_accuracy,
+    coverage,
     interval,
     posterior_draws,
     recognition,
@@ -30,6 +38,12 @@ from bayesfuse.summaries import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+CELL = 16
+"""Letters of a class's name that there is room for beside a confusion matrix."""
+
+EXTREMES = 6
+"""Of many raters in one plane, how many of the best and of the worst are named."""
 
 
 def plot_raters(
@@ -51,7 +65,8 @@ def plot_raters(
     ndarray of Axes, shape (classes,)
         Posterior means with intervals: sensitivity and specificity for two classes, the
         sensitivity for each of several. The raters stand in one order, that of their mean over
-        the classes. Where there is no room for their names these are left out.
+        the classes. Where there is no room for all their names, the best and the worst are named
+        and the others stand close together between them.
 
     Raises
     ------
@@ -70,30 +85,39 @@ def plot_raters(
     ['sensitivity', 'specificity']
     """
     panels = recognition(result)
-    order = np.argsort(balanced_accuracy(result).mean(("chain", "draw")).values, kind="stable")
-    colours = class_colours(label_probabilities(result)["class"].values)
+    quality = balanced_accuracy(result).mean(("chain", "draw"))
+    order = np.argsort(quality.values, kind="stable")
+    names = quality["rater"].values[order]
+    colours = class_colours(class_names(result))
     columns = -(-len(panels) // -(-len(panels) // 9))  # rows of nearly equal length, 9 at most
     size = min(3.2, 14.0 / columns), min(0.9 + 0.24 * len(order), 8.0)
-    axes = new_axes(axes, len(panels), size, columns, sharey=True)
+    room = max(width_of(names) - 0.7, 0.0), 0.3
+    axes = new_axes(axes, len(panels), size, columns, room, sharey=True)
+    rows = place_rows(axes[0], len(order))
     for ax, ((name, truth), draws) in zip(axes, panels.items(), strict=True):
-        _draw_intervals(ax, draws.isel(rater=order), colours[truth], ci_prob)
+        _draw_intervals(ax, draws.isel(rater=order), rows, colours[truth], ci_prob)
         ax.set_xlabel(name)
-        ax.set_title(fill(f"truth: {truth}", max(int(points(ax)[0] / 6), 10)), fontsize="medium")
+        set_title(ax, f"truth: {escaped(truth)}")
         if not ax.get_shared_y_axes().joined(ax, axes[0]):
             ax.set_yticks([])  # the names stand at the first
-    name_rows(axes[0], panels[name, truth]["rater"].values[order], "rater")
+    name_rows(axes[0], names, "rater", rows)
     return axes
 
 
-def _draw_intervals(ax: Axes, draws: xr.DataArray, colour: Any, ci_prob: float | None) -> None:
+def _draw_intervals(
+    ax: Axes, draws: xr.DataArray, rows: Rows, colour: Any, ci_prob: float | None
+) -> None:
     """Draw one probability per rater, the first at the bottom, from draws (chain, draw, rater)."""
     width, height = points(ax)
-    rows = np.arange(draws.sizes["rater"])
-    room = height / len(rows)
+    mean = draws.mean(("chain", "draw"))
     low, high = interval(draws, ci_prob)
-    ax.hlines(rows, low, high, color=colour, lw=min(2.0, 0.35 * room), alpha=0.6)
-    ax.plot(draws.mean(("chain", "draw")), rows, "o", color=colour, ms=min(6.0, 0.6 * room))
-    ax.set(xlim=(-0.02, 1.02), ylim=(-0.7, len(rows) - 0.3))
+    for which in (rows.named, ~rows.named):
+        if which.any():
+            room = height * np.diff(rows.edges)[which][0] / np.ptp(rows.edges)
+            y, lw = rows.places[which], min(2.0, 0.35 * room)
+            ax.hlines(y, low[which], high[which], color=colour, lw=lw, alpha=0.6)
+            ax.plot(mean[which], y, "o", color=colour, ms=min(6.0, 0.6 * room))
+    ax.set(xlim=(-0.02, 1.02), ylim=(rows.edges[0] - 0.2, rows.edges[-1] + 0.2))
     ticks = [0, 0.2, 0.4, 0.6, 0.8, 1] if width > 130 else [0, 0.5, 1]
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.grid(axis="x", alpha=0.4)
@@ -120,8 +144,8 @@ def plot_sensitivity_specificity(
     Axes
         Posterior means with elliptic credible regions (of a normal approximation on the logit
         scale, so that they stay inside the square); where these would hide each other, points
-        whose area grows with the number of responses. On the diagonal a rater's answer says
-        nothing about the truth; below it, it says the opposite.
+        whose area grows with the number of responses, the best and worst named. On the diagonal a
+        rater's answer says nothing about the truth; below it, it says the opposite.
 
     Raises
     ------
@@ -137,10 +161,9 @@ def plot_sensitivity_specificity(
     >>> plot_sensitivity_specificity(point).get_ylabel()
     'sensitivity (truth: carious)'
     """
-    import arviz as az
-
+    probability = coverage(ci_prob)
     panels = recognition(result)
-    if ("specificity", label_probabilities(result)["class"].values[0]) not in panels:
+    if ("specificity", class_names(result)[0]) not in panels:
         raise ModelError(
             "The plane of sensitivity and specificity is for two classes, because with more a "
             f"rater has one pair for each: use plot_raters. Got: {len(panels)} classes."
@@ -149,27 +172,34 @@ def plot_sensitivity_specificity(
     (ax,) = new_axes(ax, 1, (5.0, 5.0), 1)
     names = hits["rater"].values
     draws = np.stack([rejections.values, hits.values]).reshape(2, -1, len(names))
-    if len(names) > DISTINCT:
-        answered = responses_per_rater(result)
-        x, y = draws.mean(axis=1)
-        ax.scatter(x, y, s=6 + 90 * answered / answered.max(), alpha=0.5, lw=0)
-    else:
-        for index, rater in enumerate(names):
-            _place_rater(ax, str(rater), draws[..., index], ci_prob or az.rcParams["stats.ci_prob"])
+    x, y = draws.mean(axis=1)
     ax.plot([0, 1], [1, 0], ":", color="grey", lw=1)
     ax.set(xlim=(1.02, -0.02), ylim=(-0.02, 1.02), aspect="equal")
-    ax.set(xlabel=f"specificity (truth: {negative})", ylabel=f"sensitivity (truth: {positive})")
+    if len(names) > DISTINCT:
+        answered = responses_per_rater(result)
+        ax.scatter(x, y, s=6 + 90 * answered / answered.max(), alpha=0.5, lw=0)
+        by_quality = np.argsort(x + y, kind="stable")
+        # the worst and the best in turn, as long as there is room
+        first = np.column_stack([by_quality, by_quality[::-1]]).ravel()[: 2 * EXTREMES]
+    else:
+        for index in range(len(names)):
+            _place_rater(ax, draws[..., index], probability)
+        first = np.arange(len(names))
+    shown = name_points(ax, x[first], y[first], [escaped(name) for name in names[first]])
+    if shown < len(names):
+        set_title(ax, f"{len(names):,} raters, {shown} of them named")
+    ax.set_xlabel(f"specificity (truth: {escaped(negative)})")
+    ax.set_ylabel(f"sensitivity (truth: {escaped(positive)})")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
-def _place_rater(ax: Axes, name: str, draws: NDArray[Any], probability: float) -> None:
-    """Draw one rater's mean, name and region from draws (2, draws)."""
+def _place_rater(ax: Axes, draws: NDArray[Any], probability: float) -> None:
+    """Draw one rater's mean and region from draws (2, draws)."""
     x, y = draws.mean(axis=1)
     (point,) = ax.plot(x, y, "o", ms=5)
     if draws.shape[1] > 2:
         ax.fill(*_region(draws, probability), color=point.get_color(), alpha=0.2, lw=0)
-    ax.annotate(name, (x, y), (4, 4), textcoords="offset points", fontsize=TEXT)
 
 
 def _region(draws: NDArray[Any], probability: float) -> NDArray[Any]:
@@ -237,14 +267,19 @@ def plot_confusion(
     chosen = _chosen_raters(draws["rater"].values, raters, answered, most)
     n_classes = draws.sizes["class"]
     side = 0.6 + max(n_classes * (0.62 if n_classes < 6 or len(chosen) == 1 else 0.4), 1.6)
-    columns = max(1, int(14 / side))
-    axes = new_axes(axes, len(chosen), (side, side), min(columns, 4))
+    columns = min(max(1, int(14 / side)), 4)
+    side += max(width_of(draws["class"].values, most=CELL) - 0.3, 0.0)
+    side = min(side, 15.0 / columns)
+    axes = new_axes(axes, len(chosen), (side, side), columns)
     for ax, index in zip(axes, chosen, strict=True):
         own = draws.isel(rater=index)
         _heat_map(ax, own.mean(("chain", "draw")), *interval(own, ci_prob))
-        rater = own["rater"].item()
-        name = rater if isinstance(rater, str) else f"rater {rater}"
-        ax.set_title(f"{name} ({answered[index]:,} responses)", fontsize="medium")
+        (rater,) = listed(np.atleast_1d(own["rater"].values))
+        name = escaped(rater if isinstance(rater, str) else f"rater {rater}", 20)
+        count = f"({answered[index]:,} responses)"
+        # the matrix is narrower than its panel, by the names of classes
+        gap = " " if len(name) + len(count) < LETTERS else "\n"
+        ax.set_title(f"{name}{gap}{count}", fontsize="medium")
     return axes
 
 
@@ -255,20 +290,20 @@ def _chosen_raters(
     if wanted is None:
         busiest = np.argsort(-answered, kind="stable")[:most]
         return sorted(busiest.tolist())
-    place = {name: index for index, name in enumerate(names.tolist())}
-    listed = wanted if isinstance(wanted, list | tuple | np.ndarray) else [wanted]
-    if unknown := [name for name in listed if name not in place]:
+    place = {name: index for index, name in enumerate(listed(names))}
+    asked = listed(wanted) if isinstance(wanted, list | tuple | np.ndarray) else [wanted]
+    if unknown := [name for name in asked if name not in place]:
         raise ValueError(
             f"Only raters of the result have a confusion matrix in it. Got: {unknown[0]!r}."
         )
-    return [place[name] for name in listed]
+    return [place[name] for name in asked]
 
 
 def _heat_map(ax: Axes, mean: xr.DataArray, low: xr.DataArray, high: xr.DataArray) -> None:
     """Draw one matrix (class, label) with its numbers."""
     n_classes = mean.sizes["class"]
     ax.imshow(mean.values, vmin=0, vmax=1, cmap="Blues")
-    names = [str(name) for name in mean["class"].values]
+    names = [escaped(name, CELL) for name in mean["class"].values]
     slant: dict[str, Any] = {"rotation": 45, "ha": "right"} if max(map(len, names)) > 4 else {}
     ax.set_xticks(range(n_classes), names, **slant)
     ax.set_yticks(range(n_classes), names)

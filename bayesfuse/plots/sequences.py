@@ -10,11 +10,20 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
-from bayesfuse.model import observed
 from bayesfuse.paths import decode
-from bayesfuse.plots.canvas import class_colours, name_rows, new_axes
-from bayesfuse.posterior import label_probabilities
+from bayesfuse.plots.canvas import (
+    class_colours,
+    escaped,
+    name_rows,
+    new_axes,
+    set_title,
+    show_classes,
+    width_of,
+)
+from bayesfuse.probabilities import label_probabilities
+from bayesfuse.reading import listed
 from bayesfuse.responses import Responses
+from bayesfuse.results import observation_of
 from bayesfuse.structure import Sequences
 
 if TYPE_CHECKING:
@@ -71,38 +80,39 @@ def plot_sequence(
     >>> above.get_title(), [tick.get_text() for tick in below.get_yticklabels()]
     ('sequence 0', ['2', '1', '0'])
     """
-    _, observation = observed(model)
+    observation = observation_of(result, model)
     sequences = observation.known_by("sequences", sequences, "A sequence is drawn in its order")
     responses = observation.responses
     number = _number(sequences, sequence)
     part = slice(int(sequences.start[number]), int(sequences.start[number + 1]))
     place = sequences.places(responses)[part]
-    probability = label_probabilities(result).values[place]
+    probability = label_probabilities(result, model).values[place]
     path = decode(result, model).values[place]
     raters, said = _responses(responses, place)
     n_items = len(place)
     width = min(max(2.5 + 0.16 * n_items, 5.0), 14.0)
+    width += max(width_of(raters) - 0.7, 0.0) + max(width_of(responses.classes) - 0.7, 0.0)
     tall = min(1.0 + 0.22 * len(raters), 6.0)
-    axes = _two_axes(axes, width, tall)
+    items = responses.items[place]
+    named = n_items <= MOST_NAMES
+    axes = _two_axes(axes, width, tall, max(width_of(items) - 0.4, 0.0) * named)
     above, below = axes
     colours = class_colours(responses.classes)
     shades = list(colours.values())
     edges = np.arange(n_items + 1) - 0.5
     _ribbons(above, probability, path, edges, colours)
     name = sequences.names[number]
-    above.set_title(name if isinstance(name, str) else f"sequence {name}", fontsize="medium")
+    set_title(above, escaped(name if isinstance(name, str) else f"sequence {name}"))
     _tiles(below, said, shades)
     name_rows(below, raters[::-1], "rater")
-    if n_items <= MOST_NAMES:
-        names = [str(item) for item in responses.items[place]]
+    if named:
+        names = [escaped(item) for item in items]
         long = max(map(len, names)) > 1
         below.set_xticks(range(n_items), names, rotation=90 if long else 0)
         below.set_xlabel("item")
     else:
         below.set_xlabel("position in the sequence")
-    above.legend(
-        title="class", loc="upper left", bbox_to_anchor=(1, 1), frameon=False, fontsize="small"
-    )
+    show_classes(above, colours, above.patches, title="class", fontsize="small")
     return axes
 
 
@@ -118,7 +128,7 @@ def _number(sequences: Sequences, name: Any) -> int:
     return int(found[0])
 
 
-def _two_axes(axes: Any, width: float, tall: float) -> NDArray[Any]:
+def _two_axes(axes: Any, width: float, tall: float, room: float) -> NDArray[Any]:
     if axes is not None:
         return new_axes(axes, 2, (width, tall), 1)
     from matplotlib import pyplot as plt
@@ -126,7 +136,7 @@ def _two_axes(axes: Any, width: float, tall: float) -> NDArray[Any]:
     _, made = plt.subplots(
         2,
         1,
-        figsize=(width, 2.0 + tall),
+        figsize=(width, 2.2 + tall + room),
         height_ratios=[2.0, tall],
         sharex=True,
         layout="constrained",
@@ -159,9 +169,9 @@ def _ribbons(
     bottom = np.zeros(len(probability))
     for (name, colour), share in zip(colours.items(), probability.T, strict=True):
         top = bottom + share
-        ax.stairs(top, edges, baseline=bottom, fill=True, color=colour, label=str(name), lw=0)
+        ax.stairs(top, edges, baseline=bottom, fill=True, color=colour, label=escaped(name), lw=0)
         bottom = top
-    best = np.array([list(colours).index(name) for name in path.tolist()])
+    best = np.array([list(colours).index(name) for name in listed(path)])
     shades = list(colours.values())
     for at in np.unique(best):
         own = np.flatnonzero(best == at)

@@ -53,6 +53,10 @@ class RaterChannel(Factor):
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
         """Return the arrays that every kernel takes after the tables and weights."""
 
+    def defining(self) -> tuple[NDArray[Any], ...]:
+        """Return what says who shares a source, if that is not a parameter."""
+        return ()
+
     @abstractmethod
     def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
         """Return the kernels' log tables; ``xp`` is numpy or pytensor.tensor, as are the rows."""
@@ -79,6 +83,12 @@ class RaterChannel(Factor):
     ) -> tuple[RaterChannel, tuple[Any, ...]]:
         """Return the channel, and its structure, for the parameters without counts in ``rows``."""
         return self, structure
+
+    def require_priors(self, priors: Mapping[str, Any]) -> None:
+        """Raise ModelError if :meth:`redraw` is not written for these priors of the rows.
+
+        Asked only where there are parameters that it draws.
+        """
 
     def redraw(
         self,

@@ -69,6 +69,9 @@ class LatentGroups(RaterChannel):
             del self.parameters["group_confusion"]
         self.assignment = whole(assignment)
 
+    def defining(self):
+        return (self.assignment,)
+
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
         arranged = arrange(responses.start, responses.cell, self.assignment, responses.n_classes)
         return (*arranged, gold)

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesfuse.errors import ModelError
 from bayesfuse.parameters.contract import Parameter
+from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.partition import ALONE, PARTITION, number_groups
 from bayesfuse.raters import partition, verdicts
 from bayesfuse.raters.base import RaterChannel
@@ -137,6 +139,37 @@ class InferredGroups(RaterChannel):
             arranged = (*arrange(start, cell, assignment, self._n_labels), gold)
             self._fixed = key, cell, channel, arranged
         return self._fixed[2:]
+
+    def require_priors(self, priors):
+        """Refuse mixtures, groups that are not exchangeable, and rows with zeros.
+
+        Verdicts are proposed from rows fitted to a set of raters, whose zeros could rule out what
+        the set has said.
+        """
+        for name, prior in priors.items():
+            if not isinstance(prior, Dirichlet):
+                raise ModelError(
+                    "Groups are inferred with the rows of groups and raters summed out, which is "
+                    "written for Dirichlet priors: give concentrations, or the groups. Got: a "
+                    f"{type(prior).__name__} as prior of {name}."
+                )
+            alpha = prior.concentration
+            if prior.has_zeros:
+                raise ModelError(
+                    "Groups are inferred among raters of whom any may say anything: give every "
+                    "entry a positive concentration, or the groups. Got: a row of "
+                    f"{alpha[(alpha <= 0).any(axis=-1)][0].tolist()} in {name}."
+                )
+        if "group_confusion" not in priors:
+            return
+        outer = priors["group_confusion"].concentration
+        if len(outer) and (outer != outer[0]).any():
+            other = int((outer != outer[0]).any(axis=(1, 2)).argmax())
+            raise ModelError(
+                "Groups that are inferred must all have the same prior, because raters move "
+                "between them and their numbers mean nothing. Got: concentrations "
+                f"{outer[0].tolist()} for group 0 and {outer[other].tolist()} for group {other}."
+            )
 
     def redraw(self, rows, tables, drawn, priors, structure, rng):
         """Draw verdicts and, with all rows summed out, who shares them."""

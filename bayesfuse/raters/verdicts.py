@@ -103,24 +103,24 @@ def all_rows(log_group, log_rater, pattern_start, pattern_cell, pattern_group):
 
 @inner
 def split(number, weight, total, rng, parts):
-    """Split a number among verdicts at random, by weights of this total: a multinomial draw."""
+    """Split a number among verdicts at random, by weights of this total: a multinomial draw.
+
+    How many random numbers that takes does not depend on how sums of weights are rounded.
+    """
+    last = weight.size - 1
+    while last > 0 and weight[last] == 0.0:
+        parts[last] = 0.0
+        last -= 1
     left, rest = np.int64(number), total
-    for v in range(weight.size):
-        if left == 0 or weight[v] >= rest:
-            part = np.int64(left)
-        elif left == 1:
-            part = np.int64(rng.random() * rest < weight[v])
-        else:
-            part = rng.binomial(left, weight[v] / rest)
+    for v in range(last):
+        part = np.int64(0)
+        if left > 0 and weight[v] > 0.0:
+            share = weight[v] / max(rest, weight[v])
+            part = np.int64(rng.random() < share) if left == 1 else rng.binomial(left, share)
         parts[v] = part
         left -= part
         rest -= weight[v]
-    v = weight.size
-    while left > 0:  # rounding left some over, which belong to the last possible verdict
-        v -= 1
-        if weight[v] > 0.0:
-            parts[v] += left
-            left = np.int64(0)
+    parts[last] = left
 
 
 # ---------------------------------------------------------------- kernels

@@ -1,0 +1,205 @@
+"""Values of any library as arrays: columns, lists, masked, lazy, categories; none is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+from pandas.api.types import infer_dtype, is_list_like
+from scipy import sparse
+
+from bayesfuse.errors import ResponsesError
+
+NARROWER: dict[str, tuple[type, ...]] = {
+    "empty": (np.float64,),
+    "boolean": (np.bool_,),
+    "integer": (np.int64, np.uint64),
+    "floating": (np.float64,),
+    "mixed-integer-float": (np.float64,),
+}
+"""What arrays can hold, by what pandas calls a kind of objects."""
+
+
+def column(frame: Any, name: str) -> Any:
+    """Return a column as an array, or as a Categorical if it is one."""
+    frame = present(frame)
+    columns = column_names(frame) or []
+    if name not in columns:
+        raise ResponsesError(
+            f"The table must have every column that the arguments name. Got: {name!r}, "
+            f"which is not among {shown(columns)}."
+        )
+    values = as_array(frame[name])
+    if values.ndim != 1:
+        raise ResponsesError(
+            "A column must hold one value per row, and its name must be that of no other. Got: "
+            f"{name!r} of shape {values.shape}."
+        )
+    return values
+
+
+def as_array(values: Any) -> Any:
+    """Values as an array that changes none of them, or as a Categorical if they are one.
+
+    What is missing stays so: masked entries are None in an array of objects.
+    """
+    values = present(values)
+    if isinstance(values, xr.DataArray):
+        values = values.data
+    if isinstance(values, pd.MultiIndex):
+        values = values.to_numpy()
+    if isinstance(values, pd.Index | pd.api.extensions.ExtensionArray):
+        values = pd.Series(values)
+    dtype = getattr(values, "dtype", None)
+    if _is_arrow(values) or isinstance(dtype, pd.ArrowDtype):
+        values = _from_arrow(values)
+    if isinstance(values, pd.Series):
+        if isinstance(values.dtype, pd.CategoricalDtype):
+            return pd.Categorical(values)
+        # pandas makes floats of its own integers where some are missing
+        exact = pd.api.types.is_extension_array_dtype(values.dtype) and values.hasnans
+        values = values.to_numpy(dtype=object if exact else None)
+    elif isinstance(values, Mapping) or not hasattr(values, "__array__"):
+        values = _objects(values)
+    if isinstance(values, np.ma.MaskedArray):
+        values = _unmasked(values)
+    array = np.asarray(values)
+    if not array.dtype.isnative:  # numbers from a file of another machine
+        array = array.astype(array.dtype.newbyteorder("="))
+    kind = array.dtype.kind
+    if kind == "M" or (kind == "f" and array.dtype.itemsize not in (4, 8)) or kind == "T":
+        array = array.astype(object) if kind != "M" else _times(array)
+    return narrow(array) if array.dtype == object else array
+
+
+def narrow(values: NDArray[Any]) -> NDArray[Any]:
+    """Objects as an array of truth values, numbers or times, if that changes none of them."""
+    kind = infer_dtype(values.ravel(), skipna=False)
+    if kind == "datetime64":
+        return _times(np.array(values.tolist()))  # in the finest of their units
+    if kind in ("date", "datetime"):  # pandas takes a day for its first moment
+        days = {isinstance(value, datetime) for value in values.flat}
+        return _times(values) if len(days) == 1 else values
+    for dtype in NARROWER.get(kind, ()):
+        try:
+            array: NDArray[Any] = values.astype(dtype)
+        except OverflowError:
+            continue
+        if np.all((array.astype(object) == values) | (values != values)):
+            return array
+    return values
+
+
+def _times(values: NDArray[Any]) -> NDArray[Any]:
+    """Return dates or times in a unit of pandas' (s to ns), objects with a time zone as they are.
+
+    Raises
+    ------
+    ResponsesError
+        Times of finer units, or too far away.
+    """
+    try:
+        times = pd.DatetimeIndex(values.ravel())
+    except (ValueError, TypeError):  # out of bounds, or several time zones
+        if values.dtype == object:
+            return values
+        array = None
+    else:
+        if times.tz is not None:
+            return values
+        array = times.to_numpy().reshape(values.shape)
+    if array is None or not (
+        values.dtype == object or np.all((array == values) | np.isnat(values))
+    ):
+        raise ResponsesError(
+            "Times must be whole nanoseconds, because files hold no smaller parts, and within "
+            f"64 bits of their unit. Got: {values.dtype}."
+        )
+    return array
+
+
+def _objects(values: Any) -> NDArray[Any]:
+    """Return a list, perhaps of lists, as an array of objects; what is none has no dimension."""
+    if not is_list_like(values) or isinstance(values, Set | Mapping) or sparse.issparse(values):
+        array = np.empty((), dtype=object)
+        array[()] = values
+        return array
+    listed = [
+        _unmasked(value).tolist() if isinstance(value, np.ma.MaskedArray) else value
+        for value in values
+    ]
+    try:
+        return np.array(listed, dtype=object)
+    except ValueError:  # rows that have no common shape
+        return np.fromiter(listed, dtype=object, count=len(listed))
+
+
+def _unmasked(values: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
+    """Return the values with NaN, NaT or None in place of those that are masked."""
+    mask, data = np.ma.getmaskarray(values), np.asarray(values.data)
+    if not mask.any():
+        return data
+    absent: Any = {"f": np.nan, "M": np.datetime64("NaT", "s")}.get(data.dtype.kind)
+    data = data.astype(object) if absent is None else data.copy()
+    data[mask] = absent
+    return data
+
+
+def present(values: Any) -> Any:
+    """Bring what Dask or Polars would compute later to memory."""
+    for fetch in ("compute", "collect"):
+        if hasattr(values, fetch):
+            values = getattr(values, fetch)()
+    return values
+
+
+def _is_arrow(values: Any) -> bool:
+    return not isinstance(values, pd.DataFrame | pd.Series) and (
+        hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__")
+    )
+
+
+def _from_arrow(values: Any) -> Any:
+    """Return a column of Arrow's, Polars' or another of their kin as pandas has it."""
+    kind = str(values.dtype) if hasattr(values, "dtype") else ""
+    if kind.startswith("Categorical"):  # of Polars: ordered as text, unlike an Enum
+        values = values.cast(str)
+    try:
+        import pyarrow as pa
+    except ImportError:
+        if kind.startswith("Enum"):
+            raise ResponsesError(
+                "Categories of a column that pandas does not hold are read by pyarrow, else their "
+                f"order would be lost: install it, or give text. Got: {kind[:40]}."
+            ) from None
+        return values.to_numpy()
+    if isinstance(values, pd.Series):
+        values = values.array
+    read = pa.chunked_array if hasattr(values, "__arrow_c_stream__") else pa.array
+    return pd.Series(read(values).to_pandas(integer_object_nulls=True))
+
+
+def column_names(frame: Any) -> list[Any] | None:
+    """Return the names of a table's columns, None if it is no table."""
+    if isinstance(frame, Mapping):
+        return [*frame, *getattr(frame, "coords", ())]  # those of a Dataset are columns, too
+    names = getattr(frame, "column_names", getattr(frame, "columns", None))
+    if names is None:
+        names = getattr(getattr(frame, "dtype", None), "names", None)  # an array of records
+    return None if names is None else list(names)
+
+
+def plain(value: Any) -> Any:
+    """Return a NumPy scalar as the Python value that prints like one."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def shown(values: Any, most: int = 8) -> str:
+    """Return the first of many values, for an error."""
+    listed = [repr(plain(value)) for value in list(values)[:most]]
+    return "[" + ", ".join(listed) + (", …]" if len(values) > most else "]")

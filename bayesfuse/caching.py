@@ -1,0 +1,185 @@
+"""Where compiled kernels are kept between processes.
+
+numba stamps what it keeps with the one file of a kernel, but machine code also holds the helpers
+and constants of other files, so an edit of those would bring old results back. Here the name of the
+folder is a digest of every file that kernels can draw on: other sources, another folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import re
+import shutil
+import sys
+import tempfile
+import uuid
+import zipfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import config
+from numba.core.caching import NullCache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+from numba.misc.appdirs import AppDirs
+
+HOME = Path(__file__).parent
+FOLDERS_KEPT = 4
+"""How many folders of other sources stay: to go back to those compiles nothing again."""
+
+_DECORATED = re.compile(rb"^@(kernel|inner|inlined)\b", re.MULTILINE)
+_IMPORTED = re.compile(rb"^from bayesfuse\.([\w.]+) import", re.MULTILINE)
+
+
+def _read(home: Path | zipfile.Path, above: str = "") -> dict[str, bytes]:
+    """Return the text of every module under a folder by its name below the package."""
+    found: dict[str, bytes] = {}
+    for path in home.iterdir():
+        if path.is_dir():
+            found |= _read(path, f"{above}{path.name}.")
+        elif path.name.endswith(".py"):
+            name = (above + path.name.removesuffix(".py")).removesuffix(".__init__")
+            found[name] = path.read_bytes()
+    return found
+
+
+def sources_digest() -> str:
+    """Return a digest of the files with kernels, of all they import and of the compiler.
+
+    It takes the contents, as times may lie: Git and archives set them as they please. Where there
+    are no sources, it is empty.
+    """
+    home: Path | zipfile.Path = HOME
+    if archive := getattr(globals()["__loader__"], "archive", None):
+        home = zipfile.Path(archive, f"{HOME.relative_to(archive).as_posix()}/")
+    texts = _read(home) if home.is_dir() else {}
+    ask = [name for name, text in texts.items() if _DECORATED.search(text)]
+    taken = {}
+    while ask:
+        name = ask.pop()
+        if name in texts:
+            taken[name] = texts.pop(name)
+            ask += [other.decode() for other in _IMPORTED.findall(taken[name])]
+    if not taken:
+        return ""
+    made_by = sys.implementation.cache_tag, numba.__version__
+    return hashlib.sha256(repr((made_by, sorted(taken.items()))).encode()).hexdigest()[:20]
+
+
+DIGEST = sources_digest()  # now: the code that runs is that of the files as they are
+
+
+@cache
+def folder() -> Path | None:
+    """Return the first folder of numba's own choices that can be written; None keeps nothing."""
+    if not DIGEST:
+        return None
+    places = [HOME / "__pycache__", Path(AppDirs("numba", appauthor=False).user_cache_dir)]
+    if config.CACHE_DIR:
+        places.insert(0, Path(config.CACHE_DIR))
+    for place in places:
+        chosen = place / f"bayesfuse-{DIGEST}"
+        try:
+            is_new = not chosen.exists()
+            chosen.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=chosen).close()  # permissions alone do not say it
+        except OSError:
+            continue
+        if is_new:
+            _remove_old(place)
+        return chosen
+    return None
+
+
+def _remove_old(place: Path) -> None:
+    """Remove all but the newest folders; a process that still uses one compiles again."""
+
+    def age(old: Path) -> float:
+        try:
+            return -old.stat().st_mtime
+        except OSError:  # another process removed it
+            return 0.0
+
+    others = (old for old in place.glob("bayesfuse-*") if not old.name.endswith(DIGEST))
+    for old in sorted(others, key=age)[FOLDERS_KEPT:]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+class KernelCache(NullCache):
+    """Keeps each compiled signature of a kernel in a file of its own.
+
+    numba's index of signatures is read before its stamp and written by several processes at once.
+    """
+
+    reloaded = False
+    """Whether a module was edited and imported again: the digest says nothing about it."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.name = f"{function.__module__}.{function.__qualname__}"
+
+    @property
+    def cache_path(self) -> str | None:
+        """The folder, for numba's statistics."""
+        chosen = folder()
+        return None if chosen is None else str(chosen)
+
+    def _file(self, signature: Any, codegen: Any) -> Path | None:
+        chosen = None if self.reloaded else folder()
+        if chosen is None:
+            return None
+        key = repr((signature, codegen.magic_tuple()))  # with the processor and its abilities
+        return chosen / f"{self.name}-{hashlib.sha256(key.encode()).hexdigest()[:20]}.nbc"
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled signature, or None."""
+        target_context.refresh()  # declares what the machine code may refer to
+        file = self._file(sig, target_context.codegen())
+        try:
+            stored = b"" if file is None else file.read_bytes()
+        except OSError:
+            return None
+        payload = stored[32:]
+        if hashlib.sha256(payload).digest() != stored[:32]:  # cut off, or damaged
+            return None
+        return CompileResult._rebuild(target_context, *pickle.loads(payload))
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled for a signature."""
+        file = self._file(sig, data.codegen)
+        if file is None or data.library.has_dynamic_globals:
+            return
+        payload = dumps(data._reduce())
+        written = file.with_name(f"{uuid.uuid4().hex}.nbc")
+        try:
+            file.parent.mkdir(exist_ok=True)
+            written.write_bytes(hashlib.sha256(payload).digest() + payload)
+            os.replace(written, file)
+        except OSError:  # a full disk: the kernel works all the same
+            with suppress(OSError):
+                written.unlink()
+
+
+_names: set[str] = set()
+
+
+def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator: ``numba.njit`` with these options, kept between processes.
+
+    Nothing is kept of functions outside the package, whose files the digest does not cover.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        dispatcher = numba.njit(**options)(function)
+        if Path(function.__code__.co_filename).is_relative_to(HOME):
+            dispatcher._cache = kept = KernelCache(function)
+            KernelCache.reloaded |= kept.name in _names
+            _names.add(kept.name)
+        return dispatcher
+
+    return decorate

@@ -1,0 +1,65 @@
+"""What is said on the terminal, whatever it can show and whoever still reads it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TextIO
+
+PLAIN = str.maketrans({"–": "-", "−": "-", "…": "...", "×": "x"})
+"""What reports are written with beyond ASCII, for terminals that have no more."""
+
+
+def say(text: str) -> None:
+    """Print on stdout at once; who stopped reading, as ``head`` does, is no error.
+
+    Raises
+    ------
+    OSError
+        Stdout cannot be written, as on a full disk.
+    """
+    _print(text, sys.stdout)
+
+
+def tell(text: str) -> None:
+    """Print one line on stderr."""
+    _print(" ".join(text.split()), sys.stderr)
+
+
+def is_terminal() -> bool:
+    """Return whether stdout is one: it may also be closed."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def _print(text: str, stream: TextIO | None) -> None:
+    if stream is None:  # closed before Python began
+        return
+    encoding = stream.encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = text.translate(PLAIN).encode(encoding, "backslashreplace").decode(encoding)
+    try:
+        print(text, file=stream, flush=True)
+    except BrokenPipeError:
+        _give_up(stream)
+    except OSError:
+        _give_up(stream)
+        raise
+
+
+def finish() -> None:
+    """Flush what others printed on stdout, such as the help; Python would complain at its end."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _give_up(sys.stdout)
+
+
+def _give_up(stream: TextIO) -> None:
+    """Send what follows nowhere, as Python's own manual advises: its exit would flush again."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

@@ -1,0 +1,146 @@
+"""Files that are opened: tables also from pipes, and results that are whole or not there."""
+
+from __future__ import annotations
+
+import io
+import os
+import secrets
+import shutil
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import xarray as xr
+
+from bayesfuse.command_line import CommandError
+
+STDIN = Path("/dev/stdin")
+
+
+def open_table(path: Path) -> Path | io.BytesIO:
+    """Return what pandas can read more than once: a pipe, which it cannot, is read here."""
+    if path == STDIN:
+        if sys.stdin is None:
+            raise CommandError(f"cannot read {path}: it is closed")
+        return io.BytesIO(sys.stdin.buffer.read())
+    mode = path.stat().st_mode
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):  # some never end
+        raise CommandError(f"cannot read {path}: it is a device")
+    if stat.S_ISFIFO(mode):
+        return io.BytesIO(path.read_bytes())
+    return path
+
+
+def rewound(source: Path | io.BytesIO) -> Path | io.BytesIO:
+    """Return a source that is read from its beginning."""
+    if isinstance(source, io.BytesIO):
+        source.seek(0)
+    return source
+
+
+def check_inputs(inputs: Sequence[Path]) -> None:
+    """Raise CommandError if a table that can be read once is asked for twice."""
+    if list(inputs).count(STDIN) > 1:
+        raise CommandError("only one table can come from standard input. Got: - for several")
+
+
+def check_outputs(outputs: Sequence[Path], inputs: Sequence[Path]) -> None:
+    """Try every file that will be written, before hours of work instead of after them."""
+    taken = {os.path.realpath(path) for path in inputs}
+    for path in outputs:
+        if os.path.realpath(path) in taken:
+            raise CommandError(f"every file needs a name of its own. Got: {path} twice")
+        taken.add(os.path.realpath(path))
+        if path == Path("-"):
+            raise CommandError("a result is a file and not printed. Got: -")
+        try:
+            _check_output(path)
+        except OSError as error:
+            raise CommandError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _check_output(path: Path) -> None:
+    target = Path(os.path.realpath(path))
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        pass
+    else:
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise CommandError(f"cannot write {path}: it is no ordinary file")
+        with target.open("ab"):  # says why not, and leaves what is there as it is
+            pass
+    with _unfinished(target):
+        pass
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield the name of a file that takes the place of ``path`` if all goes well, and else goes.
+
+    So what was there before survives a failure. A link stays, and what it leads to is replaced.
+    """
+    target = Path(os.path.realpath(path))
+    with _unfinished(target) as new:
+        yield new
+        try:
+            new.replace(target)
+        except OSError as error:
+            kept = new.rename(new.with_name(new.name.removeprefix(".")))
+            raise CommandError(
+                f"cannot write {path}: {error.strerror}; what was to go there is in {kept}"
+            ) from error
+
+
+@contextmanager
+def _unfinished(target: Path) -> Iterator[Path]:
+    """Yield an empty file beside the target, of the same mode and endings, and remove it."""
+    ends = "".join(target.suffixes[-2:])  # they say how it is written
+    new = target.with_name(f".{secrets.token_hex(4)}-unfinished{ends}")
+    try:
+        new.touch(exist_ok=False)
+        if target.is_file():
+            shutil.copymode(target, new)
+        yield new
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def write_netcdf(result: xr.DataTree, path: Path) -> None:
+    """Write a result as NetCDF, whole or not at all."""
+    with replacing(path) as new, _Sink(new, "w+") as sink:
+        try:
+            result.to_netcdf(sink, engine="h5netcdf")
+            os.fsync(sink.fileno())  # some disks say only now that they are full
+        finally:
+            if sink.error is not None:
+                raise sink.error
+
+
+class _Sink(io.FileIO):
+    """A file that keeps its first error for later: HDF5 crashes the process after one."""
+
+    error: OSError | None = None
+
+    def write(self, data: bytes | memoryview) -> int:  # type: ignore[override]
+        rest = memoryview(data).cast("B")
+        try:
+            while self.error is None and len(rest):
+                rest = rest[super().write(rest) :]
+        except OSError as error:
+            self.error = error
+        return len(data)
+
+    def truncate(self, size: int | None = None) -> int:
+        try:
+            return super().truncate(size)
+        except OSError as error:
+            self.error = self.error or error
+            return self.tell() if size is None else size
+
+
+def size_of(result: xr.DataTree) -> int:
+    """Return about how many bytes a result takes as a file."""
+    return sum(node.dataset.nbytes for node in result.subtree)

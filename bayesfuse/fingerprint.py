@@ -1,0 +1,83 @@
+"""What was observed, in a few letters: results carry it, so that another model's are told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayesfuse.responses import Responses
+
+ROWS_AT_ONCE = 2_000_000
+"""Responses whose numbers are in memory at one time."""
+
+MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+"""Odd numbers that spread what they multiply over 64 bits."""
+
+
+def of_responses(responses: Responses) -> dict[str, str]:
+    """Return digests of the names, in their order, and of the responses, in whatever order.
+
+    Responses are the same where the same raters gave the same answers to the same items.
+    """
+    items, raters, classes = (
+        _numbers(names) for names in (responses.items, responses.raters, responses.classes)
+    )
+    asked = _mixed(items, responses.multiplicity.astype(np.uint64))
+    said = _mixed(raters[:, None], classes).ravel()
+    item, _ = responses.small_columns
+    total = np.zeros(2, dtype=np.uint64)
+    for at in range(0, responses.n_responses, ROWS_AT_ONCE):
+        part = slice(at, at + ROWS_AT_ONCE)
+        row = _mixed(asked[item[part]], said[responses.cell[part]])
+        total += row.sum(dtype=np.uint64), (row ^ (row >> np.uint64(29))).sum(dtype=np.uint64)
+    return {
+        "items": _digest([items]),
+        "raters": _digest([raters]),
+        "classes": _digest([classes]),
+        "responses": _digest([total]),
+    }
+
+
+def of_gold(responses: Responses, gold: NDArray[np.int64]) -> str:
+    """Return a digest of the known labels, in whatever order the items are."""
+    known = np.flatnonzero(gold >= 0)
+    items, classes = _numbers(responses.items)[known], _numbers(responses.classes)[gold[known]]
+    return _digest([np.sort(_mixed(items, classes))]) if len(known) else ""
+
+
+def of_arrays(arrays: Iterable[NDArray[Any]]) -> str:
+    """Return a digest of arrays of numbers, of integers of any size alike."""
+    return _digest([_wide(array) for array in arrays])
+
+
+def _numbers(names: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return a number for each name, the same on every machine."""
+    if names.dtype.kind in "biuf":
+        return pd.util.hash_array(_wide(names))
+    return pd.util.hash_array(names.astype(str).astype(object), categorize=False)
+
+
+def _wide(values: NDArray[Any]) -> NDArray[Any]:
+    kind = values.dtype.kind
+    return values.astype(np.float64 if kind == "f" else np.uint64 if kind == "u" else np.int64)
+
+
+def _mixed(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return a number for each pair of numbers; the order within the pair matters."""
+    mixed = one * MIX[0] + other * MIX[1]
+    mixed ^= mixed >> np.uint64(32)
+    mixed *= MIX[0]
+    return mixed ^ (mixed >> np.uint64(29))
+
+
+def _digest(arrays: list[NDArray[Any]]) -> str:
+    made = blake2b(digest_size=8)
+    for array in arrays:
+        made.update(str(array.shape).encode())
+        made.update(np.ascontiguousarray(array).tobytes())
+    return made.hexdigest()

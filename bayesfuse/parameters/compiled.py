@@ -1,0 +1,38 @@
+"""Numbers and functions from the graphs of a PyMC model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import pymc as pm
+import pytensor
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
+
+
+def plain_python() -> Any:
+    """Compile PyTensor functions to Python: no compiler runs, which is what a first use needs."""
+    return pytensor.config.change_flags(mode="FAST_COMPILE", cxx="")
+
+
+def depends(model: pm.Model, graphs: Iterable[Any]) -> bool:
+    """Whether graphs depend on free variables of the model."""
+    return not set(model.free_RVs).isdisjoint(ancestors(graphs))
+
+
+def shape_of(variable: TensorVariable) -> tuple[int, ...]:
+    """Return the shape of a variable, evaluated where its type does not say it."""
+    shape = variable.type.shape
+    if None in shape:
+        with plain_python():
+            shape = tuple(int(size) for size in variable.shape.eval())
+    return shape
+
+
+def value_function(model: pm.Model, variables: Mapping[str, TensorVariable]) -> Callable[..., Any]:
+    """Compile variables of a model as a function of a point in value space."""
+    names = list(variables)
+    graphs = model.replace_rvs_by_values(list(variables.values()))
+    function = model.compile_fn(graphs, inputs=model.value_vars, on_unused_input="ignore")
+    return lambda point: dict(zip(names, function(point), strict=True))

@@ -1,0 +1,86 @@
+"""The posterior of the labels: as a result holds it, or anew from the draws that are there."""
+
+from __future__ import annotations
+
+import pymc as pm
+import xarray as xr
+
+from bayesfuse.errors import ModelError
+from bayesfuse.observation import Observation
+from bayesfuse.points import parameters
+from bayesfuse.posterior import Draws
+from bayesfuse.results import kept_labels, observation_of, of_all_draws, require_result
+
+
+def label_probabilities(
+    result: xr.DataTree | xr.DataArray, model: pm.Model | None = None
+) -> xr.DataArray:
+    """Return the posterior probability of every class for every item.
+
+    Parameters
+    ----------
+    result : DataTree
+        From ``bf.sample``, ``bf.fit`` or ``bf.find_map``. Label probabilities themselves are
+        returned as they are, so that whatever takes a result to rank or draw its labels takes
+        them, too.
+    model : pymc.Model, optional
+        The model it is of: takes the mean over the draws that the result has, where some of those
+        that it was made with have been left out (``result.isel(chain=[0])``, thinning).
+
+    Returns
+    -------
+    DataArray, dims (item, class)
+        Averaged over the posterior of the parameters (Rao–Blackwellised: the mean of exact
+        probabilities, not shares of drawn labels). Its Monte Carlo error is
+        ``result["label_posterior"]["mcse"]``.
+
+    Raises
+    ------
+    ModelError
+        The result has no label posterior, or one of other draws than it has now, and no model is
+        given; a result of another model.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> point = bf.find_map(DawidSkene(bf.datasets.anesthesia()))
+    >>> bf.label_probabilities(point).sel(item=1).round(2).values.tolist()
+    [1.0, 0.0, 0.0, 0.0]
+    """
+    if isinstance(result, xr.DataArray):
+        if set(result.dims) != {"item", "class"}:
+            raise ModelError(
+                "Label probabilities have the dimensions item and class. Got: "
+                f"{list(map(str, result.dims))}."
+            )
+        return result.transpose("item", "class")
+    observation = None if model is None else observation_of(result, model)
+    there = "label_posterior" in require_result(result).children
+    if there and of_all_draws(result):
+        return result["label_posterior"].dataset["probability"]
+    if observation is not None and model is not None:
+        return _anew(result, model, observation)
+    if there:
+        raise ModelError(
+            "The label posterior is a mean over all draws that were made, and some of these have "
+            "been left out since: bf.label_probabilities(result, model) takes the mean over those "
+            "that are there. Got: other draws than the labels' mean is over, and no model."
+        )
+    raise ModelError(
+        "Label probabilities stand in the group label_posterior that bf.sample, bf.fit and "
+        "bf.find_map add to their results; bf.label_probabilities(result, model) computes them "
+        f"from the parameters. Got: groups {sorted(result.children)}."
+    )
+
+
+def _anew(result: xr.DataTree, model: pm.Model, observation: Observation) -> xr.DataArray:
+    values = parameters(result, model)
+    n_chains, n_draws = next(iter(values.values())).shape[:2]
+    labels = kept_labels(result) if observation.labels.keeps_labels else None
+    draws = Draws(observation, n_chains, n_draws, log_likelihood=False)
+    for chain in range(n_chains):
+        for draw in range(n_draws):
+            point = {name: drawn[chain, draw] for name, drawn in values.items()}
+            draws.add(chain, point, None if labels is None else labels[chain, draw])
+    return draws.label_posterior()["probability"]

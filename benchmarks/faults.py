@@ -1,0 +1,270 @@
+"""How does the package answer odd inputs and faults: rightly, by a clear error, or wrongly?
+
+Right is what agrees with enumeration or survives a round trip; a clear error is one of
+`bayesfuse.errors` that ends with what it got. Anything else is wrong: another exception, a result
+where an error is due, a warning of NumPy's. Arguments are generated from the signatures of all
+public functions.
+
+    python benchmarks/faults.py [--only TEXT] [--all]
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import time
+import types
+import warnings
+from collections import Counter
+from functools import cache, partial
+
+import numpy as np
+from _fault_cases import FEW, lost, mathematics, posteriors
+from matplotlib import pyplot as plt
+
+import bayesfuse as bf
+from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
+
+CLEAR = tuple(
+    error for name in dir(bf.errors) if issubclass(error := getattr(bf.errors, name), ValueError)
+)
+ODD = {"None": None, "a word": "no such word", "−1": -1, "NaN": float("nan"), "[]": []}
+FOREIGN = {"progressbar", "kwargs", "ax", "axes", "self"}  # PyMC's and matplotlib's to judge
+
+
+def main():
+    """Try every case, and print how each was answered."""
+    arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    arguments.add_argument("--only", default="", help="cases whose name has this text")
+    arguments.add_argument("--all", action="store_true", help="print those answered well, too")
+    given = arguments.parse_args()
+    begun, counted = time.perf_counter(), Counter()
+    for kind in (mathematics, posteriors, lost, columns, strangers, odd_arguments):
+        for name, run, expected in kind():
+            if given.only not in name:
+                continue
+            said = answer(run, expected)
+            counted[kind.__name__, said.partition(":")[0]] += 1
+            if given.all or said.startswith("WRONG"):
+                print(f"{name}: {said}", flush=True)
+    for (kind, said), number in sorted(counted.items()):
+        print(f"{kind:14} {said:12} {number}")
+    print(f"{counted.total()} cases in {time.perf_counter() - begun:.0f} s")
+
+
+def answer(run, expected):
+    """Say how a case is answered: right, clear error, or WRONG and why."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            run()
+        except CLEAR as error:
+            if "Got:" not in str(error):
+                return f"WRONG: an error that does not say what it got: {short(error)}"
+            return f"WRONG: {short(error)}" if expected == "right" else "clear error"
+        except AssertionError as error:
+            return f"WRONG: {short(error)}"
+        except Exception as error:  # whatever it is, it is to be listed
+            return f"WRONG: {type(error).__name__}: {short(error)}"
+        finally:
+            plt.close("all")
+    for warning in caught:
+        if issubclass(warning.category, RuntimeWarning):
+            return f"WRONG: warned: {short(warning.message)}"
+    return "WRONG: no error" if expected == "error" else "right"
+
+
+def short(message):
+    """Return the first line of a message."""
+    return (str(message).splitlines() or [""])[0][:150]
+
+
+def columns():
+    """Yield tables of every dtype; what has an obvious meaning must be read, the rest refused."""
+    plain = np.array([[0, 1], [1, 1], [0, 0]])
+    expected = bf.Responses.from_matrix(plain)
+    for dtype in ("int8", "uint8", "uint64", "float16", "float32", "float64", "longdouble", ">i4"):
+        yield f"matrix of {dtype}", partial(same, plain.astype(dtype), expected), "right"
+    for dtype in ("complex128", "S1", "M8[D]", "V8"):
+        run = partial(bf.Responses.from_matrix, plain.astype("int64").astype(dtype))
+        yield f"matrix of {dtype}", run, "either"
+    for title, matrix in {
+        "ragged": [[0, 1], [1]],
+        "no columns": np.empty((3, 0)),
+        "no rows": np.empty((0, 3)),
+        "three axes": np.zeros((2, 2, 2)),
+        "one class": np.zeros((2, 2)),
+        "infinite": np.array([[0, np.inf], [1, 0]]),
+        "nested": np.array([[[0], 1], [1, 0]], dtype=object),
+        "fractions": np.array([[0.5, 1], [1, 0.25]]),
+        "a number": 5,
+        "text": "0110",
+    }.items():
+        yield f"matrix: {title}", partial(bf.Responses.from_matrix, matrix), "either"
+    for title, counts in {
+        "negative": {"01": -1, "10": 2},
+        "fractions": {"01": 0.5, "10": 2},
+        "beyond 2⁶³": {"01": 2**63, "10": 2},
+        "zero": {"01": 0, "10": 0},
+        "unequal": {"01": 1, "1": 2},
+        "NaN": {"01": float("nan"), "10": 2},
+    }.items():
+        yield f"counts: {title}", partial(bf.Responses.from_counts, counts), "error"
+
+
+def same(matrix, expected):
+    """Hold a matrix to say what its whole numbers say."""
+    found = bf.Responses.from_matrix(matrix)
+    assert found.n_classes == expected.n_classes, f"{found.n_classes} classes"
+    assert found.cell.tolist() == expected.cell.tolist(), "other labels"
+
+
+@cache
+def fitted(kind):
+    """Return a model of 30 items and a result of it."""
+    if kind == "LatentGroup":
+        responses = bf.datasets.simulate_dawid_skene(60, 6, 2, random_seed=1).responses
+    else:
+        responses = bf.datasets.simulate_dawid_skene(30, 5, 3, random_seed=1).responses
+    model = {
+        "DawidSkene": lambda: DawidSkene(responses),
+        "HiddenMarkov": lambda: HiddenMarkov(responses, bf.Sequences.from_lengths([10, 20])),
+        "MarkovRandomField": lambda: MarkovRandomField(responses, bf.Graph.grid((5, 6))),
+        "LatentGroup": lambda: LatentGroup(responses, [[0, 1, 2], [3, 4, 5]]),
+    }[kind]()
+    return model, bf.sample(model, **{**FEW, "draws": 50})
+
+
+def functions():
+    """Yield every public function with a call of it that works, ``arguments`` by name."""
+    fitting = {
+        "runs": "HiddenMarkov",
+        "plot_sequence": "HiddenMarkov",
+        "neighbour_agreement": "MarkovRandomField",
+        "phase_transition": "MarkovRandomField",
+        "plot_sensitivity_specificity": "LatentGroup",
+        "plot_graph": "MarkovRandomField",
+        "plot_grid": "MarkovRandomField",
+        "co_assignment": "LatentGroup",
+        "group_summary": "LatentGroup",
+        "rater_covariance": "LatentGroup",
+        "verdict_probabilities": "LatentGroup",
+        "plot_co_assignment": "LatentGroup",
+        "plot_covariance": "LatentGroup",
+    }
+    binary = bf.datasets.simulate_dawid_skene(300, 6, 2, random_seed=1).responses
+    for home in (bf, bf.checks, bf.decisions, bf.moments, bf.plots, bf.datasets, bf.priors):
+        for name in dir(home):
+            function = getattr(home, name)
+            if not isinstance(function, types.FunctionType) or name == "plot_grid":
+                continue
+            model, result = fitted(fitting.get(name, "DawidSkene"))
+            responses = model.responses if home is not bf.moments else binary
+            if name in ("plot_score_matrix", "rater_covariance"):
+                responses = fitted("LatentGroup")[0].responses
+            if name == "confusion":
+                responses = model.responses
+            truth = dict.fromkeys(responses.items.tolist(), 0)
+            good = {
+                "result": result,
+                "model": model,
+                "responses": responses,
+                "labels": result,
+                "truth": truth if home is not bf.datasets else [0, 1, 1],
+                "results": {"one": result, "other": fitted("DawidSkene")[1]},
+                "graph": bf.Graph.grid((5, 6)),
+                "sequences": bf.Sequences.from_lengths([10, 20]),
+                "classes": ["O", "B-x", "I-x"],
+                "name": "x",
+                "concentration": [1.0, 2.0],
+                "shares": [0.2, 0.8],
+                "n_classes": 3,
+                "n_items": 20,
+                "n_raters": 4,
+                "degree": 3.0,
+                "size": 3,
+                "source": binary,
+                "covariance": bf.moments.covariance(binary),
+                "draws": 5,
+                "random_seed": 1,
+                "iterations": 5,
+                "progressbar": False,
+                "chains": 1,
+                "cores": 1,
+                "tune": 5,
+            }
+            if name in ("run_lengths", "spans"):
+                model, result = fitted("HiddenMarkov")
+                good["labels"] = bf.draw_labels(result, model, draws=3, random_seed=1)
+                good["scheme"] = "runs"
+            if name == "bio_transitions":
+                del good["random_seed"]
+            yield f"{home.__name__.removeprefix('bayesfuse.')}.{name}", function, good
+
+
+LEFT_OUT = {  # need what a signature does not say: an open model, or the table of a check
+    "bayesfuse.observe",
+    "bayesfuse.dirichlet",
+    "moments.transition",
+    "priors.mixture",
+    *(f"plots.plot_{of}" for of in ("agreement", "dependence", "difficulty", "elbo")),
+    *(f"plots.plot_{of}" for of in ("phases", "ranks", "runs")),
+}
+
+
+def odd_arguments():
+    """Yield every public function with one argument odd, and one call with none."""
+    for name, function, good in functions():
+        if name in LEFT_OUT:
+            continue
+        parameters = inspect.signature(function).parameters
+        arguments = {
+            key: good[key]
+            for key, parameter in parameters.items()
+            if key in good
+            and (parameter.default is parameter.empty or key not in ("n_items",))
+            and not (parameter.default is None and key in ("graph", "sequences", "model"))
+        }
+        yield f"{name}()", partial(function, **arguments), "right"
+        for key in parameters.keys() - FOREIGN:
+            for odd, value in ODD.items():
+                run = partial(function, **{**arguments, key: value})
+                yield f"{name}({key}={odd})", run, "either"
+
+
+def strangers():
+    """Yield results beside models of other data: other items, raters, classes or labels."""
+    _, result = fitted("DawidSkene")
+    own = fitted("DawidSkene")[0].responses
+    others = {
+        "other labels": own.relabelled((own.label + 1) % 3),
+        "other items": bf.datasets.simulate_dawid_skene(29, 5, 3, random_seed=1).responses,
+        "other raters": bf.datasets.simulate_dawid_skene(30, 4, 3, random_seed=1).responses,
+        "other classes": bf.datasets.simulate_dawid_skene(30, 5, 2, random_seed=1).responses,
+    }
+    quick = {"draws": 5, "random_seed": 1}
+    uses = {
+        "decode": bf.decode,
+        "draw_labels": partial(bf.draw_labels, **quick),
+        "expected_errors": partial(bf.decisions.expected_errors, **quick),
+        "value_of_response": bf.decisions.value_of_response,
+        "item_difficulty": partial(bf.checks.item_difficulty, **quick),
+        "pairwise_agreement": partial(bf.checks.pairwise_agreement, **quick),
+        "conditional_dependence": partial(bf.checks.conditional_dependence, **quick),
+        "align_labels": bf.align_labels,
+    }
+    for use, function in uses.items():
+        for title, responses in others.items():
+            model = DawidSkene(responses)
+            yield f"{use}: a model of {title}", partial(function, result, model), "error"
+        for title, broken in {
+            "a dataset": result["posterior"].dataset,
+            "without a posterior": result.filter(lambda node: "probability" in node),
+            "nothing": None,
+        }.items():
+            model = DawidSkene(own)
+            yield f"{use}: {title} as a result", partial(function, broken, model), "error"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""Labels that collapsed to one class against the votes are told of; rare classes are not."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import bayesfuse as bf
+from bayesfuse.errors import CollapseWarning, ModelError
+from bayesfuse.models import DawidSkene, HiddenMarkov
+from bayesfuse.report import report
+
+CROWDS = ["rte", "bluebird", "web", "face", "zencrowd_in", "adult2", "weather_amt", "weather_cf"]
+
+
+def labelled(model, probability):
+    """A result with these label probabilities, and no more."""
+    responses = model.responses
+    posterior = xr.Dataset(
+        {"probability": (("item", "class"), np.asarray(probability, dtype=float))},
+        {"item": responses.items, "class": responses.classes},
+    )
+    return xr.DataTree.from_dict({"label_posterior": posterior})
+
+
+@pytest.fixture(scope="module")
+def habits():
+    """Labelling functions: each gives one label only, to some items, mostly of its class."""
+    rng = np.random.default_rng(2)
+    truth = np.arange(1500) % 2
+    matrix = np.full((1500, 6), -1)
+    for rater in range(6):
+        label = rater % 2
+        fires = rng.random(1500) < np.where(truth == label, 0.3, 0.1)
+        matrix[fires, rater] = label
+    return bf.Responses.from_matrix(matrix), truth
+
+
+def test_numbers_by_hand():
+    """25 items for 0, 24 for 1, two ties, one known, one nobody answered."""
+    matrix = [[0, 0, -1]] * 25 + [[1, 1, 0]] * 24 + [[0, 1, -1]] * 2 + [[1, 1, 1], [-1, -1, -1]]
+    responses = bf.Responses.from_matrix(matrix)
+    model = DawidSkene(responses, gold={51: 1})
+    all_a = np.tile([1.0, 0.0], (53, 1))
+    all_a[51] = all_a[52] = [0, 1]
+    found = bf.checks.collapse(labelled(model, all_a), model)
+    assert found["favoured"].values.tolist() == [26, 25]
+    assert found["expected"].values.tolist() == [51, 0]
+    assert found["lost"].values.tolist() == [False, True]
+    assert found["one_label"].values.tolist() == [False, False, False]
+    assert found.attrs["collapsed"]
+    assert "1, which most responses name for 25 items, has 0" in found.attrs["verdict"]
+    for share, collapsed in ((0.03, False), (0.015, True)):  # 1.5 items of 51, and 0.8
+        some = np.tile([1 - share, share], (53, 1))
+        assert bf.checks.collapse(labelled(model, some), model).attrs["collapsed"] == collapsed
+
+
+def test_copies_count(habits):
+    counts = {(0, 0): 500, (1, 1): 300, (0, 1): 20}
+    responses = bf.Responses.from_counts(
+        [list(pattern) for pattern in counts], list(counts.values())
+    )
+    model = DawidSkene(responses)
+    found = bf.checks.collapse(labelled(model, np.tile([1.0, 0.0], (3, 1))), model)
+    assert found["favoured"].values.tolist() == [510, 310]
+    assert found["lost"].values.tolist() == [False, True]
+
+
+def test_every_fit_warns_and_the_report_says_so(habits):
+    responses, truth = habits
+    settings = {"random_seed": 1, "progressbar": False}
+    model = DawidSkene(responses)
+    with pytest.warns(CollapseWarning, match=r"Labels have collapsed .* 3 sources"):
+        point = bf.find_map(model)
+    verdict = bf.checks.collapse(point, model).attrs["verdict"]
+    assert "prevalence_prior=" in verdict and "gold=" in verdict
+    with pytest.warns(CollapseWarning) as caught:
+        result = bf.sample(model, 60, chains=2, compute_convergence_checks=True, **settings)
+    assert [w.filename for w in caught if w.category is CollapseWarning] == [__file__]
+    with pytest.warns(UserWarning) as caught:
+        bf.fit(model, draws=60, **settings)
+    assert CollapseWarning in [w.category for w in caught]
+    assert "Labels have collapsed" in report(model, result, checks=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CollapseWarning)
+        bf.sample(model, 20, chains=1, quiet=True, **settings)
+        told = DawidSkene(responses, prevalence_prior=[750, 750])  # what the warning advises
+        better = bf.find_map(told)
+    assert not bf.checks.collapse(better, told).attrs["collapsed"]
+    scores = [
+        bf.checks.label_scores(each, dict(enumerate(truth.tolist()))) for each in (point, better)
+    ]
+    assert scores[0]["accuracy"] < 0.55 < 0.65 < scores[1]["accuracy"]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("per_item", [2, 3, 5])
+def test_rare_classes_are_healthy(n_classes, per_item):
+    """Two per cent of the items, most votes for which are mistakes; warnings are errors here."""
+    prevalence = [0.98, 0.02] if n_classes == 2 else [0.6, 0.38, 0.02]
+    for seed in range(3):
+        made = bf.datasets.simulate_dawid_skene(
+            1500,
+            10,
+            n_classes,
+            per_item=per_item,
+            prevalence=prevalence,
+            accuracy=(0.65, 0.9),
+            random_seed=seed,
+        )
+        model = DawidSkene(made.responses)
+        found = bf.checks.collapse(bf.find_map(model), model)
+        assert not found["lost"].any() and found["favoured"][-1] > 20
+
+
+def test_a_few_raters_of_one_label_are_no_collapse():
+    made = bf.datasets.simulate_dawid_skene(300, 5, 2, accuracy=(0.7, 0.9), random_seed=1)
+    said = made.responses.label.reshape(300, 5)
+    said[:, :2] = [0, 1]
+    model = DawidSkene(bf.Responses.from_matrix(said))
+    found = bf.checks.collapse(bf.find_map(model), model)
+    assert found["one_label"].values.tolist() == [True, True, False, False, False]
+    assert not found.attrs["collapsed"]
+
+
+@pytest.mark.parametrize("name", CROWDS)
+def test_real_crowds_are_healthy(development_data, name):
+    responses, _ = development_data(name)
+    bf.find_map(DawidSkene(responses))  # warnings are errors here
+
+
+def test_real_labelling_functions_collapse(development_data):
+    responses, truth = development_data("wrench_youtube")
+    known = dict(truth.to_numpy()[truth["item"].isin(responses.items)].tolist())
+    with pytest.warns(CollapseWarning, match="sources that only ever give"):
+        point = bf.find_map(DawidSkene(responses))
+    assert bf.checks.label_scores(point, known)["accuracy"] < 0.5
+    stated = bf.find_map(DawidSkene(responses, prevalence_prior=responses.n_items / 2))
+    assert bf.checks.label_scores(stated, known)["accuracy"] > 0.85
+
+
+def test_labels_in_sequence_and_other_items():
+    made = bf.datasets.simulate_dawid_skene(60, 3, 2, accuracy=(0.8, 0.9), random_seed=1)
+    model = HiddenMarkov(made.responses, bf.Sequences.from_lengths([30, 30]))
+    assert not bf.checks.collapse(bf.find_map(model), model).attrs["collapsed"]
+    other = DawidSkene(made.responses.take(np.arange(40)))
+    with pytest.raises(ModelError, match=r"same items .* Got: 60 items in the result and 40"):
+        bf.checks.collapse(bf.find_map(model), other)

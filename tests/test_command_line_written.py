@@ -1,0 +1,328 @@
+"""The command line loses nothing: full disks, files that are no files, pipes, Ctrl-C."""
+
+import io
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from shell import COLUMNS, draw_nothing, fails, fit, interrupt_in, tables, write_films
+
+import bayesfuse as bf
+from bayesfuse.__main__ import main
+from bayesfuse.command_line import commands, files
+from bayesfuse.inference.sample import _thinned
+from bayesfuse.models import DawidSkene
+
+QUICK = ["--no-checks", "--draws", "3", "--chains", "1"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Work in a folder of its own that holds ``films.csv``, and draw no pictures."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(commands, "draw", draw_nothing)
+    write_films(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def full():
+    """Let no file grow beyond a size, as on a disk that has no more."""
+
+    def limit(size):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield limit
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def names(folder):
+    return {path.name for path in folder.iterdir()}
+
+
+def test_what_is_refused_is_refused_before_sampling(folder, capsys, monkeypatch):
+    monkeypatch.setattr(bf, "sample", lambda *_, **__: pytest.fail("sampled"))
+    os.mkfifo("pipe.nc")
+    Path("device.nc").symlink_to("/dev/null")
+    Path("loop.nc").symlink_to("loop.nc")
+    Path("lost.nc").symlink_to("nowhere/result.nc")
+    Path("folder.nc").mkdir()
+    before = names(folder)
+    for output, word in {
+        "/dev/null": "whose name ends in .nc",
+        "-": "whose name ends in .nc",
+        "labels.csv": "labels go to --labels FILE.csv",
+        "pipe.nc": "cannot write pipe.nc: it is no ordinary file",
+        "device.nc": "cannot write device.nc: it is no ordinary file",
+        "loop.nc": "cannot write loop.nc: Too many levels of symbolic links",
+        "lost.nc": "cannot write lost.nc: No such file",
+        "folder.nc": "cannot write folder.nc: it is a folder",
+        "/sys/result.nc": "cannot write /sys/result.nc:",
+        "films.csv/result.nc": "cannot write films.csv/result.nc: Not a directory",
+        f"{'x' * 300}.nc": "File name too long",
+    }.items():
+        fails(capsys, fit("--quiet", output=output), word)
+    fails(capsys, fit("--labels", "/dev/null"), "cannot write /dev/null: it is no ordinary file")
+    fails(capsys, fit("--labels", "-"), "a result is a file and not printed. Got: -")
+    assert names(folder) == before
+    assert Path("lost.nc").is_symlink() and Path("loop.nc").is_symlink()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_folders_and_files_that_are_read_only(folder, capsys):
+    Path("shut").mkdir(mode=0o555)
+    fails(capsys, fit(output="shut/result.nc"), "Permission denied")
+    Path("result.nc").touch(mode=0o444)
+    fails(capsys, fit(), "cannot write result.nc: Permission denied")
+
+
+def test_links_stay_and_what_they_lead_to_is_written(folder):
+    """One of them leads to nothing yet; modes stay, too."""
+    Path("far").mkdir()
+    Path("result.nc").symlink_to("far/new.nc")
+    Path("far/old.csv").write_text("old")
+    Path("far/old.csv").chmod(0o640)
+    Path("labels.csv").symlink_to(folder / "far/old.csv")
+    assert fit(*QUICK, "--labels", "labels.csv") == 0
+    assert Path("result.nc").is_symlink() and Path("labels.csv").is_symlink()
+    assert names(folder / "far") == {"new.nc", "old.csv"}
+    assert tables("far/new.nc")["posterior"].sizes["draw"] == 3
+    assert len(pd.read_csv("far/old.csv")) == 20
+    assert Path("far/old.csv").stat().st_mode & 0o777 == 0o640
+    umask = os.umask(0)
+    os.umask(umask)
+    assert Path("far/new.nc").stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def test_a_full_disk_costs_only_what_does_not_fit(folder, capsys, full):
+    """The labels take 2 kB, the NetCDF 30; HDF5 would end the process with a segmentation fault."""
+    Path("result.nc").write_text("precious")
+    full(8_000)
+    assert fit(*QUICK) == 2
+    printed = capsys.readouterr()
+    assert "rater " in printed.out  # the report
+    assert "cannot write result.nc: File too large; written: result-labels.csv" in printed.err
+    assert printed.err.split("bayesfuse: error")[1].count("\n") == 1
+    assert len(pd.read_csv("result-labels.csv")) == 20
+    assert Path("result.nc").read_text() == "precious"
+    assert names(folder) == {"films.csv", "result.nc", "result-labels.csv", "result.png"}
+
+
+def test_no_size_of_disk_crashes(folder, full):
+    """Whatever HDF5 was doing when it was full. A crash would end these tests."""
+    model = DawidSkene(bf.datasets.anesthesia())
+    result = bf.sample(model, 5, chains=1, random_seed=1, progressbar=False, quiet=True)
+    files.write_netcdf(result, Path("whole.nc"))
+    assert tables("whole.nc").identical(result)
+    size = Path("whole.nc").stat().st_size
+    for room in np.linspace(0, size - 1, 40).astype(int).tolist():
+        full(room)
+        with pytest.raises(OSError, match="File too large"):
+            files.write_netcdf(result, Path("cut.nc"))
+    assert names(folder) == {"films.csv", "whole.nc"}
+    full(size)
+    files.write_netcdf(result, Path("cut.nc"))
+    assert tables("cut.nc").identical(result)
+
+
+def test_what_cannot_take_its_place_is_kept(folder, capsys, monkeypatch):
+    """As where a folder has come to stand there while chains ran."""
+
+    def stands_there(*_, **__):
+        Path("result.nc").mkdir()
+        return "report"
+
+    monkeypatch.setattr(commands, "report", stands_there)
+    assert fit(*QUICK) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "cannot write result.nc: Is a directory; what was to go there is in" in said
+    assert tables(said.split("is in ")[1].split(";")[0])["posterior"].sizes["draw"] == 3
+
+
+def test_an_error_of_the_report_loses_no_draws(folder, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("a mistake of ours")
+
+    monkeypatch.setattr(commands, "report", broken)
+    with pytest.raises(RuntimeError, match="of ours"):
+        fit(*QUICK)
+    assert tables()["posterior"].sizes["draw"] == 3
+
+
+def test_a_large_result_is_told_of_before_it_is_written(folder, capsys, monkeypatch):
+    assert fit(*QUICK) == 0
+    assert "--thin" not in capsys.readouterr().out
+    size = sum(node.dataset.nbytes for node in tables().subtree)
+    monkeypatch.setattr(commands, "LARGE", size // 3)
+    assert fit(*QUICK) == 0
+    printed = capsys.readouterr().out
+    assert "result.nc takes about 0.0 GB. With --thin 4 it" in printed
+    assert printed.index("--thin") < printed.index("Written")
+
+
+# ---------------------------------------------------------------- sweeps and thin
+
+
+def test_thin_keeps_one_draw_in_so_many_of_the_same_work(folder, monkeypatch):
+    """Draws are then those after more sweeps: the work is counted in these."""
+    swept = []
+    plain = bf.LabelGibbs.sweep
+    monkeypatch.setattr(
+        bf.LabelGibbs, "sweep", lambda self, *rest: swept.append(1) or plain(self, *rest)
+    )
+    work = {}
+    for thin in (1, 10):
+        swept.clear()
+        assert fit("--quiet", "--sweeps", "2", "--thin", str(thin)) == 0
+        work[thin] = len(swept)
+        result = tables()
+        assert dict(result["posterior"].sizes)["draw"] == 40 // thin
+        exact = bf.label_probabilities(result)
+        np.testing.assert_allclose(exact.sum("class"), 1)
+    assert work == {1: 2 * 2 * 240, 10: 2 * 2 * 240}
+
+
+def test_thin_of_nuts_takes_every_so_manieth_draw():
+    kept = xr.DataTree.from_dict(
+        {"posterior": xr.Dataset({"x": (("chain", "draw"), np.arange(14.0).reshape(2, 7))})}
+    )
+    assert _thinned(kept, 3)["posterior"]["x"].values.tolist() == [[0, 3, 6], [7, 10, 13]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["--thin", "0"], "thin must be a whole number, at least 1. Got: 0"),
+        (["--sweeps", "0"], "sweeps must be a whole number, at least 1. Got: 0"),
+        (["--sweeps", "2", "--sampler", "nuts"], "sweeps= for Gibbs"),
+        (["--thin", "two"], "invalid int value: 'two'"),
+    ],
+)
+def test_sweeps_and_thin_that_cannot_be(folder, capsys, arguments, word):
+    fails(capsys, fit(*arguments), word)
+
+
+# ---------------------------------------------------------------- stdout
+
+
+@pytest.fixture
+def unread(monkeypatch):
+    """A stdout whose reader goes away at once, as ``head`` does."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w", encoding="utf-8") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        yield
+
+
+def test_nobody_reads_the_report(folder, capfd, unread):
+    assert fit(*QUICK) == 0
+    assert "error" not in capfd.readouterr().err
+    assert tables()["posterior"].sizes["draw"] == 3
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["--version"]])
+def test_nobody_reads_the_help(capfd, unread, arguments):
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(arguments)
+    sys.stdout.flush()  # as Python does when it ends
+    assert capfd.readouterr().err == ""
+
+
+def test_stdout_is_full_or_closed(folder, capsys, monkeypatch):
+    with open("/dev/full", "w") as nothing:
+        monkeypatch.setattr(sys, "stdout", nothing)
+        assert fit(*QUICK) == 2
+        nothing.flush()
+    assert "cannot write the report: No space left on device" in capsys.readouterr().err
+    assert tables(Path("result.nc"))["posterior"].sizes["draw"] == 3
+    Path("result.nc").unlink()
+    monkeypatch.setattr(sys, "stdout", None)
+    assert fit(*QUICK) == 0
+    assert tables()["posterior"].sizes["draw"] == 3
+
+
+def test_stdout_in_ascii(folder, monkeypatch):
+    Path("films.csv").write_text(Path("films.csv").read_text().replace("Ada", "Adélaïde"))
+    shown = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(shown, encoding="ascii"))
+    assert fit(*QUICK) == 0
+    sys.stdout.flush()
+    assert b"Ad\\xe9la\\xefde" in shown.getvalue()
+    assert b"\\u2013" not in shown.getvalue()  # intervals have plain dashes
+    assert tables()["posterior"]["rater"].values.tolist() == ["Adélaïde", "Bo", "Cy"]
+
+
+def test_head_in_a_process_of_its_own(folder):
+    """With pictures, Python's own end and all."""
+    command = [sys.executable, "-m", "bayesfuse", "fit", "films.csv", *COLUMNS, *QUICK]
+    run = subprocess.Popen(
+        [*command, "--output", "result.nc"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    run.stdout.close()
+    said = run.stderr.read().decode()
+    assert run.wait() == 0, said
+    assert "Broken" not in said and "Exception" not in said
+    run.stderr.close()
+    assert names(folder) == {"films.csv", "result.nc", "result-labels.csv", "result.png"}
+
+
+# ---------------------------------------------------------------- Ctrl-C
+
+
+def press(*_, **__):
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_interrupted_while_reading(folder, capsys, monkeypatch):
+    monkeypatch.setattr(pd, "read_csv", press)
+    assert fit() == 130
+    assert capsys.readouterr().err == "bayesfuse: interrupted before there were draws to write\n"
+    assert names(folder) == {"films.csv"}
+
+
+@pytest.mark.parametrize("pressed", ["write_labels", "report", "write_netcdf", "draw"])
+def test_interrupted_after_sampling(folder, capsys, monkeypatch, pressed):
+    """Files that hold draws are finished; all else is left out."""
+    plain = getattr(commands, pressed)
+
+    def in_it(*arguments, **settings):
+        press()
+        if pressed == "write_netcdf":
+            press()
+        return plain(*arguments, **settings)
+
+    monkeypatch.setattr(commands, pressed, in_it)
+    assert fit(*QUICK) == 130
+    said = capsys.readouterr()
+    assert said.err.endswith("bayesfuse: interrupted; written: 1 chains of 3 draws\n")
+    assert names(folder) == {"films.csv", "result.nc", "result-labels.csv"}
+    assert ("rater " in said.out) == (pressed in ("write_netcdf", "draw"))
+    assert tables()["posterior"].sizes["draw"] == 3
+    assert len(pd.read_csv("result-labels.csv")) == 20
+
+
+def test_interrupted_in_sampling_and_again_in_the_report(folder, capsys, monkeypatch):
+    interrupt_in(monkeypatch, bf.LabelGibbs.default_tune_steps + 30)
+    monkeypatch.setattr(commands, "report", press)
+    assert fit("--chains", "1") == 130
+    assert tables()["posterior"].sizes["draw"] == 30
+
+
+def test_ctrl_c_for_others_is_left_alone(folder, monkeypatch):
+    """A script that runs this in its background has shells ignore it."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        interrupt_in(monkeypatch, 5)
+        assert fit("--quiet", *QUICK) == 0
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)

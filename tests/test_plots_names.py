@@ -1,0 +1,256 @@
+"""Whatever things are called, and however few there are: a picture, or an error in one line."""
+
+from copy import copy
+
+import numpy as np
+import pytest
+from matplotlib import cbook
+from matplotlib.text import Text
+from pictures import drawn, tick_names
+
+import bayesfuse as bf
+from bayesfuse import plots
+from bayesfuse.describing import in_one_line
+from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
+
+QUIET = {"progressbar": False, "quiet": True, "random_seed": 1}
+
+ODD = [r"$\frac$", "$", "a_b", "\\", "two\nlines", "", "long " * 100, "_first", "$x$ {y} %", "\a"]
+
+
+def few(n_items, n_raters, n_classes, names):
+    """Labels by raters with the first of some names, or with numbers."""
+    rng = np.random.default_rng(n_items + n_raters + n_classes)
+    truth = np.arange(n_items) % n_classes
+    matrix = np.where(
+        rng.random((n_items, n_raters)) < 0.7,
+        truth[:, None],
+        rng.integers(0, n_classes, (n_items, n_raters)),
+    )
+    named = (
+        [f"{name}{n // len(names) or ''}" for n, name in enumerate(names * 5)] if names else None
+    )
+    called = {
+        what: named[:n] if named else range(n)
+        for what, n in (("items", n_items), ("raters", n_raters), ("classes", n_classes))
+    }
+    table = np.asarray(called["classes"], dtype=object)[matrix]
+    return bf.Responses.from_matrix(table, missing=(), **called)
+
+
+class Crowd:
+    """Models and results that all pictures are drawn of, made when they are asked for."""
+
+    def __init__(self, n_items, n_raters, n_classes, names=(), *, point=False):
+        self.responses = few(n_items, n_raters, n_classes, list(names))
+        self.fit = bf.find_map if point else lambda model: bf.sample(model, 10, chains=1, **QUIET)
+        items = self.responses.items
+        half = (n_items + 1) // 2
+        lengths, called = [half, n_items - half][:n_items], list(names[:2]) or [0, 1]
+        self.sequences = bf.Sequences.from_lengths(
+            lengths, items=items, names=called[: len(lengths)]
+        )
+        pairs = np.column_stack([items[:-1], items[1:]])
+        self.graph = bf.Graph.from_edges(pairs, items=items)
+        self.model = HiddenMarkov(self.responses, self.sequences)
+        self.result = self.fit(self.model)
+
+    def of_groups(self):
+        groups = [self.responses.raters[:2].tolist()] if self.responses.n_raters > 1 else []
+        return self.fit(LatentGroup(self.responses, groups=groups))
+
+    def phases(self):
+        model = MarkovRandomField(self.responses, self.graph)
+        return bf.checks.phase_transition(self.fit(model), model)
+
+    def checked(self, check, **options):
+        return check(self.result, self.model, draws=5, random_seed=1, **options)
+
+    def truth(self):
+        best = bf.label_probabilities(self.result).idxmax("class")
+        return dict(zip(best["item"].values.tolist(), best.values.tolist(), strict=True))
+
+
+CHECKS = bf.checks
+PICTURES = {
+    "plot_agreement": lambda c: plots.plot_agreement(c.checked(CHECKS.pairwise_agreement, least=1)),
+    "plot_calibration": lambda c: plots.plot_calibration(c.result, c.truth()),
+    "plot_co_assignment": lambda c: plots.plot_co_assignment(c.of_groups()),
+    "plot_confusion": lambda c: plots.plot_confusion(c.result),
+    "plot_covariance": lambda c: plots.plot_covariance(c.result, c.responses),
+    "plot_dependence": lambda c: plots.plot_dependence(
+        c.checked(CHECKS.conditional_dependence, least=1)
+    ),
+    "plot_difficulty": lambda c: plots.plot_difficulty(c.checked(CHECKS.item_difficulty)),
+    "plot_elbo": lambda c: plots.plot_elbo(c.result),
+    "plot_graph": lambda c: plots.plot_graph(c.result, c.graph),
+    "plot_grid": lambda c: plots.plot_grid(
+        c.result, (1, c.responses.n_items), classes=c.responses.classes.tolist()
+    ),
+    "plot_labels": lambda c: plots.plot_labels(c.result),
+    "plot_model": lambda c: plots.plot_model(c.model),
+    "plot_phases": lambda c: plots.plot_phases(c.phases()),
+    "plot_ranks": lambda c: plots.plot_ranks(bf.decisions.rank_raters(c.result)),
+    "plot_raters": lambda c: plots.plot_raters(c.result),
+    "plot_runs": lambda c: plots.plot_runs(c.checked(CHECKS.runs)),
+    "plot_score_matrix": lambda c: plots.plot_score_matrix(c.responses),
+    "plot_sensitivity_specificity": lambda c: plots.plot_sensitivity_specificity(c.result),
+    "plot_sequence": lambda c: plots.plot_sequence(c.result, c.model),
+    "plot_start": lambda c: plots.plot_start(c.result),
+}
+
+
+def test_every_picture_is_in_the_table():
+    assert sorted(PICTURES) == plots.__all__
+
+
+@pytest.fixture(scope="module")
+def odd():
+    return {k: Crowd(10, 8, k, ODD) for k in (2, 3)}
+
+
+def figure_of(picture, crowd):
+    made = picture(crowd)
+    drawn(np.atleast_1d(np.asarray(made, dtype=object))[0])
+    return np.atleast_1d(np.asarray(made, dtype=object))[0].figure.get_figure(root=True)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_of_odd_names(name, odd):
+    """Rendering raises no error, and no text is taken for a formula or has lines of its own."""
+    crowd = odd[2 if name == "plot_sensitivity_specificity" else 3]
+    if name == "plot_elbo":
+        crowd = copy(crowd)  # which all tests share
+        crowd.result = bf.find_map(crowd.model)
+    figure = figure_of(PICTURES[name], crowd)
+    for text in figure.findobj(Text):
+        assert not cbook.is_math_text(text.get_text())
+        assert len(text.get_text()) < 120
+
+
+def test_texts_are_the_names(odd):
+    names = tick_names(plots.plot_raters(odd[3].result)[0])
+    shown = {r"\$\frac\$", r"\$", "a_b", "\\", "two lines", "''", "_first"}
+    assert len(names) == 8 and shown <= set(names)
+    legend = plots.plot_labels(odd[3].result).get_legend().get_texts()
+    assert [text.get_text() for text in legend] == [r"\$\frac\$", r"\$", "a_b"]
+    named = few(6, 3, 2, ["_hidden", "shown"])
+    point = bf.find_map(DawidSkene(named))
+    for ax in (plots.plot_labels(point), *plots.plot_grid(point, (2, 3))[:1]):
+        texts = [text.get_text() for text in ax.get_legend().get_texts()]
+        assert texts == ["_hidden", "shown"]  # matplotlib leaves out what begins so
+
+
+def test_a_variable_called_like_a_formula():
+    import pymc as pm
+
+    with pm.Model(coords={r"$\frac": range(3)}) as model:
+        pm.Normal(r"$\frac$", dims=r"$\frac")
+    assert b"PNG" in drawn(plots.plot_model(model))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("plain", "plain"),
+        ("", "''"),
+        (" ", "' '"),
+        ("a\r\nb\tc", "a  b c"),
+        ("\ud800x", " x"),
+        ("\u2028", "' '"),
+        (3.5, "3.5"),
+        ("0123456789abcdef", "01234…cdef"),
+        ("0123456789", "0123456789"),
+    ],
+)
+def test_names_in_one_line(name, text):
+    assert in_one_line(name, 10) == text
+    assert len(in_one_line(name, 10)) <= 10
+
+
+def test_reports_of_odd_names(odd):
+    """A name has its line and its column, whatever is in it; so has the summary of a table."""
+    from bayesfuse.report import report
+
+    crowd = odd[3]
+    lines = report(crowd.model, crowd.result, checks=False).splitlines()
+    begun = [line.split("  ")[0] for line in lines]
+    assert {r"$\frac$", "$", "a_b", "\\", "two lines", "''", "_first"} <= set(begun)
+    assert all(line.isprintable() and len(line) < 200 for line in lines)
+    odd_classes = bf.Responses.from_matrix([["a\nb", "c"], ["c", "c"]])
+    assert "a b (1), c (3)" in repr(odd_classes)
+
+
+# ---------------------------------------------------------------- text keeps inside the figure
+
+
+@pytest.mark.parametrize("n_raters", [2, 9])
+def test_long_names_are_not_cut_off(n_raters):
+    crowd = Crowd(12, n_raters, 2, [f"{n} " + "a long name " * 4 + str(n) for n in range(12)])
+    found = crowd.checked(CHECKS.conditional_dependence, least=1)
+    pictures = [plots.plot_dependence(found), plots.plot_labels(crowd.result)]
+    pictures += [plots.plot_ranks(bf.decisions.rank_raters(crowd.result))]
+    pictures += [plots.plot_raters(crowd.result)[0], plots.plot_confusion(crowd.result)[0]]
+    pictures += [plots.plot_sequence(crowd.result, crowd.model)[0]]
+    for ax in pictures:
+        figure = ax.figure
+        figure.draw_without_rendering()
+        whole = figure.bbox
+        for own in figure.axes:
+            assert own.get_window_extent().width > 0.8 * figure.dpi or own.get_label()
+            for text in own.findobj(Text):
+                if any(map(str.isalpha, text.get_text())):  # not ticks beyond the limits
+                    box = text.get_window_extent()
+                    assert whole.x0 - 1 <= box.x0 and box.x1 <= whole.x1 + 1, text
+                    assert whole.y0 - 1 <= box.y0 and box.y1 <= whole.y1 + 1, text
+
+
+# ---------------------------------------------------------------- few raters, items, draws
+
+REFUSED = {
+    ("plot_agreement", "one rater"): "no pair of 1 raters",
+    ("plot_dependence", "one rater"): "no pair of 1 raters",
+    ("plot_difficulty", "one rater"): "none such",
+    ("plot_score_matrix", "one rater"): "1 raters",
+    ("plot_score_matrix", "one item"): "0 known covariances",
+    ("plot_covariance", "one rater"): "no such pair of 1 raters",
+    ("plot_covariance", "one item"): "no such pair of 4 raters",
+    ("plot_phases", "one item"): "1 items without edges",
+    ("plot_sensitivity_specificity", "seven classes"): "7 classes",
+    ("plot_elbo", "one rater"): "groups ['constant_data'",
+}
+SIZES = {
+    "one rater": ((6, 1, 2), False),
+    "one item": ((1, 4, 2), True),
+    "seven classes": ((20, 8, 7), True),
+}
+
+
+@pytest.fixture(scope="module", params=SIZES)
+def small(request):
+    size, point = SIZES[request.param]
+    return request.param, Crowd(*size, point=point)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_of_few(name, small):
+    """One rater, or one item, or seven classes; draws or a point: a picture or one clear line."""
+    which, crowd = small
+    told = REFUSED.get((name, which))
+    if told is None:
+        assert figure_of(PICTURES[name], crowd)
+        return
+    with pytest.raises((bf.errors.ModelError, bf.errors.MomentsError), match="Got: ") as error:
+        PICTURES[name](crowd)
+    assert told in str(error.value) and "\n" not in str(error.value)
+
+
+def test_groups_of_a_point_are_known():
+    """The groups that a model was given count in a point as in draws."""
+    responses = few(300, 6, 2, [])
+    model = LatentGroup(responses, groups=[[0, 1, 4]])
+    point = bf.find_map(model)
+    share = plots.plot_co_assignment(point)
+    assert tick_names(share) == ["0", "1", "4", "2", "3", "5"]
+    together = CHECKS.rater_covariance(point, responses)["together"].values
+    assert np.flatnonzero(together[0]).tolist() == [0, 1, 4]

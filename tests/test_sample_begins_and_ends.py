@@ -1,0 +1,91 @@
+"""Where chains begin, whatever the sampler, and what an interrupted end leaves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayesfuse as bf
+from bayesfuse.errors import IncompleteWarning, ModelError
+from bayesfuse.inference import sample as sampling
+
+QUIET = {"progressbar": False, "quiet": True}
+
+
+def test_nutpie_begins_every_chain_elsewhere(small_model, monkeypatch):
+    nutpie = pytest.importorskip("nutpie")
+    compiled, points = [], []
+    sample = nutpie.sample
+    monkeypatch.setattr(nutpie, "sample", lambda m, **kw: compiled.append(m) or sample(m, **kw))
+    settings = {"sampler": "nuts", "nuts_sampler": "nutpie", "random_seed": 1}
+    bf.sample(small_model, 5, tune=5, chains=2, **settings, **QUIET)
+    points = [compiled[0].initial_point_func(seed) for seed in (1, 2, 3, 1)]
+    assert (points[0] == points[3]).all()
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        assert (points[one] != points[other]).all()
+
+
+def test_numpyro_begins_every_chain_elsewhere(small_model, monkeypatch):
+    pytest.importorskip("numpyro")
+    import pymc.sampling.jax as pymc_jax
+
+    begun = []
+    points = pymc_jax._get_batched_jittered_initial_points
+    monkeypatch.setattr(
+        pymc_jax,
+        "_get_batched_jittered_initial_points",
+        lambda **kw: begun.append(points(**kw)) or begun[-1],
+    )
+    settings = {"sampler": "nuts", "nuts_sampler": "numpyro", "random_seed": 1}
+    bf.sample(small_model, 5, tune=5, chains=2, **settings, **QUIET)
+    assert all((value[0] != value[1]).all() for value in begun[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"cores": 0}, "cores must be a whole number, at least 1. Got: 0"),
+        ({"cores": 1.5}, "cores"),
+        ({"draws": True}, "draws must be a whole number"),
+        ({"draws": "5"}, "draws must be a whole number"),
+        ({"tune": 2.0}, "tune must be a whole number"),
+        ({"random_seed": -1}, "random_seed must be a whole number, zero or more.* Got: -1"),
+        ({"random_seed": "one"}, "random_seed"),
+        ({"start": {"prevalence": [0.5, 0.6, -0.1]}}, r"Got: \[0\.5, 0\.6, -0\.1\] for prevalence"),
+        ({"start": {"prevalence": [0.5, np.nan, 0.5]}}, "nan"),
+        ({"start": {"prevalence": [0.5, 0.5, 0.0]}}, "positive and finite"),
+        ({"start": {"prevalence": [0.5, 0.5, 0.5]}}, "sum to one"),
+        ({"start": {"prevalence": ["a", "b", "c"]}}, "for prevalence"),
+    ],
+)
+def test_odd_requests_are_one_clear_line(small_model, arguments, told):
+    with pytest.raises(ModelError, match=told) as caught:
+        bf.sample(small_model, **({"draws": 5} | arguments), **QUIET)
+    assert "\n" not in str(caught.value)
+
+
+def test_fits_refuse_seeds_that_are_none(small_model):
+    with pytest.raises(ModelError, match="random_seed"):
+        bf.fit(small_model, random_seed=-1)
+
+
+def test_numbers_of_numpy_are_numbers(small_model):
+    counts = {"draws": np.int64(5), "tune": np.uint8(2), "chains": np.int32(2)}
+    result = bf.sample(small_model, **counts, cores=np.int64(1), random_seed=np.int64(3), **QUIET)
+    assert dict(result["posterior"].sizes)["draw"] == 5
+
+
+@pytest.mark.parametrize("step", ["add_deterministics", "evaluate", "complete"])
+def test_an_interrupted_end_keeps_the_draws(small_model, monkeypatch, step):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sampling, step, interrupt)
+    with pytest.warns(IncompleteWarning, match="label_posterior"):
+        result = bf.sample(small_model, 20, tune=5, chains=2, random_seed=1, **QUIET)
+    whole = {"confusion", "prevalence"}
+    assert whole <= set(result["posterior"].data_vars)
+    assert dict(result["posterior"].sizes)["draw"] == 20
+    assert "label_posterior" in result.attrs["missing"]
+    assert ("sensitivity" in result.attrs["missing"]) == (step == "add_deterministics")
+    assert result.attrs["sampler"] == "gibbs"
