@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.errors import ModelError
-from bayesfuse.factor import require_rows
 from bayesfuse.graph import Graph
+from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array, invert
 
@@ -304,7 +304,7 @@ def _pairs(
 def _prevalence(given: ArrayLike | None, n_classes: int, rng: np.random.Generator) -> Array:
     if given is None:
         return rng.dirichlet(np.full(n_classes, 5.0))
-    require_rows("prevalence", given, "simplex")
+    SIMPLEX.require("prevalence", given)
     return np.asarray(given, dtype=float)
 
 
@@ -316,9 +316,9 @@ def _confusion(
     rng: np.random.Generator,
 ) -> Array:
     if given is not None:
-        require_rows("confusion", given, "simplex")
+        SIMPLEX.require("confusion", given)
         return np.asarray(given, dtype=float)
-    require_rows("accuracy", accuracy, "probability")
+    PROBABILITY.require("accuracy", accuracy)
     right = rng.uniform(*accuracy, size=(n_raters, n_classes, 1))
     wrong = rng.dirichlet(np.ones(n_classes - 1), size=(n_raters, n_classes)) * (1 - right)
     confusion = np.empty((n_raters, n_classes, n_classes))

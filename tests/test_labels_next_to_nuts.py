@@ -12,8 +12,8 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import bayesfuse as bf
-from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.errors import ModelError
+from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.testing import assert_frequencies, enumerate_labels
 
 QUIET = {"progressbar": False, "quiet": True}
