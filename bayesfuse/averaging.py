@@ -12,7 +12,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import ModelError, require_weights
+from bayesfuse.errors import ModelError, require_mapping, require_weights
 from bayesfuse.model import observed
 from bayesfuse.points import parameters
 from bayesfuse.probabilities import label_probabilities
@@ -79,6 +79,9 @@ def common_units(
     >>> bf.common_units(results)["independent"]["log_likelihood"]["responses"].dims
     ('chain', 'draw', 'sequence')
     """
+    require_mapping("results", results)
+    if models is not None:
+        require_mapping("models", models)
     if not results:
         raise ModelError("Models are compared with each other. Got: no results.")
     partitions = {name: _partition(name, result) for name, result in results.items()}
@@ -176,6 +179,7 @@ def average(
     >>> bf.label_probabilities(both).sizes["item"]
     100
     """
+    require_mapping("results", results)
     if not results:
         raise ModelError("There must be something to average. Got: no results.")
     posteriors = _same_labels(results)
@@ -356,6 +360,7 @@ def _unit_name(loos: Mapping[str, Any]) -> str:
 
 
 def _given_weights(names: list[str], weights: Mapping[str, float]) -> xr.Dataset:
+    require_mapping("weights", weights)
     if set(weights) != set(names):
         raise ModelError(f"There must be one number for each of {names}. Got: {dict(weights)}.")
     share = require_weights("weights", {name: weights[name] for name in names})

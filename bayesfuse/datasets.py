@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayesfuse.errors import ModelError
+from bayesfuse.arrays import shown
+from bayesfuse.errors import (
+    ModelError,
+    require_count,
+    require_number,
+    require_numbers,
+    require_seed,
+    require_shape,
+)
 from bayesfuse.graph import Graph
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
 from bayesfuse.responses import Responses
@@ -153,7 +162,7 @@ def simulate_dawid_skene(
     >>> made.responses.n_responses, made.confusion.shape
     (200, (5, 3, 3))
     """
-    rng = np.random.default_rng(random_seed)
+    rng = _generator(random_seed, n_items=n_items, n_raters=n_raters, n_classes=n_classes)
     share = _prevalence(prevalence, n_classes, rng)
     table = _confusion(confusion, n_raters, n_classes, accuracy, rng)
     truth = rng.choice(n_classes, size=n_items, p=share)
@@ -198,12 +207,13 @@ def simulate_responses(
     >>> made.responses.n_items, made.prevalence.round(2).tolist()
     (600, [0.83, 0.17])
     """
-    rng = np.random.default_rng(random_seed)
+    rng = _generator(random_seed, n_raters=n_raters, n_classes=n_classes)
     known = np.asarray(truth).ravel()
-    if known.dtype.kind not in "iu" or known.min() < 0 or known.max() >= n_classes:
+    inside = known.dtype.kind in "iu" and len(known) and known.min() >= 0
+    if not (inside and known.max() < n_classes):
         raise ModelError(
             f"Truths must be whole numbers from 0 to {n_classes - 1}, one per item. Got: "
-            f"{known.dtype} from {known.min()} to {known.max()}."
+            f"{shown(known, 5)}."
         )
     table = _confusion(confusion, n_raters, n_classes, accuracy, rng)
     share = np.bincount(known, minlength=n_classes) / len(known)
@@ -264,12 +274,8 @@ def simulate_blocks(
     >>> made.graph.n_edges, made.responses.n_items
     (1000, 500)
     """
-    rng = np.random.default_rng(random_seed)
-    if not (0 <= within <= 1 and 0 <= degree < np.inf):
-        raise ModelError(
-            "The mean degree of blocks is not negative, and a share between 0 and 1 of the edges "
-            f"stays within. Got: degree={degree}, within={within}."
-        )
+    rng = _generator(random_seed, n_items=n_items, n_raters=n_raters, n_classes=n_classes)
+    degree, within = require_number("degree", degree), require_number("within", within, 0, 1)
     n_edges = round(n_items * degree / 2)
     share = _prevalence(prevalence, n_classes, rng)
     truth = rng.choice(n_classes, size=n_items, p=share)
@@ -301,11 +307,20 @@ def _pairs(
     )
 
 
+def _generator(random_seed: Any, **sizes: int) -> np.random.Generator:
+    """Return the generator of a seed, if the sizes are some that a table can have."""
+    for name, size in sizes.items():
+        require_count(name, size, least=2 if name == "n_classes" else 1)
+    return require_seed(random_seed)
+
+
 def _prevalence(given: ArrayLike | None, n_classes: int, rng: np.random.Generator) -> Array:
     if given is None:
         return rng.dirichlet(np.full(n_classes, 5.0))
-    SIMPLEX.require("prevalence", given)
-    return np.asarray(given, dtype=float)
+    share = require_numbers("prevalence", given)
+    require_shape("prevalence", share.shape, classes=n_classes)
+    SIMPLEX.require("prevalence", share)
+    return share
 
 
 def _confusion(
@@ -316,10 +331,15 @@ def _confusion(
     rng: np.random.Generator,
 ) -> Array:
     if given is not None:
-        SIMPLEX.require("confusion", given)
-        return np.asarray(given, dtype=float)
-    PROBABILITY.require("accuracy", accuracy)
-    right = rng.uniform(*accuracy, size=(n_raters, n_classes, 1))
+        table = require_numbers("confusion", given)
+        axes = {"raters": n_raters, "classes": n_classes, "labels": n_classes}
+        require_shape("confusion", table.shape, **axes)
+        SIMPLEX.require("confusion", table)
+        return table
+    ends = require_numbers("accuracy", accuracy)
+    require_shape("accuracy", ends.shape, ends=2)
+    PROBABILITY.require("accuracy", ends)
+    right = rng.uniform(*ends, size=(n_raters, n_classes, 1))
     wrong = rng.dirichlet(np.ones(n_classes - 1), size=(n_raters, n_classes)) * (1 - right)
     confusion = np.empty((n_raters, n_classes, n_classes))
     for k in range(n_classes):
@@ -334,7 +354,8 @@ def _answers(
     n_raters, n_classes, _ = confusion.shape
     n_items = len(truth)
     per_item = n_raters if per_item is None else per_item
-    if not 1 <= per_item <= n_raters:
+    require_count("per_item", per_item)
+    if per_item > n_raters:
         raise ModelError(
             f"An item is answered by between one and all {n_raters} raters. Got: {per_item}."
         )

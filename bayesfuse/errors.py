@@ -9,6 +9,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 __all__ = [
     "ImpossibleDataError",
@@ -52,7 +53,8 @@ def require_shape(name: str, given: tuple[int | None, ...], **expected: int) -> 
 def require_kind(name: str, given: object, kind: type) -> None:
     """Raise ModelError unless ``given`` is of that kind."""
     if not isinstance(given, kind):
-        module = "pm" if kind.__module__.startswith("pymc") else "bf"
+        home = kind.__module__.partition(".")[0]
+        module = {"pymc": "pm", "xarray": "xr"}.get(home, "bf")
         raise ModelError(
             f"{name} must be a {module}.{kind.__name__}, because everything else is read from it. "
             f"Got: {type(given).__name__}."
@@ -66,6 +68,27 @@ def require_name(what: str, given: object) -> None:
             f"The name of a {what} must be text of printable characters other than '/', else a "
             f"result could not be saved. Got: {given!r}."
         )
+
+
+def require_names(name: str, given: Any) -> list[Any]:
+    """Return names as a list, or raise ModelError if they are no list, text, or none at all."""
+    if isinstance(given, str) or not np.iterable(given) or not (names := list(given)):
+        raise ModelError(f"{name} must be a list of at least one name. Got: {given!r}.")
+    return names
+
+
+def require_mapping(name: str, given: Any) -> None:
+    """Raise ModelError unless ``given`` says by name what belongs to each, as a dict does."""
+    if not callable(getattr(given, "items", None)):
+        raise ModelError(
+            f"{name} must be a mapping, which says what belongs to each name. Got: {given!r}."
+        )
+
+
+def require_flag(name: str, given: object) -> None:
+    """Raise ModelError unless ``given`` is a truth value."""
+    if not isinstance(given, bool | np.bool_):
+        raise ModelError(f"{name} must be True or False. Got: {given!r}.")
 
 
 def require_count(name: str, given: object, least: int = 1) -> None:
@@ -93,6 +116,23 @@ def require_probability(name: str, given: object) -> float:
             f"{name} must be a probability strictly between 0 and 1 (0.9, not 90). Got: {given!r}."
         )
     return number
+
+
+def require_number(name: str, given: object, least: float = 0.0, most: float = math.inf) -> float:
+    """Return a finite number of some range, ends included, or raise ModelError."""
+    number = _number(given)
+    if not (least <= number <= most and number < math.inf):
+        ends = f", {least:g} or more" if most == math.inf else f" from {least:g} to {most:g}"
+        raise ModelError(f"{name} must be a finite number{ends}. Got: {given!r}.")
+    return number
+
+
+def require_numbers(name: str, given: Any) -> NDArray[np.float64]:
+    """Return numbers as an array of floats, or raise ModelError."""
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ModelError(f"{name} must hold numbers only. Got: {given!r}.") from None
 
 
 def require_positive(name: str, given: object) -> float:

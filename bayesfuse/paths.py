@@ -10,7 +10,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import ModelError, require_count
+from bayesfuse.errors import ModelError, require_count, require_kind, require_seed
 from bayesfuse.points import evenly, parameters, spread
 from bayesfuse.reading import storable
 from bayesfuse.responses import Responses
@@ -131,7 +131,7 @@ def draw_labels(
         return _draws(flat[evenly(draws, len(flat))], responses)
     prior = observation.labels
     structure = prior.structure(responses)
-    rng = np.random.default_rng(random_seed)
+    rng = require_seed(random_seed)
     small = np.int8 if responses.n_classes <= 128 else np.int32
     labels = np.empty((draws, responses.n_items), dtype=small)
     drawn = None
@@ -260,6 +260,8 @@ def run_lengths(labels: xr.DataArray, sequences: Sequences) -> pd.DataFrame:
 
 def _in_order(labels: xr.DataArray, sequences: Sequences) -> tuple[NDArray[np.int64], list[Any]]:
     """Return labels (draws, items) in the order of the sequences as numbers, and class names."""
+    require_kind("labels", labels, xr.DataArray)
+    require_kind("sequences", sequences, Sequences)
     place = pd.Index(labels["item"].values).get_indexer(pd.Index(sequences.items))
     if len(place) != labels.sizes["item"] or place.min() < 0:
         raise ModelError(

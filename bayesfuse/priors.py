@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfuse.errors import ModelError, require_positive, require_probability
+from bayesfuse.errors import (
+    ModelError,
+    require_names,
+    require_numbers,
+    require_positive,
+    require_probability,
+)
 from bayesfuse.parameters.dirichlet import DirichletMixture, stacked
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array
@@ -281,7 +287,7 @@ def bio_transitions(
            [1., 1., 1.]])
     """
     weight = require_positive("weight", weight)
-    names = [str(name) for name in classes]
+    names = [str(name) for name in require_names("classes", classes)]
     for name in names:
         if name != outside and name[:2] not in ("B-", "I-"):
             raise ModelError(
@@ -409,10 +415,7 @@ def _fitting(name: str, given: DirichletMixture, axes: dict[str, int]) -> Dirich
 
 
 def _numbers(name: str, prior: ArrayLike) -> Array:
-    try:
-        return np.asarray(prior, dtype=float)
-    except (TypeError, ValueError):
-        raise ModelError(f"{name} must be concentrations, numbers all. Got: {prior!r}.") from None
+    return require_numbers(name, prior)
 
 
 def _checked(name: str, given: Array, axes: dict[str, int], *, zeros: bool = False) -> Array:

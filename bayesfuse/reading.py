@@ -59,6 +59,11 @@ def read_matrix(
             "A matrix of responses has one row per item and one column per rater. Got: "
             f"{f'rows of lengths {sizes}' if sizes else shape}."
         )
+    if values.dtype.kind == "V":
+        raise ResponsesError(
+            "A matrix of responses holds one label in each cell; rows of fields are read by "
+            f"from_long. Got: entries of dtype {values.dtype}."
+        )
     answered = ~pd.isna(values)
     for mark in [] if values.dtype.kind == "m" else marks:  # which durations have no equals
         answered[answered] = np.asarray(values[answered] != mark, dtype=bool)
@@ -144,8 +149,8 @@ def read_counts(
         lengths = {len(pattern) for pattern in patterns}
         if len(lengths) != 1:
             raise ResponsesError(
-                "All patterns must be answers of the same raters, so of one length. Got "
-                f"lengths: {sorted(lengths)}."
+                "All patterns must be answers of the same raters, so of one length. Got: "
+                f"lengths {sorted(lengths)}."
             )
         patterns = [list(pattern) for pattern in patterns]
     if counts is None:

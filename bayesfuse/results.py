@@ -12,7 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse import fingerprint
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_kind
 from bayesfuse.model import observed
 from bayesfuse.observation import Observation
 from bayesfuse.posterior import OBSERVED
@@ -172,6 +172,7 @@ def observation_of(result: xr.DataTree, model: pm.Model) -> Observation:
 
 def require_responses(result: xr.DataTree, responses: Responses) -> None:
     """Raise ModelError unless a result is of these responses."""
+    require_kind("responses", responses, Responses)
     _require_same(result, fingerprint.of_responses(responses), responses)
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import ModelError, require_probability
+from bayesfuse.errors import ModelError, require_count, require_names, require_probability
 from bayesfuse.probabilities import label_probabilities
 from bayesfuse.results import all_draws, class_names, constants, named, require_draws
 
@@ -58,7 +58,7 @@ def summary(
 
     names = list(require_draws(result, "A summary is of draws").data_vars)
     if var_names is not None:
-        names = [var_names] if isinstance(var_names, str) else list(var_names)
+        names = [var_names] if isinstance(var_names, str) else require_names("var_names", var_names)
     draws = posterior_draws(result, *map(str, names))
     return pd.concat([az.summary(draws[[name]], **kwargs) for name in names])
 
@@ -149,6 +149,8 @@ def balanced_accuracy(result: xr.DataTree) -> xr.DataArray:
 
 def most_uncertain(result: xr.DataTree | xr.DataArray, most: int | None = None) -> xr.DataArray:
     """Return the label probabilities of the items whose best label is least sure, worst first."""
+    if most is not None:
+        require_count("most", most)
     probability = label_probabilities(result)
     order = np.argsort(probability.max("class").values, kind="stable")
     return probability.isel(item=order[:most])

@@ -2,8 +2,8 @@
 
 Right is what agrees with enumeration or survives a round trip; a clear error is one of
 `bayesfuse.errors` that ends with what it got. Anything else is wrong: another exception, a result
-where an error is due, a warning of NumPy's. Arguments are generated from the signatures of all
-public functions.
+where an error is due, a warning of NumPy's. Odd arguments are generated from the signatures of all
+public functions; none of them may give a result, but for those that their function declares.
 
     python benchmarks/faults.py [--only TEXT] [--all]
 """
@@ -28,7 +28,15 @@ from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandom
 CLEAR = tuple(
     error for name in dir(bf.errors) if issubclass(error := getattr(bf.errors, name), ValueError)
 )
-ODD = {"None": None, "a word": "no such word", "−1": -1, "NaN": float("nan"), "[]": []}
+ODD = {
+    "None": None,
+    "a word": "no such word",
+    "−1": -1,
+    "0.5": 0.5,
+    "NaN": float("nan"),
+    "∞": float("inf"),
+    "[]": [],
+}
 FOREIGN = {"progressbar", "kwargs", "ax", "axes", "self"}  # PyMC's and matplotlib's to judge
 
 
@@ -229,7 +237,21 @@ def odd_arguments():
         for key in parameters.keys() - FOREIGN:
             for odd, value in ODD.items():
                 run = partial(function, **{**arguments, key: value})
-                yield f"{name}({key}={odd})", run, "either"
+                expected = "either" if makes_sense(parameters[key], value) else "error"
+                yield f"{name}({key}={odd})", run, expected
+
+
+def makes_sense(parameter, value):
+    """Say whether a function says that it takes such a value."""
+    declared = str(parameter.annotation)
+    if value is None:
+        return parameter.default is None or "None" in declared or parameter.name == "random_seed"
+    if parameter.name == "random_seed":  # NumPy's generators take a list of numbers, even of none
+        return value == []
+    if parameter.name == "outside":  # the name of a class that need not be there
+        return True
+    number = isinstance(value, int | float)
+    return number and 0 < value < 1 and "float" in declared
 
 
 def strangers():

@@ -382,9 +382,8 @@ def test_bad_input():
             bf.Responses.from_matrix(np.zeros((5, 3), int), classes=range(2)), starts=["algebraic"]
         )
     good = bf.Responses.from_matrix([[0, 1, 0], [1, 1, 0]])
-    for starts in (["spectral"], [], "votes"):
-        with pytest.raises(MomentsError, match=r"starts must be some of \['algebraic'"):
-            moments.confusion(good, starts=starts)
+    with pytest.raises(MomentsError, match=r"starts must be some of \['algebraic'.* Got: 'spec"):
+        moments.confusion(good, starts=["spectral"])
 
 
 # ---------------------------------------------------------------- least squares on simplices

@@ -335,7 +335,7 @@ def test_the_same_seed_gives_the_same_numbers(good):
 
 def test_bad_input_is_refused(good):
     model, result = good
-    with pytest.raises(ModelError, match=r"at least two draws.* Got: draws=1"):
+    with pytest.raises(ModelError, match=r"draws must be .* at least 2. Got: 1"):
         bf.checks.pairwise_agreement(result, model, draws=1)
     with pytest.raises(ModelError, match="sequences="):
         bf.checks.runs(result, model)

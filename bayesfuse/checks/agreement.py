@@ -22,7 +22,7 @@ from bayesfuse.checks.replicates import (
     unusual,
     written_out,
 )
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_count, require_seed
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.partition import ALONE
 from bayesfuse.raters.groups import LatentGroups
@@ -178,9 +178,9 @@ def conditional_dependence(
     observation = written_out(model, result)
     responses = observation.responses
     first, second, shared, _ = _pairs(responses, least)
-    rng = np.random.default_rng(random_seed)
+    rng, drawn = require_seed(random_seed), points(result, model, observation, draws)
     numbers = np.zeros((draws, 3, len(first)))
-    for found, rows in zip(numbers, points(result, model, observation, draws), strict=True):
+    for found, rows in zip(numbers, drawn, strict=True):
         chance = _common_mistake(observation, rows, first, second)
         found[:2] = _mistakes(observation, rows, chance, first, second)
         _, label = observation.simulate(rows, rng)
@@ -231,6 +231,7 @@ def _pairs(
 
     Sparse: memory grows with the pairs that occur.
     """
+    require_count("least", least)
     shape = responses.n_items, responses.n_raters
     answers = sparse.csr_array(
         (np.ones(responses.n_responses), (responses.item, responses.rater)), shape=shape
@@ -238,7 +239,7 @@ def _pairs(
     answered = answers.copy()
     answered.data[:] = 1.0
     shared = sparse.triu(answered.T @ answered, 1).tocoo()
-    kept = shared.data >= max(least, 1)
+    kept = shared.data >= least
     first, second = (where[kept].astype(np.int64) for where in shared.coords)
     if len(first) == 0:
         raise ModelError(

@@ -10,7 +10,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_number
 from bayesfuse.model import observed, parameter_variables
 from bayesfuse.moments.score import class_moments
 from bayesfuse.parameters.partition import ALONE
@@ -114,6 +114,7 @@ def group_summary(
     ([2, 3], True)
     """
     ends = tails(ci_prob)
+    margin, least = require_number("margin", margin, 0, 1), require_number("least", least, 0, 1)
     different, _, raters = _assignments(result)
     columns = ["raters", "probability", "informedness", "low", "high", "informative", "opposed"]
     if different.max() == ALONE:

@@ -10,7 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
-from bayesfuse.model import observed, one_against_rest
+from bayesfuse.model import one_against_rest
 from bayesfuse.parameters.partition import ALONE
 from bayesfuse.points import parameters
 from bayesfuse.posterior import complete
@@ -19,6 +19,7 @@ from bayesfuse.results import (
     constants,
     named,
     names_differ,
+    observation_of,
     of_all_draws,
     require_draws,
     without_prefix,
@@ -166,6 +167,7 @@ def align_labels(
     0
     """
     posterior = require_draws(result, "Classes are aligned draw by draw")
+    observation = None if model is None else observation_of(result, model)
     prevalence, confusion = _profiles(result)
     target = _target(result, reference)
     order = _by_draw(result, prevalence, confusion, target, _weights(result))
@@ -188,7 +190,7 @@ def align_labels(
         name in result.children for name in ("label_posterior", "log_likelihood")
     )
     anew = (has_labels and not common) or (known and (has_labels or has_likelihood))
-    if model is None and anew:
+    if observation is None and anew:
         raise ModelError(
             "Label probabilities are means over all draws, and known truths keep their names. So "
             "where only some draws are permuted or truths are known, they must be computed anew: "
@@ -199,7 +201,7 @@ def align_labels(
     _align_others(aligned, order, known)
     if anew:
         values = parameters(aligned, model)
-        return complete(aligned, observed(model)[1], values, log_likelihood=has_likelihood)
+        return complete(aligned, observation, values, log_likelihood=has_likelihood)
     if has_labels:
         probability = result["label_posterior"].dataset
         changed = {

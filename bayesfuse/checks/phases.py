@@ -10,7 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.checks.replicates import points, written_out
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_count, require_seed
 from bayesfuse.labels import Potts
 from bayesfuse.labels.partition_function import PartitionTable, log_partition
 from bayesfuse.labels.potts import reach
@@ -176,7 +176,8 @@ def _agreements(
     Responses are drawn anew given the labels of the same draw, or if they were not kept, given
     labels drawn by their probabilities.
     """
-    responses, rng = observation.responses, np.random.default_rng(random_seed)
+    require_count("draws", draws)
+    responses, rng = observation.responses, require_seed(random_seed)
     n_chains, n_draws = parameters(result, model)["coupling"].shape
     draws = max(draws, 2 * n_chains)
     place = evenly(draws, n_chains * n_draws)

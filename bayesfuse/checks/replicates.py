@@ -11,7 +11,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import require_count, require_seed
 from bayesfuse.model import observed
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.points import spread
@@ -57,10 +57,7 @@ def points(
     result: xr.DataTree, model: pm.Model, observation: Observation, draws: int
 ) -> Iterator[Rows]:
     """Give the log rows of evenly spaced posterior draws, at least two."""
-    if not isinstance(draws, int | np.integer) or draws < 2:
-        raise ModelError(
-            f"A check needs at least two draws, to know how they spread. Got: draws={draws!r}."
-        )
+    require_count("draws", draws, least=2)  # to know how they spread
     return spread(result, model, observation, int(draws))
 
 
@@ -83,7 +80,7 @@ def replicate(
     replicated : ndarray, shape (draws, entries)
     """
     seen = statistic(observation.responses)
-    rng = np.random.default_rng(random_seed)
+    rng = require_seed(random_seed)
     replicated = []
     for rows in points(result, model, observation, draws):
         _, label = observation.simulate(rows, rng)

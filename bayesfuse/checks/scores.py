@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import ResponsesError, require_count
+from bayesfuse.errors import ResponsesError, require_count, require_mapping
 from bayesfuse.probabilities import label_probabilities
 from bayesfuse.reading import listed
 from bayesfuse.simplex import Array
@@ -164,6 +164,7 @@ def _known(
     labels: xr.DataTree | xr.DataArray, truth: Mapping[Any, Any]
 ) -> tuple[Array, NDArray[np.int64]]:
     """Return probabilities and true classes of the items with a truth."""
+    require_mapping("truth", truth)
     probability = label_probabilities(labels)
     place = {name: n for n, name in enumerate(listed(probability["item"].values))}
     number = {name: k for k, name in enumerate(listed(probability["class"].values))}

@@ -17,6 +17,7 @@ from bayesfuse.checks.replicates import (
     verdict,
     written_out,
 )
+from bayesfuse.errors import require_count, require_kind
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array
 from bayesfuse.structure import Sequences
@@ -79,10 +80,12 @@ def runs(
     >>> found.attrs["p_value"] < 0.05
     True
     """
+    require_count("longest", longest)
     observation = written_out(model, result)
     sequences = observation.known_by(
         "sequences", sequences, "Runs need to know which item follows which"
     )
+    require_kind("sequences", sequences, Sequences)
     place, first = _order(observation.responses, sequences)
 
     def by_length(responses: Responses) -> Array:

@@ -10,7 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.decisions.doubts import entropy
-from bayesfuse.errors import ModelError, require_count
+from bayesfuse.errors import ModelError, require_count, require_flag, require_names
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.points import spread
 from bayesfuse.responses import Responses
@@ -98,6 +98,7 @@ def value_of_response(
         raise ModelError(f"A response is worth fewer 'errors' or less 'entropy'. Got: {of!r}.")
     for name, number in (("candidates", candidates), ("most", most), ("draws", draws)):
         require_count(name, number)
+    require_flag("repeats", repeats)
     observation = observation_of(result, model)
     responses = observation.responses
     asked = _candidates(result, responses, raters, candidates)
@@ -138,14 +139,13 @@ def _candidates(
     if raters is None:
         quality = balanced_accuracy(result).mean(("chain", "draw")).values
         return np.argsort(-quality, kind="stable")[:candidates]
+    raters = require_names("raters", raters)
     place = {name: m for m, name in enumerate(responses.raters.tolist())}
     if unknown := [name for name in raters if name not in place]:
         raise ModelError(
             "Only raters of the table can be asked, since nothing is known of others. Got: "
             f"{unknown[0]!r}."
         )
-    if len(raters) == 0:
-        raise ModelError("Somebody must be there to be asked. Got: an empty list of raters.")
     return np.array([place[name] for name in raters])
 
 

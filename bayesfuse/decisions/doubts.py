@@ -10,7 +10,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_count, require_seed
 from bayesfuse.paths import draw_labels
 from bayesfuse.probabilities import label_probabilities
 from bayesfuse.results import constants
@@ -117,6 +117,8 @@ def expected_errors(
     >>> bool(found["low"] <= found["expected"] <= found["high"]), int(found["items"])
     (True, 45)
     """
+    require_count("draws", draws)
+    generator = require_seed(random_seed)
     probability = label_probabilities(result, model)
     error = 1 - probability.max("class").values
     copies = _copies(result, len(error))
@@ -127,7 +129,7 @@ def expected_errors(
         low, high = (int(np.searchsorted(below, q)) for q in ends)
     else:
         method = "joint draws of the labels"
-        drawn = draw_labels(result, model, draws, random_seed=random_seed)
+        drawn = draw_labels(result, model, draws, random_seed=generator)
         best = probability.values.argmax(axis=1)  # of the same items, as the model's are compared
         wrong = (drawn.values != best).sum(axis=1)
         low, high = np.quantile(wrong, ends, method="inverted_cdf")

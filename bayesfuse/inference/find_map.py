@@ -5,7 +5,7 @@ from __future__ import annotations
 import pymc as pm
 import xarray as xr
 
-from bayesfuse.errors import ModelError, interruptible, require_count
+from bayesfuse.errors import ModelError, interruptible, require_count, require_number
 from bayesfuse.inference import em
 from bayesfuse.inference.conjugate import find_conjugate
 from bayesfuse.inference.recording import add_data, add_deterministics, as_posterior
@@ -80,6 +80,7 @@ def find_map(
             f"{sorted(free)}."
         )
     require_count("iterations", iterations)
+    tolerance = require_number("tolerance", tolerance)
     observation = conjugacy.begun()
     begun = find_start(observation, conjugacy.concentrations(), start)
     fit = em.fit(

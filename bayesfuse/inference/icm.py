@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse import moments
-from bayesfuse.errors import ModelError
-from bayesfuse.graph import Graph
+from bayesfuse.errors import ModelError, require_count, require_kind, require_number
+from bayesfuse.graph import Graph, as_graph
 from bayesfuse.labels import potts_kernels
 from bayesfuse.labels.potts import paper_coupling
 from bayesfuse.raters.confusion import Confusion
@@ -102,11 +102,14 @@ def icm_em(
     >>> bf.icm_em(responses, bf.Graph.grid((6,)), start="majority").labels.tolist()
     [0, 0, 0, 1, 1, 1]
     """
+    require_kind("responses", responses, Responses)
+    require_count("iterations", iterations)
+    tolerance = require_number("tolerance", tolerance)
     if not responses.is_plain:
         raise ModelError(
             "Items on a graph need one row each: call responses.expand(). Got: a table of counts."
         )
-    ordered = graph.ordered(responses)
+    ordered = as_graph(graph).ordered(responses)
     rows = ordered.start, ordered.neighbour
     weight = ordered.weight
     coupling = 0.25

@@ -22,6 +22,8 @@ from bayesfuse.errors import (
     ModelError,
     interruptible,
     require_count,
+    require_flag,
+    require_mapping,
     require_seed,
 )
 from bayesfuse.inference.conjugate import Conjugacy, find_conjugate, require_value
@@ -149,6 +151,8 @@ def sample(
     if cores is not None:
         require_count("cores", cores)
         cores = int(cores)
+    if log_likelihood is not None:
+        require_flag("log_likelihood", log_likelihood)
     if isinstance(random_seed, np.random.RandomState):
         raise ModelError(
             "random_seed must be a whole number or a Generator, from which every chain gets a "
@@ -239,6 +243,7 @@ def _uses_gibbs(sampler: str, conjugacy: Conjugacy) -> bool:
 def _begin(conjugacy: Conjugacy, start: str | Mapping[str, Any]) -> Start | None:
     """Choose the start, or None where the priors are not conjugate and PyMC's own must do."""
     if not isinstance(start, str):
+        require_mapping("start, unless it is a word,", start)
         return Start({}, "given", values=dict(start))
     if not conjugacy.complete:
         return None

@@ -15,6 +15,8 @@ from bayesfuse.errors import (
     PoorFitWarning,
     interruptible,
     require_count,
+    require_flag,
+    require_number,
     require_seed,
 )
 from bayesfuse.inference.approximation import FEW_DRAWS, LARGE_K, Approximation
@@ -180,6 +182,10 @@ def fit(
             "batches= come with n_items=, how many items there are, and without batch_size= and "
             f"sweeps=, which need all of them at hand. Got: {numbers} and sweeps={sweeps!r}."
         )
+    if tolerance is not None:
+        tolerance = require_number("tolerance", tolerance)
+    if log_likelihood is not None:
+        require_flag("log_likelihood", log_likelihood)
     conjugacy = find_conjugate(model)
     if method == "cavi" or sweeps:
         _require_conjugate(conjugacy, "CAVI needs" if method == "cavi" else "Gibbs sweeps need")

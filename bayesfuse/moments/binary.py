@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import MomentsError
+from bayesfuse.errors import require_flag, require_probability
 from bayesfuse.moments.completion import rank_one
 from bayesfuse.moments.imbalance import (
     ClassImbalance,
@@ -145,7 +145,9 @@ def accuracies(
     Raises
     ------
     MomentsError
-        A prevalence outside (0, 1); as :func:`class_imbalance`.
+        As :func:`class_imbalance`.
+    ModelError
+        A prevalence outside (0, 1).
 
     References
     ----------
@@ -167,11 +169,7 @@ def accuracies(
         prevalence = estimate.prevalence
     else:
         method = "given"
-        if not 0 < prevalence < 1:
-            raise MomentsError(
-                "A prevalence must lie between 0 and 1, because both classes are needed to tell "
-                f"sensitivity from specificity. Got: {prevalence}."
-            )
+        prevalence = require_probability("prevalence", prevalence)
     raw = quality(moments["mean"].values, v.values, prevalence)
     sensitivity, specificity = np.clip(raw, 0.0, 1.0)
     return xr.Dataset(
@@ -241,6 +239,7 @@ def improved_sml(
     >>> improved_sml(responses, prevalence=0.3).label.values
     array(['0', '0', '0', '0', '1', '1', '1', '1'], dtype='<U1')
     """
+    require_flag("prior", prior)
     found = accuracies(responses, prevalence, method, completion=completion, sign=sign)
     table = log_table(found.sensitivity.values, found.specificity.values)
     share = found.attrs["prevalence"]

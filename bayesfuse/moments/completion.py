@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse import block_array, csr_array
 
-from bayesfuse.errors import MomentsError
+from bayesfuse.errors import MomentsError, require_kind, require_positive
 from bayesfuse.simplex import Array, kernel
 
 METHODS = ("log_linear", "weighted", "sdp", "eigen", "least_squares")
@@ -63,6 +63,8 @@ def rank_one(
     MomentsError
         An unknown method or sign, fewer than three raters, no three raters who share items in
         pairs, covariances that are not finite where raters share items.
+    ModelError
+        A penalty that is not positive and finite.
 
     Notes
     -----
@@ -93,11 +95,9 @@ def rank_one(
             raise MomentsError(
                 f"The {name} of rank_one is one of {', '.join(map(repr, known))}. Got: {given!r}."
             )
-    if penalty is not None and not penalty > 0:
-        raise MomentsError(
-            "The penalty of a trace must be positive, else no diagonal is preferred. Got: "
-            f"{penalty}."
-        )
+    if penalty is not None:
+        penalty = require_positive("penalty", penalty)
+    require_kind("covariance", covariance, xr.Dataset)
     q, variance = covariance.covariance.values, covariance.variance.values
     weight = pair_weight(covariance)
     v = np.full(len(q), np.nan)

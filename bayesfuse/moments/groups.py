@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 
-from bayesfuse.errors import MomentsError
+from bayesfuse.errors import MomentsError, require_count, require_flag
 from bayesfuse.moments.binary import accuracies, labels_by_sign
 from bayesfuse.moments.completion import least_squares, orient
 from bayesfuse.moments.imbalance import EDGE, SMALLEST, log_table, quality
@@ -98,6 +98,7 @@ def latent_sml(
     >>> float(fused.group_sensitivity[0].round(1)), float(fused.verdict_sensitivity[0].round(1))
     (0.7, 0.9)
     """
+    require_flag("prior", prior)
     require_binary(responses)
     group = _assignment(responses, groups)
     several = np.flatnonzero(np.bincount(group) > 1)
@@ -176,7 +177,9 @@ def select_raters(responses: Responses, size: int, groups: Assignment | None = N
     Raises
     ------
     MomentsError
-        A size below one; as :func:`latent_sml`.
+        As :func:`latent_sml`.
+    ModelError
+        A size below one.
 
     References
     ----------
@@ -193,8 +196,7 @@ def select_raters(responses: Responses, size: int, groups: Assignment | None = N
     >>> select_raters(responses, 2, groups=[0, 1, 2, 2, 3])  # the two best are of one group
     [3, 4]
     """
-    if size < 1:
-        raise MomentsError(f"At least one rater must be asked for. Got: size={size}.")
+    require_count("size", size)
     fused = latent_sml(responses, groups)
     accuracy = (fused.sensitivity + fused.specificity).values
     order = np.argsort(-accuracy, kind="stable")  # NaN, of whom nothing is known, comes last

@@ -12,7 +12,14 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bayesfuse.errors import MomentsError
+from bayesfuse.errors import (
+    MomentsError,
+    require_count,
+    require_kind,
+    require_names,
+    require_number,
+    require_seed,
+)
 from bayesfuse.moments.least_squares import multiply, simplex_least_squares
 from bayesfuse.moments.symmetric import Groups
 from bayesfuse.moments.views import STARTS, starting_points
@@ -272,6 +279,8 @@ def confusion(
     ------
     MomentsError
         No item was answered by three raters; unknown starts.
+    ModelError
+        Numbers that make no sense; starts that are no list.
 
     References
     ----------
@@ -291,8 +300,11 @@ def confusion(
     >>> round(estimate.confusion.sel({"rater": 0, "class": 1, "answer": 1}).item(), 2)  # is 0.8
     0.8
     """
+    require_kind("responses", responses, Responses)
+    require_count("iterations", iterations)
+    tolerance = require_number("tolerance", tolerance)
+    rng = require_seed(random_seed)
     table = _checked(responses, starts)
-    rng = np.random.default_rng(random_seed)
     pilot = _pilot(responses, rng)
     small = table if pilot is responses else Table.build(pilot)
     fits = [
@@ -312,9 +324,9 @@ def confusion(
 
 
 def _checked(responses: Responses, starts: Sequence[str]) -> Table:
-    unknown = [name for name in starts if name not in STARTS]
-    if unknown or isinstance(starts, str) or len(starts) == 0:
-        raise MomentsError(f"starts must be some of {list(STARTS)}, in a list. Got: {starts!r}.")
+    require_names("starts", starts)
+    if unknown := [name for name in starts if name not in STARTS]:
+        raise MomentsError(f"starts must be some of {list(STARTS)}. Got: {unknown[0]!r}.")
     table = Table.build(responses)
     together = np.diff(table.raters.start.astype(np.int64))[table.raters.weight > 0]
     if together.max(initial=0) < 3:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import xarray as xr
 
-from bayesfuse.errors import MomentsError
+from bayesfuse.errors import MomentsError, require_kind
 from bayesfuse.moments.binary import accuracies
 from bayesfuse.responses import Responses
 
@@ -65,6 +65,7 @@ def one_vs_rest(
     >>> one_vs_rest(bf.Responses.from_matrix(labels)).prevalence.round(2).values
     array([0.5, 0.3, 0.2])
     """
+    require_kind("responses", responses, Responses)
     found = []
     for k, name in enumerate(responses.classes.tolist()):
         try:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from bayesfuse.errors import MomentsError
+from bayesfuse.errors import MomentsError, require_kind
 from bayesfuse.responses import Responses
 from bayesfuse.simplex import Array, inner, kernel
 
 
 def require_binary(responses: Responses) -> None:
-    """Raise MomentsError unless there are two classes."""
+    """Raise MomentsError unless there are two classes, ModelError if these are no responses."""
+    require_kind("responses", responses, Responses)
     if responses.n_classes != 2:
         raise MomentsError(
             "Binary moments need two classes, because they read labels as −1 and +1; use "

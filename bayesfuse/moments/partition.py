@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from bayesfuse.errors import MomentsError
+from bayesfuse.errors import MomentsError, require_count, require_kind
 from bayesfuse.moments.completion import least_squares, orient
 from bayesfuse.moments.score import class_moments, score_matrix
 from bayesfuse.responses import Responses
@@ -80,8 +80,10 @@ def find_groups(
     Raises
     ------
     MomentsError
-        Fewer than four raters, raters who never share items, an unknown criterion, numbers of
-        groups that cannot be.
+        Fewer than four raters, raters who never share items, an unknown criterion, more groups
+        to begin with than to end with.
+    ModelError
+        A number of groups below two, or of pairs below one.
 
     Notes
     -----
@@ -107,6 +109,7 @@ def find_groups(
     >>> find_groups(responses).group.values
     array([0, 0, 0, 1, 2, 3, 4])
     """
+    require_kind("responses", responses, Responses)
     sizes = _sizes(responses.n_raters, min_groups, max_groups, criterion)
     score = score_matrix(responses, pairs=pairs, random_seed=random_seed)
     pair = PairMoments.of(responses, equal=criterion == "residual")
@@ -155,10 +158,11 @@ def _sizes(n_raters: int, min_groups: int, max_groups: int | None, criterion: st
         )
     if max_groups is None:
         max_groups = MOST_CLUSTERS
-    if not 2 <= min_groups <= min(max_groups, n_raters):
+    require_count("min_groups", min_groups, least=2)  # one is not told from independent raters
+    require_count("max_groups", max_groups, least=2)
+    if min_groups > min(max_groups, n_raters):
         raise MomentsError(
-            "The numbers of groups to try must begin at two or more, because a single group cannot "
-            "be told from independent raters, and no higher than where they end. Got: "
+            "The numbers of groups to try must begin no higher than where they end. Got: "
             f"min_groups={min_groups}, max_groups={max_groups} for {n_raters} raters."
         )
     sizes = np.arange(min_groups, min(max_groups, n_raters - 1) + 1)

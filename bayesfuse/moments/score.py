@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import MomentsError
+from bayesfuse.errors import MomentsError, require_count, require_numbers, require_seed
 from bayesfuse.moments.one_vs_rest import against_rest
 from bayesfuse.moments.pairs import covariance
 from bayesfuse.responses import Responses
@@ -56,7 +56,9 @@ def score_matrix(
     ------
     MomentsError
         Fewer than four raters, raters who never share items, a matrix that is not square and
-        symmetric or holds infinity, no pairs.
+        symmetric or holds infinity.
+    ModelError
+        A number of pairs below one.
 
     Notes
     -----
@@ -76,6 +78,9 @@ def score_matrix(
     >>> score_matrix(covariance).round(2).values[0]
     array([0.  , 0.39, 0.14, 0.13, 0.12])
     """
+    rng = require_seed(random_seed)
+    if pairs is not None:
+        require_count("pairs", pairs)
     if isinstance(responses, Responses):
         matrices = [moments.covariance.values for moments in class_moments(responses)]
         names = responses.raters
@@ -87,7 +92,7 @@ def score_matrix(
             "A score compares two raters with pairs of others, so it needs at least four. Got: "
             f"{len(names)} raters."
         )
-    first, second = _pairs(len(names), pairs, random_seed)
+    first, second = _pairs(len(names), pairs, rng)
     score = np.sum([_score(matrix, first, second) for matrix in matrices], axis=0)
     if np.isnan(score).sum() == score.size - len(score):
         known = int(np.isfinite(matrices[0]).sum() - np.isfinite(np.diagonal(matrices[0])).sum())
@@ -109,7 +114,7 @@ def _matrix(given: Any) -> tuple[Array, NDArray[Any]]:
     """Return a covariance matrix and the names of its raters."""
     if isinstance(given, xr.Dataset):
         given = given.covariance
-    matrix = np.array(given, dtype=float)
+    matrix = require_numbers("covariance", given)
     square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]
     if not square or not np.allclose(matrix, matrix.T, equal_nan=True):
         raise MomentsError(
@@ -122,14 +127,11 @@ def _matrix(given: Any) -> tuple[Array, NDArray[Any]]:
     return matrix, given.coords["rater"].values if named else np.arange(len(matrix))
 
 
-def _pairs(n_raters: int, pairs: int | None, random_seed: int) -> tuple[Indices, Indices]:
+def _pairs(n_raters: int, pairs: int | None, rng: np.random.Generator) -> tuple[Indices, Indices]:
     if pairs is None:
         if n_raters <= EXACT:
             return np.triu_indices(n_raters, 1)
         pairs = SAMPLED
-    if pairs < 1:
-        raise MomentsError(f"A score needs at least one pair of other raters. Got: pairs={pairs}.")
-    rng = np.random.default_rng(random_seed)
     first = rng.integers(n_raters, size=pairs)
     return first, (first + rng.integers(1, n_raters, size=pairs)) % n_raters
 

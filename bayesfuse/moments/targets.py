@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from scipy.linalg import eigh
 
-from bayesfuse.errors import MomentsError
+from bayesfuse.errors import MomentsError, require_count, require_seed
 from bayesfuse.moments.binary import accuracies
 from bayesfuse.moments.completion import rank_one
 from bayesfuse.moments.pairs import covariance, sampling_variance
@@ -54,8 +54,10 @@ def spectrum(
     Raises
     ------
     MomentsError
-        Fewer than four raters (three agree with rank one whatever they do) or one draw; as
+        Fewer than four raters (three agree with rank one whatever they do); as
         :func:`accuracies`.
+    ModelError
+        Fewer than one draw.
 
     References
     ----------
@@ -75,19 +77,18 @@ def spectrum(
     >>> float(found.p_value), found.rater[found.suspicion > 0.4].values
     (0.01, array([6, 7, 8]))
     """
+    require_count("draws", draws)
+    rng = require_seed(random_seed)
     moments = source if isinstance(source, xr.Dataset) else covariance(source)
     if moments.sizes["rater"] < 4:
         raise MomentsError(
             "A second target takes four raters to see, because any three covariances are products "
             f"of three numbers. Got: {moments.sizes['rater']} raters."
         )
-    if draws < 1:
-        raise MomentsError(f"A p-value needs at least one draw. Got: draws={draws}.")
     v = np.nan_to_num(rank_one(moments, "least_squares").values)
     value, suspicion = _second_direction(moments, v)
     p_value = np.nan
     if isinstance(source, Responses):
-        rng = np.random.default_rng(random_seed)
         simulate = _one_target(source, prevalence)
         beyond = sum(_statistic(simulate(rng)) >= value for _ in range(draws))
         p_value = (1 + beyond) / (1 + draws)

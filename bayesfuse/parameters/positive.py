@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_numbers
 from bayesfuse.parameters.contract import Coordinates, Prior, Support
 from bayesfuse.simplex import Array
 
@@ -113,7 +113,7 @@ class Positive(Support):
     counts = False
 
     def require(self, name: str, value: Any) -> None:
-        given = np.asarray(value, dtype=float)
+        given = require_numbers(name, value)
         if not (np.isfinite(given) & (given > 0)).all():
             raise ModelError(f"{name} must be positive and finite. Got: {given.tolist()}.")
 

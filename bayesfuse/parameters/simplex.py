@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_numbers
 from bayesfuse.parameters.contract import Coordinates, Support
 from bayesfuse.parameters.dirichlet import Dirichlet, RowPrior
 from bayesfuse.simplex import Array, normalise
@@ -61,7 +61,7 @@ class Simplex(RowSupport):
     """Rows of probabilities that sum to one; kernels take their logarithms."""
 
     def require(self, name: str, value: Any) -> None:
-        given = np.asarray(value)
+        given = require_numbers(name, value)
         sound = (given >= 0) & (given <= 1)
         sound &= np.abs(given.sum(axis=-1, keepdims=True) - 1) < CLOSE
         require_probabilities(name, given, sound, "rows of probabilities that sum to one")
@@ -108,7 +108,7 @@ class Probability(RowSupport):
     """Probabilities p; kernels take them as log rows (p, 1 − p)."""
 
     def require(self, name: str, value: Any) -> None:
-        given = np.asarray(value)
+        given = require_numbers(name, value)
         require_probabilities(name, given, (given >= 0) & (given <= 1), "probabilities")
 
     def to_kernel(self, value: Any, xp: Any = np) -> Any:

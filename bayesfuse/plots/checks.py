@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.errors import require_count
 from bayesfuse.moments import score_matrix
 from bayesfuse.plots.canvas import (
     draw_matrix,
@@ -107,6 +108,8 @@ def plot_dependence(found: xr.Dataset, *, most: int | None = 60, ax: Axes | None
     >>> plot_dependence(found).get_title()
     '10 pairs of raters, none unusual'
     """
+    if most is not None:
+        require_count("most", most)
     compared = found["rater"].isin([*found["first"].values, *found["second"].values])
     raters, cluster = (found[name].values[compared] for name in ("rater", "cluster"))
     order = np.argsort(np.where(cluster < 0, len(raters), cluster), kind="stable")

@@ -10,8 +10,8 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.arrays import shown
-from bayesfuse.errors import ModelError
-from bayesfuse.graph import Graph
+from bayesfuse.errors import ModelError, require_numbers
+from bayesfuse.graph import Graph, as_graph
 from bayesfuse.neighbours import springs
 from bayesfuse.plots.canvas import (
     class_colours,
@@ -149,6 +149,7 @@ def plot_graph(
     from matplotlib.collections import LineCollection
     from matplotlib.lines import Line2D
 
+    graph = as_graph(graph)
     probability = _chosen(label_probabilities(result), "item", graph.items)
     place = _places(graph, layout)
     colours = class_colours(probability["class"].values)
@@ -272,7 +273,7 @@ def _places(graph: Graph, layout: Any) -> Array:
                 f"({len(missing)} such)."
             )
         layout = [layout[name] for name in graph.items.tolist()]
-    place = np.asarray(layout, dtype=np.float64)
+    place = require_numbers("layout", layout)
     if place.shape != (graph.n_items, 2):
         raise ModelError(
             f"A layout must give two coordinates for each of the {graph.n_items} items. Got: "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_kind
 from bayesfuse.plots.canvas import POINTS, TEXT, escaped, points, width_of
 
 if TYPE_CHECKING:
@@ -51,9 +51,11 @@ def plot_model(model: pm.Model, *, ax: Axes | None = None) -> Axes:
     prevalence ~ Dirichlet
     class (4)
     """
+    import pymc as pm
     from matplotlib.patches import Ellipse, FancyArrowPatch, Patch, Rectangle
     from pymc.model_graph import ModelGraph, get_node_type
 
+    require_kind("model", model, pm.Model)
     causes = ModelGraph(model).make_compute_graph()
     if not causes:
         raise ModelError("A graph needs variables to show. Got: a model without any.")

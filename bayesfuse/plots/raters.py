@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_count, require_names
 from bayesfuse.plots.canvas import (
     DISTINCT,
     LETTERS,
@@ -72,7 +72,7 @@ def plot_raters(
     ------
     ModelError
         The result has no sensitivity and specificity.
-    ValueError
+    ModelError
         Not one Axes for each class.
 
     Examples
@@ -221,7 +221,7 @@ def plot_confusion(
     result: xr.DataTree,
     raters: Any = None,
     *,
-    most: int = 12,
+    most: int | None = 12,
     ci_prob: float | None = None,
     axes: Any = None,
 ) -> NDArray[Any]:
@@ -233,8 +233,8 @@ def plot_confusion(
         From ``bf.sample`` or ``bf.find_map``.
     raters : name or list of names, optional
         Whose. Default the ``most`` raters with the most responses.
-    most : int, default 12
-        How many raters to show where they are not named.
+    most : int, optional
+        How many raters to show where they are not named; None for all. Default 12.
     ci_prob : float, optional
         Probability of the credible intervals. Default ``az.rcParams["stats.ci_prob"]``.
     axes : sequence of matplotlib Axes, optional
@@ -248,9 +248,7 @@ def plot_confusion(
     Raises
     ------
     ModelError
-        The result has no confusion matrices.
-    ValueError
-        An unknown rater, or not one Axes for each of them.
+        The result has no confusion matrices; an unknown rater, or not one Axes for each of them.
 
     Examples
     --------
@@ -284,16 +282,19 @@ def plot_confusion(
 
 
 def _chosen_raters(
-    names: NDArray[Any], wanted: Any, answered: NDArray[np.int64], most: int
+    names: NDArray[Any], wanted: Any, answered: NDArray[np.int64], most: int | None
 ) -> list[int]:
     """Return the places of the raters to show."""
     if wanted is None:
+        if most is not None:
+            require_count("most", most)
         busiest = np.argsort(-answered, kind="stable")[:most]
         return sorted(busiest.tolist())
     place = {name: index for index, name in enumerate(listed(names))}
-    asked = listed(wanted) if isinstance(wanted, list | tuple | np.ndarray) else [wanted]
+    several = isinstance(wanted, list | tuple | np.ndarray)
+    asked = listed(require_names("raters", wanted)) if several else [wanted]
     if unknown := [name for name in asked if name not in place]:
-        raise ValueError(
+        raise ModelError(
             f"Only raters of the result have a confusion matrix in it. Got: {unknown[0]!r}."
         )
     return [place[name] for name in asked]

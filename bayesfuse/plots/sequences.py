@@ -9,7 +9,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_kind
 from bayesfuse.paths import decode
 from bayesfuse.plots.canvas import (
     class_colours,
@@ -82,6 +82,7 @@ def plot_sequence(
     """
     observation = observation_of(result, model)
     sequences = observation.known_by("sequences", sequences, "A sequence is drawn in its order")
+    require_kind("sequences", sequences, Sequences)
     responses = observation.responses
     number = _number(sequences, sequence)
     part = slice(int(sequences.start[number]), int(sequences.start[number + 1]))
@@ -119,13 +120,13 @@ def plot_sequence(
 def _number(sequences: Sequences, name: Any) -> int:
     if name is None:
         return int(np.argmax(sequences.lengths))
-    found = np.flatnonzero(sequences.names == name)
-    if len(found) == 0:
+    names = listed(sequences.names)
+    if name not in names:
         raise ModelError(
             f"Only sequences with that name can be drawn, of {sequences.n_sequences} there are. "
             f"Got: {name!r}."
         )
-    return int(found[0])
+    return names.index(name)
 
 
 def _two_axes(axes: Any, width: float, tall: float, room: float) -> NDArray[Any]:
