@@ -243,13 +243,13 @@ def odd_arguments():
 
 def makes_sense(parameter, value):
     """Say whether a function says that it takes such a value."""
+    if parameter.name == "outside":  # the name of a class that need not be there
+        return True
     declared = str(parameter.annotation)
     if value is None:
         return parameter.default is None or "None" in declared or parameter.name == "random_seed"
     if parameter.name == "random_seed":  # NumPy's generators take a list of numbers, even of none
         return value == []
-    if parameter.name == "outside":  # the name of a class that need not be there
-        return True
     number = isinstance(value, int | float)
     return number and 0 < value < 1 and "float" in declared
 

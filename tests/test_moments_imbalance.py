@@ -18,7 +18,6 @@ from binary_populations import (
 import bayesfuse as bf
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments import binary, imbalance
-from bayesfuse.moments.targets import spectrum
 
 
 @pytest.mark.parametrize("prevalence", [0.2, 0.5, 0.7])

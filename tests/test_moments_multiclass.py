@@ -330,7 +330,7 @@ def test_names_order_and_the_silent():
     )  # fmt: skip
     found = moments.confusion(responses)
     assert found.confusion.dims == ("rater", "class", "answer")
-    assert found.indexes["class"].tolist() == names.tolist() == found.indexes["label"].tolist()
+    assert found.indexes["class"].tolist() == names.tolist() == found.indexes["answer"].tolist()
     assert found.indexes["rater"].tolist() == list("abcdef")
     np.testing.assert_allclose(found.confusion.sum("answer"), 1.0, rtol=1e-12)
     np.testing.assert_allclose(found.prevalence.sum(), 1.0, rtol=1e-12)

@@ -168,9 +168,7 @@ def align_labels(
     """
     posterior = require_draws(result, "Classes are aligned draw by draw")
     observation = None if model is None else observation_of(result, model)
-    prevalence, confusion = _profiles(result)
-    target = _target(result, reference)
-    order = _by_draw(result, prevalence, confusion, target, _weights(result))
+    order = _by_draw(result, *_profiles(result), _target(result, reference), _weights(result))
     moved = (order != np.arange(order.shape[-1])).any(axis=-1)
     aligned = result.copy()
     aligned.attrs["aligned"] = int(moved.sum())
@@ -199,7 +197,7 @@ def align_labels(
         )
     aligned["posterior"] = xr.DataTree(_permuted(result, order))
     _align_others(aligned, order, known)
-    if anew:
+    if anew and observation is not None:
         values = parameters(aligned, model)
         return complete(aligned, observation, values, log_likelihood=has_likelihood)
     if has_labels:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.describing import in_one_line
-from bayesfuse.errors import ModelError, require_count
+from bayesfuse.errors import ModelError
 from bayesfuse.reading import listed
 
 if TYPE_CHECKING:
@@ -148,8 +148,6 @@ def place_rows(ax: Axes, count: int, most: int | None = None) -> Rows:
     Those between stand in a band that is half as tall as the named rows together. ``most`` rows
     are named at most.
     """
-    if most is not None:
-        require_count("most", most)
     tall = points(ax)[1]
     if count <= min(count if most is None else most, 0.85 * tall / READABLE):
         return Rows(np.arange(count + 1) - 0.5, np.ones(count, dtype=bool))

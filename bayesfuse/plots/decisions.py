@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from bayesfuse.errors import require_count
 from bayesfuse.plots.canvas import (
     LARGEST,
     TEXT,
@@ -59,6 +60,8 @@ def plot_ranks(found: xr.Dataset, *, most: int | None = 40, ax: Axes | None = No
     >>> [tick.get_text() for tick in ax.get_yticklabels()][-1]  # rows are counted from below
     'dentist 2'
     """
+    if most is not None:
+        require_count("most", most)
     n_raters = found.sizes["rater"]
     shown = found.isel(rater=slice(None, None, -1))  # rows are counted from below
     many = n_raters if most is None or n_raters <= most else 1.5 * most

@@ -1,0 +1,192 @@
+"""Arguments that make no sense are refused by one rule each, in all functions that take them."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+
+import bayesfuse as bf
+from bayesfuse import errors
+from bayesfuse.errors import ModelError, ResponsesError
+from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
+
+QUICK = {"draws": 20, "chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
+WORD = "no such word"
+NO_COUNT = -1, 0, 0.5, math.nan, math.inf, WORD, [], True
+NO_NUMBER = -1, math.nan, math.inf, WORD, [], None
+NO_SEED = -1, 0.5, math.nan, WORD
+NO_FLAG = -1, math.nan, WORD, []
+NO_NAMES = -1, math.nan, []
+NO_MAPPING = -1, math.nan, WORD, []
+NO_KIND = -1, math.nan, WORD, []
+
+BINARY = bf.datasets.simulate_dawid_skene(200, 6, 2, random_seed=1).responses
+THREE = bf.datasets.simulate_dawid_skene(30, 6, 3, random_seed=1).responses
+GRAPH, SEQUENCES = bf.Graph.grid((5, 6)), bf.Sequences.from_lengths([10, 20])
+TRUTH = {0: 0, 1: 1}
+
+MODELS = {
+    "plain": lambda: DawidSkene(THREE),
+    "sequences": lambda: HiddenMarkov(THREE, SEQUENCES),
+    "graph": lambda: MarkovRandomField(THREE, GRAPH),
+    "groups": lambda: LatentGroup(THREE, [[0, 1, 2], [3, 4, 5]]),
+}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    models = {name: build() for name, build in MODELS.items()}
+    return {name: (bf.sample(model, **QUICK), model) for name, model in models.items()}
+
+
+@pytest.mark.parametrize(
+    ("rule", "wrong", "right"),
+    [
+        (errors.require_count, NO_COUNT, (1, np.int8(3))),
+        (errors.require_number, NO_NUMBER, (0, 0.5, np.float32(2))),
+        (partial(errors.require_number, most=1), (*NO_NUMBER, 1.5), (0, 1)),
+        (errors.require_flag, (*NO_FLAG, None, 1), (True, np.bool_(0))),
+        (errors.require_names, (*NO_NAMES, WORD, None), (["a"], ("a", 1), np.arange(2))),
+        (errors.require_mapping, (*NO_MAPPING, None), ({}, {"a": 1})),
+        (errors.require_numbers, (WORD, ["a"], [[1], [1, 2]]), (1, [[0.5]], [])),
+        (lambda _, given: errors.require_seed(given), NO_SEED, (0, None, np.random.default_rng())),
+    ],
+)
+def test_rules(rule, wrong, right):
+    for each in wrong:
+        with pytest.raises(ModelError, match=r"must (be|hold) .* Got: "):
+            rule("that", each)
+    for each in right:
+        rule("that", each)
+
+
+def seeded():
+    """Every public function that takes a seed."""
+    homes = bf, bf.checks, bf.decisions, bf.moments, bf.datasets
+    functions = {getattr(home, name) for home in homes for name in dir(home)}
+    found = [f for f in functions if inspect.isfunction(f)]
+    found = [f for f in found if "random_seed" in inspect.signature(f).parameters]
+    return sorted(found, key=lambda f: f.__qualname__)
+
+
+def test_seeds(fitted):
+    first = {
+        "neighbour_agreement": fitted["graph"],
+        "phase_transition": fitted["graph"],
+        "runs": fitted["sequences"],
+        "sample": (MODELS["plain"](),),
+        "fit": (MODELS["plain"](),),
+        "simulate_dawid_skene": (20, 4, 3),
+        "simulate_responses": ([0, 1], 4, 2),
+    }
+    others = {"simulate_blocks": partial(bf.datasets.simulate_blocks, 20, 4, 3, degree=2)}
+    functions = seeded()
+    assert len(functions) >= 14, functions
+    for function in functions:
+        name = function.__name__
+        given = (BINARY,) if ".moments." in function.__module__ else fitted["plain"]
+        call = others.get(name, partial(function, *first.get(name, given)))
+        for seed in NO_SEED:
+            with pytest.raises(ModelError, match=r"random_seed must be .* Got: "):
+                call(random_seed=seed)
+
+
+def calls(fitted):
+    """Every call with the arguments that a rule is about, and what they cannot be."""
+    plain, groups = fitted["plain"], fitted["groups"]
+    result, model = plain
+    size = partial(bf.datasets.simulate_dawid_skene, n_items=9, n_raters=4, n_classes=3)
+    blocks = partial(
+        bf.datasets.simulate_blocks, n_items=9, n_raters=4, n_classes=3, degree=2, random_seed=1
+    )
+    icm = partial(bf.icm_em, THREE, graph=GRAPH, start="majority")
+    labels = bf.draw_labels(*fitted["sequences"], 3, random_seed=1)
+    yield partial(bf.find_map, model), {"iterations": NO_COUNT, "tolerance": NO_NUMBER}
+    yield partial(bf.fit, model), {"tolerance": NO_NUMBER[:-1], "log_likelihood": NO_FLAG}
+    yield partial(bf.sample, model), {"log_likelihood": NO_FLAG, "start": NO_MAPPING}
+    yield partial(bf.sample, model), {"cores": NO_COUNT}
+    yield icm, {"iterations": NO_COUNT, "tolerance": NO_NUMBER, "graph": NO_KIND}
+    yield partial(bf.icm_em, graph=GRAPH), {"responses": NO_KIND}
+    yield partial(bf.moments.confusion, THREE), {"iterations": NO_COUNT, "tolerance": NO_NUMBER}
+    yield partial(bf.moments.confusion, THREE), {"starts": (*NO_NAMES, "votes")}
+    yield bf.moments.confusion, {"responses": NO_KIND}
+    for home in (bf.moments.covariance, bf.moments.sml, bf.moments.one_vs_rest):
+        yield home, {"responses": NO_KIND}
+    yield bf.moments.find_groups, {"responses": NO_KIND}
+    yield partial(bf.moments.find_groups, BINARY), {"min_groups": NO_COUNT, "pairs": NO_COUNT}
+    yield partial(bf.moments.select_raters, BINARY), {"size": NO_COUNT}
+    yield partial(bf.moments.spectrum, BINARY), {"draws": NO_COUNT}
+    yield partial(bf.moments.accuracies, BINARY), {"prevalence": (*NO_NUMBER[:-1], 0, 1)}
+    yield partial(bf.moments.improved_sml, BINARY), {"prior": NO_FLAG}
+    yield partial(bf.moments.latent_sml, BINARY), {"prior": NO_FLAG}
+    yield bf.moments.rank_one, {"covariance": NO_KIND}
+    covariance = bf.moments.covariance(BINARY)
+    yield partial(bf.moments.rank_one, covariance), {"penalty": (*NO_NUMBER[:-1], 0)}
+    yield partial(bf.checks.pairwise_agreement, *plain), {"least": NO_COUNT, "draws": NO_COUNT}
+    yield partial(bf.checks.conditional_dependence, *plain), {"least": NO_COUNT, "draws": NO_COUNT}
+    yield partial(bf.checks.phase_transition, *fitted["graph"]), {"draws": NO_COUNT}
+    yield partial(bf.checks.runs, *plain, SEQUENCES), {"longest": NO_COUNT}
+    yield partial(bf.checks.runs, *plain), {"sequences": NO_KIND}
+    yield partial(bf.checks.group_summary, groups[0]), {"margin": NO_NUMBER, "least": NO_NUMBER}
+    yield partial(bf.checks.rater_covariance, result), {"responses": NO_KIND}
+    yield partial(bf.checks.label_scores, result), {"truth": NO_MAPPING}
+    yield partial(bf.checks.calibration, result), {"truth": NO_MAPPING}
+    yield partial(bf.decisions.expected_errors, result), {"draws": NO_COUNT}
+    yield partial(bf.decisions.value_of_response, *plain), {"repeats": NO_FLAG, "raters": NO_NAMES}
+    yield partial(bf.align_labels, result), {"model": NO_KIND}
+    yield partial(bf.common_units, {"one": result}), {"models": NO_MAPPING}
+    yield bf.common_units, {"results": NO_MAPPING}
+    yield bf.average, {"results": NO_MAPPING}
+    yield partial(bf.average, {"one": result}), {"weights": (-1, math.nan, None)}
+    yield partial(bf.summary, result), {"var_names": NO_NAMES}
+    for paths in (bf.run_lengths, partial(bf.spans, scheme="runs")):
+        yield partial(paths, sequences=SEQUENCES), {"labels": NO_KIND}
+        yield partial(paths, labels), {"sequences": NO_KIND}
+    yield size, {name: (*NO_COUNT, None) for name in ("n_items", "n_raters", "n_classes")}
+    yield size, {"prevalence": (-1, [], WORD, [0.5, 0.5]), "confusion": (-1, [], WORD, [[1.0]])}
+    yield size, {"accuracy": (-1, [], WORD, None, [0.5]), "per_item": NO_COUNT}
+    yield blocks, {"degree": NO_NUMBER, "within": NO_NUMBER, "n_items": NO_COUNT}
+    yield partial(bf.datasets.simulate_responses, n_raters=3, n_classes=2), {"truth": ([], WORD)}
+    yield bf.bio_transitions, {"classes": NO_NAMES}
+    yield partial(bf.plots.plot_labels, result), {"most": NO_COUNT}
+    yield partial(bf.plots.plot_confusion, result), {"most": NO_COUNT, "raters": NO_NAMES}
+    ranks = bf.decisions.rank_raters(result)
+    yield partial(bf.plots.plot_ranks, ranks), {"most": NO_COUNT}
+    dependence = bf.checks.conditional_dependence(*plain, random_seed=1)
+    yield partial(bf.plots.plot_dependence, dependence), {"most": NO_COUNT}
+    yield partial(bf.plots.plot_graph, result), {"graph": NO_KIND}
+    yield partial(bf.plots.plot_graph, result, GRAPH), {"layout": (WORD, [])}
+    yield bf.plots.plot_model, {"model": NO_KIND}
+    yield partial(bf.plots.plot_sequence, *plain), {"sequences": NO_KIND}
+    yield partial(bf.plots.plot_sequence, *fitted["sequences"]), {"sequence": ([], WORD)}
+
+
+def test_arguments_of_public_functions(fitted):
+    from matplotlib import pyplot as plt
+
+    for call, arguments in calls(fitted):
+        for name, wrong in arguments.items():
+            for value in wrong:
+                with pytest.raises(ModelError, match="Got: "):
+                    call(**{name: value})
+                    pytest.fail(f"{call} took {name}={value!r}")
+    plt.close("all")
+
+
+def test_labels_are_aligned_by_their_own_model_only(fitted):
+    result, model = fitted["plain"]
+    assert bf.align_labels(result, model).attrs["aligned"] >= 0
+    for other in (BINARY, THREE.relabelled((THREE.label + 1) % 3)):
+        with pytest.raises(ModelError, match="must be of the same responses"):
+            bf.align_labels(result, DawidSkene(other))
+
+
+def test_tables_of_fields_and_unequal_patterns():
+    with pytest.raises(ResponsesError, match=r"one label in each cell.* Got: entries of dtype"):
+        bf.Responses.from_matrix(np.zeros((2, 2), dtype="V8"))
+    with pytest.raises(ResponsesError, match=r"one length\. Got: lengths \[1, 2\]"):
+        bf.Responses.from_counts({"01": 1, "1": 2})
