@@ -220,7 +220,7 @@ def test_bad_questions_are_refused(fit):
     for wrong, said in [
         ({"of": "profit"}, "'errors' or less 'entropy'"),
         ({"raters": [77]}, "Got: 77"),
-        ({"raters": []}, "empty list"),
+        ({"raters": []}, "list of at least one name"),
         ({"most": 0}, "most must be"),
         ({"draws": 0}, "draws must be"),
     ]:

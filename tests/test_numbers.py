@@ -152,5 +152,5 @@ def test_simulated_tables():
         with pytest.raises(ModelError, match="must hold"):
             bf.datasets.simulate_dawid_skene(10, 3, 2, **given)
     for degree in (math.nan, math.inf, -1):
-        with pytest.raises(ModelError, match="mean degree"):
+        with pytest.raises(ModelError, match="degree must be"):
             bf.datasets.simulate_blocks(10, 3, 2, degree=degree)

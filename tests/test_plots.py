@@ -116,7 +116,7 @@ def test_variables_must_be_there(four, plot):
 
 
 def test_probability_of_intervals_must_be_one(two):
-    with pytest.raises(ValueError, match="interval"):
+    with pytest.raises(ValueError, match="ci_prob must be"):
         plot_raters(two, ci_prob=1.5)
 
 
