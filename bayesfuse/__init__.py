@@ -7,9 +7,10 @@ import importlib
 from typing import Any
 
 from bayesfuse import checks, datasets, decisions, errors, moments, plots, priors
-from bayesfuse.averaging import average, common_units
 from bayesfuse.checks.label_switching import align_labels
-from bayesfuse.graph import Graph
+from bayesfuse.data.graph import Graph
+from bayesfuse.data.responses import Responses
+from bayesfuse.data.sequences import Sequences
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.icm import icm_em
@@ -23,15 +24,14 @@ from bayesfuse.labels import (
     Potts,
     StationaryMarkovChain,
 )
-from bayesfuse.model import LabelModel, observe
 from bayesfuse.parameters.variables import dirichlet
-from bayesfuse.paths import decode, draw_labels, run_lengths, spans
 from bayesfuse.priors import bio_transitions
-from bayesfuse.probabilities import label_probabilities
+from bayesfuse.pymc.model import LabelModel, observe
 from bayesfuse.raters import Confusion, InferredGroups, LatentGroups, OneCoin
-from bayesfuse.responses import Responses
-from bayesfuse.structure import Sequences
-from bayesfuse.summaries import summary
+from bayesfuse.results.averaging import average, common_units
+from bayesfuse.results.paths import decode, draw_labels, run_lengths, spans
+from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.summaries import summary
 
 __all__ = [
     "Confusion",

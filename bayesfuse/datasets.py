@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayesfuse.arrays import shown
+from bayesfuse.data.arrays import shown
+from bayesfuse.data.graph import Graph
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import (
     ModelError,
     require_count,
@@ -17,10 +19,9 @@ from bayesfuse.errors import (
     require_seed,
     require_shape,
 )
-from bayesfuse.graph import Graph
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array, invert
 
 __all__ = [
     "Simulated",

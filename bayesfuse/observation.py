@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayesfuse import fingerprint
-from bayesfuse.arrays import narrow, plain, shown
+from bayesfuse.data import fingerprint
+from bayesfuse.data.arrays import narrow, plain, shown
+from bayesfuse.data.reading import places
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ImpossibleDataError, ModelError, ResponsesError
 from bayesfuse.labels.base import LabelPrior, Marginal
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.contract import Statistic, Support
 from bayesfuse.raters.base import RaterChannel
-from bayesfuse.reading import places
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array
 
 Rows = dict[str, Array]
 """Log rows of every parameter by name: the point at which a model is evaluated."""

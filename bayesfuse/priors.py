@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import (
     ModelError,
     require_names,
@@ -15,9 +16,8 @@ from bayesfuse.errors import (
     require_positive,
     require_probability,
 )
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.dirichlet import DirichletMixture, stacked
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array
 
 __all__ = [
     "bio_transitions",

@@ -18,14 +18,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.special import logsumexp
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.inference.sample import sample
 from bayesfuse.labels.base import LabelPrior
-from bayesfuse.model import observed, parameter_variables
+from bayesfuse.numerics.kernels import Array, rescale
 from bayesfuse.parameters.compiled import plain_python
-from bayesfuse.probabilities import label_probabilities
+from bayesfuse.pymc.model import observed, parameter_variables
 from bayesfuse.raters.base import RaterChannel
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array, rescale
+from bayesfuse.results.probabilities import label_probabilities
 
 
 @dataclass(frozen=True)

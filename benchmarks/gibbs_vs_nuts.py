@@ -39,7 +39,7 @@ import bayesfuse as bf
 from bayesfuse.inference.conjugate import find_conjugate
 from bayesfuse.inference.start import find_start
 from bayesfuse.models import DawidSkene
-from bayesfuse.simplex import draw_dirichlet
+from bayesfuse.numerics.rows import draw_dirichlet
 
 N_ITEMS, N_RATERS, N_CLASSES = 2_000, 10, 4
 PREVALENCE = (0.4, 0.3, 0.2, 0.1)

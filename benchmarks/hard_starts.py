@@ -41,10 +41,10 @@ import bayesfuse as bf
 from bayesfuse import priors
 from bayesfuse.inference import em
 from bayesfuse.inference.start import disperse, find_start
+from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.simplex import CentredLogs
-from bayesfuse.simplex import draw_dirichlet
 
 CLASSES = (2, 3, 4, 5, 6)
 STARTS = ("moments", "majority", "PyMC")

@@ -20,7 +20,7 @@ import pymc as pm
 
 import bayesfuse as bf
 from bayesfuse import priors
-from bayesfuse.model import LabelModel
+from bayesfuse.pymc.model import LabelModel
 
 
 class DawidSkene(LabelModel):

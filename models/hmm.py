@@ -27,7 +27,7 @@ import pytensor.tensor as pt
 import bayesfuse as bf
 from bayesfuse import priors
 from bayesfuse.errors import ModelError, require_kind
-from bayesfuse.model import LabelModel
+from bayesfuse.pymc.model import LabelModel
 
 
 class HiddenMarkov(LabelModel):

@@ -33,10 +33,10 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse import priors
 from bayesfuse.errors import ModelError, NoGroupsWarning
-from bayesfuse.groups import Groups, groups_at_most
-from bayesfuse.model import LabelModel, one_against_rest
 from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.parameters.variables import partition
+from bayesfuse.pymc.model import LabelModel, one_against_rest
+from bayesfuse.raters.grouping import Groups, groups_at_most
 
 
 class LatentGroup(LabelModel):
@@ -78,7 +78,7 @@ class LatentGroup(LabelModel):
 
     Attributes
     ----------
-    groups : bayesfuse.groups.Groups
+    groups : bayesfuse.raters.grouping.Groups
         Which raters share a source, and who said so; with "posterior", where chains begin.
 
     Raises

@@ -31,10 +31,10 @@ import pymc as pm
 from numpy.typing import ArrayLike
 
 import bayesfuse as bf
+from bayesfuse.data.graph import as_graph
 from bayesfuse.errors import ModelError, require_positive
-from bayesfuse.graph import as_graph
 from bayesfuse.labels import bethe_coupling, paper_coupling
-from bayesfuse.model import LabelModel
+from bayesfuse.pymc.model import LabelModel
 
 
 class MarkovRandomField(LabelModel):

@@ -12,7 +12,7 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
-from bayesfuse.posterior import order_variables
+from bayesfuse.results.posterior import order_variables
 
 FIT = {"tune": 20, "chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
 SUMMARY = {"round_to": "none", "kind": "stats"}

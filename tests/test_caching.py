@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bayesfuse.caching import FOLDERS_KEPT
-from bayesfuse.simplex import kernel
+from bayesfuse.numerics.caching import FOLDERS_KEPT
+from bayesfuse.numerics.kernels import kernel
 
 PACKAGE = Path(__file__).parents[1] / "bayesfuse"
 
@@ -19,12 +19,12 @@ FILES = {
     "shapes": "from typing import NamedTuple\nclass Point(NamedTuple):\n    x: float\n",
     "helper": (
         "from bayesfuse.factors import FACTOR\n"
-        "from bayesfuse.simplex import inner\n"
+        "from bayesfuse.numerics.kernels import inner\n"
         "@inner\ndef grow(x):\n    return FACTOR * x + 1\n"
     ),
     "caller": (
         "from bayesfuse.helper import grow\n"
-        "from bayesfuse.simplex import kernel\n"
+        "from bayesfuse.numerics.kernels import kernel\n"
         "@kernel\ndef call(point):\n    return grow(point.x)\n"
     ),
 }

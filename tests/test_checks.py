@@ -89,7 +89,7 @@ def test_verdict_of_one_item_by_hand():
 def test_implied_covariance_is_that_of_simulated_answers(fitted):
     """At one draw: the covariances of simulated answers differ by their sampling error."""
     responses, _, model, result = fitted
-    from bayesfuse.model import observed, parameter_variables
+    from bayesfuse.pymc.model import observed, parameter_variables
 
     variable, observation = observed(model)
     one = result.isel(chain=slice(0, 1), draw=slice(0, 1))

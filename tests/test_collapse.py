@@ -9,9 +9,9 @@ import pytest
 import xarray as xr
 
 import bayesfuse as bf
+from bayesfuse.command_line.report import report
 from bayesfuse.errors import CollapseWarning, ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov
-from bayesfuse.report import report
 
 CROWDS = ["rte", "bluebird", "web", "face", "zencrowd_in", "adult2", "weather_amt", "weather_cf"]
 

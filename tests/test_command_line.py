@@ -14,7 +14,7 @@ from shell import fails, fit, interrupt_in, tables, write_films
 
 import bayesfuse as bf
 from bayesfuse.__main__ import main
-from bayesfuse.report import WIDTH, _advice
+from bayesfuse.command_line.report import WIDTH, _advice
 
 
 @pytest.fixture
@@ -254,7 +254,7 @@ def test_few_draws_are_no_ground_to_judge_convergence(folder, capsys):
 def test_of_very_many_parameters_some_are_checked(folder, capsys, monkeypatch):
     assert fit() == 0
     assert "was looked at" not in capsys.readouterr().out
-    monkeypatch.setattr("bayesfuse.report.CHECKED", 7)  # of 2 + 3 × 4
+    monkeypatch.setattr("bayesfuse.command_line.report.CHECKED", 7)  # of 2 + 3 × 4
     assert fit() == 0
     assert "One in 2 raters was looked at." in capsys.readouterr().out
 

@@ -12,9 +12,9 @@ from scipy import stats
 import bayesfuse as bf
 from bayesfuse.decisions.doubts import _number_of_errors
 from bayesfuse.errors import ModelError
-from bayesfuse.model import observed
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
-from bayesfuse.points import spread
+from bayesfuse.pymc.model import observed
+from bayesfuse.results.points import spread
 
 QUIET = {"progressbar": False, "quiet": True}
 

@@ -9,7 +9,7 @@ import types
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.ops.numba import _key
+from bayesfuse.pymc.numba import _key
 
 SUBMODULES = [name for name in bf.__all__ if isinstance(getattr(bf, name), types.ModuleType)]
 
@@ -40,7 +40,7 @@ def test_graphs_are_compiled_anew_when_kernels_are(monkeypatch):
     kernel = bf.Confusion.likelihood_kernel
     before = _key("op", kernel)
     assert _key("op", kernel) == before
-    monkeypatch.setattr("bayesfuse.ops.numba.DIGEST", "of other sources")
+    monkeypatch.setattr("bayesfuse.pymc.numba.DIGEST", "of other sources")
     assert _key("op", kernel) not in (before, None)
 
 

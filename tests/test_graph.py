@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 import bayesfuse as bf
-from bayesfuse import neighbours
+from bayesfuse.data import neighbours
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.models import MarkovRandomField
 

@@ -12,8 +12,8 @@ from grouped_crowds import GROUPS, crowd
 import bayesfuse as bf
 from bayesfuse.inference.conjugate import find_conjugate
 from bayesfuse.inference.start import disperse, find_start
-from bayesfuse.model import observed
 from bayesfuse.models import DawidSkene, LatentGroup
+from bayesfuse.pymc.model import observed
 from bayesfuse.testing import assert_close, assert_uniform, assert_within_mcse, sbc_ranks
 
 QUIET = {"progressbar": False, "quiet": True}

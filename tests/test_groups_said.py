@@ -11,8 +11,8 @@ from grouped_crowds import GROUPS, crowd
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, NoGroupsWarning
-from bayesfuse.groups import Groups
 from bayesfuse.models import LatentGroup
+from bayesfuse.raters.grouping import Groups
 
 
 @pytest.mark.parametrize(

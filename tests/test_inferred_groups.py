@@ -16,10 +16,10 @@ from scipy.special import gammaln, logsumexp
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.models import LatentGroup
+from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.parameters.partition import draw
 from bayesfuse.parameters.variables import partition
 from bayesfuse.raters import inferred
-from bayesfuse.simplex import draw_dirichlet
 from bayesfuse.testing import (
     assert_close,
     assert_frequencies,

@@ -7,9 +7,10 @@ import pytest
 
 import bayesfuse as bf
 from bayesfuse.labels.independent import draw_labels
+from bayesfuse.numerics.kernels import TINY
+from bayesfuse.numerics.rows import draw_dirichlet, draw_dirichlets
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.simplex import PROBABILITY
-from bayesfuse.simplex import TINY, draw_dirichlet, draw_dirichlets
 from bayesfuse.testing import assert_close, check_label_prior, check_rater_channel
 
 

@@ -11,10 +11,10 @@ from scipy.special import logsumexp
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, PoorFitWarning, ResponsesError
-from bayesfuse.model import observed
 from bayesfuse.models import DawidSkene, LatentGroup, MarkovRandomField
-from bayesfuse.posterior import Draws
-from bayesfuse.probabilities import label_probabilities
+from bayesfuse.pymc.model import observed
+from bayesfuse.results.posterior import Draws
+from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.testing import (
     assert_close,
     assert_uniform,

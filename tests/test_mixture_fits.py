@@ -16,9 +16,9 @@ from bayesfuse.errors import PoorFitWarning
 from bayesfuse.inference import cavi, em, turning
 from bayesfuse.inference.conjugate import find_conjugate
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
+from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.compiled import plain_python
-from bayesfuse.simplex import draw_dirichlet
 from bayesfuse.testing import assert_close, assert_uniform, assert_within_mcse, sbc_ranks
 
 QUIET = {"progressbar": False, "quiet": True}

@@ -12,8 +12,8 @@ import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.conjugate import find_conjugate
 from bayesfuse.models import DawidSkene, LatentGroup
+from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.parameters.dirichlet import stacked
-from bayesfuse.simplex import draw_dirichlet
 from bayesfuse.testing import assert_close
 
 QUIET = {"progressbar": False, "quiet": True}

@@ -13,8 +13,8 @@ from scipy.special import logsumexp
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, ResponsesError
-from bayesfuse.model import observed, one_against_rest
 from bayesfuse.models import DawidSkene, HiddenMarkov
+from bayesfuse.pymc.model import observed, one_against_rest
 from bayesfuse.testing import assert_close, assert_frequencies
 
 # PyTensor announces that a CustomDist's Python function will not be compiled: as intended here.

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import bayesfuse as bf
+from bayesfuse.command_line.report import report
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
-from bayesfuse.report import report
 
 QUIET = {"progressbar": False, "quiet": True}
 TRUTH = {n: n % 2 for n in range(20)}

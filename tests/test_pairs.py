@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.model import observed
 from bayesfuse.models import DawidSkene
+from bayesfuse.pymc.model import observed
 from bayesfuse.raters.pairs import OFTEN, pair_up
 from bayesfuse.testing import assert_close, check_rater_channel
 

@@ -10,8 +10,8 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.conjugate import find_conjugate
-from bayesfuse.model import observed
 from bayesfuse.models import DawidSkene, HiddenMarkov
+from bayesfuse.pymc.model import observed
 from bayesfuse.testing import assert_frequencies, enumerate_labels
 
 TAGS = ["B-A", "I-A", "O"]

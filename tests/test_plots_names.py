@@ -10,7 +10,7 @@ from pictures import drawn, tick_names
 
 import bayesfuse as bf
 from bayesfuse import plots
-from bayesfuse.describing import in_one_line
+from bayesfuse.data.describing import in_one_line
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
 
 QUIET = {"progressbar": False, "quiet": True, "random_seed": 1}
@@ -170,7 +170,7 @@ def test_names_in_one_line(name, text):
 
 def test_reports_of_odd_names(odd):
     """A name has its line and its column, whatever is in it; so has the summary of a table."""
-    from bayesfuse.report import report
+    from bayesfuse.command_line.report import report
 
     crowd = odd[3]
     lines = report(crowd.model, crowd.result, checks=False).splitlines()

@@ -8,8 +8,8 @@ from conjugate_models import MODELS
 
 import bayesfuse as bf
 from bayesfuse.models import LatentGroup, MarkovRandomField
+from bayesfuse.numerics.kernels import kernel
 from bayesfuse.raters import verdicts
-from bayesfuse.simplex import kernel
 
 QUIET = {"progressbar": False, "quiet": True}
 

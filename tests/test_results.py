@@ -9,10 +9,10 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse import checks, decisions, plots
+from bayesfuse.command_line.report import report
 from bayesfuse.errors import ModelError, ResponsesError
-from bayesfuse.model import observed
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
-from bayesfuse.report import report
+from bayesfuse.pymc.model import observed
 
 QUIET = {"progressbar": False, "quiet": True}
 FIT = {"draws": 12, "tune": 10, "chains": 2, "random_seed": 1} | QUIET

@@ -9,10 +9,10 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.checks.label_switching import _permuted
 from bayesfuse.errors import ModelError
-from bayesfuse.model import observed
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
-from bayesfuse.points import parameters
-from bayesfuse.posterior import complete
+from bayesfuse.pymc.model import observed
+from bayesfuse.results.points import parameters
+from bayesfuse.results.posterior import complete
 from bayesfuse.testing import assert_close
 
 QUIET = {"progressbar": False, "quiet": True}

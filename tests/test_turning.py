@@ -12,9 +12,9 @@ from scipy import stats
 import bayesfuse as bf
 from bayesfuse.inference import gibbs, turning
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
+from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.dirichlet import Dirichlet
-from bayesfuse.simplex import draw_dirichlet
 from bayesfuse.testing import assert_close
 
 

@@ -22,12 +22,12 @@ from bayesfuse.checks.replicates import (
     unusual,
     written_out,
 )
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_count, require_seed
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.partition import ALONE
 from bayesfuse.raters.groups import LatentGroups
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array
 
 LEAST = 10
 """Items that two raters must share to be compared: fewer hardly tell anything."""

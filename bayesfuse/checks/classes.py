@@ -5,9 +5,9 @@ from __future__ import annotations
 import pymc as pm
 import xarray as xr
 
-from bayesfuse.lost import in_words, lost_classes
-from bayesfuse.probabilities import label_probabilities
-from bayesfuse.results import observation_of
+from bayesfuse.results.access import observation_of
+from bayesfuse.results.collapse import in_words, lost_classes
+from bayesfuse.results.probabilities import label_probabilities
 
 
 def collapse(result: xr.DataTree, model: pm.Model) -> xr.Dataset:

@@ -17,10 +17,10 @@ from bayesfuse.checks.replicates import (
     verdict,
     written_out,
 )
+from bayesfuse.data.graph import Graph, as_graph
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
-from bayesfuse.graph import Graph, as_graph
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array
+from bayesfuse.numerics.kernels import Array
 
 
 def neighbour_agreement(

@@ -10,18 +10,18 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.reading import listed
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_number
-from bayesfuse.model import observed, parameter_variables
 from bayesfuse.moments.score import class_moments
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.partition import ALONE
-from bayesfuse.points import evenly, spread
+from bayesfuse.pymc.model import observed, parameter_variables
 from bayesfuse.raters.groups import LatentGroups
 from bayesfuse.raters.verdicts import add_posterior
-from bayesfuse.reading import listed
-from bayesfuse.responses import Responses
-from bayesfuse.results import all_draws, constants, named, observation_of, require_responses
-from bayesfuse.simplex import Array
-from bayesfuse.summaries import assignment, posterior_draws, tails
+from bayesfuse.results.access import all_draws, constants, named, observation_of, require_responses
+from bayesfuse.results.points import evenly, spread
+from bayesfuse.results.summaries import assignment, posterior_draws, tails
 
 LOOKED_AT = 200
 """Draws, evenly spaced, that passes over pairs of raters or over all items look at at most."""

@@ -17,9 +17,9 @@ from bayesfuse.checks.replicates import (
     verdict,
     written_out,
 )
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array
+from bayesfuse.numerics.kernels import Array
 
 BINS = 10
 """Bins of the items by how much their raters agree."""

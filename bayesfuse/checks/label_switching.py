@@ -10,11 +10,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
-from bayesfuse.model import one_against_rest
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.partition import ALONE
-from bayesfuse.points import parameters
-from bayesfuse.posterior import complete
-from bayesfuse.results import (
+from bayesfuse.pymc.model import one_against_rest
+from bayesfuse.results.access import (
     all_draws,
     constants,
     named,
@@ -24,8 +23,9 @@ from bayesfuse.results import (
     require_draws,
     without_prefix,
 )
-from bayesfuse.simplex import Array
-from bayesfuse.summaries import assignment, posterior_draws, responses_per_rater
+from bayesfuse.results.points import parameters
+from bayesfuse.results.posterior import complete
+from bayesfuse.results.summaries import assignment, posterior_draws, responses_per_rater
 
 NEARER = 0.5
 """A permuted draw must be nearer the reference by this factor (of the squared distance)."""

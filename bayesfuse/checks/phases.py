@@ -14,11 +14,12 @@ from bayesfuse.errors import ModelError, require_count, require_seed
 from bayesfuse.labels import Potts
 from bayesfuse.labels.partition_function import PartitionTable, log_partition
 from bayesfuse.labels.potts import reach
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.rows import invert
 from bayesfuse.observation import Observation
-from bayesfuse.points import evenly, parameters
-from bayesfuse.probabilities import label_probabilities
-from bayesfuse.results import kept_labels
-from bayesfuse.simplex import Array, invert
+from bayesfuse.results.access import kept_labels
+from bayesfuse.results.points import evenly, parameters
+from bayesfuse.results.probabilities import label_probabilities
 
 DRAWS = 50
 """Replications of the responses given labels: enough for a standard deviation."""

@@ -11,14 +11,14 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import require_count, require_seed
-from bayesfuse.model import observed
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
-from bayesfuse.points import spread
-from bayesfuse.responses import Responses
-from bayesfuse.results import observation_of
-from bayesfuse.simplex import Array
-from bayesfuse.summaries import tails
+from bayesfuse.pymc.model import observed
+from bayesfuse.results.access import observation_of
+from bayesfuse.results.points import spread
+from bayesfuse.results.summaries import tails
 
 DRAWS = 200
 """Posterior draws at which data are replicated."""

@@ -9,11 +9,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.reading import listed
 from bayesfuse.errors import ResponsesError, require_count, require_mapping
-from bayesfuse.probabilities import label_probabilities
-from bayesfuse.reading import listed
-from bayesfuse.simplex import Array
-from bayesfuse.summaries import tails
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.summaries import tails
 
 
 def label_scores(

@@ -17,10 +17,10 @@ from bayesfuse.checks.replicates import (
     verdict,
     written_out,
 )
+from bayesfuse.data.responses import Responses
+from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import require_count, require_kind
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array
-from bayesfuse.structure import Sequences
+from bayesfuse.numerics.kernels import Array
 
 LONGEST = 12
 """Runs of this length and longer are counted together."""

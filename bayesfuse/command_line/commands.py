@@ -14,12 +14,12 @@ import bayesfuse as bf
 from bayesfuse.command_line.console import is_terminal, say, tell
 from bayesfuse.command_line.files import check_inputs, check_outputs, size_of, write_netcdf
 from bayesfuse.command_line.outputs import check_output, check_picture, draw, write_labels
+from bayesfuse.command_line.report import report
 from bayesfuse.command_line.steps import Interruption, Step, carry_out
 from bayesfuse.command_line.tables import Tables, read_tables
 from bayesfuse.errors import ModelError, NoGroupsWarning
-from bayesfuse.model import LabelModel
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
-from bayesfuse.report import report
+from bayesfuse.pymc.model import LabelModel
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""

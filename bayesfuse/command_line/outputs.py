@@ -12,7 +12,7 @@ import bayesfuse as bf
 from bayesfuse import plots
 from bayesfuse.command_line import CommandError
 from bayesfuse.command_line.files import replacing
-from bayesfuse.model import LabelModel
+from bayesfuse.pymc.model import LabelModel
 
 BARS = 25
 """How many of the least certain items are drawn."""

@@ -9,14 +9,14 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.decisions.doubts import entropy
 from bayesfuse.errors import ModelError, require_count, require_flag, require_names
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
-from bayesfuse.points import spread
-from bayesfuse.responses import Responses
-from bayesfuse.results import observation_of
-from bayesfuse.simplex import Array
-from bayesfuse.summaries import balanced_accuracy
+from bayesfuse.results.access import observation_of
+from bayesfuse.results.points import spread
+from bayesfuse.results.summaries import balanced_accuracy
 
 ROWS_AT_ONCE = 2_000_000
 """Responses in the tables with one more response that are in memory at one time."""

@@ -11,11 +11,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError, require_count, require_seed
-from bayesfuse.paths import draw_labels
-from bayesfuse.probabilities import label_probabilities
-from bayesfuse.results import constants
-from bayesfuse.simplex import Array
-from bayesfuse.summaries import most_uncertain, tails
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.results.access import constants
+from bayesfuse.results.paths import draw_labels
+from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.summaries import most_uncertain, tails
 
 
 def rank_items(

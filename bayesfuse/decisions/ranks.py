@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from bayesfuse.errors import ModelError
-from bayesfuse.summaries import balanced_accuracy, posterior_draws, tails
+from bayesfuse.results.summaries import balanced_accuracy, posterior_draws, tails
 
 
 def rank_raters(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayesfuse.simplex import Array
+from bayesfuse.numerics.kernels import Array
 
 LARGE_K = 0.7
 """Pareto shape above which a fit could not even serve as a proposal."""

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesfuse.errors import ModelError
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.dirichlet import RowPrior
-from bayesfuse.simplex import Array
 
 RowPriors = Mapping[str, RowPrior]
 """Priors or approximations of rows, by parameter."""

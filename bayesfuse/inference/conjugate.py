@@ -18,12 +18,12 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse.errors import ModelError
-from bayesfuse.model import observed, parameter_variables, require_like
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.compiled import depends, plain_python
 from bayesfuse.parameters.contract import Coordinates, Known, Prior, Support
 from bayesfuse.parameters.simplex import CLOSE
-from bayesfuse.simplex import Array
+from bayesfuse.pymc.model import observed, parameter_variables, require_like
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_kind
 from bayesfuse.inference import cavi
 from bayesfuse.inference.approximation import Approximation, pareto_shape
 from bayesfuse.inference.cavi import RowPriors
 from bayesfuse.inference.conjugate import Conjugacy
 from bayesfuse.inference.start import Start
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.dirichlet import RowPrior
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array, draw_dirichlet
 
 EPOCHS = 100
 """Epochs of batches at most."""

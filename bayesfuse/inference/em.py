@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.contract import Prior
-from bayesfuse.simplex import Array
 
 Priors = Mapping[str, Prior]
 """The fixed prior of every parameter."""

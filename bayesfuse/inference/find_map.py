@@ -10,9 +10,9 @@ from bayesfuse.inference import em
 from bayesfuse.inference.conjugate import find_conjugate
 from bayesfuse.inference.recording import add_data, add_deterministics, as_posterior
 from bayesfuse.inference.start import DEFAULT, find_start
-from bayesfuse.lost import warn_of_collapse
 from bayesfuse.parameters.compiled import plain_python
-from bayesfuse.posterior import complete
+from bayesfuse.results.collapse import warn_of_collapse
+from bayesfuse.results.posterior import complete
 
 
 @interruptible

@@ -12,8 +12,8 @@ from bayesfuse.errors import ModelError
 from bayesfuse.inference.approximation import Approximation, pareto_shape
 from bayesfuse.inference.conjugate import Conjugacy
 from bayesfuse.inference.start import Start
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.compiled import plain_python, value_function
-from bayesfuse.simplex import Array
 
 WINDOW = 500
 """Steps over which the bound and the parameters are averaged, and compared with those before."""

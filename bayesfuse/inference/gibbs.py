@@ -16,11 +16,11 @@ from pymc.util import get_random_generator
 from bayesfuse.errors import ModelError, interruptible, require_count
 from bayesfuse.inference import turning
 from bayesfuse.inference.conjugate import Block, find_conjugate, moved
-from bayesfuse.model import latest
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.compiled import value_function
 from bayesfuse.parameters.contract import draw_all
-from bayesfuse.simplex import Array
+from bayesfuse.pymc.model import latest
 
 TURNS = 0.25
 """Share of sweeps that begin with a move of the prevalence, which costs most of a sweep."""

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse import moments
+from bayesfuse.data.graph import Graph, as_graph
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_count, require_kind, require_number
-from bayesfuse.graph import Graph, as_graph
 from bayesfuse.labels import potts_kernels
 from bayesfuse.labels.potts import paper_coupling
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.rows import shares
 from bayesfuse.raters.confusion import Confusion
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array, shares
 
 PASSES = 100
 """Passes of iterated modes within every step of EM, at most."""

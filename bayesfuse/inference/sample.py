@@ -28,17 +28,13 @@ from bayesfuse.errors import (
 )
 from bayesfuse.inference.conjugate import Conjugacy, find_conjugate, require_value
 from bayesfuse.inference.gibbs import LabelGibbs
-from bayesfuse.inference.recording import (
-    add_deterministics,
-    check_convergence,
-    evaluate,
-    parameter_trace,
-)
+from bayesfuse.inference.recording import add_deterministics, check_convergence, parameter_trace
 from bayesfuse.inference.start import DEFAULT, Start, disperse, find_start
-from bayesfuse.lost import warn_of_collapse
-from bayesfuse.model import observed
 from bayesfuse.parameters.compiled import plain_python
-from bayesfuse.posterior import Draws, complete
+from bayesfuse.pymc.evaluate import evaluate
+from bayesfuse.pymc.model import observed
+from bayesfuse.results.collapse import warn_of_collapse
+from bayesfuse.results.posterior import Draws, complete
 
 BOOKKEEPING = 130e-6
 """Seconds that PyMC's loop and the passes over the draws spend on each, about.

@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, softmax
 
 from bayesfuse import priors as defaults
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import MomentsError
 from bayesfuse.inference import em
 from bayesfuse.inference.em import Priors
 from bayesfuse.labels.independent import Independent
 from bayesfuse.moments.views import from_teams, incidence
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.contract import Role
 from bayesfuse.parameters.dirichlet import Dirichlet, RowPrior
 from bayesfuse.raters.confusion import Confusion
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array
 
 DIVISIONS = 40
 """Ways to divide the raters into teams: some are bad, and the posterior density tells which."""

@@ -10,9 +10,10 @@ import numpy as np
 from bayesfuse.errors import ImpossibleDataError, ModelError, MomentsError
 from bayesfuse.inference import em, spectral
 from bayesfuse.inference.em import Priors
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.rows import shares
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.contract import draw_all
-from bayesfuse.simplex import Array, shares
 
 DEFAULT = "moments"
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from bayesfuse.labels.independent import Independent
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.contract import Prior
 from bayesfuse.parameters.dirichlet import RowPrior
-from bayesfuse.simplex import Array
 
 WIDEST = 0.5
 """Radians of the widest turns: that of the square roots of even odds to those of 8 to 92."""

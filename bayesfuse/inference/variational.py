@@ -10,6 +10,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import (
     ModelError,
     PoorFitWarning,
@@ -24,15 +25,15 @@ from bayesfuse.inference.conjugate import Conjugacy, find_conjugate
 from bayesfuse.inference.dirichlet import fit_batches, fit_cavi, fit_stream
 from bayesfuse.inference.gaussian import fit_advi, fit_pathfinder
 from bayesfuse.inference.gibbs import LabelGibbs
-from bayesfuse.inference.recording import add_data, add_deterministics, as_posterior, evaluate
+from bayesfuse.inference.recording import add_data, add_deterministics, as_posterior
 from bayesfuse.inference.start import DEFAULT, find_start
-from bayesfuse.lost import warn_of_collapse
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Rows
 from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.parameters.dirichlet import RowPrior
-from bayesfuse.posterior import complete
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array
+from bayesfuse.pymc.evaluate import evaluate
+from bayesfuse.results.collapse import warn_of_collapse
+from bayesfuse.results.posterior import complete
 
 Method = Literal["cavi", "advi", "fullrank_advi", "pathfinder"]
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse.graph import Graph
+from bayesfuse.data.graph import Graph
+from bayesfuse.data.reading import smallest_integer
 from bayesfuse.labels.potts_kernels import agreement, gibbs_sweep, once, swendsen_wang
-from bayesfuse.reading import smallest_integer
-from bayesfuse.simplex import Array
+from bayesfuse.numerics.kernels import Array
 
 MOST_COUPLINGS = 41
 FEW, MANY = 4, 100

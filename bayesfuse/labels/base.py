@@ -9,10 +9,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
-from bayesfuse.factor import Factor
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.parameters.factor import Factor
 
 
 class Marginal(NamedTuple):

@@ -22,7 +22,7 @@ import math
 import numpy as np
 
 from bayesfuse.labels.potts_kernels import SMALL, choose, uniform
-from bayesfuse.simplex import inner, kernel
+from bayesfuse.numerics.kernels import inner, kernel
 
 TOLERANCE = 1e-9
 """Messages that change less than this have converged."""

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesfuse.data.responses import Responses
+from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import require_kind
 from bayesfuse.labels import forward_backward
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.labels.stationary import marginal_stationary, stationary
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.rows import shares
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.simplex import SIMPLEX
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array, shares
-from bayesfuse.structure import Sequences
 
 SOFT_ITERATIONS = 20
 """Baum–Welch steps from soft labels to counts of pairs; few, since a start needs no more."""

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse.graph import Graph
-from bayesfuse.simplex import Array, kernel
+from bayesfuse.data.graph import Graph
+from bayesfuse.numerics.kernels import Array, kernel
 
 MOST_CORE = 20_000
 """Items on circles beyond which no order is looked for: it would take seconds in Python."""

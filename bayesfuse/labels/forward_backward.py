@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from bayesfuse.simplex import inner, kernel
+from bayesfuse.numerics.kernels import inner, kernel
 
 # Relative to the largest of an item: what a floor adds is 1e-150 / LEAST_SCALE of the mass, so next
 # to predicted probabilities of LEAST_PREDICTED it is an error of 1e-20, far below rounding.

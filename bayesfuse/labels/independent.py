@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.labels.base import LabelPrior
+from bayesfuse.numerics.kernels import TINY, Array, kernel, rescale
+from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.contract import Parameter, Role
 from bayesfuse.parameters.simplex import SIMPLEX
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import TINY, Array, invert, kernel, rescale
 
 
 @kernel

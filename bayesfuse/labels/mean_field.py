@@ -16,7 +16,7 @@ import math
 import numpy as np
 
 from bayesfuse.labels.belief_propagation import ROUNDS, TOLERANCE
-from bayesfuse.simplex import inner, kernel
+from bayesfuse.numerics.kernels import inner, kernel
 
 
 @inner

@@ -18,11 +18,11 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesfuse.data.graph import Graph
 from bayesfuse.errors import ModelError
-from bayesfuse.graph import Graph
 from bayesfuse.labels.annealing import Ladder
 from bayesfuse.labels.elimination import plan, sum_out
-from bayesfuse.simplex import Array, kernel
+from bayesfuse.numerics.kernels import Array, kernel
 
 __all__ = ["PartitionTable", "bethe_coupling", "log_partition", "planted_partition"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse.graph import Graph
+from bayesfuse.data.graph import Graph
 from bayesfuse.labels.partition_function import planted_partition
 from bayesfuse.labels.potts import Potts
 

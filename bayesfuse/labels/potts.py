@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayesfuse.data.graph import Graph, as_graph
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_shape
-from bayesfuse.graph import Graph, as_graph
 from bayesfuse.labels import (
     belief_propagation,
     elimination,
@@ -23,10 +24,9 @@ from bayesfuse.labels.partition_function import (
     interpolate,
     log_partition,
 )
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.positive import POSITIVE
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array
 
 CLUSTERS = 0.25
 """Share of sweeps with a Swendsen–Wang move, which costs as much as two to four Gibbs sweeps.

@@ -6,7 +6,7 @@ import numpy as np
 
 from bayesfuse.labels import belief_propagation, mean_field
 from bayesfuse.labels.partition_function import interpolate
-from bayesfuse.simplex import kernel
+from bayesfuse.numerics.kernels import kernel
 
 
 @kernel

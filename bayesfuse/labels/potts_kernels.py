@@ -21,7 +21,7 @@ import math
 
 import numpy as np
 
-from bayesfuse.simplex import Array, inner, kernel
+from bayesfuse.numerics.kernels import Array, inner, kernel
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from bayesfuse.labels import forward_backward
 from bayesfuse.labels.forward_backward import padded
-from bayesfuse.simplex import kernel
+from bayesfuse.numerics.kernels import kernel
 
 
 @kernel

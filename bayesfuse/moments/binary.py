@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import require_flag, require_probability
 from bayesfuse.moments.completion import rank_one
 from bayesfuse.moments.imbalance import (
@@ -18,8 +19,7 @@ from bayesfuse.moments.imbalance import (
     quality,
 )
 from bayesfuse.moments.pairs import covariance
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array
+from bayesfuse.numerics.kernels import Array
 
 __all__ = [
     "ClassImbalance",

@@ -6,11 +6,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import MomentsError, ResponsesError, require_shape
 from bayesfuse.moments.least_squares import simplex_least_squares
 from bayesfuse.moments.views import incidence
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array
+from bayesfuse.numerics.kernels import Array
 
 BLOCK = 1 << 16
 """Items read at a time, so that memory holds blocks × classes² instead of items × classes²."""

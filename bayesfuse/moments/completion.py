@@ -9,7 +9,7 @@ from scipy.linalg import eigh
 from scipy.sparse import block_array, csr_array
 
 from bayesfuse.errors import MomentsError, require_kind, require_positive
-from bayesfuse.simplex import Array, kernel
+from bayesfuse.numerics.kernels import Array, kernel
 
 METHODS = ("log_linear", "weighted", "sdp", "eigen", "least_squares")
 SIGNS = ("majority", "average")

@@ -11,6 +11,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import MomentsError, require_count, require_flag
 from bayesfuse.moments.binary import accuracies, labels_by_sign
 from bayesfuse.moments.completion import least_squares, orient
@@ -18,8 +19,7 @@ from bayesfuse.moments.imbalance import EDGE, SMALLEST, log_table, quality
 from bayesfuse.moments.pairs import covariance, require_binary
 from bayesfuse.moments.partition import Groups, PairMoments, find_groups, fit_groups, number
 from bayesfuse.moments.score import score_matrix
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array
+from bayesfuse.numerics.kernels import Array
 
 __all__ = ["find_groups", "latent_sml", "score_matrix", "select_raters"]
 

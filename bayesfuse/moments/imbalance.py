@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments.completion import rank_one
 from bayesfuse.moments.pairs import covariance, mean_answer
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array, kernel
+from bayesfuse.numerics.kernels import Array, kernel
 
 EDGE = 0.01  # imbalances within this of ±1 are not told from a missing class
 SMALLEST = 1e-3  # no sensitivity or specificity is believed to be nearer to 0 or 1 than this

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from bayesfuse.simplex import inner, kernel
+from bayesfuse.numerics.kernels import inner, kernel
 
 
 @kernel

@@ -12,6 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import sparse
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import (
     MomentsError,
     require_count,
@@ -23,8 +24,7 @@ from bayesfuse.errors import (
 from bayesfuse.moments.least_squares import multiply, simplex_least_squares
 from bayesfuse.moments.symmetric import Groups
 from bayesfuse.moments.views import STARTS, starting_points
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array, kernel
+from bayesfuse.numerics.kernels import Array, kernel
 
 # What is minimised, for every item n with raters m ∈ n, is (17) with its squares written out:
 #

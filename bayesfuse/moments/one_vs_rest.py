@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import xarray as xr
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import MomentsError, require_kind
 from bayesfuse.moments.binary import accuracies
-from bayesfuse.responses import Responses
 
 
 def one_vs_rest(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import MomentsError, require_kind
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array, inner, kernel
+from bayesfuse.numerics.kernels import Array, inner, kernel
 
 
 def require_binary(responses: Responses) -> None:

@@ -11,11 +11,11 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import MomentsError, require_count, require_kind
 from bayesfuse.moments.completion import least_squares, orient
 from bayesfuse.moments.score import class_moments, score_matrix
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array
+from bayesfuse.numerics.kernels import Array
 
 Groups = NDArray[np.int64]
 

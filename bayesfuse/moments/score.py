@@ -8,11 +8,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import MomentsError, require_count, require_numbers, require_seed
 from bayesfuse.moments.one_vs_rest import against_rest
 from bayesfuse.moments.pairs import covariance
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array, kernel
+from bayesfuse.numerics.kernels import Array, kernel
 
 Indices = NDArray[np.int64]
 

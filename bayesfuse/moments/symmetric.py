@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse.simplex import Array, inner, kernel
+from bayesfuse.numerics.kernels import Array, inner, kernel
 
 FEW = 16  # lanes up to which sums in registers are faster, half as many in single precision
 MOST_ROWS = 100  # of which all triples are counted: 8 MB

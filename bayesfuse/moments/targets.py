@@ -9,12 +9,12 @@ import numpy as np
 import xarray as xr
 from scipy.linalg import eigh
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import MomentsError, require_count, require_seed
 from bayesfuse.moments.binary import accuracies
 from bayesfuse.moments.completion import rank_one
 from bayesfuse.moments.pairs import covariance, sampling_variance
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array
+from bayesfuse.numerics.kernels import Array
 
 
 def spectrum(

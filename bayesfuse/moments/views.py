@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array, shares
+from bayesfuse.data.responses import Responses
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.rows import shares
 
 STARTS = ("algebraic", "votes", "diagonal")
 

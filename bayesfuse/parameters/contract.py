@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesfuse.simplex import Array
+from bayesfuse.numerics.kernels import Array
 
 Statistic = Any
 """What the labels say of a parameter: counts of its rows, or its log-likelihood as a function."""

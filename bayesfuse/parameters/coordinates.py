@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 from pymc.logprob.transforms import Transform
 from pytensor.tensor.variable import TensorVariable
 
-from bayesfuse.simplex import Array, normalise
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.rows import normalise
 
 ENDS = np.array([0.0, -np.inf])
 """Log ratios of the reference to itself, and of what is zero for good."""

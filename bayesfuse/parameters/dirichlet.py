@@ -15,8 +15,9 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import digamma, gammaln
 
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.rows import draw_dirichlets, invert
 from bayesfuse.parameters.contract import Prior, Statistic
-from bayesfuse.simplex import Array, draw_dirichlets, invert
 
 LEAST = np.finfo(float).tiny
 """Share of a concentration that is always left where statistics may be negative."""

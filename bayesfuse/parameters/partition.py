@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from bayesfuse.errors import ModelError
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.contract import Coordinates, Prior, Statistic, Support
-from bayesfuse.simplex import Array
 
 ALONE = -1
 """Group of a rater who shares a source with nobody."""

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from bayesfuse.errors import ModelError, require_numbers
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.contract import Coordinates, Prior, Support
-from bayesfuse.simplex import Array
 
 REACH, STEP = 8.0, 0.004
 """A table of a log density: how far it reaches and its steps, on the scale of the logarithm."""

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from bayesfuse.errors import ModelError, require_numbers
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.rows import normalise
 from bayesfuse.parameters.contract import Coordinates, Support
 from bayesfuse.parameters.dirichlet import Dirichlet, RowPrior
-from bayesfuse.simplex import Array, normalise
 
 CLOSE = 1e-6
 """The sum of a row of probabilities may be this far from one, as printed numbers are."""

@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse.errors import ModelError
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.parameters.coordinates import LogRatio
 from bayesfuse.parameters.dirichlet import DirichletMixture, broadcast
 from bayesfuse.parameters.partition import ALONE, draw
-from bayesfuse.simplex import Array, draw_dirichlet
 
 
 def dirichlet(

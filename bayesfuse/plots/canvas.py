@@ -10,9 +10,9 @@ from unicodedata import east_asian_width
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse.describing import in_one_line
+from bayesfuse.data.describing import in_one_line
+from bayesfuse.data.reading import listed
 from bayesfuse.errors import ModelError
-from bayesfuse.reading import listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

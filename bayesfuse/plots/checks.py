@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import require_count
 from bayesfuse.moments import score_matrix
 from bayesfuse.plots.canvas import (
@@ -18,7 +19,6 @@ from bayesfuse.plots.canvas import (
     new_axes,
     set_title,
 )
-from bayesfuse.responses import Responses
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

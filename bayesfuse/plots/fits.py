@@ -9,7 +9,7 @@ import xarray as xr
 
 from bayesfuse.errors import ModelError
 from bayesfuse.plots.canvas import TEXT, escaped, new_axes, set_title
-from bayesfuse.results import require_result
+from bayesfuse.results.access import require_result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

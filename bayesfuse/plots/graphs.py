@@ -9,10 +9,12 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from bayesfuse.arrays import shown
+from bayesfuse.data.arrays import shown
+from bayesfuse.data.graph import Graph, as_graph
+from bayesfuse.data.neighbours import springs
+from bayesfuse.data.reading import listed
 from bayesfuse.errors import ModelError, require_numbers
-from bayesfuse.graph import Graph, as_graph
-from bayesfuse.neighbours import springs
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots.canvas import (
     class_colours,
     escaped,
@@ -21,10 +23,8 @@ from bayesfuse.plots.canvas import (
     show_classes,
     width_of,
 )
-from bayesfuse.probabilities import label_probabilities
-from bayesfuse.reading import listed
-from bayesfuse.results import constants
-from bayesfuse.simplex import Array
+from bayesfuse.results.access import constants
+from bayesfuse.results.probabilities import label_probabilities
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.describing import in_one_line
+from bayesfuse.data.describing import in_one_line
 from bayesfuse.plots.canvas import (
     class_colours,
     escaped,
@@ -18,9 +18,9 @@ from bayesfuse.plots.canvas import (
     show_classes,
     width_of,
 )
-from bayesfuse.probabilities import label_probabilities
-from bayesfuse.results import constants
-from bayesfuse.summaries import most_uncertain
+from bayesfuse.results.access import constants
+from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.summaries import most_uncertain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

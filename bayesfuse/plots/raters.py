@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.reading import listed
 from bayesfuse.errors import ModelError, require_count, require_names
 from bayesfuse.plots.canvas import (
     DISTINCT,
@@ -25,9 +26,8 @@ from bayesfuse.plots.canvas import (
     set_title,
     width_of,
 )
-from bayesfuse.reading import listed
-from bayesfuse.results import class_names
-from bayesfuse.summaries import (
+from bayesfuse.results.access import class_names
+from bayesfuse.results.summaries import (
     balanced_accuracy,
     coverage,
     interval,

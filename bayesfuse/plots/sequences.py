@@ -9,8 +9,10 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.reading import listed
+from bayesfuse.data.responses import Responses
+from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, require_kind
-from bayesfuse.paths import decode
 from bayesfuse.plots.canvas import (
     class_colours,
     escaped,
@@ -20,11 +22,9 @@ from bayesfuse.plots.canvas import (
     show_classes,
     width_of,
 )
-from bayesfuse.probabilities import label_probabilities
-from bayesfuse.reading import listed
-from bayesfuse.responses import Responses
-from bayesfuse.results import observation_of
-from bayesfuse.structure import Sequences
+from bayesfuse.results.access import observation_of
+from bayesfuse.results.paths import decode
+from bayesfuse.results.probabilities import label_probabilities
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse.factor import Factor
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import Array, inlined
+from bayesfuse.data.responses import Responses
+from bayesfuse.numerics.kernels import Array, inlined
+from bayesfuse.parameters.factor import Factor
 
 
 @inlined

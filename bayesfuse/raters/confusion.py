@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesfuse.data.responses import Responses
+from bayesfuse.numerics.kernels import TINY, inlined, inner, kernel, rescale
+from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.contract import Parameter, Role
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters.base import RaterChannel, reveal
 from bayesfuse.raters.pairs import pair_up
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import TINY, inlined, inner, invert, kernel, rescale
 
 # The loops below take classes in blocks of four and two because a loop over a run-time number of
 # classes costs three times as much at the usual sizes: the compiler can keep four sums in

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_shape
+from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.partition import ALONE
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters import verdicts
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.patterns import arrange
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import invert
 
 
 class LatentGroups(RaterChannel):

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
+from bayesfuse.numerics.kernels import inner, kernel
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.partition import ALONE, PARTITION, number_groups
@@ -18,8 +20,6 @@ from bayesfuse.raters.groups import LatentGroups, require_groups, whole
 from bayesfuse.raters.patterns import arrange
 from bayesfuse.raters.seating import GROUPS, reseat
 from bayesfuse.raters.sets import Answers, by_raters
-from bayesfuse.responses import Responses
-from bayesfuse.simplex import inner, kernel
 
 RESEATED = 2 / 3
 """Share of sweeps in which all raters choose among the groups there are; else groups change.

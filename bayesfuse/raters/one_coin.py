@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.simplex import PROBABILITY
 from bayesfuse.raters.confusion import Confusion
-from bayesfuse.responses import Responses
 
 
 class OneCoin(Confusion):

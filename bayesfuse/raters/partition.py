@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesfuse.numerics.kernels import fill, inner, kernel
 from bayesfuse.raters.sets import count_labels, log_dirichlet_multinomial, sizes, weigh_set
-from bayesfuse.simplex import fill, inner, kernel
 
 LEAVE = 0.5
 """How often a rater of a group proposes to be alone; else it proposes to join somebody else."""

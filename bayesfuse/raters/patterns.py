@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayesfuse.simplex import inner, kernel
+from bayesfuse.numerics.kernels import inner, kernel
 
 
 @inner

@@ -13,10 +13,10 @@ import math
 
 import numpy as np
 
+from bayesfuse.numerics.kernels import TINY, fill, inner, kernel
 from bayesfuse.raters.confusion import by_cell, by_rater, count_rows, multiply, weigh_rows
 from bayesfuse.raters.sets import log_dirichlet_multinomial, sizes
 from bayesfuse.raters.verdicts import join_in_logs, split
-from bayesfuse.simplex import TINY, fill, inner, kernel
 
 GROUPS = 2
 """Groups to choose from in a pass, so that it takes as long however many there are."""

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesfuse.numerics.kernels import fill, inner, kernel
 from bayesfuse.raters.confusion import by_rater, multiply
 from bayesfuse.raters.verdicts import pass_on, split, weigh
-from bayesfuse.simplex import fill, inner, kernel
 
 STEPS = 20, 100
 """EM steps at most, for very many patterns and for few."""

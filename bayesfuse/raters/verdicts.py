@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from bayesfuse.numerics.kernels import TINY, inner, kernel
 from bayesfuse.raters.confusion import (
     begin_with_cells,
     by_cell,
@@ -19,7 +20,6 @@ from bayesfuse.raters.confusion import (
     multiply_rows,
     weigh_rows,
 )
-from bayesfuse.simplex import TINY, inner, kernel
 
 # ---------------------------------------------------------------- verdicts of one pattern
 

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from bayesfuse.arrays import column, shown
-from bayesfuse.describing import as_html, as_text, summarise
+from bayesfuse.data.arrays import column, shown
+from bayesfuse.data.describing import as_html, as_text, summarise
+from bayesfuse.data.reading import encode, read_counts, read_matrix, smallest_integer
 from bayesfuse.errors import ResponsesError
-from bayesfuse.reading import encode, read_counts, read_matrix, smallest_integer
 
 __all__ = ["Responses"]
 

@@ -143,7 +143,7 @@ class _Announce(GraphRewriter):
         self.backend = backend
 
     def add_requirements(self, fgraph: FunctionGraph) -> None:
-        import_module(f"bayesfuse.ops.{self.backend}")
+        import_module(f"bayesfuse.pymc.{self.backend}")
 
     def apply(self, fgraph: FunctionGraph) -> None:
         pass

@@ -10,9 +10,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.reading import storable
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
-from bayesfuse.reading import storable
-from bayesfuse.simplex import Array
 
 MOST_VALUES = 10**8
 """Pointwise log likelihoods are stored up to this many values (800 MB)."""

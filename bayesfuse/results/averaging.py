@@ -12,13 +12,13 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.reading import listed
 from bayesfuse.errors import ModelError, require_mapping, require_weights
-from bayesfuse.model import observed
-from bayesfuse.points import parameters
-from bayesfuse.probabilities import label_probabilities
-from bayesfuse.reading import listed
-from bayesfuse.results import constants, require_alike, require_result
-from bayesfuse.simplex import Array
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.pymc.model import observed
+from bayesfuse.results.access import constants, require_alike, require_result
+from bayesfuse.results.points import parameters
+from bayesfuse.results.probabilities import label_probabilities
 
 METHODS = ("stacking", "bb-pseudo-bma", "pseudo-bma")
 """Ways in which :func:`arviz.compare` finds weights."""

@@ -11,8 +11,8 @@ import numpy as np
 from pytensor.graph.basic import Apply
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
 
-from bayesfuse.caching import DIGEST
-from bayesfuse.ops import Evidence, ExpectedCounts
+from bayesfuse.numerics.caching import DIGEST
+from bayesfuse.pymc.ops import Evidence, ExpectedCounts
 
 
 @register_funcify_and_cache_key(ExpectedCounts)

@@ -13,13 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from bayesfuse.arrays import as_array, column_names, narrow, shown
-from bayesfuse.describing import as_html, as_text, summarise_graph
+from bayesfuse.data.arrays import as_array, column_names, narrow, shown
+from bayesfuse.data.describing import as_html, as_text, summarise_graph
+from bayesfuse.data.neighbours import adjacency, greedy_colours, grid_pairs, nearest_pairs
+from bayesfuse.data.reading import encode, names_of, unique_names
+from bayesfuse.data.responses import Responses
+from bayesfuse.data.sequences import item_places
 from bayesfuse.errors import ResponsesError, require_kind
-from bayesfuse.neighbours import adjacency, greedy_colours, grid_pairs, nearest_pairs
-from bayesfuse.reading import encode, names_of, unique_names
-from bayesfuse.responses import Responses
-from bayesfuse.structure import item_places
 
 __all__ = ["Graph"]
 

@@ -9,9 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import require_shape
 from bayesfuse.parameters.contract import Parameter, Role, Support
-from bayesfuse.responses import Responses
 
 PLURALS = {"class": "classes", "next_class": "next_classes"}
 

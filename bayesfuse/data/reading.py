@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from pandas.api.types import infer_dtype, is_list_like
 
-from bayesfuse.arrays import as_array, column_names, narrow, plain, present, shown
+from bayesfuse.data.arrays import as_array, column_names, narrow, plain, present, shown
 from bayesfuse.errors import ResponsesError
 
 LARGEST = 2**53

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bayesfuse.simplex import kernel
+from bayesfuse.numerics.kernels import kernel
 
 Pairs = NDArray[np.int64]
 

@@ -18,15 +18,15 @@ from pytensor.graph.basic import Constant
 from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse import priors
+from bayesfuse.data.reading import smallest_integer
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_kind, require_name
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation
-from bayesfuse.ops import Evidence
 from bayesfuse.parameters.variables import dirichlet
+from bayesfuse.pymc.ops import Evidence
 from bayesfuse.raters import Confusion, OneCoin
 from bayesfuse.raters.base import RaterChannel
-from bayesfuse.reading import smallest_integer
-from bayesfuse.responses import Responses
 
 
 def observe(

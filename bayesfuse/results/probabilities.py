@@ -7,9 +7,9 @@ import xarray as xr
 
 from bayesfuse.errors import ModelError
 from bayesfuse.observation import Observation
-from bayesfuse.points import parameters
-from bayesfuse.posterior import Draws
-from bayesfuse.results import kept_labels, observation_of, of_all_draws, require_result
+from bayesfuse.results.access import kept_labels, observation_of, of_all_draws, require_result
+from bayesfuse.results.points import parameters
+from bayesfuse.results.posterior import Draws
 
 
 def label_probabilities(

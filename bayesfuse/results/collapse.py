@@ -10,8 +10,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.errors import CollapseWarning
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
-from bayesfuse.simplex import Array
 
 SHARE, ITEMS = 0.05, 20
 """A class can be lost if votes favour it for so large a share of the items, and for so many."""

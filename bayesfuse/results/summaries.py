@@ -11,8 +11,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError, require_count, require_names, require_probability
-from bayesfuse.probabilities import label_probabilities
-from bayesfuse.results import all_draws, class_names, constants, named, require_draws
+from bayesfuse.results.access import all_draws, class_names, constants, named, require_draws
+from bayesfuse.results.probabilities import label_probabilities
 
 
 def summary(

@@ -29,7 +29,7 @@ from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
-HOME = Path(__file__).parent
+HOME = Path(__file__).parents[1]  # the package
 FOLDERS_KEPT = 4
 """How many folders of other sources stay: to go back to those compiles nothing again."""
 

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from bayesfuse.checks import collapse, conditional_dependence, group_summary, item_difficulty
 from bayesfuse.checks.phases import MIXED
-from bayesfuse.describing import in_one_line
+from bayesfuse.data.describing import in_one_line
+from bayesfuse.data.graph import Graph
+from bayesfuse.data.reading import listed
+from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError
-from bayesfuse.graph import Graph
-from bayesfuse.model import LabelModel
-from bayesfuse.probabilities import label_probabilities
-from bayesfuse.reading import listed
-from bayesfuse.results import all_draws, named, observation_of, require_draws
-from bayesfuse.structure import Sequences
-from bayesfuse.summaries import (
+from bayesfuse.pymc.model import LabelModel
+from bayesfuse.results.access import all_draws, named, observation_of, require_draws
+from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.summaries import (
     balanced_accuracy,
     coverage,
     interval,

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.recording import evaluate
-from bayesfuse.model import observed, parameter_variables, require_like
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.compiled import plain_python
-from bayesfuse.results import SAME, all_draws, names_differ, observation_of
+from bayesfuse.pymc.evaluate import evaluate
+from bayesfuse.pymc.model import observed, parameter_variables, require_like
+from bayesfuse.results.access import SAME, all_draws, names_differ, observation_of
 
 
 def parameters(result: xr.DataTree, model: pm.Model) -> dict[str, NDArray[Any]]:

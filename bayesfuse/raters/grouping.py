@@ -11,11 +11,11 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.reading import listed, unique_names
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, MomentsError
 from bayesfuse.moments import find_groups
 from bayesfuse.parameters.partition import ALONE
-from bayesfuse.reading import listed, unique_names
-from bayesfuse.responses import Responses
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class Groups:
         Examples
         --------
         >>> import bayesfuse as bf
-        >>> from bayesfuse.groups import Groups
+        >>> from bayesfuse.raters.grouping import Groups
         >>> Groups.read([[2, 4]], bf.datasets.anesthesia()).assignment
         array([-1,  0, -1,  0, -1])
         """

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from bayesfuse.arrays import as_array, column, plain, shown
+from bayesfuse.data.arrays import as_array, column, plain, shown
+from bayesfuse.data.reading import encode, names_of, numbered, places
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ResponsesError
-from bayesfuse.reading import encode, names_of, numbered, places
-from bayesfuse.responses import Responses
 
 __all__ = ["Sequences"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 from pytensor.link.jax.dispatch import jax_funcify
 
-from bayesfuse.ops import Evidence, ExpectedCounts
+from bayesfuse.pymc.ops import Evidence, ExpectedCounts
 
 
 @jax_funcify.register(ExpectedCounts)

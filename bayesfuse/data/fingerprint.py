@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayesfuse.responses import Responses
+from bayesfuse.data.responses import Responses
 
 ROWS_AT_ONCE = 2_000_000
 """Responses whose numbers are in memory at one time."""

@@ -11,13 +11,13 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse import fingerprint
+from bayesfuse.data import fingerprint
+from bayesfuse.data.reading import listed, plain, shown
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_kind
-from bayesfuse.model import observed
 from bayesfuse.observation import Observation
-from bayesfuse.posterior import OBSERVED
-from bayesfuse.reading import listed, plain, shown
-from bayesfuse.responses import Responses
+from bayesfuse.pymc.model import observed
+from bayesfuse.results.posterior import OBSERVED
 
 SAME = (
     "A result and a model must be of the same responses, raters and labels, else what follows "

@@ -10,12 +10,12 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.reading import storable
+from bayesfuse.data.responses import Responses
+from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, require_count, require_kind, require_seed
-from bayesfuse.points import evenly, parameters, spread
-from bayesfuse.reading import storable
-from bayesfuse.responses import Responses
-from bayesfuse.results import kept_labels, observation_of
-from bayesfuse.structure import Sequences
+from bayesfuse.results.access import kept_labels, observation_of
+from bayesfuse.results.points import evenly, parameters, spread
 
 BETWEEN = 10
 """Sweeps between labels that are drawn one from the other after the fact."""

@@ -1,0 +1,1 @@
+"""The PyMC side: models, variables, the Ops over the kernels."""

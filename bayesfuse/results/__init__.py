@@ -1,0 +1,1 @@
+"""What follows from draws: label probabilities, summaries, whole labellings, averages."""
