@@ -49,6 +49,7 @@ def test_log_density_is_the_marginal_likelihood(small, small_model):
     ["FAST_COMPILE", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("NUMBA", "JAX"))],
 )
 @pytest.mark.parametrize("raters", ["confusion", "class", "coin"])
+@pytest.mark.usefixtures("uncompiled")
 def test_gradients_are_right_in_every_backend(small, raters, mode):
     model = DawidSkene(small, raters=raters, gold={0: 1})
     rng = np.random.default_rng(3)
