@@ -1,15 +1,16 @@
-# demo and test need nothing but make and a Python >= 3.12: the first run makes $(VENV).
+# demo and the tests need nothing but make and a Python >= 3.12: the first run makes $(VENV).
 VENV ?= .venv
 PY = $(VENV)/bin/python
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 BENCHMARKS = $(wildcard benchmarks/[a-z]*.py)
 EXTRAS = dev notebooks benchmarks
 
-.PHONY: help demo test check notebooks bench clean
+.PHONY: help demo test test-slow check notebooks bench clean
 
 help:
 	@echo 'make demo        a first look: labels from noisy raters, combined and judged'
-	@echo 'make test        check, then every test, the slow ones too'
+	@echo 'make test        check, then the quick tests (some minutes)'
+	@echo 'make test-slow   the long tests: calibration, samplers against each other, notebooks'
 	@echo 'make check       formatting, lint and types'
 	@echo 'make notebooks   run every notebook and keep its outputs'
 	@echo 'make bench       run the benchmarks'
@@ -19,8 +20,12 @@ help:
 demo: $(VENV)/.plain
 	$(PY) -m bayesfuse demo
 
+# The tests of a file stay in one process, in which they share what they fit.
 test: check
-	$(PY) -m pytest -n 2
+	$(PY) -m pytest -n 2 --dist loadfile -m 'not slow'
+
+test-slow: $(VENV)/.with-dev
+	$(PY) -m pytest -n 2 -m slow
 
 # mypy knows no package-dir mapping, so it is shown a tree of links in which models/ is bayesfuse/models.
 check: $(VENV)/.with-dev

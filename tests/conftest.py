@@ -12,10 +12,21 @@ import pytest
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene
+from bayesfuse.parameters.compiled import plain_python
 
 os.environ["MPLBACKEND"] = "Agg"  # a test opens no windows
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture
+def uncompiled():
+    """PyTensor functions in Python, for tests that read a few numbers off many graphs.
+
+    Compiled for the first time each takes seconds.
+    """
+    with plain_python():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,10 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.__main__ import main
 
-FAST = ["--draws", "40", "--chains", "2", "--seed", "1"]
+SHORT = ["--draws", "40", "--chains", "2", "--seed", "1"]
+FAST = [*SHORT, "--no-checks"]
+"""For all but the tests of the report's checks, which take as long as the draws."""
+
 COLUMNS = ["--item", "film", "--rater", "critic", "--label", "verdict"]
 
 
@@ -26,8 +29,8 @@ def write_films(folder):
     table.assign(verdict=verdict, note="x, y").to_csv(folder / "films.csv", index=False)
 
 
-def fit(*arguments, table="films.csv", columns=COLUMNS, output="result.nc"):
-    return main(["fit", table, *columns, *FAST, "--output", str(output), *arguments])
+def fit(*arguments, table="films.csv", columns=COLUMNS, output="result.nc", settings=FAST):
+    return main(["fit", table, *columns, *settings, "--output", str(output), *arguments])
 
 
 def fails(capsys, status, *words):

@@ -10,22 +10,30 @@ import numpy as np
 import pandas as pd
 import pytest
 from odd_rater import odd_table
-from shell import fails, fit, interrupt_in, tables, write_films
+from shell import SHORT, draw_nothing, fails, fit, interrupt_in, tables, write_films
 
 import bayesfuse as bf
 from bayesfuse.__main__ import main
+from bayesfuse.command_line import commands, outputs
 from bayesfuse.command_line.report import WIDTH, _advice
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Work in a folder of its own that holds ``films.csv``."""
+    """Work in a folder of its own that holds ``films.csv``, and draw no pictures."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(commands, "draw", draw_nothing)
     write_films(tmp_path)
     return tmp_path
 
 
-def test_fit_writes_what_it_says(folder, capsys):
+@pytest.fixture
+def pictures(folder, monkeypatch):
+    """Draw the pictures all the same."""
+    monkeypatch.setattr(commands, "draw", outputs.draw)
+
+
+def test_fit_writes_what_it_says(folder, pictures, capsys):
     assert fit() == 0
     printed = capsys.readouterr().out
     assert "60 responses to 20 items by 3 raters, 2 classes" in printed
@@ -167,7 +175,7 @@ def test_all_items_are_kept_in_their_order(folder):
     np.testing.assert_allclose(kept.to_numpy()[0], prevalence)
 
 
-def test_labels_and_picture_go_where_they_are_sent(folder):
+def test_labels_and_picture_go_where_they_are_sent(folder, pictures):
     assert fit("--labels", "a.tsv", "--picture", "b.svg") == 0
     assert pd.read_csv("a.tsv", sep="\t").shape == (20, 5)
     assert "<svg" in Path("b.svg").read_text()
@@ -194,7 +202,7 @@ def test_one_odd_rater_does_not_name_the_classes(folder):
     responses.to_frame().to_csv("odd.csv", index=False)
     right = []
     for more in ([], ["--robust"]):
-        assert fit(*more, "--no-checks", table="odd.csv", columns=[]) == 0
+        assert fit(*more, table="odd.csv", columns=[]) == 0
         labels = pd.read_csv("result-labels.csv").set_index("item")["label"]
         right.append((labels[np.arange(len(truth))] == truth).mean())
     assert right[0] < 0.3 and right[1] > 0.9
@@ -202,13 +210,13 @@ def test_one_odd_rater_does_not_name_the_classes(folder):
 
 def test_report_has_the_checks_unless_told_not_to(folder, capsys):
     for arguments, shown in (([], True), (["--no-checks"], False)):
-        assert fit(*arguments) == 0
+        assert fit(*arguments, settings=SHORT) == 0
         printed = capsys.readouterr().out
         assert ("Checks, against tables drawn from the posterior:" in printed) == shown
         assert ("* The agreement of raters varies over items by" in printed) == shown
 
 
-@pytest.mark.parametrize("groups", ["moments", "posterior"])
+@pytest.mark.parametrize("groups", ["moments", pytest.param("posterior", marks=pytest.mark.slow)])
 def test_report_says_who_shares_a_source(folder, capfd, groups):
     rng = np.random.default_rng(1)
     truth = rng.integers(0, 2, 400)
@@ -446,7 +454,7 @@ def test_interrupted_before_the_first_draw(folder, capsys, monkeypatch):
 # ---------------------------------------------------------------- demo, version, help
 
 
-def test_demo(folder, capsys):
+def test_demo(folder, pictures, capsys):
     assert main(["demo", "--output", "new/folder"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("Five anaesthetists judged")

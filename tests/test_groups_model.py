@@ -27,12 +27,16 @@ def three_classes():
     return bf.Responses.from_long(frame, items=range(152), raters=range(10), classes=range(3))
 
 
-@pytest.mark.parametrize("mode", ["NUMBA", "JAX", "FAST_COMPILE"])
+@pytest.mark.parametrize(
+    "mode",
+    ["FAST_COMPILE", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("NUMBA", "JAX"))],
+)
+@pytest.mark.usefixtures("uncompiled")
 def test_gradients_are_right_in_every_backend(three_classes, mode):
     model = LatentGroup(three_classes, GROUPS, gold={0: 1})
     rng = np.random.default_rng(3)
     point = {k: v + rng.normal(size=v.shape) for k, v in model.initial_point().items()}
-    logp = model.compile_fn(model.logp(), point_fn=True)
+    logp = model.compile_fn(model.logp(), point_fn=True, mode="FAST_COMPILE")
     gradient = model.compile_fn(model.dlogp(), point_fn=True, mode=mode)(point)
     flat = np.concatenate([point[v.name].ravel() for v in model.value_vars])
     step = 1e-5
@@ -162,6 +166,7 @@ TRAPS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trap", TRAPS)
 def test_traps_neither_crash_nor_stick(trap):
     """Chains agree (R̂) where the model is not identified, too."""

@@ -182,6 +182,7 @@ def test_neighbours_help_and_decide_how_much():
     assert np.abs((again == 1).mean("draw").values - share).mean() < 0.15
 
 
+@pytest.mark.slow
 def test_next_to_no_coupling_is_dawid_skene():
     responses, _ = field((8, 8), 2)
     graph = bf.Graph.grid((8, 8))

@@ -21,6 +21,7 @@ from bayesfuse.testing import assert_close, assert_frequencies
 python_random = pytest.mark.filterwarnings("ignore:Numba will use object mode:UserWarning")
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_log_density_is_the_marginal_likelihood(small, small_model):
     """By plain sums over classes, item by item, from the long table."""
     point = pm.draw(small_model.free_RVs, random_seed=1)
@@ -43,13 +44,17 @@ def test_log_density_is_the_marginal_likelihood(small, small_model):
     assert logp.eval(values) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("mode", ["NUMBA", "JAX", "FAST_COMPILE"])
+@pytest.mark.parametrize(
+    "mode",
+    ["FAST_COMPILE", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("NUMBA", "JAX"))],
+)
 @pytest.mark.parametrize("raters", ["confusion", "class", "coin"])
+@pytest.mark.usefixtures("uncompiled")
 def test_gradients_are_right_in_every_backend(small, raters, mode):
     model = DawidSkene(small, raters=raters, gold={0: 1})
     rng = np.random.default_rng(3)
     point = {k: v + rng.normal(size=v.shape) for k, v in model.initial_point().items()}
-    logp = model.compile_fn(model.logp(), point_fn=True)
+    logp = model.compile_fn(model.logp(), point_fn=True, mode="FAST_COMPILE")
     gradient = model.compile_fn(model.dlogp(), point_fn=True, mode=mode)(point)
     flat = np.concatenate([point[v.name].ravel() for v in model.value_vars])
     numeric = np.empty_like(flat)
@@ -75,6 +80,7 @@ def test_a_second_derivative_is_refused_with_a_reason(small_model):
         small_model.d2logp()
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_other_data_of_the_same_table_have_their_own_density(small, small_model):
     variable, _ = observed(small_model)
     other = (small.label + 1) % 3

@@ -33,8 +33,11 @@ def test_there_are_notebooks():
     assert NOTEBOOKS
 
 
-@pytest.mark.slow
-@every_notebook
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.slow] if n else []) for n, path in enumerate(NOTEBOOKS)],
+    ids=lambda path: path.stem,
+)
 def test_notebook_runs_without_warnings(path, tmp_path):
     copy = Path(shutil.copy(path, tmp_path))
     notebook = nbformat.read(copy, as_version=4)

@@ -132,7 +132,10 @@ def test_jax_multiplies_pairs_as_numba_does():
     assert_close(found, expected, "log-likelihood", rtol=rtol)
 
 
-@pytest.mark.parametrize("mode", ["NUMBA", "JAX", "FAST_COMPILE"])
+@pytest.mark.parametrize(
+    "mode",
+    ["FAST_COMPILE", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("NUMBA", "JAX"))],
+)
 def test_models_differ_by_rounding_from_models_without_pairs(mode, monkeypatch):
     if mode == "JAX":
         pytest.importorskip("jax")

@@ -335,6 +335,7 @@ def test_references_of_other_raters_or_classes_are_refused(fits):
 # ---------------------------------------------------------------- names
 
 
+SLOW = pytest.mark.slow
 DAYS = pd.date_range("2024-02-27", periods=N_ITEMS)
 NAMES = {
     "times": {"items": DAYS, "raters": DAYS[:N_RATERS] + pd.Timedelta("1h"), "classes": DAYS[:2]},
@@ -348,8 +349,15 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("names", NAMES)
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        # all models with times, the names that change most in a file, and all names with one model
+        pytest.param(kind, names, marks=[] if "times" == names or "chain" == kind else SLOW)
+        for kind in MODELS
+        for names in NAMES
+    ],
+)
 def test_names_survive_a_file(tmp_path, kind, names):
     model = MODELS[kind](table(**NAMES[names]))
     result = bf.sample(model, **FIT)
@@ -400,7 +408,7 @@ def test_names_that_no_file_holds_are_refused_at_once(name):
 
 
 @pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize("name", ["a", "é ü::5"])
+@pytest.mark.parametrize("name", [pytest.param("a", marks=SLOW), "é ü::5"])
 def test_models_with_a_name_are_read_as_those_without(tmp_path, fits, kind, name):
     model = MODELS[kind](table(), name=name)
     result = bf.sample(model, **FIT)

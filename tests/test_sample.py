@@ -18,7 +18,10 @@ QUIET = {"progressbar": False, "quiet": True}
 PARAMETERS = ["prevalence", "confusion", "sensitivity", "specificity"]
 
 
-@pytest.mark.parametrize("nuts_sampler", ["pymc", "nutpie", "numpyro"])
+@pytest.mark.parametrize(
+    "nuts_sampler",
+    ["pymc", *(pytest.param(name, marks=pytest.mark.slow) for name in ("nutpie", "numpyro"))],
+)
 def test_gibbs_and_nuts_agree(small_model, small_gibbs, nuts_sampler):
     pytest.importorskip({"pymc": "pymc"}.get(nuts_sampler, nuts_sampler))
     result = bf.sample(
@@ -42,7 +45,7 @@ def test_posterior_of_a_tiny_table_is_exact():
     """Against quadrature over both parameters of a table with one coin and one item."""
     responses = bf.Responses.from_matrix([[1], [0], [1]], raters=["only"])
     model = DawidSkene(responses, raters="coin", prevalence_prior=[2, 1], confusion_prior=[3, 1])
-    result = bf.sample(model, 5000, random_seed=1, **QUIET)
+    result = bf.sample(model, 2000, random_seed=1, **QUIET)
     x = (np.arange(2000) + 0.5) / 2000
     one, accuracy = np.meshgrid(x, x, indexing="ij")  # p(class 1), p(right)
     says_one = one * accuracy + (1 - one) * (1 - accuracy)
@@ -143,6 +146,7 @@ def test_result_is_complete_and_survives_netcdf(tmp_path, small):
         assert loaded["posterior"]["confusion"].rater.values.tolist() == names.raters.tolist()
 
 
+@pytest.mark.slow
 def test_monte_carlo_error_of_label_probabilities_is_their_spread_between_runs(small_model):
     fits = [bf.sample(small_model, 130, chains=2, random_seed=s, **QUIET) for s in range(40)]
     spread = np.std([bf.label_probabilities(fit) for fit in fits], axis=0, ddof=1)
@@ -216,6 +220,7 @@ def hierarchical(responses):
     return model
 
 
+@pytest.mark.slow
 def test_gibbs_next_to_nuts_agrees_with_nuts_in_a_model_of_ones_own(small):
     model = hierarchical(small)
     mixed = bf.sample(model, 1500, chains=2, cores=1, random_seed=1, **QUIET)

@@ -12,6 +12,7 @@ from bayesfuse.inference import sample as sampling
 QUIET = {"progressbar": False, "quiet": True}
 
 
+@pytest.mark.slow
 def test_nutpie_begins_every_chain_elsewhere(small_model, monkeypatch):
     nutpie = pytest.importorskip("nutpie")
     compiled, points = [], []
@@ -25,6 +26,7 @@ def test_nutpie_begins_every_chain_elsewhere(small_model, monkeypatch):
         assert (points[one] != points[other]).all()
 
 
+@pytest.mark.slow
 def test_numpyro_begins_every_chain_elsewhere(small_model, monkeypatch):
     pytest.importorskip("numpyro")
     import pymc.sampling.jax as pymc_jax

@@ -95,6 +95,11 @@ def plenty():
 
 
 @pytest.fixture(scope="module")
+def plenty_gibbs(plenty):
+    return bf.sample(DawidSkene(plenty), 1000, random_seed=1, quiet=True, **QUIET)
+
+
+@pytest.fixture(scope="module")
 def doubtful():
     """A table that leaves much to doubt: products of distributions are far from the posterior."""
     return bf.datasets.simulate_dawid_skene(
@@ -102,9 +107,8 @@ def doubtful():
     ).responses
 
 
-def test_cavi_agrees_with_gibbs_where_little_is_hidden(plenty):
-    model = DawidSkene(plenty)
-    gibbs = bf.sample(model, 2000, random_seed=1, quiet=True, **QUIET)
+def test_cavi_agrees_with_gibbs_where_little_is_hidden(plenty, plenty_gibbs):
+    model, gibbs = DawidSkene(plenty), plenty_gibbs
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fit = bf.fit(model, draws=4000, random_seed=1)
@@ -230,11 +234,10 @@ def test_inferred_groups_are_held_and_said_so_until_swept():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["advi", "fullrank_advi"])
-def test_advi_agrees_with_gibbs(plenty, method):
+def test_advi_agrees_with_gibbs(plenty, plenty_gibbs, method):
     model = DawidSkene(plenty)
-    gibbs = bf.sample(model, 1000, random_seed=1, quiet=True, **QUIET)
     fit = bf.fit(model, method, draws=2000, random_seed=1, **QUIET)
-    distance, ratio = apart(fit, gibbs)
+    distance, ratio = apart(fit, plenty_gibbs)
     assert distance.mean() < 0.15 and 0.8 < np.median(ratio) < 1.15
     assert fit.attrs["method"] == method and fit.attrs["converged"] == 1
     bound = fit["fit"]["elbo"].values
@@ -243,14 +246,14 @@ def test_advi_agrees_with_gibbs(plenty, method):
     assert best - 10 < bound[-500:].mean() < best + 10
 
 
-def test_pathfinder_begins_at_the_moments(plenty):
+def test_pathfinder_begins_at_the_moments(plenty, plenty_gibbs):
     pytest.importorskip("pymc_extras", reason="pathfinder needs pymc-extras")
-    model = DawidSkene(plenty)
-    gibbs = bf.sample(model, 1000, random_seed=1, quiet=True, **QUIET)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the libraries that it stands on
-        fit = bf.fit(model, "pathfinder", draws=500, random_seed=1, num_paths=2, **QUIET)
-    distance, ratio = apart(fit, gibbs)
+        fit = bf.fit(
+            DawidSkene(plenty), "pathfinder", draws=500, random_seed=1, num_paths=2, **QUIET
+        )
+    distance, ratio = apart(fit, plenty_gibbs)
     assert np.median(distance) < 0.5 and 0.6 < np.median(ratio) < 1.5
     assert np.isfinite(fit.attrs["pareto_k"]) and np.isfinite(fit.attrs["elbo"])
 
@@ -286,6 +289,7 @@ def test_advi_fits_a_model_of_ones_own(small):
     assert (distance < 0.5 * two.std(("chain", "draw"))).all()
 
 
+@pytest.mark.slow
 def test_an_advi_that_leaves_the_finite_numbers_says_so(small_model):
     with pytest.raises(ModelError, match="bound must stay finite"):
         bf.fit(small_model, "advi", obj_optimizer=pm.sgd(learning_rate=1e6), random_seed=1, **QUIET)
