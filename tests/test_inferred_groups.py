@@ -17,7 +17,8 @@ import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.models import LatentGroup
 from bayesfuse.numerics.rows import draw_dirichlet
-from bayesfuse.parameters.partition import draw
+from bayesfuse.parameters.dirichlet import Dirichlet
+from bayesfuse.parameters.partition import PartitionPrior, draw
 from bayesfuse.parameters.variables import partition
 from bayesfuse.raters import inferred
 from bayesfuse.testing import (
@@ -287,7 +288,8 @@ def test_counts_after_a_sweep_are_of_the_responses(
             ("group_confusion", "rater_confusion", "assignment"), (*tables, assignment), strict=True
         )
     )
-    prior = {name: np.full(table.shape, 2.0) for name, table in list(rows.items())[:2]}
+    prior = {name: Dirichlet(np.full(table.shape, 2.0)) for name, table in list(rows.items())[:2]}
+    seating = PartitionPrior(alpha, assignment)
     truth = rng.integers(0, n_classes, n_items)
     drawn = truth if copies == 1 else copies * np.eye(n_classes)[truth]
     of_class = copies * np.bincount(truth, minlength=n_classes)
@@ -296,7 +298,7 @@ def test_counts_after_a_sweep_are_of_the_responses(
     moved = False
     for _ in range(20):
         found, counts = channel.redraw(
-            rows, tables, drawn, prior | {"assignment": alpha}, structure, rng
+            rows, tables, drawn, prior | {"assignment": seating}, structure, rng
         )
         seats = found["assignment"]
         moved |= (seats != assignment).any()
@@ -336,13 +338,16 @@ def test_verdicts_of_a_group_whose_patterns_underflow_are_known(reseated, copies
     right = np.full((n_classes, n_classes), 1 / 6) + 0.5 * np.eye(n_classes)
     tables = np.log(right[None]), np.log(np.tile(right, (size + 3, 1, 1)))
     names = "group_confusion", "rater_confusion"
-    prior = {name: np.full(each.shape, 2.0) for name, each in zip(names, tables, strict=True)}
+    prior = {
+        name: Dirichlet(np.full(each.shape, 2.0)) for name, each in zip(names, tables, strict=True)
+    }
+    seating = PartitionPrior(0.01, assignment)
     rows = {**dict(zip(names, tables, strict=True)), "assignment": assignment}
     channel = bf.InferredGroups(None, None, assignment)
     structure = channel.structure(responses, np.full(n_items, -1))
     drawn = truth if copies == 1 else copies * np.eye(n_classes)[truth]
     _, (counts, _) = channel.redraw(
-        rows, tables, drawn, prior | {"assignment": 0.01}, structure, rng
+        rows, tables, drawn, prior | {"assignment": seating}, structure, rng
     )
     known = np.zeros((n_classes, n_classes))
     np.add.at(known, (truth[n_silent:], verdict[n_silent:]), copies)

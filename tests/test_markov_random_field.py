@@ -260,7 +260,7 @@ def test_dependent_raters_on_a_graph():
         coupling = pm.HalfNormal("coupling", 1.0)
         bf.observe(responses, labels=bf.Potts(coupling, graph), raters=channel)
     result = bf.sample(model, 4000, random_seed=1, **QUIET)
-    rows = channel.log_rows(channel.parameters)
+    rows = channel.to_kernel(channel.parameters)
     structure = channel.structure(responses, np.full(8, -1))
     log_lik = channel.log_lik(tuple(rows.values()), structure)
     prior = bf.Potts(pm.HalfNormal.dist(1.0), graph)

@@ -293,7 +293,7 @@ def test_results_call_the_responses_what_the_model_does(small):
 
 
 def test_parameters_must_fit_the_responses(small):
-    with pm.Model(), pytest.raises(ModelError, match="6 raters, 3 classes, 3 labels"):
+    with pm.Model(), pytest.raises(ModelError, match="6 raters, 3 classes, 3 answers"):
         bf.observe(
             small, labels=bf.Independent(np.ones(3) / 3), raters=bf.Confusion(np.ones((2, 3, 3)))
         )

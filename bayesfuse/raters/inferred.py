@@ -176,7 +176,7 @@ class InferredGroups(RaterChannel):
         start, cell, _ = structure
         n_raters, _, n_labels = rows["rater_confusion"].shape
         channel, arranged = self.at(rows, structure)
-        if not priors["assignment"].free:
+        if "assignment" not in priors or not priors["assignment"].free:  # it is drawn elsewhere
             return {}, channel.tally(tables, drawn, arranged, rng)
         assignment = np.asarray(rows["assignment"], dtype=np.int64).copy()
         reseated = rng.random() < RESEATED
