@@ -147,5 +147,7 @@ def test_labels_in_sequence_and_other_items():
     model = HiddenMarkov(made.responses, bf.Sequences.from_lengths([30, 30]))
     assert not bf.checks.collapse(bf.find_map(model), model).attrs["collapsed"]
     other = DawidSkene(made.responses.take(np.arange(40)))
-    with pytest.raises(ModelError, match=r"same items .* Got: 60 items in the result and 40"):
+    with pytest.raises(
+        ModelError, match=r"same responses.* Got: a result of 60 item names for a model of 40"
+    ):
         bf.checks.collapse(bf.find_map(model), other)

@@ -312,13 +312,19 @@ def test_simulated_annotators_of_an_image():
 
 
 BAD_SIMULATIONS = {
-    "share": (lambda: bf.datasets.simulate_blocks(9, 2, 2, degree=1, within=2.0), "within=2.0"),
-    "negative": (lambda: bf.datasets.simulate_blocks(9, 2, 2, degree=-1), "degree=-1"),
+    "share": (
+        lambda: bf.datasets.simulate_blocks(9, 2, 2, degree=1, within=2.0),
+        "within must be .* from 0 to 1. Got: 2.0",
+    ),
+    "negative": (
+        lambda: bf.datasets.simulate_blocks(9, 2, 2, degree=-1),
+        "degree must be .* Got: -1",
+    ),
     "too many": (
         lambda: bf.datasets.simulate_blocks(9, 2, 2, degree=8, random_seed=1),
         "edges within",
     ),
-    "truth": (lambda: bf.datasets.simulate_responses([0, 2], 2, 2), "from 0 to 2"),
+    "truth": (lambda: bf.datasets.simulate_responses([0, 2], 2, 2), "from 0 to 1"),
     "raters": (lambda: bf.datasets.simulate_responses([0], 2, 2, per_item=3), "Got: 3"),
 }
 

@@ -380,7 +380,7 @@ def test_two_raters_who_are_times_can_be_pictured():
     responses = table(**NAMES["times"])
     point = bf.find_map(DawidSkene(responses))
     (ax,) = plots.plot_confusion(point, [responses.raters[1]])
-    assert ax.get_title().startswith("rater 2024-02-28 01:00:00")
+    assert ax.get_title().startswith("rater 2024… 01:00:00")
 
 
 @pytest.mark.parametrize(
