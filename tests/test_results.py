@@ -390,7 +390,6 @@ def test_two_raters_who_are_times_can_be_pictured():
         {None: [2, 3]},
         {float("nan"): [2, 3]},
         {"a": [0, 1], 1: [2, 3]},
-        {pd.Timestamp("2024-01-01").date(): [2, 3]},
     ],
 )
 def test_names_of_groups_that_no_file_holds_are_refused_at_once(groups):
