@@ -142,14 +142,16 @@ def test_the_weakest_bond_is_the_one_nothing_else_holds():
 
 
 def test_draws_go_on_to_where_weak_edges_agree_and_tell_the_error():
-    """Where they ended by the mean weight log Z was five nats off, twenty errors, at β = 8."""
+    """Where they ended by the mean weight, log Z was 9 to 17 nats off at β = 8, error 0.38."""
     graph = path(spread_weights(199, 1.5, 1))
     most = reach(graph, 2)
     exact = log_partition(graph, np.log([0.5, 0.5]), most)
     z = []
     for seed in range(8):
         table = drawn(graph, np.log([0.5, 0.5]), most, sweeps=40, random_seed=seed)
-        assert table.coupling[-1] == most and len(table.tail) > 5
+        off = table.at(8.0)[0] - exact.at(8.0)[0]
+        assert abs(off) < 5  # five errors or less
+        assert table.coupling[-1] == most
         error = np.append(table.error, table.tail[:, 4])
         z.append((table.knots[1:, 1] - exact.at(table.knots[1:, 0])[0]) / error[1:])
         assert table.knots[-1, 0] * graph.weights.min() > 5
