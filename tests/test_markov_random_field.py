@@ -429,3 +429,28 @@ def test_fits_hold_the_coupling_or_approximate_it():
     assert 0 < gap.max() < 0.2
     with pytest.raises(ModelError, match="draws the labels anew"):
         bf.fit(model, sweeps=3)
+
+
+def test_coupling_of_unequal_weights_against_quadrature():
+    """All labels known, on a path: twelve Monte Carlo errors off where weak edges were cut off."""
+    rng = np.random.default_rng(0)
+    weights = np.exp(1.5 * rng.normal(size=199))
+    truth = [0]
+    for weight in weights:
+        truth.append(truth[-1] if rng.random() < 1 / (1 + np.exp(-4 * weight)) else 1 - truth[-1])
+    graph = bf.Graph.from_edges([(i, i + 1) for i in range(199)], weights)
+    responses = bf.Responses.from_matrix(np.array(truth)[:, None])
+    with bf.LabelModel(responses, gold=dict(enumerate(truth))) as model:
+        labels = bf.Potts(pm.HalfNormal("c", 10.0), graph)
+        model.observe(labels=labels, raters=model.rater_channel("confusion", None))
+    result = bf.sample(model, draws=1000, random_seed=3, progressbar=False, quiet=True)
+    draws = result["posterior"]["c"]
+    c = np.linspace(1e-3, 10, 4000)
+    agree = weights @ (np.diff(truth) == 0)
+    log_density = c * agree - np.logaddexp(0, c[:, None] * weights).sum(axis=1) - c**2 / 200
+    density = np.exp(log_density - log_density.max())
+    density /= density.sum()
+    mean = density @ c
+    found = [draws.values, (draws.values - mean) ** 2]
+    for values, exact in zip(found, (mean, density @ (c - mean) ** 2), strict=True):
+        assert abs(values.mean() - exact) < 4 * float(az.mcse(values))

@@ -44,7 +44,9 @@ def find_map(
         Groups ``point`` (the parameters, sensitivity, specificity), ``label_posterior`` (at the
         point, so without the uncertainty of the parameters) and ``trace`` (the log posterior by
         iteration, up to a constant); the attributes say ``log_evidence``, ``converged``,
-        ``iterations`` and the start that won.
+        ``iterations`` and the start that won. Where the attribute ``exact`` of ``label_posterior``
+        is 0 (labels on a graph with circles), ``log_evidence`` and ``trace`` are approximations by
+        the ``method`` it names, as the label probabilities are.
 
     Raises
     ------

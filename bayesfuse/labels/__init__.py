@@ -2,8 +2,8 @@
 
 from bayesfuse.labels.base import LabelPrior, Marginal
 from bayesfuse.labels.chain import MarkovChain, StationaryMarkovChain
+from bayesfuse.labels.couplings import bethe_coupling
 from bayesfuse.labels.independent import Independent
-from bayesfuse.labels.partition_function import bethe_coupling
 from bayesfuse.labels.planted import PlantedPotts
 from bayesfuse.labels.potts import MeanFieldPotts, Potts, paper_coupling
 

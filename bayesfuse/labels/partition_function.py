@@ -21,13 +21,18 @@ from numpy.typing import ArrayLike
 from bayesfuse.data.graph import Graph
 from bayesfuse.errors import ModelError
 from bayesfuse.labels.annealing import Ladder
+from bayesfuse.labels.couplings import (
+    EXACT_COUPLINGS,
+    drawn_couplings,
+    table_couplings,
+    tail_couplings,
+    weakest_bond,
+)
 from bayesfuse.labels.elimination import plan, sum_out
 from bayesfuse.numerics.kernels import Array, kernel
 
-__all__ = ["PartitionTable", "bethe_coupling", "log_partition", "planted_partition"]
+__all__ = ["PartitionTable", "log_partition", "planted_partition"]
 
-EXACT_COUPLINGS = 129
-"""Couplings of an exact table: its integral is then right to about 1e-8 per edge."""
 KEPT = 8
 """Tables kept in memory: one for each graph, field and range of a session."""
 
@@ -55,6 +60,9 @@ class PartitionTable:
     exact : bool
     method : str
         "elimination", "thermodynamic integration" or "planted partition".
+    tail : ndarray, shape (couplings, 5)
+        Coupling, log Z, slope, bend and error of log Z beyond the largest coupling, up to where
+        edges of the smallest weights agree as well.
     """
 
     coupling: Array
@@ -67,25 +75,34 @@ class PartitionTable:
     total_weight: float
     exact: bool
     method: str
+    tail: Array
 
     @classmethod
     def in_closed_form(
-        cls, coupling: Array, log_z: Array, slope: Array, bend: Array, graph: Graph, method: str
+        cls, knots: Array, n_table: int, graph: Graph, method: str
     ) -> PartitionTable:
-        """Return a table without error, in which it does not matter how labels begin."""
+        """Return a table without error, in which it does not matter how labels begin.
+
+        Of the knots (couplings, 4) the first ``n_table`` are the table, the others its tail.
+        """
+        coupling, log_z, slope, bend = knots[:n_table].T.copy()
         none, by_start = np.zeros_like(coupling), np.stack([slope, slope])
         total_weight = float(graph.weights.sum())
-        return cls(coupling, log_z, none, slope, none, bend, by_start, total_weight, True, method)
+        tail = np.pad(knots[n_table:], ((0, 0), (0, 1)))
+        return cls(
+            coupling, log_z, none, slope, none, bend, by_start, total_weight, True, method, tail
+        )
 
     @property
     def knots(self) -> Array:
         """What :func:`interpolate` takes: coupling, log Z, slope, bend, (couplings, 4)."""
-        return np.column_stack([self.coupling, self.log_z, self.slope, self.bend])
+        table = np.column_stack([self.coupling, self.log_z, self.slope, self.bend])
+        return np.concatenate([table, self.tail[:, :4]])
 
     def at(self, coupling: ArrayLike) -> tuple[Array, Array]:
         """Return log Z and E[S] at any couplings from zero upwards.
 
-        Beyond the largest of the table E[S] goes on to the weight of all edges exponentially.
+        Beyond the table and its tail E[S] goes on to the weight of all edges exponentially.
         """
         asked = np.asarray(coupling, dtype=np.float64)
         knots = self.knots
@@ -106,7 +123,8 @@ class PartitionTable:
         return float(fine[top + 50])
 
     def __repr__(self) -> str:
-        error = "exact" if self.exact else f"standard error up to {self.error.max():.2g}"
+        most = np.append(self.error, self.tail[:, 4]).max()
+        error = "exact" if self.exact else f"standard error up to {most:.2g}"
         return (
             f"PartitionTable: couplings 0 to {self.coupling[-1]:.3g} by {self.method}, {error}, "
             f"critical at {self.critical:.3g}"
@@ -138,42 +156,6 @@ def interpolate(coupling, knots, total_weight):
     return knots[i, 1] + h * t * (s0 + t * (b0 / 2 + t * (c2 / 3 + t * c3 / 4))), slope
 
 
-def bethe_coupling(graph: Graph, n_classes: int) -> float:
-    r"""Return about where labels on a graph begin to take sides, were it a tree inside.
-
-    One item's label tells its neighbours' by :math:`(e^β - 1) / (e^β + K - 1)`; when the b further
-    neighbours of a neighbour make up for what is lost on the way, order spreads through the graph.
-    Grids have circles and order later (at log(1 + √K) for four neighbours); a graph in which b ≤ 1
-    never does, and the answer is infinite.
-
-    Parameters
-    ----------
-    graph : Graph
-    n_classes : int
-
-    Returns
-    -------
-    float
-        Coupling per unit of weight.
-
-    References
-    ----------
-    Dorogovtsev, Goltsev & Mendes (2004), Potts model on complex networks, European Physical
-    Journal B 38, 177–182.
-
-    Examples
-    --------
-    >>> import bayesfuse as bf
-    >>> round(bethe_coupling(bf.Graph.grid((50, 50)), n_classes=2), 2)
-    0.71
-    """
-    degree = graph.degree.astype(np.float64)
-    branching = (degree * (degree - 1)).sum() / max(degree.sum(), 1.0)
-    if branching <= 1:
-        return math.inf
-    return float(math.log1p(n_classes / (branching - 1)) / graph.weights.mean())
-
-
 _tables: OrderedDict[bytes, PartitionTable] = OrderedDict()
 
 
@@ -194,7 +176,8 @@ def log_partition(
     log_field : array-like, shape (classes,)
         Log prevalence of every class; minus infinity for one that never occurs.
     max_coupling : float
-        Where the table ends.
+        Where the table ends. It has a tail beyond: where items are summed out always, where labels
+        are drawn if weights differ.
     exact : bool
         Whether to sum items out where it can be done; False draws labels anyway.
     sweeps : int, optional
@@ -273,15 +256,25 @@ def planted_partition(graph: Graph, log_field: ArrayLike, max_coupling: float) -
     field = _checked(log_field, max_coupling)
     log_total = float(np.logaddexp.reduce(field))
     q = float((np.exp(field - log_total) ** 2).sum())
-    coupling = np.linspace(0, max_coupling, EXACT_COUPLINGS)
+    begun = table_couplings(graph.weights, max_coupling)
+    weakest = float(graph.weights.min(initial=np.inf))  # edges agree independently of each other
+    coupling = np.append(begun, tail_couplings(weakest, len(field), max_coupling))
+    knots = np.column_stack([coupling, *_of_edges(graph, q, coupling)])
+    knots[:, 1] += graph.n_items * log_total
+    return PartitionTable.in_closed_form(knots, len(begun), graph, "planted partition")
+
+
+def _of_edges(graph: Graph, q: float, coupling: Array) -> Array:
+    """Return log Z of edges independent of each other, its slope and bend, (3, couplings)."""
     weights, counts = np.unique(graph.weights, return_counts=True)
-    pull = np.exp(-coupling[:, None] * weights)  # (couplings, weights)
-    share = q / (q + (1 - q) * pull)  # of edges that agree
-    log_z = (coupling[:, None] * weights + np.log(q + (1 - q) * pull)) @ counts
-    slope, bend = share @ (weights * counts), (share * (1 - share)) @ (weights**2 * counts)
-    return PartitionTable.in_closed_form(
-        coupling, log_z + graph.n_items * log_total, slope, bend, graph, "planted partition"
-    )
+    found = np.empty((3, len(coupling)))
+    for i, beta in enumerate(coupling.tolist()):
+        pull = np.exp(-beta * weights)
+        share = q / (q + (1 - q) * pull)  # of edges that agree
+        log_z = (beta * weights + np.log(q + (1 - q) * pull)) @ counts
+        bend = (share * (1 - share)) @ (weights**2 * counts)
+        found[:, i] = log_z, share @ (weights * counts), bend
+    return found
 
 
 def _checked(log_field: ArrayLike, max_coupling: float) -> Array:
@@ -321,24 +314,20 @@ def _tabulate(
     by = plan(graph, len(field), EXACT_COUPLINGS) if exact else None
     if by is None:
         ladder = Ladder(graph, prevalence, max_coupling, sweeps, random_seed)
-        ladder.climb(_guess(graph, len(field), max_coupling))
-        return _integrated(ladder, at_zero)
-    coupling = np.linspace(0, max_coupling, EXACT_COUPLINGS)
-    log_z, slope = sum_out(graph, prevalence, coupling, by)
-    bend = np.maximum(CubicSpline(coupling, slope)(coupling, 1), 0.0)
-    return PartitionTable.in_closed_form(
-        coupling, log_z + at_zero, slope, bend, graph, "elimination"
-    )
+        ladder.climb(drawn_couplings(graph, len(field), max_coupling))
+        return _integrated(ladder, at_zero, max_coupling)
+    begun = table_couplings(graph.weights, max_coupling)
+    coupling = np.append(begun, tail_couplings(weakest_bond(graph), len(field), max_coupling))
+    parts = np.split(coupling, range(EXACT_COUPLINGS, len(coupling), EXACT_COUPLINGS))  # of memory
+    log_z, slope = np.hstack([sum_out(graph, prevalence, part, by) for part in parts])
+    bend = CubicSpline(coupling, slope)(coupling, 1)
+    # evenly spaced couplings have a spline of their own, which no other step disturbs
+    bend[: len(begun)] = CubicSpline(begun, slope[: len(begun)])(begun, 1)
+    knots = np.column_stack([coupling, log_z + at_zero, slope, np.maximum(bend, 0.0)])
+    return PartitionTable.in_closed_form(knots, len(begun), graph, "elimination")
 
 
-def _guess(graph: Graph, n_classes: int, max_coupling: float) -> Array:
-    """Return couplings to begin with: half of them below twice where order may set in."""
-    twice = min(2 * bethe_coupling(graph, n_classes), max_coupling)
-    beyond = np.linspace(twice, max_coupling, 5)[1:]
-    return np.unique(np.concatenate([np.linspace(0, twice, 9), beyond]))
-
-
-def _integrated(ladder: Ladder, at_zero: float) -> PartitionTable:
+def _integrated(ladder: Ladder, at_zero: float, max_coupling: float) -> PartitionTable:
     """Integrate the slopes of a ladder by a monotone cubic."""
     from scipy.interpolate import PchipInterpolator
     from scipy.optimize import isotonic_regression
@@ -354,16 +343,23 @@ def _integrated(ladder: Ladder, at_zero: float) -> PartitionTable:
     for i, h in enumerate(step):
         share[i + 1 :, i] += h / 2
         share[i + 1 :, i + 1] += h / 2
-    sampling = (share**2) @ error**2
+    sampling = np.sqrt((share**2) @ error**2)
+    # the cubic's own error is about what it is where edges are independent of each other
+    known, slopes, _ = _of_edges(ladder.graph, float((ladder.prevalence**2).sum()), coupling)
+    bent = PchipInterpolator(coupling, slopes).antiderivative()(coupling) - known
+    log_z, log_z_error = at_zero + smooth.antiderivative()(coupling), np.hypot(sampling, bent)
+    bend = smooth(coupling, 1)
+    own = coupling <= max_coupling
     return PartitionTable(
-        coupling,
-        at_zero + smooth.antiderivative()(coupling),
-        np.sqrt(sampling),
-        slope,
-        error,
-        smooth(coupling, 1),
-        by_start,
+        coupling[own],
+        log_z[own],
+        log_z_error[own],
+        slope[own],
+        error[own],
+        bend[own],
+        by_start[:, own],
         ladder.total_weight,
         exact=False,
         method="thermodynamic integration",
+        tail=np.column_stack([coupling, log_z, slope, bend, log_z_error])[~own],
     )

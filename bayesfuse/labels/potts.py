@@ -18,9 +18,9 @@ from bayesfuse.labels import (
     potts_kernels,
 )
 from bayesfuse.labels.base import LabelPrior
+from bayesfuse.labels.couplings import bethe_coupling
 from bayesfuse.labels.partition_function import (
     PartitionTable,
-    bethe_coupling,
     interpolate,
     log_partition,
 )
@@ -154,7 +154,7 @@ class Potts(LabelPrior):
         prevalence, *rows = arrays
         total_weight = np.asarray(graph.weights.sum())
         coupling = self.parameters["coupling"]
-        if isinstance(coupling, np.ndarray) and not graph.is_forest:
+        if isinstance(coupling, np.ndarray):  # belief propagation is exact on a forest
             flat = np.ones((graph.n_items, len(prevalence)))
             at = prevalence, flat, float(coupling), *rows
             message, *_ = belief_propagation.propagate(*at, belief_propagation.ROUNDS)
