@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.results.access import names_differ
+from bayesfuse.results.access import all_draws, named, names_differ
 from bayesfuse.results.points import evenly
 from bayesfuse.results.summaries import posterior_draws, responses_per_rater
 
@@ -27,6 +27,12 @@ AT_ONCE = 10**7
 
 def profiles(result: xr.DataTree) -> tuple[Array, Array]:
     """Return prevalence (chain, draw, class) and confusion (chain, draw, rater, class, label)."""
+    found = all_draws(result)
+    if missing := [name for name in ("prevalence", "confusion") if named(found, name) is None]:
+        raise ModelError(
+            "The classes of draws are compared by prevalence and confusion matrices; labels on a "
+            f"graph have no prevalence. Got: no {missing[0]!r} among {list(found.data_vars)}."
+        )
     draws = posterior_draws(result, "prevalence", "confusion")
     return draws["prevalence"].values, draws["confusion"].values
 
