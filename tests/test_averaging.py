@@ -11,7 +11,8 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
-from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
+from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
+from bayesfuse.results.posterior import note_draws
 
 QUIET = {"progressbar": False, "quiet": True}
 
@@ -279,6 +280,7 @@ def test_a_field_on_paths_is_compared_as_the_chain_it_equals():
     }
     drawn = results["chain"]["posterior"]["accuracy"].values
     results["field"]["posterior"]["accuracy"].values[:] = drawn
+    note_draws(results["field"])
     with pytest.raises(ModelError, match=r"is not that of a sequence.* Got: no model of 'field'"):
         bf.common_units(results)
     with pytest.raises(ModelError, match="no model of 'field'"):
@@ -290,3 +292,69 @@ def test_a_field_on_paths_is_compared_as_the_chain_it_equals():
     summed = results["field"]["log_likelihood"]["responses"].sum("item")
     assert not np.allclose(summed, exact.sum("sequence"), atol=1.0)
     assert bf.average(results, models=models)["comparison"].attrs["unit"] == "sequence"
+
+
+@pytest.fixture(scope="module")
+def circled():
+    """A graph with a circle, whose model has its items in an order of its own."""
+    rng = np.random.default_rng(5)
+    table = answers(rng.integers(0, 2, 12), 0.8, 5, rng)
+    edges = [(n, (n + 1) % 12) for n in range(12)]
+    order = rng.permutation(12)
+    graph = bf.Graph.from_edges(edges, items=list(range(12)))
+    models = {
+        "mrf": MarkovRandomField(bf.Responses.from_matrix(table), graph),
+        "ds": DawidSkene(bf.Responses.from_matrix(table[order], items=order)),
+    }
+    return models, {
+        name: bf.sample(model, 60, chains=2, random_seed=1, **QUIET)
+        for name, model in models.items()
+    }
+
+
+@pytest.mark.filterwarnings("ignore:Estimated shape parameter")
+def test_items_in_another_order_are_the_same_units_whoever_is_first(circled):
+    _, results = circled
+    turned = dict(reversed(results.items()))
+    one, other = bf.common_units(results), bf.common_units(turned)
+    for name in results:
+        found, same = (each[name]["log_likelihood"]["responses"] for each in (one, other))
+        own = results[name]["log_likelihood"]["responses"]
+        assert found["item"].values.tolist() != same["item"].values.tolist()
+        for each in (found, same):
+            assert np.array_equal(each, own.sel(item=each["item"]))
+    weights = [bf.average(each)["comparison"]["weight"] for each in (results, turned)]
+    xr.testing.assert_allclose(
+        weights[0].sel(model=["mrf", "ds"]), weights[1].sel(model=["mrf", "ds"])
+    )
+
+
+@pytest.mark.filterwarnings("ignore:Estimated shape parameter")
+def test_thinned_results_are_averaged_with_their_models(circled):
+    models, results = circled
+    thinned = {name: each.isel(draw=slice(None, None, 2)) for name, each in results.items()}
+    with pytest.raises(ModelError, match=r"label_probabilities\(result, model\)"):
+        bf.average(thinned, {"mrf": 0.25, "ds": 0.75})
+    found = bf.average(thinned, {"mrf": 0.25, "ds": 0.75}, models=models)
+    parts = {name: bf.label_probabilities(thinned[name], models[name]) for name in models}
+    wanted = 0.25 * parts["mrf"] + 0.75 * parts["ds"].sel(item=parts["mrf"]["item"])
+    xr.testing.assert_allclose(bf.label_probabilities(found), wanted)
+    assert (found["label_posterior"]["mcse"] > 0).all()
+    assert bf.average(thinned, models=models)["comparison"]["weight"].sum() == pytest.approx(1)
+
+
+def test_classes_of_labels_on_a_graph_are_not_aligned_and_it_is_said_why(circled):
+    models, results = circled
+    for use in (bf.checks.switching, bf.align_labels):
+        with pytest.raises(ModelError, match="labels on a graph have no prevalence"):
+            use(results["mrf"])
+    for model in (models["mrf"], chained()):
+        batch = bf.Responses.from_matrix([[0, 1, 1, 0, 1]] * 6)
+        with pytest.raises(ModelError, match="fit it without batches="):
+            bf.fit(model, batches=[batch], n_items=12)
+
+
+def chained():
+    rng = np.random.default_rng(6)
+    table = answers(rng.integers(0, 2, 12), 0.8, 5, rng)
+    return HiddenMarkov(bf.Responses.from_matrix(table), bf.Sequences.from_lengths([6, 6]))

@@ -10,10 +10,12 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.conjugate import find_conjugate
-from bayesfuse.models import DawidSkene, HiddenMarkov
+from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 from bayesfuse.pymc.model import observed
+from bayesfuse.results.points import central, parameters
 from bayesfuse.testing import assert_frequencies, enumerate_labels
 
+QUIET = {"progressbar": False, "quiet": True}
 TAGS = ["B-A", "I-A", "O"]
 
 
@@ -228,3 +230,39 @@ def test_classes_that_are_truth_values_can_be_saved(tmp_path):
     drawn = bf.draw_labels(bf.find_map(model), model, 3)
     drawn.to_netcdf(tmp_path / "drawn.nc")
     assert drawn.attrs["classes"] == [False, True]
+
+
+def test_groups_that_are_inferred_are_decoded_at_a_partition_and_not_at_a_mean():
+    """Five raters, alone in most draws and together in some: no average of numbers is a group."""
+    rng = np.random.default_rng(4)
+    truth = rng.integers(0, 2, 40)
+    answers = np.where(rng.random((40, 5)) < 0.75, truth[:, None], 1 - truth[:, None])
+    model = LatentGroup(bf.Responses.from_matrix(answers), "posterior")
+    result = bf.sample(model, 20, chains=2, tune=20, random_seed=1, **QUIET)
+    posterior = result["posterior"].dataset.copy(deep=True)
+    posterior["assignment"].values[:] = -1
+    posterior["assignment"].values[0, :5, 1:4] = 0  # in 5 of 40 draws
+    alone = posterior["assignment"].values.reshape(-1, 5).max(axis=1) < 0
+    result["posterior"] = xr.DataTree(posterior)
+    point = central(observed(model)[1], parameters(result, model))
+    assert point["assignment"].tolist() == [-1] * 5
+    rows = posterior["rater_confusion"].values.reshape(40, 5, 2, 2)
+    np.testing.assert_allclose(point["rater_confusion"], rows[alone].mean(axis=0), rtol=1e-12)
+    independent = DawidSkene(bf.Responses.from_matrix(answers))
+    draws = {"prevalence": posterior["prevalence"], "confusion": posterior["rater_confusion"]}
+    picked = {n: v.values.reshape(40, *v.shape[2:])[alone][None] for n, v in draws.items()}
+    names = {"prevalence": ["class"], "confusion": ["rater", "class", "answer"]}
+    same = xr.Dataset({n: (("chain", "draw", *names[n]), v) for n, v in picked.items()})
+    same = xr.DataTree(children={"posterior": xr.DataTree(same)})
+    assert (bf.decode(result, model).values == bf.decode(same, independent).values).all()
+
+
+def test_of_equally_frequent_partitions_the_most_typical_is_taken():
+    model = LatentGroup(bf.Responses.from_matrix(np.eye(5, dtype=int)), "posterior")
+    draws = np.array([[-1] * 5, [0, 0, 0, -1, -1], [0, 0, -1, -1, -1], [0, 0, -1, 1, 1]])
+    values = {"assignment": draws[None], "prevalence": np.arange(8.0).reshape(1, 4, 2)}
+    point = central(observed(model)[1], values)
+    assert point["assignment"].tolist() == [0, 0, -1, -1, -1]
+    assert point["prevalence"].tolist() == [4.0, 5.0]
+    with pytest.raises(ModelError, match="whole number per rater"):
+        observed(model)[1].raters.at({"assignment": np.full(5, -0.87)}, ())

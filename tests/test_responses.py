@@ -156,6 +156,24 @@ def test_several_marks_mean_missing(missing):
     assert rows_of(responses) == [[0, 0, 0], [0, 1, 1], [2, 1, 0]]
 
 
+def test_a_declared_class_is_not_the_default_mark():
+    answers = [[-1, 1, 1], [1, -1, 1], [1, 1, -1]]
+    frame = pd.DataFrame(answers).astype(pd.CategoricalDtype([-1, 1]))
+    for made in (
+        bf.Responses.from_matrix(answers, classes=[-1, 1]),
+        bf.Responses.from_matrix(np.array(answers, dtype=float), classes=[1.0, -1.0]),
+        bf.Responses.from_matrix(frame),
+        bf.Responses.from_counts(answers, [1, 1, 1], classes=[-1, 1]),
+    ):
+        assert made.n_responses == 9
+        assert sorted(made.classes.tolist()) == [-1, 1]
+    made = bf.Responses.from_matrix([[-1, 1, 0], [0, -1, 1]], classes=[0, 1])
+    assert made.n_responses == 4
+    for missing in (-1, [-9, -1], -1.0):
+        with pytest.raises(ResponsesError, match=r"must not be a class.* Got: -1"):
+            bf.Responses.from_matrix(answers, missing=missing, classes=[-1, 1])
+
+
 @pytest.mark.parametrize("kind", ["int8", "float32", "str", "object", "datetime64[D]"])
 def test_masked_answers_are_missing(kind):
     values = np.array([[10, 20], [20, 30]]).astype(kind)

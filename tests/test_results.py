@@ -224,6 +224,44 @@ def test_drawn_labels_go_with_the_draws(fits):
         bf.label_probabilities(apart, model)
 
 
+@pytest.mark.parametrize("kind", MODELS)
+def test_as_many_draws_of_something_else_are_other_draws(fits, kind, tmp_path):
+    model, result = fits[kind]
+    other = bf.sample(model, **FIT | {"random_seed": 9})
+    labels, own = bf.label_probabilities(result), result["posterior"].dataset
+    for posterior in (other["posterior"].dataset, own.isel(chain=[1, 1]).assign_coords(own.coords)):
+        mixed = result.copy()
+        mixed["posterior"] = xr.DataTree(posterior)
+        mixed.to_netcdf(tmp_path / "mixed.nc")
+        for each in (mixed, xr.load_datatree(tmp_path / "mixed.nc")):
+            with pytest.raises(ModelError, match=r"label_probabilities\(result, model\)"):
+                bf.label_probabilities(each)
+            if kind == "graph":
+                with pytest.raises(ModelError, match="but of other draws"):
+                    bf.label_probabilities(each, model)
+                continue
+            bare = xr.DataTree(children={"posterior": xr.DataTree(posterior)})
+            anew = bf.label_probabilities(bare, model)
+            xr.testing.assert_allclose(bf.label_probabilities(each, model), anew)
+            assert np.abs(anew - labels).max() > 1e-4
+    result.to_netcdf(tmp_path / "same.nc")
+    with xr.open_datatree(tmp_path / "same.nc") as back:
+        xr.testing.assert_allclose(bf.label_probabilities(back), labels)
+
+
+def test_drawn_labels_of_other_draws_are_refused(fits):
+    model, result = fits["graph"]
+    part = result.isel(draw=slice(0, None, 2))
+    part["posterior"] = xr.DataTree(result["posterior"].dataset.isel(draw=slice(1, None, 2)))
+    with pytest.raises(ModelError, match="but of other draws"):
+        bf.draw_labels(part, model)
+    old = part.copy()  # made before draws were numbered
+    labels = part["label_draws"].dataset.drop_vars("of_draws")
+    old["label_draws"] = xr.DataTree(labels)
+    with pytest.raises(ModelError, match="but of other draws"):
+        bf.draw_labels(old, model)
+
+
 # ---------------------------------------------------------------- other models, other results
 
 

@@ -8,6 +8,8 @@ import pytest
 import bayesfuse as bf
 from bayesfuse.errors import IncompleteWarning, ModelError
 from bayesfuse.inference import sample as sampling
+from bayesfuse.models import DawidSkene
+from bayesfuse.pymc.model import observed
 
 QUIET = {"progressbar": False, "quiet": True}
 
@@ -91,3 +93,11 @@ def test_an_interrupted_end_keeps_the_draws(small_model, monkeypatch, step):
     assert "label_posterior" in result.attrs["missing"]
     assert ("sensitivity" in result.attrs["missing"]) == (step == "add_deterministics")
     assert result.attrs["sampler"] == "gibbs"
+    frame = observed(small_model)[1].responses.to_frame()
+    frame["label"] = (frame["label"] + frame["item"] % 2) % 3
+    names = {"items": range(62), "raters": range(6), "classes": range(3)}
+    responses = bf.Responses.from_long(frame, **names)
+    other = DawidSkene(responses, prevalence_prior=[1.0, 2.0, 3.0], gold={0: 1, 61: 2})
+    with pytest.raises(ModelError, match="Got: a result of other responses"):
+        bf.label_probabilities(result, other)
+    assert bf.label_probabilities(result, small_model).shape == (62, 3)

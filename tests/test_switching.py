@@ -12,7 +12,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 from bayesfuse.pymc.model import observed
 from bayesfuse.results.points import parameters
-from bayesfuse.results.posterior import complete
+from bayesfuse.results.posterior import complete, note_draws
 from bayesfuse.testing import assert_close
 
 QUIET = {"progressbar": False, "quiet": True}
@@ -80,6 +80,28 @@ def test_planted_switches_are_undone(fit):
     assert bf.checks.switching(back).attrs["agree"]
 
 
+@pytest.mark.parametrize("part", [slice(30, None), slice(0, 24), slice(None, None, 3)])
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_first_chain_that_switches_is_no_reference_as_a_whole(fit, part, alone):
+    """The mean over two modes is in neither; all draws must end up in one of them."""
+    model, result = fit
+    order = np.tile(np.arange(3), (*SHAPE[:2], 1))
+    order[: 1 if alone else None, part] = [1, 0, 2]
+    bad = with_order(result, order)
+    moved = (order != np.arange(3)).any(axis=2)
+    found = bf.checks.switching(bad)
+    share = moved[0].mean()  # of the first chain, half and half is in either mode
+    assert found["switched"].values[0] in (share, 1 - share)
+    assert not found.attrs["agree"]
+    back = bf.align_labels(bad, model)
+    assert back.attrs["aligned"] == round(float(found["switched"].sum()) * SHAPE[1])
+    assert back.attrs["aligned"] in (moved.sum(), (~moved).sum())
+    assert bf.checks.switching(back).attrs["agree"]
+    assert bf.checks.switching(result, reference=bad)["switched"].values.tolist() in (
+        [[0, 0, 0], [1, 1, 1]]
+    )
+
+
 def test_different_permutations_need_the_model(made):
     """Label probabilities are means over draws, of which some would have to be permuted."""
     model = DawidSkene(made)
@@ -101,6 +123,7 @@ def test_one_permutation_of_all_draws_needs_no_model(fit):
             {name: (v.dims, v.values[:, [2, 0, 1]]) for name, v in probability.data_vars.items()}
         )
     )
+    note_draws(bad)
     assert bf.checks.switching(bad).attrs["agree"]  # with each other
     assert not bf.checks.switching(bad).attrs["named"]
     assert not bf.checks.switching(bad, reference=result).attrs["agree"]
@@ -160,6 +183,7 @@ def test_what_is_not_of_permuted_draws_goes_and_labels_go_along(made):
     # class k of the bad run is class order[k] of the good one
     drawn = np.where(labels < 0, labels, np.argsort([2, 0, 1])[labels])
     bad["label_draws"] = xr.DataTree(xr.Dataset({"label": (("chain", "draw", "item"), drawn)}))
+    note_draws(bad)
     back = bf.align_labels(bad, reference=result)
     assert np.array_equal(back["label_draws"]["label"], labels)
     assert back.attrs["dropped"] == "log_prior, lp"

@@ -9,6 +9,16 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.checks.matching import (
+    costs,
+    mean,
+    most_frequent,
+    orders,
+    profiles,
+    target,
+    uses_names,
+    weights,
+)
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.partition import ALONE
@@ -17,27 +27,20 @@ from bayesfuse.results.access import (
     all_draws,
     constants,
     named,
-    names_differ,
     observation_of,
     of_all_draws,
     require_draws,
     without_prefix,
 )
 from bayesfuse.results.points import parameters
-from bayesfuse.results.posterior import complete
-from bayesfuse.results.summaries import assignment, posterior_draws, responses_per_rater
-
-NEARER = 0.5
-"""A permuted draw must be nearer the reference by this factor (of the squared distance)."""
+from bayesfuse.results.posterior import complete, note_draws
+from bayesfuse.results.summaries import assignment, posterior_draws
 
 RATES = "sensitivity", "specificity"
 """What follows from confusion matrices and prevalence."""
 
 DENSITIES = "lp", "logp", "model_logp", "potential_energy", "energy"
 """Statistics of samplers that hold the density of a draw, which depends on the prior's classes."""
-
-AT_ONCE = 10**7
-"""Entries of confusion matrices compared at one time."""
 
 
 def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.Dataset:
@@ -54,14 +57,16 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
     result : DataTree
         From ``bf.sample``, with ``confusion`` and ``prevalence``.
     reference : DataTree, optional
-        From ``bf.sample`` or ``bf.find_map``. Default the first chain.
+        From ``bf.sample`` or ``bf.find_map``. Default the first chain; where the reference changes
+        modes itself, the mode of its most typical draw.
 
     Returns
     -------
     Dataset
-        ``permutation`` (chain, class): which class of the chain's mean plays each class of the
-        reference; ``distance`` and ``best_distance`` (chain,), root mean squares as they are and
-        permuted; ``switched`` (chain,), the share of draws that are permuted. Attributes:
+        ``permutation`` (chain, class): which class plays each class of the reference at most draws
+        of the chain; ``distance`` and ``best_distance`` (chain,), root mean squares between the
+        chain's mean and the reference, draws as they are and permuted; ``switched`` (chain,), the
+        share of draws that are permuted. Attributes:
         ``agree``, whether nothing is permuted; ``named``, whether most raters, weighed by their
         number of responses, use the classes' names for what the reference means by them;
         ``verdict``, both in words.
@@ -92,24 +97,29 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
     >>> print(bf.checks.switching(result).attrs["verdict"])
     All 4 chains mean the same by each class. Raters use the classes' names for what ...
     """
-    prevalence, confusion = _profiles(result)
-    target = _target(result, reference)
-    weight = _weights(result)
-    means = prevalence.mean(axis=1), confusion.mean(axis=1)
-    cost = _costs(*means, *target, weight)
-    best, plain, nearest = _assign(cost)
-    by_draw = _by_draw(result, prevalence, confusion, target, weight)
+    prevalence, confusion = profiles(result)
+    share, rows = target(result, reference)
+    weight = weights(result)
+    by_draw = orders(prevalence, confusion, share, rows, weight)
+    best = np.array([most_frequent(chain) for chain in by_draw])
     own = np.arange(prevalence.shape[-1])
+    plain, nearest = (
+        [
+            np.trace(costs(*mean(*chain), share, rows, weight))
+            for chain in zip(prevalence, confusion, order, strict=True)
+        ]
+        for order in (np.broadcast_to(own, by_draw.shape), by_draw)
+    )
     switched = (by_draw != own).any(axis=2).mean(axis=1)
-    named = _named(target[1], weight)
+    named = uses_names(rows, weight)
     agree = bool((best == own).all() and not switched.any())
     draws = posterior_draws(result, "confusion")["confusion"]
     chain = {"chain": draws["chain"].values}
     return xr.Dataset(
         {
             "permutation": (("chain", "class"), draws["class"].values[best]),
-            "distance": ("chain", np.sqrt(plain / len(own))),
-            "best_distance": ("chain", np.sqrt(nearest / len(own))),
+            "distance": ("chain", np.sqrt(np.array(plain) / len(own))),
+            "best_distance": ("chain", np.sqrt(np.array(nearest) / len(own))),
             "switched": ("chain", switched),
         },
         chain | {"class": draws["class"].values},
@@ -168,7 +178,7 @@ def align_labels(
     """
     posterior = require_draws(result, "Classes are aligned draw by draw")
     observation = None if model is None else observation_of(result, model)
-    order = _by_draw(result, *_profiles(result), _target(result, reference), _weights(result))
+    order = orders(*profiles(result), *target(result, reference), weights(result))
     moved = (order != np.arange(order.shape[-1])).any(axis=-1)
     aligned = result.copy()
     aligned.attrs["aligned"] = int(moved.sum())
@@ -207,6 +217,7 @@ def align_labels(
             for name, values in probability.data_vars.items()
         }
         aligned["label_posterior"] = xr.DataTree(probability.assign(changed))
+    note_draws(aligned)
     return aligned
 
 
@@ -231,100 +242,6 @@ def _align_others(aligned: xr.DataTree, order: NDArray[np.int64], known: bool) -
         aligned["sample_stats"] = xr.DataTree(stats.drop_vars(densities))
         dropped.update(densities)
     aligned.attrs["dropped"] = ", ".join(sorted(dropped))
-
-
-# ---------------------------------------------------------------- which class is which
-
-
-def _profiles(result: xr.DataTree) -> tuple[Array, Array]:
-    """Return prevalence (chain, draw, class) and confusion (chain, draw, rater, class, label)."""
-    draws = posterior_draws(result, "prevalence", "confusion")
-    return draws["prevalence"].values, draws["confusion"].values
-
-
-def _weights(result: xr.DataTree) -> Array:
-    answered = responses_per_rater(result).astype(float)
-    return answered / max(answered.sum(), 1.0)
-
-
-def _target(result: xr.DataTree, reference: xr.DataTree | None) -> tuple[Array, Array]:
-    """Return the mean of the first chain, or of a reference."""
-    if reference is None:
-        prevalence, confusion = _profiles(result)
-        return prevalence[0].mean(axis=0), confusion[0].mean(axis=0)
-    one, other = (posterior_draws(each, "confusion")["confusion"] for each in (reference, result))
-    for dim in ("rater", "class"):
-        if said := names_differ(dim, one[dim].values, other[dim].values):
-            raise ModelError(
-                "Classes are compared by the confusion matrices of the same raters. Got: a "
-                f"reference and a result that differ, {said}."
-            )
-    prevalence, confusion = _profiles(reference)
-    return prevalence.mean(axis=(0, 1)), confusion.mean(axis=(0, 1))
-
-
-def _costs(prevalence: Array, confusion: Array, share: Array, rows: Array, weight: Array) -> Array:
-    """Return squared distances (…, class of the target, class) between classes.
-
-    Means over raters, expanded as |a|² − 2ab + |b|², so that no difference of all pairs is formed.
-    """
-    squares = np.einsum("m,...mkc,...mkc->...k", weight, confusion, confusion)
-    target = np.einsum("m,mkc,mkc->k", weight, rows, rows)
-    cross = np.einsum("m,mkc,...mjc->...kj", weight, rows, confusion)
-    distance = target[:, None] + squares[..., None, :] - 2 * cross
-    distance += (share[:, None] - prevalence[..., None, :]) ** 2
-    found: Array = np.maximum(distance, 0.0)
-    return found
-
-
-def _assign(cost: Array) -> tuple[NDArray[np.int64], Array, Array]:
-    """Return the class that plays each (n, class), and the distances before and after (n,).
-
-    No permutation unless it is nearer by far: classes that hardly occur look alike.
-    """
-    from scipy.optimize import linear_sum_assignment
-
-    own = np.arange(cost.shape[-1])
-    order = np.tile(own, (len(cost), 1))
-    plain = np.trace(cost, axis1=1, axis2=2)
-    nearest = plain.copy()
-    for n, each in enumerate(cost):
-        _, best = linear_sum_assignment(each)
-        total = each[own, best].sum()
-        if total < NEARER * plain[n]:
-            order[n], nearest[n] = best, total
-    return order, plain, nearest
-
-
-def _by_draw(
-    result: xr.DataTree,
-    prevalence: Array,
-    confusion: Array,
-    target: tuple[Array, Array],
-    weight: Array,
-) -> NDArray[np.int64]:
-    """Return the class that plays each class of the target at every draw, (chain, draw, class)."""
-    n_chains, n_draws, n_classes = prevalence.shape
-    step = max(AT_ONCE // confusion[0, 0].size, 1)
-    order = np.empty((n_chains, n_draws, n_classes), dtype=np.int64)
-    for chain in range(n_chains):
-        for at in range(0, n_draws, step):
-            part = slice(at, at + step)
-            cost = _costs(prevalence[chain, part], confusion[chain, part], *target, weight)
-            order[chain, part] = _assign(cost)[0]
-    return order
-
-
-def _named(rows: Array, weight: Array) -> bool:
-    """Say whether no other naming of the classes would have more raters say mostly what is so."""
-    from scipy.optimize import linear_sum_assignment
-
-    n_classes = rows.shape[-1]
-    mostly = rows.argmax(axis=-1)[..., None] == np.arange(n_classes)
-    votes = np.einsum("m,mkc->kc", weight, mostly)
-    _, best = linear_sum_assignment(votes, maximize=True)
-    own = np.arange(n_classes)
-    return bool(votes[own, best].sum() <= np.trace(votes) + 1e-9)
 
 
 def _in_words(best: NDArray[np.int64], switched: Array, named: bool) -> str:

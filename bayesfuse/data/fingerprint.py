@@ -55,6 +55,14 @@ def of_arrays(arrays: Iterable[NDArray[Any]]) -> str:
     return _digest([_wide(array) for array in arrays])
 
 
+def of_draws(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Return one number for each draw (chain, draw, …), the same only for equal values."""
+    shape = values.shape[:2]
+    rows = np.ascontiguousarray(_wide(values)).reshape(int(np.prod(shape)), -1)
+    digests = b"".join(blake2b(row.tobytes(), digest_size=8).digest() for row in rows)
+    return np.frombuffer(digests, dtype="<i8").astype(np.int64).reshape(shape)
+
+
 def _numbers(names: NDArray[Any]) -> NDArray[np.uint64]:
     """Return a number for each name, the same on every machine."""
     if names.dtype.kind in "biuf":

@@ -18,6 +18,15 @@ LARGEST = 2**53
 """Above this floats are not all the whole numbers."""
 
 
+class Undeclared:
+    """The default mark of what is missing: −1, unless that is declared to be a class."""
+
+    def __repr__(self) -> str:
+        return "-1"
+
+
+UNDECLARED = Undeclared()
+
 # -------------------------------------------------------------------- matrices and patterns
 
 
@@ -33,7 +42,9 @@ def read_matrix(
     Names of rows, of columns, and of classes, None if neither the user nor a column lists them.
     """
     matrix = present(matrix)
-    marks = [mark for mark in (missing if is_list_like(missing) else [missing]) if not _no(mark)]
+    if classes is not None:
+        classes = unique_names(classes, "class")
+    marks = _marks(missing, classes)
     columns = None if isinstance(matrix, Mapping) else column_names(matrix)
     if columns is not None:
         items = getattr(matrix, "index", None) if items is None else items
@@ -44,6 +55,8 @@ def read_matrix(
             for place, name in enumerate(columns)
         ]
         if classes is None:
+            if missing is UNDECLARED and any(_declares(part, marks) for part in parts):
+                marks = []
             classes = _categories(parts, marks)
         values = _side_by_side(parts)
     else:
@@ -85,6 +98,32 @@ def read_matrix(
     n_items, n_raters = values.shape
     item_names, rater_names = names_of(n_items, items, "item"), names_of(n_raters, raters, "rater")
     return answers, answered, item_names, rater_names, classes
+
+
+def _marks(missing: Any, classes: NDArray[Any] | None) -> list[Any]:
+    """Return what means "did not answer" beside what is missing by itself.
+
+    Raises
+    ------
+    ResponsesError
+        A mark that the user gives is a class that the user declares.
+    """
+    given = [-1] if missing is UNDECLARED else missing if is_list_like(missing) else [missing]
+    marks = [mark for mark in given if not _no(mark)]
+    if classes is None or not marks:
+        return marks
+    both = [mark for mark in marks if places(as_array([mark]), classes)[0] >= 0]
+    if both and missing is not UNDECLARED:
+        raise ResponsesError(
+            "A mark for missing responses must not be a class, else its responses would be lost. "
+            f"Got: {both[0]!r} in missing= and in classes=."
+        )
+    return [] if both else marks
+
+
+def _declares(part: Any, marks: list[Any]) -> bool:
+    """Say whether a column has such a category."""
+    return hasattr(part, "codes") and any(mark in part.categories for mark in marks)
 
 
 def _no(value: Any) -> bool:

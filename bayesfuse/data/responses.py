@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.arrays import column, shown
 from bayesfuse.data.describing import as_html, as_text, summarise
-from bayesfuse.data.reading import encode, read_counts, read_matrix, smallest_integer
+from bayesfuse.data.reading import UNDECLARED, encode, read_counts, read_matrix, smallest_integer
 from bayesfuse.errors import ResponsesError
 
 __all__ = ["Responses"]
@@ -126,7 +126,7 @@ class Responses:
         cls,
         matrix: ArrayLike,
         *,
-        missing: Any = -1,
+        missing: Any = UNDECLARED,
         items: Sequence[Any] | None = None,
         raters: Sequence[Any] | None = None,
         classes: Sequence[Any] | None = None,
@@ -139,6 +139,7 @@ class Responses:
             Labels. A frame gives its index and columns as names, a DataArray its coordinates.
         missing : scalar or collection, default -1
             The entries that mean "did not answer"; NaN, None and masked ones always mean it too.
+            By default −1 does, unless it is a declared class.
         items, raters : sequence, optional
             Names of rows and columns; by default the matrix's own, else 0, 1, 2, …
         classes : sequence, optional
@@ -162,7 +163,7 @@ class Responses:
         patterns: Mapping[Any, int] | ArrayLike,
         counts: ArrayLike | None = None,
         *,
-        missing: Any = -1,
+        missing: Any = UNDECLARED,
         items: Sequence[Any] | None = None,
         raters: Sequence[Any] | None = None,
         classes: Sequence[Any] | None = None,

@@ -83,7 +83,20 @@ def fit_stream(
     draws: int,
     rng: np.random.Generator,
 ) -> Approximation:
-    """Fit to batches that are read once; the Pareto shape, which takes all data, stays NaN."""
+    """Fit to batches that are read once; the Pareto shape, which takes all data, stays NaN.
+
+    Raises
+    ------
+    ModelError
+        Labels that depend on each other.
+    """
+    observation = conjugacy.observation
+    if observation.labels.defining(observation.label_structure):
+        raise ModelError(
+            "Batches from a stream are items that depend on no others; labels in sequence or on a "
+            "graph are of the items that the model knows, so fit it without batches=. Got: a "
+            f"model of {type(observation.labels).__name__} labels."
+        )
     found = cavi.fit_stochastic(
         _read(conjugacy.begun(), batches, n_items),
         begun.rows,

@@ -34,7 +34,7 @@ from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.pymc.model import observed
 from bayesfuse.results.collapse import warn_of_collapse
-from bayesfuse.results.posterior import Draws, complete
+from bayesfuse.results.posterior import Draws, add_constants, complete
 
 BOOKKEEPING = 130e-6
 """Seconds that PyMC's loop and the passes over the draws spend on each, about.
@@ -194,6 +194,8 @@ def sample(
     result.attrs["sampler"] = "gibbs" if uses_gibbs else "nuts"
     result.attrs.update(begun.record() if begun else {"start": "pymc"})
     result.attrs.update(getattr(model, "notes", {}))
+    observation = conjugacy.observation
+    add_constants(result, observation)
     try:
         with interruptible:
             if missing := {v.name for v in model.deterministics} - set(result["posterior"]):
@@ -204,7 +206,6 @@ def sample(
                 check_convergence(result, model)
             with plain_python():
                 parameters = evaluate(model, result["posterior"].dataset, conjugacy.variables)
-            observation = conjugacy.observation
             complete(result, observation, parameters, log_likelihood=log_likelihood, seen=seen)
             if checks:
                 warn_of_collapse(result, observation)

@@ -150,6 +150,9 @@ class Support(ABC):
     counts = True
     """Whether labels say all about the parameter by counts of its entries."""
 
+    averages = True
+    """Whether the mean of values stands for them; of others the most frequent one does."""
+
     @abstractmethod
     def require(self, name: str, value: Any) -> None:
         """Raise ModelError unless a constant is in the support."""

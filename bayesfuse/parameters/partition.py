@@ -25,6 +25,7 @@ class Partition(Support):
     """
 
     counts = False
+    averages = False
 
     def require(self, name: str, value: Any) -> None:
         given = np.asarray(value)

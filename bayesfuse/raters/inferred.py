@@ -130,7 +130,7 @@ class InferredGroups(RaterChannel):
 
     def at(self, rows, structure):
         """Return the channel of the assignment in ``rows``, arranged once for each."""
-        assignment = np.asarray(rows["assignment"], dtype=np.int64)
+        assignment = whole(rows["assignment"])
         key = assignment.tobytes()
         start, cell, gold = structure
         if self._fixed is None or self._fixed[0] != key or self._fixed[1] is not cell:

@@ -17,7 +17,13 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_kind
 from bayesfuse.observation import Observation
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.posterior import OBSERVED
+from bayesfuse.results.posterior import (
+    OBSERVED,
+    OF_DRAWS,
+    OF_VARIABLE,
+    digest,
+    draw_numbers,
+)
 
 SAME = (
     "A result and a model must be of the same responses, raters and labels, else what follows "
@@ -119,16 +125,33 @@ def kept_labels(result: xr.DataTree) -> NDArray[Any] | None:
     """
     if "label_draws" not in require_result(result).children:
         return None
-    labels = _with_chains(result["label_draws"].dataset)["label"]
-    draws = all_draws(result)
-    if any(draws.sizes.get(dim) != labels.sizes[dim] for dim in ("chain", "draw")):
+    kept = _with_chains(result["label_draws"].dataset)
+    labels, draws = kept["label"], all_draws(result)
+    if not _go_together(kept, draws):
+        others = ", but of other draws" if _extent(labels) == _extent(draws) else ""
         raise ModelError(
             "Labels that were drawn with the parameters go with the same draws: pick from the "
             "whole result, as result.isel(draw=…) does. Got: labels of "
-            f"{_extent(labels)} for parameters of {_extent(draws)}."
+            f"{_extent(labels)} for parameters of {_extent(draws)}{others}."
         )
     values: NDArray[Any] = labels.transpose("chain", "draw", "item").values
     return values
+
+
+def _go_together(labels: xr.Dataset, draws: xr.Dataset) -> bool:
+    """Say whether labels were drawn with these parameters, as far as can be told."""
+    pair = "chain", "draw"
+    if any(draws.sizes.get(dim) != labels.sizes[dim] for dim in pair):
+        return False
+    name = labels.attrs.get(OF_VARIABLE)
+    if OF_DRAWS in labels and name in draws:
+        numbers = labels[OF_DRAWS].transpose(*pair).values
+        return np.array_equal(numbers, draw_numbers(draws, name))
+    return all(
+        np.array_equal(labels[dim], draws[dim])
+        for dim in pair
+        if dim in labels.coords and dim in draws.coords
+    )
 
 
 def of_all_draws(result: xr.DataTree) -> bool:
@@ -136,6 +159,8 @@ def of_all_draws(result: xr.DataTree) -> bool:
     if "posterior" not in result.children:
         return True
     attrs, draws = result["label_posterior"].attrs, all_draws(result)
+    if (name := attrs.get(OF_VARIABLE)) in draws:
+        return digest(draw_numbers(draws, name)) == attrs[OF_DRAWS]
     return all(
         draws.sizes[dim] == attrs.get(f"{dim}s", draws.sizes[dim])
         and (dim not in draws.coords or len(np.unique(draws[dim])) == draws.sizes[dim])

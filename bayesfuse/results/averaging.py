@@ -18,7 +18,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.pymc.model import observed
 from bayesfuse.results.access import constants, require_alike, require_result
 from bayesfuse.results.points import parameters
-from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.probabilities import label_posterior
 
 METHODS = ("stacking", "bb-pseudo-bma", "pseudo-bma")
 """Ways in which :func:`arviz.compare` finds weights."""
@@ -130,7 +130,8 @@ def average(
         leave-one-out; the others are those of :func:`arviz.compare`. Numbers are scaled to sum to
         one.
     models : mapping of name to pymc.Model, optional
-        The models that results are of, where :func:`common_units` needs them.
+        The models that results are of, where :func:`common_units` needs them, or results have
+        other draws than their label posteriors, as thinned ones do.
 
     Returns
     -------
@@ -182,7 +183,9 @@ def average(
     require_mapping("results", results)
     if not results:
         raise ModelError("There must be something to average. Got: no results.")
-    posteriors = _same_labels(results)
+    if models is not None:
+        require_mapping("models", models)
+    posteriors = _same_labels(results, models or {})
     require_alike(results)
     names = list(results)
     if isinstance(weights, str):
@@ -259,7 +262,9 @@ def _in_units(
     values = _pointwise(result)
     to = np.empty(len(own), dtype=np.int64)
     to[pairs["own"].to_numpy()] = pairs["to"].to_numpy()
-    if result["log_likelihood"].attrs.get("adds_up", 1):
+    if len(np.unique(to)) == len(to):  # the same units in another order
+        total = values.transpose(..., own.name).values[:, :, np.argsort(to)]
+    elif result["log_likelihood"].attrs.get("adds_up", 1):
         order = np.argsort(to, kind="stable")
         begin = np.searchsorted(to[order], np.arange(len(target)))
         total = np.add.reduceat(values.values[:, :, order], begin, axis=2)
@@ -294,13 +299,14 @@ def _joint(result: xr.DataTree, model: pm.Model, to: NDArray[np.int64]) -> Array
 # ---------------------------------------------------------------- weights
 
 
-def _same_labels(results: Mapping[str, xr.DataTree]) -> list[xr.Dataset]:
+def _same_labels(
+    results: Mapping[str, xr.DataTree], models: Mapping[str, pm.Model]
+) -> list[xr.Dataset]:
     """Return the label posteriors, items and classes in the order of the first."""
-    first = label_probabilities(next(iter(results.values())))
+    posteriors = {name: label_posterior(each, models.get(name)) for name, each in results.items()}
+    first = next(iter(posteriors.values()))
     found = []
-    for name, result in results.items():
-        label_probabilities(result)  # says so where there are none
-        own = result["label_posterior"].dataset
+    for name, own in posteriors.items():
         for dim in ("item", "class"):
             if set(listed(own[dim].values)) != set(listed(first[dim].values)):
                 raise ModelError(

@@ -15,7 +15,7 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, require_count, require_kind, require_seed
 from bayesfuse.results.access import kept_labels, observation_of
-from bayesfuse.results.points import evenly, parameters, spread
+from bayesfuse.results.points import central, evenly, parameters, spread
 
 BETWEEN = 10
 """Sweeps between labels that are drawn one from the other after the fact."""
@@ -28,6 +28,9 @@ def decode(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
     probable item by item: those need not follow each other in any possible way. For labels on a
     graph nobody can find it in general; what iterated conditional modes reach from several starts
     stands for it, as the attribute ``method`` says.
+
+    Groups of raters that are inferred have no mean: the most frequent assignment of raters to
+    groups is taken, and the mean of the other parameters over the draws that have it.
 
     Parameters
     ----------
@@ -64,9 +67,7 @@ def decode(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
     [0, 0, 0, 1, 1, 1]
     """
     observation = observation_of(result, model)
-    values = parameters(result, model)
-    mean = {name: draws.mean(axis=(0, 1)) for name, draws in values.items()}
-    rows = observation.rows(mean)
+    rows = observation.rows(central(observation, parameters(result, model)))
     likelihood, _ = observation.likelihood(rows)
     labels = observation.labels.decode(
         observation.label_rows(rows), likelihood, observation.label_structure

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse.errors import ModelError
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.pymc.evaluate import evaluate
@@ -55,6 +56,32 @@ def _require_same(draws: xr.DataArray, variable: TensorVariable, model: pm.Model
         if said := names_differ(dim, draws[dim].values, names):
             raise ModelError(SAME.format(said))
     require_like(draws.shape[2:], variable)
+
+
+def central(observation: Observation, draws: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
+    """Return one point that stands for draws (chain, draw, …) of the parameters.
+
+    That is the mean; where some parameters have none, such as the groups of raters, it is their
+    most frequent value and the mean of the others over the draws that have it. Of equally frequent
+    values, the one whose entries are most frequent one by one.
+    """
+    flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in draws.items()}
+    whole = [name for name in flat if not observation.support(name).averages]
+    if not whole:
+        return {name: values.mean(axis=0) for name, values in flat.items()}
+    values = np.concatenate([flat[name].reshape(len(flat[name]), -1) for name in whole], axis=1)
+    often = np.zeros(len(values))
+    for column in values.T:
+        _, place, count = np.unique(column, return_inverse=True, return_counts=True)
+        often += count[place]
+    _, place, count = np.unique(values, axis=0, return_inverse=True, return_counts=True)
+    place = place.ravel()
+    chosen = np.lexsort((often, count[place]))[-1]
+    alike = place == place[chosen]
+    return {
+        name: drawn[chosen] if name in whole else drawn[alike].mean(axis=0)
+        for name, drawn in flat.items()
+    }
 
 
 def evenly(draws: int, size: int) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data import fingerprint
 from bayesfuse.data.reading import storable
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
@@ -19,6 +20,12 @@ MOST_VALUES = 10**8
 
 OBSERVED = "observed"
 """Attribute of constant_data: the fingerprint of what the model observed."""
+
+OF_VARIABLE, OF_DRAWS = "of_variable", "of_draws"
+"""Attributes by which draws are known again: a variable, and a digest of its draws.
+
+Labels that were drawn have the numbers of their draws as a variable named ``OF_DRAWS``.
+"""
 
 
 def complete(
@@ -52,6 +59,7 @@ def complete(
     DataTree
         ``result``, changed in place.
     """
+    add_constants(result, observation)  # first: an interrupted result must know its model, too
     if seen is None:
         posterior = result["posterior"].dataset
         sizes = posterior.sizes["chain"], posterior.sizes["draw"]
@@ -60,7 +68,6 @@ def complete(
             for draw in range(sizes[1]):
                 seen.add(chain, {name: draws[chain, draw] for name, draws in parameters.items()})
     seen.store(result)
-    _add_constants(result, observation)
     order_variables(result)
     return result
 
@@ -149,6 +156,7 @@ class Draws:
                 | {"item": responses.items},
                 classes=storable(responses.classes),
             )
+        note_draws(result)
 
     def label_posterior(self) -> xr.Dataset:
         """Return label probabilities and their Monte Carlo error, once all draws were added."""
@@ -176,6 +184,36 @@ class Draws:
         return said
 
 
+def note_draws(result: xr.DataTree) -> None:
+    """Note in the groups of labels which draws of the parameters they are of."""
+    posterior = result["posterior"].dataset
+    name = _telling(posterior)
+    numbers = draw_numbers(posterior, name)
+    if "label_posterior" in result.children:
+        result["label_posterior"].attrs |= {OF_VARIABLE: name, OF_DRAWS: digest(numbers)}
+    if "label_draws" in result.children:
+        labels = result["label_draws"].dataset.assign({OF_DRAWS: (("chain", "draw"), numbers)})
+        result["label_draws"] = xr.DataTree(labels.assign_attrs({OF_VARIABLE: name}))
+
+
+def draw_numbers(draws: xr.Dataset, name: str) -> NDArray[np.int64]:
+    """Return a number for each draw (chain, draw), which tells it from others."""
+    return fingerprint.of_draws(draws[name].transpose("chain", "draw", ...).values)
+
+
+def digest(numbers: NDArray[np.int64]) -> str:
+    """Return a digest of draws, in whatever order."""
+    return fingerprint.of_arrays([np.sort(numbers, axis=None)])
+
+
+def _telling(posterior: xr.Dataset) -> str:
+    """Return the name of the smallest variable that differs between draws, if there is one."""
+    names = sorted(map(str, posterior.data_vars), key=lambda name: (posterior[name].size, name))
+    floats = [name for name in names if posterior[name].dtype.kind == "f"] or names
+    differ = (name for name in floats if len(np.unique(draw_numbers(posterior, name))) > 1)
+    return next(differ, floats[0])
+
+
 def _add_log_likelihood(result: xr.DataTree, observation: Observation, pointwise: Array) -> None:
     """Store one column per unit; an item that stands for several has as many columns."""
     unit, responses = observation.labels.unit, observation.responses
@@ -194,7 +232,8 @@ def _add_log_likelihood(result: xr.DataTree, observation: Observation, pointwise
     )
 
 
-def _add_constants(result: xr.DataTree, observation: Observation) -> None:
+def add_constants(result: xr.DataTree, observation: Observation) -> None:
+    """Add who answered what, and the fingerprint of what the model observed."""
     responses = observation.responses
     item, rater = responses.small_columns
     constants: dict[str, Any] = {

@@ -55,10 +55,15 @@ def label_probabilities(
                 f"{list(map(str, result.dims))}."
             )
         return result.transpose("item", "class")
+    return label_posterior(result, model)["probability"]
+
+
+def label_posterior(result: xr.DataTree, model: pm.Model | None = None) -> xr.Dataset:
+    """Return label probabilities and, where they were averaged over draws, their error (mcse)."""
     observation = None if model is None else observation_of(result, model)
     there = "label_posterior" in require_result(result).children
     if there and of_all_draws(result):
-        return result["label_posterior"].dataset["probability"]
+        return result["label_posterior"].dataset
     if observation is not None and model is not None:
         return _anew(result, model, observation)
     if there:
@@ -74,7 +79,7 @@ def label_probabilities(
     )
 
 
-def _anew(result: xr.DataTree, model: pm.Model, observation: Observation) -> xr.DataArray:
+def _anew(result: xr.DataTree, model: pm.Model, observation: Observation) -> xr.Dataset:
     values = parameters(result, model)
     n_chains, n_draws = next(iter(values.values())).shape[:2]
     labels = kept_labels(result) if observation.labels.keeps_labels else None
@@ -83,4 +88,4 @@ def _anew(result: xr.DataTree, model: pm.Model, observation: Observation) -> xr.
         for draw in range(n_draws):
             point = {name: drawn[chain, draw] for name, drawn in values.items()}
             draws.add(chain, point, None if labels is None else labels[chain, draw])
-    return draws.label_posterior()["probability"]
+    return draws.label_posterior()
