@@ -35,7 +35,7 @@ def read_matrix(
     missing: Any,
     items: Sequence[Any] | None,
     raters: Sequence[Any] | None,
-    classes: Sequence[Any] | None,
+    classes: Any,
 ) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any], NDArray[Any], Any]:
     """Return the answers row by row, the mask of where they are, and names.
 

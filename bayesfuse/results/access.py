@@ -143,7 +143,7 @@ def _go_together(labels: xr.Dataset, draws: xr.Dataset) -> bool:
     pair = "chain", "draw"
     if any(draws.sizes.get(dim) != labels.sizes[dim] for dim in pair):
         return False
-    name = labels.attrs.get(OF_VARIABLE)
+    name = str(labels.attrs.get(OF_VARIABLE))
     if OF_DRAWS in labels and name in draws:
         numbers = labels[OF_DRAWS].transpose(*pair).values
         return np.array_equal(numbers, draw_numbers(draws, name))
@@ -159,7 +159,7 @@ def of_all_draws(result: xr.DataTree) -> bool:
     if "posterior" not in result.children:
         return True
     attrs, draws = result["label_posterior"].attrs, all_draws(result)
-    if (name := attrs.get(OF_VARIABLE)) in draws:
+    if (name := str(attrs.get(OF_VARIABLE))) in draws:
         return digest(draw_numbers(draws, name)) == attrs[OF_DRAWS]
     return all(
         draws.sizes[dim] == attrs.get(f"{dim}s", draws.sizes[dim])
