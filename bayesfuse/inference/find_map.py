@@ -73,11 +73,11 @@ def find_map(
     """
     conjugacy = find_conjugate(model)
     if not conjugacy.complete or conjugacy.inferred:
-        free = set(conjugacy.variables) - set(conjugacy.concentrations())
+        unsuitable = set(conjugacy.variables) - set(conjugacy.concentrations())
         raise ModelError(
             "EM needs a Dirichlet or Beta prior of fixed concentration on every parameter, so none "
             f"may be constant; for others use pm.find_MAP or bf.sample. Got: none such on "
-            f"{sorted(free)}."
+            f"{sorted(unsuitable)}."
         )
     require_count("iterations", iterations)
     tolerance = require_number("tolerance", tolerance)

@@ -250,10 +250,9 @@ def _require_labels_anew(observation: Observation, moved: list[str]) -> None:
         raise ModelError(
             "Other steps than LabelGibbs sum the labels out, approximately where labels are "
             f"{type(observation.labels).__name__} on this graph, so what the responses depend on "
-            "must "
-            "be drawn by one LabelGibbs. Give rows Dirichlet or Beta priors and a coupling any "
-            "prior, on which nothing else depends, or leave all variables to NUTS: bf.sample(…, "
-            f"sampler='nuts'). Got: {moved} left to other steps."
+            "must be drawn by one LabelGibbs. Give rows Dirichlet or Beta priors and a coupling "
+            "any prior, on which nothing else depends, or leave all variables to NUTS: "
+            f"bf.sample(…, sampler='nuts'). Got: {moved} left to other steps."
         )
 
 
