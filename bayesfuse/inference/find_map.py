@@ -28,8 +28,9 @@ def find_map(
     Parameters
     ----------
     model : pymc.Model
-        With Dirichlet or Beta priors of fixed concentration on all parameters. Concentrations
-        below one count as one here: such densities have no mode, only poles at zero.
+        With Dirichlet or Beta priors of fixed concentration on all parameters, and any prior of
+        fixed hyperparameters on a coupling. Concentrations below one count as one here, and a
+        coupling's density as flat where it has a pole: with poles at zero there is no mode.
     start : {"moments", "majority", "prior"}
         Where to begin, see :func:`bayesfuse.inference.start.find_start`. Default "moments":
         spectral moments or majority vote, whichever EM takes higher.

@@ -50,7 +50,7 @@ class LabelGibbs(BlockedStep):
     density has them summed out; drawing them afresh in every step leaves that density invariant.
     Parameters that are not conjugate, and every other variable of the model, are left to other
     steps: ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to NUTS. Positive parameters
-    (a coupling) are drawn by slice sampling, whatever their prior. Where labels are independent,
+    (a coupling) are drawn by slice sampling, whatever their density. Where labels are independent,
     some sweeps begin with a move of the prevalence with the labels summed out, as long as tuning
     finds that it pays.
 

@@ -180,7 +180,7 @@ def sample(
     settings = {
         "model": model,
         "draws": int(draws),
-        "tune": tune,
+        "tune": None if tune is None else int(tune),
         "chains": int(chains),
         "cores": cores,
         "random_seed": generator,
