@@ -6,11 +6,13 @@ import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
+import xarray as xr
 from scipy import stats
 from scipy.special import logsumexp
 
 import bayesfuse as bf
-from bayesfuse.errors import ModelError, PoorFitWarning, ResponsesError
+from bayesfuse.errors import IncompleteWarning, ModelError, PoorFitWarning, ResponsesError
+from bayesfuse.inference import sample as sampling
 from bayesfuse.models import DawidSkene, LatentGroup, MarkovRandomField
 from bayesfuse.pymc.model import observed
 from bayesfuse.results.posterior import Draws
@@ -126,6 +128,29 @@ def test_what_is_left_of_interrupted_chains_stays_together(square, monkeypatch):
         for name, values in cut[group].dataset.data_vars.items():
             expected = whole[group].dataset[name].isel(chain=[0, 2, 3])
             assert (values.values == expected.values).all(), name
+
+
+@pytest.mark.parametrize("step", ["check_convergence", "describe"])
+def test_labels_that_were_drawn_outlast_an_interruption_of_what_follows(square, monkeypatch, step):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    settings = {"tune": 10, "chains": 2, "cores": 1, "random_seed": 5, "progressbar": False}
+    whole = bf.sample(square[0], 20, quiet=True, **settings)
+    monkeypatch.setattr(sampling, step, interrupt)
+    cut = bf.sample(square[0], 20, **settings)
+    assert "missing" not in cut.attrs
+    for group in ("label_draws", "label_posterior", "log_likelihood"):
+        xr.testing.assert_identical(cut[group].dataset, whole[group].dataset)
+
+
+def test_labels_that_an_interruption_has_lost_are_named(square, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Draws, "store", interrupt)
+    with pytest.warns(IncompleteWarning, match="before label_draws, label_posterior, log_lik"):
+        bf.sample(square[0], 20, tune=10, chains=1, random_seed=5, **QUIET)
 
 
 def test_labels_are_kept_of_whichever_chain_comes_first(square):

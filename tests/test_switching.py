@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
 import pytest
 import xarray as xr
 
@@ -292,3 +294,32 @@ def test_gold_labels_bring_the_names_back(outweighed):
     assert np.abs(means(result) - OUTWEIGHED).mean() < 0.05
     found = bf.checks.switching(result)
     assert found.attrs["agree"] and found.attrs["named"]
+
+
+def test_labels_that_were_drawn_stay_drawn_where_probabilities_are_computed_anew():
+    """On a graph with circles, where belief propagation is an approximation."""
+    responses = bf.Responses.from_matrix(
+        np.random.default_rng(2).integers(0, 2, (6, 4)), classes=[0, 1]
+    )
+    graph = bf.Graph.from_edges([(i, j) for i in range(6) for j in range(i)], items=range(6))
+    rows = np.array([[[8.0, 2.0], [3.0, 7.0]]] * 4)
+    with pm.Model(coords={"class": [0, 1], "rater": range(4)}) as model:
+        pm.Deterministic("prevalence", pt.as_tensor([0.5, 0.5]), dims="class")
+        confusion = pm.Dirichlet(
+            "confusion", rows, dims=("rater", "class", "answer"), shape=(4, 2, 2)
+        )
+        coupling = pm.HalfNormal("coupling", 1.0)
+        bf.observe(responses, labels=bf.Potts(coupling, graph), raters=bf.Confusion(confusion))
+    result = bf.sample(model, 60, chains=2, cores=1, random_seed=1, **QUIET)
+    order = np.tile([0, 1], (2, 60, 1))
+    order[1] = [1, 0]
+    bad = with_order(result, order)
+    drawn = result["label_draws"].dataset.copy(deep=True)
+    drawn["label"][1] = 1 - drawn["label"][1]
+    bad["label_draws"] = xr.DataTree(drawn)
+    back = bf.align_labels(bad, model, reference=result)
+    assert back.attrs["aligned"] >= 60
+    assert (back["posterior"]["confusion"] == result["posterior"]["confusion"]).all()
+    found, true = (each["label_posterior"] for each in (back, result))
+    assert found.attrs["exact"] == 1 and found.attrs["method"] == true.attrs["method"]
+    assert_close(found["probability"].values, true["probability"].values, "label probability")

@@ -26,6 +26,7 @@ from bayesfuse.pymc.model import one_against_rest
 from bayesfuse.results.access import (
     all_draws,
     constants,
+    kept_labels,
     named,
     observation_of,
     of_all_draws,
@@ -194,9 +195,8 @@ def align_labels(
         "label_posterior" not in result.children or of_all_draws(result)
     )
     known = "constant_data" in result.children and "gold" in constants(result)
-    has_labels, has_likelihood = (
-        name in result.children for name in ("label_posterior", "log_likelihood")
-    )
+    has_labels = "label_posterior" in result.children
+    has_likelihood = "log_likelihood" in result.children
     anew = (has_labels and not common) or (known and (has_labels or has_likelihood))
     if observation is None and anew:
         raise ModelError(
@@ -208,8 +208,8 @@ def align_labels(
     aligned["posterior"] = xr.DataTree(_permuted(result, order))
     _align_others(aligned, order, known)
     if anew and observation is not None:
-        values = parameters(aligned, model)
-        return complete(aligned, observation, values, log_likelihood=has_likelihood)
+        values, labels = parameters(aligned, model), kept_labels(aligned)
+        return complete(aligned, observation, values, log_likelihood=has_likelihood, labels=labels)
     if has_labels:
         probability = result["label_posterior"].dataset
         changed = {

@@ -28,8 +28,9 @@ def find_map(
     Parameters
     ----------
     model : pymc.Model
-        With Dirichlet or Beta priors of fixed concentration on all parameters. Concentrations
-        below one count as one here: such densities have no mode, only poles at zero.
+        With Dirichlet or Beta priors of fixed concentration on all parameters, and any prior of
+        fixed hyperparameters on a coupling. Concentrations below one count as one here, and a
+        coupling's density as flat where it has a pole: with poles at zero there is no mode.
     start : {"moments", "majority", "prior"}
         Where to begin, see :func:`bayesfuse.inference.start.find_start`. Default "moments":
         spectral moments or majority vote, whichever EM takes higher.
@@ -75,11 +76,11 @@ def find_map(
     """
     conjugacy = find_conjugate(model)
     if not conjugacy.complete or conjugacy.inferred:
-        free = set(conjugacy.variables) - set(conjugacy.concentrations())
+        unsuitable = set(conjugacy.variables) - set(conjugacy.concentrations())
         raise ModelError(
             "EM needs a Dirichlet or Beta prior of fixed concentration on every parameter, so none "
             f"may be constant; for others use pm.find_MAP or bf.sample. Got: none such on "
-            f"{sorted(free)}."
+            f"{sorted(unsuitable)}."
         )
     require_count("iterations", iterations)
     tolerance = require_number("tolerance", tolerance)

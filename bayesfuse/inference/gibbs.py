@@ -50,7 +50,7 @@ class LabelGibbs(BlockedStep):
     density has them summed out; drawing them afresh in every step leaves that density invariant.
     Parameters that are not conjugate, and every other variable of the model, are left to other
     steps: ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to NUTS. Positive parameters
-    (a coupling) are drawn by slice sampling, whatever their prior. Where labels are independent,
+    (a coupling) are drawn by slice sampling, whatever their density. Where labels are independent,
     some sweeps begin with a move of the prevalence with the labels summed out, as long as tuning
     finds that it pays.
 
@@ -250,10 +250,9 @@ def _require_labels_anew(observation: Observation, moved: list[str]) -> None:
         raise ModelError(
             "Other steps than LabelGibbs sum the labels out, approximately where labels are "
             f"{type(observation.labels).__name__} on this graph, so what the responses depend on "
-            "must "
-            "be drawn by one LabelGibbs. Give rows Dirichlet or Beta priors and a coupling any "
-            "prior, on which nothing else depends, or leave all variables to NUTS: bf.sample(…, "
-            f"sampler='nuts'). Got: {moved} left to other steps."
+            "must be drawn by one LabelGibbs. Give rows Dirichlet or Beta priors and a coupling "
+            "any prior, on which nothing else depends, or leave all variables to NUTS: "
+            f"bf.sample(…, sampler='nuts'). Got: {moved} left to other steps."
         )
 
 

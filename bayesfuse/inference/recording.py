@@ -22,29 +22,60 @@ from pymc.backends.ndarray import NDArray
 from pymc.stats.convergence import log_warnings, run_convergence_checks
 
 from bayesfuse.errors import interruptible
-from bayesfuse.inference.conjugate import Block
+from bayesfuse.inference.conjugate import Block, Conjugacy
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.parameters.compiled import value_function
 from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.results.posterior import Draws
 
 
-class _OwnSamples(NDArray):
-    """A trace of which every chain's copy holds its own draws.
+class _WithLabels(NDArray):
+    """A trace of which every chain's copy holds its own draws, and all share ``labels``.
 
     PyMC copies a given trace for every chain, but shallowly: all would write into one array.
-    Draws are kept in PyMC's coordinates, from which all of a chain's are worked out in one call.
-    Labels that come with a draw go to ``labels``, which all copies share and which sums them up.
+    Labels come with a draw as one of its statistics and go to ``labels``, which sums them up.
+    ``parameters`` are those of the observation at a point; one draw in ``thin`` is looked at.
     """
 
-    blocks: Mapping[str, Block]
     labels: Draws | None = None
     parameters: Callable[[Mapping[str, Array]], dict[str, Array]]
+    thin = 1
 
     def setup(self, draws: int, chain: int, sampler_vars: Any = None) -> None:
         self.samples: dict[str, Array] = {}
         self._stats = None
+        self._after_warmup = 0
         super().setup(draws, chain, sampler_vars)
+
+    def record(self, point: Any, sampler_stats: Any = None, *, in_warmup: bool) -> None:
+        if self.labels is not None:
+            (drawn,) = (stats["labels"] for stats in sampler_stats if "labels" in stats)
+            sampler_stats = [
+                {name: value for name, value in stats.items() if name != "labels"}
+                for stats in sampler_stats
+            ]
+            if not in_warmup:  # first, so that no draw is recorded whose labels are not
+                if self._after_warmup % self.thin == 0:
+                    with interruptible:
+                        self.labels.add(self.chain, self.parameters(point), drawn)
+                self._after_warmup += 1
+        super().record(point, sampler_stats, in_warmup=in_warmup)
+
+    def _slice(self, idx: slice) -> _WithLabels:
+        if self.labels is not None:  # PyMC cuts the chains that it keeps
+            self.labels.kept.add(self.chain)
+        sliced: _WithLabels = super()._slice(idx)
+        return sliced
+
+
+class _OwnSamples(_WithLabels):
+    """The same for what :class:`LabelGibbs` draws and nothing else.
+
+    Draws are kept in PyMC's coordinates, from which all of a chain's are worked out in one call.
+    """
+
+    blocks: Mapping[str, Block]
 
     def record(self, point: Any, sampler_stats: Any = None, *, in_warmup: bool) -> None:
         if not self.samples:  # whose shapes are known only now
@@ -52,14 +83,6 @@ class _OwnSamples(NDArray):
                 self.samples[name] = np.empty(
                     (self.draws, *np.shape(value)), np.asarray(value).dtype
                 )
-        if self.labels is not None:
-            (stats,) = sampler_stats
-            sampler_stats = [{name: stats[name] for name in stats if name != "labels"}]
-            if not in_warmup:  # first, so that no draw is recorded whose labels are not
-                drawn = zip(self.varnames, self.fn(*point.values()), strict=True)
-                values = {name: self._natural(name, value) for name, value in drawn}
-                with interruptible:
-                    self.labels.add(self.chain, self.parameters(values), stats["labels"])
         super().record(point, sampler_stats, in_warmup=in_warmup)
 
     def get_values(self, varname: str, burn: int = 0, thin: int = 1) -> Array:
@@ -73,11 +96,18 @@ class _OwnSamples(NDArray):
         return block.support.from_kernel(block.read({block.value: values}))
 
     def _slice(self, idx: slice) -> _OwnSamples:
-        if self.labels is not None:  # PyMC cuts the chains that it keeps
-            self.labels.kept.add(self.chain)
-        sliced: _OwnSamples = super()._slice(idx)
+        sliced: Any = super()._slice(idx)
         sliced.blocks = self.blocks
-        return sliced
+        own: _OwnSamples = sliced
+        return own
+
+
+def label_trace(conjugacy: Conjugacy, labels: Draws, thin: int) -> NDArray:
+    """Return PyMC's own trace of all variables, with the labels that a step shows summed up."""
+    trace = _WithLabels(model=conjugacy.model)
+    trace.labels, trace.thin = labels, thin
+    trace.parameters = value_function(conjugacy.model, conjugacy.variables)
+    return trace
 
 
 def parameter_trace(model: pm.Model, step: LabelGibbs, labels: Draws | None = None) -> NDArray:
@@ -99,8 +129,9 @@ def parameter_trace(model: pm.Model, step: LabelGibbs, labels: Draws | None = No
     if labels is not None:
         others = step.others(model.initial_point()) if step.others is not None else {}
         # what is not drawn is the same at every point, since all variables of the model are
-        name_of = {block.parameter: name for name, block in blocks.items()}
-        trace.parameters = lambda drawn: others | {k: drawn[v] for k, v in name_of.items()}
+        trace.parameters = lambda point: (
+            others | {b.parameter: b.support.from_kernel(b.read(point)) for b in step.blocks}
+        )
         trace.labels = labels
     return trace
 

@@ -28,13 +28,18 @@ from bayesfuse.errors import (
 )
 from bayesfuse.inference.conjugate import Conjugacy, find_conjugate, require_value
 from bayesfuse.inference.gibbs import LabelGibbs
-from bayesfuse.inference.recording import add_deterministics, check_convergence, parameter_trace
+from bayesfuse.inference.recording import (
+    add_deterministics,
+    check_convergence,
+    label_trace,
+    parameter_trace,
+)
 from bayesfuse.inference.start import DEFAULT, Start, disperse, find_start
 from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.pymc.model import observed
 from bayesfuse.results.collapse import warn_of_collapse
-from bayesfuse.results.posterior import Draws, add_constants, complete
+from bayesfuse.results.posterior import Draws, add_constants, complete, order_variables
 
 BOOKKEEPING = 130e-6
 """Seconds that PyMC's loop and the passes over the draws spend on each, about.
@@ -196,28 +201,37 @@ def sample(
     result.attrs.update(getattr(model, "notes", {}))
     observation = conjugacy.observation
     add_constants(result, observation)
+    missing = {v.name for v in model.deterministics} - set(result["posterior"])
+    groups = {"label_posterior"} | ({"log_likelihood"} if log_likelihood is not False else set())
     try:
         with interruptible:
-            if missing := {v.name for v in model.deterministics} - set(result["posterior"]):
+            if seen is not None:  # at once: labels that were drawn cannot be worked out anew
+                groups = seen.groups
+                seen.store(result)
+            if missing:
                 with plain_python():
                     add_deterministics(result, model)
                 missing.clear()
             if checks:
                 check_convergence(result, model)
-            with plain_python():
-                parameters = evaluate(model, result["posterior"].dataset, conjugacy.variables)
-            complete(result, observation, parameters, log_likelihood=log_likelihood, seen=seen)
+            if seen is None:
+                with plain_python():
+                    parameters = evaluate(model, result["posterior"].dataset, conjugacy.variables)
+                complete(result, observation, parameters, log_likelihood=log_likelihood)
+            else:
+                order_variables(result)
             if checks:
                 warn_of_collapse(result, observation)
     except KeyboardInterrupt:
-        _say_what_is_missing(result, missing)
+        _say_what_is_missing(result, missing | (groups - set(result.children)))
     return result
 
 
 def _say_what_is_missing(result: xr.DataTree, missing: set[str]) -> None:
     """Warn, and note in the result, that what follows from the draws was not worked out."""
-    groups = {"label_posterior", "log_likelihood"} - set(result.children)
-    result.attrs["missing"] = ", ".join(sorted(missing) + sorted(groups))
+    if not missing:
+        return
+    result.attrs["missing"] = ", ".join(sorted(missing))
     warnings.warn(
         "An interrupted result keeps the draws of the parameters that were made before it was "
         f"completed. Got: an interruption before {result.attrs['missing']}.",
@@ -319,8 +333,14 @@ def _sample_gibbs(
     step = LabelGibbs(model=model, sweeps=sweeps)
     settings |= {"step": step, "initvals": initial}
     settings["idata_kwargs"] = {"coords": _rows(model)} | settings.get("idata_kwargs", {})
+    seen = None
+    if conjugacy.observation.labels.keeps_labels:
+        step.shows_labels = True
+        sizes = settings["chains"], -(-settings["draws"] // thin)
+        seen = Draws(conjugacy.observation, *sizes, log_likelihood=log_likelihood)
     if set(step.vars) != set(model.value_vars):  # NUTS takes the rest
-        return _thinned(pm.sample(**settings), thin), None
+        trace = label_trace(conjugacy, seen, thin) if seen is not None else None
+        return _thinned(pm.sample(trace=trace, **settings), thin), seen
     if settings["tune"] is None:
         settings["tune"] = LabelGibbs.default_tune_steps
     step.sweeps = sweeps = sweeps * thin  # as good as draws that are made and dropped
@@ -331,11 +351,6 @@ def _sample_gibbs(
         settings["cores"] = min(settings["chains"], os.cpu_count() or 1, 4) if worth_it else 1
     # Nothing here needs a compiled PyTensor function: what PyMC computes per draw is cheaper in
     # Python than the compilation it would take to speed it up.
-    seen = None
-    if conjugacy.observation.labels.keeps_labels:
-        step.shows_labels = True
-        sizes = settings["chains"], settings["draws"]
-        seen = Draws(conjugacy.observation, *sizes, log_likelihood=log_likelihood)
     with plain_python():
         return pm.sample(trace=parameter_trace(model, step, seen), **settings), seen
 

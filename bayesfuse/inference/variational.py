@@ -263,12 +263,12 @@ def _check(method: str, kwargs: dict[str, Any], sweeps: Any, **numbers: Any) -> 
 def _require_conjugate(conjugacy: Conjugacy, need: str) -> None:
     blocks = {block.variable for block in conjugacy.blocks.values()}
     others = {v.name for v in conjugacy.model.free_RVs if v not in blocks}
-    fixed = set(conjugacy.variables) - set(conjugacy.priors())
-    if others or fixed:
+    unsuitable = set(conjugacy.variables) - set(conjugacy.priors())
+    if others or unsuitable:
         raise ModelError(
             f"{need} a Dirichlet or Beta prior of fixed concentration on every parameter, and no "
             "other unknowns; use method='advi' without sweeps, or bf.sample. Got: none such on "
-            f"{sorted(others | fixed)}."
+            f"{sorted(others | unsuitable)}."
         )
 
 
@@ -304,7 +304,9 @@ def _refine(
     for block in conjugacy.blocks.values():
         one, two = (kept[block.variable.name].std(axis=0) for kept in (before, after))
         if block.parameter not in conjugacy.observation.indices:
-            ratios.append((two[one > 0] / one[one > 0]).ravel())
+            # exactly constant where a fit holds the parameter, or the prior has zeros
+            varies = np.ptp(before[block.variable.name], axis=0) > 0
+            ratios.append((two[varies] / one[varies]).ravel())
     return after, float(np.concatenate(ratios).mean())
 
 

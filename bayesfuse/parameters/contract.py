@@ -157,6 +157,10 @@ class Support(ABC):
     def require(self, name: str, value: Any) -> None:
         """Raise ModelError unless a constant is in the support."""
 
+    def require_variable(self, name: str, variable: Any) -> None:
+        """Raise ModelError unless a free variable of a model can be such a parameter."""
+        return
+
     def to_kernel(self, value: Any, xp: Any = np) -> Any:
         """Return kernel coordinates of a value; ``xp`` is numpy or pytensor.tensor."""
         return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,15 @@ STEPS = 50
 
 FACTOR = 1e6
 """A mode is looked for within this factor of where the search begins, either way."""
+
+LIMIT = 690.0
+"""Largest logarithm, of either sign, of which the exponential is neither zero nor infinite."""
+
+FAR = 30.0
+"""Distance from a typical value, on the scale of the logarithm, at which tails show."""
+
+SLIGHT = 1e-6
+"""Slopes of log densities this small are rounding."""
 
 
 Density = Callable[[float], float]
@@ -57,8 +66,25 @@ class PositivePrior(Prior):
     def log_density(self, value: Array) -> float:
         return float(self.density(float(value)))
 
+    def with_mode(self) -> PositivePrior:
+        """Return the prior without the pole that its density may have at zero.
+
+        A density like v^(a − 1) there, a below one, is divided by that power.
+        """
+        if not np.isfinite(self.typical):  # the prior depends on other variables: not for modes
+            return self
+        there = math.log(self.typical) - FAR
+        power = slope(self.density, there)
+        if not power < -SLIGHT:
+            return self
+        return replace(self, density=lambda v: float(self.density(v)) - power * math.log(v))
+
+    def expect(self, statistic: Density, value: Array) -> Array:
+        """Return the mode given the statistic, poles left out."""
+        return self.with_mode().maximise(statistic, value)
+
     def maximise(self, statistic: Density, value: Array) -> Array:
-        """Return the mode of prior × exp(statistic) near a value."""
+        """Return the mode of prior × exp(statistic) near a value, within the support."""
         from scipy.optimize import minimize_scalar  # half a second to import
 
         def depth(log_value: float) -> float:
@@ -67,7 +93,8 @@ class PositivePrior(Prior):
             return -found if found > -np.inf else np.inf
 
         middle, reach = math.log(float(value)), math.log(FACTOR)
-        bounds = middle - reach, middle + reach
+        ends = max(middle - reach, -LIMIT), min(middle + reach, LIMIT)
+        bounds = [_edge(depth, middle, end) for end in ends]
         found = minimize_scalar(depth, bounds=bounds, method="bounded", options={"xatol": 1e-10})
         return np.asarray(math.exp(found.x))
 
@@ -133,22 +160,38 @@ class Positive(Support):
             return None
         return Compiled(*(pytensor.function([value], graph) for graph in graphs))
 
+    def require_variable(self, name: str, variable: Any) -> None:
+        """Raise ModelError unless the prior is continuous and proper, and zero below zero.
+
+        NUTS would go below zero where Gibbs steps would not, and neither comes back from where
+        neither prior nor labels set a limit.
+        """
+        from bayesfuse.parameters.compiled import plain_python
+
+        if continuous := variable.dtype.startswith("float"):
+            with plain_python(), np.errstate(all="ignore"):  # densities may overflow far out
+                density, typical = _compiled(variable)
+                middle = math.log(typical) if 0 < typical < np.inf else 0.0
+                below = density(-np.exp(middle + np.linspace(-FAR, FAR, 121)))
+                heavy = (
+                    slope(lambda v: float(density(np.array([v]))[0]), middle + FAR) >= -1 - SLIGHT
+                )
+        if not continuous or (below > -np.inf).any() or heavy:
+            raise ModelError(
+                f"The prior of a {name} must be continuous and proper, with density zero below "
+                "zero, because fits look for positive numbers only and large ones are all alike "
+                "to the labels: take pm.HalfNormal, pm.Gamma or pm.LogNormal, say. Got: "
+                f"{type(variable.owner.op).__name__} for {variable.name}."
+            )
+
     def prior(self, model: Any, variable: Any) -> Prior | None:
         """Return the prior with a density that is quick to call."""
-        import pymc as pm
-        import pytensor
-        import pytensor.tensor as pt
-        from pymc.distributions.distribution import support_point
-        from pytensor.graph.replace import vectorize_graph
-
         from bayesfuse.parameters.compiled import depends
 
         if depends(model, variable.owner.inputs):
             return None
-        value, values = variable.type("value"), pt.dvector("values")
-        typical = float(support_point(variable).eval())
-        graph = vectorize_graph(pm.logp(variable, value), {value: values})
-        return PositivePrior(tabulate(pytensor.function([values], graph), typical), typical)
+        density, typical = _compiled(variable)
+        return PositivePrior(tabulate(density, typical), typical)
 
     def varying(self, model: Any, variable: Any) -> Callable[[Mapping[str, Array]], Prior]:
         import pymc as pm
@@ -184,6 +227,45 @@ class Compiled(Coordinates):
 
 
 POSITIVE = Positive()
+
+
+def slope(density: Density, log_value: float) -> float:
+    """Return how a log density rises just above a logarithm of the value, NaN where it is zero."""
+    low, high = (float(density(math.exp(log_value + step))) for step in (0.0, 1.0))
+    return high - low if np.isfinite(low) and np.isfinite(high) else np.nan
+
+
+def _edge(depth: Density, inside: float, end: float) -> float:
+    """Return the end of a search, or of the support where that comes first, by bisection."""
+    if np.isfinite(depth(end)):
+        return end
+    if not np.isfinite(depth(inside)):
+        raise ModelError(
+            "A mode is looked for from a value of positive density. Got: a prior with density "
+            f"zero or infinite at {math.exp(inside):g}."
+        )
+    outside = end
+    for _ in range(100):
+        middle = (inside + outside) / 2
+        if np.isfinite(depth(middle)):
+            inside = middle
+        else:
+            outside = middle
+    return inside
+
+
+def _compiled(variable: Any) -> tuple[Callable[[Array], Array], float]:
+    """Return the log density of a variable as a function of many values, and a typical value."""
+    import pymc as pm
+    import pytensor
+    import pytensor.tensor as pt
+    from pymc.distributions.distribution import support_point
+    from pytensor.graph.replace import vectorize_graph
+
+    value, values = variable.type("value"), pt.dvector("values")
+    graph = vectorize_graph(pm.logp(variable, value), {value: values})
+    function = pytensor.function([values], graph)
+    return function, float(support_point(variable).eval())
 
 
 def tabulate(log_density: Callable[[Array], Array], typical: float) -> Callable[[float], float]:

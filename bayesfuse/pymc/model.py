@@ -67,7 +67,8 @@ def observe(
     Raises
     ------
     ModelError
-        Parameters whose shapes do not fit the responses; constant ones that are no probabilities.
+        Parameters whose shapes do not fit the responses; constant ones that are no probabilities;
+        a coupling whose prior is not continuous and proper, with density zero below zero.
     ResponsesError
         Gold labels of unknown items or classes.
 
@@ -100,8 +101,10 @@ def observe(
     raters.check(shapes, responses)
     for factor in (labels, raters):
         for key in factor.parameters:
-            if isinstance(constant := parameters[key], Constant):
-                factor.support(key).require(key, constant.data)
+            if isinstance(given := parameters[key], Constant):
+                factor.support(key).require(key, given.data)
+            elif given in model.free_RVs:
+                factor.support(key).require_variable(key, given)
     whole = model.name_for(name)
     rows = "response" if whole == "responses" else f"{whole}_row"
     observation = Observation.build(responses, labels, raters, gold)

@@ -34,7 +34,7 @@ def complete(
     parameters: Mapping[str, Array],
     *,
     log_likelihood: bool | None = None,
-    seen: Draws | None = None,
+    labels: NDArray[Any] | None = None,
 ) -> xr.DataTree:
     """Add to draws what follows from them: label_posterior, log_likelihood, label_draws, and data.
 
@@ -51,8 +51,8 @@ def complete(
     log_likelihood : bool, optional
         Whether to store the log likelihood of every unit at every draw. Default: where it takes
         no more than 10⁸ values.
-    seen : Draws, optional
-        What was summed up while the draws were made, for priors that keep their labels.
+    labels : ndarray, shape (chain, draw, item), optional
+        Labels that were drawn with the parameters, for priors that keep them.
 
     Returns
     -------
@@ -60,16 +60,27 @@ def complete(
         ``result``, changed in place.
     """
     add_constants(result, observation)  # first: an interrupted result must know its model, too
-    if seen is None:
-        posterior = result["posterior"].dataset
-        sizes = posterior.sizes["chain"], posterior.sizes["draw"]
-        seen = Draws(observation, *sizes, log_likelihood=log_likelihood)
-        for chain in range(sizes[0]):
-            for draw in range(sizes[1]):
-                seen.add(chain, {name: draws[chain, draw] for name, draws in parameters.items()})
-    seen.store(result)
+    posterior = result["posterior"].dataset
+    sizes = posterior.sizes["chain"], posterior.sizes["draw"]
+    sum_up(observation, parameters, labels, sizes, log_likelihood=log_likelihood).store(result)
     order_variables(result)
     return result
+
+
+def sum_up(
+    observation: Observation,
+    parameters: Mapping[str, Array],
+    labels: NDArray[Any] | None,
+    sizes: tuple[int, int],
+    *,
+    log_likelihood: bool | None,
+) -> Draws:
+    """Return what is kept of draws (chain, draw, …) that were made, and of labels, if any."""
+    seen = Draws(observation, *sizes, log_likelihood=log_likelihood)
+    for chain, draw in np.ndindex(sizes):
+        point = {name: draws[chain, draw] for name, draws in parameters.items()}
+        seen.add(chain, point, None if labels is None else labels[chain, draw])
+    return seen
 
 
 class Draws:
@@ -136,17 +147,19 @@ class Draws:
             self.pointwise[chain, draw] = log_evidence
         self.done[chain] += 1
 
+    @property
+    def groups(self) -> set[str]:
+        """Names of the groups that :meth:`store` adds to a result."""
+        optional = {"label_draws": self.labels, "log_likelihood": self.pointwise}
+        return {"label_posterior"} | {name for name, kept in optional.items() if kept is not None}
+
     def store(self, result: xr.DataTree) -> None:
-        """Write it all down."""
+        """Write it all down, first what cannot be worked out anew."""
         observation = self.observation
         responses = observation.responses
         posterior = result["posterior"].dataset
-        sizes = {f"{dim}s": posterior.sizes[dim] for dim in ("chain", "draw")}
-        result["label_posterior"] = xr.DataTree(self.label_posterior().assign_attrs(sizes))
         chains = sorted(self.kept) or range(self.sizes[0])  # if interrupted, fewer, and shorter
         kept = np.ix_(chains, range(posterior.sizes["draw"]))
-        if self.pointwise is not None:
-            _add_log_likelihood(result, observation, self.pointwise[kept])
         if self.labels is not None:
             _add(
                 result,
@@ -156,7 +169,11 @@ class Draws:
                 | {"item": responses.items},
                 classes=storable(responses.classes),
             )
+        sizes = {f"{dim}s": posterior.sizes[dim] for dim in ("chain", "draw")}
+        result["label_posterior"] = xr.DataTree(self.label_posterior().assign_attrs(sizes))
         note_draws(result)
+        if self.pointwise is not None:
+            _add_log_likelihood(result, observation, self.pointwise[kept])
 
     def label_posterior(self) -> xr.Dataset:
         """Return label probabilities and their Monte Carlo error, once all draws were added."""

@@ -9,7 +9,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.observation import Observation
 from bayesfuse.results.access import kept_labels, observation_of, of_all_draws, require_result
 from bayesfuse.results.points import parameters
-from bayesfuse.results.posterior import Draws
+from bayesfuse.results.posterior import sum_up
 
 
 def label_probabilities(
@@ -83,9 +83,5 @@ def _anew(result: xr.DataTree, model: pm.Model, observation: Observation) -> xr.
     values = parameters(result, model)
     n_chains, n_draws = next(iter(values.values())).shape[:2]
     labels = kept_labels(result) if observation.labels.keeps_labels else None
-    draws = Draws(observation, n_chains, n_draws, log_likelihood=False)
-    for chain in range(n_chains):
-        for draw in range(n_draws):
-            point = {name: drawn[chain, draw] for name, drawn in values.items()}
-            draws.add(chain, point, None if labels is None else labels[chain, draw])
+    draws = sum_up(observation, values, labels, (n_chains, n_draws), log_likelihood=False)
     return draws.label_posterior()
