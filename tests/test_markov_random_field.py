@@ -130,7 +130,7 @@ def test_what_is_left_of_interrupted_chains_stays_together(square, monkeypatch):
             assert (values.values == expected.values).all(), name
 
 
-@pytest.mark.parametrize("step", ["check_convergence", "describe"])
+@pytest.mark.parametrize("step", ["check_convergence", "order_variables"])
 def test_labels_that_were_drawn_outlast_an_interruption_of_what_follows(square, monkeypatch, step):
     def interrupt(*_):
         raise KeyboardInterrupt
