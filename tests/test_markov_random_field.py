@@ -309,20 +309,6 @@ def test_dependent_raters_on_a_graph():
     assert set(result["posterior"].data_vars) == {"coupling", "group", "rater"}
 
 
-def test_labels_summed_out_of_draws_that_do_not_hold_them_are_approximate(square):
-    """The parameters are drawn exactly, but beside NUTS the labels are not recorded."""
-    _, responses, graph = square
-    with pm.Model() as model:
-        scale = pm.Exponential("scale", 1.0)
-        coupling = pm.HalfNormal("coupling", scale)
-        confusion = pm.Dirichlet("confusion", np.ones((2, 2, 2)) + 3 * np.eye(2))
-        labels, raters = bf.Potts(coupling, graph), bf.Confusion(confusion)
-        bf.observe(responses, labels=labels, raters=raters)
-    result = bf.sample(model, 50, tune=50, chains=1, random_seed=1, **QUIET)
-    assert result["label_posterior"].attrs["method"] == "belief propagation"
-    assert result["label_posterior"].attrs["exact"] == 0
-
-
 def test_trust_is_twice_the_coupling():
     responses, _ = field((4, 4), 1, n_raters=3)
     graph = bf.Graph.grid((4, 4))
