@@ -92,3 +92,8 @@ def test_nothing_is_compiled_at_import():
         "import bayesfuse, bayesfuse.moments, bayesfuse.models, bayesfuse.testing\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_tests_mirror_the_package():
+    folders = {path.parent.name for path in (ROOT / "tests").glob("*/test_*.py")}
+    assert folders <= set(LEVEL), folders - set(LEVEL)

@@ -12,7 +12,7 @@ import pytest
 from bayesfuse.numerics.caching import FOLDERS_KEPT
 from bayesfuse.numerics.kernels import kernel
 
-PACKAGE = Path(__file__).parents[1] / "bayesfuse"
+PACKAGE = Path(__file__).parents[2] / "bayesfuse"
 
 FILES = {
     "factors": "FACTOR = 10.0\n",
