@@ -2,42 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from bayesfuse.data import fingerprint
-from bayesfuse.data.arrays import narrow, plain, shown
-from bayesfuse.data.reading import places
+from bayesfuse.data.gold import gold_labels
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import ImpossibleDataError, ModelError, ResponsesError
+from bayesfuse.errors import ImpossibleDataError, ModelError
 from bayesfuse.labels.base import LabelPrior, Marginal
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.parameters.contract import Statistic, Support
+from bayesfuse.parameters.contract import Support
 from bayesfuse.raters.base import RaterChannel
 
 Rows = dict[str, Array]
-"""Log rows of every parameter by name: the point at which a model is evaluated."""
+"""Every parameter in kernel coordinates by name: the point at which a model is evaluated."""
+
+
+class Counts(dict[str, Array]):
+    """How often entries are used, by name of the parameter, of those that have counts.
+
+    Attributes
+    ----------
+    labels, raters : tuple of ndarray
+        The same by entry of the tables that the label prior's and the channel's kernels take.
+    """
+
+    def __init__(
+        self, by_name: Mapping[str, Array], labels: tuple[Array, ...], raters: tuple[Array, ...]
+    ) -> None:
+        super().__init__(by_name)
+        self.labels, self.raters = labels, raters
 
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """A label prior × rater channel over fixed responses, evaluated at log rows.
+    """A label prior × rater channel over fixed responses, evaluated at values of the parameters.
 
-    EM, Gibbs and the posterior's passes over its draws are written against this class, the
-    PyTensor Ops against the same kernels.
+    Nothing here changes a parameter: how EM, Gibbs and CAVI update them is in ``inference``.
 
     Attributes
     ----------
     responses : Responses
         As the user gave them.
     table : Responses
-        What the kernels see: identical items merged where the prior allows it and it pays.
+        What the kernels see: items that prior and channel treat alike merged, where it pays.
     inverse : ndarray of int64, shape (items,)
         Position of every item of ``responses`` in ``table``.
     gold : ndarray of int64, shape (items,)
@@ -75,21 +88,38 @@ class Observation:
             Items whose true class is known.
         """
         known = gold_labels(responses, gold)
-        if labels.merges:
-            table, inverse = responses.condensed(known)
-        elif responses.is_plain:
-            table, inverse = responses, np.arange(responses.n_items)
-        else:
+        items = np.arange(responses.n_items)
+        table, inverse, kinds = responses, items, _kinds(responses, labels, raters, known)
+        if kinds is not None:
+            table, inverse = responses.condensed(kinds)
+        elif not responses.is_plain:
             raise ModelError(
                 f"{type(labels).__name__} needs one row per item, because each has its own place "
                 "among the others: call responses.expand(). Got: a table of counts."
             )
-        gold_there = _for_table(known, inverse, table)
-        structures = labels.structure(table), raters.structure(table, gold_there)
-        return cls(responses, table, inverse, known, labels.bare(), raters.bare(), *structures)
+        if table is not responses:
+            items = np.unique(inverse, return_index=True)[1]
+        label_structure = labels.taken(items).structure(table)
+        rater_structure = raters.taken(items).structure(table, _for_table(known, inverse, table))
+        return cls(
+            responses,
+            table,
+            inverse,
+            known,
+            labels.bare(),
+            raters.bare(),
+            label_structure,
+            rater_structure,
+        )
 
     def part(self, units: NDArray[np.int64]) -> Observation:
         """Return the observation of some of the units of ``table`` alone, given by number."""
+        declared = (*self.labels.used_parameters, *self.raters.used_parameters)
+        if by_item := [parameter.name for parameter in declared if "item" in parameter.dims]:
+            raise ModelError(
+                "Batches of items share all parameters; leave batch_size= out where some belong to "
+                f"single items. Got: {by_item}."
+            )
         items, label_structure = self.labels.part(self.label_structure, units)
         table = self.table.take(items)
         gold = self.table_gold[items]
@@ -100,7 +130,7 @@ class Observation:
             inverse=np.arange(len(items)),
             gold=gold,
             label_structure=label_structure,
-            rater_structure=self.raters.structure(table, gold),
+            rater_structure=self.raters.taken(items).structure(table, gold),
         )
 
     @property
@@ -147,9 +177,10 @@ class Observation:
         with np.errstate(divide="ignore"):  # zero is a legal probability
             return {**self.labels.to_kernel(values), **self.raters.to_kernel(values)}
 
-    def label_rows(self, rows: Rows) -> tuple[Array, ...]:
+    def label_tables(self, rows: Rows) -> tuple[Array, ...]:
         """Return the arguments that the label prior's kernels take first."""
-        return tuple(rows[name] for name in self.labels.parameters)
+        own = tuple(rows[name] for name in self.labels.parameters)
+        return self.labels.expand(own, self.table.n_classes, np)
 
     def tables(self, rows: Rows) -> tuple[Array, ...]:
         """Return the arguments that the channel's kernels take first."""
@@ -165,29 +196,29 @@ class Observation:
     def marginal(self, rows: Rows) -> Marginal:
         """Sum the labels out (over the items of ``table``)."""
         return self.labels.marginal(
-            self.label_rows(rows), *self.likelihood(rows), self.label_structure
+            self.label_tables(rows), *self.likelihood(rows), self.label_structure
         )
 
-    def expected(self, rows: Rows) -> tuple[float, Rows]:
-        """Return the log evidence and the expected counts of every parameter's row entries.
+    def expected(self, rows: Rows) -> tuple[float, Counts]:
+        """Return the log evidence and how often the entries of parameters are expected to be used.
 
-        The counts are the derivative of the log evidence with respect to the log rows.
+        The counts are the derivative of the log evidence with respect to the log tables.
         """
         marginal = self.marginal(rows)
-        used = self.labels.used(marginal.expected, self.label_rows(rows), self.label_structure)
-        return marginal.total, self._named(used, self._weighed(rows, marginal.probability))
+        used = self.labels.used(marginal.expected, self.label_tables(rows), self.label_structure)
+        return marginal.total, self._counts(used, self._weighed(rows, marginal.probability))
 
-    def expected_given(self, probability: Array, rows: Rows) -> Rows:
+    def expected_given(self, probability: Array, rows: Rows) -> Counts:
         """Return the expected counts if labels had these probabilities (table items, classes).
 
-        What channels hide besides the labels is weighed at ``rows``.
+        Hidden variables of the channel have their distribution at ``rows``.
         """
         copies = probability * self.table.multiplicity[:, None]
         label_counts = self.labels.tally(copies, self.label_structure, self.table.n_classes)
         # labels that do not come from these rows may use what the rows rule out
-        possible = [np.greater(row, -np.inf) for row in self.label_rows(rows)]
+        possible = [np.greater(table, -np.inf) for table in self.label_tables(rows)]
         label_counts = tuple(map(np.multiply, label_counts, possible))
-        return self._named(label_counts, self._weighed(rows, probability))
+        return self._counts(label_counts, self._weighed(rows, probability))
 
     def _weighed(self, rows: Rows, probability: Array) -> tuple[Array, ...]:
         weight = probability * self.table.multiplicity[:, None]
@@ -209,7 +240,7 @@ class Observation:
         """
         likelihood, _ = self.likelihood(rows) if seen is None else seen
         drawn = self.labels.draw(
-            self.label_rows(rows), likelihood, self.label_structure, rng, previous
+            self.label_tables(rows), likelihood, self.label_structure, rng, previous
         )
         if drawn.min() < 0:
             self.require_possible(self.marginal(rows))
@@ -218,50 +249,26 @@ class Observation:
     def given(self, rows: Rows, labels: NDArray[Any]) -> tuple[Array, Array]:
         """Return label probabilities given all other labels, and evidence by item, of ``table``."""
         return self.labels.given(
-            self.label_rows(rows), labels, *self.likelihood(rows), self.label_structure
+            self.label_tables(rows), labels, *self.likelihood(rows), self.label_structure
         )
 
     def converged(self, rows: Rows) -> bool:
         """Say whether summing the labels out, if it iterates, comes to an end at these rows."""
         likelihood, _ = self.likelihood(rows)
-        return self.labels.converged(self.label_rows(rows), likelihood, self.label_structure)
+        return self.labels.converged(self.label_tables(rows), likelihood, self.label_structure)
 
-    def tally(self, rows: Rows, drawn: NDArray[Any], rng: np.random.Generator) -> Rows:
-        """Count the row entries that drawn labels use, as :meth:`draw` returns them."""
-        label_counts = self.labels.tally(drawn, self.label_structure, self.table.n_classes)
-        channel, structure = self.raters.at(rows, self.rater_structure)
-        return self._named(label_counts, channel.tally(self.tables(rows), drawn, structure, rng))
+    def tally(self, rows: Rows, drawn: NDArray[Any], rng: np.random.Generator) -> Counts:
+        """Count the entries that drawn labels use, as :meth:`draw` returns them.
 
-    def redraw(
-        self,
-        rows: Rows,
-        drawn: NDArray[Any],
-        priors: Mapping[str, Any],
-        rng: np.random.Generator,
-    ) -> tuple[dict[str, Any], dict[str, Statistic]]:
-        """Draw what the channel draws itself given labels; return what they say of the rest."""
-        label_counts = self.labels.tally(drawn, self.label_structure, self.table.n_classes)
-        found, counts = self.raters.redraw(
-            rows, self.tables(rows), drawn, priors, self.rater_structure, rng
-        )
-        return found, self.statistics(rows, self._named(label_counts, counts))
-
-    def statistics(self, rows: Rows, counts: Rows) -> dict[str, Statistic]:
-        """Return what labels say of every parameter: counts, or where they are not all, functions.
-
-        Parameters without counts of their own have a log-likelihood, other parameters as in
-        ``rows``.
+        Hidden variables of the channel are drawn here.
         """
-        label_counts = tuple(counts[name] for name in self.labels.parameters)
+        channel, structure = self.raters.at(rows, self.rater_structure)
+        return self.counted(drawn, channel.tally(self.tables(rows), drawn, structure, rng))
 
-        def log_weight_of(name: str) -> Callable[[float], float]:
-            def log_weight(value: float) -> float:
-                at = self.label_rows(rows | {name: np.asarray(value)})
-                return self.labels.log_weight(at, label_counts, self.label_structure)
-
-            return log_weight
-
-        return counts | {name: log_weight_of(name) for name in self._weighed_names}
+    def counted(self, drawn: NDArray[Any], rater_counts: tuple[Array, ...]) -> Counts:
+        """Return counts of drawn labels, those of the channel's tables given."""
+        label_counts = self.labels.tally(drawn, self.label_structure, self.table.n_classes)
+        return self._counts(label_counts, rater_counts)
 
     def known(self, indices: Mapping[str, Any]) -> Observation:
         """Return the observation that is left when the index parameters are known."""
@@ -271,22 +278,6 @@ class Observation:
         left = replace(self, raters=channel, rater_structure=structure)
         left.__dict__["fingerprint"] = self.fingerprint  # what was observed is the same
         return left
-
-    def accepts(
-        self, rows: Rows, proposed: Rows, drawn: NDArray[Any], rng: np.random.Generator
-    ) -> bool:
-        """Decide on label parameters proposed from Dirichlet conditionals given drawn labels.
-
-        Always true where the counts of the labels say all there is to say (Metropolis–Hastings:
-        what is left of the ratio is what :meth:`tally` leaves out).
-        """
-        if self.labels.counts_all:
-            return True
-        old, new = (
-            self.labels.uncounted(self.label_rows(at), drawn, self.label_structure)
-            for at in (rows, rows | proposed)
-        )
-        return bool(np.log(rng.random()) < new - old)
 
     def require_possible(self, marginal: Marginal) -> None:
         """Raise ImpossibleDataError if some unit has probability zero."""
@@ -314,15 +305,16 @@ class Observation:
         structure = labels.structure(self.responses) if merged else self.label_structure
         known = self.gold[:, None]
         possible = ((known < 0) | (known == np.arange(n_classes))).astype(float)
-        truth = labels.simulate(self.label_rows(rows), possible, structure, rng)
+        truth = labels.simulate(self.label_tables(rows), possible, structure, rng)
         truth = np.where(self.gold >= 0, self.gold, truth)
         if truth.min(initial=0) < 0:
             self.require_possible(self.marginal(rows))
         channel, _ = self.raters.at(rows, self.rater_structure)
         return truth, channel.simulate(self.tables(rows), truth, self.responses, rng)
 
-    def _named(self, label_counts: tuple[Array, ...], counts: tuple[Array, ...]) -> Rows:
-        return dict(zip(self._counted, (*label_counts, *self.raters.collapse(counts)), strict=True))
+    def _counts(self, labels: tuple[Array, ...], raters: tuple[Array, ...]) -> Counts:
+        found = (*self.labels.collapse(labels), *self.raters.collapse(raters))
+        return Counts(dict(zip(self.counted_names, found, strict=True)), labels, raters)
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:
@@ -337,17 +329,36 @@ class Observation:
         }
 
     @cached_property
-    def _counted(self) -> tuple[str, ...]:
-        return tuple(name for name in self.names if name not in self.indices)
+    def counted_names(self) -> tuple[str, ...]:
+        """Names of the parameters that labels inform by counts of their entries."""
+        return tuple(name for name in self.names if self.support(name).counts)
+
+    @cached_property
+    def weighed(self) -> tuple[str, ...]:
+        """Names of the parameters that labels inform by a log-likelihood."""
+        return tuple(
+            name
+            for name in self.names
+            if not (self.support(name).counts or self.support(name).discrete)
+        )
 
     @cached_property
     def indices(self) -> tuple[str, ...]:
-        """Names of the channel's parameters without counts, which it draws itself."""
-        return tuple(p.name for p in self.raters.used_parameters if not p.support.counts)
+        """Names of the whole-numbered parameters, which the channel draws itself."""
+        return tuple(name for name in self.names if self.support(name).discrete)
 
-    @cached_property
-    def _weighed_names(self) -> tuple[str, ...]:
-        return tuple(p.name for p in self.labels.used_parameters if not p.support.counts)
+
+def _kinds(
+    responses: Responses, labels: LabelPrior, raters: RaterChannel, known: NDArray[np.int64]
+) -> NDArray[np.int64] | None:
+    """Return what items must share to be merged besides their responses, None if none may be."""
+    kinds = [factor.kinds(responses) for factor in (labels, raters)]
+    if any(each is None for each in kinds):
+        return None
+    varying = [each for each in kinds if each is not None and each.any()]
+    if not varying:
+        return known
+    return np.unique(np.column_stack([known, *varying]), axis=0, return_inverse=True)[1].ravel()
 
 
 def _for_table(
@@ -357,45 +368,3 @@ def _for_table(
     merged = np.full(table.n_items, -1)
     merged[inverse] = gold
     return merged
-
-
-def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray[np.int64]:
-    """Return the known class of every item as its number, −1 where unknown.
-
-    Raises
-    ------
-    ResponsesError
-        Gold for an item or of a class that the responses do not have; two classes for one item.
-    """
-    known = np.full(responses.n_items, -1)
-    if gold is None or len(gold) == 0:
-        return known
-    if not isinstance(gold, Mapping | pd.Series):
-        raise ResponsesError(
-            "gold= is a mapping (a dict, a pandas Series) from item names to class names. Got: "
-            f"{type(gold).__name__}."
-        )
-    said = zip(*gold.items(), strict=True)
-    items, labels = map(_places, said, (responses.items, responses.classes))
-    for (item, label), place, code in zip(gold.items(), items, labels, strict=True):
-        if place < 0:
-            raise ResponsesError(
-                f"Gold labels must be of items that are in the table. Got: {item!r}, which is not."
-            )
-        if code < 0:
-            raise ResponsesError(
-                f"Gold labels must be among the classes {shown(responses.classes)}; leave out "
-                f"items whose class is not known. Got: {label!r} for item {item!r}."
-            )
-        if known[place] not in (-1, code):
-            raise ResponsesError(
-                f"An item has one true class. Got: gold labels {label!r} and "
-                f"{plain(responses.classes[known[place]])!r} for item {item!r}."
-            )
-        known[place] = code
-    return known
-
-
-def _places(given: Sequence[Any], names: NDArray[Any]) -> NDArray[np.int64]:
-    """Return where what a user says stands among names, −1 where it does not."""
-    return places(narrow(np.fromiter(given, dtype=object, count=len(given))), names)

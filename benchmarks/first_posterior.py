@@ -33,7 +33,7 @@ ALLOWANCE = 5.0
 
 # What bf.sample calls, one after the other, and what the table names it.
 PARTS = {
-    "find_conjugate": "find what is conjugate",
+    "make_plan": "find what is conjugate",
     "find_start": "start",
     "disperse": "start",
     "pm.sample": "pm.sample around the loop",

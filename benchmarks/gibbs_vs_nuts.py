@@ -36,7 +36,7 @@ from numba import njit
 from scipy.stats import norm
 
 import bayesfuse as bf
-from bayesfuse.inference.conjugate import find_conjugate
+from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.start import find_start
 from bayesfuse.models import DawidSkene
 from bayesfuse.numerics.rows import draw_dirichlet
@@ -75,9 +75,9 @@ def problem():
     responses = bf.datasets.simulate_dawid_skene(
         N_ITEMS, N_RATERS, N_CLASSES, prevalence=PREVALENCE, random_seed=SEED
     ).responses
-    conjugacy = find_conjugate(DawidSkene(responses))
-    prior = conjugacy.concentrations()
-    rows = find_start(conjugacy.observation, prior).rows
+    plan = make_plan(DawidSkene(responses))
+    prior = plan.continuous_priors()
+    rows = find_start(plan.observation, prior).rows
     start = {name: np.exp(rows[name]) for name in PARAMETERS}
     return Problem(
         responses, prior["prevalence"].concentration, prior["confusion"].concentration, start
@@ -356,9 +356,9 @@ def increments(counts, cells):
 def floor() -> None:
     """Time the parts of a Gibbs sweep against the operations they cannot do without."""
     given = problem()
-    conjugacy = find_conjugate(DawidSkene(given.responses))
-    seen, prior = conjugacy.observation, conjugacy.concentrations()
-    step = bf.LabelGibbs(model=conjugacy.model)
+    plan = make_plan(DawidSkene(given.responses))
+    seen, prior = plan.observation, plan.continuous_priors()
+    step = bf.LabelGibbs(model=plan.model)
     rng = np.random.default_rng(SEED)
     rows = find_start(seen, prior).rows
     (likelihood, _), labels = seen.likelihood(rows), seen.draw(rows, rng)
@@ -393,7 +393,9 @@ def floor() -> None:
         ),
         (
             "draw labels",
-            lambda: seen.labels.draw(seen.label_rows(rows), likelihood, seen.label_structure, rng),
+            lambda: seen.labels.draw(
+                seen.label_tables(rows), likelihood, seen.label_structure, rng
+            ),
             n_weights * product + N_ITEMS * uniform,
             f"{n_weights:,} multiplications, {N_ITEMS:,} uniforms",
         ),

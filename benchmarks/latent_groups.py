@@ -18,8 +18,8 @@ from scaling import peak
 import bayesfuse as bf
 from bayesfuse.checks import group_summary
 from bayesfuse.errors import NoGroupsWarning
-from bayesfuse.inference.conjugate import find_conjugate
 from bayesfuse.inference.gibbs import LabelGibbs
+from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.start import find_start
 from bayesfuse.models import DawidSkene, LatentGroup
 from bayesfuse.moments import latent_sml, sml
@@ -235,10 +235,10 @@ def two_sources(raters, items, size):
 
 def begin(model):
     """Return a step, rows after some sweeps, and the priors."""
-    conjugacy = find_conjugate(model)
-    start = conjugacy.observation.known(conjugacy.indices())
-    rows = find_start(start, conjugacy.concentrations()).rows | conjugacy.indices()
-    step, concentration = LabelGibbs(model=model, rng=1), conjugacy.prior_parameters()
+    plan = make_plan(model)
+    start = plan.observation.known(plan.indices())
+    rows = find_start(start, plan.continuous_priors()).rows | plan.indices()
+    step, concentration = LabelGibbs(model=model, rng=1), plan.prior_parameters()
     for _ in range(10):
         rows |= step.sweep(rows, concentration)
     return step, rows, concentration

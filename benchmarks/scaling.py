@@ -29,7 +29,7 @@ from resource import RUSAGE_SELF, getrusage
 import numpy as np
 
 import bayesfuse as bf
-from bayesfuse.inference.conjugate import find_conjugate
+from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.start import find_start
 from bayesfuse.models import DawidSkene
 
@@ -122,9 +122,9 @@ class Sweeps:
 
     def __init__(self, n_responses):
         self.n_responses = n_responses
-        conjugacy = find_conjugate(DawidSkene(bf.Responses.from_long(simulate(n_responses))))
-        self.seen, self.prior = conjugacy.observation, conjugacy.concentrations()
-        self.step = bf.LabelGibbs(model=conjugacy.model, rng=SEED)
+        plan = make_plan(DawidSkene(bf.Responses.from_long(simulate(n_responses))))
+        self.seen, self.prior = plan.observation, plan.continuous_priors()
+        self.step = bf.LabelGibbs(model=plan.model, rng=SEED)
         self.rows = find_start(self.seen, self.prior).rows
         self.taken = {"sweep": [], "likelihood": [], "draw": [], "count": []}
 
@@ -132,7 +132,7 @@ class Sweeps:
         """Sweep for a while."""
         until = time.perf_counter() + SECONDS
         seen, rng, rows = self.seen, self.step.rng, self.rows
-        label_rows, structure = seen.label_rows(rows), seen.label_structure
+        label_rows, structure = seen.label_tables(rows), seen.label_structure
         while True:
             self._time("sweep", lambda: self.step.sweep(rows, self.prior))
             likelihood, _ = self._time("likelihood", lambda: seen.likelihood(rows))

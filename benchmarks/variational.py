@@ -27,7 +27,7 @@ import pandas as pd
 
 import bayesfuse as bf
 from bayesfuse.errors import PoorFitWarning
-from bayesfuse.inference.conjugate import find_conjugate
+from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene
 from bayesfuse.testing import simulate
 
@@ -63,14 +63,14 @@ def tables():
         codes = pd.Index(responses.classes).get_indexer(truth.loc[responses.items])
         yield "RTE", responses, codes
         model = DawidSkene(responses)
-        rows = find_conjugate(model).observation.rows(
+        rows = make_plan(model).observation.rows(
             {
                 name: fit(model, 1)["posterior"][name].mean(("chain", "draw")).values
                 for name in NAMES
             }
         )
         rng = np.random.default_rng(1)
-        truth, label = find_conjugate(model).observation.simulate(rows, rng)
+        truth, label = make_plan(model).observation.simulate(rows, rng)
         yield "RTE's twin", responses.relabelled(label), truth
     else:
         print("RTE and its twin: left out, their data are not on this machine")

@@ -191,10 +191,13 @@ def expected_log(approximation: RowPriors) -> Rows:
     return {name: q.expected_log() for name, q in approximation.items()}
 
 
-def bound(observation: Observation, approximation: RowPriors, priors: RowPriors) -> float:
+def bound(
+    observation: Observation, approximation: RowPriors, priors: RowPriors, held: Rows | None = None
+) -> float:
     """Return the bound of the log evidence at Dirichlet distributions of the rows."""
     log_rows = expected_log(approximation)
-    return observation.expected(log_rows)[0] - divergence(approximation, priors, log_rows)
+    log_evidence, _ = observation.expected({**(held or {}), **log_rows})
+    return log_evidence - divergence(approximation, priors, log_rows)
 
 
 def divergence(approximation: RowPriors, priors: RowPriors, log_rows: Rows) -> float:

@@ -12,7 +12,7 @@ from bayesfuse.errors import ModelError, require_kind
 from bayesfuse.inference import cavi
 from bayesfuse.inference.approximation import Approximation, pareto_shape
 from bayesfuse.inference.cavi import RowPriors
-from bayesfuse.inference.conjugate import Conjugacy
+from bayesfuse.inference.plan import Plan
 from bayesfuse.inference.start import Start
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet
@@ -24,7 +24,7 @@ EPOCHS = 100
 
 
 def fit_cavi(
-    conjugacy: Conjugacy,
+    plan: Plan,
     begun: Start,
     *,
     iterations: int | None,
@@ -33,19 +33,19 @@ def fit_cavi(
     rng: np.random.Generator,
 ) -> Approximation:
     """Fit to all data at once, see :func:`bayesfuse.inference.cavi.fit`."""
-    observation = conjugacy.begun()
-    prior, held = _parted(conjugacy, begun)
+    observation = plan.begun()
+    prior, held = _parted(plan, begun)
     limits: dict[str, Any] = {"iterations": iterations, "tolerance": tolerance}
     given = {name: value for name, value in limits.items() if value is not None}
     found = cavi.fit(observation, begun.rows, prior, held=held, **given)
     rows = _draw(found.approximation, draws, rng)
     shape = _judge(observation, prior, found.approximation, rows, held)
-    values = _values(conjugacy, rows, held, draws)
+    values = _values(plan, rows, held, draws)
     return Approximation(values, found.trace, found.converged, shape)
 
 
 def fit_batches(
-    conjugacy: Conjugacy,
+    plan: Plan,
     begun: Start,
     batch_size: int,
     *,
@@ -58,23 +58,24 @@ def fit_batches(
 
     The last number of the trace is the bound over all data, those before are estimates.
     """
-    observation, (prior, _) = conjugacy.begun(), _parted(conjugacy, begun)
+    observation, (prior, held) = plan.begun(), _parted(plan, begun)
     parts = _cut(observation, batch_size, rng)
     found = cavi.fit_stochastic(
         _epochs(parts, EPOCHS if iterations is None else iterations, rng),
         begun.rows,
         prior,
+        held=held,
         window=len(parts),
         tolerance=cavi.SETTLED if tolerance is None else tolerance,
     )
-    trace = np.append(found.trace, cavi.bound(observation, found.approximation, prior))
+    trace = np.append(found.trace, cavi.bound(observation, found.approximation, prior, held))
     rows = _draw(found.approximation, draws, rng)
-    shape = _judge(observation, prior, found.approximation, rows, {})
-    return Approximation(_values(conjugacy, rows, {}, draws), trace, found.converged, shape)
+    shape = _judge(observation, prior, found.approximation, rows, held)
+    return Approximation(_values(plan, rows, held, draws), trace, found.converged, shape)
 
 
 def fit_stream(
-    conjugacy: Conjugacy,
+    plan: Plan,
     begun: Start,
     batches: Iterable[Responses],
     n_items: int,
@@ -90,27 +91,29 @@ def fit_stream(
     ModelError
         Labels that depend on each other.
     """
-    observation = conjugacy.observation
+    observation = plan.observation
     if observation.labels.defining(observation.label_structure):
         raise ModelError(
             "Batches from a stream are items that depend on no others; labels in sequence or on a "
             "graph are of the items that the model knows, so fit it without batches=. Got: a "
             f"model of {type(observation.labels).__name__} labels."
         )
+    prior, held = _parted(plan, begun)
     found = cavi.fit_stochastic(
-        _read(conjugacy.begun(), batches, n_items),
+        _read(plan.begun(), batches, n_items),
         begun.rows,
-        _parted(conjugacy, begun)[0],
+        prior,
+        held=held,
         tolerance=cavi.SETTLED if tolerance is None else tolerance,
     )
     rows = _draw(found.approximation, draws, rng)
     # the end of what there is to read is as good an end as any
-    return Approximation(_values(conjugacy, rows, {}, draws), found.trace, True, float("nan"))
+    return Approximation(_values(plan, rows, held, draws), found.trace, True, float("nan"))
 
 
-def _parted(conjugacy: Conjugacy, begun: Start) -> tuple[RowPriors, Rows]:
+def _parted(plan: Plan, begun: Start) -> tuple[RowPriors, Rows]:
     """Return the priors of rows, and all other parameters, which stay where EM has put them."""
-    priors = conjugacy.concentrations()
+    priors = plan.continuous_priors()
     rows = {name: prior for name, prior in priors.items() if isinstance(prior, RowPrior)}
     return rows, {name: begun.rows[name] for name in priors if name not in rows}
 
@@ -120,16 +123,14 @@ def _draw(approximation: RowPriors, draws: int, rng: np.random.Generator) -> Row
     return {name: draw_dirichlet(q.picked(rng, draws), rng) for name, q in approximation.items()}
 
 
-def _values(conjugacy: Conjugacy, rows: Rows, held: Rows, draws: int) -> dict[str, Array]:
+def _values(plan: Plan, rows: Rows, held: Rows, draws: int) -> dict[str, Array]:
     """Return draws of every variable; what is no row stays where it began."""
-    values = {
-        conjugacy.variables[name].name: conjugacy.blocks[name].support.from_kernel(drawn)
-        for name, drawn in rows.items()
-    }
-    still = conjugacy.indices() | held
-    for name in still.keys() & conjugacy.blocks.keys():
-        value = still[name]
-        values[conjugacy.variables[name].name] = np.tile(value, (draws, *[1] * np.ndim(value)))
+    still = plan.indices() | held
+    values = {}
+    for name, block in plan.blocks.items():
+        own = block.support.from_kernel(rows[name] if name in rows else still[name])
+        times = () if name in rows else (draws, *[1] * np.ndim(own))
+        values[block.variable.name] = np.tile(own, times)
     return values
 
 

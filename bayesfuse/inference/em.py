@@ -1,18 +1,56 @@
-"""Expectation maximisation: the posterior mode of the parameters, labels summed out."""
+"""Expectation maximisation: the posterior mode of the parameters, labels summed out.
+
+Parameters with a prior that their support knows are maximised in closed form. What else a model
+has (``rest``) takes some gradient steps up the same expected log density in every iteration:
+generalised EM.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
+from bayesfuse.inference.conditionals import statistics
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation, Rows
-from bayesfuse.parameters.contract import Prior
+from bayesfuse.observation import Counts, Observation, Rows
+from bayesfuse.parameters.contract import Prior, Statistic
 
 Priors = Mapping[str, Prior]
-"""The fixed prior of every parameter."""
+"""The fixed priors of parameters by name."""
+
+STEPS = 5
+"""Gradient steps of what has no closed form in every iteration."""
+
+
+class Rest(Protocol):
+    """What a model has besides parameters with fixed priors: ``gradients.Gradients``."""
+
+    def begin(self, rows: Rows) -> Rows:
+        """Complete rows that hold parameters with fixed priors only."""
+
+    def priors(self, rows: Rows) -> dict[str, Prior]:
+        """Return priors that depend on other variables, at their values."""
+
+    def log_density(self, rows: Rows) -> float:
+        """Return the log density of everything that has no fixed prior."""
+
+    def climb(self, rows: Rows, counts: Counts, steps: int) -> Rows:
+        """Take gradient steps up the expected log density."""
+
+    def between(self, one: Rows, other: Rows) -> Rows:
+        """Return rows half way."""
+
+    def lower(self) -> Rest:
+        """Return the same for moves of variables on which no other prior depends."""
+
+    def upper(self) -> Rest:
+        """Return the same for moves of the others."""
+
+    def disperse(self, rows: Rows, counts: Counts, rng: np.random.Generator) -> Rows:
+        """Move the variables at random, as far as their density is wide."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +71,7 @@ def fit(
     rows: Rows,
     priors: Priors,
     *,
+    rest: Rest | None = None,
     iterations: int = 1000,
     tolerance: float = 1e-8,
 ) -> PointFit:
@@ -42,10 +81,12 @@ def fit(
     ----------
     observation : Observation
     rows : dict of ndarray
-        Log rows to start from.
+        Parameters in kernel coordinates to start from.
     priors : dict of Prior
-        Of every parameter. Dirichlet concentrations below one count as one: such densities have
-        no mode, only poles at zero.
+        Of every parameter, but for those of ``rest``. Dirichlet concentrations below one count as
+        one: such densities have no mode, only poles at zero.
+    rest : Rest, optional
+        The other parameters, and the variables on which they and their priors depend.
     iterations : int, default 1000
         At most so many.
     tolerance : float, default 1e-8
@@ -70,19 +111,20 @@ def fit(
         if total == -np.inf and (counts_all or not trace):
             observation.require_possible(observation.marginal(rows))
         height = total + sum(prior.log_density(rows[name]) for name, prior in priors.items())
+        if rest is not None:
+            height += rest.log_density(rows)
         if trace and height < trace[-1] - least and not counts_all:
             # Not EM but a step uphill that was too long: half of it, until it is not
-            rows = {name: _between(previous[name], rows[name]) for name in rows}
+            rows = (rest.between if rest is not None else _between)(previous, rows)
             continue
         log_evidence = total
         trace.append(height)
         if len(trace) > 1 and trace[-1] - trace[-2] < least:
             return PointFit(rows, log_evidence, np.array(trace), True)
         previous = rows
-        statistics = observation.statistics(rows, counts)
-        rows = rows | {
-            name: prior.maximise(statistics[name], rows[name]) for name, prior in priors.items()
-        }
+        rows = updated(observation, rows, counts, priors, rest, _maximise)
+        if rest is not None:
+            rows = rest.climb(rows, counts, STEPS)
     # the last step of what is not EM has not been judged
     return PointFit(rows if counts_all else previous, log_evidence, np.array(trace), False)
 
@@ -92,6 +134,25 @@ def centre(priors: Priors) -> Rows:
     return {name: prior.centre() for name, prior in priors.items()}
 
 
-def _between(one: Array, other: Array) -> Array:
-    """Return the log of the mean of two sets of rows."""
-    return np.logaddexp(one, other) - np.log(2.0)
+def updated(
+    observation: Observation,
+    rows: Rows,
+    counts: Counts,
+    priors: Priors,
+    rest: Rest | None,
+    update: Callable[[Prior, Statistic, Array], Array],
+) -> Rows:
+    """Return rows in which every parameter that has a prior is updated, given counts."""
+    said = statistics(observation, rows, counts)
+    if rest is not None:
+        priors = {**priors, **rest.priors(rows)}
+    return rows | {name: update(p, said[name], rows[name]) for name, p in priors.items()}
+
+
+def _maximise(prior: Prior, statistic: Statistic, value: Array) -> Array:
+    return prior.with_mode().maximise(statistic, value)
+
+
+def _between(one: Rows, other: Rows) -> Rows:
+    """Return the logs of the means of two sets of rows."""
+    return {name: np.logaddexp(one[name], other[name]) - np.log(2.0) for name in one}

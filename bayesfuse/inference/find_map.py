@@ -7,7 +7,8 @@ import xarray as xr
 
 from bayesfuse.errors import ModelError, interruptible, require_count, require_number
 from bayesfuse.inference import em
-from bayesfuse.inference.conjugate import find_conjugate
+from bayesfuse.inference.gradients import POINT, Gradients, gradients_of
+from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.recording import add_data, add_deterministics, as_posterior
 from bayesfuse.inference.start import DEFAULT, find_start
 from bayesfuse.parameters.compiled import plain_python
@@ -28,9 +29,11 @@ def find_map(
     Parameters
     ----------
     model : pymc.Model
-        With Dirichlet or Beta priors of fixed concentration on all parameters, and any prior of
-        fixed hyperparameters on a coupling. Concentrations below one count as one here, and a
-        coupling's density as flat where it has a pole: with poles at zero there is no mode.
+        Parameters with Dirichlet or Beta priors are maximised in closed form, and so is a coupling;
+        everything else (hyperparameters, regressions) takes gradient steps up PyMC's density in
+        every iteration. Concentrations below one count as one here, and a coupling's density as
+        flat where it has a pole: with poles at zero there is no mode. There may be none for
+        hyperparameters either: the attribute ``converged`` tells.
     start : {"moments", "majority", "prior"}
         Where to begin, see :func:`bayesfuse.inference.start.find_start`. Default "moments":
         spectral moments or majority vote, whichever EM takes higher.
@@ -52,7 +55,7 @@ def find_map(
     Raises
     ------
     ModelError
-        Some parameter's prior is not conjugate or depends on other variables.
+        Whole-numbered variables; a coupling whose prior depends on other variables.
     ImpossibleDataError
         The prior or the gold labels rule out some item's responses.
 
@@ -74,22 +77,32 @@ def find_map(
     >>> point["point"]["prevalence"].round(2).values.tolist()
     [0.4, 0.47, 0.11, 0.02]
     """
-    conjugacy = find_conjugate(model)
-    if not conjugacy.complete or conjugacy.inferred:
-        unsuitable = set(conjugacy.variables) - set(conjugacy.concentrations())
+    plan = make_plan(model)
+    if whole := [v.name for v in plan.model.free_RVs if not v.dtype.startswith("float")]:
         raise ModelError(
-            "EM needs a Dirichlet or Beta prior of fixed concentration on every parameter, so none "
-            f"may be constant; for others use pm.find_MAP or bf.sample. Got: none such on "
-            f"{sorted(unsuitable)}."
+            "EM climbs a density of real numbers, and whole numbers have none; use bf.sample, or "
+            f"give their values. Got: {whole} to be inferred."
+        )
+    labels = plan.observation.labels
+    if not (labels.linear or labels.parameters.keys() <= plan.priors().keys()):
+        raise ModelError(
+            f"EM for {type(labels).__name__} labels needs a prior of fixed hyperparameters on "
+            f"{sorted(labels.parameters)}; for others use bf.sample. Got: an expression, or a "
+            "prior that depends on other variables."
         )
     require_count("iterations", iterations)
     tolerance = require_number("tolerance", tolerance)
-    observation = conjugacy.begun()
-    begun = find_start(observation, conjugacy.concentrations(), start)
+    observation = plan.begun()
+    begun = find_start(observation, plan.continuous_priors(), start, gradients_of(plan))
+    rest = Gradients(plan, jacobian=False) if plan.others else None
+    rows = begun.rows
+    if rest is not None and POINT not in rows:
+        rows = rest.begin(rows)  # variables that responses say nothing about
     fit = em.fit(
         observation,
-        begun.rows,
-        conjugacy.concentrations(),
+        rows,
+        plan.continuous_priors(),
+        rest=rest,
         iterations=iterations,
         tolerance=tolerance,
     )
@@ -97,7 +110,9 @@ def find_map(
         name: observation.support(name).from_kernel(fit.rows[name])[None, None]
         for name in observation.names
     }
-    found = {block.variable.name: values[name][0] for name, block in conjugacy.blocks.items()}
+    found = {block.variable.name: values[name][0] for name, block in plan.blocks.items()}
+    if rest is not None:
+        found |= {name: value[None] for name, value in rest.natural(fit.rows).items()}
     result = xr.DataTree(children={"posterior": xr.DataTree(as_posterior(model, found))})
     with plain_python():
         add_deterministics(result, model)

@@ -10,7 +10,9 @@ from rich.progress import track
 
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.approximation import Approximation, pareto_shape
-from bayesfuse.inference.conjugate import Conjugacy
+from bayesfuse.inference.conditionals import statistics
+from bayesfuse.inference.gradients import Gradients, natural
+from bayesfuse.inference.plan import Plan
 from bayesfuse.inference.start import Start
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.compiled import plain_python, value_function
@@ -31,8 +33,9 @@ Far enough for L-BFGS to see the curvature on its way back, not so far as to swi
 
 
 def fit_advi(
-    conjugacy: Conjugacy,
-    begun: Start | None,
+    plan: Plan,
+    rest: Gradients | None,
+    begun: Start,
     method: str,
     *,
     draws: int,
@@ -49,9 +52,10 @@ def fit_advi(
 
     Parameters
     ----------
-    conjugacy : Conjugacy
-    begun : Start or None
-        None leaves the start to PyMC.
+    plan : Plan
+    rest : Gradients, optional
+        Of the variables that are no blocks.
+    begun : Start
     method : {"advi", "fullrank_advi"}
     draws : int
     iterations : int, optional
@@ -70,14 +74,13 @@ def fit_advi(
     Learning Research 18(14), 1–45. Dhaka et al. (2020), Robust, accurate stochastic optimization
     for variational inference, NeurIPS, on averaging.
     """
-    model = conjugacy.model
+    model = plan.model
     seed = int(rng.integers(2**31))
     family = pm.ADVI if method == "advi" else pm.FullRankADVI
-    inference = family(model=model, start=natural_start(conjugacy, begun), random_seed=seed)
+    inference = family(model=model, start=natural(plan, rest, begun.rows), random_seed=seed)
     (group,) = inference.approx.groups
     parameters = group.params_dict
-    if begun is not None:
-        _set_scales(conjugacy, begun, group)
+    _set_scales(plan, rest, begun, group)
     step = inference.objective.step_function(
         score=True, **({"obj_optimizer": pm.adam(learning_rate=STEP[method])} | kwargs)
     )
@@ -94,32 +97,27 @@ def fit_advi(
         for row in flat
     ]
     with plain_python():
-        natural = value_function(model, {v.name: v for v in model.free_RVs})
+        values_at = value_function(model, {v.name: v for v in model.free_RVs})
         log_joint = model.compile_logp()
-        drawn = [natural(point) for point in points]
+        drawn = [values_at(point) for point in points]
         log_p = np.array([float(log_joint(point)) for point in points])
     values = {name: np.stack([value[name] for value in drawn]) for name in drawn[0]}
     return Approximation(values, trace, converged, pareto_shape(log_p - log_q))
 
 
-def natural_start(conjugacy: Conjugacy, begun: Start | None) -> dict[str, Array] | None:
-    """Return the start as values of the model's variables."""
-    if begun is None:
-        return None
-    return {
-        block.variable.name: block.natural(begun.rows[name])
-        for name, block in conjugacy.blocks.items()
-    }
-
-
-def _set_scales(conjugacy: Conjugacy, begun: Start, group: Any) -> None:
-    """Give every coordinate the scale of its Dirichlet conditional at the start."""
-    prior = conjugacy.priors()
-    _, counts = conjugacy.observation.expected(begun.rows)
+def _set_scales(plan: Plan, rest: Gradients | None, begun: Start, group: Any) -> None:
+    """Give every coordinate the scale of its conditional given the labels at the start."""
+    observation, rows = plan.begun(), begun.rows
+    _, counts = observation.expected(rows)
+    said = statistics(observation, rows, counts)
+    priors = plan.priors() if rest is None else plan.priors() | rest.priors(rows)
+    scales = {} if rest is None else rest.scales(rows, counts)
+    for name, block in plan.blocks.items():
+        scales[block.value] = block.coordinates.scale(priors[name], said.get(name), rows[name])
     sigma = np.ones(group.ddim)
-    for name, block in conjugacy.blocks.items():
-        _, at, _, _ = group.ordering[block.value]
-        sigma[at] = np.ravel(block.coordinates.scale(prior[name], counts[name], begun.rows[name]))
+    for name, scale in scales.items():
+        _, at, _, _ = group.ordering[name]
+        sigma[at] = np.ravel(scale)
     rho = np.log(np.expm1(sigma))
     if "rho" in group.params_dict:
         group.params_dict["rho"].set_value(rho)
@@ -173,8 +171,9 @@ def _climb(
 
 
 def fit_pathfinder(
-    conjugacy: Conjugacy,
-    begun: Start | None,
+    plan: Plan,
+    rest: Gradients | None,
+    begun: Start,
     *,
     draws: int,
     rng: np.random.Generator,
@@ -185,9 +184,10 @@ def fit_pathfinder(
 
     Parameters
     ----------
-    conjugacy : Conjugacy
-    begun : Start or None
-        None leaves the start to PyMC.
+    plan : Plan
+    rest : Gradients, optional
+        Of the variables that are no blocks.
+    begun : Start
     draws : int
     rng : Generator
     progressbar : bool
@@ -218,10 +218,10 @@ def fit_pathfinder(
             f"{error}."
         ) from error
     settings = {
-        "model": conjugacy.model,
+        "model": plan.model,
         "num_draws": draws,
-        "initvals": natural_start(conjugacy, begun),
-        "jitter": JITTER if begun else 2.0,
+        "initvals": natural(plan, rest, begun.rows),
+        "jitter": JITTER,
         "parallel": False,
         "progressbar": progressbar,
         "random_seed": int(rng.integers(2**31)),
@@ -232,9 +232,7 @@ def fit_pathfinder(
         tree = find_paths(**settings)
     found = tree["pathfinder"].dataset
     posterior = tree["posterior"].dataset.stack(one=("chain", "draw"))
-    values = {
-        v.name: posterior[v.name].transpose("one", ...).values for v in conjugacy.model.free_RVs
-    }
+    values = {v.name: posterior[v.name].transpose("one", ...).values for v in plan.model.free_RVs}
     bound = float((found["paths_logP_mean"] - found["paths_logQ_mean"]).max())
     shape = float(found.get("pareto_k", np.nan))  # not there where ratios are not looked at
     return Approximation(values, np.array([bound]), not bool(found["all_paths_failed"]), shape)

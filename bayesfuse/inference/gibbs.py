@@ -14,8 +14,8 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
 from bayesfuse.errors import ModelError, interruptible, require_count
-from bayesfuse.inference import turning
-from bayesfuse.inference.conjugate import Block, find_conjugate, moved
+from bayesfuse.inference import conditionals, turning
+from bayesfuse.inference.plan import Block, make_plan, moved
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.compiled import value_function
@@ -115,21 +115,21 @@ class LabelGibbs(BlockedStep):
         self.sweeps = sweeps
         self._guessed = model is None and pm.Model.get_context(error_if_none=False) is None
         model = _model(model)
-        conjugacy = find_conjugate(model)
+        plan = make_plan(model)
         wanted = None
         if vars is not None:
             listed = vars if isinstance(vars, list | tuple) else [vars]
             wanted = {model.rvs_to_values.get(variable, variable).name for variable in listed}
-        blocks = [b for b in conjugacy.blocks.values() if wanted is None or b.value in wanted]
+        blocks = [b for b in plan.blocks.values() if wanted is None or b.value in wanted]
         if not blocks or (wanted is not None and len(blocks) != len(wanted)):
             raise ModelError(
                 "LabelGibbs draws parameters of the observed responses with a Dirichlet or Beta "
                 "prior on which nothing else in the model depends; give the others to NUTS. Got: "
-                f"{sorted(wanted or conjugacy.variables)}, of which such are "
+                f"{sorted(wanted or plan.variables)}, of which such are "
                 f"{sorted(b.value for b in blocks)}."
             )
         drawn = {b.parameter for b in blocks}
-        observation = conjugacy.observation
+        observation = plan.observation
         if drawn & set(observation.indices) and not drawn >= set(observation.raters.parameters):
             raise ModelError(
                 "Who shares a source is drawn with the matrices of groups and raters summed out, "
@@ -144,19 +144,15 @@ class LabelGibbs(BlockedStep):
         self.observation = observation
         self.blocks = blocks
         self.fixed = {b.parameter: b.prior for b in blocks if b.prior is not None}
-        self.fixed |= conjugacy.constants
+        self.fixed |= plan.constants
         # whatever else the conditionals depend on is evaluated at the point of each step
-        others = {
-            name: variable for name, variable in conjugacy.variables.items() if name not in drawn
-        }
-        _require_labels_anew(conjugacy.observation, moved(model, others))
+        others = {name: variable for name, variable in plan.variables.items() if name not in drawn}
+        _require_labels_anew(plan.observation, moved(model, others))
         self.others = value_function(model, others) if others else None
-        self.varying = {
-            b.parameter: b.support.varying(model, b.variable) for b in blocks if b.prior is None
-        }
+        self.varying = {b.parameter: b.prior_at for b in blocks if b.prior is None}
         self.inferred = bool(drawn & set(observation.indices))
         known = {b.parameter: b.prior for b in blocks}
-        self.may_turn = turning.possible(self.observation, conjugacy.indices(), known)
+        self.may_turn = turning.possible(self.observation, plan.indices(), known)
         self.turns, self.turned = self.may_turn, [0, 0]
 
     @staticmethod
@@ -232,10 +228,10 @@ class LabelGibbs(BlockedStep):
         drawn = self.observation.draw(rows, self.rng, self.labels, seen)
         if self.observation.labels.keeps_labels:
             self.labels = drawn
-        found, statistics = self.observation.redraw(rows, drawn, priors, self.rng)
+        found, statistics = conditionals.redraw(self.observation, rows, drawn, priors, self.rng)
         names = [b.parameter for b in self.blocks if b.parameter not in found]
         proposed = draw_all({name: priors[name] for name in names}, statistics, rows, self.rng)
-        if not self.observation.accepts(rows, proposed, drawn, self.rng):
+        if not conditionals.accepts(self.observation, rows, proposed, drawn, self.rng):
             kept = set(self.observation.labels.parameters) & set(proposed)
             proposed |= {name: rows[name] for name in kept}
         return found | proposed

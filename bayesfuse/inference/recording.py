@@ -22,8 +22,8 @@ from pymc.backends.ndarray import NDArray
 from pymc.stats.convergence import log_warnings, run_convergence_checks
 
 from bayesfuse.errors import interruptible
-from bayesfuse.inference.conjugate import Block, Conjugacy
 from bayesfuse.inference.gibbs import LabelGibbs
+from bayesfuse.inference.plan import Block, Plan
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.compiled import value_function
 from bayesfuse.pymc.evaluate import evaluate
@@ -102,11 +102,11 @@ class _OwnSamples(_WithLabels):
         return own
 
 
-def label_trace(conjugacy: Conjugacy, labels: Draws, thin: int) -> NDArray:
+def label_trace(plan: Plan, labels: Draws, thin: int) -> NDArray:
     """Return PyMC's own trace of all variables, with the labels that a step shows summed up."""
-    trace = _WithLabels(model=conjugacy.model)
+    trace = _WithLabels(model=plan.model)
     trace.labels, trace.thin = labels, thin
-    trace.parameters = value_function(conjugacy.model, conjugacy.variables)
+    trace.parameters = value_function(plan.model, plan.variables)
     return trace
 
 

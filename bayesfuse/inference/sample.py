@@ -26,8 +26,9 @@ from bayesfuse.errors import (
     require_mapping,
     require_seed,
 )
-from bayesfuse.inference.conjugate import Conjugacy, find_conjugate, require_value
 from bayesfuse.inference.gibbs import LabelGibbs
+from bayesfuse.inference.gradients import Gradients, gradients_of, natural
+from bayesfuse.inference.plan import Plan, make_plan, require_value
 from bayesfuse.inference.recording import (
     add_deterministics,
     check_convergence,
@@ -35,6 +36,7 @@ from bayesfuse.inference.recording import (
     parameter_trace,
 )
 from bayesfuse.inference.start import DEFAULT, Start, disperse, find_start
+from bayesfuse.observation import Rows
 from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.pymc.model import observed
@@ -164,8 +166,8 @@ def sample(
             "bf.sample chooses the step method, the recorded variables and, by start=, where "
             f"chains begin; use pm.sample to choose them. Got: {sorted(taken)}."
         )
-    conjugacy = find_conjugate(model)
-    uses_gibbs = _uses_gibbs(sampler, conjugacy)
+    plan = make_plan(model)
+    uses_gibbs = _uses_gibbs(sampler, plan)
     foreign = ("nuts_sampler", nuts_sampler) if uses_gibbs else ("sweeps", sweeps)
     if foreign[1] is not None:
         raise ModelError(
@@ -173,8 +175,9 @@ def sample(
             f"{foreign[0]}={foreign[1]!r} for {'Gibbs' if uses_gibbs else 'NUTS'}."
         )
     generator = require_seed(random_seed)
-    begun = _begin(conjugacy, start)
-    initial = _initial_values(conjugacy, begun, generator.spawn(chains))
+    rest = gradients_of(plan)
+    begun = _begin(plan, rest, start)
+    initial = _initial_values(plan, rest, begun, generator.spawn(chains))
     # PyMC's own checks would look at every entry of every matrix
     checks = kwargs.pop("compute_convergence_checks", True) and not kwargs.get("quiet", False)
     settings = {
@@ -189,17 +192,17 @@ def sample(
         **kwargs,
     }
     if uses_gibbs:
-        result, seen = _sample_gibbs(conjugacy, initial, sweeps, thin, log_likelihood, settings)
+        result, seen = _sample_gibbs(plan, initial, sweeps, thin, log_likelihood, settings)
     else:
         if nuts_sampler is None:
             nuts_sampler = "nutpie" if NUTPIE_INSTALLED else "pymc"
-        if nuts_sampler == "nutpie" and begun is not None:
-            settings["initvals"] = _drawn_anew(conjugacy, begun, initial[0])
+        if nuts_sampler == "nutpie":
+            settings["initvals"] = _drawn_anew(plan, rest, begun, initial[0])
         result, seen = _thinned(_sample_nuts(initial, nuts_sampler, settings), thin), None
     result.attrs["sampler"] = "gibbs" if uses_gibbs else "nuts"
-    result.attrs.update(begun.record() if begun else {"start": "pymc"})
+    result.attrs.update(begun.record())
     result.attrs.update(getattr(model, "notes", {}))
-    observation = conjugacy.observation
+    observation = plan.observation
     add_constants(result, observation)
     missing = {v.name for v in model.deterministics} - set(result["posterior"])
     groups = {"label_posterior"} | ({"log_likelihood"} if log_likelihood is not False else set())
@@ -216,7 +219,7 @@ def sample(
                 check_convergence(result, model)
             if seen is None:
                 with plain_python():
-                    parameters = evaluate(model, result["posterior"].dataset, conjugacy.variables)
+                    parameters = evaluate(model, result["posterior"].dataset, plan.variables)
                 complete(result, observation, parameters, log_likelihood=log_likelihood)
             else:
                 order_variables(result)
@@ -240,58 +243,54 @@ def _say_what_is_missing(result: xr.DataTree, missing: set[str]) -> None:
     )
 
 
-def _uses_gibbs(sampler: str, conjugacy: Conjugacy) -> bool:
+def _uses_gibbs(sampler: str, plan: Plan) -> bool:
     if sampler not in ("auto", "gibbs", "nuts"):
         raise ModelError(f"sampler must be 'auto', 'gibbs' or 'nuts'. Got: {sampler!r}.")
-    if sampler == "nuts" and (indices := conjugacy.inferred):
+    if sampler == "nuts" and (indices := plan.inferred):
         raise ModelError(
             "NUTS moves along gradients, which whole numbers do not have; use sampler='gibbs', or "
             f"give their values. Got: {sorted(indices)} to be inferred."
         )
-    return sampler == "gibbs" or (sampler == "auto" and bool(conjugacy.blocks))
+    return sampler == "gibbs" or (sampler == "auto" and bool(plan.blocks))
 
 
-def _begin(conjugacy: Conjugacy, start: str | Mapping[str, Any]) -> Start | None:
-    """Choose the start, or None where the priors are not conjugate and PyMC's own must do."""
+def _begin(plan: Plan, rest: Gradients | None, start: str | Mapping[str, Any]) -> Start:
+    """Choose the start."""
     if not isinstance(start, str):
         require_mapping("start, unless it is a word,", start)
         return Start({}, "given", values=dict(start))
-    if not conjugacy.complete:
-        return None
-    return find_start(conjugacy.begun(), conjugacy.concentrations(), start)
+    return find_start(plan.begun(), plan.continuous_priors(), start, rest)
 
 
 def _initial_values(
-    conjugacy: Conjugacy, begun: Start | None, streams: list[np.random.Generator]
+    plan: Plan, rest: Gradients | None, begun: Start, streams: list[np.random.Generator]
 ) -> list[dict[str, Any]]:
     """Return one starting point per chain, in the variables' own space."""
-    if begun is None:
-        return [{} for _ in streams]
     if begun.values is not None:
-        known = {variable.name for variable in conjugacy.model.free_RVs}
+        known = {variable.name for variable in plan.model.free_RVs}
         if unknown := set(begun.values) - known:
             raise ModelError(
                 f"A start must give values to free variables of the model, {sorted(known)}. Got: "
                 f"{sorted(unknown)}."
             )
-        for variable in conjugacy.model.free_RVs:
+        for variable in plan.model.free_RVs:
             if variable.name in begun.values:
-                require_value(conjugacy.model, variable, begun.values[variable.name])
+                require_value(plan.model, variable, begun.values[variable.name])
         return [dict(begun.values) for _ in streams]
-    return [_dispersed(conjugacy, begun, stream) for stream in streams]
+    return [_dispersed(plan, rest, begun, stream) for stream in streams]
 
 
-def _dispersed(conjugacy: Conjugacy, begun: Start, rng: np.random.Generator) -> dict[str, Any]:
+def _dispersed(
+    plan: Plan, rest: Gradients | None, begun: Start, rng: np.random.Generator
+) -> dict[str, Any]:
     """Draw a starting point, in the variables' own space."""
-    begin: dict[str, Any] = {**begun.rows, **conjugacy.indices()}
-    found = disperse(conjugacy.observation, begin, conjugacy.priors(), rng)
-    return {
-        conjugacy.variables[name].name: conjugacy.blocks[name].natural(rows)
-        for name, rows in found.items()
-    }
+    begin: Rows = {**begun.rows, **plan.indices()}
+    return natural(plan, rest, disperse(plan.observation, begin, plan.priors(), rng, rest))
 
 
-def _drawn_anew(conjugacy: Conjugacy, begun: Start, one: dict[str, Any]) -> dict[str, Any]:
+def _drawn_anew(
+    plan: Plan, rest: Gradients | None, begun: Start, one: dict[str, Any]
+) -> dict[str, Any]:
     """Return a starting point for nutpie, which takes one for all chains: a random one.
 
     nutpie evaluates it for every chain, with a seed of its own.
@@ -302,7 +301,7 @@ def _drawn_anew(conjugacy: Conjugacy, begun: Start, one: dict[str, Any]) -> dict
     _, seed = pt.random.integers(0, 2**31 - 1, rng=stream, return_next_rng=True)
 
     def draw(number: Any) -> list[Any]:
-        point = _dispersed(conjugacy, begun, np.random.default_rng(int(number)))
+        point = _dispersed(plan, rest, begun, np.random.default_rng(int(number)))
         return [np.asarray(point[name]) for name in one]
 
     types = [TensorType("float64", (None,) * np.ndim(value)) for value in one.values()]
@@ -318,7 +317,7 @@ def _rows(model: pm.Model) -> dict[str, Any]:
 
 
 def _sample_gibbs(
-    conjugacy: Conjugacy,
+    plan: Plan,
     initial: list[dict[str, Any]],
     sweeps: int | None,
     thin: int,
@@ -326,20 +325,20 @@ def _sample_gibbs(
     settings: dict[str, Any],
 ) -> tuple[xr.DataTree, Draws | None]:
     """Return the draws and, where the labels are their own next start, what was seen of these."""
-    model = conjugacy.model
-    cost = _sweep_cost(conjugacy)
+    model = plan.model
+    cost = _sweep_cost(plan)
     if sweeps is None:
         sweeps = int(np.clip(BOOKKEEPING / cost, 1, 10))
     step = LabelGibbs(model=model, sweeps=sweeps)
     settings |= {"step": step, "initvals": initial}
     settings["idata_kwargs"] = {"coords": _rows(model)} | settings.get("idata_kwargs", {})
     seen = None
-    if conjugacy.observation.labels.keeps_labels:
+    if plan.observation.labels.keeps_labels:
         step.shows_labels = True
         sizes = settings["chains"], -(-settings["draws"] // thin)
-        seen = Draws(conjugacy.observation, *sizes, log_likelihood=log_likelihood)
+        seen = Draws(plan.observation, *sizes, log_likelihood=log_likelihood)
     if set(step.vars) != set(model.value_vars):  # NUTS takes the rest
-        trace = label_trace(conjugacy, seen, thin) if seen is not None else None
+        trace = label_trace(plan, seen, thin) if seen is not None else None
         return _thinned(pm.sample(trace=trace, **settings), thin), seen
     if settings["tune"] is None:
         settings["tune"] = LabelGibbs.default_tune_steps
@@ -359,13 +358,13 @@ def _thinned(result: xr.DataTree, thin: int) -> xr.DataTree:
     return result.isel(draw=slice(None, None, thin), missing_dims="ignore") if thin > 1 else result
 
 
-def _sweep_cost(conjugacy: Conjugacy) -> float:
+def _sweep_cost(plan: Plan) -> float:
     """Estimate the seconds of a Gibbs sweep from sizes alone, so that it never varies.
 
     The constants were measured: using a table entry, one class of one drawn label, one gamma.
     """
-    table = conjugacy.observation.table
-    entries = sum(prior.size for prior in conjugacy.concentrations().values())
+    table = plan.observation.table
+    entries = sum(prior.size for prior in plan.continuous_priors().values())
     adds = table.n_responses * table.n_classes
     return 20e-6 + 0.4e-9 * adds + 2e-9 * table.n_items * table.n_classes + 60e-9 * entries
 

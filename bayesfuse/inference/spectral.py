@@ -41,7 +41,7 @@ TIE = 1e-3
 """Nats that all responses being right adds to a naming of the classes: decides between equals."""
 
 
-def label_probabilities(observation: Observation, priors: Priors) -> Array:
+def label_probabilities(observation: Observation, priors: Priors, middle: Rows) -> Array:
     """Estimate label probabilities from the moments of teams of raters.
 
     Whatever the model, labels count here as independent and raters as having confusion matrices.
@@ -54,7 +54,9 @@ def label_probabilities(observation: Observation, priors: Priors) -> Array:
     ----------
     observation : Observation
     priors : dict of Prior
-        Of every parameter.
+        Of the parameters that have fixed ones.
+    middle : dict of ndarray
+        All parameters at typical values: what others than rows imply about the raters.
 
     Returns
     -------
@@ -71,7 +73,7 @@ def label_probabilities(observation: Observation, priors: Priors) -> Array:
     """
     table = observation.table
     gold = observation.table_gold
-    prior = _prior(observation, priors)
+    prior = _prior(observation, priors, middle)
     rng = np.random.default_rng(0)
     sample = _sample(table, rng)
     pilot = _independent(table.take(sample), gold[sample])
@@ -91,12 +93,12 @@ def label_probabilities(observation: Observation, priors: Priors) -> Array:
     return _independent(table, gold).marginal(points[0]).probability
 
 
-def _prior(observation: Observation, priors: Priors) -> dict[str, RowPrior]:
+def _prior(observation: Observation, priors: Priors, middle: Rows) -> dict[str, RowPrior]:
     """Return the model's own priors of these two, or what other parameters imply about them."""
     n_classes = observation.table.n_classes
     confusion = _row_prior(priors, observation.raters.named(Role.ANSWERS))
     if confusion is None:
-        tables = observation.tables(em.centre(priors))
+        tables = observation.tables(middle)
         weight = defaults.diagonal(n_classes).sum(axis=1, keepdims=True)
         confusion = Dirichlet(weight * observation.raters.confusion(tables, np))
     prevalence = _row_prior(priors, observation.labels.named(Role.CLASS_SHARES))

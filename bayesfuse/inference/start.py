@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from bayesfuse.errors import ImpossibleDataError, ModelError, MomentsError
-from bayesfuse.inference import em, spectral
-from bayesfuse.inference.em import Priors
+from bayesfuse.inference import conditionals, em, spectral
+from bayesfuse.inference.em import Priors, Rest
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import shares
 from bayesfuse.observation import Observation, Rows
@@ -46,18 +46,27 @@ class Start:
         return said | ({"start_without_moments": self.left_out} if self.left_out else {})
 
 
-def find_start(observation: Observation, priors: Priors, method: str = DEFAULT) -> Start:
+SETTLING = 100
+"""Gradient steps at most to where given labels, or given leaves, put other variables."""
+
+
+def find_start(
+    observation: Observation, priors: Priors, method: str = DEFAULT, rest: Rest | None = None
+) -> Start:
     """Choose a starting point by the posterior density after a few EM steps.
 
     Parameters
     ----------
     observation : Observation
     priors : dict of Prior
-        Of every parameter.
+        Of every parameter, but for those of ``rest``.
     method : {"moments", "majority", "prior"}
         "moments" lets an estimate from spectral moments compete with majority vote, which is there
         whenever the moments are not: too few raters or responses are no error. The other two are
         majority vote alone, and the prior mean, not polished.
+    rest : Rest, optional
+        The other parameters. The variables on which they depend are moved until what they imply is
+        most probable given the labels, then hyperparameters given these.
 
     Returns
     -------
@@ -81,23 +90,26 @@ def find_start(observation: Observation, priors: Priors, method: str = DEFAULT) 
             f"start must be one of {list(METHODS)} (or, in bf.sample, a mapping of variable names "
             f"to values). Got: {method!r}."
         )
+    middle = em.centre(priors)
+    if rest is not None:
+        middle, rest = rest.begin(middle), rest.lower()
     if method == "prior":
-        return Start(em.centre(priors), method)
+        return Start(middle, method)
 
     def polish(share: Array) -> em.PointFit:
-        rows = from_labels(observation, share, priors)
-        return em.fit(observation, rows, priors, iterations=POLISH)
+        rows = from_labels(observation, share, priors, middle, rest)
+        return em.fit(observation, rows, priors, rest=rest, iterations=POLISH)
 
     polished, left_out = {}, ""
     if method == "moments":
         try:
-            share = spectral.label_probabilities(observation, priors)
+            share = spectral.label_probabilities(observation, priors, middle)
             polished["moments"] = polish(share)
         except (MomentsError, ImpossibleDataError) as error:
             left_out = str(error)
     polished["majority"] = polish(majority(observation))
     best = max(polished, key=lambda name: polished[name].trace[-1])
-    rows = settle(observation, polished[best].rows, priors)
+    rows = settle(observation, polished[best].rows, priors, rest)
     return Start(rows, best, polished, left_out)
 
 
@@ -110,30 +122,52 @@ def majority(observation: Observation) -> Array:
     return share
 
 
-def from_labels(observation: Observation, probability: Array, priors: Priors) -> Rows:
-    """Return where the parameters would be if the labels had these probabilities."""
-    middle = em.centre(priors)
+def from_labels(
+    observation: Observation,
+    probability: Array,
+    priors: Priors,
+    middle: Rows,
+    rest: Rest | None = None,
+) -> Rows:
+    """Return where the parameters would be if the labels had these probabilities.
+
+    Hidden variables of the channel have their distribution at ``middle``.
+    """
     counts = observation.expected_given(probability, middle)
-    statistics = observation.statistics(middle, counts)
-    return {name: prior.expect(statistics[name], middle[name]) for name, prior in priors.items()}
+    rows = em.updated(observation, middle, counts, priors, rest, lambda p, s, v: p.expect(s, v))
+    return rows if rest is None else rest.climb(rows, counts, SETTLING)
 
 
-def settle(observation: Observation, rows: Rows, priors: Priors) -> Rows:
-    """Replace a mode, which may lie on the boundary, by the mean given its expected counts."""
+def settle(observation: Observation, rows: Rows, priors: Priors, rest: Rest | None = None) -> Rows:
+    """Replace modes, which may lie on the boundary, by means given the expected counts.
+
+    Hyperparameters go to where they are most probable given what depends on them.
+    """
     _, counts = observation.expected(rows)
-    statistics = observation.statistics(rows, counts)
-    return {name: prior.inside(statistics[name], rows[name]) for name, prior in priors.items()}
+    rows = em.updated(observation, rows, counts, priors, rest, lambda p, s, v: p.inside(s, v))
+    return rows if rest is None else rest.upper().climb(rows, counts, SETTLING)
 
 
 def disperse(
-    observation: Observation, rows: Rows, priors: Priors, rng: np.random.Generator
+    observation: Observation,
+    rows: Rows,
+    priors: Priors,
+    rng: np.random.Generator,
+    rest: Rest | None = None,
 ) -> Rows:
     """Draw labels given the rows, and all parameters given the labels.
 
     That is as far apart as the posterior is. It is also a sweep of the Gibbs sampler, for which
-    ``priors`` holds those of parameters that the channel draws itself, too.
+    ``priors`` holds those of parameters that the channel draws itself, too. What has no
+    conditional in closed form is moved at random by its standard deviation given the labels.
     """
     drawn = observation.draw(rows, rng)
-    found, statistics = observation.redraw(rows, drawn, priors, rng)
-    others = {name: prior for name, prior in priors.items() if name in statistics and prior.free}
-    return found | draw_all(others, statistics, rows, rng)
+    found, said = conditionals.redraw(observation, rows, drawn, priors, rng)
+    if rest is not None:
+        priors = {**priors, **rest.priors(rows)}
+    others = {name: prior for name, prior in priors.items() if name in said and prior.free}
+    found |= draw_all(others, said, rows, rng)
+    if rest is None:
+        return found
+    _, counts = observation.expected(rows)
+    return rest.disperse({**rows, **found}, counts, rng)

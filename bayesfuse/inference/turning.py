@@ -66,8 +66,9 @@ def turn(
         return rows, now
     new, log_ratio = proposed
     then = observation.likelihood(new)
+    labels, structure = observation.labels, observation.label_structure
     evidence = (
-        observation.labels.marginal(observation.label_rows(at), *seen, observation.label_structure)
+        labels.marginal(observation.label_tables(at), *seen, structure)
         for at, seen in ((rows, now), (new, then))
     )
     before, after = (marginal.total for marginal in evidence)

@@ -21,21 +21,23 @@ from bayesfuse.errors import (
     require_seed,
 )
 from bayesfuse.inference.approximation import FEW_DRAWS, LARGE_K, Approximation
-from bayesfuse.inference.conjugate import Conjugacy, find_conjugate
 from bayesfuse.inference.dirichlet import fit_batches, fit_cavi, fit_stream
 from bayesfuse.inference.gaussian import fit_advi, fit_pathfinder
 from bayesfuse.inference.gibbs import LabelGibbs
+from bayesfuse.inference.gradients import gradients_of
+from bayesfuse.inference.plan import Plan, make_plan
 from bayesfuse.inference.recording import add_data, add_deterministics, as_posterior
 from bayesfuse.inference.start import DEFAULT, find_start
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Rows
 from bayesfuse.parameters.compiled import plain_python
+from bayesfuse.parameters.contract import Known
 from bayesfuse.parameters.dirichlet import RowPrior
 from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.posterior import complete
 
-Method = Literal["cavi", "advi", "fullrank_advi", "pathfinder"]
+Method = Literal["auto", "cavi", "advi", "fullrank_advi", "pathfinder"]
 
 CHECKED = 300
 """Draws at most that one Gibbs sweep looks at, where no sweeps are asked for."""
@@ -47,7 +49,7 @@ WIDENING = 1.1
 @interruptible
 def fit(
     model: pm.Model,
-    method: Method = "cavi",
+    method: Method = "auto",
     *,
     draws: int = 1000,
     start: str = DEFAULT,
@@ -68,13 +70,13 @@ def fit(
     ----------
     model : pymc.Model
         One of ``bayesfuse.models``, or any model that calls ``bf.observe``.
-    method : {"cavi", "advi", "fullrank_advi", "pathfinder"}
-        "cavi", coordinate ascent with Dirichlet posteriors, needs Dirichlet or Beta priors of
-        fixed concentration on all parameters; it takes as long as EM and depends on no random
-        numbers. The others fit normal distributions in unconstrained coordinates to any model
-        without whole-numbered parameters: PyMC's ADVI with independent coordinates or a full
-        covariance matrix (of as many rows as there are coordinates), and Pathfinder of
-        pymc-extras.
+    method : {"auto", "cavi", "advi", "fullrank_advi", "pathfinder"}
+        "auto" takes "cavi" where the model allows it, else "advi". "cavi", coordinate ascent with
+        Dirichlet posteriors, needs Dirichlet or Beta priors of fixed concentration on all
+        parameters; it takes as long as EM and depends on no random numbers. The others fit normal
+        distributions in unconstrained coordinates to any model without whole-numbered parameters:
+        PyMC's ADVI with independent coordinates or a full covariance matrix (of as many rows as
+        there are coordinates), and Pathfinder of pymc-extras.
     draws : int, default 1000
         Independent draws from the approximation, kept as one chain: there is nothing for R̂ to
         compare.
@@ -187,49 +189,52 @@ def fit(
         tolerance = require_number("tolerance", tolerance)
     if log_likelihood is not None:
         require_flag("log_likelihood", log_likelihood)
-    conjugacy = find_conjugate(model)
+    plan = make_plan(model)
+    if method == "auto":
+        counted = plan.observation.counted_names
+        rows = all(isinstance(plan.priors().get(name), RowPrior | Known) for name in counted)
+        method = "cavi" if rows and not _not_conjugate(plan) and not kwargs else "advi"
     if method == "cavi" or sweeps:
-        _require_conjugate(conjugacy, "CAVI needs" if method == "cavi" else "Gibbs sweeps need")
-    keeps = conjugacy.observation.labels.keeps_labels
+        _require_conjugate(plan, "CAVI needs" if method == "cavi" else "Gibbs sweeps need")
+    keeps = plan.observation.labels.keeps_labels
     if sweeps and keeps:
         raise ModelError(
             "Sweeps improve a fit where every one of them draws the labels anew; on a graph they "
             f"go on from where they are, so use bf.sample. Got: sweeps={sweeps}."
         )
     rng = require_seed(random_seed)
-    begun = None  # where the priors are not conjugate and PyMC's own start must do
-    if conjugacy.complete:
-        begun = find_start(conjugacy.begun(), conjugacy.concentrations(), start)
+    rest = gradients_of(plan)
+    begun = find_start(plan.begun(), plan.continuous_priors(), start, rest)
     settings: dict[str, Any] = {"draws": int(draws), "rng": rng}
-    if method == "cavi" and begun is not None:
+    if method == "cavi":
         settings |= {"tolerance": tolerance}
         if batches is not None and n_items is not None:
-            found = fit_stream(conjugacy, begun, batches, n_items, **settings)
+            found = fit_stream(plan, begun, batches, n_items, **settings)
         elif batch_size:
-            found = fit_batches(conjugacy, begun, batch_size, iterations=iterations, **settings)
+            found = fit_batches(plan, begun, batch_size, iterations=iterations, **settings)
         else:
-            found = fit_cavi(conjugacy, begun, iterations=iterations, **settings)
+            found = fit_cavi(plan, begun, iterations=iterations, **settings)
     else:
-        _require_gradients(conjugacy, method)
+        _require_gradients(plan, method)
         settings |= {"progressbar": progressbar, **kwargs}
         if method == "pathfinder":
-            found = fit_pathfinder(conjugacy, begun, **settings)
+            found = fit_pathfinder(plan, rest, begun, **settings)
         else:
-            found = fit_advi(conjugacy, begun, method, iterations=iterations, **settings)
+            found = fit_advi(plan, rest, begun, method, iterations=iterations, **settings)
     values, widening = found.values, np.nan
     if sweeps:
-        values, widening = _refine(conjugacy, values, sweeps, rng)
-    elif begun is not None and draws >= FEW_DRAWS and batches is None and not keeps:
+        values, widening = _refine(plan, values, sweeps, rng)
+    elif not _not_conjugate(plan) and draws >= FEW_DRAWS and batches is None and not keeps:
         few = {name: drawn[:CHECKED] for name, drawn in values.items()}
-        _, widening = _refine(conjugacy, few, 1, rng)
-    _warn(found, method, sweeps, widening, conjugacy)
+        _, widening = _refine(plan, few, 1, rng)
+    _warn(found, method, sweeps, widening, plan)
     result = xr.DataTree(children={"posterior": xr.DataTree(as_posterior(model, values))})
     with plain_python():
         add_deterministics(result, model)
-        parameters = evaluate(model, result["posterior"].dataset, conjugacy.variables)
+        parameters = evaluate(model, result["posterior"].dataset, plan.variables)
     add_data(result, model)
-    complete(result, conjugacy.observation, parameters, log_likelihood=log_likelihood)
-    warn_of_collapse(result, conjugacy.observation)
+    complete(result, plan.observation, parameters, log_likelihood=log_likelihood)
+    warn_of_collapse(result, plan.observation)
     result["fit"] = xr.DataTree(xr.Dataset({"elbo": ("iteration", found.trace)}))
     result.attrs |= {
         "method": method,
@@ -239,7 +244,7 @@ def fit(
         "pareto_k": found.pareto_k,
         "widening": widening,
         "sweeps": int(sweeps),
-        **(begun.record() if begun else {"start": "pymc"}),
+        **begun.record(),
         **getattr(model, "notes", {}),
     }
     return result
@@ -260,20 +265,23 @@ def _check(method: str, kwargs: dict[str, Any], sweeps: Any, **numbers: Any) -> 
         )
 
 
-def _require_conjugate(conjugacy: Conjugacy, need: str) -> None:
-    blocks = {block.variable for block in conjugacy.blocks.values()}
-    others = {v.name for v in conjugacy.model.free_RVs if v not in blocks}
-    unsuitable = set(conjugacy.variables) - set(conjugacy.priors())
-    if others or unsuitable:
+def _not_conjugate(plan: Plan) -> list[str]:
+    """Return names of parameters and other variables that have no update in closed form."""
+    unsuitable = set(plan.variables) - set(plan.priors())
+    return sorted({v.name for v in plan.others} | unsuitable)
+
+
+def _require_conjugate(plan: Plan, need: str) -> None:
+    if unsuitable := _not_conjugate(plan):
         raise ModelError(
             f"{need} a Dirichlet or Beta prior of fixed concentration on every parameter, and no "
             "other unknowns; use method='advi' without sweeps, or bf.sample. Got: none such on "
-            f"{sorted(others | unsuitable)}."
+            f"{unsuitable}."
         )
 
 
-def _require_gradients(conjugacy: Conjugacy, method: str) -> None:
-    if indices := conjugacy.inferred:
+def _require_gradients(plan: Plan, method: str) -> None:
+    if indices := plan.inferred:
         raise ModelError(
             f"{method} moves along gradients, which whole numbers do not have; use bf.sample, or "
             f"give their values. Got: {sorted(indices)} to be inferred."
@@ -281,38 +289,37 @@ def _require_gradients(conjugacy: Conjugacy, method: str) -> None:
 
 
 def _refine(
-    conjugacy: Conjugacy, values: dict[str, Array], sweeps: int, rng: np.random.Generator
+    plan: Plan, values: dict[str, Array], sweeps: int, rng: np.random.Generator
 ) -> tuple[dict[str, Array], float]:
     """Give every draw Gibbs sweeps of its own, and say by how much the second half widens them.
 
     The posterior stays as it is under Gibbs sweeps, so draws that spread have not been its draws:
     the mean ratio of standard deviations is one where a fit is right, by whatever method.
     """
-    step = LabelGibbs(model=conjugacy.model, rng=rng)
+    step = LabelGibbs(model=plan.model, rng=rng)
     before, after = ({name: np.empty_like(v) for name, v in values.items()} for _ in range(2))
     for draw in range(len(next(iter(values.values())))):
-        at = {name: values[block.variable.name][draw] for name, block in conjugacy.blocks.items()}
-        at |= {name: known.value for name, known in conjugacy.constants.items()}
-        rows: Rows = conjugacy.observation.rows(at)
+        at = {name: values[block.variable.name][draw] for name, block in plan.blocks.items()}
+        rows: Rows = {name: known.value for name, known in plan.constants.items()}
+        with np.errstate(divide="ignore"):
+            rows |= {n: b.support.to_kernel(at[n]) for n, b in plan.blocks.items()}
         for sweep in range(sweeps + 1):
             for kept in [before] * (sweep == sweeps // 2) + [after] * (sweep == sweeps):
-                for name, block in conjugacy.blocks.items():
+                for name, block in plan.blocks.items():
                     kept[block.variable.name][draw] = block.support.from_kernel(rows[name])
             if sweep < sweeps:
                 rows |= step.sweep(rows, step.fixed)
     ratios = []
-    for block in conjugacy.blocks.values():
+    for block in plan.blocks.values():
         one, two = (kept[block.variable.name].std(axis=0) for kept in (before, after))
-        if block.parameter not in conjugacy.observation.indices:
+        if block.parameter not in plan.observation.indices:
             # exactly constant where a fit holds the parameter, or the prior has zeros
             varies = np.ptp(before[block.variable.name], axis=0) > 0
             ratios.append((two[varies] / one[varies]).ravel())
     return after, float(np.concatenate(ratios).mean())
 
 
-def _warn(
-    found: Approximation, method: str, sweeps: int, widening: float, conjugacy: Conjugacy
-) -> None:
+def _warn(found: Approximation, method: str, sweeps: int, widening: float, plan: Plan) -> None:
     def say(what: str) -> None:
         warnings.warn(what, PoorFitWarning, stacklevel=4)
 
@@ -321,14 +328,14 @@ def _warn(
             "The bound of the log evidence was still rising when the fit ended; allow more "
             f"iterations=. Got: {len(found.trace)} and no end."
         )
-    if conjugacy.inferred and not sweeps:
+    if plan.inferred and not sweeps:
         say(
             "Which raters share a source was held where the moments put it, as a product of "
             "distributions has no room for it; sweeps=50 lets every draw leave that place, "
             f"bf.sample explores. Got: method={method!r} for groups to be inferred."
         )
-    priors = {block.parameter: block.prior for block in conjugacy.blocks.values()}
-    held = {n for n, p in priors.items() if not isinstance(p, RowPrior)} - conjugacy.inferred
+    priors = {block.parameter: block.prior for block in plan.blocks.values()}
+    held = {n for n, p in priors.items() if not isinstance(p, RowPrior)} - plan.inferred
     if method == "cavi" and held:
         say(
             "CAVI holds positive parameters at the mode that EM finds, without an interval; use "

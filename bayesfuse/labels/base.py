@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.parameters.factor import Factor
+from bayesfuse.parameters.factor import Factor, weight_of
 
 
 class Marginal(NamedTuple):
@@ -69,10 +69,15 @@ class LabelPrior(Factor):
     """What stands apart given the parameters: the unit of leave-one-out."""
     merges: ClassVar[bool] = False
     """Whether items with the same responses may stand for each other."""
+    linear: ClassVar[bool] = True
+    """Whether the log probability of labels is linear in the kernels' tables."""
     counts_all: ClassVar[bool] = True
     """Whether :meth:`tally` says all about the prior's parameters; if not, :meth:`uncounted`."""
 
     marginal_kernel: ClassVar[Callable[..., Any]]
+
+    def kinds(self, responses: Responses) -> NDArray[np.int64] | None:
+        return super().kinds(responses) if self.merges else None
 
     @abstractmethod
     def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
@@ -187,8 +192,8 @@ class LabelPrior(Factor):
         counts: tuple[Array, ...],
         structure: tuple[NDArray[Any], ...],
     ) -> float:
-        """Return the log probability of labels with these counts, for positive parameters."""
-        raise NotImplementedError("Only priors with a positive parameter need it.")
+        """Return the log probability of labels with these counts of their tables' entries."""
+        return weight_of(log_parameters, counts)
 
     def used(
         self,

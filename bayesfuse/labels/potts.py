@@ -105,6 +105,7 @@ class Potts(LabelPrior):
     method = "belief propagation"
     keeps_labels = "Gibbs and Swendsen–Wang sweeps"
     adds_up = False
+    linear = False
     decoder = "iterated conditional modes"
     marginal_kernel = staticmethod(potts_evidence.marginal)
 

@@ -145,10 +145,13 @@ class Coordinates(ABC):
 
 
 class Support(ABC):
-    """The set in which a parameter lives."""
+    """The set in which a parameter lives, and how fits update such parameters, if they do."""
 
     counts = True
-    """Whether labels say all about the parameter by counts of its entries."""
+    """Whether labels inform the parameter by counts of its entries, else by a log-likelihood."""
+
+    discrete = False
+    """Whether values are whole numbers: no gradients, and the rater channel draws them itself."""
 
     averages = True
     """Whether the mean of values stands for them; of others the most frequent one does."""
@@ -169,29 +172,35 @@ class Support(ABC):
         """Invert :meth:`to_kernel`."""
         return value
 
-    @abstractmethod
     def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
-        """Return the way to the coordinates of a free variable, None if it is not of this kind."""
+        """Return the way to the coordinates of a free variable that fits can update.
 
-    @abstractmethod
-    def prior(self, model: Any, variable: Any) -> Prior | None:
-        """Return the prior of such a variable, None where it depends on other variables."""
+        None where they cannot: the variable is left to PyMC's gradients.
+        """
+        return None
 
-    def varying(self, model: Any, variable: Any) -> Callable[[Mapping[str, Array]], Prior]:
-        """Return the prior as a function of a point, where it depends on other variables."""
-        raise TypeError(f"{type(self).__name__} has no priors that depend on other variables.")
+    def prior(self, variable: Any) -> Prior:
+        """Return the prior of a variable with coordinates, if it depends on no other variable."""
+        raise NotImplementedError("Only supports with coordinates have priors that are updated.")
+
+    def varying(self, model: Any, variable: Any) -> Callable[[Mapping[str, Array]], Prior] | None:
+        """Return the prior as a function of a point, where it depends on other variables.
+
+        None if it is not written for that: the variable is then left to PyMC's gradients.
+        """
+        return None
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a label prior or a rater channel.
+    """One parameter of a label prior or a rater channel; "item" among its dims: one per item.
 
     Attributes
     ----------
     name : str
     support : Support
     dims : tuple of str
-        Its dimensions, of "rater", "class", "next_class", "answer", "group", "verdict".
+        Its dimensions, of "item", "rater", "class", "next_class", "answer", "group", "verdict".
     role : Role, optional
     """
 

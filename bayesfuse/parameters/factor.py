@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import require_shape
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.contract import Parameter, Role, Support
 
 PLURALS = {"class": "classes", "next_class": "next_classes"}
@@ -25,6 +27,37 @@ class Factor(ABC):
     parameters: dict[str, Any]
     """Name to value (a tensor or an array), of all declared parameters that are used."""
 
+    def kinds(self, responses: Responses) -> NDArray[np.int64] | None:
+        """Return the kind of every item: items of one kind with the same responses are merged.
+
+        None if every item stands for itself. A factor with parameters or inputs by item says here
+        which items these treat alike.
+        """
+        if any("item" in parameter.dims for parameter in self.used_parameters):
+            return None
+        return np.zeros(responses.n_items, dtype=np.int64)
+
+    def taken(self, items: NDArray[np.int64]) -> Self:
+        """Return the factor for some of the items, where it holds inputs by item."""
+        return self
+
+    def expand(self, values: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
+        """Return the kernels' log tables from the parameters in kernel coordinates.
+
+        The log probability of labels, and of responses given labels, is linear in the tables.
+        ``xp`` is numpy or pytensor.tensor, as are the values.
+        """
+        return values
+
+    def collapse(self, counts: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Return counts of the parameters' entries from those of the tables' (the adjoint).
+
+        Of the parameters whose support has ``counts``, in their order. This is for a factor whose
+        tables are its parameters.
+        """
+        both = zip(counts, self.used_parameters, strict=False)
+        return tuple(each for each, parameter in both if parameter.support.counts)
+
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         """Raise ModelError if a parameter's shape does not fit the responses."""
         for parameter in self.used_parameters:
@@ -38,6 +71,7 @@ class Factor(ABC):
         """Return the size of every dimension that the parameter ``name`` may have."""
         n_classes = responses.n_classes
         return {
+            "item": responses.n_items,
             "rater": responses.n_raters,
             "class": n_classes,
             "next_class": n_classes,
@@ -67,3 +101,13 @@ class Factor(ABC):
         other = copy.copy(self)
         other.parameters = dict.fromkeys(self.parameters)
         return other
+
+
+def weight_of(tables: tuple[Array, ...], counts: tuple[Array, ...]) -> float:
+    """Return the log probability of what uses the entries of log tables so often."""
+    return float(
+        sum(
+            (used * np.where(used == 0, 0.0, table)).sum()  # nothing of what is impossible
+            for table, used in zip(tables, counts, strict=True)
+        )
+    )

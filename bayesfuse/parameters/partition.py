@@ -25,6 +25,7 @@ class Partition(Support):
     """
 
     counts = False
+    discrete = True
     averages = False
 
     def require(self, name: str, value: Any) -> None:
@@ -38,7 +39,7 @@ class Partition(Support):
     def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
         return Whole() if hasattr(variable.owner.op, "partition_start") else None
 
-    def prior(self, model: Any, variable: Any) -> Prior:
+    def prior(self, variable: Any) -> Prior:
         op = variable.owner.op
         concentration = float(op.dist_params(variable.owner)[0].eval())
         return PartitionPrior(concentration, op.partition_start)

@@ -149,6 +149,8 @@ class Positive(Support):
 
         from bayesfuse.parameters.compiled import depends
 
+        if variable.type.ndim:
+            return None  # slices and searches below are of one number
         transform = model.rvs_to_transforms.get(variable)
         value, inputs = variable.type("value"), variable.owner.inputs
         graphs = (
@@ -184,12 +186,8 @@ class Positive(Support):
                 f"{type(variable.owner.op).__name__} for {variable.name}."
             )
 
-    def prior(self, model: Any, variable: Any) -> Prior | None:
+    def prior(self, variable: Any) -> Prior:
         """Return the prior with a density that is quick to call."""
-        from bayesfuse.parameters.compiled import depends
-
-        if depends(model, variable.owner.inputs):
-            return None
         density, typical = _compiled(variable)
         return PositivePrior(tabulate(density, typical), typical)
 

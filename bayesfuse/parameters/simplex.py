@@ -43,13 +43,8 @@ class RowSupport(Support):
         PyMC's own may be those of a single row, or of as many as have different ones.
         """
 
-    def prior(self, model: Any, variable: Any) -> RowPrior | None:
-        from bayesfuse.parameters.compiled import depends
-
-        graph = self.concentration(variable)
-        if depends(model, [graph]):
-            return None
-        return Dirichlet(np.asarray(graph.eval(), dtype=float))
+    def prior(self, variable: Any) -> RowPrior:
+        return Dirichlet(np.asarray(self.concentration(variable).eval(), dtype=float))
 
     def varying(self, model: Any, variable: Any) -> Callable[[Mapping[str, Array]], RowPrior]:
         from bayesfuse.parameters.compiled import value_function
@@ -90,11 +85,11 @@ class Simplex(RowSupport):
             return CentredLogs()
         return PlainRows() if transform is None else None
 
-    def prior(self, model: Any, variable: Any) -> RowPrior | None:
+    def prior(self, variable: Any) -> RowPrior:
         from bayesfuse.parameters.variables import mixture_of
 
         mixture = mixture_of(variable)
-        return super().prior(model, variable) if mixture is None else mixture
+        return super().prior(variable) if mixture is None else mixture
 
     def concentration(self, variable: Any) -> Any:
         import pytensor.tensor as pt

@@ -158,9 +158,10 @@ def latest() -> pm.Model | None:
 def _log_evidence(observation: Observation, values: Mapping[str, Any]) -> TensorVariable:
     """Build the graph of the log evidence from the parameters' variables."""
     labels, raters = observation.labels, observation.raters
-    label_rows = tuple(labels.to_kernel(values, pt).values())
-    rater_rows = tuple(raters.to_kernel(values, pt).values())
-    tables = raters.expand(rater_rows, observation.table.n_classes, pt)
+    label_rows, tables = (
+        factor.expand(tuple(factor.to_kernel(values, pt).values()), observation.table.n_classes, pt)
+        for factor in (labels, raters)
+    )
     indices = tuple(pt.cast(values[name], "int64") for name in observation.indices)
     structures = observation.label_structure, (*indices, *observation.rater_structure)
     evidence = Evidence(

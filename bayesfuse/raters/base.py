@@ -58,14 +58,6 @@ class RaterChannel(Factor):
         return ()
 
     @abstractmethod
-    def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
-        """Return the kernels' log tables; ``xp`` is numpy or pytensor.tensor, as are the rows."""
-
-    @abstractmethod
-    def collapse(self, counts: tuple[Array, ...]) -> tuple[Array, ...]:
-        """Return counts like the rows from counts like the tables (the adjoint of ``expand``)."""
-
-    @abstractmethod
     def tally(
         self,
         tables: tuple[Array, ...],

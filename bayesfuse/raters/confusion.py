@@ -231,12 +231,6 @@ class Confusion(RaterChannel):
         n_cells = responses.n_raters * responses.n_classes
         return *pair_up(responses.start, responses.cell, n_cells), gold
 
-    def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
-        return log_rows
-
-    def collapse(self, counts):
-        return counts
-
     def tally(self, tables, drawn, structure, rng):
         if drawn.ndim == 2:
             return expected(*tables, drawn, *structure)

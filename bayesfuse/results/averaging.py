@@ -292,7 +292,7 @@ def _joint(result: xr.DataTree, model: pm.Model, to: NDArray[np.int64]) -> Array
     total = np.empty((*sizes, to.max() + 1))
     for at in np.ndindex(sizes):
         rows = observation.rows({name: values[at] for name, values in draws.items()})
-        total[at] = evidence(observation.label_rows(rows), *observation.likelihood(rows))
+        total[at] = evidence(observation.label_tables(rows), *observation.likelihood(rows))
     return total
 
 

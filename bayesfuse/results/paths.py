@@ -70,7 +70,7 @@ def decode(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
     rows = observation.rows(central(observation, parameters(result, model)))
     likelihood, _ = observation.likelihood(rows)
     labels = observation.labels.decode(
-        observation.label_rows(rows), likelihood, observation.label_structure
+        observation.label_tables(rows), likelihood, observation.label_structure
     )
     if labels.min() < 0:
         observation.require_possible(observation.marginal(rows))
@@ -139,7 +139,7 @@ def draw_labels(
     for row, rows in zip(labels, spread(result, model, observation, draws), strict=True):
         likelihood = observation.by_item(observation.likelihood(rows)[0])
         for _ in range(BETWEEN if prior.keeps_labels else 1):
-            drawn = prior.draw(observation.label_rows(rows), likelihood, structure, rng, drawn)
+            drawn = prior.draw(observation.label_tables(rows), likelihood, structure, rng, drawn)
         row[:] = drawn
         if row.min() < 0:
             observation.require_possible(observation.marginal(rows))

@@ -16,8 +16,8 @@ import xarray as xr
 from scipy import sparse
 
 import bayesfuse as bf
+from bayesfuse.data.gold import gold_labels
 from bayesfuse.errors import ModelError, ResponsesError
-from bayesfuse.observation import gold_labels
 
 BIG = 2**53
 NAT = pd.NaT

@@ -11,9 +11,9 @@ import xarray as xr
 from scipy import sparse
 
 import bayesfuse as bf
+from bayesfuse.data.gold import gold_labels
 from bayesfuse.errors import ResponsesError
 from bayesfuse.models import DawidSkene
-from bayesfuse.observation import gold_labels
 
 TABLE = {
     "film": ["B", "A", "B", "A", "A"],

@@ -9,7 +9,7 @@ import pytest
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.inference import em
-from bayesfuse.inference.conjugate import find_conjugate
+from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene
 from bayesfuse.testing import assert_close
 
@@ -26,26 +26,26 @@ def test_the_mode_is_where_the_gradient_of_the_plain_density_vanishes(small):
     """Concentrations above one: at the mode, expected counts are proportional to the rows."""
     model = DawidSkene(small, confusion_prior=np.full((3, 3), 2.0) + np.eye(3), prevalence_prior=2)
     point = bf.find_map(model, tolerance=1e-15, iterations=20_000)
-    conjugacy = find_conjugate(model)
+    plan = make_plan(model)
     values = {name: point["point"][name].values for name in ("prevalence", "confusion")}
-    _, counts = conjugacy.observation.expected(conjugacy.observation.rows(values))
+    _, counts = plan.observation.expected(plan.observation.rows(values))
     for name, value in values.items():
-        total = counts[name] + conjugacy.concentrations()[name].concentration - 1
+        total = counts[name] + plan.continuous_priors()[name].concentration - 1
         assert np.allclose(total / total.sum(axis=-1, keepdims=True), value, atol=1e-6)
 
 
 def test_no_nearby_point_has_a_higher_density(small):
     model = DawidSkene(small, confusion_prior=np.full((3, 3), 2.0) + np.eye(3), prevalence_prior=2)
     point = bf.find_map(model, tolerance=1e-14, iterations=20_000)
-    conjugacy = find_conjugate(model)
-    alpha = conjugacy.concentrations()
+    plan = make_plan(model)
+    alpha = plan.continuous_priors()
 
     def density(values):
         prior = sum(
             ((alpha[name].concentration - 1) * np.log(value)).sum()
             for name, value in values.items()
         )
-        return conjugacy.observation.expected(conjugacy.observation.rows(values))[0] + prior
+        return plan.observation.expected(plan.observation.rows(values))[0] + prior
 
     mode = {name: point["point"][name].values for name in ("prevalence", "confusion")}
     best = density(mode)
@@ -64,8 +64,8 @@ def test_published_estimates_of_dawid_and_skene():
     That is a local maximum: the default start ends in a higher one.
     """
     model = DawidSkene(bf.datasets.anesthesia(), confusion_prior=np.ones((4, 4)))
-    conjugacy = find_conjugate(model)
-    observation, flat = conjugacy.observation, conjugacy.concentrations()
+    plan = make_plan(model)
+    observation, flat = plan.observation, plan.continuous_priors()
     votes = observation.table.votes().astype(float)
     share = votes / votes.sum(axis=1, keepdims=True)
     uniform = {name: prior.centre() for name, prior in flat.items()}

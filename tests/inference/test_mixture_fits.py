@@ -14,7 +14,7 @@ from scipy import special, stats
 import bayesfuse as bf
 from bayesfuse.errors import PoorFitWarning
 from bayesfuse.inference import cavi, em, turning
-from bayesfuse.inference.conjugate import find_conjugate
+from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.observation import Observation
@@ -221,11 +221,11 @@ def test_em_never_falls_and_ends_where_the_models_gradient_vanishes(asymmetric):
     point = bf.find_map(asymmetric, tolerance=1e-15, iterations=20_000)
     trace = point["trace"]["log_posterior"].values
     assert (np.diff(trace) > -1e-9).all() and len(trace) > 5
-    conjugacy = find_conjugate(asymmetric)
+    plan = make_plan(asymmetric)
     with np.errstate(divide="ignore"):
         at = {
             block.value: block.write(np.log(point["point"][name].values))
-            for name, block in conjugacy.blocks.items()
+            for name, block in plan.blocks.items()
         }
     # the mode of the density of the rows, not of their coordinates
     with plain_python():
@@ -234,9 +234,9 @@ def test_em_never_falls_and_ends_where_the_models_gradient_vanishes(asymmetric):
         moved = {name: value + 0.1 for name, value in at.items()}
         assert np.abs(slope(at)).max() < 1e-4 < 0.1 < np.abs(slope(moved)).max()
     # what EM calls its height is that density but for a constant
-    other = {name: block.read(moved) for name, block in conjugacy.blocks.items()}
-    prior = conjugacy.concentrations()
-    start = em.fit(conjugacy.observation, other, prior, iterations=1).trace[0]
+    other = {name: block.read(moved) for name, block in plan.blocks.items()}
+    prior = plan.continuous_priors()
+    start = em.fit(plan.observation, other, prior, iterations=1).trace[0]
     assert trace[-1] - start == pytest.approx(float(density(at) - density(moved)), rel=1e-9)
 
 
@@ -310,7 +310,7 @@ def test_one_odd_rater_does_not_name_the_classes():
     gains, right = {}, {}
     for name, prior in {"diagonal": None, "robust": bf.priors.robust(3)}.items():
         model = DawidSkene(responses, confusion_prior=prior)
-        alpha = find_conjugate(model).concentrations()["confusion"]
+        alpha = make_plan(model).continuous_priors()["confusion"]
         densities = [alpha.log_density(np.log(rows)) for rows in (confusion, renamed)]
         gains[name] = densities[0] - densities[1]
         point = bf.find_map(model)

@@ -9,7 +9,7 @@ import pytest
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, ModelError
 from bayesfuse.inference import em, spectral
-from bayesfuse.inference.conjugate import find_conjugate
+from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.start import disperse, find_start, majority
 from bayesfuse.models import DawidSkene
 from bayesfuse.parameters.dirichlet import Dirichlet
@@ -18,8 +18,8 @@ CHANNELS = ["confusion", "class", "coin"]
 
 
 def start_of(responses, method="moments", **kwargs):
-    conjugacy = find_conjugate(DawidSkene(responses, **kwargs))
-    return find_start(conjugacy.observation, conjugacy.concentrations(), method)
+    plan = make_plan(DawidSkene(responses, **kwargs))
+    return find_start(plan.observation, plan.continuous_priors(), method)
 
 
 def hard(n_classes, seed):
@@ -54,8 +54,8 @@ def hard(n_classes, seed):
 @pytest.mark.parametrize(("n_classes", "seed"), [(2, 0), (2, 5), (3, 1), (4, 0), (5, 0), (6, 0)])
 def test_moments_find_the_mode_that_majority_vote_misses(n_classes, seed):
     responses, made = hard(n_classes, seed)
-    conjugacy = find_conjugate(DawidSkene(responses))
-    seen, prior = conjugacy.observation, conjugacy.concentrations()
+    plan = make_plan(DawidSkene(responses))
+    seen, prior = plan.observation, plan.continuous_priors()
     true = seen.rows({"prevalence": made.prevalence, "confusion": made.confusion})
 
     def climb(rows):
@@ -120,7 +120,7 @@ def test_the_choice_and_every_candidate_are_recorded(small, raters):
 def test_sampling_records_it_too_in_attributes_a_file_can_hold(small_model):
     result = bf.sample(small_model, 5, chains=1, random_seed=1, progressbar=False, quiet=True)
     begun = find_start(
-        find_conjugate(small_model).observation, find_conjugate(small_model).concentrations()
+        make_plan(small_model).observation, make_plan(small_model).continuous_priors()
     )
     assert begun.record().items() <= result.attrs.items()
     assert all(isinstance(value, str | float) for value in begun.record().values())
@@ -139,10 +139,10 @@ def test_a_start_says_why_there_were_no_moments():
 
 def test_the_density_is_the_log_posterior(small_model):
     """Evidence plus log priors: the difference of two candidates is that of PyMC's logp."""
-    conjugacy = find_conjugate(small_model)
-    begun = find_start(conjugacy.observation, conjugacy.concentrations())
+    plan = make_plan(small_model)
+    begun = find_start(plan.observation, plan.continuous_priors())
     for fit in begun.polished.values():
-        one = em.fit(conjugacy.observation, fit.rows, conjugacy.concentrations(), iterations=1)
+        one = em.fit(plan.observation, fit.rows, plan.continuous_priors(), iterations=1)
         assert one.trace[-1] >= fit.trace[-1] - 1e-9
 
 
@@ -202,8 +202,8 @@ def degenerate(n_classes):
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_degenerate_tables_have_a_start(n_classes, name, raters):
     responses = degenerate(n_classes)[name]
-    conjugacy = find_conjugate(DawidSkene(responses, raters=raters))
-    seen, prior = conjugacy.observation, conjugacy.concentrations()
+    plan = make_plan(DawidSkene(responses, raters=raters))
+    seen, prior = plan.observation, plan.continuous_priors()
     begun = find_start(seen, prior)
     for key, rows in begun.rows.items():
         assert rows.shape == prior[key].shape and np.isfinite(rows).all()
@@ -265,8 +265,8 @@ def test_an_item_that_stands_for_several_is_as_good_as_they(raters):
 
 
 def test_majority_vote_shares_ties_and_knows_what_is_known(small):
-    conjugacy = find_conjugate(DawidSkene(small, gold={0: 1, 61: 2}))
-    seen = conjugacy.observation
+    plan = make_plan(DawidSkene(small, gold={0: 1, 61: 2}))
+    seen = plan.observation
     share = seen.by_item(majority(seen))
     assert share[0].tolist() == [0, 1, 0] and share[61].tolist() == [0, 0, 1]
     assert np.allclose(share[60], 1 / 3)

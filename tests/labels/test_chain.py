@@ -236,7 +236,7 @@ def test_an_impossible_sequence_is_named():
     with pytest.raises(ImpossibleDataError, match=r"sequence 'broken' \(1 such\)"):
         observation.draw(rows, np.random.default_rng(0))
     labels = observation.labels.decode(
-        observation.label_rows(rows), observation.likelihood(rows)[0], observation.label_structure
+        observation.label_tables(rows), observation.likelihood(rows)[0], observation.label_structure
     )
     assert (labels[:2] >= 0).all() and (labels[2:] == -1).all()
 

@@ -48,7 +48,7 @@ def test_truths_are_drawn_given_the_known_ones(name):
     for item, label in GOLD.items():
         log_lik[ITEMS.index(item), [k for k in range(3) if k != label]] = -np.inf
     structure = prior.structure(responses)
-    exact = enumerate_labels(prior, observation.label_rows(rows), log_lik, structure)
+    exact = enumerate_labels(prior, observation.label_tables(rows), log_lik, structure)
     rng = np.random.default_rng(1)
     seen = np.zeros(len(exact.weight))
     for _ in range(draws):

@@ -10,7 +10,7 @@ import pytest
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.conjugate import find_conjugate
+from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov
 from bayesfuse.observation import Observation
 from bayesfuse.testing import (
@@ -111,10 +111,10 @@ def test_the_mode_of_a_stationary_chain_has_no_slope(data):
     prior["confusion_prior"] += np.eye(3)
     model = HiddenMarkov(*data, initial="stationary", **prior)
     point = bf.find_map(model, tolerance=1e-14, iterations=20_000)["point"]
-    observation = find_conjugate(model).observation
+    observation = make_plan(model).observation
     values = {name: point[name].values for name in ("transition", "confusion")}
     _, counts = observation.expected(observation.rows(values))
-    for name, alpha in find_conjugate(model).concentrations().items():
+    for name, alpha in make_plan(model).continuous_priors().items():
         total = counts[name] + alpha.concentration - 1
         assert np.allclose(total / total.sum(axis=-1, keepdims=True), values[name], atol=1e-5)
 
@@ -185,7 +185,7 @@ def test_an_own_model_with_a_start_that_depends_on_the_transition(data):
             labels=bf.MarkovChain(transition.mean(axis=0), transition, sequences),
             raters=bf.Confusion(confusion),
         )
-    assert set(find_conjugate(model).blocks) == {"confusion"}
+    assert set(make_plan(model).blocks) == {"confusion"}
 
 
 BAD_MODELS = {

@@ -10,7 +10,7 @@ import pytest
 from grouped_crowds import GROUPS, crowd
 
 import bayesfuse as bf
-from bayesfuse.inference.conjugate import find_conjugate
+from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.start import disperse, find_start
 from bayesfuse.models import DawidSkene, LatentGroup
 from bayesfuse.pymc.model import observed
@@ -185,8 +185,8 @@ def test_traps_neither_crash_nor_stick(trap):
 def test_chains_begin_apart_and_with_one_vote_per_group():
     responses, _, _ = crowd(np.random.default_rng(1), 50)
     model = LatentGroup(responses, [[0, 1, 2], [3, 4]])
-    conjugacy = find_conjugate(model)
-    observation, concentration = conjugacy.observation, conjugacy.concentrations()
+    plan = make_plan(model)
+    observation, concentration = plan.observation, plan.continuous_priors()
     votes = observation.raters.votes(observation.table)
     item = responses.item
     sources = model.groups.assignment[responses.rater]

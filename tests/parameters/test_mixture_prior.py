@@ -10,7 +10,7 @@ from scipy import special, stats
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.conjugate import find_conjugate
+from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, LatentGroup
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.parameters.dirichlet import stacked
@@ -122,7 +122,7 @@ def test_what_stands_for_counts_may_be_negative():
 def test_priors_by_name(small):
     own = bf.priors.robust(3, share=0.4)
     model = DawidSkene(small, confusion_prior={4: own, 2: np.full((3, 3), 2.0)})
-    found = find_conjugate(model).concentrations()["confusion"]
+    found = make_plan(model).continuous_priors()["confusion"]
     assert found.shape == (6, 3, 3)
     rows = some_rows((6, 3, 3), 5)
     exact = [by_scipy(np.ones((1, 3)), bf.priors.diagonal(3)[None], each) for each in rows]

@@ -8,7 +8,7 @@ import pytest
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.conjugate import find_conjugate
+from bayesfuse.inference.plan import make_plan
 from bayesfuse.parameters.variables import partition
 
 ALPHA = np.array([[4.0, 1.0, 2.0], [1.0, 5.0, 1.0], [2.0, 1.0, 3.0]])
@@ -73,7 +73,7 @@ def test_rows_of_ones_own_with_one_prior_for_several_sets():
                 prevalence = pm.Dirichlet("prevalence", np.ones(3))
                 labels, raters = bf.Independent(prevalence), bf.Confusion(rows)
                 bf.observe(RESPONSES, labels=labels, raters=raters)
-            assert find_conjugate(model).blocks["confusion"].prior.shape == (4, 3, 3)
+            assert make_plan(model).blocks["confusion"].prior.shape == (4, 3, 3)
             assert np.isfinite(list(model.point_logps().values())).all()
             found.append(bf.find_map(model)["point"]["rows"].values)
         assert (found[0] == found[1]).all()

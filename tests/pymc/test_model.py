@@ -172,9 +172,9 @@ def test_priors_can_be_given_for_all_for_each_and_by_name(small):
 
 
 def alpha_of(model):
-    from bayesfuse.inference.conjugate import find_conjugate
+    from bayesfuse.inference.plan import make_plan
 
-    return find_conjugate(model).concentrations()["confusion"].concentration
+    return make_plan(model).continuous_priors()["confusion"].concentration
 
 
 BAD_MODELS = {

@@ -9,7 +9,7 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.conjugate import find_conjugate
+from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 from bayesfuse.pymc.model import observed
 from bayesfuse.results.points import central, parameters
@@ -31,11 +31,11 @@ def tagged():
 
 def exact_at(model, point):
     """All labellings with their probabilities at a point."""
-    observation = find_conjugate(model).observation
+    observation = make_plan(model).observation
     rows = observation.rows({name: point["point"][name].values for name in observation.names})
     return enumerate_labels(
         observation.labels,
-        observation.label_rows(rows),
+        observation.label_tables(rows),
         observation.raters.log_lik(observation.tables(rows), observation.rater_structure),
         observation.label_structure,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scipy import special
 
 import bayesfuse as bf
-from bayesfuse.inference.conjugate import find_conjugate
+from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.start import find_start
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 
@@ -36,9 +36,9 @@ MODELS = {
 
 def pieces(model):
     """Return the observation, the prior and the rows to start from."""
-    conjugacy = find_conjugate(model)
-    prior = conjugacy.concentrations()
-    return conjugacy.observation, prior, find_start(conjugacy.observation, prior).rows
+    plan = make_plan(model)
+    prior = plan.continuous_priors()
+    return plan.observation, prior, find_start(plan.observation, prior).rows
 
 
 def log_multinomial(alpha, counts):

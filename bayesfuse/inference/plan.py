@@ -1,11 +1,13 @@
 """The plan of a fit: how each parameter of a PyMC model's responses can be updated.
 
-It is made once per call of ``sample``, ``fit`` or ``find_map`` and handed down.
+It is made once per call of ``sample``, ``fit`` or ``find_map`` and handed down. Parameters with a
+prior that their support knows are *blocks*, updated in closed form given the labels. Every other
+free variable of the model is moved along the gradients of PyMC's density (``gradients.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +32,7 @@ from bayesfuse.pymc.model import observed, parameter_variables, require_like
 class Block:
     """A parameter that can be updated given the labels, and on which nothing else depends.
 
-    ``prior`` is None where it depends on other variables of the model.
+    ``prior`` is None where it depends on other variables; ``varying`` gives it at a point then.
     """
 
     parameter: str
@@ -39,6 +41,14 @@ class Block:
     support: Support
     coordinates: Coordinates
     prior: Prior | None
+    varying: Callable[[Mapping[str, Array]], Prior] | None = None
+
+    def prior_at(self, point: Mapping[str, Array]) -> Prior:
+        """Return the prior, other variables as at a point in value space."""
+        if self.prior is not None:
+            return self.prior
+        assert self.varying is not None  # a block has either
+        return self.varying(point)
 
     def read(self, point: Mapping[str, Array]) -> Array:
         """Return kernel coordinates from a point, or many along a first axis, in value space."""
@@ -54,20 +64,27 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Conjugacy:
-    """The observation of a model, the blocks that can be updated, and what is constant."""
+class Plan:
+    """What a model observes, and which of its variables are updated how."""
 
     model: pm.Model
+    answers: TensorVariable
     observation: Observation
     variables: dict[str, TensorVariable]
     blocks: dict[str, Block]
     constants: dict[str, Known]
-    """Parameters without counts that are constants."""
+    """Parameters that are constants."""
 
     @property
     def complete(self) -> bool:
-        """Whether every parameter has a fixed prior that updates know, or is a known number."""
+        """Whether every parameter is a block with a fixed prior, or a constant."""
         return set(self.priors()) == set(self.variables)
+
+    @property
+    def others(self) -> list[TensorVariable]:
+        """Free variables of the model that are no blocks."""
+        blocks = {block.variable for block in self.blocks.values()}
+        return [variable for variable in self.model.free_RVs if variable not in blocks]
 
     @property
     def inferred(self) -> set[str]:
@@ -80,13 +97,13 @@ class Conjugacy:
             name: block.prior for name, block in self.blocks.items() if block.prior is not None
         }
 
-    def concentrations(self) -> dict[str, Prior]:
-        """Return the fixed priors of all but the parameters that the channel draws itself."""
+    def continuous_priors(self) -> dict[str, Prior]:
+        """Return the fixed priors of all but the whole-numbered parameters."""
         indices = self.observation.indices
         return {name: prior for name, prior in self.priors().items() if name not in indices}
 
     def indices(self) -> Rows:
-        """Return where the parameters that the channel draws itself begin, or what they are."""
+        """Return where the whole-numbered parameters begin, or what they are."""
         priors = self.priors()
         return {name: priors[name].centre() for name in self.observation.indices if name in priors}
 
@@ -95,8 +112,8 @@ class Conjugacy:
         return self.observation.known(self.indices())
 
 
-def find_conjugate(model: pm.Model) -> Conjugacy:
-    """Look through a model for the parameters that can be updated given the labels."""
+def make_plan(model: pm.Model) -> Plan:
+    """Find out how each parameter of a model's responses can be updated given the labels."""
     variable, observation = observed(model)
     variables = parameter_variables(variable)
     blocks = {
@@ -105,21 +122,21 @@ def find_conjugate(model: pm.Model) -> Conjugacy:
         if (block := _block(model, variable, name, parameter, observation.support(name)))
         is not None
     }
-    constants = {
-        name: Known(value)
-        for name, parameter in variables.items()
-        if not observation.support(name).counts and (value := _number(parameter)) is not None
-    }
-    found = Conjugacy(model, observation, variables, blocks, constants)
+    with np.errstate(divide="ignore"):  # zero is a legal probability
+        constants = {
+            name: Known(observation.support(name).to_kernel(value))
+            for name, parameter in variables.items()
+            if (value := _number(parameter)) is not None
+        }
+    found = Plan(model, variable, observation, variables, blocks, constants)
     if found.inferred:
-        observation.raters.require_priors(
-            {n: p for n, p in found.concentrations().items() if n in observation.raters.parameters}
-        )
+        raters, priors = observation.raters, found.continuous_priors()
+        raters.require_priors({name: priors[name] for name in raters.parameters if name in priors})
     return found
 
 
 def _number(parameter: TensorVariable) -> Array | None:
-    """Return the value of a parameter that depends on no random variable."""
+    """Return the value of a parameter, None if it depends on a random variable."""
     if any(
         hasattr(v.owner, "op") and isinstance(v.owner.op, RandomVariable | SymbolicRandomVariable)
         for v in ancestors([parameter])
@@ -138,9 +155,13 @@ def _block(
         coordinates = support.coordinates(model, parameter)
         if coordinates is None:
             return None
-        prior = support.prior(model, parameter)
+        prior = varying = None
+        if not depends(model, parameter.owner.inputs):
+            prior = support.prior(parameter)
+        elif (varying := support.varying(model, parameter)) is None:
+            return None
     value = model.rvs_to_values[parameter].name
-    return Block(name, parameter, value, support, coordinates, prior)
+    return Block(name, parameter, value, support, coordinates, prior, varying)
 
 
 def _informs_others(model: pm.Model, answers: TensorVariable, parameter: TensorVariable) -> bool:

@@ -1,0 +1,267 @@
+"""What has no closed form: free variables of a model, moved along the gradients of its density.
+
+Hyperparameters, regressions, accuracies with a normal prior on their log-odds: PyMC knows their
+density, and labels inform them by the counts of the tables that they imply. Given these counts the
+expected log density is a sum over table entries, whatever the number of responses, and L-BFGS
+climbs it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.type import TensorType
+from pytensor.tensor.variable import TensorVariable
+
+from bayesfuse.inference.plan import Plan
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation import Counts, Observation, Rows
+from bayesfuse.parameters.compiled import plain_python, value_function
+from bayesfuse.parameters.contract import Prior
+
+POINT = "values of other variables"
+"""Where rows hold them: a dict from names of PyMC's values."""
+
+WIDEST = 1.0
+"""Largest standard deviation, in PyMC's coordinates, that starting points differ by."""
+
+STEP = 1e-4
+"""Difference of a coordinate between two gradients that tell a curvature."""
+
+
+class Gradients:
+    """The variables of a plan that are no blocks: their density, steps uphill, what they imply.
+
+    Parameters
+    ----------
+    plan : Plan
+    jacobian : bool, default True
+        Whether densities are those of PyMC's unconstrained coordinates, as for starting points,
+        or of the variables themselves, as for a mode.
+
+    Attributes
+    ----------
+    moved : list of str
+        Names of the continuous values that :meth:`climb` moves, at first all.
+    """
+
+    def __init__(self, plan: Plan, *, jacobian: bool = True) -> None:
+        self.plan, self.observation = plan, plan.begun()
+        model = plan.model
+        self.start = model.initial_point(0)
+        continuous = [v for v in plan.others if v.dtype.startswith("float")]
+        value = {v: model.rvs_to_values[v].name for v in continuous}
+        self.moved = list(value.values())
+        depend = [v.owner.inputs for v in model.free_RVs]
+        self._upper = [
+            value[v] for v in continuous if any(v in ancestors(inputs) for inputs in depend)
+        ]
+        self.varying = {name: b for name, b in plan.blocks.items() if b.prior is None}
+        fixed = plan.blocks.keys() | plan.constants.keys()
+        implied = {name: v for name, v in plan.variables.items() if name not in fixed}
+        with plain_python():
+            self._implied = value_function(model, implied)
+            self._natural = value_function(model, {v.name: v for v in continuous})
+            self._objective = self._compile(jacobian)
+
+    def lower(self) -> Gradients:
+        """Return the same for moves of variables on which no prior of another one depends.
+
+        A start moves these first: the joint density of hyperparameters and what they govern may
+        have no mode.
+        """
+        return self._of([name for name in self.moved if name not in self._upper])
+
+    def upper(self) -> Gradients:
+        """Return the same for moves of hyperparameters."""
+        return self._of(self._upper)
+
+    def _of(self, moved: list[str]) -> Gradients:
+        other = copy.copy(self)
+        other.moved = moved
+        return other
+
+    def begin(self, rows: Rows) -> Rows:
+        """Complete the rows of blocks and constants: other variables where PyMC begins."""
+        point = {v: self.start[v] for v in self._names()}
+        rows = self.implied({**rows, POINT: point})
+        return rows | {name: prior.centre() for name, prior in self.priors(rows).items()}
+
+    def priors(self, rows: Rows) -> dict[str, Prior]:
+        """Return the priors of blocks that depend on the other variables, at their values."""
+        point = self._point(rows)
+        return {name: block.prior_at(point) for name, block in self.varying.items()}
+
+    def implied(self, rows: Rows) -> Rows:
+        """Return rows in which the parameters that are no blocks follow from the variables."""
+        with np.errstate(divide="ignore"):
+            found = {
+                name: self.observation.support(name).to_kernel(value)
+                for name, value in self._implied(self._point(rows)).items()
+            }
+        return rows | found
+
+    def natural(self, rows: Rows) -> dict[str, Array]:
+        """Return the variables' own values by name, as chains take them to begin with."""
+        found: dict[str, Array] = self._natural(self._point(rows))
+        return found
+
+    def values(self, rows: Rows) -> dict[str, Array]:
+        """Return the values in PyMC's coordinates of what is moved."""
+        return {name: rows[POINT][name] for name in self.moved}
+
+    def log_density(self, rows: Rows) -> float:
+        """Return the log density of the variables, and of blocks whose prior depends on them."""
+        return float(self._objective(self._point(rows), _none_of(self.observation, rows))[0])
+
+    def climb(self, rows: Rows, counts: Counts, steps: int) -> Rows:
+        """Take steps of L-BFGS up the expected log density of all, given counts of the tables."""
+        from scipy.optimize import minimize  # slow to import
+
+        if not self.moved:
+            return rows
+        point, (flat, unflatten) = self._point(rows), self._flat(rows)
+
+        def descend(flat: Array) -> tuple[float, Array]:
+            with np.errstate(all="ignore"):
+                value, gradient = self._objective(point | unflatten(flat), counts)
+            gradient = np.concatenate([gradient[name].ravel() for name in self.moved])
+            if not (np.isfinite(value) and np.isfinite(gradient).all()):
+                return np.inf, np.zeros_like(flat)
+            return -float(value), -gradient
+
+        before, _ = descend(flat)
+        found = minimize(descend, flat, jac=True, method="L-BFGS-B", options={"maxiter": steps})
+        if not found.fun < before:
+            return rows
+        return self.implied({**rows, POINT: rows[POINT] | unflatten(found.x)})
+
+    def scales(self, rows: Rows, counts: Counts) -> dict[str, Array]:
+        """Return standard deviations of the moved values, each given all others.
+
+        From the curvature of the expected log density, and no wider than one.
+        """
+        point, (flat, unflatten) = self._point(rows), self._flat(rows)
+
+        def slope(flat: Array) -> Array:
+            with np.errstate(all="ignore"):
+                gradient = self._objective(point | unflatten(flat), counts)[1]
+            return np.concatenate([gradient[name].ravel() for name in self.moved])
+
+        curvature = np.empty_like(flat)
+        for place in range(len(flat)):
+            step = np.zeros_like(flat)
+            step[place] = STEP
+            curvature[place] = (slope(flat - step)[place] - slope(flat + step)[place]) / (2 * STEP)
+        wide = ~(curvature > WIDEST**-2)
+        return unflatten(np.where(wide, WIDEST, np.abs(np.where(wide, 1.0, curvature)) ** -0.5))
+
+    def disperse(self, rows: Rows, counts: Counts, rng: np.random.Generator) -> Rows:
+        """Move the variables at random, about as far as their density given the counts is wide."""
+        if not self.moved:
+            return rows
+        moved = {
+            name: rows[POINT][name] + scale * rng.standard_normal(scale.shape)
+            for name, scale in self.scales(rows, counts).items()
+        }
+        return self.implied({**rows, POINT: rows[POINT] | moved})
+
+    def between(self, one: Rows, other: Rows) -> Rows:
+        """Return rows half way between two, blocks by the logs of their means."""
+        half = {n: np.logaddexp(one[n], other[n]) - np.log(2.0) for n in self.plan.blocks}
+        point = {name: (value + other[POINT][name]) / 2 for name, value in one[POINT].items()}
+        return self.implied({**one, **half, POINT: point})
+
+    def _names(self) -> list[str]:
+        return [self.plan.model.rvs_to_values[v].name for v in self.plan.others]
+
+    def _point(self, rows: Rows) -> dict[str, Any]:
+        """Return a point of the whole model."""
+        written = {
+            block.value: block.write(rows[name])
+            for name, block in self.plan.blocks.items()
+            if name in rows
+        }
+        return self.start | rows[POINT] | written
+
+    def _flat(self, rows: Rows) -> tuple[Array, Callable[[Array], dict[str, Array]]]:
+        """Return the moved values as one vector, and the way back."""
+        values = {name: np.asarray(rows[POINT][name], dtype=float) for name in self.moved}
+        ends = np.cumsum([value.size for value in values.values()])[:-1]
+
+        def unflatten(flat: Array) -> dict[str, Array]:
+            parts = np.split(flat, ends)
+            return {
+                name: part.reshape(value.shape)
+                for (name, value), part in zip(values.items(), parts, strict=True)
+            }
+
+        return np.concatenate([np.zeros(0), *map(np.ravel, values.values())]), unflatten
+
+    def _compile(self, jacobian: bool) -> Callable[..., tuple[Any, dict[str, Array]]]:
+        """Compile the log density plus that of what uses table entries so often; with gradients."""
+        plan, model, observation = self.plan, self.plan.model, self.observation
+        others = [v for v in plan.others if v.dtype.startswith("float")]
+        own = [block.variable for block in self.varying.values()]
+        own += [v for v in plan.others if v not in others]
+        own += [v for v in model.observed_RVs if v is not plan.answers] + model.potentials
+        terms = model.logp(others, jacobian=jacobian, sum=False) if others else []
+        terms += model.logp(own, jacobian=False, sum=False) if own else []
+        total = sum((term.sum() for term in terms), pt.constant(0.0))
+        parameters = dict(
+            zip(
+                plan.variables,
+                model.replace_rvs_by_values(list(plan.variables.values())),
+                strict=True,
+            )
+        )
+        n_classes = observation.table.n_classes
+        tables: list[TensorVariable] = []
+        linear = [observation.labels] if observation.labels.linear else []
+        for factor in (*linear, observation.raters):
+            rows = factor.to_kernel({name: parameters[name] for name in factor.parameters}, pt)
+            tables += map(pt.as_tensor, factor.expand(tuple(rows.values()), n_classes, pt))
+        counts = [TensorType("float64", (None,) * table.type.ndim)() for table in tables]
+        for table, used in zip(tables, counts, strict=True):
+            unused = pt.eq(used, 0.0)  # nothing of what is impossible
+            total += pt.sum(used * pt.switch(unused, 0.0, table))
+        values = [model.rvs_to_values[v] for v in others]
+        slopes = pt.grad(total, values, disconnected_inputs="ignore") if values else []
+        function = pytensor.function(
+            [*model.value_vars, *counts], [total, *slopes], on_unused_input="ignore"
+        )
+        names = [value.name for value in values]
+
+        def evaluate(point: Mapping[str, Array], given: Counts) -> Any:
+            used = (*given.labels, *given.raters) if linear else given.raters
+            total, *slopes = function(*(point[v.name] for v in model.value_vars), *used)
+            return total, dict(zip(names, slopes, strict=True))
+
+        return evaluate
+
+
+def _none_of(observation: Observation, rows: Rows) -> Counts:
+    """Return counts of nothing."""
+    tables = observation.label_tables(rows), observation.tables(rows)
+    return Counts({}, *(tuple(map(np.zeros_like, some)) for some in tables))
+
+
+def gradients_of(plan: Plan) -> Gradients | None:
+    """Return the gradients that a start takes, None where every parameter has a fixed prior."""
+    return None if plan.complete else Gradients(plan)
+
+
+def natural(plan: Plan, rest: Gradients | None, rows: Rows) -> dict[str, Array]:
+    """Return rows as values of the model's variables, which PyMC can transform."""
+    found = {
+        block.variable.name: block.natural(rows[name])
+        for name, block in plan.blocks.items()
+        if name in rows
+    }
+    return found if rest is None else found | rest.natural(rows)
