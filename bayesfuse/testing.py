@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -116,6 +116,9 @@ def check_label_prior(
     exact = enumerate_labels(prior, log_parameters, log_lik, structure)
     likelihood, log_scale = relative(log_lik)
     found = prior.marginal(log_parameters, likelihood, log_scale, structure)
+    arrays = found.log_evidence, found.probability, *found.expected
+    for one, other in combinations(arrays, 2):
+        assert not np.shares_memory(one, other), "outputs share memory, which PyTensor overwrites"
     if prior.exact:
         assert_close(found.total, exact.total, "log evidence", rtol=1e-9)
         assert_close(found.probability, exact.probability, "label probability", atol=1e-9)

@@ -20,6 +20,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.compiled import value_function
 from bayesfuse.parameters.contract import draw_all
+from bayesfuse.parameters.variables import SeatingRV
 from bayesfuse.pymc.model import latest
 
 TURNS = 0.25
@@ -158,7 +159,7 @@ class LabelGibbs(BlockedStep):
     @staticmethod
     def competence(var: Any, has_grad: bool = False) -> Competence:
         """Claim groups that are to be inferred, which PyMC's own steps do not find."""
-        groups = hasattr(getattr(var.owner, "op", None), "partition_start")
+        groups = isinstance(getattr(var.owner, "op", None), SeatingRV)
         return Competence.IDEAL if groups else Competence.INCOMPATIBLE
 
     def __repr__(self) -> str:

@@ -37,12 +37,15 @@ class Partition(Support):
             )
 
     def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
-        return Whole() if hasattr(variable.owner.op, "partition_start") else None
+        from bayesfuse.parameters.variables import seating_of
+
+        return Whole() if seating_of(variable) is not None else None
 
     def prior(self, variable: Any) -> Prior:
-        op = variable.owner.op
-        concentration = float(op.dist_params(variable.owner)[0].eval())
-        return PartitionPrior(concentration, op.partition_start)
+        from bayesfuse.parameters.variables import seating_of
+
+        concentration, start = seating_of(variable)
+        return PartitionPrior(concentration, start)
 
 
 class Whole(Coordinates):

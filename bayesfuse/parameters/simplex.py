@@ -70,13 +70,11 @@ class Simplex(RowSupport):
 
     def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
         from pymc.distributions.transforms import SimplexTransform
-        from pytensor.tensor.random.basic import DirichletRV
 
         from bayesfuse.parameters.coordinates import LogRatio
         from bayesfuse.parameters.variables import is_dirichlet, mixture_of
 
-        dirichlet = isinstance(variable.owner.op, DirichletRV) or is_dirichlet(variable)
-        if not dirichlet and mixture_of(variable) is None:
+        if not is_dirichlet(variable) and mixture_of(variable) is None:
             return None
         transform = model.rvs_to_transforms.get(variable)
         if isinstance(transform, LogRatio):

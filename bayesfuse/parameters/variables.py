@@ -8,11 +8,15 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from numpy.typing import ArrayLike, NDArray
+from pymc.distributions.mixture import MixtureRV
+from pytensor.tensor.random.basic import DirichletRV
+from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet
+from bayesfuse.parameters.compiled import shape_of
 from bayesfuse.parameters.coordinates import LogRatio
 from bayesfuse.parameters.dirichlet import DirichletMixture, broadcast
 from bayesfuse.parameters.partition import ALONE, draw
@@ -76,20 +80,7 @@ def dirichlet(
     kwargs = {"default_transform": LogRatio(alpha)} | kwargs
     if alpha.all():
         return pm.Dirichlet(name, alpha, **kwargs)
-    core = ",".join("abcdefgh"[: alpha.ndim])
-    variable = pm.CustomDist(
-        name,
-        alpha,
-        logp=_logp,
-        random=_random,
-        support_point=_mean,
-        signature=f"({core})->({core})",
-        class_name="SparseDirichlet",
-        **kwargs,
-    )
-    # Samplers recognise the variable by it; every copy keeps its Op.
-    variable.owner.op.is_dirichlet = True
-    return variable
+    return SparseDirichlet(name, alpha, **kwargs)
 
 
 def partition(
@@ -142,11 +133,87 @@ def partition(
     ...  for each in ([-1, -1, -1], [0, -1, 0], [0, 0, 0], [-1, 0, -1])]
     [0.333, 0.167, 0.167, 0.0]
     """
+    return Seating(name, concentration, n_groups, start, dims=dims)
 
-    def logp(value: TensorVariable, alpha: TensorVariable, _: TensorVariable) -> TensorVariable:
-        member = pt.eq(value[:, None], np.arange(n_groups))
+
+class SparseDirichletRV(RandomVariable):
+    """Rows of a Dirichlet distribution, all of them its support, some of their entries zero."""
+
+    name = "sparse_dirichlet"
+    dtype = "floatX"
+    _print_name = ("SparseDirichlet", "\\operatorname{SparseDirichlet}")
+
+    @classmethod
+    def rng_fn(cls, rng: np.random.Generator, alpha: Array, size: Any) -> Array:
+        shape = (*(size if size is not None else ()), *np.shape(alpha))
+        return np.exp(draw_dirichlet(np.broadcast_to(alpha, shape), rng))
+
+
+class SparseDirichlet(pm.Distribution):
+    """What registers such rows with a PyMC model."""
+
+    rv_type = SparseDirichletRV
+
+    @classmethod
+    def dist(cls, alpha: Any, **kwargs: Any) -> Any:
+        return super().dist([pt.as_tensor(alpha)], **kwargs)
+
+    @classmethod
+    def rv_op(cls, alpha: Any, rng: Any = None, **kwargs: Any) -> Any:
+        core = ",".join("abcdefgh"[: alpha.type.ndim])
+        rng = pt.random.shared_rng(seed=None) if rng is None else rng
+        op = SparseDirichletRV(signature=f"({core})->({core})")
+        return op(alpha, rng=rng, return_next_rng=True, **kwargs)[1]
+
+    def support_point(rv: Any, size: Any, alpha: Any) -> TensorVariable:
+        return alpha / pt.sum(alpha, axis=-1, keepdims=True)
+
+    def logp(value: Any, alpha: Any) -> TensorVariable:
+        weight = pt.switch(pt.gt(alpha, 0.0), alpha, 1.0)  # a weight of one adds nothing below
+        constant = pt.gammaln(pt.sum(alpha, axis=-1)).sum() - pt.gammaln(weight).sum()
+        # 0 · log 0 is 0: a flat density has no opinion where a float has underflowed
+        logs = pt.log(pt.switch(pt.eq(weight, 1.0), 1.0, value))
+        return constant + pt.sum((weight - 1.0) * logs)
+
+
+class SeatingRV(RandomVariable):
+    """A partition of the raters; inputs are the concentration, the groups and the start."""
+
+    name = "seating"
+    signature = "(),(),(r)->(r)"
+    dtype = "int64"
+    _print_name = ("Seating", "\\operatorname{Seating}")
+
+    @classmethod
+    def rng_fn(
+        cls, rng: np.random.Generator, alpha: Any, n_groups: Any, start: Array, size: Any
+    ) -> NDArray[np.int64]:
+        shape = tuple(size) if size is not None else ()
+        n_raters = np.shape(start)[-1]
+        # PyMC may give every draw its own, equal arguments
+        alpha, n_groups = float(np.ravel(alpha)[0]), int(np.ravel(n_groups)[0])
+        draws = [draw(n_raters, n_groups, alpha, rng) for _ in range(int(np.prod(shape)))]
+        return np.array(draws, dtype=np.int64).reshape(*shape, n_raters)
+
+
+class Seating(pm.Distribution):
+    """What registers a partition with a PyMC model."""
+
+    rv_op = SeatingRV()
+
+    @classmethod
+    def dist(cls, alpha: Any, n_groups: Any, start: Any, **kwargs: Any) -> Any:
+        inputs = [pt.as_tensor(np.float64(alpha)), pt.as_tensor(n_groups), pt.as_tensor(start)]
+        return super().dist(inputs, **kwargs)
+
+    def support_point(rv: Any, size: Any, alpha: Any, n_groups: Any, start: Any) -> Any:
+        return start
+
+    def logp(value: Any, alpha: Any, n_groups: Any, start: Any) -> TensorVariable:
+        n_raters = start.shape[-1]
+        member = pt.eq(value[:, None], pt.arange(n_groups))
         size = member.sum(axis=0)
-        first = pt.where(member, np.arange(n_raters)[:, None], n_raters).min(axis=0)
+        first = pt.where(member, pt.arange(n_raters)[:, None], n_raters).min(axis=0)
         n_alone = pt.eq(value, ALONE).sum()
         seating = pt.where(size > 0, pt.log(alpha) + pt.gammaln(pt.maximum(size, 1)), 0.0).sum()
         total = seating + n_alone * pt.log(alpha) + pt.gammaln(alpha) - pt.gammaln(alpha + n_raters)
@@ -156,60 +223,37 @@ def partition(
         numbered &= pt.all(pt.lt(first[:-1], first[1:]) | pt.eq(size[1:], 0))
         return pt.where(numbered, total, -np.inf)
 
-    def random(alpha: float, _: Any, rng: np.random.Generator, size: Any = None) -> Any:
-        shape = tuple(size or ())
-        draws = [draw(n_raters, n_groups, float(alpha), rng) for _ in range(int(np.prod(shape)))]
-        return np.array(draws).reshape(*shape, n_raters)
 
-    def begin(_: TensorVariable, size: Any, alpha: Any, start: TensorVariable) -> TensorVariable:
-        return start
-
-    variable = pm.CustomDist(
-        name,
-        np.float64(concentration),
-        start,  # whose length is the variable's
-        logp=logp,
-        random=random,
-        support_point=begin,  # models with an initval= cannot be copied
-        signature="(),(r)->(r)",
-        dtype="int64",
-        dims=dims,
-    )
-    variable.owner.op.partition_start = start
-    return variable
+def seating_of(variable: TensorVariable) -> tuple[float, NDArray[np.int64]] | None:
+    """Return concentration and start of a variable that :func:`partition` has made."""
+    op = variable.owner.op
+    if not isinstance(op, SeatingRV):
+        return None
+    alpha, _, start = (value.eval() for value in op.dist_params(variable.owner))
+    return float(alpha), start
 
 
 def is_dirichlet(variable: TensorVariable) -> bool:
-    """Say whether a variable has Dirichlet rows with zeros, as :func:`dirichlet` makes them."""
-    return getattr(variable.owner.op, "is_dirichlet", False)
+    """Say whether a variable has Dirichlet rows."""
+    return isinstance(variable.owner.op, DirichletRV | SparseDirichletRV)
 
 
 def mixture_of(variable: TensorVariable) -> DirichletMixture | None:
     """Return the prior of a variable that :func:`dirichlet` has made of a mixture."""
-    return getattr(variable.owner.op, "dirichlet_mixture", None)
+    op = variable.owner.op
+    if not isinstance(op, MixtureRV):
+        return None
+    weights, *components = op.dist_params(variable.owner)
+    if len(components) != 1 or not isinstance(components[0].owner.op, DirichletRV):
+        return None
+    (alpha,) = components[0].owner.op.dist_params(components[0].owner)
+    concentration, shares = np.moveaxis(alpha.eval(), -2, 0), np.moveaxis(weights.eval(), -1, 0)
+    shape = shape_of(variable)
+    return broadcast(DirichletMixture(np.log(shares), concentration), shape)
 
 
 def _mixture(name: str, prior: DirichletMixture, kwargs: dict[str, Any]) -> TensorVariable:
     components = pm.Dirichlet.dist(np.moveaxis(prior.concentration, 0, -2))
     weights = np.moveaxis(prior.shares, 0, -1)
     kwargs = {"default_transform": LogRatio(prior.mean())} | kwargs
-    variable = pm.Mixture(name, w=weights, comp_dists=components, **kwargs)
-    variable.owner.op.dirichlet_mixture = prior
-    return variable
-
-
-def _logp(value: Any, alpha: Any) -> TensorVariable:
-    """Sum the log densities of all rows over the entries that may be positive."""
-    weight = pt.switch(pt.gt(alpha, 0.0), alpha, 1.0)  # a weight of one adds nothing below
-    constant = pt.gammaln(pt.sum(alpha, axis=-1)).sum() - pt.gammaln(weight).sum()
-    # 0 · log 0 is 0: a flat density has no opinion where a float has underflowed
-    logs = pt.log(pt.switch(pt.eq(weight, 1.0), 1.0, value))
-    return constant + pt.sum((weight - 1.0) * logs)
-
-
-def _random(alpha: Array, rng: np.random.Generator, size: Any = None) -> Array:
-    return np.exp(draw_dirichlet(np.broadcast_to(alpha, (*(size or ()), *np.shape(alpha))), rng))
-
-
-def _mean(variable: Any, size: Any, alpha: Any) -> TensorVariable:
-    return alpha / pt.sum(alpha, axis=-1, keepdims=True)
+    return pm.Mixture(name, w=weights, comp_dists=components, **kwargs)

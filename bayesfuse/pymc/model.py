@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 import weakref
 from collections import deque
 from collections.abc import Mapping
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from numpy.typing import NDArray
 from pytensor.graph.basic import Constant
 from pytensor.tensor.variable import TensorVariable
 
@@ -24,7 +22,7 @@ from bayesfuse.errors import ModelError, require_kind, require_name
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.variables import dirichlet
-from bayesfuse.pymc.ops import Evidence
+from bayesfuse.pymc.observed import ObservedResponses, ResponsesDistribution
 from bayesfuse.raters import Confusion, OneCoin
 from bayesfuse.raters.base import RaterChannel
 
@@ -110,94 +108,22 @@ def observe(
     observation = Observation.build(responses, labels, raters, gold)
     observation = replace(observation, name=whole, rows_name=rows)
     label = responses.label.astype(smallest_integer(responses.n_classes))
-
-    def logp(value: Any, *arguments: Any) -> TensorVariable:
-        given = dict(zip(parameters, arguments, strict=False))
-        return _log_evidence(_seen(observation, value, label), given)
-
-    def random(*arguments: Any, rng: np.random.Generator, size: Any = None) -> NDArray[Any]:
-        if not responses.is_plain:  # a warning, since PyMC draws to see shapes when it draws graphs
-            warnings.warn(
-                "Predictive draws have one answer per row, so an item that stands for several is "
-                "drawn once: build the model with responses.expand() for draws of all. Got: a "
-                "table of counts.",
-                stacklevel=2,
-            )
-        point = observation.rows(dict(zip(parameters, arguments, strict=False)))
-        shape = tuple(size or ())
-        draws = [observation.simulate(point, rng)[1] for _ in range(int(np.prod(shape)))]
-        return np.array(draws, dtype=label.dtype).reshape(*shape, len(label))
-
     model.add_coord(rows, length=len(label))
-    answers = pm.CustomDist(
-        name,
-        *parameters.values(),
-        *responses.small_columns,
-        logp=logp,
-        random=random,
-        signature=_signature([value.type.ndim for value in parameters.values()]),
-        class_name=f"{type(labels).__name__}{type(raters).__name__}",
-        dtype=str(label.dtype),
-        observed=label,
-        dims=(rows,),
+    answers = ResponsesDistribution(
+        name, observation, list(parameters.values()), observed=label, dims=(rows,)
     )
-    # Every copy of the variable keeps its Op, so samplers find the observation there.
-    answers.owner.op.observation = observation
     _latest.append(weakref.ref(model))
     return answers
 
 
 _latest: deque[weakref.ref[pm.Model]] = deque(maxlen=1)
+"""The model that last observed responses: PyMC tells a step that is made in the call of
+``pm.sample(step=bf.LabelGibbs(), model=model)`` nothing of its model."""
 
 
 def latest() -> pm.Model | None:
     """Return the model that last observed responses, if it is still there."""
     return _latest[0]() if _latest else None
-
-
-def _log_evidence(observation: Observation, values: Mapping[str, Any]) -> TensorVariable:
-    """Build the graph of the log evidence from the parameters' variables."""
-    labels, raters = observation.labels, observation.raters
-    label_rows, tables = (
-        factor.expand(tuple(factor.to_kernel(values, pt).values()), observation.table.n_classes, pt)
-        for factor in (labels, raters)
-    )
-    indices = tuple(pt.cast(values[name], "int64") for name in observation.indices)
-    structures = observation.label_structure, (*indices, *observation.rater_structure)
-    evidence = Evidence(
-        type(labels), type(raters), len(label_rows), len(tables), len(observation.label_structure)
-    )
-    total, *_ = evidence(*label_rows, *tables, *structures[0], *structures[1])
-    return total
-
-
-def _seen(observation: Observation, value: Any, label: NDArray[Any]) -> Observation:
-    """Return the observation of ``value``: the one made already, unless it is other data."""
-    if not isinstance(value, Constant):
-        raise ModelError(
-            "The log density of responses is compiled for the responses that were observed; build "
-            "another model for others. Got: responses that are not constant."
-        )
-    if np.array_equal(value.data, label):
-        return observation
-    responses = observation.responses
-    other = responses.relabelled(value.data)
-    known = np.flatnonzero(observation.gold >= 0)
-    gold = dict(
-        zip(
-            responses.items[known].tolist(),
-            responses.classes[observation.gold[known]].tolist(),
-            strict=True,
-        )
-    )
-    return Observation.build(other, observation.labels, observation.raters, gold)
-
-
-def _signature(ndims: list[int]) -> str:
-    """Gufunc signature of the observed variable: parameters, item and rater indices, labels."""
-    letters = iter("abcdefghijklmnopqstuvwxyz")
-    cores = [",".join(next(letters) for _ in range(ndim)) for ndim in ndims]
-    return ",".join(f"({core})" for core in [*cores, "r", "r"]) + "->(r)"
 
 
 def observed(model: pm.Model) -> tuple[TensorVariable, Observation]:
@@ -212,7 +138,7 @@ def observed(model: pm.Model) -> tuple[TensorVariable, Observation]:
     found = [
         variable
         for variable in model.observed_RVs
-        if hasattr(getattr(variable.owner, "op", None), "observation")
+        if isinstance(getattr(variable.owner, "op", None), ObservedResponses)
     ]
     if len(found) != 1:
         raise ModelError(

@@ -93,9 +93,7 @@ def likelihood(log_ease, log_skill, classes, start, cell, gold):
             easy = log_ease[at, 0]
             for r in range(start[n], start[n + 1]):
                 m, label = cell[r] // n_classes, cell[r] % n_classes
-                easy += (
-                    log_skill[m, 0] if label == k else log_skill[m, 1] - math.log(n_classes - 1)
-                )
+                easy += log_skill[m, 0] if label == k else log_skill[m, 1] - math.log(n_classes - 1)
             found[n, k] = np.logaddexp(easy, log_ease[at, 1] - n_answers * math.log(n_classes))
         reveal(found, n, gold[n], -np.inf)
         log_scale[n] = rescale(found, n)
@@ -114,9 +112,7 @@ def count(log_ease, log_skill, weight, chosen, classes, start, cell, gold):
             easy = log_ease[at, 0]
             for r in range(start[n], start[n + 1]):
                 m, label = cell[r] // n_classes, cell[r] % n_classes
-                easy += (
-                    log_skill[m, 0] if label == k else log_skill[m, 1] - math.log(n_classes - 1)
-                )
+                easy += log_skill[m, 0] if label == k else log_skill[m, 1] - math.log(n_classes - 1)
             hard = log_ease[at, 1] - n_answers * math.log(n_classes)
             share = 1.0 / (1.0 + math.exp(hard - easy))
             if chosen[n] >= 0:

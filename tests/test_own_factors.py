@@ -1,0 +1,195 @@
+"""A channel, a support and a label prior of one's own get all that those of the package get."""
+
+from __future__ import annotations
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+from own_factors import ByItem, Guessing
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError
+from bayesfuse.inference.plan import make_plan
+from bayesfuse.testing import assert_uniform, check_label_prior, check_rater_channel, sbc_ranks
+
+N_ITEMS, N_RATERS = 150, 6
+ODDS = np.array([0.5, -0.3]), np.array([1.2, -1.0])
+
+
+@pytest.fixture(scope="module")
+def crowd():
+    """Return truths, a covariate, and three classes of responses with repeats and gaps."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal(N_ITEMS)
+    odds = np.column_stack([np.zeros(N_ITEMS), *(a + b * x for a, b in zip(*ODDS, strict=True))])
+    share = np.exp(odds) / np.exp(odds).sum(axis=1, keepdims=True)
+    truth = (share.cumsum(axis=1) < rng.random((N_ITEMS, 1))).sum(axis=1)
+    skill, easy = np.array([0.9, 0.8, 0.85, 0.7, 0.6, 0.95]), rng.random(N_ITEMS) < 0.75
+    right = rng.random((N_ITEMS, N_RATERS)) < skill
+    said = np.where(right, truth[:, None], (truth[:, None] + rng.integers(1, 3, right.shape)) % 3)
+    said = np.where(easy[:, None], said, rng.integers(0, 3, said.shape))
+    said[rng.random(said.shape) < 0.2] = -1
+    return truth, x, bf.Responses.from_matrix(said, classes=[0, 1, 2])
+
+
+def guessing(responses, gold=None, by_item=False):
+    with pm.Model(coords={"rater": responses.raters.tolist()}) as model:
+        prevalence = pm.Dirichlet("prevalence", [2.0, 1.0, 1.0])
+        ease = pm.Beta("ease", 2.0, 1.0, shape=responses.n_items if by_item else None)
+        skill = pm.Uniform("skill", 1 / 3, 1.0, dims="rater")
+        channel = Guessing(ease, skill)
+        bf.observe(responses, labels=bf.Independent(prevalence), raters=channel, gold=gold)
+    return model
+
+
+def regression(responses, x, gold=None):
+    with pm.Model() as model:
+        level = pm.Normal("level", 0.0, 1.0, shape=2)
+        slope = pm.Normal("slope", 0.0, 1.0, shape=2)
+        odds = pm.math.concatenate([np.zeros((len(x), 1)), level + slope * x[:, None]], axis=1)
+        rows = np.ones((responses.n_raters, 3, 3)) + 3 * np.eye(3)
+        channel = bf.Confusion(bf.dirichlet("confusion", rows))
+        bf.observe(responses, labels=ByItem(odds), raters=channel, gold=gold)
+    return model
+
+
+@pytest.fixture(scope="module", params=["channel", "label prior"])
+def fitted(request, crowd):
+    """Return a model with gold labels, and its draws by Gibbs steps (next to NUTS)."""
+    truth, x, responses = crowd
+    gold = {responses.items[n]: responses.classes[truth[n]] for n in range(20)}
+    model = (
+        guessing(responses, gold) if request.param == "channel" else regression(responses, x, gold)
+    )
+    settings = {"tune": 300, "chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
+    return model, bf.sample(model, 500, **settings)
+
+
+def test_the_shipped_contracts_hold(crowd):
+    rng = np.random.default_rng(2)
+    odds = rng.standard_normal((4, 3))
+    prior = ByItem(odds)
+    small = bf.Responses.from_matrix([[0, 1], [1, 1], [2, -1], [0, 0]], classes=[0, 1, 2])
+    check_label_prior(
+        prior,
+        prior.expand((odds,), 3, np),
+        np.log(rng.random((4, 3))),
+        prior.structure(small),
+    )
+    skill = np.log([[0.9, 0.1], [0.6, 0.4]])
+    for ease in (np.log([[0.7, 0.3]]), np.log([[0.7, 0.3], [0.2, 0.8], [0.5, 0.5], [0.9, 0.1]])):
+        channel = Guessing(None, None)
+        check_rater_channel(channel, (ease, skill), small)
+
+
+def test_items_are_merged_only_where_both_factors_treat_them_alike():
+    few = bf.Responses.from_matrix(np.tile([[0, 1], [1, 1], [2, 0]], (20, 1)), classes=[0, 1, 2])
+    plan = make_plan(guessing(few))
+    assert plan.observation.table.n_items == 3
+    assert make_plan(guessing(few, by_item=True)).observation.table is few
+    covariate = np.arange(60.0)
+    assert make_plan(regression(few, covariate)).observation.table is few
+
+
+def test_moments_start_finds_the_classes(crowd):
+    truth, x, responses = crowd
+    for model in (guessing(responses), regression(responses, x)):
+        point = bf.find_map(model)
+        assert point.attrs["start"] in ("moments", "majority")
+        assert "start_log_evidence_moments" in point.attrs and point.attrs["converged"]
+        right = point["label_posterior"]["probability"].values.argmax(axis=1) == truth
+        assert right.mean() > 0.7
+
+
+def test_em_ends_at_a_mode_of_the_models_density(crowd, uncompiled):
+    _, x, responses = crowd
+    for model in (guessing(responses), regression(responses, x)):
+        point = bf.find_map(model, tolerance=1e-12)
+        logp = model.compile_logp(jacobian=False)
+        at = {v.name: point["point"][v.name].values for v in model.free_RVs}
+        values = {
+            model.rvs_to_values[v].name: (
+                at[v.name]
+                if model.rvs_to_transforms[v] is None
+                else model.rvs_to_transforms[v].forward(at[v.name], *v.owner.inputs).eval()
+            )
+            for v in model.free_RVs
+        }
+        best = logp(values)
+        rng = np.random.default_rng(3)
+        for name, value in values.items():
+            for _ in range(5):
+                near = value + 0.02 * rng.standard_normal(np.shape(value))
+                assert logp({**values, name: near}) < best + 1e-6, name
+
+
+@pytest.mark.slow
+def test_gibbs_steps_agree_with_nuts(fitted):
+    model, gibbs = fitted
+    assert gibbs.attrs["sampler"] == "gibbs"
+    settings = {"tune": 500, "chains": 2, "random_seed": 2, "progressbar": False, "quiet": True}
+    nuts = bf.sample(model, 500, sampler="nuts", nuts_sampler="pymc", **settings)
+    one, other = (az.summary(result, round_to="none") for result in (gibbs, nuts))
+    gap = (one["mean"] - other["mean"]) / np.hypot(one["mcse_mean"], other["mcse_mean"])
+    assert gap.abs().max() < 4.5, gap
+    gap = (gibbs["label_posterior"]["probability"] - nuts["label_posterior"]["probability"]).values
+    assert np.abs(gap).max() < 0.1 and np.abs(gap).mean() < 0.01
+
+
+@pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")  # influential items
+def test_results_are_whole(fitted, crowd):
+    model, result = fitted
+    truth, _, responses = crowd
+    probability = bf.label_probabilities(result)
+    assert probability.shape == (N_ITEMS, 3)
+    assert (probability.values[np.arange(20), truth[:20]] == 1).all()  # gold
+    assert (probability.values.argmax(axis=1) == truth).mean() > 0.7
+    assert np.isfinite(az.loo(result).elpd)
+    with model:
+        drawn = pm.sample_posterior_predictive(
+            result.isel(draw=slice(None, None, 100)), progressbar=False, random_seed=1
+        )
+    label = drawn["posterior_predictive"]["responses"].values
+    assert label.shape[-1] == responses.n_responses and set(np.unique(label)) == {0, 1, 2}
+    checked = bf.checks.conditional_dependence(result, model)
+    assert checked.sizes
+
+
+@pytest.mark.slow
+def test_a_variational_fit_is_chosen_that_the_model_allows(fitted):
+    model, gibbs = fitted
+    fit = bf.fit(model, draws=300, random_seed=1, progressbar=False)
+    assert fit.attrs["method"] == "advi"
+    for name in {"level", "slope", "skill", "ease"} & set(gibbs["posterior"].data_vars):
+        one, other = (
+            result["posterior"][name].mean(("chain", "draw")).values for result in (fit, gibbs)
+        )
+        spread = gibbs["posterior"][name].std(("chain", "draw")).values
+        assert (np.abs(one - other) < 0.6 * spread).all(), name
+
+
+def test_parameters_by_item_are_drawn(crowd):
+    _, _, responses = crowd
+    model = guessing(responses, by_item=True)
+    result = bf.sample(model, 200, tune=100, chains=2, random_seed=3, progressbar=False, quiet=True)
+    assert result.attrs["sampler"] == "gibbs"
+    ease = result["posterior"]["ease"].mean(("chain", "draw")).values
+    assert ease.shape == (N_ITEMS,)
+    # on items that all agree about, nobody needs to have guessed
+    votes = responses.votes()
+    sure = (votes.max(axis=1) == votes.sum(axis=1)) & (votes.sum(axis=1) >= 4)
+    split = (votes.max(axis=1) <= 2) & (votes.sum(axis=1) >= 4)
+    assert ease[sure].mean() > ease[split].mean() + 0.1
+    with pytest.raises(ModelError, match="single items"):
+        bf.fit(model, method="cavi", batch_size=50)
+
+
+@pytest.mark.slow
+def test_gibbs_is_calibrated(crowd):
+    responses = crowd[2].take(np.arange(25))
+    ranks = sbc_ranks(guessing, responses, simulations=300, draws=49, thin=5, random_seed=4)
+    assert_uniform(ranks["ease"].values, 49, "ease")
+    for rater in range(N_RATERS):
+        assert_uniform(ranks["skill"].values[:, rater], 49, f"skill of rater {rater}")
+    assert_uniform(ranks["labels"].values[:, 0], 1, "label of an item")
