@@ -235,7 +235,7 @@ class Observation:
     ) -> NDArray[Any]:
         """Draw the labels of ``table`` from their posterior at these parameters.
 
-        Priors with ``keeps_labels`` go on from the ``previous`` ones. ``seen`` is what
+        Priors with ``moves_labels`` go on from the ``previous`` ones. ``seen`` is what
         :meth:`likelihood` returns there, if that is known.
         """
         likelihood, _ = self.likelihood(rows) if seen is None else seen

@@ -129,7 +129,7 @@ def check_label_prior(
         assert_close(found.log_evidence.sum(), exact.total, "sum of the units' log evidence")
     labels = prior.decode(log_parameters, likelihood, structure)
     differ = (exact.configurations != labels).sum(axis=1)
-    near = differ <= (1 if prior.decoder != LabelPrior.decoder else len(labels))
+    near = differ <= (1 if not prior.decodes_exactly else len(labels))
     chosen = exact.weight[differ == 0][0]
     assert_close(chosen, exact.weight[near].max(), "probability of the decoded labels")
     rng = np.random.default_rng(random_seed)
@@ -137,7 +137,7 @@ def check_label_prior(
     seen = np.zeros(len(exact.weight))
     labels = prior.draw(log_parameters, likelihood, structure, rng)
     for _ in range(draws):
-        for _ in range(10 if prior.keeps_labels else 1):
+        for _ in range(10 if prior.moves_labels else 1):
             labels = prior.draw(log_parameters, likelihood, structure, rng, labels)
         seen[labels @ radix] += 1
     impossible = exact.weight < 1e-14

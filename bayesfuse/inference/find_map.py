@@ -80,7 +80,7 @@ def find_map(
     plan = make_plan(model)
     if whole := [v.name for v in plan.model.free_RVs if not v.dtype.startswith("float")]:
         raise ModelError(
-            "EM climbs a density of real numbers, and whole numbers have none; use bf.sample, or "
+            "EM needs real numbers, because whole ones have no gradients; use bf.sample, or "
             f"give their values. Got: {whole} to be inferred."
         )
     labels = plan.observation.labels

@@ -227,7 +227,7 @@ class LabelGibbs(BlockedStep):
             self.turned[0] += 1
             self.turned[1] += rows is not before
         drawn = self.observation.draw(rows, self.rng, self.labels, seen)
-        if self.observation.labels.keeps_labels:
+        if self.observation.labels.moves_labels:
             self.labels = drawn
         found, statistics = conditionals.redraw(self.observation, rows, drawn, priors, self.rng)
         names = [b.parameter for b in self.blocks if b.parameter not in found]

@@ -333,7 +333,7 @@ def _sample_gibbs(
     settings |= {"step": step, "initvals": initial}
     settings["idata_kwargs"] = {"coords": _rows(model)} | settings.get("idata_kwargs", {})
     seen = None
-    if plan.observation.labels.keeps_labels:
+    if plan.observation.labels.moves_labels:
         step.shows_labels = True
         sizes = settings["chains"], -(-settings["draws"] // thin)
         seen = Draws(plan.observation, *sizes, log_likelihood=log_likelihood)

@@ -179,7 +179,9 @@ def fit(
     [0.4, 0.4, 0.1, 0.0]
     """
     numbers = {"batch_size": batch_size, "n_items": n_items, "iterations": iterations}
-    _check(method, kwargs, sweeps, draws=draws, **numbers)
+    if method == "auto" and (batch_size is not None or batches is not None):
+        method = "cavi"
+    _check(method, sweeps, draws=draws, **numbers)
     if (batches is None) != (n_items is None) or (batches is not None and (batch_size or sweeps)):
         raise ModelError(
             "batches= come with n_items=, how many items there are, and without batch_size= and "
@@ -193,10 +195,12 @@ def fit(
     if method == "auto":
         counted = plan.observation.counted_names
         rows = all(isinstance(plan.priors().get(name), RowPrior | Known) for name in counted)
-        method = "cavi" if rows and not _not_conjugate(plan) and not kwargs else "advi"
+        method = "cavi" if rows and not _not_conjugate(plan) else "advi"
+    if method == "cavi" and kwargs:
+        raise ModelError(f"CAVI takes no further settings. Got: {sorted(kwargs)}.")
     if method == "cavi" or sweeps:
         _require_conjugate(plan, "CAVI needs" if method == "cavi" else "Gibbs sweeps need")
-    keeps = plan.observation.labels.keeps_labels
+    keeps = plan.observation.labels.moves_labels
     if sweeps and keeps:
         raise ModelError(
             "Sweeps improve a fit where every one of them draws the labels anew; on a graph they "
@@ -250,15 +254,13 @@ def fit(
     return result
 
 
-def _check(method: str, kwargs: dict[str, Any], sweeps: Any, **numbers: Any) -> None:
+def _check(method: str, sweeps: Any, **numbers: Any) -> None:
     if method not in get_args(Method):
         raise ModelError(f"method must be one of {list(get_args(Method))}. Got: {method!r}.")
     for name, value in numbers.items():
         if value is not None or name == "draws":
             require_count(name, value)
     require_count("sweeps", sweeps, least=0)
-    if method == "cavi" and kwargs:
-        raise ModelError(f"CAVI takes no further settings. Got: {sorted(kwargs)}.")
     if method != "cavi" and (numbers["batch_size"] or numbers["n_items"]):
         raise ModelError(
             f"Batches need the natural gradients of method='cavi'. Got: method={method!r}."

@@ -33,8 +33,16 @@ class Marginal(NamedTuple):
     expected: tuple[Array, ...]
 
 
+class Words(NamedTuple):
+    """How results describe what a label prior does: text only, never compared."""
+
+    summing: str
+    decoding: str = "most probable labels"
+    moving: str = ""
+
+
 class LabelPrior(Factor):
-    """How the true labels hang together, given as simplex rows and a structure.
+    """The prior of the true labels: parameters, and a structure that says which depend on which.
 
     A prior is written once as compiled kernels that know nothing of raters: they see log
     parameters, one matrix ``likelihood`` (items, classes), whose rows the raters may have scaled,
@@ -47,19 +55,20 @@ class LabelPrior(Factor):
     Class attributes a leaf defines
     -------------------------------
     marginal_kernel : ``(*log_parameters, likelihood, log_scale, *structure) -> (total,
-        log_evidence, probability, *expected)``, numba-compiled.
+        log_evidence, probability, *expected)``, numba-compiled. The arrays it returns must not
+        share memory, since PyTensor may overwrite one of them.
     marginal_jax : ``(*log_parameters, log_lik, *structure) -> log_evidence``, written in
         ``jax.numpy``, which differentiates it.
     """
 
+    words: ClassVar[Words]
+    """What results say of all this."""
     exact: bool = True
     """Whether the labels are summed out exactly."""
-    method: ClassVar[str]
-    """How they are summed out."""
-    keeps_labels: str = ""
-    """How labels are drawn from where they were before, for priors that cannot draw them anew."""
-    decoder: ClassVar[str] = "most probable labels"
-    """What :meth:`decode` returns."""
+    moves_labels: bool = False
+    """Whether labels cannot be drawn anew: a draw goes on from the previous ones."""
+    decodes_exactly: ClassVar[bool] = True
+    """Whether :meth:`decode` returns the most probable labels, else a mode of theirs."""
     adds_up: ClassVar[bool] = True
     """Whether the log evidence of the units adds up to the total.
 
@@ -114,7 +123,7 @@ class LabelPrior(Factor):
     ) -> NDArray[Any]:
         """Draw the labels from their joint posterior.
 
-        Priors with ``keeps_labels`` go one step from the ``previous`` ones (which stay as they
+        Priors with ``moves_labels`` go one step from the ``previous`` ones (which stay as they
         are); without these they begin anew, and the labels are near the posterior only.
 
         Returns labels (items,), or where an item stands for several, how many of them drew each

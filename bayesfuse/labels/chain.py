@@ -13,7 +13,7 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import require_kind
 from bayesfuse.labels import forward_backward
-from bayesfuse.labels.base import LabelPrior
+from bayesfuse.labels.base import LabelPrior, Words
 from bayesfuse.labels.stationary import marginal_stationary, stationary
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import shares
@@ -68,7 +68,7 @@ class MarkovChain(LabelPrior):
         Parameter("initial", SIMPLEX, ("class",)),
         Parameter("transition", SIMPLEX, ("class", "next_class")),
     )
-    method = "forward–backward"
+    words = Words("forward–backward")
     unit = "sequence"
     marginal_kernel = staticmethod(forward_backward.marginal)
 

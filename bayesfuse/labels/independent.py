@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
-from bayesfuse.labels.base import LabelPrior
+from bayesfuse.labels.base import LabelPrior, Words
 from bayesfuse.numerics.kernels import TINY, Array, kernel, rescale
 from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.contract import Parameter, Role
@@ -146,7 +146,7 @@ class Independent(LabelPrior):
     """
 
     declared = (Parameter("prevalence", SIMPLEX, ("class",), Role.CLASS_SHARES),)
-    method = "sum over classes"
+    words = Words("sum over classes")
     merges = True
     marginal_kernel = staticmethod(marginal)
     _plain: tuple[Any, bool] = None, True  # whether all items stand for one, and of which structure

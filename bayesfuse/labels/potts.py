@@ -17,7 +17,7 @@ from bayesfuse.labels import (
     potts_evidence,
     potts_kernels,
 )
-from bayesfuse.labels.base import LabelPrior
+from bayesfuse.labels.base import LabelPrior, Words
 from bayesfuse.labels.couplings import bethe_coupling
 from bayesfuse.labels.partition_function import (
     PartitionTable,
@@ -102,11 +102,12 @@ class Potts(LabelPrior):
     """
 
     declared = (Parameter("coupling", POSITIVE),)
-    method = "belief propagation"
-    keeps_labels = "Gibbs and Swendsen–Wang sweeps"
+    words = Words(
+        "belief propagation", "iterated conditional modes", "Gibbs and Swendsen–Wang sweeps"
+    )
     adds_up = False
     linear = False
-    decoder = "iterated conditional modes"
+    decodes_exactly = False
     marginal_kernel = staticmethod(potts_evidence.marginal)
 
     def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
@@ -120,8 +121,7 @@ class Potts(LabelPrior):
         self.parameters = {"coupling": coupling}
         self.graph = as_graph(graph)
         self.exact = self._drawn_anew = self.graph.is_forest
-        if self.exact:
-            self.keeps_labels = ""
+        self.moves_labels = not self.exact
         self.table: PartitionTable | None = None
         """log Z of the prior over the coupling, once :meth:`structure` was asked for it."""
         self._prevalence = None if prevalence is None else _shares(prevalence)
@@ -312,14 +312,13 @@ class MeanFieldPotts(Potts):
     -2.114
     """
 
-    method = "mean field"
+    words = Potts.words._replace(summing="mean field")
     marginal_kernel = staticmethod(potts_evidence.marginal_mean_field)
 
     def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
         super().__init__(coupling, graph, prevalence)
         self.exact = self.graph.n_edges == 0
-        if not self.exact:  # probabilities are then better taken from the labels drawn
-            self.keeps_labels = Potts.keeps_labels
+        self.moves_labels = not self.exact  # probabilities are better taken from drawn labels
 
     def converged(self, log_parameters, likelihood, structure):
         prevalence, start, neighbour, weight, _, order, *_ = structure

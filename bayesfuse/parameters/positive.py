@@ -71,8 +71,6 @@ class PositivePrior(Prior):
 
         A density like v^(a − 1) there, a below one, is divided by that power.
         """
-        if not np.isfinite(self.typical):  # the prior depends on other variables: not for modes
-            return self
         there = math.log(self.typical) - FAR
         power = slope(self.density, there)
         if not power < -SLIGHT:
@@ -193,15 +191,19 @@ class Positive(Support):
 
     def varying(self, model: Any, variable: Any) -> Callable[[Mapping[str, Array]], Prior]:
         import pymc as pm
+        from pymc.distributions.distribution import support_point
 
         value = variable.type("value")
-        (graph,) = model.replace_rvs_by_values([pm.logp(variable, value)])
-        inputs = [value, *model.value_vars]
-        function = model.compile_fn(graph, inputs=inputs, point_fn=False, on_unused_input="ignore")
+        graphs = model.replace_rvs_by_values([pm.logp(variable, value), support_point(variable)])
+        inputs, unused = model.value_vars, {"point_fn": False, "on_unused_input": "ignore"}
+        density = model.compile_fn(graphs[0], inputs=[value, *inputs], **unused)
+        typical = model.compile_fn(graphs[1], inputs=inputs, **unused)
 
         def at(point: Mapping[str, Array]) -> Prior:
-            others = [point[each.name] for each in model.value_vars]
-            return PositivePrior(lambda number: function(np.asarray(number), *others), np.nan)
+            others = [point[each.name] for each in inputs]
+            return PositivePrior(
+                lambda number: density(np.asarray(number), *others), float(typical(*others))
+            )
 
         return at
 

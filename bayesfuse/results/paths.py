@@ -76,7 +76,7 @@ def decode(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
         observation.require_possible(observation.marginal(rows))
     responses = observation.responses
     names = observation.by_item(responses.classes[labels])
-    how = {"method": observation.labels.decoder}
+    how = {"method": observation.labels.words.decoding}
     return xr.DataArray(names, {"item": responses.items}, ("item",), name="label", attrs=how)
 
 
@@ -138,7 +138,7 @@ def draw_labels(
     drawn = None
     for row, rows in zip(labels, spread(result, model, observation, draws), strict=True):
         likelihood = observation.by_item(observation.likelihood(rows)[0])
-        for _ in range(BETWEEN if prior.keeps_labels else 1):
+        for _ in range(BETWEEN if prior.moves_labels else 1):
             drawn = prior.draw(observation.label_tables(rows), likelihood, structure, rng, drawn)
         row[:] = drawn
         if row.min() < 0:

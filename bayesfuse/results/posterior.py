@@ -194,8 +194,8 @@ class Draws:
         """Say how labels were summed out, and of what iterates whether it came to an end."""
         prior = self.observation.labels
         if self.drawn:
-            return {"exact": 1, "method": prior.keeps_labels}
-        said = {"exact": int(prior.exact), "method": prior.method}
+            return {"exact": 1, "method": prior.words.moving}
+        said = {"exact": int(prior.exact), "method": prior.words.summing}
         if not prior.exact:
             said["converged"] = int(self.observation.converged(self.point))
         return said

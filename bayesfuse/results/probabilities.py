@@ -82,6 +82,6 @@ def label_posterior(result: xr.DataTree, model: pm.Model | None = None) -> xr.Da
 def _anew(result: xr.DataTree, model: pm.Model, observation: Observation) -> xr.Dataset:
     values = parameters(result, model)
     n_chains, n_draws = next(iter(values.values())).shape[:2]
-    labels = kept_labels(result) if observation.labels.keeps_labels else None
+    labels = kept_labels(result) if observation.labels.moves_labels else None
     draws = sum_up(observation, values, labels, (n_chains, n_draws), log_likelihood=False)
     return draws.label_posterior()

@@ -96,14 +96,34 @@ def test_gold_labels_of_all_items_give_counts(small):
     assert np.allclose(point["prevalence"], np.bincount(truth) / len(truth))
 
 
-def test_em_needs_conjugate_priors_of_fixed_concentration(small):
+def test_em_takes_gradient_steps_where_a_prior_depends_on_other_variables(small, uncompiled):
+    """The mode has no neighbour that is higher, and no hyperparameter is left behind."""
     with pm.Model() as model:
         weight = pm.Gamma("weight", 5, 1)
-        prevalence = pm.Dirichlet("prevalence", weight * np.ones(3))
-        confusion = pm.Dirichlet("confusion", np.ones((6, 3, 3)))
+        prevalence = pm.Dirichlet("prevalence", 1 + weight * np.ones(3))
+        confusion = pm.Dirichlet("confusion", np.ones((6, 3, 3)) + 1)
         bf.observe(small, labels=bf.Independent(prevalence), raters=bf.Confusion(confusion))
-    with pytest.raises(ModelError, match=r"none such on \['prevalence'\]"):
-        bf.find_map(model)
+    point = bf.find_map(model, tolerance=1e-12)["point"]
+    logp = model.compile_logp(jacobian=False)
+
+    def height(weight, prevalence):
+        at = {"weight": weight, "prevalence": prevalence, "confusion": point["confusion"].values}
+        return logp(
+            {
+                model.rvs_to_values[v].name: model.rvs_to_transforms[v]
+                .forward(at[v.name], *v.owner.inputs)
+                .eval()
+                for v in model.free_RVs
+            }
+        )
+
+    weight, prevalence = float(point["weight"]), point["prevalence"].values
+    best = height(weight, prevalence)
+    for factor in (0.98, 1.02):
+        assert height(factor * weight, prevalence) < best
+    for step in (-0.005, 0.005):
+        assert height(weight, prevalence + step * np.array([1, -1, 0])) < best
+        assert height(weight, prevalence + step * np.array([0, -1, 1])) < best
 
 
 def test_em_refuses_what_it_cannot_do(small, small_model):
@@ -112,10 +132,31 @@ def test_em_refuses_what_it_cannot_do(small, small_model):
     with pytest.raises(ModelError, match=r"start must be one of.*Got: \{\}"):
         bf.find_map(small_model, start={})
     with pm.Model() as model:
-        accuracy = pm.Beta("accuracy", 2, 1, shape=6)
-        bf.observe(small, labels=bf.Independent(np.ones(3) / 3), raters=bf.OneCoin(accuracy))
-    with pytest.raises(ModelError, match=r"none may be constant.*'prevalence'"):
+        prevalence = pm.Dirichlet("prevalence", np.ones(3))
+        accuracy = pm.Beta("accuracy", 1 + pm.Poisson("extra", 1.0), 1, shape=6)
+        bf.observe(small, labels=bf.Independent(prevalence), raters=bf.OneCoin(accuracy))
+    with pytest.raises(ModelError, match=r"whole ones have no gradients.*\['extra'\]"):
         bf.find_map(model)
+
+
+def test_constant_parameters_stay_as_they_are(small):
+    """With a known prevalence the accuracies climb to where it was set free with that mode."""
+    share = np.array([0.2, 0.3, 0.5])
+    with pm.Model() as known:
+        accuracy = pm.Beta("accuracy", 2, 1, shape=6)
+        bf.observe(small, labels=bf.Independent(share), raters=bf.OneCoin(accuracy))
+    with pm.Model() as nearly:
+        prevalence = pm.Dirichlet("prevalence", 1e9 * share)
+        accuracy = pm.Beta("accuracy", 2, 1, shape=6)
+        bf.observe(small, labels=bf.Independent(prevalence), raters=bf.OneCoin(accuracy))
+    one, other = (bf.find_map(each, tolerance=1e-12) for each in (known, nearly))
+    assert_close(
+        one["point"]["accuracy"].values, other["point"]["accuracy"].values, "accuracy", atol=1e-4
+    )
+    drawn = bf.sample(known, 20, tune=20, chains=2, random_seed=1, progressbar=False, quiet=True)
+    assert drawn.attrs["start"] in ("moments", "majority")
+    fit = bf.fit(known, draws=50, random_seed=1)
+    assert fit.attrs["method"] == "cavi"
 
 
 def test_models_of_ones_own_need_no_names(small):

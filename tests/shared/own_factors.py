@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import beta
 
-from bayesfuse.labels.base import LabelPrior
+from bayesfuse.labels.base import LabelPrior, Words
 from bayesfuse.numerics.kernels import kernel, rescale
 from bayesfuse.parameters.contract import Coordinates, Parameter, Prior, Support
 from bayesfuse.parameters.real import REAL
@@ -200,7 +200,7 @@ class ByItem(LabelPrior):
     """Independent labels with log-odds (items, classes) of their own, as a regression has."""
 
     declared = (Parameter("log_odds", REAL, ("item", "class")),)
-    method = "sum over classes"
+    words = Words("sum over classes")
     marginal_kernel = staticmethod(marginal)
 
     def __init__(self, log_odds):
