@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.data import fingerprint
 from bayesfuse.data.arrays import narrow, plain, shown
-from bayesfuse.data.reading import places
+from bayesfuse.data.names import places
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ImpossibleDataError, ModelError, ResponsesError
 from bayesfuse.labels.base import LabelPrior, Marginal

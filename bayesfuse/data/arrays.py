@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +14,9 @@ from pandas.api.types import infer_dtype, is_list_like
 from scipy import sparse
 
 from bayesfuse.errors import ResponsesError
+
+LARGEST = 2**53
+"""Above this, floats do not hold every whole number."""
 
 NARROWER: dict[str, tuple[type, ...]] = {
     "empty": (np.float64,),
@@ -203,3 +206,9 @@ def shown(values: Any, most: int = 8) -> str:
     """Return the first of many values, for an error."""
     listed = [repr(plain(value)) for value in list(values)[:most]]
     return "[" + ", ".join(listed) + (", …]" if len(values) > most else "]")
+
+
+def fit_floats(arrays: Sequence[NDArray[Any]]) -> bool:
+    """Return whether floats hold all these numbers exactly."""
+    whole = [array for array in arrays if array.dtype.kind != "f" and array.size]
+    return all(array.min() >= -LARGEST and array.max() <= LARGEST for array in whole)

@@ -15,8 +15,8 @@ from scipy.sparse import csgraph
 
 from bayesfuse.data.arrays import as_array, column_names, narrow, shown
 from bayesfuse.data.describing import as_html, as_text, summarise_graph
+from bayesfuse.data.names import encode, names_of, unique_names
 from bayesfuse.data.neighbours import adjacency, greedy_colours, grid_pairs, nearest_pairs
-from bayesfuse.data.reading import encode, names_of, unique_names
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import item_places
 from bayesfuse.errors import ResponsesError, require_kind
@@ -88,10 +88,6 @@ class Graph:
             All names, in the order wanted. Declare them to keep items without edges; by default
             the sorted names found in the edges.
 
-        Returns
-        -------
-        Graph
-
         Raises
         ------
         ResponsesError
@@ -117,10 +113,6 @@ class Graph:
             are no edges.
         items : sequence, optional
             Names of the rows; by default 0, 1, 2, …
-
-        Returns
-        -------
-        Graph
 
         Raises
         ------
@@ -172,10 +164,6 @@ class Graph:
         items : sequence, optional
             All names, in the order wanted; by default the graph's nodes in theirs.
 
-        Returns
-        -------
-        Graph
-
         Raises
         ------
         ResponsesError
@@ -216,10 +204,6 @@ class Graph:
         items : sequence, optional
             Names of the cells in C order (row by row), as ``image.ravel()`` gives them; by
             default 0, 1, 2, …
-
-        Returns
-        -------
-        Graph
 
         Raises
         ------
@@ -265,10 +249,6 @@ class Graph:
             From 1 to the number of items less one.
         items : sequence, optional
             Names of the rows; by default a frame's index, else 0, 1, 2, …
-
-        Returns
-        -------
-        Graph
 
         Raises
         ------

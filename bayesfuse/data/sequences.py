@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.arrays import as_array, column, plain, shown
-from bayesfuse.data.reading import encode, names_of, numbered, places
+from bayesfuse.data.names import encode, names_of, numbered, places
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ResponsesError
 
@@ -73,10 +73,6 @@ class Sequences:
             Column that orders the items of a sequence (numbers, times, anything that sorts); gaps
             mean nothing. None takes the rows in the order in which they stand.
 
-        Returns
-        -------
-        Sequences
-
         Raises
         ------
         ResponsesError
@@ -127,10 +123,6 @@ class Sequences:
             How many items every sequence has.
         items, names : sequence, optional
             Names of the items and of the sequences; by default 0, 1, 2, …
-
-        Returns
-        -------
-        Sequences
 
         Raises
         ------

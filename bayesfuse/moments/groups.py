@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,14 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 
-from bayesfuse.data.responses import Responses
+from bayesfuse.data.patterns import first_occurrences
+from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.errors import MomentsError, require_count, require_flag
 from bayesfuse.moments.binary import accuracies, labels_by_sign
 from bayesfuse.moments.completion import least_squares, orient
 from bayesfuse.moments.imbalance import EDGE, SMALLEST, log_table, quality
 from bayesfuse.moments.pairs import covariance, require_binary
-from bayesfuse.moments.partition import Groups, PairMoments, find_groups, fit_groups, number
+from bayesfuse.moments.partition import Groups, PairMoments, find_groups, fit_groups
 from bayesfuse.moments.score import score_matrix
 from bayesfuse.numerics.kernels import Array
 
@@ -225,7 +226,7 @@ def _assignment(responses: Responses, groups: Assignment | None) -> Groups:
             f"There must be one group for each of the {responses.n_raters} raters. Got: shape "
             f"{given.shape}."
         )
-    group = number(given)
+    _, group = first_occurrences(given)
     return group if group.max() > 0 else np.arange(len(group))
 
 
@@ -249,15 +250,17 @@ def _reports(responses: Responses, group: Groups, several: Groups, evidence: Arr
     """Make raters of the groups: the verdicts as their evidence has it, and those alone as are."""
     own = ~np.isin(group, several)[responses.rater]
     item, column = np.nonzero(evidence)  # no evidence, no verdict
-    return Responses._build(
-        np.concatenate([responses.item[own], item]),
-        np.concatenate([group[responses.rater[own]], several[column]]),
-        np.concatenate([responses.label[own], (evidence[item, column] > 0).astype(np.int64)]),
+    items = np.concatenate([responses.item[own], item])
+    raters = np.concatenate([group[responses.rater[own]], several[column]])
+    labels = np.concatenate([responses.label[own], evidence[item, column] > 0])
+    n_raters = group.max() + 1
+    table = from_key(
+        (items * n_raters + raters) * 2 + labels,
         responses.items,
-        np.arange(group.max() + 1),
+        np.arange(n_raters),
         responses.classes,
-        responses.multiplicity,
     )
+    return replace(table, multiplicity=responses.multiplicity)
 
 
 # -------------------------------------------------------------------- one stage

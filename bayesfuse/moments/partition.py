@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from bayesfuse.data.patterns import first_occurrences
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import MomentsError, require_count, require_kind
 from bayesfuse.moments.completion import least_squares, orient
@@ -171,14 +171,6 @@ def _sizes(n_raters: int, min_groups: int, max_groups: int | None, criterion: st
     return sizes if criterion == "residual" and len(sizes) else np.append(sizes, n_raters)
 
 
-def number(group: NDArray[Any]) -> Groups:
-    """Number the groups 0, 1, … in the order of their first rater."""
-    _, first, inverse = np.unique(group, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[inverse]
-
-
 def _clusters(score: Array, sizes: Groups) -> list[Groups]:
     """Cluster raters by the leading eigenvectors of the normalised Laplacian of their scores."""
     from scipy.cluster.hierarchy import fcluster, linkage  # as long to import as all of moments
@@ -187,7 +179,7 @@ def _clusters(score: Array, sizes: Groups) -> list[Groups]:
     scale = np.divide(1.0, np.sqrt(degree), out=np.zeros_like(degree), where=degree > 0)
     _, vectors = np.linalg.eigh(score * np.outer(scale, scale))
     return [
-        number(fcluster(linkage(vectors[:, -size:], "ward"), size, "maxclust"))
+        first_occurrences(fcluster(linkage(vectors[:, -size:], "ward"), size, "maxclust"))[1]
         if size < len(score)
         else np.arange(size)
         for size in sizes
@@ -314,4 +306,4 @@ def _dissolve(fitted: GroupFit, fit: Callable[[Groups], GroupFit], dispersion: f
             return fitted
         alone = poor[fitted.group]
         group = np.where(alone, len(size) + np.arange(len(alone)), fitted.group)
-        fitted = fit(number(group))
+        fitted = fit(first_occurrences(group)[1])
