@@ -105,7 +105,7 @@ def check_label_prior(
     Log evidence, label probabilities and expected counts must agree to rounding (if the prior is
     exact), decoded labels must be a mode (among those that differ in one label, for a local
     decoder), and drawn configurations must have the right frequencies (chi-square test at level
-    10⁻⁵). Markov chains of labels (``keeps_labels``) are thinned by ten.
+    10⁻⁵). Draws of priors with ``keeps_labels`` are thinned by ten.
 
     Raises
     ------

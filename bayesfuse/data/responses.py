@@ -169,9 +169,9 @@ class Responses:
         >>> table.n_items, int(table.multiplicity.sum()), table.classes.tolist()
         (3, 60, ['0', '1'])
         """
-        patterns, counts, items = read_counts(patterns, counts, items)
+        matrix, counts, names = read_counts(patterns, counts, items)
         table = cls.from_matrix(
-            patterns, missing=missing, items=items, raters=raters, classes=classes
+            matrix, missing=missing, items=names, raters=raters, classes=classes
         )
         return replace(table, multiplicity=counts.astype(np.int64))
 
