@@ -268,7 +268,7 @@ def bio_transitions(
     for name in names:
         if name != outside and name[:2] not in ("B-", "I-"):
             raise ModelError(
-                f"Classes must be {outside!r} (see outside=) or begin with 'B-' or 'I-'. Got: "
+                f"Classes must be {outside!r} or begin with 'B-' or 'I-'; see outside=. Got: "
                 f"{name!r}."
             )
         if name[:2] == "I-" and name != outside and f"B-{name[2:]}" not in names:

@@ -31,7 +31,7 @@ def encode(
     if len(unknown):
         raise ResponsesError(
             f"Every {what} in {column!r} must be among the declared ones {shown(names)}. Got: "
-            f"{plain(values[unknown[0]])!r} in row {unknown[0]} (counted from 0; {len(unknown)} "
+            f"{plain(values[unknown[0]])!r} in row {unknown[0]} (the first is 0; {len(unknown)} "
             "such rows)."
         )
     return codes, names
@@ -60,7 +60,7 @@ def _require_whole(values: Any, column: str) -> None:
     if missing.any():
         raise ResponsesError(
             f"Column {column!r} must have a value in every row; drop rows without a response. Got: "
-            f"a missing value in row {int(np.argmax(missing))} (counted from 0; "
+            f"a missing value in row {int(np.argmax(missing))} (the first is 0; "
             f"{int(missing.sum())} such rows)."
         )
 

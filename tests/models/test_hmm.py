@@ -204,7 +204,7 @@ BAD_MODELS = {
     ),
     "no stationary distribution": (
         dict(initial="stationary", transition_prior=[[1, 1, 1], [1, 1, 1], [0, 0, 1]]),
-        "part 2 from 0",
+        "separate 2 from 0",
     ),
 }
 
