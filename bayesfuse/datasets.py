@@ -1,4 +1,4 @@
-"""Two classic tables, and simulators."""
+"""Classic data sets and simulators."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ _CARIES = """
 
 
 def anesthesia() -> Responses:
-    """Return five anaesthetists' assessments of 45 patients on a scale from 1 to 4.
+    """Return assessments of 45 patients by five anaesthetists on a scale from 1 to 4.
 
-    The first of them judged every patient three times.
+    The first anaesthetist assessed every patient three times.
 
     References
     ----------
@@ -102,15 +102,15 @@ def caries() -> Responses:
 
 
 ATTEMPTS = 100
-"""Rounds in which pairs of items are drawn, where nearly all of those possible are wanted."""
+"""Maximum number of rounds of drawing pairs of items."""
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """Simulated responses and what they were made from.
+    """Simulated responses and their parameters.
 
-    ``truth`` (items,) numbers the true classes; ``prevalence`` (classes,) and ``confusion``
-    (raters, classes, labels) are the parameters.
+    ``truth`` (items,) holds indices of the true classes; ``prevalence`` is of shape (classes,) and
+    ``confusion`` (raters, classes, labels).
     """
 
     responses: Responses
@@ -130,19 +130,18 @@ def simulate_dawid_skene(
     accuracy: tuple[float, float] = (0.5, 0.9),
     random_seed: int | np.random.Generator | None = None,
 ) -> Simulated:
-    """Simulate the model of Dawid and Skene.
+    """Simulate the Dawid–Skene model.
 
     Parameters
     ----------
     n_items, n_raters, n_classes : int
-        Sizes.
     per_item : int, optional
-        Raters who answer an item, chosen at random. Default all of them.
+        Raters per item, chosen at random. Default all.
     prevalence : array-like, shape (classes,), optional
         Default a draw from Dirichlet(5, …, 5).
     confusion : array-like, shape (raters, classes, labels), optional
-        Default: a diagonal drawn uniformly from ``accuracy`` for every rater and class, the rest
-        of the row spread by a flat Dirichlet.
+        Default: diagonals drawn uniformly from ``accuracy`` for every rater and class, the rest of
+        the row from a flat Dirichlet distribution.
     accuracy : pair of float
         Range of that diagonal.
     random_seed : int or Generator, optional
@@ -154,7 +153,7 @@ def simulate_dawid_skene(
     Raises
     ------
     ModelError
-        More raters per item than raters; probabilities that are none.
+        More raters per item than raters; invalid probabilities.
 
     Examples
     --------
@@ -180,24 +179,24 @@ def simulate_responses(
     accuracy: tuple[float, float] = (0.5, 0.9),
     random_seed: int | np.random.Generator | None = None,
 ) -> Simulated:
-    """Simulate what raters say of items whose true classes are given: the pixels of an image, say.
+    """Simulate responses to items with given true classes, such as the pixels of an image.
 
     Parameters
     ----------
     truth : array-like of int
-        Numbers of the true classes, of any shape; items are numbered in C order.
+        Indices of the true classes, of any shape; items are in C order.
     n_raters, n_classes, per_item, confusion, accuracy, random_seed
         As in :func:`simulate_dawid_skene`.
 
     Returns
     -------
     Simulated
-        ``prevalence`` holds the shares of the classes among the truths.
+        ``prevalence`` holds the shares of the classes in ``truth``.
 
     Raises
     ------
     ModelError
-        More raters per item than raters; truths that are not among the classes.
+        More raters per item than raters; truths outside the classes.
 
     Examples
     --------
@@ -213,8 +212,7 @@ def simulate_responses(
     inside = known.dtype.kind in "iu" and len(known) and known.min() >= 0
     if not (inside and known.max() < n_classes):
         raise ModelError(
-            f"Truths must be whole numbers from 0 to {n_classes - 1}, one per item. Got: "
-            f"{shown(known, 5)}."
+            f"truth must hold whole numbers from 0 to {n_classes - 1}. Got: {shown(known, 5)}."
         )
     table = _confusion(confusion, n_raters, n_classes, accuracy, rng)
     share = np.bincount(known, minlength=n_classes) / len(known)
@@ -241,16 +239,15 @@ def simulate_blocks(
     accuracy: tuple[float, float] = (0.5, 0.9),
     random_seed: int | np.random.Generator | None = None,
 ) -> SimulatedGraph:
-    """Simulate a stochastic block model: a graph whose communities are the classes.
+    """Simulate a stochastic block model, a graph whose communities are the classes.
 
     Parameters
     ----------
     n_items, n_raters, n_classes : int
-        Sizes.
     degree : float
-        Neighbours of an item, on average.
+        Mean number of neighbours.
     within : float
-        Share of the edges that stay within a class.
+        Share of the edges within a class.
     per_item, prevalence, confusion, accuracy, random_seed
         As in :func:`simulate_dawid_skene`.
 
@@ -261,8 +258,8 @@ def simulate_blocks(
     Raises
     ------
     ModelError
-        More raters per item than raters; probabilities that are none; a negative degree, or one
-        that too few pairs of items have room for.
+        More raters per item than raters; invalid probabilities; a negative degree, or one that is
+        too large for the number of pairs.
 
     References
     ----------
@@ -292,7 +289,7 @@ def simulate_blocks(
 def _pairs(
     truth: NDArray[np.int64], count: int, same: bool, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Draw different pairs of items that are, or are not, of one class."""
+    """Draw distinct pairs of items of the same class, or of different classes."""
     found = np.zeros((0, 2), dtype=np.int64)
     for _ in range(ATTEMPTS):
         if len(found) >= count:
@@ -302,14 +299,14 @@ def _pairs(
         more = more[fits & (more[:, 0] < more[:, 1])]
         found = rng.permutation(np.unique(np.concatenate([found, more]), axis=0))
     raise ModelError(
-        "Edges of blocks must be few among the pairs of items that they may join. Got: "
-        f"{count} edges {'within' if same else 'between'} classes of "
+        "Edges must be few relative to the possible pairs of items, because pairs are drawn at "
+        f"random. Got: {count} edges {'within' if same else 'between'} classes of "
         f"{np.bincount(truth).tolist()} items."
     )
 
 
 def _generator(random_seed: Any, **sizes: int) -> np.random.Generator:
-    """Return the generator of a seed, if the sizes are some that a table can have."""
+    """Check sizes and return the generator of a seed."""
     for name, size in sizes.items():
         require_count(name, size, least=2 if name == "n_classes" else 1)
     return require_seed(random_seed)
@@ -351,14 +348,14 @@ def _confusion(
 def _answers(
     truth: NDArray[np.int64], confusion: Array, per_item: int | None, rng: np.random.Generator
 ) -> Responses:
-    """Let raters, all or some chosen at random, answer items of known classes."""
+    """Simulate responses of all raters, or of some chosen at random, to every item."""
     n_raters, n_classes, _ = confusion.shape
     n_items = len(truth)
     per_item = n_raters if per_item is None else per_item
     require_count("per_item", per_item)
     if per_item > n_raters:
         raise ModelError(
-            f"An item is answered by between one and all {n_raters} raters. Got: {per_item}."
+            f"per_item must be from 1 to the number of raters, {n_raters}. Got: {per_item}."
         )
     item = np.repeat(np.arange(n_items), per_item)
     if per_item == n_raters:

@@ -1,4 +1,4 @@
-"""The errors of the package: each names the rule, the reason and what was given."""
+"""Errors and checks of arguments. Messages name the rule, the reason and what was given."""
 
 from __future__ import annotations
 
@@ -26,85 +26,77 @@ def __dir__() -> list[str]:
 
 
 class ResponsesError(ValueError):
-    """A table of responses, or something said about its items, breaks a rule."""
+    """Invalid responses, sequences, graphs or gold labels."""
 
 
 class ModelError(ValueError):
-    """A model is given priors, parameters or data that do not fit together."""
+    """Invalid or incompatible priors, parameters or data of a model."""
 
 
 class ImpossibleDataError(ModelError):
-    """The parameters give some item's responses probability zero under every class."""
+    """The responses to some item have probability zero under every class."""
 
 
 def require_shape(name: str, given: tuple[int | None, ...], **expected: int) -> None:
-    """Raise ModelError unless ``given`` is the expected shape; None in it is not known yet."""
+    """Raise ModelError unless ``given`` is the expected shape; None matches any size."""
     sizes = tuple(expected.values())
     if len(given) != len(sizes) or any(
         found is not None and found != size for found, size in zip(given, sizes, strict=True)
     ):
         axes = ", ".join(f"{size} {axis}" for axis, size in expected.items())
-        raise ModelError(
-            f"{name} must have shape ({axes}), else its entries would belong to nobody. Got: "
-            f"shape {given}."
-        )
+        raise ModelError(f"{name} must have shape ({axes}). Got: shape {given}.")
 
 
 def require_kind(name: str, given: object, kind: type) -> None:
-    """Raise ModelError unless ``given`` is of that kind."""
+    """Raise ModelError unless ``given`` is an instance of ``kind``."""
     if not isinstance(given, kind):
         home = kind.__module__.partition(".")[0]
         module = {"pymc": "pm", "xarray": "xr"}.get(home, "bf")
-        raise ModelError(
-            f"{name} must be a {module}.{kind.__name__}, because everything else is read from it. "
-            f"Got: {type(given).__name__}."
-        )
+        raise ModelError(f"{name} must be a {module}.{kind.__name__}. Got: {type(given).__name__}.")
 
 
 def require_name(what: str, given: object) -> None:
-    """Raise ModelError unless ``given`` is text that variables in a file can be called by."""
+    """Raise ModelError unless ``given`` can be the name of a variable in a file."""
     if not isinstance(given, str) or "/" in given or not given.isprintable():
         raise ModelError(
-            f"The name of a {what} must be text of printable characters other than '/', else a "
-            f"result could not be saved. Got: {given!r}."
+            f"The name of a {what} must be text of printable characters other than '/', so that "
+            f"results can be saved. Got: {given!r}."
         )
 
 
 def require_names(name: str, given: Any) -> list[Any]:
-    """Return names as a list, or raise ModelError if they are no list, text, or none at all."""
+    """Return names as a list, or raise ModelError if they are text, empty or not iterable."""
     if isinstance(given, str) or not np.iterable(given) or not (names := list(given)):
         raise ModelError(f"{name} must be a list of at least one name. Got: {given!r}.")
     return names
 
 
 def require_mapping(name: str, given: Any) -> None:
-    """Raise ModelError unless ``given`` says by name what belongs to each, as a dict does."""
+    """Raise ModelError unless ``given`` is a mapping."""
     if not callable(getattr(given, "items", None)):
-        raise ModelError(
-            f"{name} must be a mapping, which says what belongs to each name. Got: {given!r}."
-        )
+        raise ModelError(f"{name} must be a mapping from names. Got: {given!r}.")
 
 
 def require_flag(name: str, given: object) -> None:
-    """Raise ModelError unless ``given`` is a truth value."""
+    """Raise ModelError unless ``given`` is a boolean."""
     if not isinstance(given, bool | np.bool_):
         raise ModelError(f"{name} must be True or False. Got: {given!r}.")
 
 
 def require_count(name: str, given: object, least: int = 1) -> None:
-    """Raise ModelError unless ``given`` is a whole number, no smaller than there may be."""
+    """Raise ModelError unless ``given`` is a whole number, at least ``least``."""
     if isinstance(given, bool) or not isinstance(given, Integral) or given < least:
         raise ModelError(f"{name} must be a whole number, at least {least}. Got: {given!r}.")
 
 
 def require_seed(random_seed: Any) -> np.random.Generator:
-    """Return the generator of a seed, or raise ModelError if it is none."""
+    """Return the generator of a seed, or raise ModelError."""
     try:
         return np.random.default_rng(random_seed)
     except (TypeError, ValueError) as error:
         raise ModelError(
-            "random_seed must be a whole number, zero or more, or a Generator, so that the same "
-            f"seed gives the same draws. Got: {random_seed!r}."
+            "random_seed must be a whole number, zero or more, or a Generator. Got: "
+            f"{random_seed!r}."
         ) from error
 
 
@@ -119,7 +111,7 @@ def require_probability(name: str, given: object) -> float:
 
 
 def require_number(name: str, given: object, least: float = 0.0, most: float = math.inf) -> float:
-    """Return a finite number of some range, ends included, or raise ModelError."""
+    """Return a finite number from ``least`` to ``most``, or raise ModelError."""
     number = _number(given)
     if not (least <= number <= most and number < math.inf):
         ends = f", {least:g} or more" if most == math.inf else f" from {least:g} to {most:g}"
@@ -144,20 +136,20 @@ def require_positive(name: str, given: object) -> float:
 
 
 def require_weights(name: str, given: Mapping[Any, Any]) -> list[float]:
-    """Return weights scaled to sum to one: finite, none negative, not all zero, else ModelError."""
+    """Return weights scaled to sum to one, or raise ModelError."""
     numbers = [_number(each) for each in given.values()]
     largest = max(numbers, default=0.0)
     if not all(0 <= each < math.inf for each in numbers) or largest == 0:
         raise ModelError(
-            f"{name} must be finite and not negative, and not all zero, because they are scaled to "
-            f"sum to one. Got: {dict(given)}."
+            f"{name} must be finite and not negative, and not all zero, to be scaled to sum one. "
+            f"Got: {dict(given)}."
         )
     total = math.fsum(each / largest for each in numbers)  # the plain sum may overflow
     return [each / largest / total for each in numbers]
 
 
 def _number(given: object) -> float:
-    """Return a real number as a float, NaN for what is none."""
+    """Return a real number as a float, NaN for anything else."""
     try:
         return math.nan if isinstance(given, bool | str) else float(given)  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -165,30 +157,30 @@ def _number(given: object) -> float:
 
 
 class MomentsError(ValueError):
-    """The responses do not determine the moments that were asked for."""
+    """The responses do not determine the requested moments."""
 
 
 class PoorFitWarning(UserWarning):
-    """A variational fit is far from the posterior, or stopped before it settled."""
+    """A variational fit is far from the posterior or did not converge."""
 
 
 class IncompleteWarning(UserWarning):
-    """What follows from the draws was interrupted: the result holds some of it only."""
+    """Post-processing of the draws was interrupted: the result is incomplete."""
 
 
 class CollapseWarning(UserWarning):
-    """Labels have lost a class that the responses favour for many items."""
+    """The labels collapsed: a class that many responses favour has no items."""
 
 
 class NoGroupsWarning(UserWarning):
-    """No raters seem to share a source, so a model of groups has none."""
+    """No raters seem to share a source, so the model has no groups."""
 
 
 class _Interruptible(ContextDecorator):
-    """Make an interruption of compiled code a KeyboardInterrupt.
+    """Raise KeyboardInterrupt for an interruption of compiled code.
 
-    A kernel that Ctrl-C meets comes back with a result and an exception, of which Python makes a
-    SystemError, or several, one the cause of the other.
+    An interrupted kernel returns a result and an exception, which Python reports as a SystemError
+    or a chain of them.
     """
 
     def __enter__(self) -> None:
@@ -202,4 +194,4 @@ class _Interruptible(ContextDecorator):
             raise KeyboardInterrupt from error
 
 
-interruptible = _Interruptible()  # no generator: every sweep enters it
+interruptible = _Interruptible()  # not a generator, because every sweep enters it

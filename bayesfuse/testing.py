@@ -1,7 +1,7 @@
-"""Checks that ship with the package: enumeration, the contract of a kernel, calibration.
+"""Test helpers: enumeration of labels, checks of kernels, simulation-based calibration.
 
-Use them on a label prior or a rater channel of your own; the package's tests do nothing else.
-Every failure names the worst point.
+Use them for your own label priors and rater channels, as the package's tests do. Failures name the
+worst point.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from bayesfuse.results.probabilities import label_probabilities
 
 @dataclass(frozen=True)
 class Enumerated:
-    """The posterior of labels by summing over all configurations.
+    """Posterior of the labels by enumeration.
 
     ``configurations`` (number, items) and their posterior ``weight`` (number,).
     """
@@ -48,7 +48,7 @@ def enumerate_labels(
     log_lik: Array,
     structure: tuple[Any, ...],
 ) -> Enumerated:
-    """Sum over all ``classes ** items`` labellings: slow, and right by construction.
+    """Sum over all ``classes ** items`` configurations: slow but exact.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def enumerate_labels(
     log_parameters : tuple of ndarray
     log_lik : ndarray, shape (items, classes)
     structure : tuple of ndarray
-        As ``prior.structure`` gives it, every item occurring once.
+        From ``prior.structure``, with every item once.
 
     Returns
     -------
@@ -83,9 +83,9 @@ def enumerate_labels(
 
 
 def relative(log_lik: Array) -> tuple[Array, Array]:
-    """Return likelihoods relative to each item's largest, and the log scale of the items.
+    """Return likelihoods relative to the largest of each item, and the log scales.
 
-    What rater channels give label priors, from ``log_lik`` (items, classes).
+    Rater channels pass these to label priors; ``log_lik`` has shape (items, classes).
     """
     likelihood = log_lik.copy()
     return likelihood, np.array([rescale.py_func(likelihood, n) for n in range(len(likelihood))])
@@ -100,18 +100,17 @@ def check_label_prior(
     draws: int = 4000,
     random_seed: int = 0,
 ) -> None:
-    """Hold a label prior's kernels against enumeration.
+    """Compare a label prior's kernels with enumeration.
 
-    The log evidence, label probabilities and expected counts must agree to rounding (if the prior
-    claims to be exact), the decoded labels must be a mode (of those that differ in one label, if
-    the decoder claims no more), and drawn configurations must be as frequent as they should
-    (chi-square, failing by chance once in 10⁵). Priors that keep their labels are drawn from every
-    tenth time.
+    Log evidence, label probabilities and expected counts must agree to rounding (if the prior is
+    exact), decoded labels must be a mode (among those that differ in one label, for a local
+    decoder), and drawn configurations must have the right frequencies (chi-square test at level
+    10⁻⁵). Draws of priors with ``keeps_labels`` are thinned by ten.
 
     Raises
     ------
     AssertionError
-        With the quantity and its worst entry.
+        Names the quantity and its worst entry.
     """
     exact = enumerate_labels(prior, log_parameters, log_lik, structure)
     likelihood, log_scale = relative(log_lik)
@@ -148,16 +147,16 @@ def check_label_prior(
 def check_rater_channel(
     channel: RaterChannel, tables: tuple[Array, ...], responses: Responses, *, step: float = 1e-6
 ) -> None:
-    """Hold a channel's kernels against what probability and calculus demand of them.
+    """Check the kernels of a rater channel.
 
-    The probabilities of all possible answers to an item sum to one for every truth; expected
-    counts are the derivative of the weighted log-likelihood (central differences); a known truth
-    rules the other classes out.
+    The probabilities of all possible answers to an item must sum to one for every truth; expected
+    counts must be the derivative of the weighted log-likelihood (central differences); a known
+    truth must rule out the other classes.
 
     Raises
     ------
     AssertionError
-        With the quantity and its worst entry.
+        Names the quantity and its worst entry.
     """
     n_items, n_classes = responses.n_items, responses.n_classes
     unknown = np.full(n_items, -1)
@@ -202,12 +201,12 @@ def check_rater_channel(
 def simulate(
     model: pm.Model, random_seed: int | np.random.Generator | None = None
 ) -> tuple[dict[str, Array], NDArray[np.int64], Responses]:
-    """Draw parameters from a model's prior, then truths and responses from the parameters.
+    """Draw parameters, truths and responses from the prior of a model.
 
     Returns
     -------
     parameters : dict
-        Value of every parameter of the label prior and the channel.
+        Values of the parameters of the label prior and the channel.
     truth : ndarray of int64, shape (items,)
     responses : Responses
         The model's table with the drawn labels.
@@ -215,7 +214,7 @@ def simulate(
     rng = np.random.default_rng(random_seed)
     variable, observation = observed(model)
     variables = parameter_variables(variable)
-    with plain_python():  # one draw is not worth a compilation
+    with plain_python():  # compilation does not pay for one draw
         values = pm.draw(list(variables.values()), random_seed=rng)
     parameters = dict(zip(variables, values, strict=True))
     truth, label = observation.simulate(observation.rows(parameters), rng)
@@ -233,23 +232,22 @@ def sbc_ranks(
     random_seed: int = 0,
     **kwargs: Any,
 ) -> xr.Dataset:
-    """Rank prior draws among the posterior draws of data simulated from them (calibration).
+    """Simulation-based calibration: ranks of prior draws among posterior draws.
 
-    If the sampler is right, ranks are uniform on 0, …, draws, whatever the model. For labels the
-    rank is replaced by the randomised probability transform of the true class.
+    For a correct sampler, ranks are uniform on 0, …, draws. For labels the rank is replaced by the
+    randomised probability integral transform of the true class.
 
     Parameters
     ----------
     build : callable
-        From responses (and ``gold=``, if some truths are revealed) to the model under test,
-        always with the same prior.
+        From responses (and ``gold=``, with ``revealed``) to the model, with a fixed prior.
     responses : Responses
-        Who answers what; the labels are simulated.
+        The design; its labels are replaced by simulated ones.
     revealed : iterable of item names, optional
-        Items whose simulated truth the model is told. Gold labels fixed beforehand would not do:
-        truths must be draws from the prior.
+        Items whose simulated truth is given to the model. Fixed gold labels would not be draws
+        from the prior.
     simulations, draws, thin : int
-        Data sets; posterior draws ranked against, every ``thin``-th of one chain.
+        Number of data sets; number of posterior draws, every ``thin``-th of one chain.
     **kwargs
         Passed to :func:`bayesfuse.sample`.
 
@@ -301,13 +299,13 @@ def sbc_ranks(
 
 
 def assert_uniform(values: ArrayLike, highest: float, name: str, *, bins: int = 10) -> None:
-    """Fail if values on [0, highest] are not uniform (chi-square, by chance once in 10⁵)."""
+    """Fail if values on [0, highest] are not uniform (chi-square test at level 10⁻⁵)."""
     flat = np.asarray(values, dtype=float).ravel()
     edges = (
         np.linspace(-0.5, highest + 0.5, bins + 1) if highest > 1 else np.linspace(0, 1, bins + 1)
     )
     seen, _ = np.histogram(flat, edges)
-    if highest > 1:  # whole numbers: bins may hold different numbers of them
+    if highest > 1:  # bins may hold different numbers of integers
         whole, _ = np.histogram(np.arange(int(highest) + 1), edges)
         share = whole.astype(float)
     else:
@@ -316,10 +314,10 @@ def assert_uniform(values: ArrayLike, highest: float, name: str, *, bins: int = 
 
 
 def assert_frequencies(seen: Array, probability: Array, name: str, *, alpha: float = 1e-5) -> None:
-    """Fail if counts are too far from their probabilities, by chance once in 1 / alpha times."""
+    """Fail if counts do not match their probabilities (chi-square test at level ``alpha``)."""
     expected = seen.sum() * probability
     order = np.argsort(expected)
-    rare = order[np.cumsum(expected[order]) < 5]  # pooled: chi-square needs five in every cell
+    rare = order[np.cumsum(expected[order]) < 5]  # pooled: the test needs five in every cell
     common = np.setdiff1d(order, rare)
     cells = [*zip(seen[common], expected[common], strict=True)]
     if len(rare) and expected[rare].sum() > 0:
@@ -338,7 +336,7 @@ def assert_frequencies(seen: Array, probability: Array, name: str, *, alpha: flo
 def assert_close(
     found: ArrayLike, expected: ArrayLike, name: str, *, rtol: float = 1e-10, atol: float = 1e-12
 ) -> None:
-    """Fail if arrays differ by more than rounding, naming the worst entry."""
+    """Fail if arrays differ by more than the tolerances, naming the worst entry."""
     one, other = np.asarray(found, dtype=float), np.asarray(expected, dtype=float)
     assert one.shape == other.shape, f"{name}: shape {one.shape}, expected {other.shape}"
     with np.errstate(invalid="ignore"):

@@ -19,7 +19,7 @@ import xarray as xr
 from scipy.special import gammaln, logsumexp
 
 import bayesfuse as bf
-from bayesfuse.data.reading import listed
+from bayesfuse.data.names import listed
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 from bayesfuse.observation import Observation
 from bayesfuse.testing import assert_close, enumerate_labels

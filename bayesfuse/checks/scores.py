@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.reading import listed
+from bayesfuse.data.names import listed
 from bayesfuse.errors import ResponsesError, require_count, require_mapping
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.probabilities import label_probabilities

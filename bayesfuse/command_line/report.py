@@ -13,7 +13,7 @@ from bayesfuse.checks import collapse, conditional_dependence, group_summary, it
 from bayesfuse.checks.phases import MIXED
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.graph import Graph
-from bayesfuse.data.reading import listed
+from bayesfuse.data.names import listed
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError
 from bayesfuse.pymc.model import LabelModel

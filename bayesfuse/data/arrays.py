@@ -1,8 +1,8 @@
-"""Values of any library as arrays: columns, lists, masked, lazy, categories; none is changed."""
+"""Convert columns, lists, masked, lazy and categorical values to arrays, exactly."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +15,9 @@ from scipy import sparse
 
 from bayesfuse.errors import ResponsesError
 
+LARGEST = 2**53
+"""Above this, floats do not hold every whole number."""
+
 NARROWER: dict[str, tuple[type, ...]] = {
     "empty": (np.float64,),
     "boolean": (np.bool_,),
@@ -22,7 +25,7 @@ NARROWER: dict[str, tuple[type, ...]] = {
     "floating": (np.float64,),
     "mixed-integer-float": (np.float64,),
 }
-"""What arrays can hold, by what pandas calls a kind of objects."""
+"""Exact array types for each kind of objects that ``infer_dtype`` names."""
 
 
 def column(frame: Any, name: str) -> Any:
@@ -31,22 +34,22 @@ def column(frame: Any, name: str) -> Any:
     columns = column_names(frame) or []
     if name not in columns:
         raise ResponsesError(
-            f"The table must have every column that the arguments name. Got: {name!r}, "
-            f"which is not among {shown(columns)}."
+            f"Every named column must be in the table. Got: {name!r}, which is not among "
+            f"{shown(columns)}."
         )
     values = as_array(frame[name])
     if values.ndim != 1:
         raise ResponsesError(
-            "A column must hold one value per row, and its name must be that of no other. Got: "
+            "A column must hold one value per row and have a unique name. Got: "
             f"{name!r} of shape {values.shape}."
         )
     return values
 
 
 def as_array(values: Any) -> Any:
-    """Values as an array that changes none of them, or as a Categorical if they are one.
+    """Return values as an array without changing any, or as a Categorical if they are one.
 
-    What is missing stays so: masked entries are None in an array of objects.
+    Masked entries stay missing (None in an array of objects).
     """
     values = present(values)
     if isinstance(values, xr.DataArray):
@@ -61,7 +64,7 @@ def as_array(values: Any) -> Any:
     if isinstance(values, pd.Series):
         if isinstance(values.dtype, pd.CategoricalDtype):
             return pd.Categorical(values)
-        # pandas makes floats of its own integers where some are missing
+        # pandas turns nullable integers with missing values into floats
         exact = pd.api.types.is_extension_array_dtype(values.dtype) and values.hasnans
         values = values.to_numpy(dtype=object if exact else None)
     elif isinstance(values, Mapping) or not hasattr(values, "__array__"):
@@ -69,7 +72,7 @@ def as_array(values: Any) -> Any:
     if isinstance(values, np.ma.MaskedArray):
         values = _unmasked(values)
     array = np.asarray(values)
-    if not array.dtype.isnative:  # numbers from a file of another machine
+    if not array.dtype.isnative:  # foreign byte order
         array = array.astype(array.dtype.newbyteorder("="))
     kind = array.dtype.kind
     if kind == "M" or (kind == "f" and array.dtype.itemsize not in (4, 8)) or kind == "T":
@@ -78,11 +81,11 @@ def as_array(values: Any) -> Any:
 
 
 def narrow(values: NDArray[Any]) -> NDArray[Any]:
-    """Objects as an array of truth values, numbers or times, if that changes none of them."""
+    """Return objects as an array of booleans, numbers or times if no value changes."""
     kind = infer_dtype(values.ravel(), skipna=False)
     if kind == "datetime64":
-        return _times(np.array(values.tolist()))  # in the finest of their units
-    if kind in ("date", "datetime"):  # pandas takes a day for its first moment
+        return _times(np.array(values.tolist()))  # in the finest unit
+    if kind in ("date", "datetime"):  # pandas reads a date as midnight
         days = {isinstance(value, datetime) for value in values.flat}
         return _times(values) if len(days) == 1 else values
     for dtype in NARROWER.get(kind, ()):
@@ -96,16 +99,10 @@ def narrow(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _times(values: NDArray[Any]) -> NDArray[Any]:
-    """Return dates or times in a unit of pandas' (s to ns), objects with a time zone as they are.
-
-    Raises
-    ------
-    ResponsesError
-        Times of finer units, or too far away.
-    """
+    """Return dates or times in a unit of pandas (s to ns), objects with a time zone unchanged."""
     try:
         times = pd.DatetimeIndex(values.ravel())
-    except (ValueError, TypeError):  # out of bounds, or several time zones
+    except (ValueError, TypeError):  # out of bounds or several time zones
         if values.dtype == object:
             return values
         array = None
@@ -117,14 +114,14 @@ def _times(values: NDArray[Any]) -> NDArray[Any]:
         values.dtype == object or np.all((array == values) | np.isnat(values))
     ):
         raise ResponsesError(
-            "Times must be whole nanoseconds, because files hold no smaller parts, and within "
-            f"64 bits of their unit. Got: {values.dtype}."
+            "Times must be whole nanoseconds, the finest unit in files, and fit 64 bits. Got: "
+            f"{values.dtype}."
         )
     return array
 
 
 def _objects(values: Any) -> NDArray[Any]:
-    """Return a list, perhaps of lists, as an array of objects; what is none has no dimension."""
+    """Return a (nested) list as an array of objects, anything else as a scalar array."""
     if not is_list_like(values) or isinstance(values, Set | Mapping) or sparse.issparse(values):
         array = np.empty((), dtype=object)
         array[()] = values
@@ -135,12 +132,12 @@ def _objects(values: Any) -> NDArray[Any]:
     ]
     try:
         return np.array(listed, dtype=object)
-    except ValueError:  # rows that have no common shape
+    except ValueError:  # ragged rows
         return np.fromiter(listed, dtype=object, count=len(listed))
 
 
 def _unmasked(values: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
-    """Return the values with NaN, NaT or None in place of those that are masked."""
+    """Return the values with NaN, NaT or None for masked ones."""
     mask, data = np.ma.getmaskarray(values), np.asarray(values.data)
     if not mask.any():
         return data
@@ -151,7 +148,7 @@ def _unmasked(values: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
 
 
 def present(values: Any) -> Any:
-    """Bring what Dask or Polars would compute later to memory."""
+    """Compute lazy Dask or Polars values."""
     for fetch in ("compute", "collect"):
         if hasattr(values, fetch):
             values = getattr(values, fetch)()
@@ -165,17 +162,17 @@ def _is_arrow(values: Any) -> bool:
 
 
 def _from_arrow(values: Any) -> Any:
-    """Return a column of Arrow's, Polars' or another of their kin as pandas has it."""
+    """Convert a column with the Arrow interface (pyarrow, Polars, …) to pandas."""
     kind = str(values.dtype) if hasattr(values, "dtype") else ""
-    if kind.startswith("Categorical"):  # of Polars: ordered as text, unlike an Enum
+    if kind.startswith("Categorical"):  # Polars sorts these as text, unlike an Enum
         values = values.cast(str)
     try:
         import pyarrow as pa
     except ImportError:
         if kind.startswith("Enum"):
             raise ResponsesError(
-                "Categories of a column that pandas does not hold are read by pyarrow, else their "
-                f"order would be lost: install it, or give text. Got: {kind[:40]}."
+                "Reading an Enum column needs pyarrow, which keeps the order of its categories: "
+                f"install it, or give text. Got: {kind[:40]}."
             ) from None
         return values.to_numpy()
     if isinstance(values, pd.Series):
@@ -185,9 +182,9 @@ def _from_arrow(values: Any) -> Any:
 
 
 def column_names(frame: Any) -> list[Any] | None:
-    """Return the names of a table's columns, None if it is no table."""
+    """Return the column names of a table, None for anything else."""
     if isinstance(frame, Mapping):
-        return [*frame, *getattr(frame, "coords", ())]  # those of a Dataset are columns, too
+        return [*frame, *getattr(frame, "coords", ())]  # including coordinates of a Dataset
     names = getattr(frame, "column_names", getattr(frame, "columns", None))
     if names is None:
         names = getattr(getattr(frame, "dtype", None), "names", None)  # an array of records
@@ -195,11 +192,17 @@ def column_names(frame: Any) -> list[Any] | None:
 
 
 def plain(value: Any) -> Any:
-    """Return a NumPy scalar as the Python value that prints like one."""
+    """Return a NumPy scalar as a Python value."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def shown(values: Any, most: int = 8) -> str:
-    """Return the first of many values, for an error."""
+    """Format the first values, for an error."""
     listed = [repr(plain(value)) for value in list(values)[:most]]
     return "[" + ", ".join(listed) + (", …]" if len(values) > most else "]")
+
+
+def fit_floats(arrays: Sequence[NDArray[Any]]) -> bool:
+    """Return whether floats hold all these numbers exactly."""
+    whole = [array for array in arrays if array.dtype.kind != "f" and array.size]
+    return all(array.min() >= -LARGEST and array.max() <= LARGEST for array in whole)

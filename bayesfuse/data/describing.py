@@ -1,4 +1,4 @@
-"""How tables show themselves: counts, spread and agreement, as text and as HTML."""
+"""Summaries of tables and graphs as text and as HTML."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 LETTERS = 60
-"""How many letters of a name are printed; pictures have room for fewer."""
+"""Length to which printed names are cut; plots cut them shorter."""
 
 
 def in_one_line(name: Any, most: int = LETTERS) -> str:
-    """Write a name without line breaks, an empty one in quotes, of a long one both ends."""
-    letters = str(name)
+    """Return a name without line breaks, quoted if empty, with the middle cut out if long."""
     # control characters and unpaired surrogates can be neither printed nor drawn
-    text = "".join(" " if category(c) in {"Cc", "Cs", "Zl", "Zp"} else c for c in letters)
+    text = "".join(" " if category(c) in {"Cc", "Cs", "Zl", "Zp"} else c for c in str(name))
     if not text.strip():
         text = repr(text)
     if len(text) > most:
@@ -26,7 +25,7 @@ def in_one_line(name: Any, most: int = LETTERS) -> str:
 
 
 def summarise(responses: Any) -> tuple[str, list[tuple[str, str]]]:
-    """Return a title and rows of (what, how much) for a Responses."""
+    """Return a title and rows (quantity, value) for a table of responses."""
     weight = None if responses.is_plain else np.repeat(responses.multiplicity, responses.per_item)
     n_rows = responses.n_responses if weight is None else int(weight.sum())
     items = f"{responses.n_items:,} items"
@@ -50,9 +49,9 @@ def summarise(responses: Any) -> tuple[str, list[tuple[str, str]]]:
 
 
 def summarise_graph(graph: Any) -> tuple[str, list[tuple[str, str]]]:
-    """Return the same for a Graph."""
+    """Return a title and rows (quantity, value) for a graph."""
     size = np.bincount(graph.component)
-    tree = "forest: labels can be summed out exactly" if graph.is_forest else "with circles"
+    tree = "forest: labels can be summed out exactly" if graph.is_forest else "with cycles"
     parts = f"{len(size):,}, the largest of {size.max():,} items" if len(size) > 1 else "1"
     rows = [("neighbours per item", spread(graph.degree))]
     if graph.n_edges:
@@ -63,12 +62,12 @@ def summarise_graph(graph: Any) -> tuple[str, list[tuple[str, str]]]:
 
 
 def as_text(name: str, title: str, rows: list[tuple[str, str]]) -> str:
-    """Show what was summarised in a terminal."""
+    """Format a summary for a terminal."""
     return f"{name}: {title}\n" + "\n".join(f"  {what:<20} {text}" for what, text in rows)
 
 
 def as_html(name: str, title: str, rows: list[tuple[str, str]]) -> str:
-    """Show what was summarised in a notebook."""
+    """Format a summary for a notebook."""
     body = "".join(
         f"<tr><th style='text-align:left'>{escape(what)}</th>"
         f"<td style='text-align:left'>{escape(text)}</td></tr>"
@@ -78,7 +77,7 @@ def as_html(name: str, title: str, rows: list[tuple[str, str]]) -> str:
 
 
 def spread(counts: NDArray[np.int64], copies: NDArray[np.int64] | None = None) -> str:
-    """Say from where to where counts reach, each of which occurs so often, and their middle."""
+    """Return range and median of counts, each repeated ``copies`` times."""
     times = np.ones(len(counts), dtype=np.int64) if copies is None else copies
     order = np.argsort(counts)
     total = np.cumsum(times[order])

@@ -1,4 +1,4 @@
-"""What was observed, in a few letters: results carry it, so that another model's are told apart."""
+"""Digests of data, stored in results to detect those of another model."""
 
 from __future__ import annotations
 
@@ -13,17 +13,14 @@ from numpy.typing import NDArray
 from bayesfuse.data.responses import Responses
 
 ROWS_AT_ONCE = 2_000_000
-"""Responses whose numbers are in memory at one time."""
+"""Responses hashed at a time."""
 
 MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
-"""Odd numbers that spread what they multiply over 64 bits."""
+"""Odd multipliers that mix 64 bits."""
 
 
 def of_responses(responses: Responses) -> dict[str, str]:
-    """Return digests of the names, in their order, and of the responses, in whatever order.
-
-    Responses are the same where the same raters gave the same answers to the same items.
-    """
+    """Return digests of the names, in order, and of the responses, in any order."""
     items, raters, classes = (
         _numbers(names) for names in (responses.items, responses.raters, responses.classes)
     )
@@ -44,19 +41,19 @@ def of_responses(responses: Responses) -> dict[str, str]:
 
 
 def of_gold(responses: Responses, gold: NDArray[np.int64]) -> str:
-    """Return a digest of the known labels, in whatever order the items are."""
+    """Return a digest of the known labels, for items in any order."""
     known = np.flatnonzero(gold >= 0)
     items, classes = _numbers(responses.items)[known], _numbers(responses.classes)[gold[known]]
     return _digest([np.sort(_mixed(items, classes))]) if len(known) else ""
 
 
 def of_arrays(arrays: Iterable[NDArray[Any]]) -> str:
-    """Return a digest of arrays of numbers, of integers of any size alike."""
+    """Return a digest of numeric arrays, the same for integers of any width."""
     return _digest([_wide(array) for array in arrays])
 
 
 def of_draws(values: NDArray[Any]) -> NDArray[np.int64]:
-    """Return one number for each draw (chain, draw, …), the same only for equal values."""
+    """Return one number for each draw of ``values`` (chain, draw, …), equal for equal draws."""
     shape = values.shape[:2]
     rows = np.ascontiguousarray(_wide(values)).reshape(int(np.prod(shape)), -1)
     digests = b"".join(blake2b(row.tobytes(), digest_size=8).digest() for row in rows)
@@ -64,7 +61,7 @@ def of_draws(values: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _numbers(names: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return a number for each name, the same on every machine."""
+    """Return a hash of each name, the same on every machine."""
     if names.dtype.kind in "biuf":
         return pd.util.hash_array(_wide(names))
     return pd.util.hash_array(names.astype(str).astype(object), categorize=False)

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import narrow, plain, shown
-from bayesfuse.data.reading import places
+from bayesfuse.data.names import places
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ResponsesError
 

@@ -1,4 +1,4 @@
-"""Who is whose neighbour, in numbers: on grids, among features, item by item, by colour."""
+"""Pairs of neighbours on grids and in feature space; adjacency, colouring and layout of graphs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from bayesfuse.numerics.kernels import kernel
 Pairs = NDArray[np.int64]
 
 TREE_DIMENSIONS = 15
-"""A k-d tree visits nearly every point when there are more features than this."""
+"""With more features than this, a k-d tree visits nearly every point."""
 BLOCK_ENTRIES = 4_000_000
-"""Distances between sparse rows that are held at a time."""
+"""Distances between sparse rows in memory at a time."""
 
 
 def grid_pairs(shape: tuple[int, ...], diagonal: bool) -> Pairs:
@@ -24,7 +24,7 @@ def grid_pairs(shape: tuple[int, ...], diagonal: bool) -> Pairs:
     cell = np.arange(np.prod(shape)).reshape(shape)
     found = []
     for step in product((-1, 0, 1), repeat=len(shape)):
-        # of two opposite steps the one that leads forward, so that a pair is found once
+        # only forward steps, so that each pair is found once
         if step <= (0,) * len(shape) or (not diagonal and np.abs(step).sum() > 1):
             continue
         here = tuple(
@@ -38,7 +38,7 @@ def grid_pairs(shape: tuple[int, ...], diagonal: bool) -> Pairs:
 
 
 def nearest_pairs(features: Any, k: int) -> Pairs:
-    """Return every pair of which one is among the k nearest of the other, each pair once."""
+    """Return the pairs of which either item is among the k nearest of the other, each once."""
     n = features.shape[0]
     if sparse.issparse(features):
         nearest = _nearest_of_sparse(_scaled(features, features.data), k)
@@ -46,7 +46,7 @@ def nearest_pairs(features: Any, k: int) -> Pairs:
         from scipy.spatial import cKDTree  # a tenth of a second to import
 
         table = _scaled(features, features)
-        # one leaf looks at all pairs, by differences: products of coordinates would cancel
+        # a single leaf compares all pairs by differences, which do not cancel as products do
         leaf = 16 if table.shape[1] <= TREE_DIMENSIONS else n
         _, nearest = cKDTree(table, leafsize=leaf).query(table, k=k + 1, workers=-1)
         nearest = _without_self(nearest)
@@ -57,28 +57,28 @@ def nearest_pairs(features: Any, k: int) -> Pairs:
 
 
 def _scaled(features: Any, entries: NDArray[np.float64]) -> Any:
-    """Scale by a power of two, which rounds nothing, so that no square over- or underflows."""
+    """Scale by a power of two, without rounding, so that no square over- or underflows."""
     _, exponent = np.frexp(np.abs(entries).max(initial=0.0))
     half = int(exponent) // 2  # the power itself may overflow
     return features * 2.0**-half * 2.0 ** (half - int(exponent))
 
 
 def _without_self(nearest: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Drop every row's own number, or its last where copies of it crowded it out."""
+    """Drop each item from its neighbours, or the last neighbour if the item is not among them."""
     own = nearest == np.arange(len(nearest))[:, None]
     own[~own.any(axis=1), -1] = True
     return nearest[~own].reshape(len(nearest), -1)
 
 
 def _nearest_of_sparse(features: Any, k: int) -> NDArray[np.int64]:
-    """Look at all distances |x|² − 2 xy + |y|², a block of rows at a time.
+    """Compute all distances |x|² − 2 xy + |y|², a block of rows at a time.
 
-    Where rounding may have changed which are least, the differences decide.
+    Near ties within rounding error are recomputed from differences.
     """
     square = np.asarray(features.multiply(features).sum(axis=1)).ravel()
     n = len(square)
     height = max(BLOCK_ENTRIES // n, 1)
-    # of a sum of so many products, relative to the sum of its terms' sizes
+    # of the dot product, relative to the sum of the absolute terms
     rounding = (np.diff(features.indptr).max() + 4) * np.finfo(np.float64).eps
     error = 2 * rounding * (square + square.max())
     found = np.empty((n, k), dtype=np.int64)
@@ -100,10 +100,9 @@ def _nearest_of_sparse(features: Any, k: int) -> NDArray[np.int64]:
 
 @kernel
 def adjacency(edges, n_items):
-    """List every item's neighbours in ascending order, given sorted edges: start, neighbour, edge.
+    """Return start, neighbour and edge from sorted edges, with neighbours in ascending order.
 
-    One pass does it: the edges in which an item stands second come before those where it stands
-    first.
+    One pass is enough: edges with an item second come before those with it first.
     """
     start = np.zeros(n_items + 1, dtype=np.int64)
     for e in range(len(edges)):
@@ -125,10 +124,12 @@ def adjacency(edges, n_items):
 
 @kernel
 def greedy_colours(start, neighbour):
-    """Give every item in turn the first colour that none of its neighbours has."""
+    """Give each item in turn the first colour that no neighbour has."""
     n_items = len(start) - 1
     colour = np.full(n_items, -1, dtype=np.int32)
-    taken = np.full(n_items + 1, -1, dtype=np.int64)  # by colour: the last item it is taken for
+    taken = np.full(
+        n_items + 1, -1, dtype=np.int64
+    )  # by colour: the last item with a neighbour of it
     for n in range(n_items):
         for j in range(start[n], start[n + 1]):
             if colour[neighbour[j]] >= 0:
@@ -142,14 +143,13 @@ def greedy_colours(start, neighbour):
 
 @kernel
 def springs(place, start, neighbour, rounds):
-    """Move items (items, 2), in place, until edges and the room between items balance.
+    """Force-directed layout: move ``place`` (items, 2) in place.
 
-    Items push each other off by the inverse of their distance, edges pull by its square; steps
-    are shorter and shorter (Fruchterman & Reingold 1991, Software: Practice and Experience 21,
-    1129–1164).
+    Items repel with the inverse of their distance, edges attract with its square, and steps shrink
+    (Fruchterman & Reingold 1991, Software: Practice and Experience 21, 1129–1164).
     """
     n_items = len(place)
-    room = 1.0 / n_items  # the square of the distance that suits all, on the unit square
+    room = 1.0 / n_items  # square of the ideal distance on the unit square
     move = np.empty_like(place)
     for r in range(rounds):
         move[:] = 0.0

@@ -1,4 +1,4 @@
-"""Matrices, patterns and names as users give them: read without changing any of it."""
+"""Read long tables, matrices and response patterns."""
 
 from __future__ import annotations
 
@@ -9,17 +9,25 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
-from pandas.api.types import infer_dtype, is_list_like
+from pandas.api.types import is_list_like
 
-from bayesfuse.data.arrays import as_array, column_names, narrow, plain, present, shown
+from bayesfuse.data.arrays import (
+    LARGEST,
+    as_array,
+    column,
+    column_names,
+    fit_floats,
+    narrow,
+    plain,
+    present,
+    shown,
+)
+from bayesfuse.data.names import encode, names_of, places, unique_names
 from bayesfuse.errors import ResponsesError
-
-LARGEST = 2**53
-"""Above this floats are not all the whole numbers."""
 
 
 class Undeclared:
-    """The default mark of what is missing: −1, unless that is declared to be a class."""
+    """The default missing mark: −1, unless that is a declared class."""
 
     def __repr__(self) -> str:
         return "-1"
@@ -27,7 +35,29 @@ class Undeclared:
 
 UNDECLARED = Undeclared()
 
-# -------------------------------------------------------------------- matrices and patterns
+Rows = tuple[NDArray[np.int64], NDArray[Any], NDArray[Any], NDArray[Any]]
+"""``(item * raters + rater) * classes + label`` of every response, and the names of the three."""
+
+
+def read_long(frame: Any, columns: tuple[str, str, str], declared: tuple[Any, Any, Any]) -> Rows:
+    """Read the item, rater and label columns of a table."""
+    values = [column(frame, name) for name in columns]
+    sizes = [len(each) for each in values]
+    if len(set(sizes)) > 1:
+        told = ", ".join(f"{name!r} with {n}" for name, n in zip(columns, sizes, strict=True))
+        raise ResponsesError(f"All columns must have the same length. Got: {told} rows.")
+    if sizes[0] == 0:
+        raise ResponsesError(
+            f"A table of responses must have at least one row. Got: no rows in {columns[0]!r}."
+        )
+    key, found = np.zeros(sizes[0], dtype=np.int64), []
+    for what, name, given in zip(("item", "rater", "class"), columns, declared, strict=True):
+        # one column at a time: its codes are the largest arrays needed
+        code, names = encode(values.pop(0), given, what, name)
+        key *= len(names)
+        key += code
+        found.append(names)
+    return key, found[0], found[1], found[2]
 
 
 def read_matrix(
@@ -36,11 +66,8 @@ def read_matrix(
     items: Sequence[Any] | None,
     raters: Sequence[Any] | None,
     classes: Any,
-) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any], NDArray[Any], Any]:
-    """Return the answers row by row, the mask of where they are, and names.
-
-    Names of rows, of columns, and of classes, None if neither the user nor a column lists them.
-    """
+) -> Rows:
+    """Read a matrix of labels, shape (items, raters)."""
     matrix = present(matrix)
     if classes is not None:
         classes = unique_names(classes, "class")
@@ -49,13 +76,15 @@ def read_matrix(
     if columns is not None:
         items = getattr(matrix, "index", None) if items is None else items
         raters = columns if raters is None else raters
-        whole = isinstance(matrix, pd.DataFrame)  # in which a name may come twice
+        whole = isinstance(matrix, pd.DataFrame)  # may have duplicate column names
         parts = [
             as_array(matrix.iloc[:, place] if whole else matrix[name])
             for place, name in enumerate(columns)
         ]
         if classes is None:
-            if missing is UNDECLARED and any(_declares(part, marks) for part in parts):
+            if missing is UNDECLARED and any(
+                hasattr(part, "codes") and -1 in part.categories for part in parts
+            ):
                 marks = []
             classes = _categories(parts, marks)
         values = _side_by_side(parts)
@@ -69,85 +98,66 @@ def read_matrix(
         sizes = sorted({len(row) for row in values.flat if isinstance(row, Sequence | np.ndarray)})
         shape = f"{type(matrix).__name__} of shape {getattr(matrix, 'shape', values.shape)}"
         raise ResponsesError(
-            "A matrix of responses has one row per item and one column per rater. Got: "
+            "A matrix of responses must have one row per item and one column per rater. Got: "
             f"{f'rows of lengths {sizes}' if sizes else shape}."
         )
     if values.dtype.kind == "V":
         raise ResponsesError(
-            "A matrix of responses holds one label in each cell; rows of fields are read by "
-            f"from_long. Got: entries of dtype {values.dtype}."
+            "A matrix of responses must hold one label in each cell; use from_long for records. "
+            f"Got: entries of dtype {values.dtype}."
         )
     answered = ~pd.isna(values)
-    for mark in [] if values.dtype.kind == "m" else marks:  # which durations have no equals
+    for mark in [] if values.dtype.kind == "m" else marks:  # durations equal no mark
         answered[answered] = np.asarray(values[answered] != mark, dtype=bool)
     if not answered.any():
         raise ResponsesError(
-            f"A matrix of responses must hold at least one. Got: shape {values.shape}, all missing."
+            f"A matrix must hold at least one response. Got: shape {values.shape}, all missing."
         )
     answers = values[answered]
-    if answers.dtype == object:  # as of a frame with missing values
+    if answers.dtype == object:  # as in a frame with missing values
         answers = narrow(answers)
     if answers.dtype.kind == "f":
         broken = answers[(answers != np.floor(answers)) | (np.abs(answers) > LARGEST)]
         if len(broken):
             raise ResponsesError(
                 "A matrix of floats must hold whole numbers (the labels) and NaN or the missing "
-                f"mark; probabilities are no responses. Got: {plain(broken[0])!r}."
+                f"mark, because probabilities are not responses. Got: {plain(broken[0])!r}."
             )
         answers = answers.astype(np.int64)
     n_items, n_raters = values.shape
     item_names, rater_names = names_of(n_items, items, "item"), names_of(n_raters, raters, "rater")
-    return answers, answered, item_names, rater_names, classes
+    label, class_names = encode(answers, classes, "class", "labels")
+    item, rater = np.nonzero(answered)
+    key = (item * n_raters + rater) * len(class_names) + label
+    return key, item_names, rater_names, class_names
 
 
 def _marks(missing: Any, classes: NDArray[Any] | None) -> list[Any]:
-    """Return what means "did not answer" beside what is missing by itself.
-
-    Raises
-    ------
-    ResponsesError
-        A mark that the user gives is a class that the user declares.
-    """
+    """Return the marks of missing responses, apart from NaN and None."""
     given = [-1] if missing is UNDECLARED else missing if is_list_like(missing) else [missing]
-    marks = [mark for mark in given if not _no(mark)]
+    marks = [mark for mark in given if not np.all(pd.isna(mark))]
     if classes is None or not marks:
         return marks
     both = [mark for mark in marks if places(as_array([mark]), classes)[0] >= 0]
     if both and missing is not UNDECLARED:
         raise ResponsesError(
-            "A mark for missing responses must not be a class, else its responses would be lost. "
-            f"Got: {both[0]!r} in missing= and in classes=."
+            "A mark for missing responses must not be a class, because its responses would be "
+            f"dropped. Got: {both[0]!r} in missing= and in classes=."
         )
     return [] if both else marks
 
 
-def _declares(part: Any, marks: list[Any]) -> bool:
-    """Say whether a column has such a category."""
-    return hasattr(part, "codes") and any(mark in part.categories for mark in marks)
-
-
-def _no(value: Any) -> bool:
-    """Say whether a value is missing by itself."""
-    return bool(np.all(pd.isna(value)))
-
-
 def _side_by_side(parts: list[Any]) -> NDArray[Any]:
-    """Put columns beside each other without a change of any entry."""
+    """Stack columns without changing any entry."""
     parts = [as_array(part.to_numpy()) if hasattr(part, "codes") else part for part in parts]
     kinds = {part.dtype.kind for part in parts}
-    if len({part.dtype for part in parts}) > 1 and not (kinds <= set("iuf") and _fit_floats(parts)):
+    if len({part.dtype for part in parts}) > 1 and not (kinds <= set("iuf") and fit_floats(parts)):
         parts = [pd.Series(part).astype(object).to_numpy() for part in parts]
     return np.column_stack(parts) if parts else np.empty((0, 0))
 
 
-def _fit_floats(arrays: Sequence[NDArray[Any]]) -> bool:
-    """Say whether floats hold all these numbers exactly."""
-    whole = [array for array in arrays if array.dtype.kind != "f" and array.size]
-    return all(array.min() >= -LARGEST and array.max() <= LARGEST for array in whole)
-
-
 def _categories(parts: list[Any], marks: list[Any]) -> list[Any] | None:
-    """Return the classes that columns declare, None if they do not."""
+    """Return the classes that categorical columns declare, None if there are none."""
     declared = [part.categories.tolist() for part in parts if hasattr(part, "codes")]
     if not declared:
         return None
@@ -160,8 +170,8 @@ def _categories(parts: list[Any], marks: list[Any]) -> list[Any] | None:
             ordered = False
         if not ordered:
             raise ResponsesError(
-                "The categories of all columns must be the same, in one order, else that of the "
-                f"classes is not known; give classes=. Got: {shown(declared, 3)}."
+                "All columns must have the same categories in one order, because it is the order "
+                f"of the classes; else give classes=. Got: {shown(declared, 3)}."
             )
         declared = [found]
     return [name for name in declared[0] if name not in marks]
@@ -170,12 +180,11 @@ def _categories(parts: list[Any], marks: list[Any]) -> list[Any] | None:
 def read_counts(
     patterns: Any, counts: Any, items: Sequence[Any] | None
 ) -> tuple[Any, NDArray[Any], Sequence[Any] | None]:
-    """Return a matrix of patterns, how often each occurred, and the names of the patterns."""
+    """Return a matrix of patterns, their counts and their names."""
     if isinstance(patterns, Mapping):
         if counts is not None:
             raise ResponsesError(
-                "Counts must be given once: a mapping already holds them. Got: a mapping and "
-                "counts."
+                "Counts must be given once, and a mapping holds them. Got: a mapping and counts."
             )
         counts = list(patterns.values())
         if odd := [pattern for pattern in patterns if not isinstance(pattern, str | tuple)]:
@@ -188,8 +197,8 @@ def read_counts(
         lengths = {len(pattern) for pattern in patterns}
         if len(lengths) != 1:
             raise ResponsesError(
-                "All patterns must be answers of the same raters, so of one length. Got: "
-                f"lengths {sorted(lengths)}."
+                "All patterns must be of the same raters and so of one length. Got: lengths "
+                f"{sorted(lengths)}."
             )
         patterns = [list(pattern) for pattern in patterns]
     if counts is None:
@@ -209,205 +218,14 @@ def read_counts(
         )
     if sum(map(int, count.tolist())) * max(np.shape(patterns)[1:], default=1) >= LARGEST:
         raise ResponsesError(
-            "Counts times raters must stay below 2⁵³, because sums of more responses are not "
-            f"exact. Got: {shown(count)}."
+            "Counts times raters must stay below 2⁵³, because larger sums are not exact. Got: "
+            f"{shown(count)}."
         )
     return patterns, count, items
 
 
 def _pattern_names(patterns: Mapping[Any, Any]) -> list[str]:
-    """Name patterns by their labels, as Python writes them where that is needed to differ."""
+    """Join the labels of each pattern; use ``repr`` if that is not unique."""
     labels = [[str(label) for label in pattern] for pattern in patterns]
     names = [("" if all(len(label) == 1 for label in own) else ",").join(own) for own in labels]
     return names if len(set(names)) == len(names) else [repr(pattern) for pattern in patterns]
-
-
-# -------------------------------------------------------------------- names
-
-
-def encode(
-    values: Any, declared: Sequence[Any] | NDArray[Any] | None, what: str, column: str
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Number the values by their place among the names."""
-    if declared is None:
-        codes, found = numbered(values, what, column)
-        return codes, unique_names(found, what)
-    _require_whole(values, column)
-    names = unique_names(declared, what)
-    if isinstance(values, pd.Categorical):
-        codes = places(as_array(values.categories), names)[values.codes]
-    else:
-        codes = places(values, names)
-    unknown = np.flatnonzero(codes < 0)
-    if len(unknown):
-        raise ResponsesError(
-            f"Every {what} in {column!r} must be among the declared ones {shown(names)}, else it "
-            f"would be lost. Got: {plain(values[unknown[0]])!r} in row {unknown[0]} "
-            f"(the first is 0; {len(unknown)} such rows)."
-        )
-    return codes, names
-
-
-def numbered(values: Any, what: str, column: str) -> tuple[NDArray[np.int64], Any]:
-    """Number the values in their order, that of the categories if they have any."""
-    _require_whole(values, column)
-    if isinstance(values, pd.Categorical):
-        return values.codes.astype(np.int64), values.categories
-    try:
-        codes, found = pd.factorize(values, sort=True)
-        if found.dtype == object and infer_dtype(found, skipna=False).startswith("mixed"):
-            sorted(found)  # where pandas puts numbers before text
-    except TypeError:
-        kinds = sorted({type(value).__name__ for value in values})
-        raise ResponsesError(
-            f"Names of the {what} column {column!r} must be of one kind to have an order. "
-            f"Got: {', '.join(kinds)}."
-        ) from None
-    return codes.astype(np.int64), found
-
-
-def _require_whole(values: Any, column: str) -> None:
-    missing = pd.isna(values)
-    if missing.any():
-        raise ResponsesError(
-            f"Column {column!r} must have a value in every row; leave a row out if nobody "
-            f"answered. Got: a missing value in row {int(np.argmax(missing))} (the first is 0; "
-            f"{int(missing.sum())} such rows)."
-        )
-
-
-def places(values: NDArray[Any], names: NDArray[Any]) -> NDArray[np.int64]:
-    """Return where values stand among names, −1 where they are none of them; all compared exactly.
-
-    Whole numbers and floats are the same if they are equal; truth values are no numbers.
-    """
-    names = as_array(names)  # times again, if they are that
-    both = values, names
-    kinds = {array.dtype.kind for array in both}
-    if len(kinds) > 1 and ("M" in kinds or ("b" in kinds and kinds <= set("biuf"))):
-        return np.full(len(values), -1)
-    dtype: np.dtype[Any] | None = np.dtype(object)
-    if kinds <= set("iuf"):
-        common = np.result_type(*both)
-        if common.kind != "f":
-            dtype = common
-        elif _fit_floats(both):
-            dtype = np.dtype(np.float64)
-    elif kinds <= set("bM"):
-        dtype = None
-    try:
-        index = pd.Index(names, dtype=dtype).get_indexer(pd.Index(values, dtype=dtype))
-    except TypeError:  # a list, say, which is no name
-        return places(np.frompyfunc(_hashable, 1, 1)(values), names)
-    return index.astype(np.int64)
-
-
-def _hashable(value: Any) -> Any:
-    try:
-        hash(value)
-    except TypeError:
-        return None
-    return value
-
-
-def unique_names(names: Any, what: str) -> NDArray[Any]:
-    """Return names as an array of what the file of a result can hold."""
-    if isinstance(names, set | frozenset):
-        raise ResponsesError(
-            f"Names of {_several(what)} must have an order, which a set has not. Got: {names!r}."
-        )
-    if not is_list_like(names) and not isinstance(names, str):
-        raise ResponsesError(
-            f"Names of {_several(what)} must be a sequence, one for each. Got: {names!r}."
-        )
-    values = as_array(names if hasattr(names, "__array__") else list(names))
-    if isinstance(values, pd.Categorical):
-        values = as_array(values.to_numpy())
-    if values.ndim == 1 and (absent := pd.isna(values)).any():
-        raise ResponsesError(
-            f"Names of {_several(what)} must not be missing. Got: "
-            f"{plain(values[int(absent.argmax())])!r}."
-        )
-    array = _nameable(values, what) if values.ndim == 1 else None
-    if array is None:
-        kinds = sorted({type(name).__name__ for name in names})
-        raise ResponsesError(
-            f"Names of {_several(what)} must be all text, all numbers or all times (without a "
-            "time zone), and 64 bits must hold each, else a result could not be saved. Got: "
-            f"{shown(list(names), 3)} ({', '.join(kinds)})."
-        )
-    twice = pd.Index(array, dtype=object if array.dtype.kind in "US" else None)
-    twice = twice[twice.duplicated()]
-    if len(twice):
-        raise ResponsesError(
-            f"Names of {_several(what)} must differ, else their results could not be told apart. "
-            f"Got: {plain(twice[0])!r} more than once."
-        )
-    return array
-
-
-def _nameable(values: NDArray[Any], what: str) -> NDArray[Any] | None:
-    """Return names as a file has them, None if it cannot."""
-    if values.dtype.kind in "biuf":
-        return values + 0.0 if values.dtype.kind == "f" else values  # −0 is 0
-    if values.dtype.kind == "M":  # as Timestamps, whose tolist() gives no integers
-        return np.fromiter(pd.DatetimeIndex(values), dtype=object, count=len(values))
-    listed = values.tolist()
-    kind = infer_dtype(np.array(listed, dtype=object), skipna=False)
-    if kind not in ("string", "bytes"):
-        return None
-    joined = ("" if kind == "string" else b"").join(listed)
-    try:
-        holds_zero = 0 in (joined.encode() if isinstance(joined, str) else joined)
-    except UnicodeEncodeError as error:
-        told: Any = error.object[error.start]
-    else:
-        if not holds_zero:
-            return np.array(listed, dtype=str if kind == "string" else bytes)
-        told = "\0" if kind == "string" else b"\0"
-    name = next(name for name in listed if told in name)
-    raise ResponsesError(
-        f"Names of {_several(what)} must be text without the character NUL and without halves of "
-        f"characters (surrogates), because files hold neither. Got: {name!r}."
-    )
-
-
-def names_of(count: int, given: Any, what: str) -> NDArray[Any]:
-    """Return one name for each of so many things: those given, or numbers from 0."""
-    if given is None:
-        return np.arange(count)
-    names = unique_names(given, what)
-    if len(names) != count:
-        raise ResponsesError(
-            f"There must be one {what} name for each of the {count} {_several(what)}. Got: "
-            f"{len(names)} names."
-        )
-    return names
-
-
-def _several(what: str) -> str:
-    return f"{what}es" if what.endswith("s") else f"{what}s"
-
-
-def listed(names: Any) -> list[Any]:
-    """Return names as Python has them, times as times; arrays of results have them as integers."""
-    array = names if isinstance(names, np.ndarray) else as_array(names)
-    if array.dtype.kind == "M":
-        return pd.DatetimeIndex(array).tolist()
-    found: list[Any] = array.tolist()
-    return found
-
-
-def storable(names: NDArray[Any]) -> Any:
-    """Return names as a file's attribute can hold them: truth values as 0 and 1, times as text."""
-    if names.dtype == np.uint64:  # a list of them would be read as floats
-        return names
-    if names.dtype == object:
-        return [str(name) for name in names]
-    return (names.astype(int) if names.dtype == bool else names).tolist()
-
-
-def smallest_integer(size: int) -> type[np.signedinteger[Any]]:
-    """Return the smallest signed integers that number so many things."""
-    kinds = np.int8, np.int16, np.int32, np.int64
-    return next(kind for kind in kinds if size - 1 <= np.iinfo(kind).max)

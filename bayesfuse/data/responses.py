@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,9 +11,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from bayesfuse.data.arrays import column, shown
+from bayesfuse.data.arrays import shown
 from bayesfuse.data.describing import as_html, as_text, summarise
-from bayesfuse.data.reading import UNDECLARED, encode, read_counts, read_matrix, smallest_integer
+from bayesfuse.data.names import smallest_integer
+from bayesfuse.data.patterns import item_patterns
+from bayesfuse.data.reading import UNDECLARED, read_counts, read_long, read_matrix
 from bayesfuse.errors import ResponsesError
 
 __all__ = ["Responses"]
@@ -21,23 +23,23 @@ __all__ = ["Responses"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Responses:
-    """Responses of imperfect raters to items, with the names their owner gave them.
+    """Responses of imperfect raters to items, with the user's names.
 
-    Build one with :meth:`from_long`, :meth:`from_matrix` or :meth:`from_counts`. The rows are kept
-    sorted by item, rater and label, so the order in which they were given never matters; a rater
-    who answers an item twice is counted twice.
+    Build one with :meth:`from_long`, :meth:`from_matrix` or :meth:`from_counts`. Rows are sorted
+    by item, rater and label, so their original order does not matter. Repeated responses of a
+    rater to an item all count.
 
     Attributes
     ----------
     items, raters, classes : ndarray
-        Names, each unique. Every array over items, raters or classes follows their order.
+        Unique names. Every array over items, raters or classes is in this order.
     start : ndarray of uint32, shape (items + 1,)
-        The responses to item ``n`` are the rows ``start[n]:start[n + 1]``.
+        Item ``n`` has the rows ``start[n]:start[n + 1]``.
     cell : ndarray of uint32, shape (responses,)
-        ``rater * n_classes + label`` of every row: rater and label in one column, because that
-        is the row of a ``(rater × label, class)`` table which the compiled kernels look up.
+        ``rater * n_classes + label`` of every row: the row to look up in a table of shape
+        (rater × label, class).
     multiplicity : ndarray of int64, shape (items,)
-        How many identical items each item stands for; all ones but for :meth:`from_counts`.
+        Number of identical items that each item represents; all ones except for tables of counts.
 
     Examples
     --------
@@ -57,9 +59,7 @@ class Responses:
     classes: NDArray[Any]
     start: NDArray[np.uint32]
     cell: NDArray[np.uint32]
-    multiplicity: NDArray[np.int64] = field()
-
-    # ---------------------------------------------------------------- constructors
+    multiplicity: NDArray[np.int64]
 
     @classmethod
     def from_long(
@@ -78,48 +78,22 @@ class Responses:
         Parameters
         ----------
         frame : dataframe or mapping of arrays
-            Anything that gives a column by name: pandas, polars, Arrow, xarray, a dict of arrays.
+            Anything with named columns: pandas, polars, Arrow, xarray, a dict of arrays.
         item, rater, label : str
             Names of the columns.
         items, raters, classes : sequence, optional
-            All names, in the order wanted. Declare them to keep items or raters nobody mentions
-            and to fix the order of the classes; the last class is the positive one of a pair.
-            By default the sorted names found in the table (the categories of a categorical).
-
-        Returns
-        -------
-        Responses
+            All names, in order. Declare them to keep items or raters without responses and to fix
+            the order of the classes; of two classes the last one is positive. By default the
+            sorted names in the table (the categories of a categorical column).
 
         Raises
         ------
         ResponsesError
-            Unknown columns, no rows, missing values, names that are not declared or declared
-            twice, names that are neither all text nor all numbers nor all times, fewer than two
-            classes.
+            Unknown columns, no rows, missing values, undeclared or duplicate names, names of
+            mixed types, fewer than two classes.
         """
-        columns = [column(frame, name) for name in (item, rater, label)]
-        sizes = [len(column) for column in columns]
-        if len(set(sizes)) > 1:
-            raise ResponsesError(
-                f"The columns of a table must have the same length. Got: {item!r} with {sizes[0]}, "
-                f"{rater!r} with {sizes[1]}, {label!r} with {sizes[2]} rows."
-            )
-        if sizes[0] == 0:
-            raise ResponsesError(
-                f"A table of responses must have at least one row. Got: no rows in {item!r}, "
-                f"{rater!r}, {label!r}."
-            )
-        # One column after the other: their codes are the largest arrays on the way.
-        code, item_names = encode(columns[0], items, "item", item)
-        key = code.astype(np.int64)
-        code, rater_names = encode(columns[1], raters, "rater", rater)
-        key *= len(rater_names)
-        key += code
-        code, class_names = encode(columns[2], classes, "class", label)
-        key *= len(class_names)
-        key += code
-        del columns, code
-        return cls._from_key(key, item_names, rater_names, class_names, None)
+        columns, declared = (item, rater, label), (items, raters, classes)
+        return from_key(*read_long(frame, columns, declared))
 
     @classmethod
     def from_matrix(
@@ -136,26 +110,23 @@ class Responses:
         Parameters
         ----------
         matrix : array-like, shape (items, raters)
-            Labels. A frame gives its index and columns as names, a DataArray its coordinates.
+            Labels. Names are taken from the index and columns of a frame, and from the coordinates
+            of a DataArray.
         missing : scalar or collection, default -1
-            The entries that mean "did not answer"; NaN, None and masked ones always mean it too.
-            By default −1 does, unless it is a declared class.
+            Entries that mean "no response", beside NaN, None and masked entries. The default does
+            not apply if −1 is a declared class.
         items, raters : sequence, optional
-            Names of rows and columns; by default the matrix's own, else 0, 1, 2, …
+            Names of rows and columns; by default those of the matrix, or 0, 1, 2, …
         classes : sequence, optional
-            The possible labels, in order; by default the sorted labels found (the categories of
-            a frame whose columns have the same).
-
-        Returns
-        -------
-        Responses
+            The possible labels, in order; by default the sorted labels found (the categories, if
+            all columns of a frame share them).
 
         Raises
         ------
         ResponsesError
-            Not two-dimensional, no responses, floats that are not labels, wrong numbers of names.
+            Not two-dimensional, no responses, fractional labels, wrong numbers of names.
         """
-        return cls._from_rows("matrix", matrix, None, missing, items, raters, classes)
+        return from_key(*read_matrix(matrix, missing, items, raters, classes))
 
     @classmethod
     def from_counts(
@@ -168,7 +139,7 @@ class Responses:
         raters: Sequence[Any] | None = None,
         classes: Sequence[Any] | None = None,
     ) -> Responses:
-        """Read response patterns with how often each of them occurred.
+        """Read response patterns and their counts.
 
         Parameters
         ----------
@@ -176,15 +147,15 @@ class Responses:
             One row of labels per pattern, or a mapping from patterns (tuples of labels, or
             strings with one character per rater) to counts.
         counts : array-like of int, shape (patterns,), optional
-            How many items answered with each pattern; not with a mapping.
+            Number of items with each pattern; not with a mapping.
         missing, items, raters, classes
-            As in :meth:`from_matrix`; an item is a pattern, those of a mapping by default named
-            by their labels ("01", or "1,11" where one is longer).
+            As in :meth:`from_matrix`. Items are patterns; those of a mapping are named by their
+            labels by default ("01", or "1,11" if a label has several characters).
 
         Returns
         -------
         Responses
-            With one item per pattern and its count as ``multiplicity``.
+            One item per pattern, with its count as ``multiplicity``.
 
         Raises
         ------
@@ -198,86 +169,11 @@ class Responses:
         >>> table.n_items, int(table.multiplicity.sum()), table.classes.tolist()
         (3, 60, ['0', '1'])
         """
-        patterns, counts, items = read_counts(patterns, counts, items)
-        return cls._from_rows("patterns", patterns, counts, missing, items, raters, classes)
-
-    @classmethod
-    def _from_rows(
-        cls,
-        what: str,
-        matrix: Any,
-        counts: Any,
-        missing: Any,
-        items: Any,
-        raters: Any,
-        classes: Any,
-    ) -> Responses:
-        """Read a matrix (items, raters), each of whose rows occurred so often, or once."""
-        answers, answered, item_names, rater_names, classes = read_matrix(
-            matrix, missing, items, raters, classes
+        matrix, counts, names = read_counts(patterns, counts, items)
+        table = cls.from_matrix(
+            matrix, missing=missing, items=names, raters=raters, classes=classes
         )
-        label, class_names = encode(answers, classes, "class", what)
-        item, rater = np.nonzero(answered)
-        return cls._build(item, rater, label, item_names, rater_names, class_names, counts)
-
-    @classmethod
-    def _build(
-        cls,
-        item: NDArray[Any],
-        rater: NDArray[Any],
-        label: NDArray[Any],
-        items: NDArray[Any],
-        raters: NDArray[Any],
-        classes: NDArray[Any],
-        multiplicity: NDArray[Any] | None,
-    ) -> Responses:
-        key = item.astype(np.int64)
-        key *= len(raters)
-        key += rater
-        key *= len(classes)
-        key += label
-        return cls._from_key(key, items, raters, classes, multiplicity)
-
-    @classmethod
-    def _from_key(
-        cls,
-        key: NDArray[np.int64],
-        items: NDArray[Any],
-        raters: NDArray[Any],
-        classes: NDArray[Any],
-        multiplicity: NDArray[Any] | None,
-    ) -> Responses:
-        """Build from one number per row, ``(item * raters + rater) * classes + label``.
-
-        Sorting it in place needs no permutation, and makes the table the same whatever the order
-        of the rows.
-        """
-        if len(classes) < 2:
-            raise ResponsesError(
-                "There must be at least two classes, else there is nothing to find out; declare "
-                f"classes=… if the others were never used. Got: {shown(classes)}."
-            )
-        cells = len(raters) * len(classes)
-        if len(key) >= 2**32 or cells >= 2**32:
-            raise ResponsesError(
-                "A table holds fewer than 2³² responses and rater × class cells, because both are "
-                f"indexed by 32 bits. Got: {len(key)} responses, {cells} cells."
-            )
-        key.sort()
-        start = np.searchsorted(key, np.arange(len(items) + 1, dtype=np.int64) * cells)
-        key %= cells
-        if multiplicity is None:
-            multiplicity = np.ones(len(items), dtype=np.int64)
-        return cls(
-            items,
-            raters,
-            classes,
-            start.astype(np.uint32),
-            key.astype(np.uint32),
-            multiplicity.astype(np.int64),
-        )
-
-    # ---------------------------------------------------------------- sizes and columns
+        return replace(table, multiplicity=counts.astype(np.int64))
 
     @property
     def n_items(self) -> int:
@@ -306,13 +202,13 @@ class Responses:
 
     @property
     def per_rater(self) -> NDArray[np.int64]:
-        """Number of responses by every rater, copies of an item included, shape (raters,)."""
+        """Number of responses by every rater, counted with multiplicity, shape (raters,)."""
         weight = None if self.is_plain else np.repeat(self.multiplicity, self.per_item)
         return np.bincount(self.rater, weight, minlength=self.n_raters).astype(np.int64)
 
     @property
     def is_plain(self) -> bool:
-        """Whether every item stands for itself only."""
+        """Whether all multiplicities are one."""
         return bool(np.all(self.multiplicity == 1))
 
     @property
@@ -332,9 +228,9 @@ class Responses:
 
     @cached_property
     def small_columns(self) -> tuple[NDArray[np.signedinteger], NDArray[np.signedinteger]]:
-        """Item and rater of every row in the smallest integers that hold them.
+        """Item and rater index of every row in the smallest integer type.
 
-        Kept, because a model and its results all refer to them.
+        Cached, because a model and its results share them.
         """
         item = np.arange(self.n_items, dtype=smallest_integer(self.n_items))
         rater = self.cell // np.uint32(self.n_classes)
@@ -343,7 +239,7 @@ class Responses:
     def votes(self) -> NDArray[np.int64]:
         """Count the responses of every item by label, shape (items, classes)."""
         flat = self.item
-        flat *= self.n_classes  # in place: these are the largest arrays of a big table
+        flat *= self.n_classes  # in place, to save memory
         flat += self.label
         counts = np.bincount(flat, minlength=self.n_items * self.n_classes)
         return counts.reshape(self.n_items, self.n_classes)
@@ -352,7 +248,7 @@ class Responses:
         """Share of the pairs of responses to one item that give the same label (NaN if none)."""
         votes = self.votes()
         size = votes.sum(axis=1)
-        weight = self.multiplicity.astype(np.float64)  # whose products with counts may be huge
+        weight = self.multiplicity.astype(np.float64)  # the products may overflow integers
         pairs = (weight * size * (size - 1)).sum()
         same = (weight * (votes * (votes - 1)).sum(axis=1)).sum()
         return float(same / pairs) if pairs else float("nan")
@@ -371,17 +267,17 @@ class Responses:
         return frame
 
     def relabelled(self, label: NDArray[np.int64]) -> Responses:
-        """Return the same table with other labels, given as numbers row by row.
+        """Return the same table with other labels.
 
         Parameters
         ----------
         label : ndarray of int, shape (responses,)
-            In the order of :attr:`label`.
+            Label index of every row.
 
         Raises
         ------
         ResponsesError
-            Not as many numbers of classes as there are rows.
+            Not one class index per row.
         """
         given = np.asarray(label)
         if (
@@ -390,61 +286,38 @@ class Responses:
             or not np.all((given >= 0) & (given < self.n_classes))
         ):
             raise ResponsesError(
-                f"Labels of a table must be numbers of classes, 0 to {self.n_classes - 1}, for its "
+                f"Labels must be class indices, 0 to {self.n_classes - 1}, one for each of the "
                 f"{self.n_responses} rows. Got: {shown(given.ravel())} of shape {given.shape}."
             )
-        return self._build(
-            self.item,
-            self.rater,
-            given,
-            self.items,
-            self.raters,
-            self.classes,
-            self.multiplicity,
-        )
-
-    # ---------------------------------------------------------------- identical items
+        key = (self.item * self.n_raters + self.rater) * self.n_classes + given.astype(np.int64)
+        table = from_key(key, self.items, self.raters, self.classes)
+        return replace(table, multiplicity=self.multiplicity)
 
     def merged(self, key: NDArray[np.int64] | None = None) -> tuple[Responses, NDArray[np.int64]]:
-        """Merge items with the same responses into one with their summed multiplicity.
+        """Merge items with the same responses, adding up their multiplicities.
 
         Parameters
         ----------
         key : ndarray of int, shape (items,), optional
-            Items are merged only if they agree in this too (a known truth, say).
+            Merge only items with equal keys (known classes, for instance).
 
         Returns
         -------
         responses : Responses
-            One item per different pattern, named by the first item that shows it.
+            One item per pattern, named by the first item with that pattern.
         inverse : ndarray of int64, shape (items,)
             Position of every item's pattern in ``responses``.
         """
-        # A sum of random 64-bit words does not depend on the order of the rows and collides for
-        # one pair in 2⁶⁴; two of them make exact comparison superfluous at any size that fits.
-        words = np.random.default_rng(0).integers(
-            0, 2**64, size=(2, self.n_raters * self.n_classes), dtype=np.uint64
-        )
-        marks = np.empty((self.n_items, 3), dtype=np.uint64)
-        for mark, word in zip(marks.T[:2], words, strict=True):
-            total = np.concatenate([[np.uint64(0)], np.cumsum(word[self.cell], dtype=np.uint64)])
-            mark[:] = total[self.start[1:]] - total[self.start[:-1]]
-        marks[:, 2] = 0 if key is None else np.asarray(key).astype(np.uint64)
-        rows = np.ascontiguousarray(marks).view([("a", "u8"), ("b", "u8"), ("c", "u8")]).ravel()
-        _, first, inverse = np.unique(rows, return_index=True, return_inverse=True)
-        order = np.argsort(first)  # patterns in the order in which the items show them
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
-        inverse = rank[inverse]
-        size = np.bincount(inverse, self.multiplicity, minlength=len(order)).astype(np.int64)
-        return self._take(first[order], size), inverse
+        first, inverse = item_patterns(self, key)
+        size = np.bincount(inverse, self.multiplicity, minlength=len(first)).astype(np.int64)
+        return replace(self.take(first), multiplicity=size), inverse
 
     def condensed(
         self, key: NDArray[np.int64] | None = None
     ) -> tuple[Responses, NDArray[np.int64]]:
-        """Return :meth:`merged` if that at least halves the items, judged by a sample first.
+        """Return :meth:`merged` if it at least halves the items, else this table.
 
-        Else the table is returned as it is.
+        A sample of the items is tried first.
         """
         unchanged = self, np.arange(self.n_items)
         sample = min(self.n_items, 10_000)
@@ -456,22 +329,25 @@ class Responses:
 
     def head(self, n_items: int) -> Responses:
         """Return the first items with their responses."""
-        rows = slice(0, int(self.start[n_items]))
-        return Responses(
-            self.items[:n_items],
-            self.raters,
-            self.classes,
-            self.start[: n_items + 1],
-            self.cell[rows],
-            self.multiplicity[:n_items],
-        )
+        return self.take(np.arange(n_items))
 
     def take(self, items: NDArray[np.int64]) -> Responses:
-        """Return some items, given by number and in that order, with their responses."""
-        return self._take(items, self.multiplicity[items])
+        """Return items, by number and in the given order, with their responses."""
+        size = self.per_item[items]
+        start = np.concatenate([[0], np.cumsum(size)])
+        # row = first row of the item + position within the item
+        row = np.repeat(self.start[items].astype(np.int64) - start[:-1], size)
+        row += np.arange(start[-1])
+        return replace(
+            self,
+            items=self.items[items],
+            start=start.astype(np.uint32),
+            cell=self.cell[row],
+            multiplicity=self.multiplicity[items],
+        )
 
     def expand(self) -> Responses:
-        """Write a table of counts out, one item per copy, named ``pattern/1`` and so on."""
+        """Return a table of counts with one item per copy, named ``pattern/1`` and so on."""
         if self.is_plain:
             return self
         index = np.repeat(np.arange(self.n_items), self.multiplicity)
@@ -480,30 +356,38 @@ class Responses:
             for name, count in zip(self.items, self.multiplicity, strict=True)
             for copy in range(count)
         ]
-        return self._take(index, np.ones(len(index), dtype=np.int64), np.array(names))
-
-    def _take(
-        self, index: NDArray[Any], multiplicity: NDArray[np.int64], names: Any = None
-    ) -> Responses:
-        size = self.per_item[index]
-        start = np.concatenate([[0], np.cumsum(size)])
-        # row = where the item's rows began + how far this row is into its item
-        row = np.repeat(self.start[index].astype(np.int64) - start[:-1], size)
-        row += np.arange(start[-1])
-        items = self.items[index] if names is None else names
-        return Responses(
-            items,
-            self.raters,
-            self.classes,
-            start.astype(np.uint32),
-            self.cell[row],
-            multiplicity,
-        )
-
-    # ---------------------------------------------------------------- how it shows itself
+        ones = np.ones(len(index), dtype=np.int64)
+        return replace(self.take(index), items=np.array(names), multiplicity=ones)
 
     def __repr__(self) -> str:
         return as_text("Responses", *summarise(self))
 
     def _repr_html_(self) -> str:
         return as_html("Responses", *summarise(self))
+
+
+def from_key(
+    key: NDArray[np.int64], items: NDArray[Any], raters: NDArray[Any], classes: NDArray[Any]
+) -> Responses:
+    """Build a table from one number per row, ``(item * raters + rater) * classes + label``.
+
+    The key is sorted in place, which takes no permutation.
+    """
+    if len(classes) < 2:
+        raise ResponsesError(
+            "There must be at least two classes, because one class leaves nothing to infer; "
+            f"declare classes that were never used with classes=. Got: {shown(classes)}."
+        )
+    cells = len(raters) * len(classes)
+    if len(key) >= 2**32 or cells >= 2**32:
+        raise ResponsesError(
+            "A table must have fewer than 2³² responses and rater × class cells, because both are "
+            f"indexed with 32 bits. Got: {len(key)} responses, {cells} cells."
+        )
+    key.sort()
+    start = np.searchsorted(key, np.arange(len(items) + 1, dtype=np.int64) * cells)
+    key %= cells
+    multiplicity = np.ones(len(items), dtype=np.int64)
+    return Responses(
+        items, raters, classes, start.astype(np.uint32), key.astype(np.uint32), multiplicity
+    )

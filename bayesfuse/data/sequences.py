@@ -1,4 +1,4 @@
-"""How items hang together: sequences of items in the order in which their labels follow."""
+"""Sequences of items, each with its order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.arrays import as_array, column, plain, shown
-from bayesfuse.data.reading import encode, names_of, numbered, places
+from bayesfuse.data.names import encode, names_of, numbered, places
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ResponsesError
 
@@ -22,17 +22,17 @@ __all__ = ["Sequences"]
 class Sequences:
     """Items in sequence: words of sentences, epochs of recordings, frames of films.
 
-    Build one with :meth:`from_table` or :meth:`from_lengths`. Items are known by name, so their
-    order here and in a table of responses need not be the same.
+    Build one with :meth:`from_table` or :meth:`from_lengths`. Items are matched to a table of
+    responses by name, in any order.
 
     Attributes
     ----------
     names : ndarray, shape (sequences,)
-        Names of the sequences, each unique.
+        Unique names of the sequences.
     items : ndarray, shape (items,)
-        Names of the items, one sequence after the other, each in its order.
+        Names of the items, sequence by sequence, in order.
     start : ndarray of int64, shape (sequences + 1,)
-        Sequence ``s`` holds ``items[start[s]:start[s + 1]]``, at least one item.
+        Sequence ``s`` is ``items[start[s]:start[s + 1]]``, at least one item.
 
     Examples
     --------
@@ -66,22 +66,18 @@ class Sequences:
         Parameters
         ----------
         frame : dataframe or mapping of arrays
-            Anything that gives a column by name: pandas, polars, a dict of arrays.
+            Anything with named columns: pandas, polars, a dict of arrays.
         item, sequence : str
             Names of the columns.
         position : str or None
             Column that orders the items of a sequence (numbers, times, anything that sorts); gaps
-            mean nothing. None takes the rows in the order in which they stand.
-
-        Returns
-        -------
-        Sequences
+            are ignored. None keeps the order of the rows.
 
         Raises
         ------
         ResponsesError
-            Unknown columns, no rows, missing values, an item in two rows, two items of a sequence
-            at one position.
+            Unknown columns, no rows, missing values, duplicate items, two items of a sequence at
+            one position.
         """
         item_names = column(frame, item)
         if len(item_names) == 0:
@@ -96,19 +92,19 @@ class Sequences:
             rank, _ = numbered(column(frame, position), "position", position)
         if not len(items) == len(code) == len(rank):
             raise ResponsesError(
-                "The columns of a table must have the same length. Got: "
-                f"{len(items)}, {len(code)} and {len(rank)} rows."
+                f"All columns must have the same length. Got: {len(items)}, {len(code)} and "
+                f"{len(rank)} rows."
             )
         order = np.lexsort((rank, code))
         same = (np.diff(code[order]) == 0) & (np.diff(rank[order]) == 0)
         if same.any():
             first, second = order[np.argmax(same)], order[np.argmax(same) + 1]
             raise ResponsesError(
-                "Items of one sequence must have different positions, else their order is not "
-                f"known. Got: {plain(items[first])!r} and {plain(items[second])!r} at one position "
+                "Items of one sequence must have different positions, because these are their "
+                f"order. Got: {plain(items[first])!r} and {plain(items[second])!r} at one position "
                 f"of sequence {plain(names[code[first]])!r} ({int(same.sum())} such pairs)."
             )
-        used, size = np.unique(code, return_counts=True)  # a category may be empty
+        used, size = np.unique(code, return_counts=True)  # categories may be unused
         return cls(names[used], items[order], np.concatenate([[0], np.cumsum(size)]))
 
     @classmethod
@@ -119,18 +115,14 @@ class Sequences:
         items: Sequence[Any] | None = None,
         names: Sequence[Any] | None = None,
     ) -> Sequences:
-        """Cut items that stand in order into sequences of given lengths.
+        """Split ordered items into sequences of given lengths.
 
         Parameters
         ----------
         lengths : array-like of int, shape (sequences,)
-            How many items every sequence has.
+            Number of items of every sequence.
         items, names : sequence, optional
             Names of the items and of the sequences; by default 0, 1, 2, …
-
-        Returns
-        -------
-        Sequences
 
         Raises
         ------
@@ -146,18 +138,18 @@ class Sequences:
         size = as_array(lengths)
         if size.ndim != 1 or size.size == 0 or size.dtype.kind not in "iu":
             raise ResponsesError(
-                "Lengths must be whole numbers, one per sequence. Got: an array of shape "
-                f"{size.shape} of {size.dtype}."
+                f"Lengths must be whole numbers, one per sequence. Got: {size.dtype} of shape "
+                f"{size.shape}."
             )
         if size.min() < 1:
             raise ResponsesError(
-                "Every sequence must have at least one item, else it has no label. Got: length "
-                f"{size.min()} of sequence number {int(np.argmin(size))}."
+                f"Every sequence must have at least one item. Got: length {size.min()} of sequence "
+                f"number {int(np.argmin(size))}."
             )
         if (total := sum(size.tolist())) >= 2**31:
             raise ResponsesError(
-                "Sequences hold fewer than 2³¹ items together, because these are numbered by 32 "
-                f"bits. Got: {total}."
+                "Sequences must have fewer than 2³¹ items in total, because items are indexed with "
+                f"32 bits. Got: {total}."
             )
         start = np.concatenate([[0], np.cumsum(size.astype(np.int64))])
         found = names_of(len(size), names, "sequence")
@@ -189,39 +181,38 @@ class Sequences:
         )
 
     def places(self, responses: Responses) -> NDArray[np.int64]:
-        """Return where every item stands in a table of responses, shape (items,).
+        """Return the index of every item in a table of responses, shape (items,).
 
         Raises
         ------
         ResponsesError
-            The two do not have the same items.
+            Different items.
         """
         return item_places(self.items, responses, "Items in sequence", "a sequence")
 
     def split_raters(self, responses: Responses) -> Responses:
-        """Return the responses with every rater split by what they said of the item before.
+        """Split every rater by their label for the previous item.
 
-        Who labels a sequence does not answer each item anew: a span that was missed is missed to
-        its end, one that was begun is gone on with. So a rater's errors depend on their own last
-        answer, which is known, and a confusion matrix for each of these is all it takes
-        (Simpson & Gurevych 2019 call it "seq"). Any model can be given the new table; only its
-        predictive draws mean less, since they take the last answers as given.
+        Errors within a sequence are dependent: an annotator who misses the start of a span tends
+        to miss the rest. With one confusion matrix per previous label of the rater, errors depend
+        on that label ("seq" in Simpson & Gurevych 2019). Any model accepts the new table, but its
+        predictive draws condition on the previous labels.
 
         Parameters
         ----------
         responses : Responses
-            Of the items of these sequences.
+            Responses to the items of these sequences.
 
         Returns
         -------
         Responses
-            Rater "m" becomes "m after c", with c the label they gave to the item before (the last
-            in order of the classes, if they gave several), or "m first", where they gave none.
+            Rater "m" becomes "m after c", where c is their label for the previous item (of several,
+            the last in class order), or "m first" if there is none.
 
         Raises
         ------
         ResponsesError
-            The two do not have the same items; a table of counts.
+            Different items; a table of counts.
 
         References
         ----------
@@ -237,7 +228,7 @@ class Sequences:
         """
         if not responses.is_plain:
             raise ResponsesError(
-                "Items in sequence need one row each: call responses.expand(). Got: a table of "
+                "Items in sequence must be separate: call responses.expand(). Got: a table of "
                 "counts."
             )
         place = self.places(responses)
@@ -245,14 +236,14 @@ class Sequences:
         before[place[1:]] = place[:-1]
         before[place[self.start[:-1]]] = -1
         item, rater, label = responses.item, responses.rater, responses.label
-        key = item * responses.n_raters + rater  # ascending, as the rows of a table are
+        key = item * responses.n_raters + rater  # ascending, like the rows
         wanted = before[item] * responses.n_raters + rater
         row = np.searchsorted(key, wanted, side="right") - 1
         known = (before[item] >= 0) & (row >= 0) & (key[row] == wanted)
         own = rater * (responses.n_classes + 1) + np.where(known, label[row] + 1, 0)
         used, code = np.unique(own, return_inverse=True)
         pairs = [*zip(*np.divmod(used, responses.n_classes + 1), strict=True)]
-        for write in (str, repr):  # "x after a" is said of two by two names, but not in quotes
+        for write in (str, repr):  # "x after a" may be ambiguous without quotes
             raters = [write(name) for name in responses.raters.tolist()]
             tails = ["first", *(f"after {write(name)}" for name in responses.classes.tolist())]
             names = [f"{raters[m]} {tails[after]}" for m, after in pairs]
@@ -272,14 +263,13 @@ class Sequences:
 
 
 def _distinct(names: Any, column: str) -> NDArray[Any]:
-    """Return the items of a column in its order, each of which must occur once."""
+    """Return the items of a column, each of which must occur once."""
     code, found = encode(names, None, "item", column)
     if len(code) > len(np.unique(code)):
         twice = np.flatnonzero(np.bincount(code) > 1)
         raise ResponsesError(
-            "An item has one place in one sequence, so it must stand in one row of a table of "
-            "items (of a table of responses, take each item once). Got: "
-            f"{plain(found[twice[0]])!r} in more ({len(twice)} such items)."
+            "A table of items must have one row per item, because an item has one position. Got: "
+            f"{plain(found[twice[0]])!r} in several rows ({len(twice)} such items)."
         )
     return found[code]
 
@@ -287,26 +277,20 @@ def _distinct(names: Any, column: str) -> NDArray[Any]:
 def item_places(
     items: NDArray[Any], responses: Responses, what: str, where: str
 ) -> NDArray[np.int64]:
-    """Return where items stand in a table of responses, all of whose items they must be.
-
-    Raises
-    ------
-    ResponsesError
-        The two are not the same.
-    """
+    """Return the index of every item in a table of responses, which must have the same items."""
     place = places(as_array(items), responses.items)
     unknown = np.flatnonzero(place < 0)
     if len(unknown):
         raise ResponsesError(
-            f"{what} must be items of the responses; if nobody answered them, declare all with "
-            f"items= when you read the responses. Got: {shown(items[unknown], 3)} without place in "
-            f"the table ({len(unknown)} such)."
+            f"{what} must be items of the responses; declare those without responses with items= "
+            f"when you read the table. Got: {shown(items[unknown], 3)} not in the table "
+            f"({len(unknown)} such)."
         )
     if responses.n_items > len(place):
         missed = np.ones(responses.n_items, dtype=bool)
         missed[place] = False
         raise ResponsesError(
-            f"Every item of the responses must be in {where}, if only by itself. "
-            f"Got: {shown(responses.items[missed], 3)} in none ({int(missed.sum())} such)."
+            f"Every item of the responses must be in {where}, if only alone. Got: "
+            f"{shown(responses.items[missed], 3)} missing ({int(missed.sum())} such)."
         )
     return place

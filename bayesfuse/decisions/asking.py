@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -9,7 +10,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.responses import Responses
+from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.decisions.doubts import entropy
 from bayesfuse.errors import ModelError, require_count, require_flag, require_names
 from bayesfuse.numerics.kernels import Array
@@ -178,7 +179,7 @@ def _joint(
     """
     responses = observation.responses
     n_classes, n_asked = responses.n_classes, len(asked)
-    before = responses._take(part, np.ones(len(part), dtype=np.int64))
+    before = replace(responses.take(part), multiplicity=np.ones(len(part), dtype=np.int64))
     after = _with_one_more(before, asked)
     channel = observation.raters.bare()
     tables = [channel.structure(table, np.full(table.n_items, -1)) for table in (before, after)]
@@ -203,14 +204,10 @@ def _with_one_more(responses: Responses, asked: NDArray[np.int64]) -> Responses:
     n_cells = responses.n_raters * n_classes
     options = (asked[:, None] * n_classes + np.arange(n_classes)).ravel()
     number = np.arange(responses.n_items * len(options))
-    copies = responses._take(
-        np.repeat(np.arange(responses.n_items), len(options)), np.ones_like(number), number
-    )
+    copies = responses.take(np.repeat(np.arange(responses.n_items), len(options)))
     old = copies.item * n_cells + copies.cell
     new = number * n_cells + np.tile(options, responses.n_items)
-    return Responses._from_key(
-        np.concatenate([old, new]), number, responses.raters, responses.classes, None
-    )
+    return from_key(np.concatenate([old, new]), number, responses.raters, responses.classes)
 
 
 def _fewer_errors(joint: Array) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.data.graph import Graph
-from bayesfuse.data.reading import smallest_integer
+from bayesfuse.data.names import smallest_integer
 from bayesfuse.labels.potts_kernels import agreement, gibbs_sweep, once, swendsen_wang
 from bayesfuse.numerics.kernels import Array
 

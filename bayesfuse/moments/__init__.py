@@ -1,21 +1,18 @@
-"""Spectral moments: what the agreement of raters says before any model is fitted.
+"""Spectral moments: estimates from the agreement of raters, without fitting a model.
 
-NumPy and numba only. Binary functions take responses of two classes and call the last one positive.
+NumPy and numba only. Binary functions take responses of two classes; the last one is positive.
 """
 
-from bayesfuse.moments.binary import (
-    accuracies,
-    class_imbalance,
-    covariance,
-    improved_sml,
-    rank_one,
-    rank_raters,
-    sml,
-)
+from bayesfuse.moments.binary import accuracies, improved_sml, rank_raters, sml
 from bayesfuse.moments.chain import transition
-from bayesfuse.moments.groups import find_groups, latent_sml, score_matrix, select_raters
+from bayesfuse.moments.completion import rank_one
+from bayesfuse.moments.groups import latent_sml, select_raters
+from bayesfuse.moments.imbalance import class_imbalance
 from bayesfuse.moments.multiclass import confusion
 from bayesfuse.moments.one_vs_rest import one_vs_rest
+from bayesfuse.moments.pairs import covariance
+from bayesfuse.moments.partition import find_groups
+from bayesfuse.moments.score import score_matrix
 from bayesfuse.moments.targets import spectrum
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Two classes: rank the raters, fuse their labels, and say how good each of them is."""
+"""Two classes: rank raters, fuse their labels and estimate their accuracies."""
 
 from __future__ import annotations
 
@@ -11,45 +11,28 @@ from numpy.typing import NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import require_flag, require_probability
 from bayesfuse.moments.completion import rank_one
-from bayesfuse.moments.imbalance import (
-    ClassImbalance,
-    class_imbalance,
-    estimate_imbalance,
-    log_table,
-    quality,
-)
+from bayesfuse.moments.imbalance import estimate_imbalance, log_odds, quality
 from bayesfuse.moments.pairs import covariance
 from bayesfuse.numerics.kernels import Array
-
-__all__ = [
-    "ClassImbalance",
-    "accuracies",
-    "class_imbalance",
-    "covariance",
-    "improved_sml",
-    "rank_one",
-    "rank_raters",
-    "sml",
-]
 
 
 def rank_raters(
     responses: Responses, method: str = "weighted", *, sign: str = "average"
 ) -> xr.DataArray:
-    """Rank raters by balanced accuracy, best first, without a single true label.
+    """Rank raters by balanced accuracy, best first, without true labels.
 
     Parameters
     ----------
     responses : Responses
         Of two classes.
     method, sign : str
-        Of :func:`rank_one`.
+        As in :func:`rank_one`.
 
     Returns
     -------
     xarray.DataArray
-        ``v[rater]``, proportional to 2 × balanced accuracy − 1, in descending order; raters about
-        whom nothing is known (NaN) come last.
+        ``v[rater]``, proportional to 2 × balanced accuracy − 1, in descending order; undetermined
+        raters (NaN) come last.
 
     Raises
     ------
@@ -81,15 +64,15 @@ def sml(responses: Responses, method: str = "weighted", *, sign: str = "average"
     responses : Responses
         Of two classes; the last one is +1.
     method, sign : str
-        Of :func:`rank_one`.
+        As in :func:`rank_one`.
 
     Returns
     -------
     xarray.Dataset
         ``score[item]``: :math:`\sum_i f_i v_i` over an item's responses, repeats included.
-        ``label[item]``: class names. A score of zero, in particular an item without responses,
-        gets the class named more often in the whole table.
-        ``weight[rater]``: v, zero for raters about whom nothing is known.
+        ``label[item]``: class names. A score of zero, as of an item without responses, gets the
+        more frequent label of the table.
+        ``weight[rater]``: v, zero for undetermined raters.
 
     Raises
     ------
@@ -122,16 +105,16 @@ def accuracies(
     completion: str = "weighted",
     sign: str = "average",
 ) -> xr.Dataset:
-    """Estimate how good every rater is, without a single true label.
+    """Estimate the accuracies of all raters, without true labels.
 
     Parameters
     ----------
     responses : Responses
         Of two classes; the last one is the positive one.
     prevalence : float, optional
-        Share of items whose true class is the positive one, if it is known.
+        Share of items whose true class is positive, if known.
     method : str
-        Of :func:`class_imbalance`, which estimates the prevalence otherwise.
+        Method of :func:`class_imbalance`, which estimates the prevalence otherwise.
     completion, sign : str
         Method and sign of :func:`rank_one`.
 
@@ -139,8 +122,8 @@ def accuracies(
     -------
     xarray.Dataset
         ``sensitivity[rater]``, ``specificity[rater]`` and their mean ``balanced_accuracy[rater]``,
-        in [0, 1] (estimates outside are put at the nearer end), NaN for raters about whom nothing
-        is known. Attributes: ``prevalence``, ``method`` (``"given"`` if it was) and ``positive``.
+        clipped to [0, 1], NaN for undetermined raters. Attributes: ``prevalence``, ``method``
+        (``"given"`` if the prevalence was) and ``positive``.
 
     Raises
     ------
@@ -196,25 +179,24 @@ def improved_sml(
     sign: str = "average",
     prior: bool = False,
 ) -> xr.Dataset:
-    """Fuse labels by i-SML: the exact maximum-likelihood vote at the estimated accuracies.
+    """Fuse labels by i-SML: the maximum-likelihood vote at the estimated accuracies.
 
     Parameters
     ----------
     responses : Responses
         Of two classes; the last one is the positive one.
     prevalence, method, completion, sign
-        As :func:`accuracies`.
+        As in :func:`accuracies`.
     prior : bool
-        Whether to add the log odds of the prevalence, which makes the fewest errors; without
-        (default, the published vote) classes count the same however rare, which suits balanced
-        accuracy.
+        Whether to add the log odds of the prevalence, which minimises the errors. The default is
+        the published vote with equal classes, which suits balanced accuracy.
 
     Returns
     -------
     xarray.Dataset
         ``score[item]``: log odds of the positive class.
-        ``label[item]``: class names. A score of zero, as of an item without responses where the
-        prior is left out, gets the class named more often in the whole table.
+        ``label[item]``: class names. A score of zero, as of an item without responses if ``prior``
+        is false, gets the more frequent label of the table.
 
     Raises
     ------
@@ -223,8 +205,8 @@ def improved_sml(
 
     Notes
     -----
-    Sensitivities and specificities are kept 0.001 off zero and one, so that no single response
-    can decide alone.
+    Sensitivities and specificities are clipped to [0.001, 0.999], so that no single response
+    decides alone.
 
     References
     ----------
@@ -241,16 +223,14 @@ def improved_sml(
     """
     require_flag("prior", prior)
     found = accuracies(responses, prevalence, method, completion=completion, sign=sign)
-    table = log_table(found.sensitivity.values, found.specificity.values)
     share = found.attrs["prevalence"]
-    fused = _fuse(
-        responses, table[:, 1] - table[:, 0], float(np.log(share / (1 - share))) if prior else 0.0
-    )
+    start = float(np.log(share / (1 - share))) if prior else 0.0
+    fused = _fuse(responses, log_odds(found.sensitivity.values, found.specificity.values), start)
     return fused.assign_attrs(found.attrs)
 
 
 def _fuse(responses: Responses, vote: Array, start: float = 0.0) -> xr.Dataset:
-    """Add up the votes, one for every (rater, label) cell, and label items by the sign."""
+    """Sum the votes of the (rater, label) cells of every item, and label items by the sign."""
     score = start + np.bincount(responses.item, vote[responses.cell], responses.n_items)
     return xr.Dataset(
         {"label": ("item", labels_by_sign(responses, score)), "score": ("item", score)},
@@ -260,7 +240,7 @@ def _fuse(responses: Responses, vote: Array, start: float = 0.0) -> xr.Dataset:
 
 
 def labels_by_sign(responses: Responses, score: Array) -> NDArray[Any]:
-    """Name the class that the sign of every item's score means; for zero, the usual class."""
+    """Return the class of the sign of every score; for zero, the more frequent label."""
     usual = np.argmax(responses.multiplicity @ responses.votes())
     names: NDArray[Any] = responses.classes[np.where(score == 0, usual, score > 0).astype(int)]
     return names

@@ -1,4 +1,4 @@
-"""Transition probabilities of labels in sequence, from consecutive responses."""
+"""Transition probabilities of a chain of labels, from consecutive responses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bayesfuse.moments.views import incidence
 from bayesfuse.numerics.kernels import Array
 
 BLOCK = 1 << 16
-"""Items read at a time, so that memory holds blocks × classes² instead of items × classes²."""
+"""Items read at a time, to bound memory by block × classes² instead of items × classes²."""
 
 
 def transition(responses: Responses, lengths: ArrayLike, confusion: ArrayLike) -> xr.Dataset:
@@ -24,33 +24,33 @@ def transition(responses: Responses, lengths: ArrayLike, confusion: ArrayLike) -
     .. math:: \min_{A \ge 0,\; 1^\top A 1 = 1} \sum_{m, m'} N_{mm'}
         \|S_{mm'} - \Gamma_m A \Gamma_{m'}^\top\|^2,
 
-    where :math:`S_{mm'}` is how often rater m answered c and then, to the next item, rater m'
-    answered c' (m' may be m), out of :math:`N_{mm'}` times. All pairs of raters collapse to one
-    problem of classes² unknowns, O(responses × classes + items × classes⁴ / 4) and solved once.
+    where :math:`S_{mm'}` holds the shares of answers c of rater m to an item and c' of rater m' to
+    the next item (m' may be m), among :math:`N_{mm'}` such pairs. All pairs of raters reduce to one
+    problem with classes² unknowns: O(responses × classes + items × classes⁴ / 4), solved once.
 
     Parameters
     ----------
     responses : Responses
-        The items of a sequence follow each other in ``responses.items``, one sequence after the
-        other. Items that nobody answered tell nothing, but keep their neighbours apart.
+        With items in order, one sequence after the other. Items without responses must be
+        included, because they separate their neighbours.
     lengths : array-like of int, shape (sequences,)
-        How many items every sequence has.
+        Number of items of every sequence.
     confusion : array-like, shape (raters, classes, labels)
-        As :func:`confusion` estimates it, or any other estimate.
+        An estimate, such as that of :func:`confusion`.
 
     Returns
     -------
     xarray.Dataset
         ``joint`` (class, next_class), the estimate of A, sums to one; ``transition``
         (class, next_class), its rows normalised; ``stationary`` (class), the mean of its two
-        margins. A class that never occurs is followed by the others as often as they occur.
+        margins. A class that never occurs has the second margin as its row.
 
     Raises
     ------
     ResponsesError
         Lengths that do not add up to the number of items; a table of counts, which has no order.
     MomentsError
-        The responses to neighbours do not tell all classes apart.
+        The responses to neighbours do not identify all transitions.
 
     References
     ----------
@@ -82,9 +82,9 @@ def transition(responses: Responses, lengths: ArrayLike, confusion: ArrayLike) -
     spread = np.linalg.eigvalsh(normal)
     if not spread[0] > 1e-12 * spread[-1]:
         raise MomentsError(
-            "Transitions need neighbouring items with responses of raters whose confusion "
-            "matrices tell all classes apart, else different transitions look the same. Got: "
-            f"normal equations with eigenvalues from {spread[0]:.3g} to {spread[-1]:.3g}."
+            "Transitions need responses to neighbouring items, by raters whose confusion matrices "
+            "distinguish all classes, to be identified. Got: normal equations with eigenvalues "
+            f"from {spread[0]:.3g} to {spread[-1]:.3g}."
         )
     flat = np.full((n_classes**2, 1), 1.0 / n_classes**2)
     joint = simplex_least_squares(normal, right.reshape(-1, 1), flat, False, 100_000, 1e-14)
@@ -112,10 +112,8 @@ def normal_equations(
     for first in range(0, responses.n_items - 1, BLOCK):
         last = min(first + BLOCK, responses.n_items - 1)
         sums = used[first : last + 1] @ per_cell
-        now, after = (
-            sums[:-1][follows[first + 1 : last + 1]],
-            sums[1:][follows[first + 1 : last + 1]],
-        )
+        linked = follows[first + 1 : last + 1]
+        now, after = sums[:-1][linked], sums[1:][linked]
         right += now[:, :n_classes].T @ after[:, :n_classes]
         pairs += now[:, n_classes:].T @ after[:, n_classes:]
     place = np.empty((n_classes, n_classes), dtype=np.int64)
@@ -128,15 +126,13 @@ def normal_equations(
 def _check_order(responses: Responses, lengths: ArrayLike) -> None:
     if not responses.is_plain:
         raise ResponsesError(
-            "Sequences need one row per item, because each has its own neighbours: call "
-            "responses.expand(). Got: a table of counts."
+            "Items in sequence must be separate: call responses.expand(). Got: a table of counts."
         )
     size = np.asarray(lengths)
     whole = size.ndim == 1 and size.size > 0 and np.issubdtype(size.dtype, np.integer)
     if not whole or size.min() < 1 or size.sum() != responses.n_items:
         raise ResponsesError(
-            f"The lengths of the sequences must be positive integers and add up to the "
-            f"{responses.n_items} items, which follow each other in responses.items. Got: "
+            f"Lengths must be positive integers and add up to the {responses.n_items} items. Got: "
             f"{size.tolist() if size.size < 10 else f'{size.size} lengths'}, sum {size.sum()}."
         )
 

@@ -1,4 +1,4 @@
-"""The rank-one matrix behind a covariance whose diagonal, and some pairs, say nothing about it."""
+"""Rank-one completion of a covariance with unknown diagonal and missing pairs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bayesfuse.numerics.kernels import Array, kernel
 
 METHODS = ("log_linear", "weighted", "sdp", "eigen", "least_squares")
 SIGNS = ("majority", "average")
-LARGE = 100  # raters above which a start need not be exact
+LARGE = 100  # raters above which the starting eigenvector is approximate
 
 
 def rank_one(
@@ -23,7 +23,7 @@ def rank_one(
     sign: str = "average",
     penalty: float | None = None,
 ) -> xr.DataArray:
-    r"""Estimate v, whose products are the covariances between different raters.
+    r"""Estimate v, whose products are the covariances between raters.
 
     Given the truth, raters answer independently, so that off the diagonal
     :math:`Q = v v^\top` with :math:`v_i = \sqrt{1 - b^2} (2 \pi_i - 1)`, where π is a rater's
@@ -39,13 +39,13 @@ def rank_one(
         pairs with :math:`|q|` above two standard deviations, and take the leading eigenvector.
         ``"sdp"`` minimises the squared off-diagonal residuals of a positive semidefinite matrix
         plus ``penalty`` times its trace. ``"eigen"`` takes the leading eigenvector of the
-        covariance as it stands (inconsistent for few raters). ``"least_squares"`` minimises
+        covariance itself (inconsistent for few raters). ``"least_squares"`` minimises
         :math:`\sum_{i \ne j} n_{ij} (q_{ij} - v_i v_j)^2` over :math:`v_i^2 \le q_{ii}`, with
         the overlaps as weights.
     sign : str
-        What settles the sign, on which covariances are silent. ``"average"`` (default): raters are
-        better than random on average, those who tell more counting more. ``"majority"``, as
-        published: more than half of them are better than random, however little.
+        How to choose the sign, which covariances do not determine. ``"average"`` (default): raters
+        are better than random on average, weighted by v. ``"majority"``, as published: more than
+        half of them are better than random.
     penalty : float, optional
         Of the trace, for ``"sdp"``; by default twice the root mean square of the sampling
         standard deviations.
@@ -53,29 +53,29 @@ def rank_one(
     Returns
     -------
     xarray.DataArray
-        ``v[rater]``. Blocks of raters without common items are estimated, and signed, each by
-        itself. Zero for a rater who always says the same; NaN where nothing determines v: for a
-        rater without a partner who shares items, or in a block without a cycle of odd length
-        (three raters who share items in pairs are one).
+        ``v[rater]``. Blocks of raters without common items are estimated and signed separately.
+        Zero for a rater with constant responses; NaN where v is not determined: for a rater who
+        shares items with nobody, or in a block without a cycle of odd length (such as three raters
+        who share items in pairs).
 
     Raises
     ------
     MomentsError
         An unknown method or sign, fewer than three raters, no three raters who share items in
-        pairs, covariances that are not finite where raters share items.
+        pairs, infinite or missing covariances of raters who share items.
     ModelError
         A penalty that is not positive and finite.
 
     Notes
     -----
-    Pairs that share fewer than two items are filled in by the least-squares solution for the
-    other methods.
+    For the other methods, pairs that share fewer than two items are imputed by the least-squares
+    solution.
 
-    Both signs are right in good crowds. Where many raters are (nearly) random, their signs are too,
-    and outvote those who know: the majority reversed 22 % of the published simulations with a
-    cartel of a third (Parisi et al., Fig 1), the average 7 %; without a cartel 3 % against none;
-    with 12 of 15 raters random, 19 % against none. The average loses only where almost half of the
-    raters are as much worse than random as the others are better: 3 % against none.
+    Both signs are right in good crowds. The signs of (nearly) random raters are random and can
+    outvote the others: ``"majority"`` reversed 22 % of the published simulations with a cartel of a
+    third (Parisi et al., Fig 1), ``"average"`` 7 %; without a cartel 3 % against none; with 12 of
+    15 raters random, 19 % against none. ``"average"`` is worse only if almost half of the raters
+    are as much worse than random as the others are better: 3 % against none.
 
     References
     ----------
@@ -93,7 +93,7 @@ def rank_one(
     for name, given, known in (("method", method, METHODS), ("sign", sign, SIGNS)):
         if given not in known:
             raise MomentsError(
-                f"The {name} of rank_one is one of {', '.join(map(repr, known))}. Got: {given!r}."
+                f"{name} of rank_one must be one of {', '.join(map(repr, known))}. Got: {given!r}."
             )
     if penalty is not None:
         penalty = require_positive("penalty", penalty)
@@ -110,16 +110,15 @@ def rank_one(
 
 
 def pair_weight(covariance: xr.Dataset) -> Array:
-    """Return the overlaps of different, varying raters relative to the largest, checked.
+    """Return the overlaps of pairs of raters relative to the largest, checked.
 
-    A rater who always says the same has v = 0 whatever the others do, and so no pair that
-    speaks about them.
+    Raters with constant responses have v = 0, so their pairs carry no information.
     """
     q, overlap = covariance.covariance.values, covariance.overlap.values
     if len(q) < 3:
         raise MomentsError(
             "A rank-one matrix needs at least three raters, because its diagonal is unknown and "
-            f"one pair has no scale. Got: {len(q)} raters."
+            f"one pair does not determine v. Got: {len(q)} raters."
         )
     if not np.all(np.isfinite(q[overlap >= 2])):
         raise MomentsError(
@@ -131,18 +130,18 @@ def pair_weight(covariance: xr.Dataset) -> Array:
     np.fill_diagonal(weight, 0.0)
     if not determined_blocks(weight > 0):
         raise MomentsError(
-            "Three raters who do not always say the same must share at least two items in pairs, "
-            f"else no product of two fixes a third. Got: {len(q)} raters, {int(varies.sum())} of "
-            f"them varying, with {int((weight > 0).sum()) // 2} pairs that share two items."
+            "Three raters who vary their responses must share at least two items in pairs, because "
+            f"three pairs determine v. Got: {len(q)} raters, {int(varies.sum())} of them "
+            f"varying, with {int((weight > 0).sum()) // 2} pairs that share two items."
         )
     return weight / weight.max()
 
 
 def determined_blocks(linked: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
-    """Split raters into connected blocks and keep those whose products determine v up to sign.
+    """Return the connected blocks of raters whose products determine v up to sign.
 
-    They do if the block has a cycle of odd length: then the block stays in one piece when every
-    rater is doubled and every link made to cross between the copies.
+    They do if the block has a cycle of odd length, that is, if its bipartite double cover is
+    connected.
     """
     from scipy.sparse.csgraph import connected_components  # slow to import, as eigsh below
 
@@ -154,7 +153,7 @@ def determined_blocks(linked: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
 
 
 def orient(v: Array, sign: str = "average") -> Array:
-    """Sign v so that its sum is positive or, for "majority", more entries are than negative."""
+    """Choose the sign of v by its sum or, for "majority", by the number of positive entries."""
     count = np.sign(v).sum() if sign == "majority" else 0.0
     return -v if (count or v.sum()) < 0 else v
 
@@ -170,7 +169,7 @@ def _solve(q: Array, variance: Array, weight: Array, method: str, penalty: float
         return _scaled(leading(matrix)[1], q, weight)
     if method == "sdp":
         if penalty is None:
-            # zero if every pair shares so few items that its variance looks like none
+            # zero if all pairs share so few items that their estimated variances vanish
             penalty = 2 * float(np.sqrt(variance[known].mean())) or 1.0
         return _scaled(leading(smallest_trace(matrix, known, penalty))[1], q, weight)
     np.fill_diagonal(matrix, log_diagonal(q, variance, fitted, known, method == "weighted"))
@@ -179,21 +178,18 @@ def _solve(q: Array, variance: Array, weight: Array, method: str, penalty: float
 
 
 def leading(matrix: Array) -> tuple[float, Array]:
-    """Return the largest eigenvalue and its vector."""
+    """Return the largest eigenvalue and its eigenvector."""
     last = [len(matrix) - 1] * 2
     values, vectors = eigh(matrix, subset_by_index=last)
     return float(values[0]), vectors[:, 0]
 
 
 def _scaled(direction: Array, q: Array, weight: Array) -> Array:
-    """Scale a direction so that its products fit the pairs best."""
+    """Scale a direction so that its products fit the pairs by least squares."""
     seen = np.where(weight > 0, q, 0.0)
     squares = direction**2 @ weight @ direction**2
     fit = direction @ (weight * seen) @ direction / squares if squares > 0 else 0.0
     return np.sqrt(max(fit, 0.0)) * direction
-
-
-# -------------------------------------------------------------------- the five methods
 
 
 def least_squares(q: Array, weight: Array) -> Array:
@@ -211,14 +207,14 @@ def least_squares(q: Array, weight: Array) -> Array:
     """
     seen = np.where(weight > 0, q, 0.0)
     start = _scaled(_rough_direction(weight * seen), q, weight)
-    pairs = np.nonzero(weight)  # of a sparse crowd few
+    pairs = np.nonzero(weight)  # few in a sparse crowd
     first = np.searchsorted(pairs[0], np.arange(len(q) + 1))
     bound = np.sqrt(np.diagonal(q))
     return _descend(first, pairs[1], seen[pairs], weight[pairs], bound, start, 10_000, 1e-14)
 
 
 def _rough_direction(matrix: Array) -> Array:
-    """Return the leading eigenvector, of a large matrix roughly: it is a place to start."""
+    """Return the leading eigenvector, approximate for a large matrix, as a starting point."""
     from scipy.sparse.linalg import eigsh
 
     if len(matrix) <= LARGE or not matrix.any():
@@ -230,9 +226,9 @@ def _rough_direction(matrix: Array) -> Array:
 
 @kernel
 def _descend(first, other, q, weight, bound, start, sweeps, tolerance):
-    """Minimise over one rater at a time, which has a closed form and never climbs.
+    """Coordinate descent: minimise over one rater at a time in closed form.
 
-    The pairs of rater i are ``first[i]:first[i + 1]``, each with the ``other`` rater of the pair.
+    Rater i has the pairs ``first[i]:first[i + 1]``, with the raters ``other``.
     """
     v = np.minimum(np.maximum(start, -bound), bound)
     for _ in range(sweeps):
@@ -257,7 +253,7 @@ def log_diagonal(
 ) -> Array:
     """Solve ``log|q| = t_i + t_j`` over the pairs for the diagonal ``exp 2t`` (eq. S5, S6).
 
-    What the pairs kept leave open stays at the least-squares solution ``fitted``.
+    Directions that the kept pairs do not determine stay at the least-squares solution ``fitted``.
     """
     with np.errstate(invalid="ignore"):  # unknown pairs hold NaN
         kept = known & (variance > 0) & (q**2 > (0 if weighted else 4) * variance)
@@ -281,17 +277,17 @@ def smallest_trace(
 ) -> Array:
     """Minimise ``Σ_{i≠j} (q_ij - R_ij)² + penalty · trace R`` over R ⪰ 0 (eq. S7).
 
-    Alternating directions: one copy of R answers to the pairs and the trace, the other drops its
-    negative eigenvalues, and a price makes them agree. The price of a unit is ``penalty / scale``,
-    so that the diagonal finds its place equally fast however small the penalty.
+    Alternating direction method of multipliers: one copy of R fits the pairs and the trace, the
+    other is projected on the positive semidefinite cone. With ``rho = penalty / scale`` the
+    diagonal converges equally fast for any penalty.
     """
     scale = float(np.abs(q).mean())
-    price = penalty / scale
+    rho = penalty / scale
     pull = np.where(known, 2.0, 0.0)  # curvature of the pairs' squares
     target = np.where(known, 2 * q, 0.0) - penalty * np.eye(len(q))
     r, dual = q, np.zeros_like(q)
     for _ in range(iterations):
-        fitted = (target + price * (r - dual)) / (pull + price)
+        fitted = (target + rho * (r - dual)) / (pull + rho)
         values, vectors = eigh(fitted + dual)
         before, r = r, (vectors * np.maximum(values, 0.0)) @ vectors.T
         dual += fitted - r

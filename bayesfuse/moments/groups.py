@@ -1,9 +1,9 @@
-"""Dependent raters: find their groups, and fuse labels through the groups' hidden verdicts."""
+"""Dependent raters: fuse labels through the hidden verdicts of groups."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,17 +11,16 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 
-from bayesfuse.data.responses import Responses
+from bayesfuse.data.patterns import first_occurrences
+from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.errors import MomentsError, require_count, require_flag
 from bayesfuse.moments.binary import accuracies, labels_by_sign
 from bayesfuse.moments.completion import least_squares, orient
-from bayesfuse.moments.imbalance import EDGE, SMALLEST, log_table, quality
+from bayesfuse.moments.imbalance import EDGE, SMALLEST, log_odds, quality
 from bayesfuse.moments.pairs import covariance, require_binary
-from bayesfuse.moments.partition import Groups, PairMoments, find_groups, fit_groups, number
-from bayesfuse.moments.score import score_matrix
+from bayesfuse.moments.partition import PairMoments, find_groups, fit_groups
+from bayesfuse.moments.score import Indices
 from bayesfuse.numerics.kernels import Array
-
-__all__ = ["find_groups", "latent_sml", "score_matrix", "select_raters"]
 
 Assignment = xr.Dataset | Mapping[Any, Any] | ArrayLike
 
@@ -31,39 +30,39 @@ def latent_sml(
 ) -> xr.Dataset:
     r"""Fuse labels of dependent raters: L-SML, the latent spectral meta-learner.
 
-    Every group of raters reports on a hidden verdict :math:`\alpha_g` of its own, and only the
-    verdicts report on the truth, independently. Within a group the raters' accuracies follow from
-    the moments as if the verdict were the truth, and the verdicts they imply are raters of the
-    truth in turn; a rater who is alone in a group reports on the truth directly. Labels are the
-    most likely ones with the verdicts summed out, which is not a linear vote.
+    Raters of a group report on its hidden verdict :math:`\alpha_g`, and the verdicts are
+    independent given the truth. Within a group, accuracies are estimated from moments with the
+    verdict as the truth; the estimated verdicts are then raters of the truth. A rater alone in a
+    group reports on the truth directly. Labels maximise the likelihood with the verdicts summed
+    out, which is not a linear vote.
 
     Parameters
     ----------
     responses : Responses
         Of two classes; the last one is the positive one.
     groups : Dataset, mapping or array-like, optional
-        What :func:`find_groups` returned (called by default), the group of every rater by name,
-        or in order, shape (raters,).
+        The result of :func:`find_groups` (default), a mapping from raters to groups, or the group
+        of every rater in order, shape (raters,).
     prior : bool
-        Whether to add the log odds of the prevalence, which makes the fewest errors; without
-        (default, the published vote) classes count the same however rare.
+        Whether to add the log odds of the prevalence, which minimises the errors. The default is
+        the published vote with equal classes.
 
     Returns
     -------
     xarray.Dataset
-        ``label[item]``: class names; a score of zero gets the class named more often.
+        ``label[item]``: class names; a score of zero gets the more frequent label.
         ``score[item]``: log odds of the positive class.
         ``sensitivity[rater]``, ``specificity[rater]``: with respect to the truth (eq. 8).
         ``verdict_sensitivity[rater]``, ``verdict_specificity[rater]``: with respect to the verdict
-        of the rater's own group, one for a rater alone.
-        ``membership[rater]``: number of the group.
-        For groups of several raters only, named by that number:
-        ``verdict[item, group]``: probability that the verdict is positive, given the group's
-        responses alone; NaN if it has none.
+        of the rater's group, one for a rater alone.
+        ``membership[rater]``: index of the group.
+        For groups of several raters only:
+        ``verdict[item, group]``: probability that the verdict is positive, given only the group's
+        responses; NaN if there are none.
         ``group_sensitivity[group]``, ``group_specificity[group]``: of the verdict with respect to
-        the truth. ``determined[group]``: whether moments fix the accuracies within the group.
-        Attributes: ``prevalence``, ``positive``, ``determined`` (of what is between groups).
-        All accuracies are NaN for raters about whom nothing is known.
+        the truth. ``determined[group]``: whether moments determine the accuracies within the group.
+        Attributes: ``prevalence``, ``positive``, ``determined`` (between groups).
+        All accuracies are NaN for undetermined raters.
 
     Raises
     ------
@@ -72,13 +71,12 @@ def latent_sml(
 
     Notes
     -----
-    Two raters (or two groups) do not determine their accuracies, nor do raters whose verdict seems
-    to know one class only: they are taken to err equally often in both classes, and ``determined``
-    is false. A single group of all raters is the same model as no groups, its verdict the truth.
+    Two raters (or two groups) do not determine accuracies, nor do raters whose verdict seems to
+    have one class only. Errors are then assumed equally frequent in both classes, and
+    ``determined`` is false. One group of all raters is the same model as no groups.
 
-    The verdicts known to the second stage are estimates. Their accuracies are corrected for the
-    errors that the first stage expects them to have, without which all raters of a group would
-    seem worse than they are.
+    The second stage sees estimated verdicts. Their accuracies are corrected for the expected errors
+    of these estimates, without which all raters of a group would seem worse than they are.
 
     References
     ----------
@@ -106,7 +104,7 @@ def latent_sml(
     verdict = np.full_like(evidence, np.nan)
     inner = np.ones((2, responses.n_raters))  # sensitivity and specificity for the verdict
     sources = []
-    # Within a group v is proportional to ψ + η - 1, of the verdict as of the truth (eq. 24).
+    # Within a group v is proportional to ψ + η - 1, for the verdict as for the truth (eq. 24).
     directions = np.zeros(responses.n_raters)
     if len(several):
         directions = fit_groups(PairMoments.of(responses), group).v_off[0]
@@ -114,7 +112,8 @@ def latent_sml(
         own = _only(responses, group == g)
         source = _source(own, directions[group == g])
         inner[:, group == g] = source.quality
-        evidence[:, column] = np.bincount(own.item, _votes(source.quality)[own.cell], len(evidence))
+        votes = log_odds(*source.quality)[own.cell]
+        evidence[:, column] = np.bincount(own.item, votes, len(evidence))
         answered = own.per_item > 0
         verdict[answered, column] = expit(evidence[answered, column] + logit(source.prevalence))
         sources.append(source)
@@ -129,7 +128,7 @@ def latent_sml(
     overall = outer[:, group] * inner + (1 - outer[:, group]) * (1 - inner[::-1])
 
     alone = ~np.isin(group, several)
-    votes = np.where(np.repeat(alone, 2), _votes(overall), 0.0)
+    votes = np.where(np.repeat(alone, 2), log_odds(*overall), 0.0)
     score = np.bincount(responses.item, votes[responses.cell], len(evidence))
     score += _summed_out(evidence, outer[:, several]).sum(axis=1)
     if prior:
@@ -158,14 +157,14 @@ def latent_sml(
 
 
 def select_raters(responses: Responses, size: int, groups: Assignment | None = None) -> list[Any]:
-    """Choose a small ensemble: the most accurate raters, no two of one group.
+    """Select the most accurate raters, at most one from each group.
 
     Parameters
     ----------
     responses : Responses
         Of two classes.
     size : int
-        Raters to choose at most; fewer if there are fewer groups.
+        Maximum number of raters; fewer if there are fewer groups.
     groups
         As in :func:`latent_sml`.
 
@@ -199,14 +198,14 @@ def select_raters(responses: Responses, size: int, groups: Assignment | None = N
     require_count("size", size)
     fused = latent_sml(responses, groups)
     accuracy = (fused.sensitivity + fused.specificity).values
-    order = np.argsort(-accuracy, kind="stable")  # NaN, of whom nothing is known, comes last
+    order = np.argsort(-accuracy, kind="stable")  # NaN comes last
     order = order[np.isfinite(accuracy[order])]
     _, best = np.unique(fused.membership.values[order], return_index=True)
     return responses.raters[order[np.sort(best)[:size]]].tolist()
 
 
-def _assignment(responses: Responses, groups: Assignment | None) -> Groups:
-    """Return the group of every rater; one group of all is the same model as none."""
+def _assignment(responses: Responses, groups: Assignment | None) -> Indices:
+    """Return the group of every rater, with no groups in place of one group of all."""
     if groups is None:
         groups = find_groups(responses)
     if isinstance(groups, xr.Dataset):
@@ -225,7 +224,7 @@ def _assignment(responses: Responses, groups: Assignment | None) -> Groups:
             f"There must be one group for each of the {responses.n_raters} raters. Got: shape "
             f"{given.shape}."
         )
-    group = number(given)
+    _, group = first_occurrences(given)
     return group if group.max() > 0 else np.arange(len(group))
 
 
@@ -245,29 +244,28 @@ def _only(responses: Responses, chosen: NDArray[np.bool_]) -> Responses:
     )
 
 
-def _reports(responses: Responses, group: Groups, several: Groups, evidence: Array) -> Responses:
-    """Make raters of the groups: the verdicts as their evidence has it, and those alone as are."""
+def _reports(responses: Responses, group: Indices, several: Indices, evidence: Array) -> Responses:
+    """Return responses with groups as raters: verdicts by the sign of their evidence."""
     own = ~np.isin(group, several)[responses.rater]
     item, column = np.nonzero(evidence)  # no evidence, no verdict
-    return Responses._build(
-        np.concatenate([responses.item[own], item]),
-        np.concatenate([group[responses.rater[own]], several[column]]),
-        np.concatenate([responses.label[own], (evidence[item, column] > 0).astype(np.int64)]),
+    items = np.concatenate([responses.item[own], item])
+    raters = np.concatenate([group[responses.rater[own]], several[column]])
+    labels = np.concatenate([responses.label[own], evidence[item, column] > 0])
+    n_raters = group.max() + 1
+    table = from_key(
+        (items * n_raters + raters) * 2 + labels,
         responses.items,
-        np.arange(group.max() + 1),
+        np.arange(n_raters),
         responses.classes,
-        responses.multiplicity,
     )
-
-
-# -------------------------------------------------------------------- one stage
+    return replace(table, multiplicity=responses.multiplicity)
 
 
 @dataclass(frozen=True)
 class Source:
-    """How well raters report on something hidden that has two classes.
+    """A hidden binary variable: its prevalence and how well raters report it.
 
-    ``quality`` holds their sensitivities and specificities, shape (2, raters).
+    ``quality`` holds sensitivities and specificities, shape (2, raters).
     """
 
     quality: Array
@@ -276,7 +274,7 @@ class Source:
 
 
 def _source(responses: Responses, direction: Array) -> Source:
-    """Estimate it from moments; what they leave open, as if errors were symmetric."""
+    """Estimate a source from moments, with symmetric errors if these do not determine it."""
     try:
         found = accuracies(responses)
     except MomentsError:
@@ -288,7 +286,7 @@ def _source(responses: Responses, direction: Array) -> Source:
 def _symmetric(responses: Responses, direction: Array) -> Source:
     """Let E[f] = b (2π - 1) on average over raters, which fixes b given v = √(1 - b²) (2π - 1).
 
-    Two raters have one covariance, so v needs to know its ``direction``, if it is not zero.
+    Two raters have one covariance, so v needs a ``direction``, unless that is zero.
     """
     moments = covariance(responses)
     q = np.nan_to_num(moments.covariance.values)
@@ -309,19 +307,13 @@ def _symmetric(responses: Responses, direction: Array) -> Source:
     return Source(rates, prevalence, False)
 
 
-def _votes(rates: Array) -> Array:
-    """Return the log likelihood ratio of every cell, shape (2 raters,)."""
-    table = log_table(*rates)
-    return table[:, 1] - table[:, 0]
-
-
 def _corrected(
     seen: Array, verdict: Array, evidence: Array, multiplicity: NDArray[np.int64]
 ) -> Array:
     """Turn accuracies of the estimated verdict, (2,), into those of the verdict itself.
 
-    Of the estimate, P(+ | truth +) = ψ s + (1 - ψ) (1 - t), where s and t are its own sensitivity
-    and specificity for the verdict: averages over items of what their evidence says.
+    For the estimate, P(+ | truth +) = ψ s + (1 - ψ) (1 - t), where s and t are its sensitivity and
+    specificity for the verdict, expected values given the evidence, averaged over items.
     """
     used = evidence != 0
     weight = multiplicity[used] * np.stack([verdict[used], 1 - verdict[used]])
@@ -343,5 +335,5 @@ def _summed_out(evidence: Array, rates: Array) -> Array:
     insensitive, unspecific = np.log1p(-rates)
     positive = np.logaddexp(sensitive + evidence, insensitive)
     odds = positive - np.logaddexp(unspecific + evidence, specific)
-    # the sum over verdicts of nobody's responses is one, but for rounding, which has a sign
+    # exactly zero without evidence, where rounding would leave a sign
     return np.where(evidence == 0, 0.0, odds)

@@ -1,4 +1,4 @@
-"""How common the positive class is, and with it how good every rater is."""
+"""Class imbalance, which determines the accuracies of the raters."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from bayesfuse.moments.completion import rank_one
 from bayesfuse.moments.pairs import covariance, mean_answer
 from bayesfuse.numerics.kernels import Array, kernel
 
-EDGE = 0.01  # imbalances within this of ±1 are not told from a missing class
-SMALLEST = 1e-3  # no sensitivity or specificity is believed to be nearer to 0 or 1 than this
+EDGE = 0.01  # imbalances within this of ±1 look like a missing class
+SMALLEST = 1e-3  # sensitivities and specificities are kept this far from 0 and 1
 
 
 @dataclass(frozen=True)
 class ClassImbalance:
-    """How much more common the positive class is than the other.
+    """Class imbalance of two classes.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class ClassImbalance:
     prevalence : float
         P(positive) = (1 + b)/2.
     method : str
-        How it was estimated: ``"likelihood"`` or ``"tensor"``.
+        ``"likelihood"`` or ``"tensor"``.
     positive : object
         Name of the positive class.
     """
@@ -47,15 +47,15 @@ def class_imbalance(
     completion: str = "weighted",
     sign: str = "average",
 ) -> ClassImbalance:
-    r"""Estimate how common the positive class is, without a single true label.
+    r"""Estimate the prevalence of the positive class, without true labels.
 
     Parameters
     ----------
     responses : Responses
         Of two classes; the last one is the positive one.
     method : str
-        ``"likelihood"`` (default): the imbalance that maximises the likelihood of all responses,
-        where it fixes sensitivities and specificities through their first two moments.
+        ``"likelihood"`` (default): the imbalance that maximises the likelihood of all responses;
+        with the first two moments it determines sensitivities and specificities.
         ``"tensor"``: from the third moments, :math:`T_{ijk} = \alpha v_i v_j v_k` with
         :math:`\alpha = -2b / \sqrt{1 - b^2}`; needs fewer assumptions (independence in triples)
         and has a larger error.
@@ -69,13 +69,12 @@ def class_imbalance(
     Raises
     ------
     MomentsError
-        An unknown method, an imbalance at the edge (within 0.01 of ±1, where one class is not
-        seen); as :func:`rank_one`.
+        An unknown method, an imbalance within 0.01 of ±1; as :func:`rank_one`.
 
     Notes
     -----
-    Both take O(responses) operations per evaluation. Triples are weighted by how often all three
-    answered, so missing responses are no obstacle.
+    Both take O(responses) operations per evaluation. Triples are weighted by the number of items
+    that all three answered, so responses may be missing.
 
     References
     ----------
@@ -97,7 +96,7 @@ def class_imbalance(
 def estimate_imbalance(
     responses: Responses, moments: xr.Dataset, v: xr.DataArray, method: str
 ) -> ClassImbalance:
-    """Estimate the imbalance where means and v are known already, as :func:`class_imbalance`."""
+    """Estimate the class imbalance from responses, their means and v."""
     known = np.isfinite(v.values)
     mean = np.where(known, moments["mean"].values, 0.0)
     weight = np.where(known, v.values, 0.0)
@@ -107,19 +106,19 @@ def estimate_imbalance(
         imbalance = _third_moment(responses, mean, weight)
     else:
         raise MomentsError(
-            f"The methods of class_imbalance are 'likelihood' and 'tensor'. Got: {method!r}."
+            f"method of class_imbalance must be 'likelihood' or 'tensor'. Got: {method!r}."
         )
     if not abs(imbalance) < 1 - EDGE:
         raise MomentsError(
-            "Both classes must be seen, but the estimated imbalance lies at the edge, where one "
-            "of them explains (nearly) all responses; pass prevalence= if it is known. Got: "
-            f"imbalance {imbalance:.3f} by method {method!r}."
+            "The estimated imbalance must not be at the edge, where one class explains almost all "
+            f"responses; pass prevalence= if it is known. Got: imbalance {imbalance:.3f} by method "
+            f"{method!r}."
         )
     return ClassImbalance(imbalance, (1 + imbalance) / 2, method, responses.classes.tolist()[-1])
 
 
 def quality(mean: Array, v: Array, prevalence: float) -> tuple[Array, Array]:
-    """Return sensitivity and specificity (Jaffe et al. 2015, eq. 5), in [0, 1] but for noise.
+    """Return sensitivity and specificity (Jaffe et al. 2015, eq. 5), not clipped to [0, 1].
 
     Parameters
     ----------
@@ -133,9 +132,9 @@ def quality(mean: Array, v: Array, prevalence: float) -> tuple[Array, Array]:
 
 
 def log_table(sensitivity: Array, specificity: Array) -> Array:
-    """Return log P(response | class) for every cell, kept off zero, shape (2 raters, 2).
+    """Return log P(response | class) for every cell, with clipped rates, shape (2 raters, 2).
 
-    Raters of unknown quality (NaN) count as saying nothing: their rows are zero.
+    Raters of unknown quality (NaN) are ignored: their rows are zero.
     """
     says_positive = np.stack([1 - specificity, sensitivity], axis=-1)
     says_positive = np.clip(says_positive, SMALLEST, 1 - SMALLEST)
@@ -143,8 +142,14 @@ def log_table(sensitivity: Array, specificity: Array) -> Array:
     return np.nan_to_num(table)
 
 
+def log_odds(sensitivity: Array, specificity: Array) -> Array:
+    """Return the log likelihood ratio of every cell, shape (2 raters,)."""
+    table = log_table(sensitivity, specificity)
+    return table[:, 1] - table[:, 0]
+
+
 def _most_likely(responses: Responses, mean: Array, v: Array) -> float:
-    table, _ = responses.condensed()  # the likelihood is computed some sixty times
+    table, _ = responses.condensed()  # the likelihood is evaluated about sixty times
     rows = table.start, table.cell, table.multiplicity
 
     from scipy.optimize import minimize_scalar  # half a second to import
@@ -154,7 +159,7 @@ def _most_likely(responses: Responses, mean: Array, v: Array) -> float:
         likelihood = log_table(*quality(mean, v, prevalence))
         return -mixture(likelihood, np.log([1 - prevalence, prevalence]), *rows)
 
-    # Equal steps of the angle are short in b where sensitivities change fastest with it.
+    # Equal steps of the angle are short in b where sensitivities change fastest.
     scan = np.linspace(-np.pi / 2, np.pi / 2, 41)
     best = int(np.argmin([loss(angle) for angle in scan]))
     if best in (0, len(scan) - 1):
@@ -184,8 +189,8 @@ def _third_moment(responses: Responses, mean: Array, v: Array) -> float:
     products, squares = triple_sums(*rows, mean, v)
     if squares == 0:
         raise MomentsError(
-            "Third moments need items that three raters better or worse than random answered. "
-            f"Got: none among {responses.n_items} items."
+            "Third moments need items answered by three raters who are not random. Got: none among "
+            f"{responses.n_items} items."
         )
     skew = products / squares
     return float(-skew / np.sqrt(4 + skew**2))
@@ -195,20 +200,20 @@ def _third_moment(responses: Responses, mean: Array, v: Array) -> float:
 def triple_sums(start, cell, multiplicity, mean, v):
     """Sum ``z_i z_j z_k`` with ``z = (f - mean) v``, and ``(v_i v_j v_k)²``, over all triples.
 
-    An item's triples of different raters follow from its power sums: O(responses).
+    The sums over triples of an item follow from its power sums: O(responses).
     """
     products = squares = 0.0
     for n in range(multiplicity.size):
         z1 = z2 = z3 = s1 = s2 = s3 = 0.0
-        telling = 0
+        informative = 0
         r = start[n]
         while r < start[n + 1]:
             rater, answer, r = mean_answer(cell, r, start[n + 1])
-            telling += v[rater] != 0
+            informative += v[rater] != 0
             z, s = (answer - mean[rater]) * v[rater], v[rater] * v[rater]
             z1, z2, z3 = z1 + z, z2 + z * z, z3 + z * z * z
             s1, s2, s3 = s1 + s, s2 + s * s, s3 + s * s * s
-        if telling < 3:  # rounding would leave a trace of a triple that is not there
+        if informative < 3:  # no triples; the power sums would leave rounding errors
             continue
         products += multiplicity[n] * (z1**3 - 3 * z1 * z2 + 2 * z3) / 6
         squares += multiplicity[n] * (s1**3 - 3 * s1 * s2 + 2 * s3) / 6

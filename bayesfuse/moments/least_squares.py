@@ -11,10 +11,7 @@ from bayesfuse.numerics.kernels import inner, kernel
 
 @kernel
 def project(x):
-    """Move a vector to the nearest point of the probability simplex, in place.
-
-    Entries that a common shift makes negative are zero and leave the shift to the others, until
-    there are no more of them.
+    """Project a vector on the probability simplex, in place.
 
     References
     ----------
@@ -36,7 +33,7 @@ def project(x):
 
 @inner
 def multiply(one, other, product):
-    """Fill in a product of matrices; small ones would take a library longer to begin with."""
+    """Fill in a product of matrices, without the overhead of BLAS for small ones."""
     if one.size > 64:
         np.dot(one, other, product)
         return
@@ -51,11 +48,11 @@ def multiply(one, other, product):
 def simplex_least_squares(normal, right, x, by_row, iterations, tolerance):
     """Minimise ``<X, normal @ X> − 2 <right, X>`` by accelerated projected gradients.
 
-    Every row of X (p, q) is a simplex if ``by_row``, else its only column is. ``normal`` (p, p) is
-    symmetric and positive semidefinite; rows that it leaves out stay as they start.
+    Every row of X (p, q) is on the simplex if ``by_row``, else its only column is. ``normal``
+    (p, p) is symmetric and positive semidefinite; rows where it is zero keep their start.
     """
     # D − normal is positive semidefinite for D[i] = Σ_j |normal[i, j]| s[j] / s[i], whatever s > 0:
-    # a step of its own for every row makes classes of very different prevalence equally quick.
+    # with its own step for every row, classes of very different prevalence converge equally fast.
     n_rows, n_columns = x.shape
     size, step = np.empty(n_rows), np.zeros(n_rows)
     for i in range(n_rows):

@@ -1,10 +1,10 @@
-"""Confusion matrices from means, pairs and triples of responses, none of them ever formed."""
+"""Confusion matrices from means, pairs and triples of responses, without forming them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,29 +22,29 @@ from bayesfuse.errors import (
     require_seed,
 )
 from bayesfuse.moments.least_squares import multiply, simplex_least_squares
-from bayesfuse.moments.symmetric import Groups
+from bayesfuse.moments.symmetric import RowGroups
 from bayesfuse.moments.views import STARTS, starting_points
 from bayesfuse.numerics.kernels import Array, kernel
 
-# What is minimised, for every item n with raters m ∈ n, is (17) with its squares written out:
+# The objective is (17) with its squares expanded, for items n with raters m ∈ n:
 #
 #   Σ_n w_n { Σ_kl π_k π_l E(G_m[k, l] : m ∈ n)  −  2 Σ_k π_k E(Γ_m[f_m(n), k] : m ∈ n) }
 #
-# where G_m = Γ_mᵀΓ_m, and E = e₁ + e₂ + e₃ adds the products of one, of two and of three different
-# raters: the elementary symmetric polynomials, which cost one pass over the raters. Every mean,
-# pair and triple is so weighted by how often it was observed. Given the others, Γ_m enters by the
-# leave-one-out polynomials 1 + e₁ + e₂ of the other raters, which are its normal equations.
+# where G_m = Γ_mᵀΓ_m, and E = e₁ + e₂ + e₃ is the sum of the first elementary symmetric polynomials
+# over raters, computed in one pass. So every mean, pair and triple is weighted by how often it was
+# observed. Given the others, the normal equations of Γ_m have the leave-one-out polynomials
+# 1 + e₁ + e₂ of the other raters.
 
 
 ROUNDING = 1e-7
-"""Share of the objective that sums in single precision leave uncertain."""
+"""Relative rounding error of the objective in single precision."""
 
 
 @kernel
 def update(normal, right, prevalence, damping, ahead):
-    """Solve the normal equations of every rater, ``damping`` times (17), as if the others stood.
+    """Solve the normal equations of every rater, damped, with the others fixed.
 
-    Eight steps are enough: more make the outer steps dearer and not fewer.
+    Eight steps are enough: more do not reduce the number of outer steps.
     """
     n_classes, n_labels = prevalence.size, ahead.shape[2]
     new = np.empty_like(ahead)
@@ -67,7 +67,7 @@ def update(normal, right, prevalence, damping, ahead):
 
 
 class Moments(NamedTuple):
-    """What one pass says about (17) at some confusion matrices, all per item.
+    """Terms of (17) at given confusion matrices, per item.
 
     With prevalence π the objective is ``π @ square @ π − 2 π @ cross``; rater m's share of it is
     ``Σ_kl π_k π_l normal[m, k, l] (Γ_mᵀΓ_m)[k, l] − 2 Σ_k π_k (right[m, k] · Γ_m[k])``.
@@ -81,20 +81,20 @@ class Moments(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Who answered what together, and who answered together, each rater once per item.
+    """Answers of every item and raters of every item, each rater once per item.
 
-    ``repeated`` (mixed rows, cells) averages the answers of raters who answered an item more than
-    once: only so are products of two answers products of two different raters.
+    ``repeated`` (mixed rows, cells) averages repeated answers of a rater to an item, because
+    products are of different raters.
     """
 
     shape: tuple[int, int]
-    answers: Groups
-    raters: Groups
+    answers: RowGroups
+    raters: RowGroups
     repeated: sparse.csr_array | None
 
     @classmethod
     def build(cls, responses: Responses) -> Table:
-        """Read responses."""
+        """Group responses by item."""
         responses, _ = responses.condensed()
         rater, n_classes = responses.rater, responses.n_classes
         first = np.ones(responses.n_responses, dtype=bool)
@@ -105,20 +105,13 @@ class Table:
             row, repeated = _mixed_rows(responses, np.flatnonzero(first))
             start = np.concatenate([[0], np.cumsum(first)])[start].astype(np.uint32)
         weight = responses.multiplicity.astype(np.float64)
-        # items are alike here if the same raters answered them, whatever they said
+        # items with the same raters, whatever the answers
         alone = (rater[first] * n_classes).astype(np.uint32)
-        panels, _ = Responses(
-            responses.items,
-            responses.raters,
-            responses.classes,
-            start,
-            alone,
-            responses.multiplicity,
-        ).merged()
+        panels, _ = replace(responses, start=start, cell=alone).merged()
         return cls(
             (responses.n_raters, n_classes),
-            Groups(weight, start, row),
-            Groups(
+            RowGroups(weight, start, row),
+            RowGroups(
                 panels.multiplicity.astype(np.float64),
                 panels.start,
                 panels.cell // np.uint32(n_classes),
@@ -151,7 +144,7 @@ class Table:
 def _mixed_rows(
     responses: Responses, first: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint32], sparse.csr_array]:
-    """Give every repeated answer a row of its own after the cells, the mean of its cells."""
+    """Add a row after the cells for every repeated answer, the mean of its cells."""
     times = np.diff(np.append(first, responses.n_responses))
     cells = responses.n_raters * responses.n_classes
     row = responses.cell[first].astype(np.int64)
@@ -169,7 +162,7 @@ def _mixed_rows(
 
 
 class Fit(NamedTuple):
-    """Where the matching ended."""
+    """Result of the matching."""
 
     prevalence: Array
     confusion: Array
@@ -179,12 +172,12 @@ class Fit(NamedTuple):
 
 
 def match(table: Table, confusion: Array, iterations: int, tolerance: float) -> Fit:
-    """Minimise (17) from some confusion matrices, solving for the prevalence at every step.
+    """Minimise (17) from given confusion matrices, solving for the prevalence at every step.
 
-    All raters move at once: a sum of squares of products of at most three blocks lies below three
-    times its part in each block alone, so the block-wise solutions of the threefold problem
-    descend (exactly so where the residuals vanish), and momentum makes up for the shorter steps.
-    The way is gone in single precision, which is faster, and its end looked for in double.
+    All raters move at once: a sum of squares of products of at most three blocks is bounded by
+    three times its part in each block, so block-wise solutions with threefold damping descend
+    (exactly so where the residuals vanish), and momentum makes up for the shorter steps. Steps are
+    in single precision, which is faster, until they are small, then in double.
     """
     ahead = confusion
     prevalence = np.full(table.shape[1], 1.0 / table.shape[1])
@@ -192,9 +185,9 @@ def match(table: Table, confusion: Array, iterations: int, tolerance: float) -> 
     converged, roughly = False, True
     while not converged and step < iterations:
         moments = table.moments(ahead, roughly=roughly)
-        prevalence, objective = _prevalence(moments, prevalence)
+        prevalence, objective = best_prevalence(moments, prevalence)
         if objective > last + roughly * ROUNDING * abs(last):
-            if momentum == 1.0:  # it was not momentum: the residuals do not vanish
+            if momentum == 1.0:  # not due to momentum: the residuals do not vanish
                 damping *= 2.0
             momentum = 1.0
         last = objective
@@ -210,12 +203,12 @@ def match(table: Table, confusion: Array, iterations: int, tolerance: float) -> 
         ahead = new + (momentum - 1.0) / larger * moved
         confusion, momentum = new, larger
         step += 1
-    prevalence, objective = _prevalence(table.moments(confusion), prevalence)
+    prevalence, objective = best_prevalence(table.moments(confusion), prevalence)
     return Fit(prevalence, confusion, objective, step, converged)
 
 
-def _prevalence(moments: Moments, guess: Array) -> tuple[Array, float]:
-    """Minimise over the prevalence: one small linear system, unless some class seems not to be."""
+def best_prevalence(moments: Moments, guess: Array) -> tuple[Array, float]:
+    """Minimise over the prevalence: a linear system, unless that gives negative entries."""
     n_classes = len(guess)
     system = np.ones((n_classes + 1, n_classes + 1))
     system[:-1, :-1], system[-1, -1] = moments.square, 0.0
@@ -246,41 +239,40 @@ def confusion(
         + \sum_{m<m'} N_{mm'} \|S_{mm'} - \Gamma_m \Pi \Gamma_{m'}^\top\|^2
         + \sum_{m<m'<m''} N_{mm'm''} \|T_{mm'm''} - [[\Gamma_m \Pi, \Gamma_{m'}, \Gamma_{m''}]]\|^2,
 
-    where :math:`\mu`, S and T are what was observed and N how often; missing responses need
-    nothing else. The sums over pairs and triples of raters are symmetric polynomials of the
-    responses to one item, so that a step costs O(responses × classes²) for any number of raters.
-    If a rater answers an item more than once, the answers are averaged.
+    where :math:`\mu`, S and T are observed means, pairs and triples and N their numbers of
+    observations, so responses may be missing. Sums over pairs and triples of raters are symmetric
+    polynomials of the responses to one item, so a step costs O(responses × classes²) for any number
+    of raters. Repeated answers of a rater to an item are averaged.
 
     Parameters
     ----------
     responses : Responses
     starts : sequence of {"algebraic", "votes", "diagonal"}
-        Where to begin; the lowest objective wins. Of more than 500,000 responses a sample of that
-        size decides where the fit to all of them begins. "algebraic" diagonalises the moments of
-        three teams of raters, divided in five ways, "votes" takes the majority for the truth,
-        "diagonal" takes all raters for equally good.
+        Starting points; the lowest objective wins. Above 500,000 responses, it is chosen on a
+        sample of that size. "algebraic" diagonalises the moments of three teams of raters, for five
+        random divisions; "votes" takes the majority as the truth; "diagonal" takes all raters as
+        equally good.
     iterations : int, default 1000
-        At most so many.
+        Maximum number of steps.
     tolerance : float, default 1e-5
         Stop when no probability changes by more.
     random_seed : int, default 0
-        For the algebraic start and the sample of many responses.
+        For the algebraic start and the sample.
 
     Returns
     -------
     xarray.Dataset
-        ``prevalence`` (class) and ``confusion`` (rater, class, label), all rows sum to one. Classes
-        are ordered such that the average rater agrees with the truth as much as possible. A rater
-        without responses has the mean confusion matrix. Attributes ``objective`` (the above per
-        item, without the constant squares of what was observed), ``iterations``,
-        ``start`` and ``converged`` (0 or 1).
+        ``prevalence`` (class) and ``confusion`` (rater, class, label). Classes are ordered to
+        maximise the agreement of the average rater with the truth. A rater without responses has
+        the mean confusion matrix. Attributes ``objective`` (per item, without the constant squares
+        of the observed moments), ``iterations``, ``start`` and ``converged`` (0 or 1).
 
     Raises
     ------
     MomentsError
         No item was answered by three raters; unknown starts.
     ModelError
-        Numbers that make no sense; starts that are no list.
+        Numbers out of range; starts that are not a list.
 
     References
     ----------
@@ -314,7 +306,7 @@ def confusion(
     ]
     if not fits:
         raise MomentsError(
-            "The algebraic start needs three teams of raters that tell the classes apart; add "
+            "The algebraic start needs three teams of raters that distinguish the classes; add "
             f"another start. Got: starts={list(starts)}."
         )
     fit, start = min(fits, key=lambda found: found[0].objective)
@@ -332,14 +324,14 @@ def _checked(responses: Responses, starts: Sequence[str]) -> Table:
     if together.max(initial=0) < 3:
         raise MomentsError(
             "Confusion matrices need items with answers of three different raters, because means "
-            f"and pairs leave them undetermined. Got: at most {together.max(initial=0)} raters of "
-            f"one item, {responses.n_raters} in all."
+            "and pairs do not determine them. Got: at most "
+            f"{together.max(initial=0)} raters of one item, {responses.n_raters} in all."
         )
     return table
 
 
 def _pilot(responses: Responses, rng: np.random.Generator, size: int = 500_000) -> Responses:
-    """Return enough of the items to tell which start is best."""
+    """Return a sample of items, enough to choose a start."""
     if responses.n_responses <= size:
         return responses
     n_items = max(1, round(responses.n_items * size / responses.n_responses))
@@ -347,12 +339,12 @@ def _pilot(responses: Responses, rng: np.random.Generator, size: int = 500_000) 
 
 
 def _named(fit: Fit, responses: Responses, start: str) -> xr.Dataset:
-    """Order the classes, fill in for the silent, and put the names on."""
+    """Order the classes, fill in raters without responses, and add names."""
     from scipy.optimize import linear_sum_assignment  # half a second to import
 
     answered = responses.per_rater > 0
     mean = fit.confusion[answered].mean(axis=0)
-    # rows of rare classes are estimated with an error of 1/√prevalence, so they count for less
+    # rows have standard errors proportional to 1/√prevalence, so rare classes count less
     column, place = linear_sum_assignment(mean * np.sqrt(fit.prevalence)[:, None], maximize=True)
     order = column[np.argsort(place)]
     confusion = np.where(answered[:, None, None], fit.confusion, mean)[:, order]

@@ -1,4 +1,4 @@
-"""Several classes by the binary estimators: each class against all others."""
+"""Binary estimators for several classes: each class against the rest."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ def one_vs_rest(
     completion: str = "weighted",
     sign: str = "average",
 ) -> xr.Dataset:
-    """Estimate how common every class is, and how often each rater finds it.
+    """Estimate the prevalence of every class, and the sensitivity of every rater to it.
 
-    One class after the other is set against the rest, and the binary estimators do the work. They
-    give the diagonals of the confusion matrices; nothing off them can be learned in this way
-    (Theorem 2), for which see :func:`confusion`.
+    The binary estimators compare each class with the rest. They give the diagonals of the confusion
+    matrices; the off-diagonal entries are not identified (Theorem 2), for which see
+    :func:`confusion`.
 
-    The rest is a mixture, within which raters answer independently only if each of them says k
-    equally often whatever the other true class is. Where some classes are taken for k more easily
-    than others, the estimates keep a bias however many items there are.
+    The rest is a mixture of classes, within which raters are independent only if each of them
+    answers k equally often for all other true classes. If some classes are confused with k more
+    than others, the estimates are biased for any number of items.
 
     Parameters
     ----------
     responses : Responses
         Of two or more classes.
     method, completion, sign : str
-        As :func:`accuracies`.
+        As in :func:`accuracies`.
 
     Returns
     -------
     xarray.Dataset
-        ``prevalence[class]``: scaled to sum to one; the sum found is in the attribute ``total``,
-        and far from one where the assumptions fail.
+        ``prevalence[class]``: scaled to sum to one; the attribute ``total`` is the original sum,
+        far from one if the assumptions fail.
         ``diagonal[rater, class]``: P(rater says k | truth is k).
         ``specificity[rater, class]``: P(rater does not say k | truth is not k).
-        NaN for raters about whom nothing is known.
+        NaN for undetermined raters.
 
     Raises
     ------
@@ -89,10 +89,10 @@ def one_vs_rest(
 
 
 def against_rest(responses: Responses, k: int) -> Responses:
-    """Return the same table with two classes, the last of which is class number ``k``."""
+    """Return the table with two classes: not class ``k``, and class ``k``."""
     key = responses.item
     key *= 2 * responses.n_raters
     key += 2 * responses.rater + (responses.label == k)
-    key.sort()  # repeated answers may change places
+    key.sort()  # repeated answers may change order
     key %= 2 * responses.n_raters
     return replace(responses, classes=np.array([False, True]), cell=key.astype(np.uint32))

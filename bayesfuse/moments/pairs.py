@@ -1,4 +1,4 @@
-"""Means and covariances of two-class responses: what every binary estimator starts from."""
+"""Means and covariances of two-class responses."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from bayesfuse.numerics.kernels import Array, inner, kernel
 
 
 def require_binary(responses: Responses) -> None:
-    """Raise MomentsError unless there are two classes, ModelError if these are no responses."""
+    """Raise MomentsError unless there are two classes, ModelError unless these are Responses."""
     require_kind("responses", responses, Responses)
     if responses.n_classes != 2:
         raise MomentsError(
-            "Binary moments need two classes, because they read labels as −1 and +1; use "
-            f"one_vs_rest or confusion for more. Got: {responses.n_classes} classes "
+            "Binary moments need two classes, coded as −1 and +1; use one_vs_rest or confusion for "
+            f"more. Got: {responses.n_classes} classes "
             f"{responses.classes.tolist()}."
         )
 
 
 @inner
 def mean_answer(cell, r, last):
-    """Return whose row r is, the mean of that rater's answers to the item, and where they end.
+    """Return the rater of row r, the mean of their answers to the item, and the row after these.
 
-    The rows of an item, up to ``last``, are sorted by rater: repeats are neighbours.
+    The rows of an item, up to ``last``, are sorted by rater.
     """
     rater = cell[r] >> 1
     total, times = 0.0, 0
@@ -82,9 +82,8 @@ def sampling_variance(mean: Array, other: Array, covariance: Array, overlap: Arr
     Returns
     -------
     ndarray
-        The arguments broadcast against each other; NaN where the overlap is less than two. An
-        estimated covariance may lie outside what the means allow and make the formula negative:
-        the variance is then zero.
+        Broadcast shape; NaN where the overlap is less than two. Zero where an estimated covariance
+        that the means do not allow makes the formula negative.
     """
     overlap = np.where(overlap >= 2, overlap, np.nan)
     spread = (1 - mean**2) * (1 - other**2)
@@ -96,10 +95,9 @@ def sampling_variance(mean: Array, other: Array, covariance: Array, overlap: Arr
 def covariance(responses: Responses) -> xr.Dataset:
     r"""Estimate means and covariances of the raters' labels, read as −1 and +1.
 
-    Every pair of raters is compared on the items that both answered, so missing responses are no
-    obstacle. A rater who answers an item several times counts there once, with the average of the
-    answers: that leaves the covariances between raters unbiased (their sampling variances are
-    then a little too large).
+    Every pair of raters is compared on the items that both answered, so responses may be missing.
+    Repeated answers of a rater to an item are averaged, which leaves the covariances between raters
+    unbiased (and their sampling variances a little too large).
 
     Parameters
     ----------
@@ -114,7 +112,7 @@ def covariance(responses: Responses) -> xr.Dataset:
         pair shares fewer than two items.
         ``variance[rater, other]``: sampling variance of every covariance, given conditionally
         independent items.
-        ``overlap[rater, other]``: number of items both answered.
+        ``overlap[rater, other]``: number of items that both answered.
 
     Raises
     ------

@@ -1,30 +1,25 @@
-"""Which raters depend on each other: groups that share a hidden source, found from covariances."""
+"""Indices of dependent raters, found from covariances."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from bayesfuse.data.patterns import first_occurrences
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import MomentsError, require_count, require_kind
 from bayesfuse.moments.completion import least_squares, orient
-from bayesfuse.moments.score import class_moments, score_matrix
+from bayesfuse.moments.score import Indices, class_moments, score_matrix
 from bayesfuse.numerics.kernels import Array
 
-Groups = NDArray[np.int64]
-
-MOST_CLUSTERS = 100  # tried unless told otherwise
-EVERY = 30  # numbers of clusters up to which none is left out
+MOST_CLUSTERS = 100  # tried by default
+EVERY = 30  # every number of clusters up to this is tried
 
 CRITERIA = ("penalised", "residual")
-
-# -------------------------------------------------------------------- the assignment
 
 
 def find_groups(
@@ -36,60 +31,60 @@ def find_groups(
     pairs: int | None = None,
     random_seed: int = 0,
 ) -> xr.Dataset:
-    r"""Find the groups of raters that follow a common hidden verdict instead of the truth itself.
+    r"""Find groups of raters that follow a common hidden verdict instead of the truth.
 
-    Spectral clustering of the score matrix proposes an assignment for every number of groups.
-    To each, two vectors are fitted: :math:`\hat r_{ij} \approx v^{on}_i v^{on}_j` within groups and
-    :math:`v^{off}_i v^{off}_j` between them; the best assignment by ``criterion`` is kept.
+    Spectral clustering of the score matrix gives an assignment for every number of groups. Two
+    vectors are fitted to each, :math:`\hat r_{ij} \approx v^{on}_i v^{on}_j` within groups and
+    :math:`v^{off}_i v^{off}_j` between them, and the best assignment by ``criterion`` is kept.
 
     Parameters
     ----------
     responses : Responses
-        With more than two classes, each is compared with the rest and the errors are summed: an
-        approximation, because raters who are independent given the truth are then only nearly so
-        (over many items, some whose errors differ much between the classes are grouped).
+        With more than two classes, each is compared with the rest and the errors are summed. This
+        is an approximation: independence given the truth then holds only approximately (with many
+        items, raters whose errors differ much between classes are grouped).
     min_groups : int, default 4
-        Clusters tried at least. Any assignment to two or three groups leaves the covariances
-        between them unexplained or fits them exactly, so nothing speaks against it.
+        Smallest number of clusters tried. Two or three groups leave the covariances between them
+        unexplained or fit them exactly, so the data cannot reject them.
     max_groups : int, optional
-        Clusters tried at most; by default as many as raters, but not more than 100. Up to 30
-        every number is tried, above only one in steps of a tenth.
+        Largest number of clusters tried; by default the number of raters, at most 100. Above 30,
+        numbers grow in steps of a tenth.
     criterion : {"penalised", "residual"}
-        ``"penalised"`` (default): squared errors over their sampling variances, plus what the
-        parameters and the choice of the members cost (an extended BIC). Clusters that do not earn
-        their parameters are dissolved into raters of their own, and "all independent" competes.
+        ``"penalised"`` (default): squared errors over their sampling variances, plus a penalty for
+        the parameters and the choice of members (an extended BIC). Clusters that are not worth
+        their penalty are dissolved into single raters, and "all independent" competes.
         ``"residual"`` is the published rule, the smallest eq. 14 over fewer clusters than raters
-        (published with ``min_groups=2``). It prefers more parameters whatever they explain, so it
-        groups independent raters too.
+        (published with ``min_groups=2``). It does not penalise parameters, so it also groups
+        independent raters.
     pairs, random_seed
-        Of :func:`score_matrix`.
+        As in :func:`score_matrix`.
 
     Returns
     -------
     xarray.Dataset
-        ``group[rater]``: number of the group, 0, 1, … in the order of the raters.
-        ``v_on[rater]``, ``v_off[rater]``: the fitted vectors (with an axis class for more than
-        two classes). v_on is zero for the only rater of a group; with two groups, v_off has no
-        scale between them.
-        ``residual[n_groups]``: eq. 14 for every number of clusters, pairs that share fewer items
-        counting less in proportion. ``criterion[n_groups]``: what was minimised; clusters may
-        have been dissolved since.
-        Attributes: ``n_groups`` (of the result), ``criterion``, ``dispersion`` (how many times
-        larger than by sampling alone the squared errors of the best clustering are; at least 1).
+        ``group[rater]``: index of the group, 0, 1, … in order of the raters.
+        ``v_on[rater]``, ``v_off[rater]``: the fitted vectors (with a class axis for more than two
+        classes). v_on is zero for a rater alone; with two groups, the scale of v_off between them
+        is not determined.
+        ``residual[n_groups]``: eq. 14 for every number of clusters, with pairs weighted by the
+        number of shared items. ``criterion[n_groups]``: the minimised criterion, after clusters
+        were dissolved.
+        Attributes: ``n_groups`` (of the result), ``criterion``, ``dispersion`` (squared errors of
+        the best clustering relative to those expected from sampling; at least 1).
 
     Raises
     ------
     MomentsError
-        Fewer than four raters, raters who never share items, an unknown criterion, more groups
-        to begin with than to end with.
+        Fewer than four raters, raters who never share items, an unknown criterion, ``min_groups``
+        above ``max_groups``.
     ModelError
         A number of groups below two, or of pairs below one.
 
     Notes
     -----
-    The decomposition is computed once; clusters are those of Ward's linkage of the leading
-    eigenvectors, which unlike k-means needs neither restarts nor random numbers. O(raters⁴) in
-    all with a small constant; of sparse crowds only pairs that meet count.
+    Clusters come from Ward's linkage of the leading eigenvectors, which unlike k-means needs
+    neither restarts nor random numbers. O(raters⁴) in total with a small constant; in sparse
+    crowds only pairs that share items count.
 
     References
     ----------
@@ -145,24 +140,26 @@ def find_groups(
     )
 
 
-def _sizes(n_raters: int, min_groups: int, max_groups: int | None, criterion: str) -> Groups:
-    """Return the numbers of clusters to try; penalised, "all independent" always competes."""
+def _sizes(n_raters: int, min_groups: int, max_groups: int | None, criterion: str) -> Indices:
+    """Return the numbers of clusters to try, with "all independent" for the penalised criterion."""
     if criterion not in CRITERIA:
         raise MomentsError(
-            f"The criteria of find_groups are {', '.join(map(repr, CRITERIA))}. Got: {criterion!r}."
+            f"criterion must be one of {', '.join(map(repr, CRITERIA))}. Got: {criterion!r}."
         )
     if n_raters < 4:
         raise MomentsError(
-            "Groups take four raters to see, because any three covariances are products of three "
-            f"numbers. Got: {n_raters} raters."
+            "Finding groups needs at least four raters, because three covariances always fit a "
+            f"rank-one matrix. Got: {n_raters} raters."
         )
     if max_groups is None:
         max_groups = MOST_CLUSTERS
-    require_count("min_groups", min_groups, least=2)  # one is not told from independent raters
+    require_count(
+        "min_groups", min_groups, least=2
+    )  # one group is the same model as independent raters
     require_count("max_groups", max_groups, least=2)
     if min_groups > min(max_groups, n_raters):
         raise MomentsError(
-            "The numbers of groups to try must begin no higher than where they end. Got: "
+            "min_groups must not exceed max_groups or the number of raters. Got: "
             f"min_groups={min_groups}, max_groups={max_groups} for {n_raters} raters."
         )
     sizes = np.arange(min_groups, min(max_groups, n_raters - 1) + 1)
@@ -171,46 +168,35 @@ def _sizes(n_raters: int, min_groups: int, max_groups: int | None, criterion: st
     return sizes if criterion == "residual" and len(sizes) else np.append(sizes, n_raters)
 
 
-def number(group: NDArray[Any]) -> Groups:
-    """Number the groups 0, 1, … in the order of their first rater."""
-    _, first, inverse = np.unique(group, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[inverse]
-
-
-def _clusters(score: Array, sizes: Groups) -> list[Groups]:
+def _clusters(score: Array, sizes: Indices) -> list[Indices]:
     """Cluster raters by the leading eigenvectors of the normalised Laplacian of their scores."""
-    from scipy.cluster.hierarchy import fcluster, linkage  # as long to import as all of moments
+    from scipy.cluster.hierarchy import fcluster, linkage  # slow to import
 
     degree = score.sum(axis=1)
     scale = np.divide(1.0, np.sqrt(degree), out=np.zeros_like(degree), where=degree > 0)
     _, vectors = np.linalg.eigh(score * np.outer(scale, scale))
     return [
-        number(fcluster(linkage(vectors[:, -size:], "ward"), size, "maxclust"))
+        first_occurrences(fcluster(linkage(vectors[:, -size:], "ward"), size, "maxclust"))[1]
         if size < len(score)
         else np.arange(size)
         for size in sizes
     ]
 
 
-# -------------------------------------------------------------------- fitting an assignment
-
-
 @dataclass(frozen=True)
 class PairMoments:
-    """Covariances with their weights, shape (1 or classes, raters, raters); zero where unknown.
+    """Covariances and weights, shape (1 or classes, raters, raters); zero where unknown.
 
     Attributes
     ----------
     q : ndarray
         Covariances.
     precision : ndarray
-        One over their sampling variances; zero on the diagonal.
+        Inverse sampling variances; zero on the diagonal.
     share : ndarray
         Overlaps relative to the largest: the weights of eq. 14.
     equal : bool
-        Whether fits weight by share, not by precision.
+        Whether to weight fits by share instead of precision.
     """
 
     q: Array
@@ -220,7 +206,7 @@ class PairMoments:
 
     @classmethod
     def of(cls, responses: Responses, *, equal: bool = False) -> PairMoments:
-        """Estimate them from responses."""
+        """Estimate the moments of responses."""
         moments = class_moments(responses)
         q = np.stack([np.nan_to_num(each.covariance.values) for each in moments])
         variance = np.stack([each.variance.values for each in moments])
@@ -229,7 +215,7 @@ class PairMoments:
         spread = np.diagonal(q, axis1=1, axis2=2)
         product = spread[:, :, None] * spread[:, None, :]
         known = (overlap >= 2) & (product > 0)
-        # Near perfect agreement the estimated variance vanishes; without dependence it would not.
+        # Near perfect agreement the estimated variance vanishes; without dependence it does not.
         least = product / np.maximum(overlap, 1.0)
         precision = np.where(known, 1.0 / np.where(known, np.maximum(variance, least), 1.0), 0.0)
         if len(q) > 1:  # the last class follows from the others
@@ -242,17 +228,17 @@ class PairMoments:
 class GroupFit:
     """An assignment and the two vectors fitted to it, shape (1 or classes, raters)."""
 
-    group: Groups
+    group: Indices
     v_on: Array
     v_off: Array
     residual: float  # eq. 14
     error: float  # squared errors over their variances, every pair once
-    saved: Array  # of that, what every group's own vector saves, shape (groups,)
-    cost: Array  # what the parameters of every group cost, then those between groups
+    saved: Array  # reduction of the error by v_on of every group, shape (groups,)
+    cost: Array  # penalty for the parameters of every group, then for those between groups
     freedom: int
 
 
-def fit_groups(pair: PairMoments, group: Groups) -> GroupFit:
+def fit_groups(pair: PairMoments, group: Indices) -> GroupFit:
     """Fit v_on and v_off to an assignment by least squares."""
     weight = pair.share if pair.equal else pair.precision
     together = group[:, None] == group
@@ -279,11 +265,11 @@ def fit_groups(pair: PairMoments, group: Groups) -> GroupFit:
     )
 
 
-def _cost(pair: PairMoments, size: Groups) -> tuple[Array, int]:
+def _cost(pair: PairMoments, size: Indices) -> tuple[Array, int]:
     """Return the extended BIC of every group and of v_off, and the number of parameters."""
     n_pairs = max(int(np.count_nonzero(pair.precision[0])) // 2, 1)
     n_raters = int(size.sum())
-    # A product of two has one parameter; of two groups, v_off has no scale between them.
+    # Two raters have one parameter; between two groups, v_off has no scale.
     own = np.where(size > 2, size, size - 1)
     between = {1: 0, 2: n_raters - 1}.get(len(size), n_raters)
     parameters = np.append(own, between) * max(len(pair.q) - 1, 1)
@@ -292,11 +278,11 @@ def _cost(pair: PairMoments, size: Groups) -> tuple[Array, int]:
     return parameters * np.log(n_pairs) + 2 * ways, int(parameters.sum())
 
 
-def _remembered(pair: PairMoments) -> Callable[[Groups], GroupFit]:
-    """Return :func:`fit_groups`, which does nothing twice: many clusters dissolve to the same."""
+def _remembered(pair: PairMoments) -> Callable[[Indices], GroupFit]:
+    """Return :func:`fit_groups` with a cache, because many clusterings dissolve to the same."""
     known: dict[bytes, GroupFit] = {}
 
-    def fit(group: Groups) -> GroupFit:
+    def fit(group: Indices) -> GroupFit:
         key = group.tobytes()
         if key not in known:
             known[key] = fit_groups(pair, group)
@@ -305,13 +291,13 @@ def _remembered(pair: PairMoments) -> Callable[[Groups], GroupFit]:
     return fit
 
 
-def _dissolve(fitted: GroupFit, fit: Callable[[Groups], GroupFit], dispersion: float) -> GroupFit:
-    """Make the raters of every group that does not earn its cost groups of their own."""
+def _dissolve(fitted: GroupFit, fit: Callable[[Indices], GroupFit], dispersion: float) -> GroupFit:
+    """Dissolve every group that is not worth its cost into single raters."""
     while True:
         size = np.bincount(fitted.group)
         poor = (size > 1) & (fitted.saved / dispersion < fitted.cost[:-1])
-        if len(size) == 2 or not poor.any():  # of two groups, v_off cannot replace v_on
+        if len(size) == 2 or not poor.any():  # with two groups, v_off cannot replace v_on
             return fitted
         alone = poor[fitted.group]
         group = np.where(alone, len(size) + np.arange(len(alone)), fitted.group)
-        fitted = fit(number(group))
+        fitted = fit(first_occurrences(group)[1])

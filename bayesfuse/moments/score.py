@@ -1,4 +1,4 @@
-"""How strongly two raters depend on each other beyond the truth: determinants of covariances."""
+"""Dependence of two raters given the truth: determinants of covariances."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bayesfuse.numerics.kernels import Array, kernel
 
 Indices = NDArray[np.int64]
 
-EXACT = 300  # raters up to which every determinant is summed: a second or two
+EXACT = 300  # raters up to which all determinants are summed: a second or two
 SAMPLED = 5_000  # pairs (k, l) above that
 
 
@@ -26,37 +26,35 @@ def score_matrix(
     pairs: int | None = None,
     random_seed: int = 0,
 ) -> xr.DataArray:
-    r"""Score how strongly every two raters depend on each other beyond the truth they share.
+    r"""Score the dependence of every two raters given the truth.
 
     The score of raters i and j sums, over all ordered pairs (k, l) of other raters, the
-    determinants that vanish where the four answer independently given the truth,
+    determinants that vanish if the four are independent given the truth,
     :math:`\hat s_{ij} = \sum_{k,l} |\hat r_{ij} \hat r_{kl} - \hat r_{il} \hat r_{kj}|`.
 
     Parameters
     ----------
     responses : Responses, Dataset, DataArray or ndarray, shape (raters, raters)
-        Responses, what :func:`covariance` says about them, or a symmetric covariance matrix, NaN
-        where it is not known; its diagonal is not used. More than two classes are compared one
-        against the rest and their scores summed.
+        Responses, their :func:`covariance`, or a symmetric covariance matrix, NaN where unknown;
+        its diagonal is not used. With more than two classes, each is compared with the rest and
+        the scores are summed.
     pairs : int, optional
-        How many unordered pairs {k, l} to draw at random (with replacement, the same for all i
+        Number of unordered pairs {k, l} to draw at random (with replacement, the same for all i
         and j). By default all of them for up to 300 raters, 5,000 above.
     random_seed : int, default 0
-        Of the draw.
 
     Returns
     -------
     xarray.DataArray
-        ``score[rater, other]``, symmetric, zero on the diagonal. Where pairs were drawn or
-        covariances are missing it is the mean determinant over what is known, times the number
-        of all (k, l): an unbiased estimate of the full sum over a random draw. NaN where nothing
-        is known.
+        ``score[rater, other]``, symmetric, zero on the diagonal. If pairs are drawn or covariances
+        missing, it is the mean of the known determinants times the number of all (k, l), an
+        unbiased estimate of the full sum over a random draw. NaN if none is known.
 
     Raises
     ------
     MomentsError
-        Fewer than four raters, raters who never share items, a matrix that is not square and
-        symmetric or holds infinity.
+        Fewer than four raters, raters who never share items, a matrix that is not square,
+        symmetric and free of infinity.
     ModelError
         A number of pairs below one.
 
@@ -97,14 +95,14 @@ def score_matrix(
     if np.isnan(score).sum() == score.size - len(score):
         known = int(np.isfinite(matrices[0]).sum() - np.isfinite(np.diagonal(matrices[0])).sum())
         raise MomentsError(
-            "A score needs four raters who share items in pairs, else there is no determinant of "
-            f"known covariances. Got: {len(names)} raters with {known // 2} known covariances."
+            "A score needs four raters who share items in pairs, because determinants need known "
+            f"covariances. Got: {len(names)} raters with {known // 2} known covariances."
         )
     return xr.DataArray(score, {"rater": names, "other": names}, ("rater", "other"), "score")
 
 
 def class_moments(responses: Responses) -> list[xr.Dataset]:
-    """Return the covariances of every class against the rest; two classes have one in common."""
+    """Return the covariances of every class against the rest, one for two classes."""
     if responses.n_classes == 2:
         return [covariance(responses)]
     return [covariance(against_rest(responses, k)) for k in range(responses.n_classes)]
@@ -122,7 +120,7 @@ def _matrix(given: Any) -> tuple[Array, NDArray[Any]]:
             f"shape {matrix.shape}."
         )
     if np.isinf(matrix).any():
-        raise MomentsError("Covariances must be finite, or NaN where not known. Got: infinity.")
+        raise MomentsError("Covariances must be finite, or NaN if unknown. Got: infinity.")
     named = isinstance(given, xr.DataArray) and "rater" in given.coords
     return matrix, given.coords["rater"].values if named else np.arange(len(matrix))
 
@@ -150,7 +148,7 @@ def _score(covariance: Array, first: Indices, second: Indices) -> Array:
 def _sum_determinants(covariance, first, second):
     """Sum the known |r_ij r_km - r_im r_kj| over the given (k, m), and count them.
 
-    All j are summed at once, because that loop alone can be vectorised in order.
+    The inner loop is over j, because it can be vectorised.
     """
     n_raters = len(covariance)
     total = np.zeros((n_raters, n_raters))

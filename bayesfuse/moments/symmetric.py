@@ -1,4 +1,4 @@
-"""Elementary symmetric polynomials over groups of rows: sums over pairs and triples, implicit."""
+"""Elementary symmetric polynomials over groups of rows: implicit sums over pairs and triples."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import Array, inner, kernel
 
-FEW = 16  # lanes up to which sums in registers are faster, half as many in single precision
-MOST_ROWS = 100  # of which all triples are counted: 8 MB
+FEW = 16  # lanes up to which sums in registers are faster, half of it in single precision
+MOST_ROWS = 100  # rows up to which all triples are counted: 8 MB
 
 
 @kernel
@@ -25,13 +25,13 @@ def symmetric(values, weight, start, row, in_fours):
     n_rows, n_lanes = values.shape
     total = np.zeros(n_lanes)
     others = np.zeros((n_rows, n_lanes))
-    # Four sums stay in registers, many do not: then it is faster to let the processor take several
-    # lanes in one instruction, which it cannot do for a few. Twice as fast, each in its place.
+    # Four sums stay in registers; with many lanes it is faster to vectorise over them. Each is
+    # twice as fast in its range.
     if in_fours:
         by_fours(values, weight, start, row, total, others)
     else:
         by_rows(values, weight, start, row, total, others)
-    # Euler: Σ x ∂E = e1 + 2 e2 + 3 e3, so a third of it and of 2 e1 + e2 makes E
+    # Euler: Σ x ∂E = e1 + 2 e2 + 3 e3, so E is a third of that plus 2 e1 + e2
     for i in range(n_rows):
         for j in range(n_lanes):
             total[j] += values[i, j] * others[i, j]
@@ -76,11 +76,10 @@ def by_fours(values, weight, start, row, total, others):
 
 @inner
 def by_rows(values, weight, start, row, total, others):
-    """Do the same, all lanes of a row at once, in the precision of the values.
+    """Do the same as :func:`by_fours`, all lanes of a row at once, in the precision of the values.
 
-    Single precision takes twice as many lanes in one instruction. Its sums are carried over to
-    double precision before they are of more than a few dozen terms, so that their relative error
-    is that of one term, 1e-7.
+    Sums in single precision are added to double precision every few dozen terms, so that their
+    relative error is that of one term, 1e-7.
     """
     n_rows, n_lanes = values.shape
     some = np.zeros_like(values)
@@ -93,7 +92,7 @@ def by_rows(values, weight, start, row, total, others):
         a[:] = 1.0
         b[:] = 1.0
         even = last - (last - first) % 2
-        for r in range(first, even, 2):  # by twos, which loads and stores a and b half as often
+        for r in range(first, even, 2):  # by twos, with half the loads and stores of a and b
             x, y = values[row[r]], values[row[r + 1]]
             for j in range(n_lanes):
                 with_x = a[j] + x[j]
@@ -127,9 +126,9 @@ def by_rows(values, weight, start, row, total, others):
 
 @kernel
 def by_threes(weight, start, row, one, two, three):
-    """Give every row, pair and triple the weight that groups of no more than three need.
+    """Compute weights of all rows, pairs and triples with the same sums as the groups.
 
-    A triple counts for its pairs and rows, too: of s rows, a pair stands in s − 2 triples.
+    A triple also counts for its pairs and rows: of s rows, a pair is in s − 2 triples.
     """
     for n in range(weight.size):
         first, last = start[n], start[n + 1]
@@ -143,18 +142,17 @@ def by_threes(weight, start, row, one, two, three):
 
 
 @dataclass(frozen=True, eq=False)
-class Groups:
+class RowGroups:
     """Rows of a table by group, as :func:`symmetric` takes them."""
 
     weight: Array
     start: NDArray[np.uint32]
     row: NDArray[np.uint32]
 
-    def condensed(self, n_rows: int) -> Groups:
-        """Return groups with the same sums that are quicker to pass over.
+    def condensed(self, n_rows: int) -> RowGroups:
+        """Return fewer groups with the same sums, if a few rows form many groups.
 
-        Where a few rows make many groups, those of at most three rows say all there is to say,
-        since no polynomial is of higher degree.
+        RowGroups of at most three rows are enough, because no polynomial has a higher degree.
         """
         if n_rows > MOST_ROWS or n_rows * (n_rows - 1) * (n_rows - 2) >= 2 * self.row.size:
             return self
@@ -162,7 +160,7 @@ class Groups:
         by_threes(self.weight, self.start, self.row, *counts)
         members = [np.argwhere(count) for count in counts]
         sizes = np.repeat([1, 2, 3], [len(found) for found in members])
-        return Groups(
+        return RowGroups(
             np.concatenate([count[count != 0.0] for count in counts]),
             np.concatenate([[0], sizes.cumsum()]).astype(np.uint32),
             np.concatenate([found.ravel() for found in members]).astype(np.uint32),
@@ -171,11 +169,11 @@ class Groups:
     def polynomials(self, values: Array, *, roughly: bool = False) -> tuple[Array, Array]:
         """Return the sum and the leave-one-out sums of every lane of ``values`` (rows, lanes).
 
-        They need not be better than to seven digits if ``roughly``.
+        Single precision may be used if ``roughly``.
         """
         n_lanes = values.shape[1]
         if self.weight.min(initial=0.0) < 0.0:
-            roughly = False  # too many digits may cancel
+            roughly = False  # terms may cancel
         in_fours = n_lanes <= (FEW // 2 if roughly else FEW)
         block = 4 if in_fours else 8
         single = roughly and not in_fours

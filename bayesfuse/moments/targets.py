@@ -1,4 +1,4 @@
-"""Whether the raters answer for one target, the truth, or some of them for another."""
+"""A test of whether all raters report the same target."""
 
 from __future__ import annotations
 
@@ -24,38 +24,37 @@ def spectrum(
     draws: int = 199,
     random_seed: int | np.random.Generator | None = None,
 ) -> xr.Dataset:
-    r"""Test whether raters answer for more than one target, as a cartel does.
+    r"""Test whether some raters report another target than the truth, as a cartel does.
 
-    With one target the covariances between different raters are of rank one; raters who follow
-    another target among themselves, or copy each other, add a second direction. The statistic is
-    the largest eigenvalue, in absolute value, of the residuals :math:`q_{ij} - v_i v_j` divided by
-    their standard deviations. Its distribution under one target is simulated at the estimated
-    accuracies, where every rater answers the items that were answered.
+    With one target the covariances between raters have rank one; raters who follow another target,
+    or copy each other, add a second direction. The statistic is the largest absolute eigenvalue of
+    the residuals :math:`q_{ij} - v_i v_j` divided by their standard deviations. Its distribution
+    under one target is simulated at the estimated accuracies, with every rater answering the same
+    items as in ``source``.
 
     Parameters
     ----------
     source : Responses or xarray.Dataset
-        Responses of two classes, or their :func:`covariance`, which gives no p-value.
+        Responses of two classes, or their :func:`covariance` (then without p-value).
     prevalence : float, optional
-        Of the positive class, if it is known; see :func:`accuracies`.
+        Of the positive class, if known; see :func:`accuracies`.
     draws : int
-        Number of simulated tables, each as large as ``source``.
+        Number of simulated tables.
     random_seed : int or numpy.random.Generator, optional
 
     Returns
     -------
     xarray.Dataset
-        ``eigenvalue[component]``: in descending order, of the covariance matrix with v² on its
-        diagonal (and products of v where two raters share no items): one of them stands out.
-        ``statistic`` and ``p_value``: small if there is more than one target.
-        ``suspicion[rater]``: the residuals' leading eigenvector, signed by its largest entry;
-        raters who share a second target stand out together.
+        ``eigenvalue[component]``: eigenvalues of the covariance matrix with v² on its diagonal (and
+        products of v where two raters share no items), in descending order: one dominates.
+        ``statistic`` and its ``p_value``: small if there is more than one target.
+        ``suspicion[rater]``: the leading eigenvector of the residuals, signed by its largest entry,
+        large for raters who share a second target.
 
     Raises
     ------
     MomentsError
-        Fewer than four raters (three agree with rank one whatever they do); as
-        :func:`accuracies`.
+        Fewer than four raters (three always fit rank one); as :func:`accuracies`.
     ModelError
         Fewer than one draw.
 
@@ -82,8 +81,8 @@ def spectrum(
     moments = source if isinstance(source, xr.Dataset) else covariance(source)
     if moments.sizes["rater"] < 4:
         raise MomentsError(
-            "A second target takes four raters to see, because any three covariances are products "
-            f"of three numbers. Got: {moments.sizes['rater']} raters."
+            "Testing for a second target needs at least four raters, because three covariances "
+            f"always fit rank one. Got: {moments.sizes['rater']} raters."
         )
     v = np.nan_to_num(rank_one(moments, "least_squares").values)
     value, suspicion = _second_direction(moments, v)
@@ -104,7 +103,7 @@ def spectrum(
 
 
 def _statistic(responses: Responses) -> float:
-    """Return the statistic of a simulated table; infinite, which is no evidence, if it has none."""
+    """Return the statistic of a simulated table, infinite (no evidence) if it has none."""
     moments = covariance(responses)
     try:
         v = np.nan_to_num(rank_one(moments, "least_squares").values)
@@ -114,14 +113,14 @@ def _statistic(responses: Responses) -> float:
 
 
 def _second_direction(moments: xr.Dataset, v: Array) -> tuple[float, Array]:
-    """Return the largest eigenvalue of the standardised residuals and its vector."""
+    """Return the largest absolute eigenvalue of the standardised residuals and its vector."""
     mean, overlap = moments["mean"].values, moments.overlap.values
     product = np.outer(v, v)
     variance = sampling_variance(mean[:, None], mean, product, overlap)
-    spoken = variance > 0  # by pairs that share items and both vary
-    np.fill_diagonal(spoken, False)
+    known = variance > 0  # pairs that share items and both vary
+    np.fill_diagonal(known, False)
     residual = np.zeros_like(product)
-    residual[spoken] = (moments.covariance.values - product)[spoken] / np.sqrt(variance[spoken])
+    residual[known] = (moments.covariance.values - product)[known] / np.sqrt(variance[known])
     values, vectors = eigh(residual)
     most = int(np.argmax(np.abs(values)))
     vector = vectors[:, most]
@@ -142,7 +141,7 @@ def _one_target(
     found = accuracies(responses, prevalence, completion="least_squares")
     table = responses.expand()
     says_positive = np.stack([1 - found.specificity.values, found.sensitivity.values], axis=-1)
-    # a rater of unknown quality has no covariance that counts, whatever is drawn
+    # covariances of raters of unknown quality are not used, so any draw will do
     chance = np.nan_to_num(says_positive, nan=0.5)
     item, rater = table.item, table.rater
 

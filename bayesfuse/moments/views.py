@@ -1,4 +1,4 @@
-"""Confusion matrices to begin with: from votes, or from the moments of three teams of raters."""
+"""Starting confusion matrices: from votes, or from the moments of three teams of raters."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from bayesfuse.numerics.rows import shares
 STARTS = ("algebraic", "votes", "diagonal")
 
 DIVISIONS = 5
-"""Ways to divide the raters into teams: in some of them what the members tell may cancel."""
+"""Random divisions into teams: in some of them the information of the members may cancel."""
 
 
 def starting_points(name: str, responses: Responses, rng: np.random.Generator) -> list[Array]:
-    """Return the named starting points (raters, classes, labels); there may be none."""
+    """Return starting points (raters, classes, labels), possibly none."""
     if name == "votes":
         return [from_votes(responses)]
     if name == "diagonal":
@@ -30,7 +30,7 @@ def starting_points(name: str, responses: Responses, rng: np.random.Generator) -
 
 
 def incidence(responses: Responses) -> sparse.csr_array:
-    """Return which cell (rater × label) was used how often by which item (items, cells)."""
+    """Return the counts of cells (rater × label) of every item, shape (items, cells)."""
     return sparse.csr_array(
         (
             np.ones(responses.n_responses),
@@ -42,7 +42,7 @@ def incidence(responses: Responses) -> sparse.csr_array:
 
 
 def from_votes(responses: Responses) -> Array:
-    """Compare every rater with the majority; ties share the item."""
+    """Compare every rater with the majority, splitting ties."""
     votes = responses.votes()
     top = (votes == votes.max(axis=1, keepdims=True)) & (votes > 0)
     share = top / np.maximum(top.sum(axis=1, keepdims=True), 1)
@@ -53,11 +53,11 @@ def from_votes(responses: Responses) -> Array:
 def from_teams(responses: Responses, rng: np.random.Generator) -> Array | None:
     """Recover the confusion matrices exactly from exact moments of three random teams of raters.
 
-    A team's view of an item is a vector of as many numbers as there are classes. With u_k, v_k,
-    w_k the expected views of the teams if the truth is k, pairs and triples of views are
-    P = Σ_k π_k u_k v_kᵀ and T(η) = Σ_k π_k (η·w_k) u_k v_kᵀ, so the eigenvectors of T(η) P⁻¹ are
-    the u_k: they turn a view into an unbiased guess of which class the item is of, up to scale,
-    and that guess and the responses of the other teams into their confusion matrices.
+    A team's view of an item is a vector with one entry per class. With u_k, v_k, w_k the expected
+    views of the teams if the truth is k, pairs and triples of views are P = Σ_k π_k u_k v_kᵀ and
+    T(η) = Σ_k π_k (η·w_k) u_k v_kᵀ, so the eigenvectors of T(η) P⁻¹ are the u_k. They turn a view
+    into an unbiased estimate of the item's class indicator, up to scale, and that with the
+    responses of the other teams gives their confusion matrices.
 
     References
     ----------
@@ -66,7 +66,7 @@ def from_teams(responses: Responses, rng: np.random.Generator) -> Array | None:
     """
     used = incidence(responses)
     weight = responses.multiplicity.astype(np.float64)
-    # the busiest three go to different teams, the next three too, and so on
+    # the three busiest raters go to different teams, so do the next three, and so on
     volume = np.argsort(np.lexsort((rng.random(responses.n_raters), -responses.per_rater)))
     shuffled = np.concatenate([rng.permutation(3) for _ in range(0, responses.n_raters, 3)])
     team = np.repeat(shuffled[volume], responses.n_classes)
@@ -84,7 +84,7 @@ def from_teams(responses: Responses, rng: np.random.Generator) -> Array | None:
     by_a = used.T @ (weight[:, None] * (a @ unmix_a.T))
     by_b = used.T @ (weight[:, None] * (b @ unmix_b.T))
     counts = np.where(team[:, None] == 0, by_b, by_a)
-    # the scale of an eigenvector may be negative, and then all its counts are
+    # with a negative scale of an eigenvector, all its counts are negative
     sign = np.sign(counts.reshape(-1, responses.n_classes, responses.n_classes).sum(axis=1))
     return _rows(np.maximum(counts * np.repeat(sign, responses.n_classes, axis=0), 0.0), responses)
 
@@ -92,8 +92,8 @@ def from_teams(responses: Responses, rng: np.random.Generator) -> Array | None:
 def _views(used: sparse.csr_array, member: Array, weight: Array, n_classes: int) -> list[Array]:
     """Return every team's view of every item (items, classes): the mean over its responses.
 
-    A response counts not as a vote but as the votes that it predicts of the other teams, so that a
-    rater who is worse than random, or calls the classes by other names, is of use to the team.
+    A response counts as the votes that it predicts of the other teams, so that raters who are worse
+    than random, or switch classes, are informative.
     """
     n_cells, n_teams = member.shape
     vote = np.tile(np.eye(n_classes), (n_cells // n_classes, 1))
@@ -109,7 +109,7 @@ def _views(used: sparse.csr_array, member: Array, weight: Array, n_classes: int)
 
 
 def _common_eigenvectors(triple: Array, pair: Array, rng: np.random.Generator) -> Array:
-    """Return the eigenvectors of T(η) P⁻¹ for the η, among many, that tells them apart best."""
+    """Return the eigenvectors of T(η) P⁻¹ for the η, among many, with the largest eigengap."""
     scaled = np.linalg.solve(pair.T, triple.transpose(0, 2, 1)).transpose(0, 2, 1)
     values, vectors = np.linalg.eig(
         np.tensordot(rng.standard_normal((10 * len(pair), len(pair))), scaled, axes=1)
@@ -117,11 +117,11 @@ def _common_eigenvectors(triple: Array, pair: Array, rng: np.random.Generator) -
     ordered = np.sort(values.real, axis=1)
     gap = np.diff(ordered, axis=1).min(axis=1) / np.abs(ordered).max(axis=1)
     best = vectors[np.argmax(gap)]
-    return best.real + best.imag  # noise makes pairs of axes complex: two of the plane they span
+    return best.real + best.imag  # noise can make pairs complex: take two axes of their plane
 
 
 def _rows(counts: Array, responses: Responses) -> Array:
-    """Normalise counts (cells, classes) to rows; where there are none, nothing is known."""
+    """Normalise counts (cells, classes) to confusion rows, uniform without counts."""
     n_raters, n_classes = responses.n_raters, responses.n_classes
     rows = counts.reshape(n_raters, n_classes, n_classes).transpose(0, 2, 1)
     return shares(rows, 1.0 / n_classes)

@@ -1,1 +1,1 @@
-"""How kernels are compiled and kept, and arithmetic on rows of probabilities."""
+"""Compilation and caching of kernels, and arithmetic on rows of probabilities."""

@@ -1,8 +1,8 @@
-"""Where compiled kernels are kept between processes.
+"""Cache of compiled kernels between processes.
 
-numba stamps what it keeps with the one file of a kernel, but machine code also holds the helpers
-and constants of other files, so an edit of those would bring old results back. Here the name of the
-folder is a digest of every file that kernels can draw on: other sources, another folder.
+numba's own cache depends only on the file of a kernel, but machine code also contains helpers and
+constants of other files, so it would be stale after an edit of those. Here the name of the cache
+folder is a digest of all files that kernels depend on.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from numba.misc.appdirs import AppDirs
 
 HOME = Path(__file__).parents[1]  # the package
 FOLDERS_KEPT = 4
-"""How many folders of other sources stay: to go back to those compiles nothing again."""
+"""Number of folders kept for other versions of the sources."""
 
 _DECORATED = re.compile(rb"^@(kernel|inner|inlined)\b", re.MULTILINE)
 _IMPORTED = re.compile(rb"^from bayesfuse\.([\w.]+) import", re.MULTILINE)
 
 
 def _read(home: Path | zipfile.Path, above: str = "") -> dict[str, bytes]:
-    """Return the text of every module under a folder by its name below the package."""
+    """Return the source of every module under a folder, by name below the package."""
     found: dict[str, bytes] = {}
     for path in home.iterdir():
         if path.is_dir():
@@ -52,8 +52,7 @@ def _read(home: Path | zipfile.Path, above: str = "") -> dict[str, bytes]:
 def sources_digest() -> str:
     """Return a digest of the files with kernels, of all they import and of the compiler.
 
-    It takes the contents, as times may lie: Git and archives set them as they please. Where there
-    are no sources, it is empty.
+    Of contents, because Git and archives do not preserve modification times. Empty without sources.
     """
     home: Path | zipfile.Path = HOME
     if archive := getattr(globals()["__loader__"], "archive", None):
@@ -72,12 +71,12 @@ def sources_digest() -> str:
     return hashlib.sha256(repr((made_by, sorted(taken.items()))).encode()).hexdigest()[:20]
 
 
-DIGEST = sources_digest()  # now: the code that runs is that of the files as they are
+DIGEST = sources_digest()  # at import, when files and running code agree
 
 
 @cache
 def folder() -> Path | None:
-    """Return the first folder of numba's own choices that can be written; None keeps nothing."""
+    """Return the first writable folder of numba's own choices, None to cache nothing."""
     if not DIGEST:
         return None
     places = [HOME / "__pycache__", Path(AppDirs("numba", appauthor=False).user_cache_dir)]
@@ -88,7 +87,7 @@ def folder() -> Path | None:
         try:
             is_new = not chosen.exists()
             chosen.mkdir(parents=True, exist_ok=True)
-            tempfile.TemporaryFile(dir=chosen).close()  # permissions alone do not say it
+            tempfile.TemporaryFile(dir=chosen).close()  # permissions alone are not conclusive
         except OSError:
             continue
         if is_new:
@@ -98,7 +97,7 @@ def folder() -> Path | None:
 
 
 def _remove_old(place: Path) -> None:
-    """Remove all but the newest folders; a process that still uses one compiles again."""
+    """Remove all but the newest folders; processes that still use one compile again."""
 
     def age(old: Path) -> float:
         try:
@@ -112,20 +111,20 @@ def _remove_old(place: Path) -> None:
 
 
 class KernelCache(NullCache):
-    """Keeps each compiled signature of a kernel in a file of its own.
+    """Cache with one file per compiled signature of a kernel.
 
-    numba's index of signatures is read before its stamp and written by several processes at once.
+    numba's index of signatures is not safe if several processes write it.
     """
 
     reloaded = False
-    """Whether a module was edited and imported again: the digest says nothing about it."""
+    """Whether a module was edited and imported again, which makes the digest invalid."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.name = f"{function.__module__}.{function.__qualname__}"
 
     @property
     def cache_path(self) -> str | None:
-        """The folder, for numba's statistics."""
+        """Cache folder, for numba's statistics."""
         chosen = folder()
         return None if chosen is None else str(chosen)
 
@@ -133,24 +132,24 @@ class KernelCache(NullCache):
         chosen = None if self.reloaded else folder()
         if chosen is None:
             return None
-        key = repr((signature, codegen.magic_tuple()))  # with the processor and its abilities
+        key = repr((signature, codegen.magic_tuple()))  # includes the CPU and its features
         return chosen / f"{self.name}-{hashlib.sha256(key.encode()).hexdigest()[:20]}.nbc"
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled signature, or None."""
-        target_context.refresh()  # declares what the machine code may refer to
+        target_context.refresh()  # declare symbols that the machine code may use
         file = self._file(sig, target_context.codegen())
         try:
             stored = b"" if file is None else file.read_bytes()
         except OSError:
             return None
         payload = stored[32:]
-        if hashlib.sha256(payload).digest() != stored[:32]:  # cut off, or damaged
+        if hashlib.sha256(payload).digest() != stored[:32]:  # truncated or damaged
             return None
         return CompileResult._rebuild(target_context, *pickle.loads(payload))
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled for a signature."""
+        """Save a compiled signature."""
         file = self._file(sig, data.codegen)
         if file is None or data.library.has_dynamic_globals:
             return
@@ -160,7 +159,7 @@ class KernelCache(NullCache):
             file.parent.mkdir(exist_ok=True)
             written.write_bytes(hashlib.sha256(payload).digest() + payload)
             os.replace(written, file)
-        except OSError:  # a full disk: the kernel works all the same
+        except OSError:  # a full disk, for instance: the kernel works without the cache
             with suppress(OSError):
                 written.unlink()
 
@@ -169,9 +168,9 @@ _names: set[str] = set()
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator: ``numba.njit`` with these options, kept between processes.
+    """Return a decorator: ``numba.njit`` with these options, cached between processes.
 
-    Nothing is kept of functions outside the package, whose files the digest does not cover.
+    Functions outside the package are not cached, because the digest does not cover their files.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:

@@ -1,4 +1,4 @@
-"""How kernels are compiled, and the few kernels that all others share."""
+"""Compilation of kernels, and kernels shared by all others."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from bayesfuse.numerics.caching import compiled
 Array = NDArray[np.float64]
 
 kernel = compiled(nogil=True, no_cfunc_wrapper=True)
-"""Compiles what Python calls."""
+"""Compile a function called from Python."""
 
 inner = compiled(nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
-"""Compiles what only kernels call: without a way in from Python it takes a fifth less time."""
+"""Compile a function called only by kernels: without a Python wrapper it takes a fifth less."""
 
 inlined = njit(nogil=True, inline="always")
-"""Compiles what few kernels call as part of each: half a second less for a first posterior."""
+"""Inline a function into the few kernels that call it: half a second less at the first fit."""
 
 
 @inner
 def fill(target, source):
-    """Copy an array over another of its shape.
+    """Copy an array to another of the same shape.
 
-    An assignment might broadcast, which takes a second to compile wherever one stands.
+    An assignment may broadcast, which takes a second to compile at each use.
     """
     to, of = target.reshape(-1), source.reshape(-1)
     for i in range(to.size):
@@ -39,15 +39,15 @@ TINY = 1e-290
 
 @inner
 def rescale(rows, n):
-    """Turn the logarithms of row n, in place, into numbers relative to the largest; return it.
+    """Exponentiate row n of log values in place, relative to the largest, which is returned.
 
-    What is possible stays above zero.
+    Finite entries stay positive.
     """
     n_columns = rows.shape[1]
     top = -np.inf
     for k in range(n_columns):
         top = max(top, rows[n, k])
     for k in range(n_columns):
-        # where nothing is possible, −inf − (−inf) would not be a number
+        # avoids −inf − (−inf) if no entry is finite
         rows[n, k] = max(math.exp(rows[n, k] - top), TINY) if rows[n, k] > -np.inf else 0.0
     return top if top > -np.inf else 0.0

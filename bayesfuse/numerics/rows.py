@@ -1,7 +1,7 @@
-"""Rows of probabilities and their logarithms: draws and sums.
+"""Rows of probabilities and their logarithms: normalisation and draws.
 
-Everything here works on arrays whose last axis is a row. Logarithms stay exact where the
-probabilities themselves would underflow to zero, which small concentrations make common.
+The last axis of an array is a row. Logarithms avoid underflow, which is common with small
+concentrations.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ def _flat(rows: Array) -> Array:
 
 
 def normalise(rows: Array) -> Array:
-    """Subtract from log rows the logarithm of their sum."""
+    """Normalise log rows."""
     normalised: Array = _normalise(_flat(rows).copy()).reshape(rows.shape)
     return normalised
 
 
 @kernel
 def _normalise(rows):
-    """Subtract from log rows, in place, the logarithm of their sum."""
+    """Normalise log rows in place."""
     n_rows, n_columns = rows.shape
     for i in range(n_rows):
         top, total = -np.inf, 0.0
@@ -42,7 +42,7 @@ def _normalise(rows):
 
 
 def shares(counts: Array, otherwise: Any = 0.0) -> Array:
-    """Divide rows of counts by their sums; where these are zero, the rows are ``otherwise``."""
+    """Divide rows of counts by their sums; rows without counts are ``otherwise``."""
     total = counts.sum(axis=-1, keepdims=True)
     rows = np.empty(counts.shape)
     rows[...] = otherwise
@@ -50,13 +50,12 @@ def shares(counts: Array, otherwise: Any = 0.0) -> Array:
 
 
 def invert(up_to: Array, uniform: Array) -> NDArray[np.int64]:
-    """Return for every row of cumulated weights the column in which a uniform number falls.
+    """Return the column of every row of cumulative weights that a uniform number falls in.
 
     Parameters
     ----------
     up_to : ndarray, shape (rows, columns)
-        Cumulated probabilities, or weights: the last column need not be one, from which rounding
-        would keep it anyway.
+        Cumulative weights; the last column need not be one.
     uniform : ndarray, shape (rows,)
         From 0 to below 1.
 
@@ -85,12 +84,12 @@ def draw_dirichlet(concentration: Array, rng: np.random.Generator) -> Array:
 
 
 def _draw_dirichlet(flat: Array, rng: np.random.Generator) -> Array:
-    # NumPy's gammas: numba's take a second to compile, which is much of a first posterior
+    # gamma draws by NumPy, because numba's take a second to compile
     alpha = flat.ravel()
     least = alpha.min()
     if least >= 1.0:
         rows = np.log(rng.standard_gamma(alpha))
-    else:  # a gamma of small shape underflows, its logarithm does not
+    else:  # gamma draws of small shape underflow, their logarithms do not
         small = (alpha < 1.0).nonzero()[0]
         few, shape = alpha[small], alpha.copy()
         shape[small] += 1.0
@@ -98,16 +97,16 @@ def _draw_dirichlet(flat: Array, rng: np.random.Generator) -> Array:
         boost = rng.standard_exponential(len(small))
         if least > 0.0:
             rows[small] -= boost / few
-        else:  # concentration zero: an entry that is always zero
+        else:  # concentration zero: a structural zero
             rows[small] -= np.divide(boost, few, np.full(len(small), np.inf), where=few > 0.0)
     drawn: Array = _normalise(rows.reshape(flat.shape))
     return drawn
 
 
 def draw_dirichlets(concentrations: dict[str, Array], rng: np.random.Generator) -> dict[str, Array]:
-    """Draw as :func:`draw_dirichlet` for several parameters, at once if their rows are as long.
+    """Apply :func:`draw_dirichlet` to several parameters, in one call if rows have equal length.
 
-    A call takes as long as a hundred gammas.
+    A call takes as long as a hundred gamma draws.
     """
     if len({alpha.shape[-1] for alpha in concentrations.values()}) > 1:
         return {name: draw_dirichlet(alpha, rng) for name, alpha in concentrations.items()}

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.data.describing import in_one_line
-from bayesfuse.data.reading import listed
+from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError
 
 if TYPE_CHECKING:

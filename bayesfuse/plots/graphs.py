@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.arrays import shown
 from bayesfuse.data.graph import Graph, as_graph
+from bayesfuse.data.names import listed
 from bayesfuse.data.neighbours import springs
-from bayesfuse.data.reading import listed
 from bayesfuse.errors import ModelError, require_numbers
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots.canvas import (

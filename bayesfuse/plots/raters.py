@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.reading import listed
+from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_count, require_names
 from bayesfuse.plots.canvas import (
     DISTINCT,

@@ -16,7 +16,7 @@ from pytensor.graph.basic import Constant
 from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse import priors
-from bayesfuse.data.reading import smallest_integer
+from bayesfuse.data.names import smallest_integer
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_kind, require_name
 from bayesfuse.labels.base import LabelPrior

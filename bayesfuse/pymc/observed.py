@@ -14,7 +14,7 @@ from pytensor.graph.basic import Constant
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from bayesfuse.data.reading import smallest_integer
+from bayesfuse.data.names import smallest_integer
 from bayesfuse.errors import ModelError
 from bayesfuse.observation import Observation
 from bayesfuse.pymc.ops import Evidence

@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.reading import listed, unique_names
+from bayesfuse.data.names import listed, unique_names
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, MomentsError
 from bayesfuse.moments import find_groups

@@ -12,7 +12,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data import fingerprint
-from bayesfuse.data.reading import listed, plain, shown
+from bayesfuse.data.arrays import plain, shown
+from bayesfuse.data.names import listed
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_kind
 from bayesfuse.observation import Observation

@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data import fingerprint
-from bayesfuse.data.reading import storable
+from bayesfuse.data.names import storable
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
 

@@ -98,7 +98,7 @@ def test_neighbours_nobody_knows_are_refused(regions):
     with pytest.raises(ModelError, match="no edge between"):
         empty = bf.Graph.from_edges([], items=range(320))
         neighbour_agreement(result, model, empty)
-    with pytest.raises(ResponsesError, match="without place"):
+    with pytest.raises(ResponsesError, match="not in the table"):
         neighbour_agreement(result, model, bf.Graph.grid((40, 40)))
 
 

@@ -339,7 +339,7 @@ def test_bad_input_is_refused(good):
         bf.checks.pairwise_agreement(result, model, draws=1)
     with pytest.raises(ModelError, match="sequences="):
         bf.checks.runs(result, model)
-    with pytest.raises(ResponsesError, match="without place"):
+    with pytest.raises(ResponsesError, match="not in the table"):
         bf.checks.runs(result, model, bf.Sequences.from_lengths([400]))
     alone = DawidSkene(bf.Responses.from_matrix([[0, -1], [-1, 1]]))
     with pytest.raises(ModelError, match="two of them answered"):

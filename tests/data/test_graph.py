@@ -194,7 +194,7 @@ def test_a_graph_shows_itself():
         "2, the largest of 2 items",
         "forest: labels can be summed out exactly",
     ]
-    assert "with circles" in bf.Graph.grid((2, 2))._repr_html_()
+    assert "with cycles" in bf.Graph.grid((2, 2))._repr_html_()
     assert "weights" not in repr(bf.Graph.from_edges([], items="ab"))
 
 
@@ -221,7 +221,7 @@ BAD = {
     "few names": (lambda: bf.Graph.from_scipy(SKEW.T @ SKEW, items=["a"]), "1 names"),
     "shape": (lambda: bf.Graph.grid((3, 0)), "(3, 0)"),
     "shape of floats": (lambda: bf.Graph.grid((3.0, 2.0)), "(3.0, 2.0)"),
-    "neighbours": (lambda: bf.Graph.grid((3, 3), neighbours=6), "4 neighbours"),
+    "neighbours": (lambda: bf.Graph.grid((3, 3), neighbours=6), "must be 4 "),
     "grid names": (lambda: bf.Graph.grid((2, 2), items="abc"), "3 names"),
     "k of zero": (lambda: bf.Graph.nearest_neighbours(np.eye(3), 0), "Got: 0"),
     "k of all": (lambda: bf.Graph.nearest_neighbours(np.eye(3), 3), "Got: 3"),
@@ -280,9 +280,9 @@ def test_directed_and_parallel_edges_are_refused():
 
 def test_graph_and_responses_must_have_the_same_items():
     responses = bf.Responses.from_matrix([[0], [1], [0]])
-    with pytest.raises(ResponsesError, match=r"\[3\] without place in the table \(1 such\)"):
+    with pytest.raises(ResponsesError, match=r"\[3\] not in the table \(1 such\)"):
         bf.Graph.grid((2, 2)).places(responses)
-    with pytest.raises(ResponsesError, match=r"\[2\] in none \(1 such\)"):
+    with pytest.raises(ResponsesError, match=r"\[2\] missing \(1 such\)"):
         bf.Graph.grid((1, 2)).ordered(responses)
 
 

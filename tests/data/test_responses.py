@@ -417,7 +417,7 @@ def test_patterns_have_names_of_their_own():
 def test_other_labels_must_be_of_the_table(label):
     responses = bf.Responses.from_matrix([[0, 1], [1, 1]])
     assert responses.relabelled(np.array([1, 1, 0, 0])).label.tolist() == [1, 1, 0, 0]
-    with pytest.raises(ResponsesError, match=r"0 to 1, for its 4 rows\. Got"):
+    with pytest.raises(ResponsesError, match=r"0 to 1, one for each of the 4 rows\. Got"):
         responses.relabelled(np.array(label))
 
 

@@ -89,7 +89,7 @@ def test_positions_are_anything_with_an_order():
 
 TABLE = {"item": [0, 1, 2], "sequence": [0, 0, 1], "position": [0, 1, 0]}
 BAD_SEQUENCES = {
-    "an item twice": (dict(TABLE, item=[0, 1, 1]), "Got: 1 in more"),
+    "an item twice": (dict(TABLE, item=[0, 1, 1]), "Got: 1 in several rows"),
     "colliding positions": (dict(TABLE, position=[1, 1, 0]), "0 and 1 at one position"),
     "a missing position": (dict(TABLE, position=[0, None, 1]), "missing value in row 1"),
     "a missing sequence": (dict(TABLE, sequence=["x", None, "x"]), "missing value in row 1"),
@@ -129,7 +129,7 @@ def test_bad_lengths_are_refused(case):
 
 def test_sequences_and_responses_must_have_the_same_items():
     table = bf.Responses.from_matrix(np.arange(60)[:, None] % 2)
-    with pytest.raises(ResponsesError, match=r"\[60\] without place in the table \(1 such\)"):
+    with pytest.raises(ResponsesError, match=r"\[60\] not in the table \(1 such\)"):
         HiddenMarkov(table, bf.Sequences.from_lengths([61]))
-    with pytest.raises(ResponsesError, match=r"\[58, 59\] in none \(2 such\)"):
+    with pytest.raises(ResponsesError, match=r"\[58, 59\] missing \(2 such\)"):
         HiddenMarkov(table, bf.Sequences.from_lengths([58]))

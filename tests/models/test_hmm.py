@@ -200,11 +200,11 @@ BAD_MODELS = {
     "a class without successor": (dict(transition_prior=[[1, 1, 1], [0, 0, 0], [1, 1, 1]]), "1"),
     "a class never entered": (
         dict(initial_prior=[1, 1, 0], transition_prior=[[1, 1, 0], [1, 1, 0], [1, 1, 1]]),
-        "keep 2 out",
+        "rule out 2",
     ),
     "no stationary distribution": (
         dict(initial="stationary", transition_prior=[[1, 1, 1], [1, 1, 1], [0, 0, 1]]),
-        "part 2 from 0",
+        "separate 2 from 0",
     ),
 }
 

@@ -13,7 +13,7 @@ from binary_populations import (
 
 import bayesfuse as bf
 from bayesfuse.errors import MomentsError
-from bayesfuse.moments import binary, completion
+from bayesfuse.moments import binary, completion, pairs
 from bayesfuse.moments.one_vs_rest import one_vs_rest
 
 
@@ -31,7 +31,7 @@ def test_improved_sml_gives_the_posterior_odds_of_a_population():
 def test_sml_is_the_weighted_vote_of_all_responses():
     responses = messy()
     found = binary.sml(responses)
-    v = completion.rank_one(binary.covariance(responses))
+    v = completion.rank_one(pairs.covariance(responses))
     np.testing.assert_array_equal(found.weight, v)
     for n in range(responses.n_items):
         mine = responses.item == n
@@ -57,7 +57,7 @@ def test_ties_and_unanswered_items_get_the_usual_class():
 
 def test_raters_who_never_differ_are_refused():
     responses = bf.Responses.from_matrix(np.zeros((9, 4), int), classes=[0, 1])
-    with pytest.raises(MomentsError, match=r"do not always say the same.* 0 of them varying"):
+    with pytest.raises(MomentsError, match=r"vary their responses.* 0 of them varying"):
         binary.sml(responses)
     with pytest.raises(MomentsError, match="Class 0 against the rest: Three raters"):
         one_vs_rest(bf.Responses.from_matrix([[0, 0, 1], [1, 1, 1], [0, 1, 1]], classes=[0, 1, 2]))

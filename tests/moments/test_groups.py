@@ -20,8 +20,8 @@ from scipy.special import logit
 
 import bayesfuse as bf
 from bayesfuse.errors import MomentsError
+from bayesfuse.moments import find_groups, latent_sml, score_matrix, select_raters
 from bayesfuse.moments.binary import improved_sml, sml
-from bayesfuse.moments.groups import find_groups, latent_sml, score_matrix, select_raters
 
 # -------------------------------------------------------------------- the exact population
 

@@ -25,7 +25,7 @@ from bayesfuse.moments import binary, imbalance
 def test_a_population_reveals_prevalence_and_accuracies(prevalence, method, tolerance):
     """The likelihood is flat at its maximum, which is found to the square root of rounding."""
     responses = exact([1 - prevalence, prevalence], two_class())
-    found = binary.class_imbalance(responses, method)
+    found = imbalance.class_imbalance(responses, method)
     assert found.imbalance == pytest.approx(2 * prevalence - 1, abs=tolerance)
     assert found.prevalence == pytest.approx(prevalence, abs=tolerance)
     quality = binary.accuracies(responses, method=method)
@@ -105,8 +105,8 @@ def test_a_rater_without_responses_is_unknown():
 
 def test_bad_arguments_are_refused():
     responses = population()
-    with pytest.raises(MomentsError, match=r"methods of class_imbalance .* Got: 'guess'"):
-        binary.class_imbalance(responses, "guess")
+    with pytest.raises(MomentsError, match=r"method of class_imbalance .* Got: 'guess'"):
+        imbalance.class_imbalance(responses, "guess")
 
 
 def test_third_moments_need_three_answers_to_an_item():
@@ -115,14 +115,14 @@ def test_third_moments_need_three_answers_to_an_item():
     labels = sample(rng, 300, SENSITIVITY[:3], SPECIFICITY[:3], 0.4)
     labels[np.arange(300), np.arange(300) % 3] = -1
     responses = bf.Responses.from_matrix(labels)
-    with pytest.raises(MomentsError, match=r"three raters .* Got: none among 300 items"):
-        binary.class_imbalance(responses, "tensor")
+    with pytest.raises(MomentsError, match=r"by three raters .* Got: none among 300 items"):
+        imbalance.class_imbalance(responses, "tensor")
 
 
 def test_an_imbalance_at_the_edge_is_refused():
     rare = exact([0.997, 0.003], two_class(SENSITIVITY[:4], np.full(4, 0.99)))
     for method in ("likelihood", "tensor"):
         with pytest.raises(MomentsError, match=r"at the edge.* Got: imbalance -0\.99"):
-            binary.class_imbalance(rare, method)
+            imbalance.class_imbalance(rare, method)
     found = binary.accuracies(rare, prevalence=0.003)
     np.testing.assert_allclose(found.sensitivity, SENSITIVITY[:4], atol=1e-6)

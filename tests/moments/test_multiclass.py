@@ -9,8 +9,8 @@ import bayesfuse as bf
 from bayesfuse import moments
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments.least_squares import project, simplex_least_squares
-from bayesfuse.moments.multiclass import Moments, Table, _prevalence, match
-from bayesfuse.moments.symmetric import Groups
+from bayesfuse.moments.multiclass import Moments, Table, best_prevalence, match
+from bayesfuse.moments.symmetric import RowGroups
 from bayesfuse.moments.views import STARTS, starting_points
 
 
@@ -147,7 +147,7 @@ def test_groups_of_three_have_the_sums_of_larger_ones():
     members = [np.flatnonzero(rng.random(7) < 0.6) for _ in range(60)]
     start = np.concatenate([[0], np.cumsum([len(rows) for rows in members])]).astype(np.uint32)
     row = np.concatenate(members).astype(np.uint32)
-    groups = Groups(rng.integers(0, 5, 60).astype(float), start, row)
+    groups = RowGroups(rng.integers(0, 5, 60).astype(float), start, row)
     small = groups.condensed(7)
     assert np.diff(start.astype(int)).max() > 3 >= np.diff(small.start.astype(int)).max()
     assert len(small.row) < len(row)
@@ -161,7 +161,7 @@ def test_groups_of_three_have_the_sums_of_larger_ones():
 def test_single_precision_errs_by_no_more_than_a_rounding(n_lanes):
     rng = np.random.default_rng(n_lanes)
     sizes = rng.integers(0, 9, size=3000)
-    groups = Groups(
+    groups = RowGroups(
         rng.integers(0, 4, size=3000).astype(float),
         np.concatenate([[0], sizes.cumsum()]).astype(np.uint32),
         np.concatenate([rng.choice(12, size, replace=False) for size in sizes]).astype(np.uint32),
@@ -349,7 +349,7 @@ def test_the_prevalence_is_the_best_on_the_simplex():
     for _ in range(30):
         root = rng.normal(size=(rng.choice([2, 4]), 4))
         square, cross = root.T @ root, root.T @ rng.normal(size=len(root))
-        found, objective = _prevalence(Moments(square, cross, None, None), np.full(4, 0.25))
+        found, objective = best_prevalence(Moments(square, cross, None, None), np.full(4, 0.25))
         assert found.sum() == pytest.approx(1.0, abs=1e-9) and found.min() >= 0
         gradient = square @ found - cross
         assert ((gradient - gradient.min()) * found).max() < 1e-6

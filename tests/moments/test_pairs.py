@@ -18,11 +18,11 @@ from binary_populations import (
 
 import bayesfuse as bf
 from bayesfuse.errors import MomentsError
-from bayesfuse.moments import binary, pairs
+from bayesfuse.moments import binary, imbalance, pairs
 
 
 def test_covariance_of_a_population_is_rank_one_off_its_diagonal():
-    found = binary.covariance(population())
+    found = pairs.covariance(population())
     mean = PREVALENCE * (2 * SENSITIVITY - 1) - (1 - PREVALENCE) * (2 * SPECIFICITY - 1)
     q = np.outer(true_v(), true_v())
     np.fill_diagonal(q, 1 - mean**2)
@@ -54,7 +54,7 @@ def test_covariance_compares_pairs_on_their_common_items():
     labels = sample(rng, 60, SENSITIVITY, SPECIFICITY, 0.4, answered=0.5)
     labels[:, 4] = -1
     labels[:3, 4] = 1, 0, 1  # one rater with three responses
-    found = binary.covariance(bf.Responses.from_matrix(labels))
+    found = pairs.covariance(bf.Responses.from_matrix(labels))
     frame = pd.DataFrame(np.where(labels < 0, np.nan, 2 * labels - 1))
     np.testing.assert_allclose(found["mean"], frame.mean())
     np.testing.assert_allclose(found.covariance, frame.cov(min_periods=2), atol=1e-14)
@@ -71,7 +71,7 @@ def test_covariance_averages_repeats_within_an_item():
     labels = rng.integers(0, 2, size=(3, 40, 3))  # three answers by everybody to everything
     _, item, rater = np.indices(labels.shape)
     table = {"item": item.ravel(), "rater": rater.ravel(), "label": labels.ravel()}
-    found = binary.covariance(bf.Responses.from_long(table))
+    found = pairs.covariance(bf.Responses.from_long(table))
     np.testing.assert_allclose(found.covariance, np.cov(2 * labels.mean(0).T - 1), atol=1e-14)
     np.testing.assert_array_equal(found.overlap, np.full((3, 3), 40))
 
@@ -81,11 +81,11 @@ def test_identical_items_count_as_often_as_they_occur():
     labels = sample(rng, 30, SENSITIVITY, SPECIFICITY, 0.4, answered=0.8)
     counted = bf.Responses.from_counts(labels, rng.integers(0, 5, size=30))
     written_out = counted.expand()
-    for function in (binary.covariance, binary.accuracies):
+    for function in (pairs.covariance, binary.accuracies):
         xr.testing.assert_allclose(function(counted), function(written_out))
     for method in ("likelihood", "tensor"):
         counts, rows = (
-            binary.class_imbalance(responses, method).imbalance
+            imbalance.class_imbalance(responses, method).imbalance
             for responses in (counted, written_out)
         )
         assert counts == pytest.approx(rows, abs=1e-6)  # the maximum is flat: √rounding
@@ -103,7 +103,7 @@ def test_memory_is_linear_in_the_responses():
     responses = bf.Responses.from_long(table)
     binary.improved_sml(responses, 0.4)  # compile before measuring
     tracemalloc.start()
-    binary.covariance(responses)
+    pairs.covariance(responses)
     binary.improved_sml(responses, 0.4)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -112,6 +112,6 @@ def test_memory_is_linear_in_the_responses():
 
 def test_three_classes_are_refused():
     responses = bf.Responses.from_matrix([[0, 1, 2], [0, 1, 1]])
-    for function in (binary.covariance, binary.sml, binary.rank_raters, binary.accuracies):
+    for function in (pairs.covariance, binary.sml, binary.rank_raters, binary.accuracies):
         with pytest.raises(MomentsError, match=r"two classes, .* Got: 3 classes"):
             function(responses)

@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 
 import bayesfuse as bf
 from bayesfuse.errors import MomentsError
-from bayesfuse.moments import binary, completion
+from bayesfuse.moments import binary, completion, pairs
 from bayesfuse.moments.targets import spectrum
 
 CONSISTENT = ["log_linear", "weighted", "least_squares"]
@@ -24,13 +24,13 @@ CONSISTENT = ["log_linear", "weighted", "least_squares"]
 
 @pytest.mark.parametrize("method", CONSISTENT)
 def test_rank_one_recovers_a_population(method):
-    found = completion.rank_one(binary.covariance(population()), method)
+    found = completion.rank_one(pairs.covariance(population()), method)
     np.testing.assert_allclose(found, true_v(), atol=1e-10)
 
 
 def test_sdp_recovers_a_population_as_its_penalty_vanishes():
     """No entry may exceed the sum of the others, as with one very good rater among three."""
-    found = binary.covariance(population())
+    found = pairs.covariance(population())
     errors = [
         np.abs(completion.rank_one(found, "sdp", penalty=penalty) - true_v()).max()
         for penalty in (1e-2, 1e-4, 1e-6)
@@ -45,7 +45,7 @@ def test_eigen_errs_as_much_as_lemma_3_allows():
     for copies in (1, 10):
         v = np.tile(true_v(), copies)
         q = np.outer(v, v)
-        np.fill_diagonal(q, 1 - np.tile(binary.covariance(population())["mean"], copies) ** 2)
+        np.fill_diagonal(q, 1 - np.tile(pairs.covariance(population())["mean"], copies) ** 2)
         found = completion.rank_one(moments(q), "eigen").values
         angles.append((found @ v) ** 2 / (found @ found) / (v @ v))
     assert angles[0] < 0.99
@@ -56,7 +56,7 @@ def test_eigen_errs_as_much_as_lemma_3_allows():
 def test_least_squares_is_the_best_fit():
     rng = np.random.default_rng(4)
     labels = sample(rng, 80, SENSITIVITY, SPECIFICITY, 0.4, answered=0.7)
-    found = binary.covariance(bf.Responses.from_matrix(labels))
+    found = pairs.covariance(bf.Responses.from_matrix(labels))
     q, weight = found.covariance.values, found.overlap.values.astype(float)
     np.fill_diagonal(weight, 0)
 
@@ -77,7 +77,7 @@ def test_least_squares_is_the_best_fit():
 def test_log_methods_solve_their_equations(weighted):
     rng = np.random.default_rng(5)
     labels = sample(rng, 2000, SENSITIVITY, SPECIFICITY, 0.4)
-    found = binary.covariance(bf.Responses.from_matrix(labels))
+    found = pairs.covariance(bf.Responses.from_matrix(labels))
     q, variance = found.covariance.values, found.variance.values
     rows, target, weight = [], [], []
     for i, j in itertools.combinations(range(5), 2):
@@ -113,7 +113,7 @@ def test_smallest_trace_is_optimal(hidden):
 def test_two_items_leave_no_variance_and_no_crash(method):
     """Equal or opposite answers to both items: all sampling variances look like the smallest."""
     responses = bf.Responses.from_matrix([[0, 0, 0, 1], [1, 1, 1, 0]])
-    found = completion.rank_one(binary.covariance(responses), method)
+    found = completion.rank_one(pairs.covariance(responses), method)
     np.testing.assert_array_equal(np.sign(found), [1, 1, 1, -1])
 
 
@@ -186,9 +186,9 @@ def test_bad_moments_are_refused():
         completion.rank_one(broken)
     with pytest.raises(MomentsError, match=r"share at least two items in pairs.* with 0 pairs"):
         completion.rank_one(moments(good, np.eye(3, dtype=int) * 50))
-    with pytest.raises(MomentsError, match=r"method of rank_one is one of .* Got: 'magic'"):
+    with pytest.raises(MomentsError, match=r"method of rank_one must be one of .* Got: 'magic'"):
         completion.rank_one(moments(good), "magic")
-    with pytest.raises(MomentsError, match=r"sign of rank_one is one of .* Got: 'both'"):
+    with pytest.raises(MomentsError, match=r"sign of rank_one must be one of .* Got: 'both'"):
         completion.rank_one(moments(good), sign="both")
     with pytest.raises(MomentsError, match=r"four raters.* Got: 3 raters"):
         spectrum(moments(good))

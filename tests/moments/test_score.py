@@ -6,8 +6,7 @@ import numpy as np
 from grouped_populations import covariances, overall, population
 
 import bayesfuse as bf
-from bayesfuse.moments import score
-from bayesfuse.moments.groups import score_matrix
+from bayesfuse.moments import score, score_matrix
 
 
 def slow_scores(r):

@@ -13,12 +13,12 @@ from binary_populations import (
 )
 
 import bayesfuse as bf
-from bayesfuse.moments import binary
+from bayesfuse.moments import pairs
 from bayesfuse.moments.targets import spectrum
 
 
 def test_residuals_of_one_target_vanish():
-    found = spectrum(binary.covariance(population()))
+    found = spectrum(pairs.covariance(population()))
     assert found.statistic < 1e-3  # 1e-10 in units of a standard deviation at n = 1e14
     assert np.isnan(found.p_value)
     wanted = [true_v() @ true_v(), 0, 0, 0, 0]

@@ -222,7 +222,7 @@ def test_arguments_of_another_kind_are_refused(small):
             lambda: bf.observe(small, labels=bf.MarkovChain(flat, flat, [20]), raters=raters),
             "sequences must be a bf.Sequences.*list",
         ),
-        (lambda: bf.priors.diagonal(1), "two classes or more.*Got: 1"),
+        (lambda: bf.priors.diagonal(1), "n_classes must be .* at least 2.*Got: 1"),
     ):
         with pm.Model(), pytest.raises(ModelError, match=told):
             build()

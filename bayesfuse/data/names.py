@@ -1,0 +1,200 @@
+"""Names of items, raters and classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import infer_dtype, is_list_like
+
+from bayesfuse.data.arrays import as_array, fit_floats, plain, shown
+from bayesfuse.errors import ResponsesError
+
+
+def encode(
+    values: Any, declared: Sequence[Any] | NDArray[Any] | None, what: str, column: str
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return the index of every value among the names, and the names."""
+    if declared is None:
+        codes, found = numbered(values, what, column)
+        return codes, unique_names(found, what)
+    _require_whole(values, column)
+    names = unique_names(declared, what)
+    if isinstance(values, pd.Categorical):
+        codes = places(as_array(values.categories), names)[values.codes]
+    else:
+        codes = places(values, names)
+    unknown = np.flatnonzero(codes < 0)
+    if len(unknown):
+        raise ResponsesError(
+            f"Every {what} in {column!r} must be among the declared ones {shown(names)}. Got: "
+            f"{plain(values[unknown[0]])!r} in row {unknown[0]} (the first is 0; {len(unknown)} "
+            "such rows)."
+        )
+    return codes, names
+
+
+def numbered(values: Any, what: str, column: str) -> tuple[NDArray[np.int64], Any]:
+    """Return codes and the sorted distinct values (the categories, of a categorical)."""
+    _require_whole(values, column)
+    if isinstance(values, pd.Categorical):
+        return values.codes.astype(np.int64), values.categories
+    try:
+        codes, found = pd.factorize(values, sort=True)
+        if found.dtype == object and infer_dtype(found, skipna=False).startswith("mixed"):
+            sorted(found)  # raises TypeError; pandas puts numbers before text
+    except TypeError:
+        kinds = sorted({type(value).__name__ for value in values})
+        raise ResponsesError(
+            f"Names in the {what} column {column!r} must be of one kind, because they are sorted. "
+            f"Got: {', '.join(kinds)}."
+        ) from None
+    return codes.astype(np.int64), found
+
+
+def _require_whole(values: Any, column: str) -> None:
+    missing = pd.isna(values)
+    if missing.any():
+        raise ResponsesError(
+            f"Column {column!r} must have a value in every row; drop rows without a response. Got: "
+            f"a missing value in row {int(np.argmax(missing))} (the first is 0; "
+            f"{int(missing.sum())} such rows)."
+        )
+
+
+def places(values: NDArray[Any], names: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the index of every value among the names, −1 if absent, compared exactly.
+
+    Integers and floats match if they are equal; booleans do not match numbers.
+    """
+    names = as_array(names)  # Timestamps become times again
+    both = values, names
+    kinds = {array.dtype.kind for array in both}
+    if len(kinds) > 1 and ("M" in kinds or ("b" in kinds and kinds <= set("biuf"))):
+        return np.full(len(values), -1)
+    dtype: np.dtype[Any] | None = np.dtype(object)
+    if kinds <= set("iuf"):
+        common = np.result_type(*both)
+        if common.kind != "f":
+            dtype = common
+        elif fit_floats(both):
+            dtype = np.dtype(np.float64)
+    elif kinds <= set("bM"):
+        dtype = None
+    try:
+        index = pd.Index(names, dtype=dtype).get_indexer(pd.Index(values, dtype=dtype))
+    except TypeError:  # unhashable, such as a list
+        return places(np.frompyfunc(_hashable, 1, 1)(values), names)
+    return index.astype(np.int64)
+
+
+def _hashable(value: Any) -> Any:
+    try:
+        hash(value)
+    except TypeError:
+        return None
+    return value
+
+
+def unique_names(names: Any, what: str) -> NDArray[Any]:
+    """Return names as an array that can be saved with a result, checked."""
+    if isinstance(names, set | frozenset):
+        raise ResponsesError(
+            f"Names of {_plural(what)} must have an order, and a set has none. Got: {names!r}."
+        )
+    if not is_list_like(names) and not isinstance(names, str):
+        raise ResponsesError(f"Names of {_plural(what)} must be a sequence. Got: {names!r}.")
+    values = as_array(names if hasattr(names, "__array__") else list(names))
+    if isinstance(values, pd.Categorical):
+        values = as_array(values.to_numpy())
+    if values.ndim == 1 and (absent := pd.isna(values)).any():
+        raise ResponsesError(
+            f"Names of {_plural(what)} must not be missing. Got: "
+            f"{plain(values[int(absent.argmax())])!r}."
+        )
+    array = _nameable(values, what) if values.ndim == 1 else None
+    if array is None:
+        kinds = sorted({type(name).__name__ for name in names})
+        raise ResponsesError(
+            f"Names of {_plural(what)} must be all text, all numbers or all times (without a "
+            "time zone), and 64 bits must hold each, so that results can be saved. Got: "
+            f"{shown(list(names), 3)} ({', '.join(kinds)})."
+        )
+    twice = pd.Index(array, dtype=object if array.dtype.kind in "US" else None)
+    twice = twice[twice.duplicated()]
+    if len(twice):
+        raise ResponsesError(
+            f"Names of {_plural(what)} must differ, because they identify the results. Got: "
+            f"{plain(twice[0])!r} more than once."
+        )
+    return array
+
+
+def _nameable(values: NDArray[Any], what: str) -> NDArray[Any] | None:
+    """Return names as a file stores them, None if it cannot."""
+    if values.dtype.kind in "biuf":
+        return values + 0.0 if values.dtype.kind == "f" else values  # −0 is 0
+    if values.dtype.kind == "M":  # Timestamps, because tolist() of times gives integers
+        return np.fromiter(pd.DatetimeIndex(values), dtype=object, count=len(values))
+    listed = values.tolist()
+    kind = infer_dtype(np.array(listed, dtype=object), skipna=False)
+    if kind not in ("string", "bytes"):
+        return None
+    joined = ("" if kind == "string" else b"").join(listed)
+    try:
+        holds_zero = 0 in (joined.encode() if isinstance(joined, str) else joined)
+    except UnicodeEncodeError as error:
+        told: Any = error.object[error.start]
+    else:
+        if not holds_zero:
+            return np.array(listed, dtype=str if kind == "string" else bytes)
+        told = "\0" if kind == "string" else b"\0"
+    name = next(name for name in listed if told in name)
+    raise ResponsesError(
+        f"Names of {_plural(what)} must be text without the character NUL and without "
+        f"surrogates, because files hold neither. Got: {name!r}."
+    )
+
+
+def names_of(count: int, given: Any, what: str) -> NDArray[Any]:
+    """Return ``count`` names, those given or numbers from 0."""
+    if given is None:
+        return np.arange(count)
+    names = unique_names(given, what)
+    if len(names) != count:
+        raise ResponsesError(
+            f"There must be one {what} name for each of the {count} {_plural(what)}. Got: "
+            f"{len(names)} names."
+        )
+    return names
+
+
+def _plural(what: str) -> str:
+    return f"{what}es" if what.endswith("s") else f"{what}s"
+
+
+def listed(names: Any) -> list[Any]:
+    """Return names as Python objects, with times (integers in arrays of results) as Timestamps."""
+    array = names if isinstance(names, np.ndarray) else as_array(names)
+    if array.dtype.kind == "M":
+        return pd.DatetimeIndex(array).tolist()
+    found: list[Any] = array.tolist()
+    return found
+
+
+def storable(names: NDArray[Any]) -> Any:
+    """Return names for an attribute in a file: booleans as 0 and 1, times as text."""
+    if names.dtype == np.uint64:  # a list of them would be read as floats
+        return names
+    if names.dtype == object:
+        return [str(name) for name in names]
+    return (names.astype(int) if names.dtype == bool else names).tolist()
+
+
+def smallest_integer(size: int) -> type[np.signedinteger[Any]]:
+    """Return the smallest signed integer type that holds 0 to ``size`` − 1."""
+    kinds = np.int8, np.int16, np.int32, np.int64
+    return next(kind for kind in kinds if size - 1 <= np.iinfo(kind).max)
