@@ -33,7 +33,7 @@ BOUNDED = {
 @pytest.mark.parametrize("prior", BOUNDED)
 def test_modes_are_found_within_the_support(prior):
     build, low, high = BOUNDED[prior]
-    with pm.Model() as model:
+    with pm.Model():
         found = POSITIVE.prior(build("number"))
     grid = np.linspace(low, high, 20001)
     for shape, rate in ((20.0, 16.0), (0.5, 10.0), (50.0, 1.0)):  # inside, at either end
@@ -63,7 +63,7 @@ def test_fits_stay_within_the_support(prior):
 
 
 def test_poles_at_zero_count_as_flat_where_modes_are_sought():
-    with pm.Model() as model:
+    with pm.Model():
         prior = POSITIVE.prior(pm.Gamma("number", 0.5, 1.0))
     flat = prior.with_mode()
     # without its pole Gamma(1/2) is exponential, so that the mode is that of a Gamma(5) density
