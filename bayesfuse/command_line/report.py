@@ -10,14 +10,15 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.checks import collapse, conditional_dependence, group_summary, item_difficulty
-from bayesfuse.checks.phases import MIXED
+from bayesfuse.checks.phase_transition import MIXED
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.reading import listed
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError
 from bayesfuse.pymc.model import LabelModel
-from bayesfuse.results.access import all_draws, named, observation_of, require_draws
+from bayesfuse.results.compatibility import observation_of
+from bayesfuse.results.contents import all_draws, named, require_draws
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import (
     balanced_accuracy,
@@ -60,7 +61,7 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
     Labels in sequence add how classes follow each other, labels on a graph what a neighbour counts.
     ``checks`` says whether the table is to be compared with replicated ones.
     """
-    sizes = require_draws(result, "A report is of draws").sizes
+    sizes = require_draws(result, "A report").sizes
     settings = result.attrs
     probability = label_probabilities(result, model)
     labels = observation_of(result, model).labels

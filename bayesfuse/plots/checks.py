@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import require_count
 from bayesfuse.moments import score_matrix
-from bayesfuse.plots.canvas import (
+from bayesfuse.plots.axes import (
     draw_matrix,
     escaped,
     matrix_axes,

@@ -8,8 +8,8 @@ import numpy as np
 import xarray as xr
 
 from bayesfuse.errors import ModelError
-from bayesfuse.plots.canvas import TEXT, escaped, new_axes, set_title
-from bayesfuse.results.access import require_result
+from bayesfuse.plots.axes import TEXT, escaped, new_axes, set_title
+from bayesfuse.results.contents import require_result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

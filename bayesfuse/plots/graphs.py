@@ -15,7 +15,7 @@ from bayesfuse.data.neighbours import springs
 from bayesfuse.data.reading import listed
 from bayesfuse.errors import ModelError, require_numbers
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.plots.canvas import (
+from bayesfuse.plots.axes import (
     class_colours,
     escaped,
     new_axes,
@@ -23,7 +23,7 @@ from bayesfuse.plots.canvas import (
     show_classes,
     width_of,
 )
-from bayesfuse.results.access import constants
+from bayesfuse.results.contents import constants
 from bayesfuse.results.probabilities import label_probabilities
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import xarray as xr
 
 from bayesfuse.checks import co_assignment, rater_covariance
 from bayesfuse.data.responses import Responses
-from bayesfuse.plots.canvas import draw_matrix, matrix_axes, new_axes
+from bayesfuse.plots.axes import draw_matrix, matrix_axes, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.describing import in_one_line
-from bayesfuse.plots.canvas import (
+from bayesfuse.plots.axes import (
     class_colours,
     escaped,
     name_rows,
@@ -18,7 +18,7 @@ from bayesfuse.plots.canvas import (
     show_classes,
     width_of,
 )
-from bayesfuse.results.access import constants
+from bayesfuse.results.contents import constants
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import most_uncertain
 

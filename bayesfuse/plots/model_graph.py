@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesfuse.errors import ModelError, require_kind
-from bayesfuse.plots.canvas import POINTS, TEXT, escaped, points, width_of
+from bayesfuse.plots.axes import POINTS, TEXT, escaped, points, width_of
 
 if TYPE_CHECKING:
     import pymc as pm

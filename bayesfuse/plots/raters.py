@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.reading import listed
 from bayesfuse.errors import ModelError, require_count, require_names
-from bayesfuse.plots.canvas import (
+from bayesfuse.plots.axes import (
     DISTINCT,
     LETTERS,
     READABLE,
@@ -26,7 +26,7 @@ from bayesfuse.plots.canvas import (
     set_title,
     width_of,
 )
-from bayesfuse.results.access import class_names
+from bayesfuse.results.contents import class_names
 from bayesfuse.results.summaries import (
     balanced_accuracy,
     coverage,

@@ -13,7 +13,7 @@ from bayesfuse.data.reading import listed
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, require_kind
-from bayesfuse.plots.canvas import (
+from bayesfuse.plots.axes import (
     class_colours,
     escaped,
     name_rows,
@@ -22,7 +22,7 @@ from bayesfuse.plots.canvas import (
     show_classes,
     width_of,
 )
-from bayesfuse.results.access import observation_of
+from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.paths import decode
 from bayesfuse.results.probabilities import label_probabilities
 

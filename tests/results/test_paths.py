@@ -12,7 +12,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.inference.conjugate import find_conjugate
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.points import central, parameters
+from bayesfuse.results.parameters import central, parameters
 from bayesfuse.testing import assert_frequencies, enumerate_labels
 
 QUIET = {"progressbar": False, "quiet": True}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import xarray as xr
 
 from bayesfuse.checks import calibration
-from bayesfuse.plots.canvas import TEXT, new_axes
+from bayesfuse.plots.axes import TEXT, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +42,7 @@ def plot_calibration(
     ModelError
         A result without label probabilities.
     ResponsesError
-        Truths of other items or classes, or none.
+        Labels of other items or classes, or none.
 
     Examples
     --------

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from bayesfuse.errors import require_count
-from bayesfuse.plots.canvas import (
+from bayesfuse.plots.axes import (
     LARGEST,
     TEXT,
     escaped,
