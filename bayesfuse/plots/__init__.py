@@ -1,7 +1,7 @@
-"""Pictures of a posterior: how good the raters are, what the labels are, what the model is.
+"""Plots of raters, labels, checks and models.
 
-Every function draws into the axes it is given, or into a new figure that is as large as its content
-asks for, and returns the axes. Names are the user's; a class has the same colour in every picture.
+Every function draws into the given axes, or into a new figure of a size that suits its content, and
+returns the axes. Names are the user's; a class has the same colour in every plot.
 """
 
 from bayesfuse.plots.calibration import plot_calibration

@@ -147,7 +147,7 @@ def test_a_graph_shows_every_item_and_edge(point):
 def test_layouts_keep_neighbours_together(most, monkeypatch):
     monkeypatch.setattr(graphs, "SPRINGS", most)
     graph = bf.Graph.grid((6, 9))
-    place = graphs._settle(graph)
+    place = graphs._layout(graph)
     near = np.linalg.norm(place[graph.edges[:, 0]] - place[graph.edges[:, 1]], axis=1)
     rng = np.random.default_rng(0)
     far = np.linalg.norm(place[rng.integers(0, 54, 500)] - place[rng.integers(0, 54, 500)], axis=1)
@@ -157,7 +157,7 @@ def test_layouts_keep_neighbours_together(most, monkeypatch):
 def test_components_stand_apart():
     left = [(a, b) for a, b in combinations(range(8), 2)]
     graph = bf.Graph.from_edges([*left, (8, 9), (9, 10)], items=range(13))
-    place = graphs._settle(graph)
+    place = graphs._layout(graph)
     boxes = [
         (place[graph.component == c].min(axis=0), place[graph.component == c].max(axis=0))
         for c in range(graph.n_components)
