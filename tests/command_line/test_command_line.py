@@ -405,11 +405,11 @@ def test_gold_that_cannot_be(folder, capsys, content, word):
         ("film\n1\n2\n", "Got: 3 in row 6 (the first is 0; 54 such rows)"),
         (
             "film\n1\n2\n1\n",
-            "an item must have one row in the table of items. Got: several for item '1'",
+            "must have one row in the table of items. Got: several for item '1'",
         ),
         (
             "film,year\n1,2\n,2\n",
-            "every item needs 'film'. Got: a missing value in row 1 of all.csv",
+            "item needs 'film'. Got: a missing value in row 1 of all.csv",
         ),
         ("item\n1\n", "all.csv has no column 'film'"),
     ],

@@ -375,11 +375,11 @@ def test_places_beside_the_responses_that_cannot_be(poems, no_sampling, capsys):
 @pytest.mark.parametrize(
     ("content", "word"),
     [
-        ("here\na\n", "a table of edges has two columns of items"),
+        ("here\na\n", "a table of edges must have two columns of items"),
         ("here,there,miles\na,b,3\n", "Got: columns ['here', 'there', 'miles'] in edges.csv"),
         ("here,here\na,b\n", "several columns 'here'"),
         ("a,b\nb,c\n", "must hold column names, else an edge would be lost. Got: 'a'"),
-        ("here,there\na,b\nb,\n", "an edge needs both its items, and a weight if others have one. "
+        ("here,there\na,b\nb,\n", "an edge needs two items, and a weight if others have one. "
          "Got: a missing value in row 1 of edges.csv"),
         ("here,there,weight\na,b,1\nb,c,\n", "Got: a missing value in row 1"),
         ("here,there,weight\na,b,far\n", "weights must be numbers. Got: could not convert string "
@@ -387,7 +387,7 @@ def test_places_beside_the_responses_that_cannot_be(poems, no_sampling, capsys):
         ("here,there,weight\na,b,0\n", "Weights of edges must be positive and finite"),
         ("here,there\na,b\nb,a\n", "An edge must be given once"),
         ("here,there\na,a\n", "An edge must join two different items"),
-        ("here,there\nB,A\n", "Got: edges between others only, such as 'A', in edges.csv"),
+        ("here,there\nB,A\n", "Got: edges between other items only, such as 'A', in edges.csv"),
     ],
 )  # fmt: skip
 def test_graphs_that_cannot_be(islands, no_sampling, capsys, content, word):
