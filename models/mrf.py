@@ -16,8 +16,8 @@ a tree with the graph's degrees (:func:`bayesfuse.labels.bethe_coupling`): far b
 nearly independent, far above it they would all be of one class.
 
 Citations and friendships depend on the labels instead: pairs of one class are linked more often
-(``edges="drawn"``). The scale of the prior then is 3, where a link within a class is twenty times as
-likely.
+(``edges="drawn"``). The scale of the prior is then 3, for which a link within a class is twenty
+times as likely.
 """
 
 from __future__ import annotations

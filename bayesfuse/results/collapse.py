@@ -69,8 +69,8 @@ def in_words(found: Lost, observation: Observation) -> str:
     text = [f"Labels have collapsed. Expected number of items: {each}."]
     if n_raters := int(np.isin(found.one_label, lost).sum()):
         text.append(
-            f"{n_raters} raters only ever give such a label, and the model treats their responses "
-            "as uninformative."
+            f"Raters who only give such a label: {n_raters}; the model treats their responses as "
+            "uninformative."
         )
     text.append(
         "The responses alone cannot tell whether that is right. If it is not, use a strong "

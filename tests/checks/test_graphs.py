@@ -181,7 +181,7 @@ BAD = {
     "cells": (lambda r: plot_grid(r, (1, 1), items=["x"]), "item ['x']"),
     "items": (lambda r: plot_graph(r, bf.Graph.grid((40, 9))), "item [320, 321, 322"),
     "layout": (lambda r: plot_graph(r, bf.Graph.grid(SHAPE), layout=[[0, 1]]), "shape (1, 2)"),
-    "places": (lambda r: plot_graph(r, bf.Graph.grid(SHAPE), layout={0: (0, 0)}), "319 such"),
+    "places": (lambda r: plot_graph(r, bf.Graph.grid(SHAPE), layout={0: (0, 0)}), "319 in all"),
 }
 
 
