@@ -79,11 +79,13 @@ def _one_mode(prevalence: Array, confusion: Array, weight: Array) -> tuple[Array
         before, order = order, orders(prevalence, confusion, *found, weight)
         if before is not None and np.array_equal(before, order):
             break
-        found = mean(prevalence, confusion, order)
+        found = aligned_mean(prevalence, confusion, order)
     return found
 
 
-def mean(prevalence: Array, confusion: Array, order: NDArray[np.int64]) -> tuple[Array, Array]:
+def aligned_mean(
+    prevalence: Array, confusion: Array, order: NDArray[np.int64]
+) -> tuple[Array, Array]:
     """Return the mean over draws with classes in the given order, (draw, class)."""
     share, rows = np.zeros(prevalence.shape[1:]), np.zeros(confusion.shape[1:])
     found, place = np.unique(order, axis=0, return_inverse=True)

@@ -10,8 +10,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.checks.class_matching import (
+    aligned_mean,
     costs,
-    mean,
     most_frequent,
     orders,
     profiles,
@@ -105,7 +105,7 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
     own = np.arange(prevalence.shape[-1])
     plain, nearest = (
         [
-            np.trace(costs(*mean(*chain), share, rows, weight))
+            np.trace(costs(*aligned_mean(*chain), share, rows, weight))
             for chain in zip(prevalence, confusion, order, strict=True)
         ]
         for order in (np.broadcast_to(own, by_draw.shape), by_draw)

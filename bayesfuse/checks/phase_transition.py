@@ -106,14 +106,16 @@ def phase_transition(
         )
     responses = observation.responses
     coupling = parameters(result, model)["coupling"].astype(float)
-    table = _table(labels, observation)
+    table = _partition_table(labels, observation)
     probability = label_probabilities(result, model).values
     unanswered = probability[responses.per_item == 0]
     alone = unanswered.mean(axis=0) if len(unanswered) else np.full(len(probability[0]), np.nan)
     voted = np.bincount(responses.label, minlength=responses.n_classes) / responses.n_responses
     kept = kept_labels(result)
     share = _shares(kept, probability, len(coupling))
-    chain, replicated = _agreements(result, model, observation, kept, draws, random_seed)
+    chain, replicated = _agreements(
+        result, model, observation, kept, probability, draws, random_seed
+    )
     own = [replicated[chain == c] if kept is not None else replicated for c in range(len(coupling))]
     expected = np.array([one.mean() for one in own])
     deviation = max(float(np.mean([one.std() for one in own])), 1e-12)
@@ -147,7 +149,7 @@ def phase_transition(
     return xr.Dataset(found, coords, attrs)
 
 
-def _table(labels: Potts, observation: Observation) -> PartitionTable:
+def _partition_table(labels: Potts, observation: Observation) -> PartitionTable:
     """Return the prior's table of couplings, computed here if the model's coupling is fixed."""
     if labels.table is not None:
         return labels.table
@@ -168,6 +170,7 @@ def _agreements(
     model: pm.Model,
     observation: Observation,
     kept: NDArray[Any] | None,
+    probability: Array,
     draws: int,
     random_seed: Any,
 ) -> tuple[NDArray[np.int64], Array]:
@@ -181,7 +184,7 @@ def _agreements(
     n_chains, n_draws = parameters(result, model)["coupling"].shape
     draws = max(draws, 2 * n_chains)
     place = evenly_spaced(draws, n_chains * n_draws)
-    up_to = label_probabilities(result, model).values.cumsum(axis=1)
+    up_to = probability.cumsum(axis=1)
     replicated = []
     points = evenly_spaced_rows(result, model, observation, draws)
     for at, rows in zip(place, points, strict=True):
@@ -201,12 +204,10 @@ def _apart(coupling: Array, share: Array) -> bool:
 
     if len(coupling) < 2:
         return False
-    relative = coupling[:, :, None] / coupling.mean()
-    for values in np.moveaxis(relative, 2, 0), np.moveaxis(share, 2, 0):
-        for series in values:
-            far = np.ptp(series.mean(axis=1)) > APART
-            if far and (np.ptp(series, axis=1).max() == 0 or float(az.rhat(series)) > MIXED):
-                return True
+    for series in (coupling / coupling.mean(), *np.moveaxis(share, 2, 0)):
+        far = np.ptp(series.mean(axis=1)) > APART
+        if far and (np.ptp(series, axis=1).max() == 0 or float(az.rhat(series)) > MIXED):
+            return True
     return False
 
 

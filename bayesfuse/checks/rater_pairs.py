@@ -231,10 +231,7 @@ def _pairs(
     Memory grows with the number of pairs that occur.
     """
     require_count("least", least)
-    shape = responses.n_items, responses.n_raters
-    answers = sparse.csr_array(
-        (np.ones(responses.n_responses), (responses.item, responses.rater)), shape=shape
-    )
+    answers = _by_rater(responses, responses.item, np.ones(responses.n_responses))
     answered = answers.copy()
     answered.data[:] = 1.0
     shared = sparse.triu(answered.T @ answered, 1).tocoo()
@@ -246,6 +243,12 @@ def _pairs(
             f"Got: no pair of {responses.n_raters} raters with {least} in common."
         )
     return first, second, shared.data[kept].astype(np.int64), _take(answers, first, second)
+
+
+def _by_rater(responses: Responses, row: NDArray[Any], weight: Array) -> Any:
+    """Return the weights of responses as a sparse matrix (rows, raters)."""
+    shape = row.max(initial=0) + 1, responses.n_raters
+    return sparse.csr_array((weight, (row, responses.rater)), shape=shape)
 
 
 def _take(matrix: Any, first: NDArray[np.int64], second: NDArray[np.int64]) -> Array:
@@ -264,8 +267,7 @@ def _same(
     """Count equal labels of the same item by pair, optionally weighted by item and label."""
     row = responses.item * responses.n_classes + responses.label
     each = np.ones(len(row)) if weight is None else np.sqrt(weight.ravel()[row])
-    shape = responses.n_items * responses.n_classes, responses.n_raters
-    return _take(sparse.csr_array((each, (row, responses.rater)), shape=shape), first, second)
+    return _take(_by_rater(responses, row, each), first, second)
 
 
 def _mistakes(
@@ -281,8 +283,7 @@ def _mistakes(
     expected = np.zeros(len(first))
     for k in range(responses.n_classes):
         each = np.sqrt(probability[responses.item, k])
-        shape = responses.n_items, responses.n_raters
-        answers = sparse.csr_array((each, (responses.item, responses.rater)), shape=shape)
+        answers = _by_rater(responses, responses.item, each)
         expected += _take(answers, first, second) * chance[:, k]
     return _same(responses, first, second, np.maximum(1 - probability, 0.0)), expected
 

@@ -94,13 +94,13 @@ def _add_fit(commands: Any) -> None:
         "input.",
     )
     add = parser.add_argument
-    add("responses", type=_table, metavar="FILE", help="the table of responses")
+    add("responses", type=_path, metavar="FILE", help="the table of responses")
     add("--item", default="item", metavar="COLUMN", help="column of the items (%(default)s)")
     add("--rater", default="rater", metavar="COLUMN", help="column of the raters (%(default)s)")
     add("--label", default="label", metavar="COLUMN", help="column of the labels (%(default)s)")
     add(
         "--items",
-        type=_table,
+        type=_path,
         metavar="FILE",
         help="all items, in order, including those without responses: a table with one row per "
         "item, its column of items named as in the responses",
@@ -111,9 +111,7 @@ def _add_fit(commands: Any) -> None:
         metavar="A,B,...",
         help="all classes in order, the positive one of two last",
     )
-    add(
-        "--gold", type=_table, metavar="FILE", help="known labels: a table with columns item, label"
-    )
+    add("--gold", type=_path, metavar="FILE", help="known labels: a table with columns item, label")
     add("--model", choices=sorted(MODELS), default="dawid-skene", help="model (%(default)s)")
     add(
         "--raters",
@@ -133,17 +131,23 @@ def _add_fit(commands: Any) -> None:
         default="auto",
         help="sampler (%(default)s)",
     )
-    add("--draws", type=_count, default=1000, metavar="N", help="draws per chain (%(default)s)")
+    add(
+        "--draws",
+        type=_whole_number,
+        default=1000,
+        metavar="N",
+        help="draws per chain (%(default)s)",
+    )
     add(
         "--thin",
-        type=_count,
+        type=_whole_number,
         default=1,
         metavar="N",
         help="keep one draw in N, for a smaller file (%(default)s)",
     )
     add(
         "--sweeps",
-        type=_count,
+        type=_whole_number,
         metavar="N",
         help="Gibbs sweeps per draw: more make draws less correlated, in a file of the same size "
         "(1 to 10, depending on the size of the table)",
@@ -201,7 +205,7 @@ def _add_options_of_models(parser: argparse.ArgumentParser) -> None:
     ).add_argument
     add(
         "--graph",
-        type=_table,
+        type=_path,
         metavar="FILE",
         help="the edges: a table with two columns of items and optionally a column weight",
     )
@@ -226,7 +230,7 @@ def _add_demo(commands: Any) -> None:
     parser.set_defaults(command="demo")
 
 
-def _table(text: str) -> Path:
+def _path(text: str) -> Path:
     return STDIN if text == "-" else Path(text)
 
 
@@ -239,7 +243,7 @@ def _seed(text: str) -> int:
     raise argparse.ArgumentTypeError(f"a seed must be a whole number, at least 0. Got: {text:.50}")
 
 
-def _count(text: str) -> int:
+def _whole_number(text: str) -> int:
     try:
         number = int(text)
     except ValueError:
@@ -250,7 +254,7 @@ def _count(text: str) -> int:
 
 
 def _chains(text: str) -> int:
-    if (number := _count(text)) > MOST_CHAINS:
+    if (number := _whole_number(text)) > MOST_CHAINS:
         raise argparse.ArgumentTypeError(f"at most {MOST_CHAINS:,} chains. Got: {number}")
     return number
 

@@ -79,7 +79,7 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
     if listed is None:
         items = sorted(set(names.values()))
     elif in_sequence:
-        sequences, places = _order(listed, names, item, *place)
+        sequences, places = _read_sequences(listed, names, item, *place)
         items = sequences.items.tolist()
     else:
         items = [names[name] for name in listed[item]]
@@ -125,7 +125,7 @@ def _read_items(
     return frame
 
 
-def _order(
+def _read_sequences(
     listed: pd.DataFrame, names: Mapping[str, Any], item: str, sequence: str, position: str
 ) -> tuple[bf.Sequences, pd.DataFrame]:
     """Return the sequences, and the columns sequence and position of their items."""

@@ -271,7 +271,7 @@ def _in_units(
             f"{name!r}."
         )
     else:
-        total = _joint(result, model, to)
+        total = _joint_log_likelihood(result, model, to)
     dims = ("chain", "draw", target.name)
     coords = {"chain": values["chain"], "draw": values["draw"], target.name: target.values}
     changed = copy(result)
@@ -279,7 +279,7 @@ def _in_units(
     return changed
 
 
-def _joint(result: xr.DataTree, model: pm.Model, to: NDArray[np.int64]) -> Array:
+def _joint_log_likelihood(result: xr.DataTree, model: pm.Model, to: NDArray[np.int64]) -> Array:
     """Return the log likelihood of sets of items at every draw, labels summed out."""
     _, observation = observed(model)
     draws = parameters(result, model)

@@ -313,7 +313,10 @@ def test_missing_arguments(capsys):
         (["--draws", "many"], "invalid int value: 'many'"),
         (["--chains", "0"], "chains must be"),
         (["--robust", "--raters", "coin"], "a DirichletMixture as confusion_prior"),
-        (["--robust", "--model", "latent-group", "--groups", "posterior"], "Groups are inferred"),
+        (
+            ["--robust", "--model", "latent-group", "--groups", "posterior"],
+            "needs Dirichlet priors",
+        ),
         (["--seed", "-1"], "a seed must be a whole number, at least 0. Got: -1"),
         (["--model", "oracle"], "invalid choice: 'oracle'"),
         (["--sampler", "dice"], "invalid choice: 'dice'"),
