@@ -24,7 +24,7 @@ from sklearn.datasets import load_sample_image
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, MarkovRandomField
-from bayesfuse.plots.canvas import class_colours
+from bayesfuse.plots.axes import class_colours
 
 N_CLASSES, N_RATERS, PER_PIXEL = 4, 7, 2
 

@@ -1,9 +1,9 @@
-"""Graphical models, one per file: the story, the priors and why, then the composition."""
+"""Graphical models, one per file: generative process, priors with reasons, and composition."""
 
 if __name__ != "bayesfuse.models":
     raise ImportError(
-        "Import the models as bayesfuse.models and under no other name, or every class would "
-        f"exist twice and isinstance would fail. Got: import of {__name__!r}."
+        "Import the models as bayesfuse.models only, or every class would exist twice and "
+        f"isinstance would fail. Got: import of {__name__!r}."
     )
 
 from bayesfuse.models.dawid_skene import DawidSkene

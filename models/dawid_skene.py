@@ -1,14 +1,14 @@
 """Dawid and Skene (1979): independent items, a confusion matrix per rater.
 
-Story: every item draws a true class from the prevalence. Every rater has a confusion matrix: the
-row of the true class says how often the rater gives each label. Given the truth the raters answer
-independently of each other.
+Generative process: the true class of every item is drawn from the prevalence. Every rater has a
+confusion matrix, whose row of the true class is the distribution of the rater's label. Responses
+are independent given the true class.
 
     prevalence ──► truth (item) ──► response (item, rater) ◄── confusion (rater)
 
-Priors: Dirichlet rows. Without ground truth the labels are known only up to a relabelling of the
-classes, and what breaks the tie is the belief that raters are better than chance. The default
-therefore puts more weight on the diagonal; see :func:`bayesfuse.priors.diagonal`.
+Priors: Dirichlet rows. Without ground truth the classes are identified only up to a permutation,
+unless raters are assumed to be better than chance. The default therefore puts more weight on the
+diagonal, see :func:`bayesfuse.priors.diagonal`.
 """
 
 from __future__ import annotations
@@ -29,18 +29,17 @@ class DawidSkene(LabelModel):
     Parameters
     ----------
     responses : bf.Responses
-        Who said what about which item.
+        The responses of raters to items.
     prevalence_prior : float or array, shape (classes,), optional
-        Dirichlet concentration of the prevalence. Default 1: every prevalence equally likely.
+        Dirichlet concentration of the prevalence. Default 1 (uniform).
     confusion_prior : array (classes, labels) or (raters, classes, labels), or mapping, optional
-        Dirichlet concentration of the confusion rows, for all raters, for each, or from rater
-        names to arrays (the others keep the default). Default ``bf.priors.diagonal(classes)``.
-        Or, in place of any of these, a mixture: ``bf.priors.robust(classes)`` keeps one odd
-        rater from naming the classes. With ``raters="class"`` or ``"coin"`` the last axis is
-        (right, wrong), and there are no mixtures.
+        Dirichlet concentration of the confusion rows, for all raters, for each, or by rater name
+        (others keep the default). Default ``bf.priors.diagonal(classes)``. Any of these may be a
+        mixture: with ``bf.priors.robust(classes)`` one odd rater cannot switch the classes. With
+        ``raters="class"`` or ``"coin"`` the last axis is (right, wrong), without mixtures.
     raters : {"confusion", "class", "coin"}, default "confusion"
-        One confusion matrix per rater; or one accuracy per rater and true class, errors uniform
-        (class-conditional); or one accuracy per rater.
+        One confusion matrix per rater; one accuracy per rater and true class, with uniform errors;
+        or one accuracy per rater.
     gold : mapping of item name to class name, optional
         Items whose true class is known.
     name : str, optional

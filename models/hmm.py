@@ -1,19 +1,19 @@
 """Labels in sequence: a hidden Markov chain of true classes, a confusion matrix per rater.
 
-Story: the first item of a sequence draws its true class from the initial distribution, every later
-one from the row of the transition matrix that belongs to the class before it. Sequences share both
-and are independent otherwise. Raters answer as in Dawid and Skene: each by the row of their
-confusion matrix that belongs to the item's class, independently given the classes.
+Generative process: the true class of the first item of a sequence is drawn from the initial
+distribution, that of every later item from the transition row of the class before it. Sequences
+share both distributions and are independent. Responses are as in Dawid and Skene: drawn from the
+rater's confusion row of the item's class, independently given the classes.
 
     initial ──► truth 1 ──► truth 2 ──► … ◄── transition          (for every sequence)
                    │           │
                    ▼           ▼
                responses   responses ◄── confusion                (item, rater)
 
-Priors: Dirichlet rows. The confusion rows lean towards the right answer, which is what tells the
-classes apart (:func:`bayesfuse.priors.diagonal`); initial and transition are flat, since sequences
-have far more neighbours than there are transitions to learn. A concentration of zero says that a
-class never follows another, or never comes first: :func:`bayesfuse.bio_transitions` for spans.
+Priors: Dirichlet rows. Those of confusion rows put more weight on the right label, which identifies
+the classes (:func:`bayesfuse.priors.diagonal`); those of initial and transition are uniform, since
+the data usually have many more transitions than parameters. A concentration of zero rules out a
+transition or a first class, see :func:`bayesfuse.bio_transitions` for spans.
 """
 
 from __future__ import annotations
@@ -36,25 +36,26 @@ class HiddenMarkov(LabelModel):
     Parameters
     ----------
     responses : bf.Responses
-        Who said what about which item.
+        The responses of raters to items.
     sequences : bf.Sequences
-        Which item follows which; the same items in any order.
+        The order of the items; the same items as in ``responses``, in any order.
     initial : {"free", "stationary"}, default "free"
-        The first class of a sequence has a distribution of its own (sequences that begin, like
-        sentences), or the transition's stationary one (cut out of something longer).
+        The distribution of the first class is a parameter (for sequences with a natural beginning,
+        like sentences), or the stationary distribution of the transition (for excerpts).
     initial_prior : float or array, shape (classes,), optional
-        Dirichlet concentration of the free initial distribution. Default 1. Zeros stay zeros.
+        Dirichlet concentration of the free initial distribution. Default 1. Zeros rule out a first
+        class.
     transition_prior : float or array, shape (classes, classes), optional
         Dirichlet concentration of the transition rows (class, next class). Default 1. Zeros rule
-        a transition out.
+        out a transition.
     confusion_prior, raters, gold, name : optional
         As in :class:`bayesfuse.models.DawidSkene`.
 
     Raises
     ------
     bayesfuse.errors.ModelError
-        Priors of the wrong shape, negative, or that leave a class no way in or no way on;
-        transitions without a stationary distribution where that is wanted.
+        Priors of the wrong shape, negative, or that make a class unreachable or without successor;
+        ``initial="stationary"`` for transitions without a stationary distribution.
     bayesfuse.errors.ResponsesError
         Sequences and responses of different items.
 
@@ -91,8 +92,8 @@ class HiddenMarkov(LabelModel):
             raise ModelError(f"initial must be 'free' or 'stationary'. Got: {initial!r}.")
         if initial == "stationary" and initial_prior is not None:
             raise ModelError(
-                "A stationary chain begins as its transitions say; initial_prior is for "
-                f'initial="free". Got: initial_prior={initial_prior!r}.'
+                'initial_prior needs initial="free", because the transition determines a '
+                f"stationary distribution. Got: initial_prior={initial_prior!r}."
             )
         require_kind("sequences", sequences, bf.Sequences)
         super().__init__(responses, gold=gold, name=name)

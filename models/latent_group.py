@@ -1,22 +1,21 @@
-"""Jaffe et al. (2016): raters who share a source, which is not the truth.
+"""Jaffe et al. (2016): groups of raters who share a source other than the truth.
 
-Story: every item draws a true class from the prevalence. Every group of raters (who copied each
-other, learnt from the same examples, read the same newspaper) forms a hidden verdict on the item:
-the group's matrix says which, given the truth. A rater of the group sees the verdict and not the
-truth, and answers by the rater's own matrix. Raters alone answer to the truth.
+Generative process: the true class of every item is drawn from the prevalence. Every group of raters
+(who copied each other, learnt from the same examples, read the same newspaper) has a latent verdict
+on the item, drawn from the group's confusion row of the true class. Raters of the group respond to
+the verdict by their own confusion matrix, raters in no group to the true class.
 
     prevalence ──► truth (item) ──► verdict (item, group) ──► response (item, rater)
                                          ▲                          ▲
                                   group_confusion            rater_confusion
 
-Ten raters of one group are thus as much evidence as the one verdict behind them, however
-unanimous they are.
+Ten raters of one group are thus at most as much evidence as one verdict, however unanimous.
 
-Priors: Dirichlet rows with more weight on the diagonal, for groups and raters alike. Which class
-is which has to be said twice. A verdict has its name from its raters: that most of them repeat it
-rather than its opposite. The truth has its name from groups and raters alone: that they are better
-than chance on the whole. One group may then be unrelated or opposed to the truth (a cartel): its
-raters agree with each other, so its own matrix is what the data bend.
+Priors: Dirichlet rows with more weight on the diagonal, for groups and raters. Classes must be
+identified twice: those of a verdict by the prior of its raters, who mostly repeat it, and those of
+the truth by the prior of groups and raters in no group, who are mostly better than chance. A single
+group may still be independent of the truth or opposed to it (a cartel): its raters agree with each
+other, so the data change the group's matrix.
 """
 
 from __future__ import annotations
@@ -45,32 +44,30 @@ class LatentGroup(LabelModel):
     Parameters
     ----------
     responses : bf.Responses
-        Who said what about which item.
+        The responses of raters to items.
     groups : "moments", "posterior", mapping, sequence or Dataset, default "moments"
-        Which raters share a source. A mapping from group names to lists of raters or from raters
-        to groups (None: alone), a list of lists of raters, what
-        :func:`bayesfuse.moments.find_groups` returns; raters it does not mention are alone.
+        Raters who share a source: a mapping from group names to lists of raters or from raters to
+        groups (None: no group), a list of lists of raters, or a Dataset of
+        :func:`bayesfuse.moments.find_groups`. Raters not mentioned are in no group. "moments" finds
+        groups by that function, and none if the table is too small (fewer than four raters, say).
         "posterior" infers them: ``assignment`` is a variable of the model, and chains begin at the
-        groups that moments find. "moments" finds them by that function; where the table cannot
-        tell (fewer than four raters, say) every rater is alone. A group of one rater is a rater
-        alone, because the responses do not tell a verdict that is wrong from a rater who misreports
-        it.
+        groups found by moments. A group of one rater counts as no group, because a wrong verdict
+        and a misreporting rater cannot be distinguished.
     prevalence_prior : float or array, shape (classes,), optional
-        Dirichlet concentration of the prevalence. Default 1: every prevalence equally likely.
+        Dirichlet concentration of the prevalence. Default 1 (uniform).
     group_prior : array (classes, verdicts) or (groups, classes, verdicts), optional
         Dirichlet concentration of the rows from truth to verdict. Default
         ``bf.priors.diagonal(classes)``.
     confusion_prior : array (classes, labels) or (raters, classes, labels), or mapping, optional
-        Dirichlet concentration of the rows from verdict (for raters alone: truth) to label, for
-        all raters, for each, or by name. Default ``bf.priors.diagonal(classes)``. Mixtures, as
-        ``bf.priors.robust``, only where groups are not to be inferred.
+        Dirichlet concentration of the rows from verdict (for raters in no group: truth) to label,
+        for all raters, for each, or by name. Default ``bf.priors.diagonal(classes)``. Mixtures, as
+        ``bf.priors.robust``, are not available with "posterior".
     share_prior : float, optional
         With "posterior", the prior probability that two raters share a source. Default one over
-        the squared number of raters: the odds that everybody is alone are then three to one for two
-        raters and fall to about three to two for many, so no group is found that the data do not
-        ask for.
+        the squared number of raters: the prior odds of no groups at all are then three to one for
+        two raters and fall to about three to two for many.
     max_groups : int, optional
-        With "posterior", groups there may be at most. Default half as many as raters.
+        With "posterior", the largest number of groups. Default half the number of raters.
     gold : mapping of item name to class name, optional
         Items whose true class is known.
     name : str, optional
@@ -79,7 +76,7 @@ class LatentGroup(LabelModel):
     Attributes
     ----------
     groups : bayesfuse.raters.grouping.Groups
-        Which raters share a source, and who said so; with "posterior", where chains begin.
+        The groups and their origin; with "posterior", the start of the chains.
 
     Raises
     ------
@@ -100,12 +97,12 @@ class LatentGroup(LabelModel):
     every model; ``rater_confusion``, ``verdict_sensitivity`` and ``verdict_specificity`` with
     respect to the verdict of the rater's group.
 
-    A large group leaves few sources, and of weak ones all pairs fit any prevalence: only triples
-    tell it, and intervals of it and of the accuracies are wide. If it is known, say so by
-    ``prevalence_prior``; moment methods that label by the larger likelihood take it to be uniform.
+    A large group leaves few independent sources. If these are weak, pairs of raters do not identify
+    the prevalence, and the intervals of prevalence and accuracies are wide. If it is known, use
+    ``prevalence_prior``; moment methods that maximise the likelihood by item assume it uniform.
 
-    Of two halves of the raters, each with a source of its own, nothing but the prior says whose
-    source is the truth. Chains stay on the side where they begin; ``gold`` labels settle it.
+    If each half of the raters has its own source, only the prior decides which source is closer to
+    the truth. Chains stay in the mode where they begin; ``gold`` labels resolve this.
 
     References
     ----------
@@ -143,8 +140,8 @@ class LatentGroup(LabelModel):
         inferred = isinstance(groups, str) and groups == "posterior"
         if not inferred and (share_prior is not None or max_groups is not None):
             raise ModelError(
-                "share_prior and max_groups are for groups that are inferred, groups='posterior'. "
-                f"Got: {share_prior=}, {max_groups=} for groups that are not."
+                "share_prior and max_groups need groups='posterior', because other groups are "
+                f"fixed. Got: {share_prior=}, {max_groups=}."
             )
         self.groups = Groups.read("moments" if inferred else groups, responses)
         self.notes["groups"] = "posterior" if inferred else self.groups.origin
@@ -153,7 +150,7 @@ class LatentGroup(LabelModel):
             why = "" if self.groups.origin == "moments" else f" ({self.groups.origin})"
             warnings.warn(
                 f"Moments find no raters who share a source{why}, so this LatentGroup is Dawid and "
-                "Skene's model; groups='posterior' gives every pair its probability.",
+                "Skene's model; groups='posterior' infers the probability of every pair.",
                 NoGroupsWarning,
                 stacklevel=3,
             )
@@ -167,9 +164,8 @@ class LatentGroup(LabelModel):
         rows = priors.confusion(confusion_prior, responses)
         if inferred and isinstance(rows, DirichletMixture):
             raise ModelError(
-                "Groups are inferred with the rows of groups and raters summed out, which is "
-                "written for Dirichlet priors: give concentrations, or the groups. Got: a mixture "
-                "as confusion_prior with groups='posterior'."
+                "groups='posterior' needs Dirichlet priors, because confusion rows are integrated "
+                "out: give concentrations, or the groups. Got: a mixture as confusion_prior."
             )
         inner = bf.dirichlet("rater_confusion", rows, dims=("rater", "verdict", "answer"))
         outer, assignment = None, self.groups.assignment
@@ -187,7 +183,7 @@ class LatentGroup(LabelModel):
             channel = bf.LatentGroups(outer, inner, assignment)
             pm.Data("assignment", assignment, dims="rater")
         self.observe(labels=bf.Independent(prevalence), raters=channel)
-        source = prevalence  # of the source of every rater: how often is it what
+        source = prevalence  # distribution of the source of every rater
         if outer is not None:
             member = pt.eq(pt.as_tensor(assignment)[:, None], np.arange(len(names)))
             verdicts = pt.dot(member.astype("float64"), pt.dot(prevalence, outer))

@@ -1,24 +1,23 @@
-"""Labels on a graph: neighbours tend to be of one class, a confusion matrix per rater.
+"""Labels on a graph: neighbours tend to share a class, with a confusion matrix per rater.
 
-Story: pixels lie beside each other, documents cite each other, items resemble each other. Labels
-are drawn all together: each class from its prevalence, and a labelling gains a factor exp(coupling)
-for every edge of weight one whose two items agree. Raters answer as in Dawid and Skene: each by the
-row of their confusion matrix that belongs to the item's class, independently given the classes.
+Generative process: pixels are adjacent, documents cite each other, items are similar. The joint
+probability of the labels is proportional to the product of their prevalences and of a factor
+exp(coupling) for every edge of weight one between items of one class. Responses are as in Dawid and
+Skene: drawn from the rater's confusion row of the item's class, independently given the classes.
 
     coupling ──► truth ── truth ── truth        (along the edges of the graph)
                    │        │        │
                    ▼        ▼        ▼
                responses responses responses ◄── confusion        (item, rater)
 
-Priors: the confusion rows lean towards the right answer, which is what tells the classes apart
-(:func:`bayesfuse.priors.diagonal`). The coupling is half-normal with the scale at which order
-spreads through a tree of the graph's degrees (:func:`bayesfuse.labels.bethe_coupling`): labels of
-a field that is worth the name are near it, below they are all but independent, far above they would
-all be of one class, which nobody would ask raters about.
+Priors: confusion rows have more weight on the right label, which identifies the classes
+(:func:`bayesfuse.priors.diagonal`). The coupling is half-normal, scaled by the critical coupling of
+a tree with the graph's degrees (:func:`bayesfuse.labels.bethe_coupling`): far below it labels are
+nearly independent, far above it they would all be of one class.
 
-Citations and friendships are another story: there the labels come first and pairs of one class are
-more often linked (``edges="drawn"``). A link that is twenty times as likely within a class is a
-coupling of 3, the scale of the prior then.
+Citations and friendships depend on the labels instead: pairs of one class are linked more often
+(``edges="drawn"``). The scale of the prior is then 3, for which a link within a class is twenty
+times as likely.
 """
 
 from __future__ import annotations
@@ -43,49 +42,50 @@ class MarkovRandomField(LabelModel):
     Parameters
     ----------
     responses : bf.Responses
-        Who said what about which item.
+        The responses of raters to items.
     graph : bf.Graph
-        Which items tend to be of one class; the same items in any order. A sparse matrix and a
-        graph of networkx are read as :meth:`bf.Graph.from_scipy` and :meth:`from_networkx` do.
+        Edges between items that tend to share a class; the same items as in ``responses``, in any
+        order. Sparse matrices and networkx graphs are read as by :meth:`bf.Graph.from_scipy` and
+        :meth:`from_networkx`.
     trust : "infer", "paper", or number, default "infer"
-        How much neighbours count. "infer" makes the coupling a variable of the model. A number is
-        the paper's δ: the coupling is half of it, because the paper counts half per edge. "paper"
-        is what the paper takes for graphs that are given, δ the number of raters; for neighbours
-        in features it takes half the number of responses to an item; give
-        ``responses.per_item.mean() / 2``, the same for all, for a field that is one.
+        Strength of the coupling. "infer" makes it a variable of the model. A number is the paper's
+        δ, twice the coupling, because the paper counts half per edge. "paper" is the paper's choice
+        for given graphs, δ the number of raters. For nearest-neighbour graphs the paper takes half
+        the number of responses to each item; ``responses.per_item.mean() / 2`` is a similar
+        constant, as a Markov random field requires.
     edges : {"given", "drawn"}, default "given"
-        Whether the graph was there before the labels, as the pixels of an image were, or grew out
-        of them, as communities do (:class:`bayesfuse.PlantedPotts`). It matters where the coupling
-        is inferred: on a graph with many circles one that was given makes communities of
-        similar size look like a weak coupling.
+        Whether the graph is independent of the labels, as for pixels, or depends on them, as for
+        communities (:class:`bayesfuse.PlantedPotts`). This matters if the coupling is inferred: on
+        a graph with many cycles, "given" makes communities of similar size look like a weak
+        coupling.
     prevalence : array-like, shape (classes,), optional
-        Share of every class, neighbours apart. Default all equal; it cannot be inferred, see
-        :class:`bayesfuse.Potts`.
+        External field: share of every class without neighbours. Default uniform; it cannot be
+        inferred, see :class:`bayesfuse.Potts`.
     coupling_scale : float, optional
         Scale of the half-normal prior of an inferred coupling.
     approximation : {"belief propagation", "mean field"}
-        How NUTS and EM sum the labels out. Gibbs sampling, the default, needs neither.
+        How NUTS and EM sum out the labels. Gibbs sampling, the default, needs neither.
     confusion_prior, raters, gold, name : optional
         As in :class:`bayesfuse.models.DawidSkene`.
 
     Raises
     ------
     bayesfuse.errors.ModelError
-        A trust that is no positive number and neither of those words; unknown edges or
-        approximations.
+        Unknown or nonpositive ``trust``; unknown ``edges`` or ``approximation``.
     bayesfuse.errors.ResponsesError
         Graph and responses of different items.
 
     Notes
     -----
-    The pointwise log likelihood of ``bf.sample`` is by item, of its responses given the drawn
-    labels of its neighbours; importance sampling from it leaves an item's responses out although
-    items are dependent, because those labels are drawn with the responses of all others and its
-    own (:math:`p(x_n \mid x_{-n})^{-1} = E[p(x_n \mid y_{-n}, \theta)^{-1} \mid x]`). It takes few
-    values, so ``az.loo`` may warn of Pareto shapes for items that contradict their neighbours; its
-    ratios are bounded by those of the likelihoods.
+    The pointwise log likelihood of ``bf.sample`` is that of an item's responses given the drawn
+    labels of its neighbours. Leave-one-out by importance sampling is valid although items are
+    dependent, because these labels are drawn given all responses
+    (:math:`p(x_n \mid x_{-n})^{-1} = E[p(x_n \mid y_{-n}, \theta)^{-1} \mid x]`). It takes few
+    values, so ``az.loo`` may warn of Pareto shapes for items that contradict their neighbours; the
+    importance ratios are bounded by those of the likelihoods.
 
-    The result's attribute ``log_z`` says how the normalising constant was found and how exactly.
+    The result's attribute ``log_z`` describes how the normalising constant was computed, and its
+    accuracy.
 
     References
     ----------
@@ -124,8 +124,8 @@ class MarkovRandomField(LabelModel):
             )
         if edges not in ("given", "drawn") or (edges, approximation) == ("drawn", "mean field"):
             raise ModelError(
-                "edges must be 'given' or 'drawn', and drawn edges have no mean field. Got: "
-                f"edges={edges!r}, approximation={approximation!r}."
+                "edges must be 'given' or 'drawn', and 'mean field' needs 'given'. Got: "
+                f"{edges=}, {approximation=}."
             )
         graph = as_graph(graph)
         super().__init__(responses, gold=gold, name=name)

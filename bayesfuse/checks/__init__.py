@@ -1,22 +1,19 @@
-"""What a posterior says about the raters, and what the data say against the model.
+"""Checks of a fitted model, as tables of numbers; :mod:`bayesfuse.plots` draws them."""
 
-Checks return tables of numbers; :mod:`bayesfuse.plots` draws them.
-"""
-
-from bayesfuse.checks.agreement import conditional_dependence, pairwise_agreement
-from bayesfuse.checks.classes import collapse
-from bayesfuse.checks.graphs import neighbour_agreement
+from bayesfuse.checks.collapse import collapse
 from bayesfuse.checks.groups import (
     co_assignment,
     group_summary,
     rater_covariance,
     verdict_probabilities,
 )
-from bayesfuse.checks.items import item_difficulty
+from bayesfuse.checks.item_difficulty import item_difficulty
 from bayesfuse.checks.label_switching import switching
-from bayesfuse.checks.phases import phase_transition
+from bayesfuse.checks.neighbour_agreement import neighbour_agreement
+from bayesfuse.checks.phase_transition import phase_transition
+from bayesfuse.checks.rater_pairs import conditional_dependence, pairwise_agreement
+from bayesfuse.checks.runs import runs
 from bayesfuse.checks.scores import calibration, label_scores
-from bayesfuse.checks.sequences import runs
 
 __all__ = [
     "calibration",

@@ -1,4 +1,4 @@
-"""What a posterior says about who shares a source with whom."""
+"""Groups of raters who share a source: their posterior, their verdicts, and covariances."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from bayesfuse.parameters.partition import ALONE
 from bayesfuse.pymc.model import observed, parameter_variables
 from bayesfuse.raters.groups import LatentGroups
 from bayesfuse.raters.verdicts import add_posterior
-from bayesfuse.results.access import all_draws, constants, named, observation_of, require_responses
-from bayesfuse.results.points import evenly, spread
+from bayesfuse.results.compatibility import observation_of, require_responses
+from bayesfuse.results.contents import all_draws, constants, named
+from bayesfuse.results.parameters import evenly_spaced, evenly_spaced_rows
 from bayesfuse.results.summaries import assignment, posterior_draws, tails
 
-LOOKED_AT = 200
-"""Draws, evenly spaced, that passes over pairs of raters or over all items look at at most."""
+MOST_DRAWS = 200
+"""Largest number of evenly spaced draws for passes over pairs of raters or over all items."""
 
 
 def co_assignment(result: xr.DataTree) -> xr.DataArray:
@@ -70,27 +71,27 @@ def group_summary(
     ci_prob: float | None = None,
     least: float = 0.05,
 ) -> pd.DataFrame:
-    r"""Say of every group whether its verdict tells anything about the truth: cartels do not.
+    r"""Summarise every group and whether its verdict is informative about the truth.
 
     Parameters
     ----------
     result : DataTree
         Of :class:`bayesfuse.models.LatentGroup`.
     margin : float, default 0.1
-        Informedness above which a verdict counts as informative, below its negative as opposed.
+        Informedness above which a verdict counts as informative, below minus which as opposed.
     ci_prob : float, optional
         Probability of the (equal-tailed) interval. Default ``az.rcParams["stats.ci_prob"]``.
     least : float, default 0.05
-        Sets of raters that are a group with less posterior probability are left out.
+        Smallest posterior probability of a group to be listed.
 
     Returns
     -------
     DataFrame
-        One row per set of raters, the most probable first: ``raters``; ``probability`` that just
-        these share a source; ``informedness``, its posterior mean, ``low`` and ``high``;
+        One row per set of raters, the most probable first: ``raters``; ``probability`` that
+        exactly these share a source; ``informedness`` (posterior mean), ``low`` and ``high``;
         ``informative`` and ``opposed``, posterior probabilities. Informedness is
         :math:`(\sum_k \phi_{gkk} - 1) / (K - 1)`, with two classes Youden's J: 1 for a verdict
-        that is the truth, 0 for one that has nothing to do with it.
+        that is the truth, 0 for one independent of it.
 
     Raises
     ------
@@ -149,13 +150,13 @@ def group_summary(
 
 
 def verdict_probabilities(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
-    """Return the posterior probability of every verdict of every group on every item.
+    """Return the posterior probabilities of every group's verdict on every item.
 
     Parameters
     ----------
     result : DataTree
     model : pymc.Model
-        The model it is of, with known groups.
+        The model of the result, with known groups.
 
     Returns
     -------
@@ -165,7 +166,7 @@ def verdict_probabilities(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
     Raises
     ------
     ModelError
-        The model has no groups, or they are inferred: then verdicts have no names to go by.
+        The model has no groups, or infers them, so that they differ between draws.
 
     Examples
     --------
@@ -181,8 +182,8 @@ def verdict_probabilities(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
     channel = observation.raters
     if not isinstance(channel, LatentGroups) or "group_confusion" not in channel.parameters:
         raise ModelError(
-            "Verdicts have probabilities where groups are known and there are some; give the model "
-            f"the groups of interest. Got: {type(channel).__name__} without known groups."
+            "Verdicts need known groups, because inferred ones differ between draws: give the "
+            f"model the groups of interest. Got: {type(channel).__name__} without known groups."
         )
     observation = observation_of(result, model)
     name = parameter_variables(variable)["group_confusion"].name
@@ -190,12 +191,12 @@ def verdict_probabilities(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
     table = observation.table
     total = np.zeros((table.n_items, groups.sizes["group"], table.n_classes))
     *arranged, _ = observation.rater_structure
-    n_looked_at = min(groups.sizes["chain"] * groups.sizes["draw"], LOOKED_AT)
-    for rows in spread(result, model, observation, n_looked_at):
+    n_draws = min(groups.sizes["chain"] * groups.sizes["draw"], MOST_DRAWS)
+    for rows in evenly_spaced_rows(result, model, observation, n_draws):
         probability = observation.marginal(rows).probability
         add_posterior(*observation.tables(rows), probability, *arranged, total)
     return xr.DataArray(
-        observation.by_item(total / n_looked_at),
+        observation.by_item(total / n_draws),
         {
             "item": observation.responses.items,
             "group": groups["group"].values,
@@ -206,27 +207,27 @@ def verdict_probabilities(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
 
 
 def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
-    """Hold the covariances of raters that the posterior implies against those observed.
+    """Compare the observed covariances of raters with those implied by the posterior.
 
-    Raters who depend on each other in a way the model does not know agree more than it says.
+    Dependence that the model ignores makes raters agree more than it implies.
 
     Parameters
     ----------
     result : DataTree
-        Of a model of independent items with ``prevalence`` and ``confusion``: Dawid and Skene's,
-        or latent groups.
+        Of a model of independent items with ``prevalence`` and ``confusion``
+        (:class:`bayesfuse.models.DawidSkene` or :class:`bayesfuse.models.LatentGroup`).
     responses : Responses
-        What it was fitted to.
+        The responses of the result.
 
     Returns
     -------
     Dataset
-        Over (rater, other), upper triangle and lower alike, NaN where a pair shares fewer than two
-        items: ``observed`` covariance of the labels, read as −1 and +1 (with more than two
-        classes, each against the rest, summed); ``implied``, its posterior mean; ``z``, their
+        Over (rater, other), symmetric, NaN for pairs with fewer than two common items:
+        ``observed`` covariance of the labels, coded as −1 and +1 (with more than two classes, the
+        sum of one-versus-rest covariances); ``implied``, its posterior mean; ``z``, their
         difference in standard errors (sampling and posterior); ``together``, the probability that
-        they share a source. Attributes: ``excess``, the mean of z² over pairs, about 1 where the
-        model fits.
+        they share a source. Attributes: ``excess``, the mean of z² over pairs, about 1 if the model
+        fits.
 
     Raises
     ------
@@ -244,7 +245,7 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
     >>> from bayesfuse.models import DawidSkene
     >>> responses = bf.datasets.caries()
     >>> result = bf.sample(DawidSkene(responses), 100, random_seed=1, progressbar=False, quiet=True)
-    >>> 0.5 < rater_covariance(result, responses).attrs["excess"] < 2  # nothing against the model
+    >>> 0.5 < rater_covariance(result, responses).attrs["excess"] < 2
     True
     """
     require_responses(result, responses)
@@ -252,11 +253,11 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
     seen = sum(each.covariance.values for each in moments)
     if np.isnan(seen[~np.eye(len(seen), dtype=bool)]).all():
         raise ModelError(
-            "Covariances are of pairs of raters with two or more items in common. Got: no such "
-            f"pair of {responses.n_raters} raters."
+            "Covariances need pairs of raters with two or more common items. Got: no such pair of "
+            f"{responses.n_raters} raters."
         )
     variance = _sampling_variance(responses)
-    if len(moments) == 1:  # which the sum has twice
+    if len(moments) == 1:  # with two classes both terms of the sum are equal
         variance /= 4.0
     classes = range(responses.n_classes) if len(moments) > 1 else [responses.n_classes - 1]
     names = ["prevalence", "confusion"]
@@ -264,7 +265,7 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
         names += ["group_confusion", "rater_confusion"]
     draws = posterior_draws(result, *names)
     n_draws = draws.sizes["chain"] * draws.sizes["draw"]
-    chosen = evenly(min(n_draws, LOOKED_AT), n_draws)
+    chosen = evenly_spaced(min(n_draws, MOST_DRAWS), n_draws)
     sources = _by_draw(result, n_draws)[chosen]
     drawn = [draws[name].values.reshape(n_draws, *draws[name].shape[2:])[chosen] for name in names]
     values = np.zeros((len(chosen), *seen.shape))
@@ -292,8 +293,7 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
 def _sampling_variance(responses: Responses) -> Array:
     """Return the sampling variance of the raters' covariances, summed over the classes.
 
-    A pair's covariance is the mean over their common items of one number per item, so its variance
-    is that of the number.
+    A pair's covariance is a mean over their common items, so this is the variance of a mean.
     """
     n_raters = responses.n_raters
     place = responses.item.astype(np.int64) * n_raters + responses.rater
@@ -316,7 +316,7 @@ def _sampling_variance(responses: Responses) -> Array:
 def _of_centred(
     mine: Array, theirs: Array, who: NDArray[np.int64], weight: Array, n_raters: int
 ) -> Array:
-    """Return by rater the variance of the mean of the product of two centred answers."""
+    """Return the variance of the mean of the product of two centred answers, by rater."""
     size = np.bincount(who, weight, n_raters)
     size[size < 2] = np.nan
 
@@ -337,7 +337,7 @@ def _implied(
     outer: Array | None = None,
     inner: Array | None = None,
 ) -> Array:
-    """Return the covariance of the ±1 labels "says ``label``" of all pairs at one draw.
+    """Return the covariances of the ±1 indicators of ``label`` of all pairs at one draw.
 
     ``outer`` and ``inner`` are the matrices from truth to verdict and from verdict to label.
     """
@@ -353,7 +353,7 @@ def _implied(
 
 
 def _together(assignment: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Say which raters share a source with which others, (raters, raters)."""
+    """Return which raters share a source, (raters, raters)."""
     return (assignment[:, None] == assignment) & (assignment >= 0)
 
 
@@ -369,11 +369,11 @@ def _by_draw(result: xr.DataTree, n_draws: int) -> NDArray[np.int64]:
 def _assignments(
     result: xr.DataTree,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
-    """Return the different assignments, how many draws have each, and the raters' names."""
+    """Return the distinct assignments, the number of draws of each, and the raters' names."""
     if assignment(result) is None:
         raise ModelError(
-            "Groups are of bayesfuse.models.LatentGroup, which names an assignment. Got: a result "
-            "without one."
+            "Groups need a result of bayesfuse.models.LatentGroup. Got: a result without a "
+            "variable 'assignment'."
         )
     draws = posterior_draws(result, "rater_confusion")
     drawn = _by_draw(result, draws.sizes["chain"] * draws.sizes["draw"])

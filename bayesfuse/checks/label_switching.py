@@ -1,4 +1,4 @@
-"""Whether all draws mean the same by a class, and how to make them."""
+"""Label switching: detecting it, and aligning the classes of all draws."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.checks.matching import (
+from bayesfuse.checks.class_matching import (
+    aligned_mean,
     costs,
-    mean,
     most_frequent,
     orders,
     profiles,
@@ -23,54 +23,53 @@ from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.partition import ALONE
 from bayesfuse.pymc.model import one_against_rest
-from bayesfuse.results.access import (
+from bayesfuse.results.compatibility import observation_of
+from bayesfuse.results.contents import (
     all_draws,
     constants,
     kept_labels,
     named,
-    observation_of,
     of_all_draws,
     require_draws,
     without_prefix,
 )
-from bayesfuse.results.points import parameters
+from bayesfuse.results.parameters import parameters
 from bayesfuse.results.posterior import complete, note_draws
 from bayesfuse.results.summaries import assignment, posterior_draws
 
 RATES = "sensitivity", "specificity"
-"""What follows from confusion matrices and prevalence."""
+"""Variables computed from confusion matrices and prevalence."""
 
 DENSITIES = "lp", "logp", "model_logp", "potential_energy", "energy"
-"""Statistics of samplers that hold the density of a draw, which depends on the prior's classes."""
+"""Sampler statistics of the posterior density, which a permutation may change."""
 
 
 def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.Dataset:
-    r"""Check whether chains, and draws, mean the same by each class.
+    r"""Check for label switching between and within chains.
 
-    A likelihood does not know the names of the classes: permute them in all confusion matrices and
-    the prevalence, and it stays the same. So a chain may sit in a permuted mode, or change modes.
-    Draws are compared with a reference class by class, by the squared distances of the raters'
-    confusion rows (weighed by their number of responses) and of the prevalence; the best
-    one-to-one assignment counts as a switch if it is nearer by half than none.
+    The likelihood is invariant to permuting the classes in all confusion matrices and the
+    prevalence, so a chain may be in a permuted mode or change modes. Draws are compared with a
+    reference class by class, by the squared distances of the raters' confusion rows (weighted by
+    their number of responses) and of the prevalence. The best one-to-one assignment counts as a
+    switch if it halves the distance.
 
     Parameters
     ----------
     result : DataTree
         From ``bf.sample``, with ``confusion`` and ``prevalence``.
     reference : DataTree, optional
-        From ``bf.sample`` or ``bf.find_map``. Default the first chain; where the reference changes
-        modes itself, the mode of its most typical draw.
+        From ``bf.sample`` or ``bf.find_map``. Default the first chain; if labels switch within the
+        reference, the mode of its most central draw.
 
     Returns
     -------
     Dataset
-        ``permutation`` (chain, class): which class plays each class of the reference at most draws
-        of the chain; ``distance`` and ``best_distance`` (chain,), root mean squares between the
-        chain's mean and the reference, draws as they are and permuted; ``switched`` (chain,), the
-        share of draws that are permuted. Attributes:
-        ``agree``, whether nothing is permuted; ``named``, whether most raters, weighed by their
-        number of responses, use the classes' names for what the reference means by them;
-        ``verdict``, both in words.
+        ``permutation`` (chain, class): the class that matches each class of the reference at most
+        draws of the chain; ``distance`` and ``best_distance`` (chain,), root mean squared distance
+        between the chain's mean and the reference, before and after permuting; ``switched``
+        (chain,), the share of draws that are permuted. Attributes: ``agree``, whether nothing is
+        permuted; ``named``, whether most raters, weighted by their number of responses, give the
+        reference's classes their own names; ``verdict``, both in words.
 
     Raises
     ------
@@ -79,10 +78,10 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
 
     Notes
     -----
-    Names come from the prior, and a Dirichlet prior weighs raters by log odds: one who hardly ever
-    says a class's name for it can outweigh several who mostly do. ``named`` gives every rater one
-    vote on every class, what they say of it most often, and so tells where that has happened; with
-    ``bf.priors.robust`` it seldom does.
+    The prior identifies the classes, and a Dirichlet prior weighs raters by log odds: one rater who
+    almost never gives a class its name can outweigh several who mostly do. ``named`` detects this
+    by one vote per rater and class, the rater's most frequent label; with ``bf.priors.robust`` it
+    is rare.
 
     References
     ----------
@@ -96,7 +95,7 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
     >>> model = DawidSkene(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
     >>> print(bf.checks.switching(result).attrs["verdict"])
-    All 4 chains mean the same by each class. Raters use the classes' names for what ...
+    Labels are not switched in 4 chains. Most raters give every class its own name.
     """
     prevalence, confusion = profiles(result)
     share, rows = target(result, reference)
@@ -106,7 +105,7 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
     own = np.arange(prevalence.shape[-1])
     plain, nearest = (
         [
-            np.trace(costs(*mean(*chain), share, rows, weight))
+            np.trace(costs(*aligned_mean(*chain), share, rows, weight))
             for chain in zip(prevalence, confusion, order, strict=True)
         ]
         for order in (np.broadcast_to(own, by_draw.shape), by_draw)
@@ -131,42 +130,40 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
 def align_labels(
     result: xr.DataTree, model: pm.Model | None = None, reference: xr.DataTree | None = None
 ) -> xr.DataTree:
-    """Permute the classes, draw by draw, so that all draws mean the same by each.
+    """Undo label switching by permuting the classes of every draw.
 
-    What :func:`bayesfuse.checks.switching` calls a switch is undone: the rows of every variable
-    that belong to classes change places, and sensitivity and specificity are computed anew. The
-    labels that raters give keep their names, and so do known truths: with these, label
-    probabilities and log likelihoods are those of other classes and are computed anew, too.
+    Classes are permuted as found by :func:`bayesfuse.checks.switching`, and sensitivity and
+    specificity recomputed. The labels given by raters and known labels are not permuted; with known
+    labels, label probabilities and log likelihoods are recomputed, too.
 
     Parameters
     ----------
     result : DataTree
         From ``bf.sample``.
     model : pymc.Model, optional
-        The model it is of. Label probabilities are means over draws, so they have to be computed
-        anew where some draws are permuted and others are not, or truths are known: that takes the
-        model.
+        The model of the result. Needed to recompute label probabilities, which are means over
+        draws, if only some draws are permuted or some labels are known.
     reference : DataTree, optional
-        Whose classes to take, see :func:`bayesfuse.checks.switching`. Default the first chain's.
+        As in :func:`bayesfuse.checks.switching`.
 
     Returns
     -------
     DataTree
-        A new one, with the groups of ``result``; the attribute ``aligned`` says how many draws
-        were permuted, ``dropped`` what is left out because it is not that of permuted draws: their
-        density in ``sample_stats``, ``log_prior``, and with known truths ``label_draws``.
+        A new result with the groups of ``result``. The attribute ``aligned`` is the number of
+        permuted draws, ``dropped`` lists what does not hold for permuted draws: the densities in
+        ``sample_stats``, ``log_prior``, and with known labels ``label_draws``.
 
     Raises
     ------
     ModelError
-        Raters with accuracies in place of confusion matrices (permuted, they are none);
-        different permutations, or known truths, without a model; a result without ``confusion``.
+        Raters with accuracies instead of confusion matrices (a permuted confusion matrix has none);
+        different permutations, or known labels, without a model; a result without ``confusion``.
 
     Notes
     -----
-    A permuted draw has the same likelihood but, unless the prior is the same for all classes (and
-    no truth is known), not the same posterior density: chains in different modes are a reason to
-    ask which mode the prior prefers, see ``bf.find_map``. Verdicts of groups keep their own order.
+    A permuted draw has the same likelihood but, unless the prior is the same for all classes and no
+    label is known, not the same posterior density: if chains are in different modes, check which
+    mode the prior prefers, see ``bf.find_map``. The verdicts of groups are not permuted.
 
     Examples
     --------
@@ -177,7 +174,7 @@ def align_labels(
     >>> bf.align_labels(result).attrs["aligned"]
     0
     """
-    posterior = require_draws(result, "Classes are aligned draw by draw")
+    posterior = require_draws(result, "Aligning classes")
     observation = None if model is None else observation_of(result, model)
     order = orders(*profiles(result), *target(result, reference), weights(result))
     moved = (order != np.arange(order.shape[-1])).any(axis=-1)
@@ -187,9 +184,9 @@ def align_labels(
         return aligned
     if named(posterior, "accuracy") is not None:
         raise ModelError(
-            "Accuracies belong to classes, so a permuted model has none: start all chains in one "
-            f"place (start='moments') instead. Got: {int(moved.sum())} permuted draws of a model "
-            "with accuracies."
+            "Accuracies cannot be permuted, because wrong labels have no accuracy: start all "
+            f"chains at one point (start='moments') instead. Got: {int(moved.sum())} permuted "
+            "draws of a model with accuracies."
         )
     common = bool((order == order[0, 0]).all()) and (
         "label_posterior" not in result.children or of_all_draws(result)
@@ -200,10 +197,9 @@ def align_labels(
     anew = (has_labels and not common) or (known and (has_labels or has_likelihood))
     if observation is None and anew:
         raise ModelError(
-            "Label probabilities are means over all draws, and known truths keep their names. So "
-            "where only some draws are permuted or truths are known, they must be computed anew: "
-            f"give the model. Got: {int(moved.sum())} of {moved.size} draws to permute, and no "
-            "model."
+            "Label probabilities must be recomputed if only some draws are permuted or some labels "
+            f"are known: give the model. Got: {int(moved.sum())} of {moved.size} draws to permute, "
+            "and no model."
         )
     aligned["posterior"] = xr.DataTree(_permuted(result, order))
     _align_others(aligned, order, known)
@@ -222,7 +218,7 @@ def align_labels(
 
 
 def _align_others(aligned: xr.DataTree, order: NDArray[np.int64], known: bool) -> None:
-    """Permute the labels that were drawn, and drop what is not of permuted draws."""
+    """Permute the drawn labels, and drop what does not hold for permuted draws."""
     dropped = {"log_prior"} & set(aligned.children)
     if "label_draws" in aligned.children:
         if known:
@@ -230,7 +226,7 @@ def _align_others(aligned: xr.DataTree, order: NDArray[np.int64], known: bool) -
         else:
             drawn = aligned["label_draws"].dataset
             values = drawn["label"].values
-            # −1 stands for none and, as an index, must not mean the last class
+            # −1 stands for no label and must not index the last class
             moved = np.take_along_axis(np.argsort(order, axis=2), np.maximum(values, 0), axis=2)
             moved = np.where(values < 0, values, moved).astype(values.dtype)
             aligned["label_draws"] = xr.DataTree(drawn.assign(label=(drawn["label"].dims, moved)))
@@ -247,18 +243,16 @@ def _align_others(aligned: xr.DataTree, order: NDArray[np.int64], known: bool) -
 def _in_words(best: NDArray[np.int64], switched: Array, named: bool) -> str:
     chains = np.flatnonzero((best != np.arange(best.shape[1])).any(axis=1))
     if len(chains):
-        said = f"Chains {chains.tolist()} of {len(best)} mean other classes: use bf.align_labels."
+        said = f"Labels are switched in chains {chains.tolist()} of {len(best)}"
     elif switched.any():
-        said = f"{switched.mean():.1%} of the draws mean other classes: use bf.align_labels."
+        said = f"Labels are switched in {switched.mean():.1%} of the draws"
     else:
-        who = f"{len(best)} chains" if len(best) > 1 else "draws"
-        said = f"All {who} mean the same by each class."
+        said = f"Labels are not switched in {len(best)} chain{'s' if len(best) > 1 else ''}"
+    if len(chains) or switched.any():
+        said += ": use bf.align_labels"
     if named:
-        return f"{said} Raters use the classes' names for what is meant by them."
-    return (
-        f"{said} Most raters use another name for some class than it has: a few gold labels would "
-        "say which is which."
-    )
+        return f"{said}. Most raters give every class its own name."
+    return f"{said}. Most raters give some class another name: a few gold labels would settle it."
 
 
 # ---------------------------------------------------------------- permuting
@@ -296,9 +290,9 @@ def _permuted(result: xr.DataTree, order: NDArray[np.int64]) -> xr.Dataset:
 def _where_alone(
     result: xr.DataTree, own: Array, values: xr.DataArray
 ) -> tuple[tuple[Any, ...], Array]:
-    """Take ``own`` for raters alone, who answer to the truth, and ``values`` for those in a group.
+    """Return ``own`` for raters in no group and ``values`` for others, (chain, draw, rater, …).
 
-    Verdicts of groups keep their order. All are (chain, draw, rater, …).
+    Only the former respond to the truth, whose classes are permuted, and not to a verdict.
     """
     groups: Any = assignment(result)
     alone = np.broadcast_to(groups.values == ALONE, own.shape[:3])
@@ -306,7 +300,7 @@ def _where_alone(
 
 
 def _rates(posterior: xr.Dataset) -> dict[Any, Any]:
-    """Compute sensitivity and specificity, as models define them, from confusion matrices."""
+    """Compute sensitivity and specificity as models define them."""
     dims = posterior["sensitivity"].dims
     shape = posterior["sensitivity"].shape
     found = np.empty((2, *shape))

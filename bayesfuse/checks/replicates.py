@@ -1,8 +1,8 @@
-"""Data replicated from the posterior, and how the observed ones stand among them."""
+"""Data replicated from the posterior, compared with the observed data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,32 +12,24 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import require_count, require_seed
+from bayesfuse.errors import require_seed
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation, Rows
-from bayesfuse.pymc.model import observed
-from bayesfuse.results.access import observation_of
-from bayesfuse.results.points import spread
+from bayesfuse.observation import Observation
+from bayesfuse.results.parameters import evenly_spaced_rows
 from bayesfuse.results.summaries import tails
 
 DRAWS = 200
 """Posterior draws at which data are replicated."""
 
 LEVEL = 0.05
-"""P-values above this are said to be nothing against the model."""
+"""P-values above this are reported as no evidence against the model."""
 
 RATE = 0.05
-"""Share of false alarms accepted among what is called unusual (Benjamini & Hochberg 1995)."""
+"""False discovery rate of what is flagged as unusual (Benjamini & Hochberg 1995)."""
 
 
-def written_out(model: pm.Model, result: xr.DataTree | None = None) -> Observation:
-    """Return a model's observation with one row per item, copies of an item among them.
-
-    A ``result`` must be of that model.
-
-    What is compared with replicated data must stand for as many items as they do.
-    """
-    observation = observed(model)[1] if result is None else observation_of(result, model)
+def expanded(observation: Observation) -> Observation:
+    """Return an observation with one row per item, as replicated data have."""
     if observation.table is observation.responses and observation.responses.is_plain:
         return observation
     responses = observation.responses.expand()
@@ -53,14 +45,6 @@ def written_out(model: pm.Model, result: xr.DataTree | None = None) -> Observati
     )
 
 
-def points(
-    result: xr.DataTree, model: pm.Model, observation: Observation, draws: int
-) -> Iterator[Rows]:
-    """Give the log rows of evenly spaced posterior draws, at least two."""
-    require_count("draws", draws, least=2)  # to know how they spread
-    return spread(result, model, observation, int(draws))
-
-
 def replicate(
     statistic: Callable[[Responses], Array],
     result: xr.DataTree,
@@ -69,10 +53,10 @@ def replicate(
     draws: int,
     random_seed: Any,
 ) -> tuple[Array, Array]:
-    """Return numbers that say something of responses, of the data and of their replications.
+    """Return a statistic of the responses and of their replications.
 
-    New truths and responses are drawn at posterior draws: same items, same raters asked. Known
-    truths stay as they are, and others are drawn given them.
+    New labels and responses are drawn at evenly spaced posterior draws, for the same items and
+    raters. Known labels are kept, and the others drawn given them.
 
     Returns
     -------
@@ -82,14 +66,14 @@ def replicate(
     seen = statistic(observation.responses)
     rng = require_seed(random_seed)
     replicated = []
-    for rows in points(result, model, observation, draws):
+    for rows in evenly_spaced_rows(result, model, observation, draws, least=2):
         _, label = observation.simulate(rows, rng)
         replicated.append(statistic(observation.responses.relabelled(label)))
     return seen, np.array(replicated)
 
 
 def relabelled(observation: Observation, label: NDArray[np.int64]) -> Observation:
-    """Return the observation of other labels, row by row, as :func:`written_out` returns it."""
+    """Return an :func:`expanded` observation with other responses, row by row."""
     table = observation.responses.relabelled(label)
     structure = observation.raters.structure(table, observation.gold)
     return replace(observation, responses=table, table=table, rater_structure=structure)
@@ -104,7 +88,7 @@ def compare(
     total: Array | None = None,
     ci_prob: float | None = None,
 ) -> xr.Dataset:
-    """Hold numbers against their replications.
+    """Compare statistics of the data with their replications.
 
     Parameters
     ----------
@@ -114,7 +98,7 @@ def compare(
     coords, dims
         Of the entries.
     total : ndarray, shape (entries,), optional
-        Of how many the counts are; they are then told as shares, and their tails are those of a
+        Totals of the counts, which are then returned as shares. Their tails are those of a
         beta-binomial with the replications' mean and variance, else of a normal distribution.
     ci_prob : float, optional
         Probability of the (equal-tailed) interval. Default ``az.rcParams["stats.ci_prob"]``.
@@ -123,9 +107,9 @@ def compare(
     -------
     Dataset
         ``observed``, ``replicated`` (the mean), ``low`` and ``high``, ``p_value`` (two-sided) and
-        ``unusual``, of which no more than one in twenty is expected to be a false alarm
-        (Benjamini & Hochberg). The attribute ``p_value`` is of all entries together: how often
-        replications are as far from their mean, in the sum of squared standard deviations.
+        ``unusual`` (false discovery rate 0.05). The attribute ``p_value`` is of all entries
+        together: how often replications are as far from their mean, in the sum of squared
+        standardised deviations.
     """
     from scipy import stats
 
@@ -149,7 +133,7 @@ def compare(
         "unusual": unusual(p_value),
     }
     far = _distance(seen, mean, variance)
-    # a replication is part of the mean it is held against, by one in n_draws
+    # the mean includes the replication that is compared with it
     others = _distance(replicated, mean, variance) * (n_draws / (n_draws - 1)) ** 2
     overall = float(1 + np.count_nonzero(others >= far)) / (1 + n_draws)
     return xr.Dataset(
@@ -158,7 +142,7 @@ def compare(
 
 
 def place_among(seen: float, replicated: Array) -> dict[str, float]:
-    """Return a number, the mean of its replications, and its two-sided p-value among them."""
+    """Return a statistic, the mean of its replications, and its two-sided p-value among them."""
     below = 1 + np.count_nonzero(replicated <= seen)
     above = 1 + np.count_nonzero(replicated >= seen)
     return {
@@ -169,14 +153,14 @@ def place_among(seen: float, replicated: Array) -> dict[str, float]:
 
 
 def verdict(said: str, found: Mapping[str, float], more: str, less: str) -> str:
-    """Say what the place of a number means, as :func:`place_among` found it."""
+    """Return a sentence on the result of :func:`place_among`."""
     if found["p_value"] > LEVEL:
-        return f"{said}: nothing against the model."
+        return f"{said}: no evidence against the model."
     return f"{said}: {more if found['observed'] > found['replicated'] else less}."
 
 
 def unusual(p_value: Array) -> NDArray[np.bool_]:
-    """Say which p-values are small, among so many (Benjamini & Hochberg 1995)."""
+    """Return which p-values are small, given their number (Benjamini & Hochberg 1995)."""
     from scipy import stats
 
     if len(p_value) == 0:
@@ -186,7 +170,7 @@ def unusual(p_value: Array) -> NDArray[np.bool_]:
 
 
 def _distance(values: Array, mean: Array, variance: Array) -> Any:
-    """Sum squared standard deviations from the mean over the entries that vary."""
+    """Sum squared standardised deviations over the entries that vary."""
     varies = variance > 0
     return ((values - mean)[..., varies] ** 2 / variance[varies]).sum(axis=-1)
 
@@ -194,16 +178,16 @@ def _distance(values: Array, mean: Array, variance: Array) -> Any:
 def _tails(
     seen: Array, mean: Array, variance: Array, total: Array, n_draws: int
 ) -> tuple[Array, Array]:
-    """Return the probabilities of fewer and of more, half of "as many" counted in each."""
+    """Return the lower and upper tail (mid-p: each counts half of the observed value)."""
     from scipy import stats
 
     share = (mean * n_draws + 0.5) / (total * n_draws + 1)  # never quite 0 or 1
-    spread_of_one = total * share * (1 - share)
-    together = np.divide(
-        variance / spread_of_one - 1, total - 1, out=np.zeros_like(mean), where=total > 1
+    binomial = total * share * (1 - share)
+    correlation = np.divide(
+        variance / binomial - 1, total - 1, out=np.zeros_like(mean), where=total > 1
     )
-    together = np.clip(together, 1e-6, 0.999)  # at the lower end all but a binomial
-    a, b = (p * (1 - together) / together for p in (share, 1 - share))
+    correlation = np.clip(correlation, 1e-6, 0.999)  # at the lower end nearly a binomial
+    a, b = (p * (1 - correlation) / correlation for p in (share, 1 - share))
     exactly = stats.betabinom.pmf(seen, total, a, b)
     below = stats.betabinom.cdf(seen, total, a, b) - exactly / 2
     above = stats.betabinom.sf(seen, total, a, b) + exactly / 2

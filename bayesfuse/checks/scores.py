@@ -1,4 +1,4 @@
-"""How good label probabilities are, where the truth is known: numbers every benchmark shares."""
+"""Scores and calibration of label probabilities against known labels."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from bayesfuse.results.summaries import tails
 def label_scores(
     labels: xr.DataTree | xr.DataArray, truth: Mapping[Any, Any], *, bins: int = 10
 ) -> dict[str, float]:
-    r"""Score label probabilities against known truths.
+    r"""Score label probabilities against known labels.
 
     Parameters
     ----------
     labels : DataTree or DataArray, dims (item, class)
         A result, or its label probabilities.
     truth : mapping of item name to class name
-        A dict or a pandas Series; of some of the items, or all.
+        A dict or a pandas Series, for some or all items.
     bins : int, default 10
         Bins of equal width for the calibration error.
 
     Returns
     -------
     dict
-        ``accuracy`` of the most probable labels (tied classes count by their number);
-        ``log_loss``, the mean of :math:`-\log p(\text{truth})` in nats, infinite where a truth had
-        no probability; ``brier``, the mean over items of
-        :math:`\sum_k (p_k - 1[k = \text{truth}])^2`, between 0 and 2; ``ece``, the expected
-        calibration error of the most probable labels; ``items``, how many.
+        ``accuracy`` of the most probable labels (ties count in part); ``log_loss``, the mean of
+        :math:`-\log p(\text{truth})` in nats, infinite if a true class has probability zero;
+        ``brier``, the mean over items of :math:`\sum_k (p_k - 1[k = \text{truth}])^2`, between 0
+        and 2; ``ece``, the expected calibration error of the most probable labels; ``items``, the
+        number of items.
 
     Raises
     ------
     ModelError
         A result without label probabilities.
     ResponsesError
-        Truths of other items or classes, or none.
+        Labels of other items or classes, or none.
 
     References
     ----------
@@ -85,7 +85,7 @@ def calibration(
     bins: int = 10,
     ci_prob: float | None = None,
 ) -> xr.Dataset:
-    """Hold the probability of the most probable labels against how often they are right.
+    """Compare the probabilities of the most probable labels with the share that is right.
 
     Parameters
     ----------
@@ -98,16 +98,16 @@ def calibration(
     -------
     Dataset, dims (bin,)
         Of the items whose most probable label has a probability between ``lower`` and ``upper``:
-        their number ``count``, mean probability ``stated``, share of right labels ``right``, with
-        an interval from ``low`` to ``high`` (Jeffreys: the posterior under Beta(½, ½)). Bins
-        without items are left out. The attributes are those of :func:`label_scores`.
+        their number ``count``, mean probability ``stated``, share of right labels ``right`` with
+        its Jeffreys interval (posterior under Beta(½, ½)) from ``low`` to ``high``. Empty bins are
+        omitted. The attributes are those of :func:`label_scores`.
 
     Raises
     ------
     ModelError
         A result without label probabilities.
     ResponsesError
-        Truths of other items or classes, or none.
+        Labels of other items or classes, or none.
 
     References
     ----------
@@ -151,7 +151,7 @@ def calibration(
 def _reliability(
     top: Array, right: Array, bins: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Array, Array]:
-    """Return the bins with items: number, how many, mean probability, share of right labels."""
+    """Return the non-empty bins: index, count, mean probability, share of right labels."""
     require_count("bins", bins)
     own = np.minimum((top * bins).astype(np.int64), bins - 1)
     count = np.bincount(own, minlength=bins)
@@ -163,7 +163,7 @@ def _reliability(
 def _known(
     labels: xr.DataTree | xr.DataArray, truth: Mapping[Any, Any]
 ) -> tuple[Array, NDArray[np.int64]]:
-    """Return probabilities and true classes of the items with a truth."""
+    """Return probabilities and true classes of the items with a known label."""
     require_mapping("truth", truth)
     probability = label_probabilities(labels)
     place = {name: n for n, name in enumerate(listed(probability["item"].values))}
@@ -173,10 +173,10 @@ def _known(
         if item not in place or label not in number:
             what = "items" if item not in place else "classes"
             raise ResponsesError(
-                f"Truths must be of {what} that have probabilities. Got: {item!r}: {label!r}."
+                f"truth= must name {what} that have probabilities. Got: {item!r}: {label!r}."
             )
         items.append(place[item])
         classes.append(number[label])
     if not items:
-        raise ResponsesError("Scores need at least one known truth. Got: none.")
+        raise ResponsesError("Scores need at least one known label. Got: none.")
     return probability.values[items], np.array(classes)

@@ -1,8 +1,5 @@
-"""The command line, one file a subject: arguments, tables read, models fitted, results written.
-
-It stands on top of everything else: it alone imports both the engine and the models.
-"""
+"""The command line: arguments, input tables, fits, reports and output files."""
 
 
 class CommandError(Exception):
-    """Something asked for on the command line cannot be done."""
+    """A command that cannot be carried out as given."""

@@ -1,4 +1,4 @@
-"""What can be asked for on the command line, and what goes with what."""
+"""The arguments of the command line."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from bayesfuse.command_line import CommandError
 from bayesfuse.command_line.files import STDIN
 
 RATERS = ("confusion", "class", "coin")
-"""What a rater may have, the default first."""
+"""Parameters of a rater, the default first."""
 
 MOST, MOST_CHAINS = 10**15, 10_000
-"""Draws and chains beyond which NumPy and PyMC would fail in ways of their own."""
+"""Draws and chains beyond which NumPy and PyMC fail with unclear errors."""
 
 MODELS: dict[str, dict[str, Any]] = {
     "dawid-skene": {"raters": RATERS[0]},
@@ -28,11 +28,11 @@ MODELS: dict[str, dict[str, Any]] = {
     "latent-group": {"groups": "moments"},
     "markov-random-field": {"raters": RATERS[0], "graph": None, "edges": "given"},
 }
-"""Models by the name they have on the command line: their own options, with the defaults."""
+"""Models by name, with their options and defaults."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors take one line, like all others of this command."""
+    """A parser with errors of one line."""
 
     def error(self, message: str) -> NoReturn:
         raise CommandError(f"{message} (see {self.prog} --help)")
@@ -44,16 +44,16 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     Raises
     ------
     CommandError
-        Arguments that are not known, do not go together, or lack another.
+        Arguments that are unknown, incompatible or incomplete.
     """
     arguments = _parser().parse_args(argv)
     if arguments.command == "fit":
-        _settle_options(arguments)
+        _complete_options(arguments)
     return arguments
 
 
-def _settle_options(arguments: argparse.Namespace) -> None:
-    """Refuse options of other models than the one that is asked for, and fill in its own."""
+def _complete_options(arguments: argparse.Namespace) -> None:
+    """Refuse options of other models, and fill in the defaults of the chosen one."""
     own = MODELS[arguments.model]
     for option in {name: None for options in MODELS.values() for name in options}:
         if getattr(arguments, option) is None:
@@ -65,16 +65,16 @@ def _settle_options(arguments: argparse.Namespace) -> None:
             )
     if arguments.model == "markov-random-field" and arguments.graph is None:
         raise CommandError(
-            "--model markov-random-field needs to know who is whose neighbour: give --graph FILE. "
-            "Got: no graph"
+            "--model markov-random-field needs the edges of the graph: give --graph FILE. Got: no "
+            "graph"
         )
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="python -m bayesfuse",
-        description="The true label of every item and the quality of every rater, from the "
-        "responses of imperfect raters and without ground truth.",
+        description="Infer the true label of every item and the accuracy of every rater from the "
+        "responses of imperfect raters, without ground truth.",
     )
     parser.add_argument("--version", action="version", version=f"bayesfuse {bf.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -88,22 +88,22 @@ def _add_fit(commands: Any) -> None:
         "fit",
         help="fit a model to a table of responses",
         description="Fit a model to a table with one row per response. Writes the posterior "
-        "(NetCDF, for ArviZ), the labels (CSV) and a picture; prints the raters and the least "
-        "certain items. Column names can be chosen; names made of digits only become integers. "
-        "Tables are UTF-8 text with commas, semicolons or tabs, also compressed (.gz, .bz2, .xz, "
-        ".zip); - is standard input.",
+        "(NetCDF, for ArviZ), the labels (CSV) and a plot; prints the raters and the least "
+        "certain items. Names that consist of digits only become integers. Tables are UTF-8 text "
+        "with commas, semicolons or tabs, also compressed (.gz, .bz2, .xz, .zip); - is standard "
+        "input.",
     )
     add = parser.add_argument
-    add("responses", type=_table, metavar="FILE", help="the table of responses")
+    add("responses", type=_path, metavar="FILE", help="the table of responses")
     add("--item", default="item", metavar="COLUMN", help="column of the items (%(default)s)")
     add("--rater", default="rater", metavar="COLUMN", help="column of the raters (%(default)s)")
     add("--label", default="label", metavar="COLUMN", help="column of the labels (%(default)s)")
     add(
         "--items",
-        type=_table,
+        type=_path,
         metavar="FILE",
-        help="all items, in order, also those nobody answered: a table with one row per item, "
-        "its column of items named as in the responses",
+        help="all items, in order, including those without responses: a table with one row per "
+        "item, its column of items named as in the responses",
     )
     add(
         "--classes",
@@ -111,60 +111,74 @@ def _add_fit(commands: Any) -> None:
         metavar="A,B,...",
         help="all classes in order, the positive one of two last",
     )
-    add(
-        "--gold", type=_table, metavar="FILE", help="known truths: a table with columns item, label"
-    )
-    add("--model", choices=sorted(MODELS), default="dawid-skene", help="which (%(default)s)")
+    add("--gold", type=_path, metavar="FILE", help="known labels: a table with columns item, label")
+    add("--model", choices=sorted(MODELS), default="dawid-skene", help="model (%(default)s)")
     add(
         "--raters",
         choices=RATERS,
-        help="what a rater has: a confusion matrix, an accuracy for each class, or one accuracy "
-        f"in all ({RATERS[0]}; not with latent-group)",
+        help="parameters of a rater: a confusion matrix, one accuracy per class, or one accuracy "
+        f"({RATERS[0]}; not with latent-group)",
     )
     add(
         "--robust",
         action="store_true",
-        help="let some rows of the confusion matrices lean to no answer, so that one odd rater "
-        "does not name the classes (where raters are few)",
+        help="prior that lets some rows of the confusion matrices be far from the diagonal, so "
+        "that one odd rater cannot switch the classes (if there are few raters)",
     )
-    add("--sampler", choices=("auto", "gibbs", "nuts"), default="auto", help="how (%(default)s)")
-    add("--draws", type=_count, default=1000, metavar="N", help="draws per chain (%(default)s)")
+    add(
+        "--sampler",
+        choices=("auto", "gibbs", "nuts"),
+        default="auto",
+        help="sampler (%(default)s)",
+    )
+    add(
+        "--draws",
+        type=_whole_number,
+        default=1000,
+        metavar="N",
+        help="draws per chain (%(default)s)",
+    )
     add(
         "--thin",
-        type=_count,
+        type=_whole_number,
         default=1,
         metavar="N",
         help="keep one draw in N, for a smaller file (%(default)s)",
     )
     add(
         "--sweeps",
-        type=_count,
+        type=_whole_number,
         metavar="N",
-        help="sweeps of gibbs per draw: more make draws less alike, in a file of the same size "
-        "(1 to 10, by the size of the table)",
+        help="Gibbs sweeps per draw: more make draws less correlated, in a file of the same size "
+        "(1 to 10, depending on the size of the table)",
     )
     add("--chains", type=_chains, default=4, metavar="N", help="chains (%(default)s)")
     add("--seed", type=_seed, metavar="N", help="the same seed gives the same draws")
-    add("--output", type=Path, metavar="FILE.nc", required=True, help="where the posterior goes")
+    add("--output", type=Path, metavar="FILE.nc", required=True, help="file of the posterior")
     add(
         "--labels",
         type=Path,
         metavar="FILE.csv",
-        help="labels (beside the output: NAME-labels.csv)",
+        help="file of the labels (next to the output: NAME-labels.csv)",
     )
-    add("--picture", type=Path, metavar="FILE.png", help="picture (beside the output: NAME.png)")
-    add("--no-checks", action="store_true", help="do not compare the table with replicated ones")
+    add(
+        "--picture",
+        type=Path,
+        metavar="FILE.png",
+        help="file of the plot (next to the output: NAME.png)",
+    )
+    add("--no-checks", action="store_true", help="skip the posterior predictive checks")
     add("--quiet", action="store_true", help="print nothing but errors")
     _add_options_of_models(parser)
     parser.set_defaults(command="fit")
 
 
 def _add_options_of_models(parser: argparse.ArgumentParser) -> None:
-    """Add options that are None unless given, so that those of another model are noticed."""
+    """Add the models' options, which default to None so that those of other models are detected."""
     add = parser.add_argument_group(
         "--model hidden-markov",
-        "Items in sequence, such as words. The table of items says where each of them stands or, "
-        "if there is none, every row of the responses.",
+        "Items in sequence, such as words. Sequence and position are columns of the table of items "
+        "or, without one, of the responses.",
     ).add_argument
     add("--sequence", metavar="COLUMN", help="column of the sequences (sequence)")
     add(
@@ -176,7 +190,7 @@ def _add_options_of_models(parser: argparse.ArgumentParser) -> None:
         "--bio",
         action="store_true",
         default=None,
-        help="labels are O, B-X and I-X, and I-X only follows B-X or I-X",
+        help="labels are O, B-X and I-X, and I-X follows only B-X or I-X",
     )
     add = parser.add_argument_group(
         "--model latent-group", "Raters who share a source."
@@ -184,40 +198,39 @@ def _add_options_of_models(parser: argparse.ArgumentParser) -> None:
     add(
         "--groups",
         choices=("moments", "posterior"),
-        help="found by moments, or inferred with their probability (moments)",
+        help="found by moments, or inferred jointly (moments)",
     )
     add = parser.add_argument_group(
-        "--model markov-random-field", "Items on a graph, whose neighbours tend to be alike."
+        "--model markov-random-field", "Items on a graph, whose neighbours tend to share a class."
     ).add_argument
     add(
         "--graph",
-        type=_table,
+        type=_path,
         metavar="FILE",
-        help="the edges: a table with two columns of items "
-        "and, if they have weights, a column weight",
+        help="the edges: a table with two columns of items and optionally a column weight",
     )
     add(
         "--edges",
         choices=("given", "drawn"),
-        help="whether they were there before the labels, "
-        "as between pixels, or drawn because of them, as citations are (given)",
+        help="whether edges do not depend on the labels, as between pixels, or do, as citations "
+        "(given)",
     )
 
 
 def _add_demo(commands: Any) -> None:
     parser = commands.add_parser(
         "demo",
-        help="a first look, with data that come along",
+        help="an example with included data",
         description="Fit Dawid and Skene's model to their own data: five anaesthetists, 45 "
-        "patients, four classes. Prints the posterior and draws a picture.",
+        "patients, four classes. Prints the posterior and writes a plot.",
     )
     parser.add_argument(
-        "--output", type=Path, default=Path(), metavar="FOLDER", help="where the picture goes (.)"
+        "--output", type=Path, default=Path(), metavar="FOLDER", help="folder of the plot (.)"
     )
     parser.set_defaults(command="demo")
 
 
-def _table(text: str) -> Path:
+def _path(text: str) -> Path:
     return STDIN if text == "-" else Path(text)
 
 
@@ -227,28 +240,28 @@ def _seed(text: str) -> int:
             return int(text)
     except ValueError:  # thousands of digits
         pass
-    raise argparse.ArgumentTypeError(f"a seed is a whole number, at least 0. Got: {text:.50}")
+    raise argparse.ArgumentTypeError(f"a seed must be a whole number, at least 0. Got: {text:.50}")
 
 
-def _count(text: str) -> int:
+def _whole_number(text: str) -> int:
     try:
         number = int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"invalid int value: {text!r:.50}") from None
     if number >= MOST:
-        raise argparse.ArgumentTypeError(f"no memory holds so many. Got: {text:.50}")
+        raise argparse.ArgumentTypeError(f"must be less than 10^15. Got: {text:.50}")
     return number
 
 
 def _chains(text: str) -> int:
-    if (number := _count(text)) > MOST_CHAINS:
+    if (number := _whole_number(text)) > MOST_CHAINS:
         raise argparse.ArgumentTypeError(f"at most {MOST_CHAINS:,} chains. Got: {number}")
     return number
 
 
 def _classes(text: str) -> str:
-    # Python has characters for bytes that are no text
+    # Python decodes bytes that are not UTF-8 to surrogates
     named = text.encode("utf-8", "replace").decode() == text and all(text.split(","))
     if not named:
-        raise argparse.ArgumentTypeError(f"a class needs a name, of UTF-8 text. Got: {text!r}")
+        raise argparse.ArgumentTypeError(f"classes must be names in UTF-8 text. Got: {text!r}")
     return text

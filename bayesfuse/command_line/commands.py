@@ -1,4 +1,4 @@
-"""What the commands do: fit a model to a user's tables, or to data that come along."""
+"""The commands: fit a model to a user's tables, or to example data."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandom
 from bayesfuse.pymc.model import LabelModel
 
 INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells have it."""
+"""Exit status after Ctrl-C, as in shells."""
 
 LARGE = 200_000_000
-"""Bytes of a result above which its size is said, and how to get a smaller one."""
+"""Size of a result, in bytes, above which thinning is suggested."""
 
 
 def fit(arguments: argparse.Namespace) -> int:
-    """Fit a model to a user's tables; write posterior, labels and picture, and print a report."""
+    """Fit a model to a user's tables; write posterior, labels and plot, and print a report."""
     output: Path = arguments.output
     check_output(output)
     labels: Path = arguments.labels or output.with_name(f"{output.stem}-labels.csv")
@@ -58,14 +58,18 @@ def fit(arguments: argparse.Namespace) -> int:
         def print_report() -> None:
             say(report(model, result, checks=not arguments.no_checks))
             if (size := size_of(result)) > LARGE:
-                say(_advice_on_size(output, size, arguments.thin))
+                thin = arguments.thin * -(-size // LARGE)
+                say(
+                    f"\n{output} takes about {size / 1e9:.1f} GB. --thin {thin} would keep fewer "
+                    "draws, with\nmore sweeps between them, and take less."
+                )
 
-        def write() -> None:
+        def save_labels() -> None:
             write_labels(result, model, labels, tables.places)
 
-        # NetCDF after the rest: it takes most of the disk
+        # NetCDF after the labels: it takes most of the disk
         steps = [
-            Step("labels", write, labels, needed=True),
+            Step("labels", save_labels, labels, needed=True),
             *([] if arguments.quiet else [Step("the report", print_report)]),
             Step("posterior", lambda: write_netcdf(result, output), output, needed=True),
             Step("picture", lambda: draw(result, picture), picture),
@@ -73,17 +77,6 @@ def fit(arguments: argparse.Namespace) -> int:
         written = carry_out(steps, interruption)
         if not arguments.quiet:
             say(f"\nWritten: {', '.join(written)}")
-    return _status(interruption, result)
-
-
-def _advice_on_size(output: Path, size: int, thin: int) -> str:
-    return (
-        f"\n{output} takes about {size / 1e9:.1f} GB. With --thin {thin * -(-size // LARGE)} it "
-        "would keep fewer draws, with\nmore sweeps between them, and take less."
-    )
-
-
-def _status(interruption: Interruption, result: xr.DataTree) -> int:
     if not interruption.seen:
         return 0
     drawn = result["posterior"].sizes
@@ -106,21 +99,21 @@ def _model(arguments: argparse.Namespace, tables: Tables) -> LabelModel:
         return MarkovRandomField(responses, tables.graph, edges=arguments.edges, **settings)
     if arguments.model == "latent-group":
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NoGroupsWarning)  # the report says it
+            warnings.simplefilter("ignore", NoGroupsWarning)  # stated in the report
             return LatentGroup(responses, arguments.groups, **settings)
     return DawidSkene(responses, **settings)
 
 
 def demo(arguments: argparse.Namespace) -> int:
-    """Fit the model of Dawid and Skene to their data; draw a picture and print a report."""
+    """Fit the model of Dawid and Skene to their data; write a plot and print a report."""
     arguments.output.mkdir(parents=True, exist_ok=True)
     picture = arguments.output / "anesthesia.png"
     check_outputs([picture], [])
     say(
-        "Five anaesthetists judged how fit 45 patients were for an operation, on a scale from 1\n"
-        "to 4; one of them did so three times (Dawid & Skene, 1979). They disagree, and nobody\n"
-        "knows the truth. Which class was every patient in, and how good is every anaesthetist?\n"
-        "The model of Dawid and Skene answers both questions from the pattern of disagreement.\n"
+        "Five anaesthetists judged the fitness of 45 patients for an operation, on a scale from\n"
+        "1 to 4; one of them did so three times (Dawid & Skene, 1979). They disagree, and the\n"
+        "truth is unknown. The model of Dawid and Skene infers the class of every patient and\n"
+        "the accuracy of every anaesthetist from their disagreement.\n"
     )
     model = DawidSkene(bf.datasets.anesthesia())
     with Interruption() as interruption:
@@ -137,25 +130,25 @@ def demo(arguments: argparse.Namespace) -> int:
 def _sample(
     model: pm.Model, interruption: Interruption, quiet: bool = False, **kwargs: Any
 ) -> xr.DataTree:
-    """Return the posterior, or what was drawn of it until Ctrl-C."""
+    """Return the posterior, or the draws made until Ctrl-C."""
     watched = kwargs.get("sampler") != "nuts"  # most implementations of NUTS take no callback
     if watched:
-        interruption.wait(1)  # for the draw under way to be finished and recorded
+        interruption.wait(1)  # so that the current draw is completed and recorded
         kwargs["callback"] = interruption.end_chain
     try:
         return bf.sample(
             model,
             progressbar=is_terminal() and not quiet,
             quiet=quiet,
-            compute_convergence_checks=False,  # the report has them
+            compute_convergence_checks=False,  # part of the report
             **kwargs,
         )
     except ValueError as error:
-        # a chain that was ended while it was tuned holds no draws, which PyMC calls an error
+        # PyMC raises an error if a chain ended during tuning, without draws
         if interruption.seen and not isinstance(error, ModelError):
             raise KeyboardInterrupt from None
         raise
 
 
 COMMANDS = {"fit": fit, "demo": demo}
-"""What is done, by what it is called: from the arguments to an exit status."""
+"""Commands by name, from arguments to exit status."""

@@ -1,4 +1,4 @@
-"""What is said on the terminal, whatever it can show and whoever still reads it."""
+"""Printing to terminals of any encoding, and to closed pipes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import sys
 from typing import TextIO
 
 PLAIN = str.maketrans({"–": "-", "−": "-", "…": "...", "×": "x"})
-"""What reports are written with beyond ASCII, for terminals that have no more."""
+"""ASCII replacements of the other characters in reports."""
 
 
 def say(text: str) -> None:
-    """Print on stdout at once; who stopped reading, as ``head`` does, is no error.
+    """Print on stdout at once; a closed pipe, as after ``head``, is no error.
 
     Raises
     ------
@@ -27,12 +27,12 @@ def tell(text: str) -> None:
 
 
 def is_terminal() -> bool:
-    """Return whether stdout is one: it may also be closed."""
+    """Return whether stdout is a terminal; it may also be closed."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
 def _print(text: str, stream: TextIO | None) -> None:
-    if stream is None:  # closed before Python began
+    if stream is None:  # closed before Python started
         return
     encoding = stream.encoding or "utf-8"
     try:
@@ -49,7 +49,7 @@ def _print(text: str, stream: TextIO | None) -> None:
 
 
 def finish() -> None:
-    """Flush what others printed on stdout, such as the help; Python would complain at its end."""
+    """Flush stdout here, because Python would report an error at exit."""
     if sys.stdout is None:
         return
     try:
@@ -59,7 +59,7 @@ def finish() -> None:
 
 
 def _give_up(stream: TextIO) -> None:
-    """Send what follows nowhere, as Python's own manual advises: its exit would flush again."""
+    """Redirect a stream to the null device, as Python's manual advises: exit flushes it again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

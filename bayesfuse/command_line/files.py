@@ -1,4 +1,4 @@
-"""Files that are opened: tables also from pipes, and results that are whole or not there."""
+"""Reading from files and pipes, and writing files completely or not at all."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ STDIN = Path("/dev/stdin")
 
 
 def open_table(path: Path) -> Path | io.BytesIO:
-    """Return what pandas can read more than once: a pipe, which it cannot, is read here."""
+    """Return a source that pandas can read more than once; pipes are read into memory."""
     if path == STDIN:
         if sys.stdin is None:
             raise CommandError(f"cannot read {path}: it is closed")
         return io.BytesIO(sys.stdin.buffer.read())
     mode = path.stat().st_mode
-    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):  # some never end
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):  # may be endless
         raise CommandError(f"cannot read {path}: it is a device")
     if stat.S_ISFIFO(mode):
         return io.BytesIO(path.read_bytes())
@@ -34,27 +34,27 @@ def open_table(path: Path) -> Path | io.BytesIO:
 
 
 def rewound(source: Path | io.BytesIO) -> Path | io.BytesIO:
-    """Return a source that is read from its beginning."""
+    """Return a source at its beginning."""
     if isinstance(source, io.BytesIO):
         source.seek(0)
     return source
 
 
 def check_inputs(inputs: Sequence[Path]) -> None:
-    """Raise CommandError if a table that can be read once is asked for twice."""
+    """Raise CommandError if standard input is given for several tables."""
     if list(inputs).count(STDIN) > 1:
         raise CommandError("only one table can come from standard input. Got: - for several")
 
 
 def check_outputs(outputs: Sequence[Path], inputs: Sequence[Path]) -> None:
-    """Try every file that will be written, before hours of work instead of after them."""
+    """Check before sampling that every output file can be written."""
     taken = {os.path.realpath(path) for path in inputs}
     for path in outputs:
         if os.path.realpath(path) in taken:
-            raise CommandError(f"every file needs a name of its own. Got: {path} twice")
+            raise CommandError(f"files must have different names. Got: {path} twice")
         taken.add(os.path.realpath(path))
         if path == Path("-"):
-            raise CommandError("a result is a file and not printed. Got: -")
+            raise CommandError("results cannot be written to standard output. Got: -")
         try:
             _check_output(path)
         except OSError as error:
@@ -69,8 +69,8 @@ def _check_output(path: Path) -> None:
         pass
     else:
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-            raise CommandError(f"cannot write {path}: it is no ordinary file")
-        with target.open("ab"):  # says why not, and leaves what is there as it is
+            raise CommandError(f"cannot write {path}: it is not a regular file")
+        with target.open("ab"):  # raises if it cannot be written, without changing it
             pass
     with _unfinished(target):
         pass
@@ -78,9 +78,9 @@ def _check_output(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield the name of a file that takes the place of ``path`` if all goes well, and else goes.
+    """Yield the name of a temporary file that replaces ``path`` on success.
 
-    So what was there before survives a failure. A link stays, and what it leads to is replaced.
+    An existing file survives a failure. Of a link the target is replaced.
     """
     target = Path(os.path.realpath(path))
     with _unfinished(target) as new:
@@ -90,14 +90,14 @@ def replacing(path: Path) -> Iterator[Path]:
         except OSError as error:
             kept = new.rename(new.with_name(new.name.removeprefix(".")))
             raise CommandError(
-                f"cannot write {path}: {error.strerror}; what was to go there is in {kept}"
+                f"cannot write {path}: {error.strerror}; the contents are in {kept}"
             ) from error
 
 
 @contextmanager
 def _unfinished(target: Path) -> Iterator[Path]:
-    """Yield an empty file beside the target, of the same mode and endings, and remove it."""
-    ends = "".join(target.suffixes[-2:])  # they say how it is written
+    """Yield an empty file next to the target, with its mode and suffixes, and remove it."""
+    ends = "".join(target.suffixes[-2:])  # these determine the format
     new = target.with_name(f".{secrets.token_hex(4)}-unfinished{ends}")
     try:
         new.touch(exist_ok=False)
@@ -109,18 +109,18 @@ def _unfinished(target: Path) -> Iterator[Path]:
 
 
 def write_netcdf(result: xr.DataTree, path: Path) -> None:
-    """Write a result as NetCDF, whole or not at all."""
+    """Write a result as NetCDF, completely or not at all."""
     with replacing(path) as new, _Sink(new, "w+") as sink:
         try:
             result.to_netcdf(sink, engine="h5netcdf")
-            os.fsync(sink.fileno())  # some disks say only now that they are full
+            os.fsync(sink.fileno())  # some full disks raise only here
         finally:
             if sink.error is not None:
                 raise sink.error
 
 
 class _Sink(io.FileIO):
-    """A file that keeps its first error for later: HDF5 crashes the process after one."""
+    """A file that stores its first error instead of raising it, which would crash HDF5."""
 
     error: OSError | None = None
 
@@ -142,5 +142,5 @@ class _Sink(io.FileIO):
 
 
 def size_of(result: xr.DataTree) -> int:
-    """Return about how many bytes a result takes as a file."""
+    """Return the approximate file size of a result, in bytes."""
     return sum(node.dataset.nbytes for node in result.subtree)

@@ -1,4 +1,4 @@
-"""What a fit writes: labels and a picture."""
+"""Output files of a fit: labels and a plot."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from bayesfuse.command_line.files import replacing
 from bayesfuse.pymc.model import LabelModel
 
 BARS = 25
-"""How many of the least certain items are drawn."""
+"""Number of the least certain items in the plot."""
 
 NETCDF = (".nc", ".nc4", ".netcdf", ".h5", ".hdf5")
-"""How the names of such files end."""
+"""Suffixes of NetCDF files."""
 
 
 def check_output(path: Path) -> None:
-    """Raise CommandError unless a name is one of a NetCDF file: all else is named after it."""
+    """Raise CommandError unless the name is that of a NetCDF file."""
     if path.is_dir():
         raise CommandError(f"cannot write {path}: it is a folder")
     if path.suffix.lower() not in NETCDF:
         raise CommandError(
-            "--output is the posterior as a NetCDF file, whose name ends in .nc; labels go to "
-            f"--labels FILE.csv and the picture to --picture FILE.png. Got: --output {path}"
+            "--output must end in .nc, because the posterior is a NetCDF file; use --labels "
+            f"FILE.csv for labels and --picture FILE.png for the plot. Got: --output {path}"
         )
 
 
 def check_picture(path: Path) -> None:
-    """Raise CommandError unless matplotlib can write such a picture."""
+    """Raise CommandError unless matplotlib can write this format."""
     from matplotlib.backend_bases import FigureCanvasBase
 
     known = FigureCanvasBase.get_supported_filetypes()
     if path.suffix.removeprefix(".").lower() not in known:
-        raise CommandError(f"a picture's name ends in one of {sorted(known)}. Got: {path.name}")
+        raise CommandError(f"--picture must end in one of {sorted(known)}. Got: {path.name}")
 
 
 def write_labels(
     result: xr.DataTree, model: LabelModel, path: Path, places: pd.DataFrame | None = None
 ) -> None:
-    """Write every item's best label, the probabilities, and their largest Monte Carlo error.
+    """Write every item's most probable label, probabilities and largest Monte Carlo error.
 
-    Items in sequence also have their places, and their label on the most probable path.
+    Items in sequence also have sequence, position, and their label on the most probable path.
     """
     probability = bf.label_probabilities(result)
     classes = probability["class"].values
@@ -65,7 +65,7 @@ def write_labels(
 
 
 def draw(result: xr.DataTree, path: Path) -> None:
-    """Draw raters and labels, one above the other if the raters are few, else side by side."""
+    """Plot raters and labels, below each other if there are few raters, else side by side."""
     from matplotlib.figure import Figure  # not pyplot, which would keep the figure
 
     probability = bf.label_probabilities(result)

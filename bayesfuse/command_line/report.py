@@ -1,23 +1,23 @@
-"""A result as text: raters, the least certain items, checks of the model, convergence."""
+"""The report of a fit as text: classes, raters, least certain items, checks, convergence."""
 
 from __future__ import annotations
 
 from textwrap import fill
-from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.checks import collapse, conditional_dependence, group_summary, item_difficulty
-from bayesfuse.checks.phases import MIXED
+from bayesfuse.checks.phase_transition import MIXED
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.names import listed
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError
 from bayesfuse.pymc.model import LabelModel
-from bayesfuse.results.access import all_draws, named, observation_of, require_draws
+from bayesfuse.results.compatibility import observation_of
+from bayesfuse.results.contents import all_draws, named, require_draws
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import (
     balanced_accuracy,
@@ -30,43 +30,43 @@ from bayesfuse.results.summaries import (
 )
 
 FEW, ITEMS = 5, 10
-"""How many of the best and worst raters, and of the least certain items, are printed."""
+"""Number of the best and the worst raters, and of the least certain items, to print."""
 
 COLUMNS = 4
-"""How many estimates with intervals fit on a line."""
+"""Largest number of estimates with intervals on a line."""
 
 CLASS_COLUMNS = {"prevalence": "prevalence", "initial": "first in sequence"}
-"""What is said of every class, by variable."""
+"""Headings of the table of classes, by variable."""
 
 SURE, VISIBLE = 0.95, 0.005
-"""A label less probable than the first is called uncertain; than the second, printed as 0.00."""
+"""Labels below the first probability are uncertain, those below the second are not printed."""
 
 LARGE_RHAT, SMALL_ESS = 1.01, 400
 """Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), Bayesian Analysis 16, 667–718."""
 
 WIDTH = 88
-"""Columns of what is said in sentences."""
+"""Width of paragraphs."""
 
 SEED = 1
-"""Of the tables that checks draw: the same fit gives the same report."""
+"""Seed of the checks, so that the same fit gives the same report."""
 
 CHECKED = 2000
-"""Parameters whose convergence is judged, at most about: each takes a millisecond or two."""
+"""Approximate number of parameters whose convergence is checked, at a millisecond or two each."""
 
 
 def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> str:
-    """Write classes, raters, the least certain items and the convergence of a fit as text.
+    """Return classes, raters, the least certain items and the convergence of a fit as text.
 
-    Labels in sequence add how classes follow each other, labels on a graph what a neighbour counts.
-    ``checks`` says whether the table is to be compared with replicated ones.
+    Labels in sequence add the transition matrix, labels on a graph the coupling. ``checks`` adds
+    posterior predictive checks.
     """
-    sizes = require_draws(result, "A report is of draws").sizes
+    sizes = require_draws(result, "A report").sizes
     settings = result.attrs
     probability = label_probabilities(result, model)
     labels = observation_of(result, model).labels
     sequences: Sequences | None = getattr(labels, "sequences", None)
     graph: Graph | None = getattr(labels, "graph", None)
-    hangs_together = [repr(structure) for structure in (sequences, graph) if structure is not None]
+    data = [repr(each) for each in (model.responses, sequences, graph) if each is not None]
     how, classes = result["label_posterior"].attrs, collapse(result, model)
     said = (
         f"{type(model).__name__}: {sizes['chain']} chains of {sizes['draw']:,} draws by "
@@ -76,7 +76,7 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
     if not how["exact"]:
         said += f"\nLabels were summed out by {how['method']}, which is not exact here; gibbs is."
     parts = [
-        "\n".join([repr(model.responses), *hangs_together]),
+        "\n".join(data),
         said,
         _class_table(result, probability),
         *([fill(classes.attrs["verdict"], WIDTH)] if classes.attrs["collapsed"] else []),
@@ -85,16 +85,16 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
         *([_group_table(result)] if hasattr(model, "groups") else []),
         _rater_table(result),
         _item_table(probability, sequences),
-        *([_checks(model, result)] if checks else []),
+        *([_check_list(model, result)] if checks else []),
         _convergence([variable.name for variable in model.free_RVs], result),
     ]
     return "\n\n".join(parts)
 
 
 def _class_table(result: xr.DataTree, probability: xr.DataArray) -> str:
-    """Show the prevalence of the classes, with how sequences begin if that is a variable.
+    """Return the prevalence of the classes, and the initial distribution of sequences.
 
-    On a graph the prevalence is given, and what can be said is how many items are what.
+    On a graph the prevalence is fixed, and the share of the items is shown instead.
     """
     draws = all_draws(result)
     found = {title: named(draws, name) for name, title in CLASS_COLUMNS.items()}
@@ -107,7 +107,7 @@ def _class_table(result: xr.DataTree, probability: xr.DataArray) -> str:
 
 
 def _transition_table(result: xr.DataTree) -> str:
-    """Show what follows each class: with intervals if they fit on a line, else the likely ones."""
+    """Return the transition matrix, with intervals if these fit on a line."""
     draws = posterior_draws(result, "transition")["transition"]
     names = list(map(in_one_line, draws["class"].values))
     if len(names) <= COLUMNS:
@@ -123,40 +123,41 @@ def _coupling(result: xr.DataTree) -> str:
     draws = posterior_draws(result, "coupling")["coupling"].expand_dims(of=1, axis=-1)
     (coupling,), (odds,) = _estimates(draws), _estimates(xr.ufuncs.exp(draws))
     return (
-        f"Coupling {coupling}: every neighbour in a class (by an edge of weight 1) multiplies the\n"
-        f"odds of that class by {odds}."
+        f"Coupling {coupling}: every neighbour in a class (edge of weight 1) multiplies\n"
+        f"the odds of that class by {odds}."
     )
 
 
 def _group_table(result: xr.DataTree) -> str:
-    """Show who shares a source, and whether that says anything about the truth."""
-    sets = group_summary(result)
-    if len(sets) == 0:
+    """Return the groups of raters who share a source, and their informedness."""
+    groups = group_summary(result)
+    if len(groups) == 0:
         return (
-            "No raters share a source, as far as can be seen, which makes this the model of Dawid\n"
-            f"and Skene. Groups: {result.attrs['groups']}."
+            "No raters were found to share a source, so this is the model of Dawid and Skene.\n"
+            f"Groups: {result.attrs['groups']}."
         )
-    lines = []
-    for each in sets.itertuples():
+    lines = ["Raters who share a source (informedness 0: independent of the truth):"]
+    for each in groups.itertuples():
         names = fill(", ".join(map(in_one_line, each.raters)), WIDTH, subsequent_indent="    ")
         lines.append(
             f"* {names}\n    probability {each.probability:.2f}, informedness of the source "
             f"{each.informedness:.2f} ({each.low:.2f}–{each.high:.2f})"
         )
-    return "\n".join(["These share a source (informedness: 0 knows nothing of the truth):", *lines])
+    return "\n".join(lines)
 
 
 def _rater_table(result: xr.DataTree) -> str:
-    """Show every rater's recognition of the classes, or of many raters the best and worst."""
+    """Return every rater's accuracy by class, or of many raters the best and worst."""
     quality = balanced_accuracy(result)
     order = np.argsort(-quality.mean(("chain", "draw")).values, kind="stable")
     left_out = len(order) - 2 * FEW
     if left_out > 0:
         order = np.concatenate([order[:FEW], order[-FEW:]])
     answered = responses_per_rater(result)[order]
-    columns = {
-        f"{name} ({in_one_line(truth)})": draws for (name, truth), draws in _shown_panels(result)
-    }
+    panels = recognition(result)
+    if len(panels) > COLUMNS:
+        panels = {("sensitivity", "mean of the classes"): quality}
+    columns = {f"{name} ({in_one_line(truth)})": draws for (name, truth), draws in panels.items()}
     header = ["rater", "responses", *columns]
     cells = [_estimates(draws.isel(rater=order)) for draws in columns.values()]
     names = quality["rater"].values[order]
@@ -169,16 +170,8 @@ def _rater_table(result: xr.DataTree) -> str:
     return _table(header, rows)
 
 
-def _shown_panels(result: xr.DataTree) -> list[tuple[tuple[str, Any], xr.DataArray]]:
-    """Return what fits on a line: each class's recognition, or its mean over many classes."""
-    panels = recognition(result)
-    if len(panels) <= COLUMNS:
-        return list(panels.items())
-    return [(("sensitivity", "mean of the classes"), balanced_accuracy(result))]
-
-
 def _item_table(probability: xr.DataArray, sequences: Sequences | None) -> str:
-    """Show the items that could be something else than their most probable label."""
+    """Return the least certain items with more than one visible class."""
     owner = None if sequences is None else sequences.to_frame().set_index("item")["sequence"]
     header = ["least certain", *([] if owner is None else ["sequence"]), "probabilities"]
     rows = []
@@ -193,61 +186,61 @@ def _item_table(probability: xr.DataArray, sequences: Sequences | None) -> str:
     return f"{table}{count} {SURE} or more."
 
 
-def _checks(model: LabelModel, result: xr.DataTree) -> str:
-    """Say what tables drawn from the posterior say of the model's two assumptions on raters."""
-    said = ["Checks, against tables drawn from the posterior:"]
+def _check_list(model: LabelModel, result: xr.DataTree) -> str:
+    """Return the verdicts of the posterior predictive checks."""
+    said = ["Posterior predictive checks:"]
     for check in (item_difficulty, conditional_dependence):
         try:
             words = check(result, model, random_seed=SEED).attrs["verdict"]
-        except ModelError as error:  # too few answers in common
+        except ModelError as error:  # too few shared items
             words = f"{check.__name__}: {error}"
         said.append(fill(words, WIDTH, initial_indent="* ", subsequent_indent="  "))
     return "\n".join(said)
 
 
 def _likely(classes: xr.DataArray, probability: NDArray[np.float64]) -> str:
-    """Write the classes of visible probability, the likeliest first."""
+    """Return the classes of visible probability as text, the most probable first."""
     order = np.argsort(-probability, kind="stable")
     shown = [at for at in order if probability[at] >= VISIBLE]
     return "  ".join(f"{in_one_line(classes.values[at])}: {probability[at]:.2f}" for at in shown)
 
 
 def _estimates(draws: xr.DataArray) -> list[str]:
-    """Write means with intervals of draws (chain, draw, one more dimension)."""
+    """Return means with intervals as text, from draws (chain, draw, one more dimension)."""
     ends = interval(draws)
     triples = zip(draws.mean(("chain", "draw")).values, *(end.values for end in ends), strict=True)
     return [f"{mean:.2f} ({low:.2f}–{high:.2f})" for mean, low, high in triples]
 
 
 def _convergence(names: list[str], result: xr.DataTree) -> str:
-    """Say how the worst parameter mixed, and what to do if that is not enough."""
+    """Return the worst R-hat and ESS, with advice if they are insufficient."""
     import arviz as az
 
     draws = posterior_draws(result, *names)
     step = -(-sum(array[0, 0].size for array in draws.values()) // CHECKED)
     draws = draws.isel(rater=slice(None, None, step), missing_dims="ignore")
-    with np.errstate(invalid="ignore"):  # zeros for good have no R-hat
+    with np.errstate(invalid="ignore"):  # structural zeros have no R-hat
         rhat, where_rhat = _worst(az.rhat(draws), largest=True)
     ess, where_ess = _worst(az.ess(draws), largest=False)
     if np.isnan(rhat) or np.isnan(ess):
-        return "Convergence cannot be judged: that takes two chains and more draws."
+        return "Convergence cannot be assessed: that needs two or more chains and more draws."
     line = f"Largest R-hat {rhat:.3f} ({where_rhat}), smallest ESS {ess:,.0f} ({where_ess})."
     if step > 1:
-        line += f" One in {step} raters was looked at."
+        line += f" One in {step} raters was checked."
     return line + _advice(rhat, ess, result.attrs["sampler"])
 
 
 def _advice(rhat: float, ess: float, sampler: str) -> str:
-    """Say what helps: longer chains where they mix slowly, something else where they disagree."""
+    """Return advice: longer chains if they mix slowly, more if they disagree."""
     if rhat <= LARGE_RHAT and ess >= SMALL_ESS:
         return ""
     gibbs = sampler == "gibbs"
     more = "more sweeps per draw (--sweeps)" if gibbs else "more draws (--draws)"
     if rhat > MIXED:
         words = (
-            f"The chains disagree (R-hat above {MIXED}), so these estimates are means of different "
-            f"answers. Try {more}. Chains that still disagree have found several modes: give known "
-            "labels of some items (--gold) or choose another model."
+            f"The chains disagree (R-hat above {MIXED}), so these estimates average over different "
+            f"modes. Try {more}. If chains still disagree, give known labels of some items "
+            "(--gold) or choose another model."
         )
     else:
         words = (
@@ -259,7 +252,7 @@ def _advice(rhat: float, ess: float, sampler: str) -> str:
 
 
 def _worst(values: xr.Dataset, *, largest: bool) -> tuple[float, str]:
-    """Return the largest or smallest number in a set of arrays, and whose it is."""
+    """Return the largest or smallest number of a dataset, and its entry."""
     worst, where = np.nan, ""
     sign = 1 if largest else -1
     for name, array in values.data_vars.items():
@@ -267,7 +260,7 @@ def _worst(values: xr.Dataset, *, largest: bool) -> tuple[float, str]:
         if np.isnan(flat).all():
             continue
         place = int(np.nanargmax(flat))
-        if not flat[place] <= worst:  # true of the first, too
+        if not flat[place] <= worst:  # also true if worst is NaN
             worst = flat[place]
             index = np.unravel_index(place, array.shape)
             entry = [
@@ -279,7 +272,7 @@ def _worst(values: xr.Dataset, *, largest: bool) -> tuple[float, str]:
 
 
 def _table(header: list[str], rows: list[list[str]]) -> str:
-    """Line up columns to the left; a row may end early."""
+    """Return left-aligned columns; a row may end early."""
     lines = [header, *rows]
     widths = [
         max(len(line[column]) for line in lines if column < len(line))

@@ -1,4 +1,4 @@
-"""What is done with draws once they are made, come Ctrl-C or a full disk."""
+"""The steps after sampling, carried out despite Ctrl-C or a full disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bayesfuse.command_line import CommandError
 
 
 class Interruption:
-    """Ctrl-C, noted or raised: inside compiled code or HDF5 it would lose what was drawn."""
+    """Handler of Ctrl-C, which inside compiled code or HDF5 would lose the draws."""
 
     def __init__(self) -> None:
         self.presses, self._noted = 0, 0.0
@@ -24,12 +24,12 @@ class Interruption:
         return self.presses > 0
 
     def wait(self, presses: float) -> None:
-        """From now on, only note so many presses."""
+        """Count the given number of further presses without raising KeyboardInterrupt."""
         self._noted = self.presses + presses
 
     def __enter__(self) -> Interruption:
         self._before = signal.getsignal(signal.SIGINT)
-        if self._before is not signal.SIG_IGN:  # as in the background of a script
+        if self._before is not signal.SIG_IGN:  # ignored in background jobs of scripts
             signal.signal(signal.SIGINT, self._note)
         return self
 
@@ -42,23 +42,23 @@ class Interruption:
             raise KeyboardInterrupt
 
     def end_chain(self, trace: Any, draw: Any) -> None:
-        """End all chains at once: PyMC itself ends the one that runs and goes on with the next."""
+        """End all chains: on its own, PyMC ends the current one and continues with the next."""
         if self.seen:
             raise KeyboardInterrupt
 
 
 @dataclass(frozen=True)
 class Step:
-    """Something to do with draws.
+    """A step after sampling.
 
     Attributes
     ----------
     what : str
     work : callable
     path : Path, optional
-        The file that it writes.
+        Its output file.
     needed : bool
-        Whether it is done, and finished, even after Ctrl-C.
+        Whether it is completed even after Ctrl-C.
     """
 
     what: str
@@ -68,7 +68,7 @@ class Step:
 
 
 def carry_out(steps: Sequence[Step], interruption: Interruption) -> list[str]:
-    """Do all steps, also when some of them fail, and return what was written.
+    """Carry out all steps, even if some fail, and return the files that were written.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def carry_out(steps: Sequence[Step], interruption: Interruption) -> list[str]:
         except Exception as error:
             unexpected = error
         finally:
-            interruption.wait(math.inf)  # until the next step says
+            interruption.wait(math.inf)
     if unexpected is not None:
         raise unexpected
     if failed:

@@ -1,4 +1,4 @@
-"""Files of a user, read into responses, sequences, graphs and known truths."""
+"""Reading a user's files into responses, sequences, graphs and known labels."""
 
 from __future__ import annotations
 
@@ -21,28 +21,27 @@ from bayesfuse.command_line import CommandError
 from bayesfuse.command_line.files import open_table, rewound
 
 MISSING = ("", "NA", "NaN", "nan")
-"""What a file may write for no value; all else, "None" and "null" included, is a name."""
+"""Missing values; all else, "None" and "null" included, is a name."""
 
 LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 WEIGHT = "weight"
-"""The column of a table of edges that is none of their ends."""
+"""The column of weights in a table of edges."""
 
 
 @dataclass(frozen=True)
 class Tables:
-    """What a user's files say.
+    """The contents of a user's files.
 
     Attributes
     ----------
     responses : Responses
     gold : dict, optional
-        True classes of items, where they are known.
+        Known true classes by item.
     sequences : Sequences, optional
     graph : Graph, optional
     places : DataFrame, optional
-        Columns sequence and position as they stand in the file, by item in the order of
-        ``responses``.
+        Columns sequence and position of the file, in the order of the items of ``responses``.
     """
 
     responses: bf.Responses
@@ -53,25 +52,25 @@ class Tables:
 
 
 def read_tables(arguments: argparse.Namespace) -> Tables:
-    """Read all files that the arguments of ``fit`` name.
+    """Read all input files of ``fit``.
 
     Raises
     ------
     CommandError
-        Files that cannot be read or lack a column; places, weights or edges that mean nothing.
+        Files that cannot be read or lack a column; invalid positions, weights or edges.
     ResponsesError
-        Tables whose contents do not go together.
+        Tables that do not match.
     """
     item, rater, label = own = [arguments.item, arguments.rater, arguments.label]
     in_sequence = arguments.model == "hidden-markov"
     place = [arguments.sequence, arguments.position] if in_sequence else []
     if twice := [name for name in own + place if (own + place).count(name) > 1]:
-        raise CommandError(f"every column has one meaning. Got: {twice[0]!r} for two")
+        raise CommandError(f"a column can be used once only. Got: {twice[0]!r} for two options")
     rows = _read(arguments.responses, own if arguments.items else own + place)
     listed = _read_items(arguments, rows, place)
     answered = rows[item].cat.categories
     edges, weights = _read_edges(arguments.graph, answered) if arguments.graph else (None, None)
-    # What all files call an item has to be a number, or text, in all of them.
+    # item names must be integers, or text, in all files alike
     mentioned = [answered] if listed is None else [answered, listed[item].cat.categories]
     mentioned += [] if edges is None else [edges[end].cat.categories for end in edges]
     names = _plain_names(chain.from_iterable(mentioned))
@@ -80,7 +79,7 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
     if listed is None:
         items = sorted(set(names.values()))
     elif in_sequence:
-        sequences, places = _order(listed, names, item, *place)
+        sequences, places = _read_sequences(listed, names, item, *place)
         items = sequences.items.tolist()
     else:
         items = [names[name] for name in listed[item]]
@@ -109,27 +108,27 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
 def _read_items(
     arguments: argparse.Namespace, rows: pd.DataFrame, place: list[str]
 ) -> pd.DataFrame | None:
-    """Return items one by one, with their place in a sequence; None if nothing lists them."""
+    """Return one row per item, with sequence and position if needed; None if there is no list."""
     columns = [arguments.item, *place]
     if arguments.items:
         path, frame = arguments.items, _read(arguments.items, columns)
-        rule = "an item has one row in the table of items"
+        rule = "an item must have one row in the table of items"
     elif place:
         path, frame = arguments.responses, rows[columns].drop_duplicates()
-        rule = "an item has one place in one sequence, the same in all its rows"
+        rule = "an item must have the same sequence and position in all its rows"
     else:
         return None
-    _require_whole(frame, path, f"every item needs {' and '.join(map(repr, columns))}")
+    _require_complete(frame, path, f"every item needs {' and '.join(map(repr, columns))}")
     if (again := frame[arguments.item].duplicated()).any():
         name = frame.loc[again, arguments.item].iloc[0]
         raise CommandError(f"{rule}. Got: several for item {name!r} in {path}")
     return frame
 
 
-def _order(
+def _read_sequences(
     listed: pd.DataFrame, names: Mapping[str, Any], item: str, sequence: str, position: str
 ) -> tuple[bf.Sequences, pd.DataFrame]:
-    """Return the sequences, and sequence and position of their items as the file has them."""
+    """Return the sequences, and the columns sequence and position of their items."""
     table = {
         item: _renamed(listed[item], names),
         sequence: _renamed(listed[sequence]),
@@ -142,9 +141,9 @@ def _order(
 
 
 def _ranked(column: pd.Series) -> NDArray[Any]:
-    """Return positions as numbers: text would put 10 before 9."""
+    """Return positions as numbers, because as text 10 sorts before 9."""
     texts = column.cat.categories
-    values: Any = list(_plain_names(texts).values())  # whole numbers of any size, if they are that
+    values: Any = list(_plain_names(texts).values())  # integers of any size
     if any(isinstance(value, str) for value in values):
         try:
             values = [float(text) for text in texts]
@@ -153,32 +152,32 @@ def _ranked(column: pd.Series) -> NDArray[Any]:
                 values = pd.to_datetime(texts, format="ISO8601", utc=True).asi8
             except ValueError as error:
                 raise CommandError(
-                    "positions must be numbers or times like 2026-01-31 or 2026-01-31T23:59, whose "
-                    f"order is known. Got: {error} in column {column.name!r}"
+                    "positions must be numbers or times like 2026-01-31 or 2026-01-31T23:59, so "
+                    f"that they can be sorted. Got: {error} in column {column.name!r}"
                 ) from error
     return np.asarray(values)[column.cat.codes]
 
 
 def _read_edges(path: Path, answered: pd.Index) -> tuple[pd.DataFrame, NDArray[Any] | None]:
-    """Return both ends of every edge, and the weights if there are any."""
+    """Return both items of every edge, and the weights if there are any."""
     frame = _read(path)
     ends = [name for name in frame if name != WEIGHT]
     if len(ends) != 2:
         raise CommandError(
-            f"a table of edges has two columns of items and perhaps one called {WEIGHT!r}. Got: "
+            f"a table of edges must have two columns of items and optionally {WEIGHT!r}. Got: "
             f"columns {frame.columns.tolist()} in {path}"
         )
-    _require_whole(frame, path, "an edge needs both its items, and a weight if others have one")
+    _require_complete(frame, path, "an edge needs two items, and a weight if others have one")
     joined = {name for end in ends for name in frame[end].cat.categories}
     if headings := [name for name in ends if name in joined or name in answered]:
         raise CommandError(
-            "the first row of a table of edges must name its columns, else that edge would be "
+            "the first row of a table of edges must hold column names, else an edge would be "
             f"lost. Got: {headings[0]!r}, which is an item, in {path}"
         )
     if joined and joined.isdisjoint(answered):
         raise CommandError(
-            "edges must join items by the names that they have in the table of responses. Got: "
-            f"edges between others only, such as {min(joined)!r}, in {path}"
+            "edges must join items of the table of responses. Got: edges between other items "
+            f"only, such as {min(joined)!r}, in {path}"
         )
     if WEIGHT not in frame:
         return frame, None
@@ -190,34 +189,36 @@ def _read_edges(path: Path, answered: pd.Index) -> tuple[pd.DataFrame, NDArray[A
     return frame, weights[column.cat.codes]
 
 
-def _require_whole(frame: pd.DataFrame, path: Path, rule: str) -> None:
+def _require_complete(frame: pd.DataFrame, path: Path, rule: str) -> None:
     gaps = frame.isna().any(axis=1).to_numpy()
     if gaps.any():
-        raise CommandError(f"{rule}. Got: a gap in row {frame.index[gaps.argmax()]} of {path}")
+        raise CommandError(
+            f"{rule}. Got: a missing value in row {frame.index[gaps.argmax()]} of {path}"
+        )
 
 
 def _read_gold(path: Path, responses: bf.Responses) -> dict[Any, Any]:
     frame = _read(path, ("item", "label")).astype(object)
-    _require_whole(frame, path, "a gold label needs an item and a label")
+    _require_complete(frame, path, "a gold label needs an item and a label")
     items = {str(name): name for name in responses.items.tolist()}
     classes = {str(name): name for name in responses.classes.tolist()}
     gold: dict[Any, Any] = {}
     for item, label in zip(frame["item"], frame["label"], strict=True):
         known = classes.get(label, label)
         if gold.setdefault(items.get(item, item), known) != known:
-            raise CommandError(f"an item has one true class. Got: two for item {item!r} in {path}")
+            raise CommandError(f"an item has one gold label. Got: two for item {item!r} in {path}")
     return gold
 
 
 def _read(path: Path, columns: Sequence[str] = ()) -> pd.DataFrame:
-    """Read columns of a table, by default all, as categories: small, and the text as it stands."""
+    """Read columns of a table, by default all, as categories of unchanged text."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
-            # all columns, because pandas does not count a row's cells when it leaves some out
+            # all columns, because with usecols pandas does not check the length of rows
             settings: dict[str, Any] = {
-                "encoding": "utf-8-sig",  # spreadsheets put a mark before the first column's name
-                "dtype": str,  # a category of 007 would be read as 7
+                "encoding": "utf-8-sig",  # spreadsheets write a byte-order mark
+                "dtype": str,  # the dtype category would read 007 as 7
                 "keep_default_na": False,
                 "index_col": False,
             }
@@ -230,7 +231,7 @@ def _read(path: Path, columns: Sequence[str] = ()) -> pd.DataFrame:
         raise CommandError(f"cannot read {path} as a table of UTF-8 text: {error}") from error
     except CommandError:
         raise
-    except Exception as error:  # every compression has its own
+    except Exception as error:  # every compression has its own errors
         what = str(error) or type(error).__name__
         raise CommandError(f"cannot read {path} as a table: {what}") from error
     columns = columns or header
@@ -247,29 +248,27 @@ def _read(path: Path, columns: Sequence[str] = ()) -> pd.DataFrame:
 def _header(
     path: Path, source: Path | BytesIO, columns: Sequence[str], settings: dict[str, Any]
 ) -> tuple[list[str], str]:
-    """Return the columns' names, those that come twice included, and what separates them.
+    """Return the column names, duplicates included, and the separator.
 
-    That is what the file's ending says, unless another one finds more columns that are asked for,
-    or more of any if they are all there with both.
+    The separator follows from the suffix of the file, unless another one finds more of the
+    required columns or, with equally many of these, more columns.
     """
     separators = "\t,;" if ".tsv" in path.suffixes else ",;\t"
     found = []
     for separator in separators:
-        # pandas would give a name that comes twice a number
+        # read as a row, because pandas renames duplicate columns
         frame = pd.read_csv(rewound(source), sep=separator, header=None, nrows=1, **settings)
         found.append((frame.iloc[0].tolist(), separator))
     return max(found, key=lambda each: (len({*each[0]} & {*columns}), len(each[0])))
 
 
 def _require_own_lines(frame: pd.DataFrame, columns: Sequence[str], sep: str, path: Path) -> None:
-    """Refuse cells that hold rows: a quote that is not closed swallows all up to the next one.
+    """Refuse cells that contain rows, as after an unclosed quote.
 
-    Text beside the columns that are read may have several lines, unless these look like rows.
+    Text in columns that are not used may have several lines, unless these look like rows.
     """
     if any(LINE_BREAK.search(name) for name in frame):
-        raise CommandError(
-            f"the names of columns must be on one line. Got: several lines in {path}"
-        )
+        raise CommandError(f"column names must be on one line. Got: several lines in {path}")
     for place, name in enumerate(frame):
         cells = frame[name]
         broken = cells[cells.str.contains(LINE_BREAK, na=False)]
@@ -278,13 +277,13 @@ def _require_own_lines(frame: pd.DataFrame, columns: Sequence[str], sep: str, pa
             rest = frame.shape[1] - 1
             if name in columns or (first, last, {*whole, rest}) == (rest - place, place, {rest}):
                 raise CommandError(
-                    "a cell must be on one line, else a quote that is not closed would swallow "
-                    f"rows. Got: {cell[:40]!r} in column {name!r}, row {row} of {path}"
+                    "a cell must be on one line, because an unclosed quote would merge rows. Got: "
+                    f"{cell[:40]!r} in column {name!r}, row {row} of {path}"
                 )
 
 
 def _plain_names(names: Iterable[str]) -> dict[str, Any]:
-    """Map names to integers if all of them are written as integers are, else to themselves."""
+    """Map names to integers if all are plain integers, else to themselves."""
     listed = list(names)
     try:
         numbers = [int(name) for name in listed]
@@ -296,7 +295,7 @@ def _plain_names(names: Iterable[str]) -> dict[str, Any]:
 
 
 def _renamed(column: pd.Series, names: Mapping[str, Any] | None = None) -> pd.Series:
-    """Give the categories their plain names and the order of these."""
+    """Rename the categories to their plain names, in sorted order."""
     names = _plain_names(column.cat.categories) if names is None else names
     renamed = column.cat.rename_categories([names[name] for name in column.cat.categories])
     return renamed.cat.reorder_categories(sorted(renamed.cat.categories))

@@ -1,9 +1,10 @@
-"""Pictures of a posterior: how good the raters are, what the labels are, what the model is.
+"""Plots of raters, labels, checks and models.
 
-Every function draws into the axes it is given, or into a new figure that is as large as its content
-asks for, and returns the axes. Names are the user's; a class has the same colour in every picture.
+Every function draws into the given axes, or into a new figure of a size that suits its content, and
+returns the axes. Names are the user's; a class has the same colour in every plot.
 """
 
+from bayesfuse.plots.calibration import plot_calibration
 from bayesfuse.plots.checks import (
     plot_agreement,
     plot_dependence,
@@ -11,14 +12,13 @@ from bayesfuse.plots.checks import (
     plot_runs,
     plot_score_matrix,
 )
-from bayesfuse.plots.decisions import plot_ranks
 from bayesfuse.plots.fits import plot_elbo, plot_start
 from bayesfuse.plots.graphs import plot_graph, plot_grid, plot_phases
 from bayesfuse.plots.groups import plot_co_assignment, plot_covariance
 from bayesfuse.plots.labels import plot_labels
 from bayesfuse.plots.model_graph import plot_model
+from bayesfuse.plots.ranks import plot_ranks
 from bayesfuse.plots.raters import plot_confusion, plot_raters, plot_sensitivity_specificity
-from bayesfuse.plots.scores import plot_calibration
 from bayesfuse.plots.sequences import plot_sequence
 
 __all__ = [

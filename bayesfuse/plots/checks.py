@@ -1,4 +1,4 @@
-"""Pictures of predictive checks: the data beside what the posterior replicates."""
+"""Plots of posterior predictive checks and of the score matrix."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import require_count
 from bayesfuse.moments import score_matrix
-from bayesfuse.plots.canvas import (
+from bayesfuse.plots.axes import (
     draw_matrix,
     escaped,
     matrix_axes,
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ALARM, CALM = "C3", "C0"
-"""Colours of what is unusual, and of all else."""
+"""Colours of unusual entries and of all others."""
 
 NAMED = 8
-"""Pairs that are named in a picture of all, if their names do not meet."""
+"""Largest number of named pairs."""
 
 
 def plot_agreement(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
-    """Draw how often pairs of raters agree against how often they should.
+    """Plot the observed agreement of pairs of raters against that in replicated data.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ def plot_agreement(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        A point per pair, with the interval of its replications across the diagonal; unusual pairs
-        are coloured, and those farthest from what they should be are named.
+        A point per pair, with the interval of its replications; unusual pairs are coloured, and
+        the most extreme of these are named.
 
     Examples
     --------
@@ -73,30 +73,28 @@ def plot_agreement(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     names = [", ".join(map(escaped, pair)) for pair in zip(*ends, strict=True)]
     name_points(ax, expected[worst], observed[worst], names)
     ax.set(xlabel="agreement in replicated data", ylabel="observed agreement")
-    said = f"{_how_many(alarm, 'pairs of raters')} (all together p = {_p(found)})"
-    set_title(ax, said)
+    set_title(ax, f"{_how_many_pairs(alarm)} (all together p = {_p(found)})")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
 def plot_dependence(found: xr.Dataset, *, most: int | None = 60, ax: Axes | None = None) -> Axes:
-    """Draw which raters make the same mistakes more often than the model allows.
+    """Plot which raters make the same mistakes more often than the model expects.
 
     Parameters
     ----------
     found : Dataset
         From :func:`bayesfuse.checks.conditional_dependence`.
     most : int, optional
-        How many raters to show, those in the most unusual pairs; None for all. Default 60.
+        Number of raters to show, those in the most unusual pairs; None for all. Default 60.
     ax : matplotlib Axes, optional
         Default a new figure.
 
     Returns
     -------
     Axes
-        A matrix of the raters who were compared, those of a cluster next to each other: common
-        mistakes per item beyond (or short of) those expected. Unusual pairs have a dot; pairs that
-        share too few items are grey.
+        A matrix of the compared raters, sorted by cluster: observed minus expected common mistakes
+        per item. Unusual pairs have a dot; pairs that share too few items are grey.
 
     Examples
     --------
@@ -135,13 +133,12 @@ def plot_dependence(found: xr.Dataset, *, most: int | None = 60, ax: Axes | None
     x, y = np.nonzero(alarming[block])
     ax.scatter(x, y, s=dots, color="black", lw=0)
     some = f"; the {len(names)} of {n_raters:,} raters in the most of these"
-    said = _how_many(alarm, "pairs of raters")
-    set_title(ax, said + some * (len(names) < n_raters))
+    set_title(ax, _how_many_pairs(alarm) + some * (len(names) < n_raters))
     return ax
 
 
 def plot_score_matrix(responses: Responses, *, ax: Axes | None = None) -> Axes:
-    """Draw the score matrix: which raters depend on each other, before any model is fitted.
+    """Plot the score matrix: which raters depend on each other, before any model is fitted.
 
     Parameters
     ----------
@@ -152,12 +149,12 @@ def plot_score_matrix(responses: Responses, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        Raters in an order that puts dependent ones next to each other (average linkage).
+        Raters ordered by average linkage, so that dependent raters are next to each other.
 
     Raises
     ------
     MomentsError
-        Fewer than four raters, or raters who never share items.
+        Fewer than four raters, or raters who share no items.
 
     References
     ----------
@@ -170,9 +167,13 @@ def plot_score_matrix(responses: Responses, *, ax: Axes | None = None) -> Axes:
     >>> plot_score_matrix(bf.datasets.caries()).get_xlabel()
     'rater'
     """
+    from scipy.cluster.hierarchy import leaves_list, linkage
+
     score = score_matrix(responses)
     values = score.values.copy()
-    order = _by_linkage(np.where(np.isnan(values), 0.0, values))
+    known = np.where(np.isnan(values), 0.0, values)
+    distance = known.max() - known[np.triu_indices(len(known), 1)]
+    order = leaves_list(linkage(distance, "average"))
     np.fill_diagonal(values, np.nan)
     names = score["rater"].values[order]
     ax = matrix_axes(ax, names)
@@ -181,7 +182,7 @@ def plot_score_matrix(responses: Responses, *, ax: Axes | None = None) -> Axes:
 
 
 def plot_difficulty(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
-    """Draw the items by how much their raters agree, beside replicated data.
+    """Plot the distribution of agreement over items, for observed and replicated data.
 
     Parameters
     ----------
@@ -193,7 +194,7 @@ def plot_difficulty(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        Bars of the observed shares, unusual ones coloured; points with intervals, of replications.
+        Bars for observed shares, unusual ones coloured; points with intervals for replications.
 
     Examples
     --------
@@ -209,12 +210,13 @@ def plot_difficulty(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     (ax,) = new_axes(ax, 1, (5.5, 3.6), 1)
     _bars(ax, found, middles, 0.9 * (middles[1] - middles[0]))
     ax.set(xlim=(0, 1), xlabel="agreeing pairs of an item's responses", ylabel="share of the items")
-    set_title(ax, _spread_in_words(found))
+    own, expected = found.attrs["observed"], found.attrs["replicated"]
+    set_title(ax, f"standard deviation {own:.3f}, expected {expected:.3f} (p = {_p(found)})")
     return ax
 
 
 def plot_runs(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
-    """Draw how long the raters' majority stays with a label, beside replicated data.
+    """Plot the lengths of runs of one majority label, for observed and replicated data.
 
     Parameters
     ----------
@@ -226,8 +228,8 @@ def plot_runs(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        Bars of the observed runs, unusual lengths coloured; points with intervals, of
-        replications. The last length stands for all longer ones, too.
+        Bars for observed runs, unusual lengths coloured; points with intervals for replications.
+        The last bar includes all longer runs.
 
     Examples
     --------
@@ -247,13 +249,12 @@ def plot_runs(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     ax.set_xticks(lengths, names)
     ax.set(xlabel="length of a run of one majority label", ylabel="runs per item")
     same, expected = found.attrs["observed"], found.attrs["replicated"]
-    said = f"neighbours alike: {same:.1%}, expected {expected:.1%} (p = {_p(found)})"
-    set_title(ax, said)
+    set_title(ax, f"neighbours alike: {same:.1%}, expected {expected:.1%} (p = {_p(found)})")
     return ax
 
 
 def _bars(ax: Axes, found: xr.Dataset, places: NDArray[Any], width: float) -> None:
-    """Draw observed numbers as bars, replications as points with intervals."""
+    """Draw observed values as bars, replications as points with intervals."""
     colours = np.where(found["unusual"].values, ALARM, CALM)
     ax.bar(places, found["observed"], width=width, color=colours, alpha=0.45, label="observed")
     expected = found["replicated"].values
@@ -266,22 +267,9 @@ def _bars(ax: Axes, found: xr.Dataset, places: NDArray[Any], width: float) -> No
     ax.legend(frameon=False)
 
 
-def _by_linkage(score: NDArray[Any]) -> NDArray[np.int64]:
-    from scipy.cluster.hierarchy import leaves_list, linkage
-
-    upper = np.triu_indices(len(score), 1)
-    order: NDArray[np.int64] = leaves_list(linkage(score.max() - score[upper], "average"))
-    return order
-
-
-def _how_many(alarm: NDArray[np.bool_], what: str) -> str:
+def _how_many_pairs(alarm: NDArray[np.bool_]) -> str:
     count = int(alarm.sum())
-    return f"{len(alarm):,} {what}, {f'{count:,}' if count else 'none'} unusual"
-
-
-def _spread_in_words(found: xr.Dataset) -> str:
-    own, expected = found.attrs["observed"], found.attrs["replicated"]
-    return f"standard deviation {own:.3f}, expected {expected:.3f} (p = {_p(found)})"
+    return f"{len(alarm):,} pairs of raters, {f'{count:,}' if count else 'none'} unusual"
 
 
 def _p(found: xr.Dataset) -> str:

@@ -1,4 +1,4 @@
-"""Pictures of a fit: how it climbed, and where it began."""
+"""Plots of a fit: its convergence, and the candidates for its start."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import xarray as xr
 
 from bayesfuse.errors import ModelError
-from bayesfuse.plots.canvas import TEXT, escaped, new_axes, set_title
-from bayesfuse.results.access import require_result
+from bayesfuse.plots.axes import TEXT, escaped, new_axes, set_title
+from bayesfuse.results.contents import require_result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,14 +18,14 @@ TRACES = {
     "fit": ("elbo", "evidence lower bound"),
     "trace": ("log_posterior", "log posterior, up to a constant"),
 }
-"""Where results keep what they climbed: group, variable and its name."""
+"""The objective by group of the result: variable and axis label."""
 
 STARTS = "start_log_posterior_"
-"""Prefix of the attributes that record what became of the candidates."""
+"""Prefix of the attributes with the log posterior of each candidate for the start."""
 
 
 def plot_elbo(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
-    """Draw how a variational fit, or expectation maximisation, climbed.
+    """Plot the objective of a variational fit or of EM by iteration.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ def plot_elbo(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        By iteration. The vertical axis begins where the first tenth of the climb is over, so that
-        its end can be seen; the title says whether it settled.
+        The limits of the vertical axis exclude the first tenth of the iterations; the title shows
+        whether the fit converged.
 
     Raises
     ------
@@ -56,8 +56,8 @@ def plot_elbo(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     group = next((name for name in TRACES if name in require_result(result).children), None)
     if group is None:
         raise ModelError(
-            "A climb is drawn of a result of bf.fit or bf.find_map, which keep it. Got: groups "
-            f"{sorted(result.children)}."
+            "The objective by iteration is stored in results of bf.fit and bf.find_map only. Got: "
+            f"groups {sorted(result.children)}."
         )
     variable, name = TRACES[group]
     values = result[group].dataset[variable].values
@@ -71,8 +71,8 @@ def plot_elbo(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     low, high = tail.min(), tail.max()
     if high > low:
         ax.set_ylim(low - 0.05 * (high - low), high + 0.08 * (high - low))
-    settled = result.attrs.get("converged")
-    said = "" if settled is None else ("settled after " if settled else "not settled after ")
+    converged = result.attrs.get("converged")
+    said = "" if converged is None else "converged after " if converged else "not converged after "
     ax.set_title(f"{said}{len(values):,} iterations: {values[-1]:,.2f}", fontsize="medium")
     ax.set(xlabel="iteration", ylabel=name)
     ax.ticklabel_format(axis="y", useOffset=False)
@@ -82,7 +82,7 @@ def plot_elbo(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
 
 
 def plot_start(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
-    """Draw what became of the candidates for a start, and which was taken.
+    """Plot the candidates for the start by their log posterior.
 
     Parameters
     ----------
@@ -94,8 +94,8 @@ def plot_start(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        For every candidate, how far its log posterior is below the best after a few steps of EM.
-        A candidate far below the other sits in another mode.
+        The log posterior of every candidate after a few steps of EM, relative to the best. A
+        candidate far below the other is in another mode.
 
     Raises
     ------
@@ -118,8 +118,8 @@ def plot_start(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     }
     if not heights:
         raise ModelError(
-            "The choice of a start is recorded where one was made: start='moments' or 'majority'. "
-            f"Got: attributes {list(result.attrs)}."
+            "Candidates for the start are recorded with start='moments' or 'majority' only. Got: "
+            f"attributes {list(result.attrs)}."
         )
     taken = result.attrs["start"]
     names = sorted(heights)
@@ -128,7 +128,7 @@ def plot_start(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     colours = ["C0" if name == taken else "0.7" for name in names]
     ax.barh(range(len(names)), below, color=colours, height=0.6)
     ax.plot(np.zeros(len(names)), range(len(names)), "|", color="0.3", ms=12)
-    room = max(-below.min(), 1.0)  # less than a nat is next to nothing
+    room = max(-below.min(), 1.0)  # differences below one nat are negligible
     for row, (name, value) in enumerate(zip(names, below, strict=True)):
         text = "taken" if name == taken else f"{value:,.2g}"
         ax.text(0.03 * room, row, text, va="center", fontsize=TEXT)

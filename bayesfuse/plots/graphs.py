@@ -1,4 +1,4 @@
-"""Pictures of labels on a grid or a graph: what they are, where they are not sure."""
+"""Plots of labels on a grid or a graph, and of the phases of a Potts prior."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bayesfuse.data.names import listed
 from bayesfuse.data.neighbours import springs
 from bayesfuse.errors import ModelError, require_numbers
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.plots.canvas import (
+from bayesfuse.plots.axes import (
     class_colours,
     escaped,
     new_axes,
@@ -23,20 +23,20 @@ from bayesfuse.plots.canvas import (
     show_classes,
     width_of,
 )
-from bayesfuse.results.access import constants
+from bayesfuse.results.contents import constants
 from bayesfuse.results.probabilities import label_probabilities
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDTH = 4.0
-"""Inches of a panel that shows a grid."""
+"""Width of a panel with a grid, in inches."""
 
 SPRINGS, ROUNDS = 5000, 60
-"""Items beyond which springs take too long to settle, and how long they are given."""
+"""Largest component placed by springs, and their number of iterations."""
 
 SIZES = 6.0, 60.0
-"""Areas, in square points, of items that nothing is known of and of those that are certain."""
+"""Areas, in square points, of items with uniform and with certain label probabilities."""
 
 
 def plot_grid(
@@ -47,7 +47,7 @@ def plot_grid(
     items: ArrayLike | None = None,
     axes: Any = None,
 ) -> NDArray[Any]:
-    """Show the labels of the cells of a grid as maps.
+    """Plot the labels of items on a grid as maps.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def plot_grid(
     shape : sequence of int, length 2
         Rows and columns of the grid.
     classes : sequence, optional
-        Classes whose probability gets a map. Default the last of two, none of more.
+        Classes with a map of their probability. Default the last of two, none of more.
     items : array-like, shape (rows * columns,), optional
         Names of the cells row by row. Default the items of the result in their order.
     axes : array of matplotlib Axes, optional
@@ -66,12 +66,13 @@ def plot_grid(
     -------
     ndarray of Axes
         The most probable labels; the uncertainty (probability that this label is wrong); the
-        probability of every class asked for.
+        probability of each of ``classes``.
 
     Raises
     ------
     ModelError
-        A shape that is not that of the items, unknown items or classes, no label posterior.
+        A shape that does not match the number of items, unknown items or classes, no label
+        posterior.
 
     Examples
     --------
@@ -88,7 +89,7 @@ def plot_grid(
         probability = _chosen(probability, "item", items)
     if len(shape) != 2 or int(np.prod(shape)) != probability.sizes["item"]:
         raise ModelError(
-            "A grid must have one cell for each item. Got: shape "
+            "The grid must have one cell for each item. Got: shape "
             f"{tuple(shape)} for {probability.sizes['item']} items."
         )
     names = probability["class"].values
@@ -112,7 +113,7 @@ def plot_graph(
     layout: Mapping[Any, ArrayLike] | ArrayLike | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Show items and their neighbours, coloured by label and the larger the more certain.
+    """Plot items and their neighbours, with the label as colour and certainty as size.
 
     Parameters
     ----------
@@ -121,20 +122,20 @@ def plot_graph(
     graph : Graph
         Of the same items, in any order.
     layout : mapping of items to pairs, or array-like, shape (items, 2), optional
-        Where the items stand, in the graph's order. Default two eigenvectors of every component
-        and from there, in components of up to 5,000 items, springs.
+        Positions of the items, in the graph's order. Default a spectral layout of every component,
+        refined by springs in components of up to 5,000 items.
     ax : matplotlib Axes, optional
         Default a new figure.
 
     Returns
     -------
     Axes
-        A ring is an item that nobody answered.
+        Rings are items without responses.
 
     Raises
     ------
     ModelError
-        Items without a place, a graph of other items, no label posterior.
+        Items without a position, a graph of other items, no label posterior.
 
     Examples
     --------
@@ -151,7 +152,7 @@ def plot_graph(
 
     graph = as_graph(graph)
     probability = _chosen(label_probabilities(result), "item", graph.items)
-    place = _places(graph, layout)
+    place = _layout(graph) if layout is None else _given_layout(graph, layout)
     colours = class_colours(probability["class"].values)
     (ax,) = new_axes(ax, 1, (7.0, 5.6), 1, (max(width_of(colours) - 0.8, 0.0), 0.0))
     width = 0.8 * graph.weights / graph.weights.max() if graph.n_edges else 0.8
@@ -161,7 +162,7 @@ def plot_graph(
     n_classes = probability.sizes["class"]
     certain = (sure * n_classes - 1) / (n_classes - 1)
     area = (SIZES[0] + (SIZES[1] - SIZES[0]) * certain) * min(1.0, (300 / graph.n_items) ** 0.75)
-    answered = _answered(result, probability["item"].values)
+    answered = _has_responses(result, probability["item"].values)
     for k, colour in enumerate(colours.values()):
         for face, own in ((colour, answered), ("white", ~answered)):
             here = (best == k) & own
@@ -180,7 +181,7 @@ def plot_graph(
 
 
 def plot_phases(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
-    """Show where the coupling stands among the phases of the prior.
+    """Plot the coupling and the phases of the prior.
 
     Parameters
     ----------
@@ -192,9 +193,9 @@ def plot_phases(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        The share of the edges whose items agree in labels drawn from the prior, by coupling, from
-        labels that began at random and as one class: where these part there are two phases.
-        Vertical lines are the critical coupling and every chain's mean.
+        The share of agreeing edges in labels drawn from the prior, by coupling, from random starts
+        and from labels of one class: where the curves differ there are two phases. Vertical lines
+        are the critical coupling and the mean of every chain.
 
     Examples
     --------
@@ -223,12 +224,12 @@ def plot_phases(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
 
 
 def _chosen(probability: xr.DataArray, dim: str, names: Any) -> xr.DataArray:
-    """Return the entries of some names, in their order."""
+    """Return the entries of the given names, in their order."""
     place = probability.get_index(dim).get_indexer(list(names))
     if (place < 0).any():
         unknown = np.asarray(names, dtype=object)[place < 0]
         raise ModelError(
-            f"A picture can show what the result has a probability for. Got: {dim} "
+            f"Only the {dim} names of the result have probabilities. Got: {dim} "
             f"{shown(unknown, 3)}, not among {shown(probability[dim].values, 3)}."
         )
     return probability.isel({dim: place})
@@ -252,8 +253,8 @@ def _map_values(ax: Axes, values: Array, title: str, most: float, colours: str) 
     ax.set_axis_off()
 
 
-def _answered(result: xr.DataTree, items: NDArray[Any]) -> NDArray[np.bool_]:
-    """Say which items have responses."""
+def _has_responses(result: xr.DataTree, items: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which items have responses."""
     known = constants(result, "item_index")
     count = np.bincount(known["item_index"].values, minlength=known.sizes["item"])
     place = known.get_index("item").get_indexer(list(items))
@@ -261,29 +262,27 @@ def _answered(result: xr.DataTree, items: NDArray[Any]) -> NDArray[np.bool_]:
     return answered
 
 
-def _places(graph: Graph, layout: Any) -> Array:
-    """Return where every item stands, (items, 2)."""
-    if layout is None:
-        return _settle(graph)
+def _given_layout(graph: Graph, layout: Any) -> Array:
+    """Return the user's position of every item, (items, 2)."""
     if isinstance(layout, Mapping):
         missing = [name for name in graph.items.tolist() if name not in layout]
         if missing:
             raise ModelError(
-                f"Every item must have a place. Got: none for {shown(missing, 3)} "
-                f"({len(missing)} such)."
+                "layout must give every item a position. Got: none for "
+                f"{shown(missing, 3)} ({len(missing)} in all)."
             )
         layout = [layout[name] for name in graph.items.tolist()]
     place = require_numbers("layout", layout)
     if place.shape != (graph.n_items, 2):
         raise ModelError(
-            f"A layout must give two coordinates for each of the {graph.n_items} items. Got: "
-            f"shape {place.shape}."
+            f"layout must give two coordinates for each of the {graph.n_items} items. Got: shape "
+            f"{place.shape}."
         )
     return place
 
 
-def _settle(graph: Graph) -> Array:
-    """Place every connected component by itself, the largest first, in rows."""
+def _layout(graph: Graph) -> Array:
+    """Return positions (items, 2): connected components side by side in rows, the largest first."""
     place = np.empty((graph.n_items, 2))
     size = np.bincount(graph.component)
     members = np.split(np.argsort(graph.component, kind="stable"), np.cumsum(size)[:-1])
@@ -292,28 +291,26 @@ def _settle(graph: Graph) -> Array:
         side = np.sqrt(len(own))
         if left + side > wide and left > 0.0:
             left, top, height = 0.0, top - height, 0.0
-        within = _spread(_part(graph, own)) if len(own) > 1 else np.full((1, 2), 0.5)
+        within = np.full((1, 2), 0.5)
+        if len(own) > 1:
+            within = _component_layout(Graph.from_scipy(graph.to_scipy()[own][:, own]))
         place[own] = (left, top - side) + (0.1 + 0.8 * within) * side
         left, height = left + side, max(height, side)
     return place
 
 
-def _part(graph: Graph, items: NDArray[np.int64]) -> Graph:
-    return Graph.from_scipy(graph.to_scipy()[items][:, items])
-
-
-def _spread(graph: Graph) -> Array:
-    """Place connected items by the smoothest functions on them, then springs, from 0 to 1."""
-    place = _smoothest(graph)
+def _component_layout(graph: Graph) -> Array:
+    """Return positions of connected items between 0 and 1."""
+    place = _spectral_layout(graph)
     if graph.n_items <= SPRINGS:
         springs(place, graph.start, graph.neighbour, ROUNDS)
     low, high = place.min(axis=0), place.max(axis=0)
-    spread: Array = (place - low) / np.where(high > low, high - low, 1.0)
-    return spread
+    scaled: Array = (place - low) / np.where(high > low, high - low, 1.0)
+    return scaled
 
 
-def _smoothest(graph: Graph) -> Array:
-    """Return the two eigenvectors of the graph that vary least from neighbour to neighbour."""
+def _spectral_layout(graph: Graph) -> Array:
+    """Return the two smoothest nonconstant eigenvectors of the random walk on a graph."""
     from scipy.sparse import eye_array
     from scipy.sparse.csgraph import laplacian
     from scipy.sparse.linalg import eigsh
@@ -324,6 +321,6 @@ def _smoothest(graph: Graph) -> Array:
     begin = np.random.default_rng(0).random(graph.n_items)
     # the smallest eigenvalues of L are the largest of 2 − L, which needs no factorisation
     _, vectors = eigsh(2 * eye_array(graph.n_items) - smooth, 3, v0=begin, which="LA")
-    # as functions of a random walk, else items with few neighbours are drawn to the middle
+    # of the random walk, else items with few neighbours are drawn to the middle
     place: Array = vectors[:, 1::-1] / np.sqrt(np.maximum(graph.degree, 1))[:, None]
     return place / np.abs(place).max(axis=0)

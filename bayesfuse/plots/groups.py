@@ -1,4 +1,4 @@
-"""Pictures of who depends on whom."""
+"""Plots of the dependence between raters."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import xarray as xr
 
 from bayesfuse.checks import co_assignment, rater_covariance
 from bayesfuse.data.responses import Responses
-from bayesfuse.plots.canvas import draw_matrix, matrix_axes, new_axes
+from bayesfuse.plots.axes import draw_matrix, matrix_axes, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 def plot_covariance(result: xr.DataTree, responses: Responses, *, ax: Axes | None = None) -> Axes:
-    """Draw the covariances of all pairs of raters against what the posterior implies.
+    """Plot the observed covariances of pairs of raters against those implied by the posterior.
 
     Parameters
     ----------
@@ -28,8 +28,8 @@ def plot_covariance(result: xr.DataTree, responses: Responses, *, ax: Axes | Non
     Returns
     -------
     Axes
-        A point per pair, filled by the probability that they share a source. Points off the
-        diagonal are pairs that depend on each other in a way the model does not know.
+        A point per pair, coloured by the probability that they share a source. Pairs off the
+        diagonal depend on each other in a way that the model ignores.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def plot_covariance(result: xr.DataTree, responses: Responses, *, ax: Axes | Non
 
 
 def plot_co_assignment(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
-    """Draw the probability that two raters share a source, companions next to each other.
+    """Plot the probability that two raters share a source, with groups next to each other.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def plot_co_assignment(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     values = share.values
     left = np.ones(len(values), dtype=bool)
     order: list[int] = []
-    for m in range(len(values)):  # every rater, followed by likely companions
+    for m in range(len(values)):  # every rater, followed by the probable rest of the group
         if left[m]:
             own = np.flatnonzero(left & (values[m] >= 0.5))
             left[own] = False

@@ -1,4 +1,4 @@
-"""Pictures of the labels: how sure the posterior is of them."""
+"""Plot of label probabilities."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.describing import in_one_line
-from bayesfuse.plots.canvas import (
+from bayesfuse.plots.axes import (
     class_colours,
     escaped,
     name_rows,
@@ -18,7 +18,7 @@ from bayesfuse.plots.canvas import (
     show_classes,
     width_of,
 )
-from bayesfuse.results.access import constants
+from bayesfuse.results.contents import constants
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import most_uncertain
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 def plot_labels(
     result: xr.DataTree | xr.DataArray, *, most: int | None = 40, ax: Axes | None = None
 ) -> Axes:
-    """Show the posterior probabilities of the items' labels, the most uncertain item on top.
+    """Plot label probabilities by item, the most uncertain item on top.
 
     Parameters
     ----------
     result : DataTree or DataArray, dims (item, class)
         From ``bf.sample`` or ``bf.find_map``, or label probabilities.
     most : int, optional
-        How many items to show; None for all. Default 40.
+        Number of items to show; None for all. Default 40.
     ax : matplotlib Axes, optional
         Default a new figure.
 
@@ -83,7 +83,7 @@ def plot_labels(
 
 
 def _item_names(result: xr.DataTree | xr.DataArray, items: NDArray[Any]) -> NDArray[Any]:
-    """Return the names of items, with how many each stands for in a table of counts."""
+    """Return the names of items, with their counts in a table of counts."""
     known = constants(result) if isinstance(result, xr.DataTree) else xr.Dataset()
     if "multiplicity" not in known:
         return items

@@ -1,4 +1,4 @@
-"""The graph of a PyMC model drawn by matplotlib, where graphviz is not at hand."""
+"""The graph of a PyMC model, drawn by matplotlib instead of graphviz."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesfuse.errors import ModelError, require_kind
-from bayesfuse.plots.canvas import POINTS, TEXT, escaped, points, width_of
+from bayesfuse.plots.axes import POINTS, TEXT, escaped, points, width_of
 
 if TYPE_CHECKING:
     import pymc as pm
     from matplotlib.axes import Axes
 
 HEIGHT, LAYER, GAP = 0.6, 1.2, 0.3
-"""Inches of a node, from layer to layer, and between nodes."""
+"""Height of a node, distance of layers and gap between nodes, in inches."""
 
 
 def plot_model(model: pm.Model, *, ax: Axes | None = None) -> Axes:
-    """Draw the graph of a model.
+    """Plot the graph of a model.
 
     Parameters
     ----------
@@ -32,9 +32,9 @@ def plot_model(model: pm.Model, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        Random variables are ellipses, deterministics and data boxes; what was observed is shaded.
-        Arrows run from causes to effects. Every variable is given with its distribution and its
-        dimensions, for which :func:`pymc.model_to_graphviz` draws plates.
+        Random variables are ellipses, deterministics and data boxes; observed variables and data
+        are shaded. Arrows run from parents to children. Every variable is shown with its
+        distribution and its dimensions, for which :func:`pymc.model_to_graphviz` draws plates.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def plot_model(model: pm.Model, *, ax: Axes | None = None) -> Axes:
     require_kind("model", model, pm.Model)
     causes = ModelGraph(model).make_compute_graph()
     if not causes:
-        raise ModelError("A graph needs variables to show. Got: a model without any.")
+        raise ModelError("The model must have variables to plot. Got: a model without any.")
     kinds = {name: get_node_type(name, model).value for name in causes}
     nodes = {name: _describe(model, name, kind) for name, kind in kinds.items()}
     lines = {name: text.split("\n") for name, text in nodes.items()}
@@ -112,7 +112,7 @@ def plot_model(model: pm.Model, *, ax: Axes | None = None) -> Axes:
 def _describe(model: pm.Model, name: str, kind: str) -> str:
     """Return a variable's name and distribution and, in a second line, its dimensions.
 
-    PyMC's own plates are not asked for, because they draw every variable to learn its shape.
+    PyMC's plates are not used, because finding them draws every variable.
     """
     variable = model[name]
     text = escaped(name)
@@ -129,11 +129,11 @@ def _describe(model: pm.Model, name: str, kind: str) -> str:
 def _layout(
     causes: dict[str, set[str]], width: dict[str, float]
 ) -> tuple[dict[Any, tuple[float, float]], list[list[Any]]]:
-    """Return where variables stand, each above its effects, and the ways of arrows.
+    """Return positions of the variables, parents above children, and the paths of arrows.
 
     Layered drawing after Sugiyama, Tagawa & Toda (1981), IEEE Transactions on Systems, Man, and
-    Cybernetics 11, 109–125: long arrows take up room in the layers they pass, and every layer is
-    ordered by where its neighbours stand.
+    Cybernetics 11, 109–125: long arrows have dummy nodes in the layers they cross, and every layer
+    is ordered by the positions of its neighbours.
     """
     effects = {name: [other for other in causes if name in causes[other]] for name in causes}
     sorter = TopologicalSorter(effects)
@@ -155,7 +155,7 @@ def _layout(
                 beside[one].append(other)
                 beside[other].append(one)
     across = {name: 0.0 for layer in layers for name in layer}
-    for _ in range(8):  # more changes nothing in graphs that a reader can follow
+    for _ in range(8):  # enough for readable graphs
         for layer in layers:
             middle = {name: np.mean([across[n] for n in beside[name] or [name]]) for name in layer}
             layer.sort(key=middle.__getitem__)
@@ -165,9 +165,9 @@ def _layout(
 
 
 def _bend(ends: np.ndarray, passed: list[tuple[float, float]]) -> float:
-    """Return the bend of an arc so that its middle passes where room was kept for it."""
+    """Return the curvature of an arc through the dummy nodes of its path."""
     if not passed:
         return 0.0
     (across, down), (x, y) = ends[1] - ends[0], np.mean(passed, axis=0) - ends.mean(axis=0)
-    # an arc3 of bend b passes b/2 times its length beside the middle of the straight line
+    # the middle of an arc3 of curvature b is b/2 times its length away from the straight line
     return 2 * (x * down - y * across) / (across**2 + down**2)

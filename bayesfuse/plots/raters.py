@@ -1,4 +1,4 @@
-"""Pictures of the raters: how good they are and what they confuse."""
+"""Plots of the raters: sensitivity, specificity and confusion matrices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_count, require_names
-from bayesfuse.plots.canvas import (
+from bayesfuse.plots.axes import (
     DISTINCT,
     LETTERS,
     READABLE,
@@ -26,7 +26,7 @@ from bayesfuse.plots.canvas import (
     set_title,
     width_of,
 )
-from bayesfuse.results.access import class_names
+from bayesfuse.results.contents import class_names
 from bayesfuse.results.summaries import (
     balanced_accuracy,
     coverage,
@@ -40,21 +40,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CELL = 16
-"""Letters of a class's name that there is room for beside a confusion matrix."""
+"""Largest number of letters of a class name beside a confusion matrix."""
 
 EXTREMES = 6
-"""Of many raters in one plane, how many of the best and of the worst are named."""
+"""Number of the best and of the worst raters that are named among many in one plane."""
 
 
 def plot_raters(
     result: xr.DataTree, *, ci_prob: float | None = None, axes: Any = None
 ) -> NDArray[Any]:
-    """Show how well every rater recognises every class, the best rater on top.
+    """Plot the accuracy of every rater for every class, the best rater on top.
 
     Parameters
     ----------
     result : DataTree
-        From ``bf.sample``, or from ``bf.find_map``, whose points have no intervals.
+        From ``bf.sample``, or from ``bf.find_map`` (without intervals).
     ci_prob : float, optional
         Probability of the credible intervals. Default ``az.rcParams["stats.ci_prob"]``.
     axes : sequence of matplotlib Axes, optional
@@ -64,16 +64,13 @@ def plot_raters(
     -------
     ndarray of Axes, shape (classes,)
         Posterior means with intervals: sensitivity and specificity for two classes, the
-        sensitivity for each of several. The raters stand in one order, that of their mean over
-        the classes. Where there is no room for all their names, the best and the worst are named
-        and the others stand close together between them.
+        sensitivity for each of several. Raters are sorted by their mean over the classes. If not
+        all names fit, the best and the worst are named and the others form a band between them.
 
     Raises
     ------
     ModelError
-        The result has no sensitivity and specificity.
-    ModelError
-        Not one Axes for each class.
+        The result has no sensitivity and specificity; not one Axes for each class.
 
     Examples
     --------
@@ -99,7 +96,7 @@ def plot_raters(
         ax.set_xlabel(name)
         set_title(ax, f"truth: {escaped(truth)}")
         if not ax.get_shared_y_axes().joined(ax, axes[0]):
-            ax.set_yticks([])  # the names stand at the first
+            ax.set_yticks([])  # the first axes show the names
     name_rows(axes[0], names, "rater", rows)
     return axes
 
@@ -107,7 +104,7 @@ def plot_raters(
 def _draw_intervals(
     ax: Axes, draws: xr.DataArray, rows: Rows, colour: Any, ci_prob: float | None
 ) -> None:
-    """Draw one probability per rater, the first at the bottom, from draws (chain, draw, rater)."""
+    """Draw means and intervals of draws (chain, draw, rater), the first rater at the bottom."""
     width, height = points(ax)
     mean = draws.mean(("chain", "draw"))
     low, high = interval(draws, ci_prob)
@@ -128,12 +125,12 @@ def _draw_intervals(
 def plot_sensitivity_specificity(
     result: xr.DataTree, *, ci_prob: float | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Show the raters of a two-class problem in the plane of the receiver operating curve.
+    """Plot the raters of a two-class problem in the plane of sensitivity and specificity.
 
     Parameters
     ----------
     result : DataTree
-        From ``bf.sample``, or from ``bf.find_map``, whose points have no regions.
+        From ``bf.sample``, or from ``bf.find_map`` (without regions).
     ci_prob : float, optional
         Probability of the credible regions. Default ``az.rcParams["stats.ci_prob"]``.
     ax : matplotlib Axes, optional
@@ -142,10 +139,9 @@ def plot_sensitivity_specificity(
     Returns
     -------
     Axes
-        Posterior means with elliptic credible regions (of a normal approximation on the logit
-        scale, so that they stay inside the square); where these would hide each other, points
-        whose area grows with the number of responses, the best and worst named. On the diagonal a
-        rater's answer says nothing about the truth; below it, it says the opposite.
+        Posterior means with credible regions (normal approximation on the logit scale); with many
+        raters, points whose area grows with the number of responses, the best and worst named.
+        Raters on the diagonal are uninformative, those below it give the opposite label.
 
     Raises
     ------
@@ -165,8 +161,8 @@ def plot_sensitivity_specificity(
     panels = recognition(result)
     if ("specificity", class_names(result)[0]) not in panels:
         raise ModelError(
-            "The plane of sensitivity and specificity is for two classes, because with more a "
-            f"rater has one pair for each: use plot_raters. Got: {len(panels)} classes."
+            "This plot is for two classes, because with more a rater has a sensitivity for each: "
+            f"use plot_raters. Got: {len(panels)} classes."
         )
     ((_, positive), hits), ((_, negative), rejections) = panels.items()
     (ax,) = new_axes(ax, 1, (5.0, 5.0), 1)
@@ -179,7 +175,7 @@ def plot_sensitivity_specificity(
         answered = responses_per_rater(result)
         ax.scatter(x, y, s=6 + 90 * answered / answered.max(), alpha=0.5, lw=0)
         by_quality = np.argsort(x + y, kind="stable")
-        # the worst and the best in turn, as long as there is room
+        # the worst and the best in turn
         first = np.column_stack([by_quality, by_quality[::-1]]).ravel()[: 2 * EXTREMES]
     else:
         for index in range(len(names)):
@@ -225,16 +221,16 @@ def plot_confusion(
     ci_prob: float | None = None,
     axes: Any = None,
 ) -> NDArray[Any]:
-    """Show confusion matrices: how often a rater gives each label (column) to each truth (row).
+    """Plot confusion matrices, with true classes as rows and labels as columns.
 
     Parameters
     ----------
     result : DataTree
         From ``bf.sample`` or ``bf.find_map``.
     raters : name or list of names, optional
-        Whose. Default the ``most`` raters with the most responses.
+        Default the ``most`` raters with the most responses.
     most : int, optional
-        How many raters to show where they are not named; None for all. Default 12.
+        Number of raters to show unless they are named; None for all. Default 12.
     ci_prob : float, optional
         Probability of the credible intervals. Default ``az.rcParams["stats.ci_prob"]``.
     axes : sequence of matplotlib Axes, optional
@@ -243,7 +239,7 @@ def plot_confusion(
     Returns
     -------
     ndarray of Axes, shape (raters shown,)
-        Posterior means as colours and numbers, with intervals below them where there is room.
+        Posterior means as colours and numbers, with intervals below them if these fit.
 
     Raises
     ------
@@ -275,7 +271,7 @@ def plot_confusion(
         (rater,) = listed(np.atleast_1d(own["rater"].values))
         name = escaped(rater if isinstance(rater, str) else f"rater {rater}", 20)
         count = f"({answered[index]:,} responses)"
-        # the matrix is narrower than its panel, by the names of classes
+        # the matrix is narrower than its panel by the width of the class names
         gap = " " if len(name) + len(count) < LETTERS else "\n"
         ax.set_title(f"{name}{gap}{count}", fontsize="medium")
     return axes
@@ -284,7 +280,7 @@ def plot_confusion(
 def _chosen_raters(
     names: NDArray[Any], wanted: Any, answered: NDArray[np.int64], most: int | None
 ) -> list[int]:
-    """Return the places of the raters to show."""
+    """Return the indices of the raters to show."""
     if wanted is None:
         if most is not None:
             require_count("most", most)
@@ -294,14 +290,12 @@ def _chosen_raters(
     several = isinstance(wanted, list | tuple | np.ndarray)
     asked = listed(require_names("raters", wanted)) if several else [wanted]
     if unknown := [name for name in asked if name not in place]:
-        raise ModelError(
-            f"Only raters of the result have a confusion matrix in it. Got: {unknown[0]!r}."
-        )
+        raise ModelError(f"raters must be raters of the result. Got: {unknown[0]!r}.")
     return [place[name] for name in asked]
 
 
 def _heat_map(ax: Axes, mean: xr.DataArray, low: xr.DataArray, high: xr.DataArray) -> None:
-    """Draw one matrix (class, label) with its numbers."""
+    """Draw one confusion matrix with its numbers."""
     n_classes = mean.sizes["class"]
     ax.imshow(mean.values, vmin=0, vmax=1, cmap="Blues")
     names = [escaped(name, CELL) for name in mean["class"].values]
@@ -314,7 +308,6 @@ def _heat_map(ax: Axes, mean: xr.DataArray, low: xr.DataArray, high: xr.DataArra
     cell = min(points(ax)) / n_classes
     is_point = bool((low == high).all())
     for (row, column), value in np.ndenumerate(mean.values):
-        # white on the dark half of the map
         style: dict[str, Any] = {"ha": "center", "color": "white" if value > 0.55 else "black"}
         size = min(TEXT, 0.38 * cell)
         if size < READABLE:

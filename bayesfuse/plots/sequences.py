@@ -1,4 +1,4 @@
-"""Pictures of labels in sequence."""
+"""Plot of the labels and responses of one sequence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bayesfuse.data.names import listed
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, require_kind
-from bayesfuse.plots.canvas import (
+from bayesfuse.plots.axes import (
     class_colours,
     escaped,
     name_rows,
@@ -22,7 +22,7 @@ from bayesfuse.plots.canvas import (
     show_classes,
     width_of,
 )
-from bayesfuse.results.access import observation_of
+from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.paths import decode
 from bayesfuse.results.probabilities import label_probabilities
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_NAMES = 40
-"""Items of a sequence that can be named along an axis."""
+"""Largest number of items named along the axis."""
 
 
 def plot_sequence(
@@ -41,32 +41,32 @@ def plot_sequence(
     sequences: Sequences | None = None,
     axes: Any = None,
 ) -> NDArray[Any]:
-    """Show one sequence: class probabilities as ribbons, the best path, and who said what.
+    """Plot one sequence: class probabilities, the most probable path, and the responses.
 
     Parameters
     ----------
     result : DataTree
         From ``bf.sample`` or ``bf.find_map``.
     model : pymc.Model
-        The model it is of.
+        The model of the result.
     sequence : name, optional
-        Which one. Default the longest.
+        Default the longest.
     sequences : Sequences, optional
-        Which item follows which, for models that do not know. Default the model's own.
+        For models without sequences. Default the model's own.
     axes : pair of matplotlib Axes, optional
-        For ribbons and responses. Default a new figure.
+        For probabilities and responses. Default a new figure.
 
     Returns
     -------
     ndarray of Axes, shape (2,)
-        Above, the probabilities of the classes at every item, stacked, and over them a strip with
-        the jointly most probable labels (``bf.decode``); below, the responses of the raters who
-        answered, in the classes' colours (of several by one rater to one item, the last).
+        Above, the stacked class probabilities of every item, and over them a strip with the jointly
+        most probable labels (``bf.decode``); below, the responses by rater in the colours of the
+        classes (the last of several by one rater to one item).
 
     Raises
     ------
     ModelError
-        Neither the model nor the caller knows sequences; no such sequence; a result of another
+        No sequences, neither given nor in the model; an unknown sequence; a result of another
         model.
 
     Examples
@@ -81,7 +81,7 @@ def plot_sequence(
     ('sequence 0', ['2', '1', '0'])
     """
     observation = observation_of(result, model)
-    sequences = observation.known_by("sequences", sequences, "A sequence is drawn in its order")
+    sequences = observation.known_by("sequences", sequences, "This plot needs sequences")
     require_kind("sequences", sequences, Sequences)
     responses = observation.responses
     number = _number(sequences, sequence)
@@ -123,8 +123,8 @@ def _number(sequences: Sequences, name: Any) -> int:
     names = listed(sequences.names)
     if name not in names:
         raise ModelError(
-            f"Only sequences with that name can be drawn, of {sequences.n_sequences} there are. "
-            f"Got: {name!r}."
+            f"sequence must be the name of one of the {sequences.n_sequences} sequences. Got: "
+            f"{name!r}."
         )
     return names.index(name)
 
@@ -149,7 +149,7 @@ def _two_axes(axes: Any, width: float, tall: float, room: float) -> NDArray[Any]
 def _responses(
     responses: Responses, place: NDArray[np.int64]
 ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Return who answered some items, and their labels (raters, items), NaN where none."""
+    """Return the raters of the items and their labels (raters, items), NaN for no response."""
     position = np.full(responses.n_items, -1)
     position[place] = np.arange(len(place))
     own = position[responses.item] >= 0

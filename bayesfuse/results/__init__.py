@@ -1,1 +1,1 @@
-"""What follows from draws: label probabilities, summaries, whole labellings, averages."""
+"""Quantities derived from draws: label probabilities, summaries, label paths, model averages."""

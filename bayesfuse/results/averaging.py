@@ -1,4 +1,4 @@
-"""Several models of the same responses: brought to common units, and averaged."""
+"""Comparing and averaging several models of the same responses."""
 
 from __future__ import annotations
 
@@ -16,52 +16,50 @@ from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_mapping, require_weights
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.access import constants, require_alike, require_result
-from bayesfuse.results.points import parameters
+from bayesfuse.results.compatibility import require_alike
+from bayesfuse.results.contents import constants, require_result
+from bayesfuse.results.parameters import parameters
 from bayesfuse.results.probabilities import label_posterior
 
 METHODS = ("stacking", "bb-pseudo-bma", "pseudo-bma")
-"""Ways in which :func:`arviz.compare` finds weights."""
+"""Weighting methods of :func:`arviz.compare`."""
 
 
 def common_units(
     results: Mapping[str, xr.DataTree], *, models: Mapping[str, pm.Model] | None = None
 ) -> dict[str, xr.DataTree]:
-    """Bring the log likelihoods of several models to the same units, for ``az.compare``.
+    """Convert the log likelihoods of several models to the same units, for ``az.compare``.
 
     A model of independent items stores one log likelihood per item, a hidden Markov model one per
-    sequence, and leaving out an item is another question than leaving out a sequence. Given the
-    parameters, though, the items of the former are independent: their sum over a sequence *is* its
-    log likelihood of the sequence. So finer units are summed to the coarsest, and all models are
-    then asked to predict what none of them has seen.
+    sequence, and leave-one-item-out and leave-one-sequence-out cross-validation are not comparable.
+    Given the parameters, the items of the former are independent, so their sum over a sequence *is*
+    the log likelihood of the sequence. Finer units are therefore summed to the coarsest.
 
-    Items on a graph are not independent: the log likelihood of each is given all others, and their
-    sum is not that of a sequence. The latter is computed from the model where no edges form a
-    circle, given the items outside the sequence if edges join them to it.
+    Items on a graph are not independent: the log likelihood of each is conditional on all others,
+    and their sum is not that of a sequence. The latter is computed from the model if the graph has
+    no cycles, conditional on neighbouring items outside the sequence.
 
     Parameters
     ----------
     results : mapping of name to DataTree
         From ``bf.sample`` or ``bf.fit``, with log likelihoods, of the same items.
     models : mapping of name to pymc.Model, optional
-        The models that results are of. Needed of labels on a graph, where other models have
-        coarser units.
+        The models of the results. Needed for labels on a graph if other models have coarser units.
 
     Returns
     -------
     dict of name to DataTree
-        For ``az.loo`` and ``az.compare``. Results already in these units are the same objects.
+        For ``az.loo`` and ``az.compare``. Results already in these units are returned unchanged.
 
     Raises
     ------
     ModelError
-        No results; other items; no log likelihood; units none of which contain all others; items
-        on a graph in coarser units without their model, or on a graph with circles.
+        No results; other items; no log likelihood; units that are not nested; items on a graph in
+        coarser units without their model, or on a graph with cycles.
 
     References
     ----------
-    Vehtari, Gelman & Gabry (2017), Statistics and Computing 27, 1413–1432, section 1.1, on what to
-    leave out.
+    Vehtari, Gelman & Gabry (2017), Statistics and Computing 27, 1413–1432, section 1.1.
 
     Examples
     --------
@@ -79,19 +77,14 @@ def common_units(
     >>> bf.common_units(results)["independent"]["log_likelihood"]["responses"].dims
     ('chain', 'draw', 'sequence')
     """
-    require_mapping("results", results)
-    if models is not None:
-        require_mapping("models", models)
-    if not results:
-        raise ModelError("Models are compared with each other. Got: no results.")
+    _require_mappings(results, models)
     partitions = {name: _partition(name, result) for name, result in results.items()}
     first = next(iter(partitions.values()))
     for name, own in partitions.items():
         if not own.index.sort_values().equals(first.index.sort_values()):
             raise ModelError(
-                "Models must be of the same items to be compared. Got: "
-                f"{len(own)} items in {name!r}, {len(first)} in {next(iter(partitions))!r}, and "
-                "not the same."
+                "Models must be of the same items to be compared. Got: different items, "
+                f"{len(own)} in {name!r} and {len(first)} in {next(iter(partitions))!r}."
             )
     require_alike(results)
     if all(own.equals(first) for own in partitions.values()):
@@ -104,9 +97,9 @@ def common_units(
         pairs = pd.DataFrame({"own": partitions[name], "to": to}).drop_duplicates()
         if pairs["own"].duplicated().any():
             raise ModelError(
-                "Units can be summed where they lie within those of another model. Got: "
-                f"{_units(result).name}s of {name!r} that reach over several "
-                f"{target.name}s of {coarsest!r}."
+                "Units can only be summed if each lies within one unit of the other model. Got: "
+                f"{_units(result).name}s of {name!r} that span several {target.name}s of "
+                f"{coarsest!r}."
             )
         found[name] = _in_units(name, result, pairs, target, (models or {}).get(name))
     return found
@@ -125,39 +118,37 @@ def average(
     results : mapping of name to DataTree
         From ``bf.sample`` or ``bf.fit``, of the same items and classes.
     weights : {"stacking", "bb-pseudo-bma", "pseudo-bma"} or mapping of name to number
-        "stacking" takes the weights whose mixture predicts left-out units best (items, or
-        sequences where some model has those, see :func:`common_units`), by Pareto-smoothed
+        "stacking" maximises the predictive accuracy of the mixture for left-out units (items, or
+        sequences if some model has those, see :func:`common_units`), by Pareto-smoothed
         leave-one-out; the others are those of :func:`arviz.compare`. Numbers are scaled to sum to
         one.
     models : mapping of name to pymc.Model, optional
-        The models that results are of, where :func:`common_units` needs them, or results have
-        other draws than their label posteriors, as thinned ones do.
+        The models of the results, if :func:`common_units` needs them or results have been thinned.
 
     Returns
     -------
     DataTree
         ``label_posterior`` (``probability`` and ``mcse`` by item and class), so that
-        ``bf.label_probabilities`` and the pictures of labels work; ``comparison`` by model:
+        ``bf.label_probabilities`` and the plots of labels work; ``comparison`` by model:
         ``weight`` and, unless weights were given, ``elpd``, ``se``, ``p_loo`` and
         ``worst_pareto_k``; ``constant_data``. Attributes: ``models`` and ``weights``.
 
     Raises
     ------
     ModelError
-        Other items or classes, no label posterior or log likelihood, other names of weights,
-        weights that are negative, not finite or all zero.
+        Other items or classes; no label posterior or log likelihood; weights with other names,
+        negative, not finite or all zero.
 
     Warns
     -----
     UserWarning
-        From ArviZ, where leaving out some unit changes a posterior too much for importance
-        sampling (``worst_pareto_k`` above 0.7).
+        From ArviZ, if leaving out a unit changes a posterior too much for importance sampling
+        (``worst_pareto_k`` above 0.7).
 
     Notes
     -----
-    Weights say which mixture predicts *responses*; labels are averaged by them as what the models
-    believe behind these. A model that predicts responses a little better by a wrong story about
-    the truth is believed as well.
+    Weights are for the mixture that best predicts *responses*, not labels. A model that predicts
+    responses slightly better but is wrong about the true labels also gets a large weight.
 
     References
     ----------
@@ -180,11 +171,7 @@ def average(
     >>> bf.label_probabilities(both).sizes["item"]
     100
     """
-    require_mapping("results", results)
-    if not results:
-        raise ModelError("There must be something to average. Got: no results.")
-    if models is not None:
-        require_mapping("models", models)
+    _require_mappings(results, models)
     posteriors = _same_labels(results, models or {})
     require_alike(results)
     names = list(results)
@@ -216,11 +203,20 @@ def average(
     return averaged
 
 
+def _require_mappings(results: Any, models: Any) -> None:
+    """Raise ModelError unless there are results by name, and models by name if any."""
+    require_mapping("results", results)
+    if models is not None:
+        require_mapping("models", models)
+    if not results:
+        raise ModelError("results must hold at least one result to compare. Got: no results.")
+
+
 # ---------------------------------------------------------------- units
 
 
 def _pointwise(result: xr.DataTree) -> xr.DataArray:
-    """Return the log likelihood of every unit at every draw, whatever the responses are called."""
+    """Return the log likelihood of every unit at every draw, whatever its name."""
     (values,) = result["log_likelihood"].dataset.data_vars.values()
     return values
 
@@ -236,8 +232,8 @@ def _partition(name: str, result: xr.DataTree) -> pd.Series:
     """Return the number of the unit of every item, by item name."""
     if "log_likelihood" not in require_result(result).children:
         raise ModelError(
-            "Models are compared by their log likelihoods, which bf.sample stores unless they are "
-            f"too many (log_likelihood=True stores them all the same). Got: none in {name!r}."
+            "Models are compared by their log likelihoods, which bf.sample does not store for very "
+            f"large tables unless log_likelihood=True. Got: none in {name!r}."
         )
     units = _units(result)
     if units.name == "item":
@@ -246,8 +242,8 @@ def _partition(name: str, result: xr.DataTree) -> pd.Series:
     index = f"{units.name}_index"
     if index not in known:
         raise ModelError(
-            f"Which item belongs to which {units.name} must stand in constant_data, as "
-            f"{index!r}. Got: {sorted(map(str, known.data_vars))} in {name!r}."
+            f"constant_data must hold {index!r}, the {units.name} of every item. Got: "
+            f"{sorted(map(str, known.data_vars))} in {name!r}."
         )
     return pd.Series(known[index].values, index=pd.Index(known["item"].values))
 
@@ -270,12 +266,12 @@ def _in_units(
         total = np.add.reduceat(values.values[:, :, order], begin, axis=2)
     elif model is None:
         raise ModelError(
-            "Log likelihoods of items on a graph are given all other items, so their sum is not "
-            f"that of a {target.name}, which takes the model: give models={{name: model}}. Got: no "
-            f"model of {name!r}."
+            "Log likelihoods of items on a graph are conditional on all other items, so their sum "
+            f"is not that of a {target.name}: give models={{name: model}}. Got: no model of "
+            f"{name!r}."
         )
     else:
-        total = _joint(result, model, to)
+        total = _joint_log_likelihood(result, model, to)
     dims = ("chain", "draw", target.name)
     coords = {"chain": values["chain"], "draw": values["draw"], target.name: target.values}
     changed = copy(result)
@@ -283,8 +279,8 @@ def _in_units(
     return changed
 
 
-def _joint(result: xr.DataTree, model: pm.Model, to: NDArray[np.int64]) -> Array:
-    """Return the log likelihood of sets of items at every draw, the labels summed out."""
+def _joint_log_likelihood(result: xr.DataTree, model: pm.Model, to: NDArray[np.int64]) -> Array:
+    """Return the log likelihood of sets of items at every draw, labels summed out."""
     _, observation = observed(model)
     draws = parameters(result, model)
     evidence = observation.labels.joint(observation.responses, to)
@@ -310,8 +306,8 @@ def _same_labels(
         for dim in ("item", "class"):
             if set(listed(own[dim].values)) != set(listed(first[dim].values)):
                 raise ModelError(
-                    f"Label posteriors are averaged {dim} by {dim}, so all must have the same. "
-                    f"Got: others in {name!r}."
+                    f"Label posteriors must have the same {dim} names to be averaged. Got: others "
+                    f"in {name!r}."
                 )
         found.append(own.sel({dim: first[dim].values for dim in ("item", "class")}))
     return found
@@ -339,14 +335,14 @@ def _loo_weights(
     return xr.Dataset(
         {name: ("model", values) for name, values in columns.items()},
         {"model": names},
-        {"method": method, "unit": _unit_name(loos)},
+        {"method": method, "unit": str(next(iter(loos.values())).elpd_i.dims[0])},
     )
 
 
 def _weigh(loos: Mapping[str, Any], method: str) -> pd.DataFrame:
-    """Let ArviZ find the weights, from densities relative to the best model's unit by unit.
+    """Return the weights of ArviZ, from densities relative to the best model's unit by unit.
 
-    No weights depend on that, while the density of a long sequence is below the smallest number.
+    That leaves the weights unchanged, and the density of a long sequence does not underflow.
     """
     import arviz as az
 
@@ -361,13 +357,9 @@ def _weigh(loos: Mapping[str, Any], method: str) -> pd.DataFrame:
     return az.compare(relative, method=method, round_to="none")
 
 
-def _unit_name(loos: Mapping[str, Any]) -> str:
-    return str(next(iter(loos.values())).elpd_i.dims[0])
-
-
 def _given_weights(names: list[str], weights: Mapping[str, float]) -> xr.Dataset:
     require_mapping("weights", weights)
     if set(weights) != set(names):
-        raise ModelError(f"There must be one number for each of {names}. Got: {dict(weights)}.")
+        raise ModelError(f"weights must have the names {names}. Got: {dict(weights)}.")
     share = require_weights("weights", {name: weights[name] for name in names})
     return xr.Dataset({"weight": ("model", np.array(share))}, {"model": names})

@@ -1,4 +1,4 @@
-"""Classes that responses favour and labels have lost: the numbers, and a warning of them."""
+"""Collapsed labels: classes that many responses name and almost no label has."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
 
 SHARE, ITEMS = 0.05, 20
-"""A class can be lost if votes favour it for so large a share of the items, and for so many."""
+"""Smallest share and number of items with a majority for a class that can count as lost."""
 LEFT = 0.02
-"""It is lost if it has less than one item, or than this share of those that votes favour it for.
+"""A class is lost if it has less than one item, or than this share of its majorities.
 
 Most votes for a rare class are mistakes, but not all. Of 187 simulated tables of 300 to 3,000 items
 with a class of two per cent five lost it, all of 300 items and two responses each, which fits
 labelled with one class; in 19 of 20 tables the share was above 0.08.
 """
 OFTEN = 10
-"""Responses from which on a rater who only ever gives one label is told of."""
+"""Responses from which on a rater who only gives one label is counted."""
 
 
 class Lost(NamedTuple):
-    """What :func:`lost_classes` finds, by class, and by rater ``one_label``."""
+    """The result of :func:`lost_classes`, by class; ``one_label`` by rater."""
 
     favoured: Array
-    """Items of unknown class for which more responses name the class than any other."""
+    """Number of items of unknown class with a majority for the class."""
     expected: Array
-    """How many of all such items have the class, by the label probabilities."""
+    """Expected number of these items with the class, by the label probabilities."""
     lost: NDArray[np.bool_]
     one_label: NDArray[np.int64]
-    """The only label of raters who give one often, −1 for others."""
+    """The only label of raters with many responses and one label, −1 for others."""
 
 
 def lost_classes(probability: Array, observation: Observation) -> Lost:
-    """Hold label probabilities (items, classes) against the votes, over items of unknown class."""
+    """Compare label probabilities (items, classes) with the votes, over items of unknown class."""
     responses = observation.responses
     unknown = (responses.per_item > 0) & (observation.gold < 0)
     copies = responses.multiplicity[unknown].astype(float)
@@ -49,45 +49,39 @@ def lost_classes(probability: Array, observation: Observation) -> Lost:
     expected = copies @ probability[unknown]
     enough = favoured >= max(SHARE * copies.sum(), ITEMS)
     lost = enough & (expected < np.maximum(LEFT * favoured, 1.0))
-    return Lost(favoured, expected, lost, _one_label(observation))
-
-
-def _one_label(observation: Observation) -> NDArray[np.int64]:
-    responses = observation.responses
     size = responses.n_raters, responses.n_classes
     given = np.bincount(responses.rater * size[1] + responses.label, minlength=size[0] * size[1])
     given = given.reshape(size)
     only = (np.count_nonzero(given, axis=1) == 1) & (given.max(axis=1) >= OFTEN)
-    return np.where(only, given.argmax(axis=1), -1)
+    return Lost(favoured, expected, lost, np.where(only, given.argmax(axis=1), -1))
 
 
 def in_words(found: Lost, observation: Observation) -> str:
-    """Say which classes are lost, and what to do."""
+    """Return which classes are lost, and what to do about it."""
     if not found.lost.any():
-        return "Every class that many responses favour has items: labels have not collapsed."
-    classes = observation.responses.classes
+        return "Labels have not collapsed: every class that many responses name has items."
+    classes, lost = observation.responses.classes, np.flatnonzero(found.lost)
     each = "; ".join(
-        f"{classes[k]}, which most responses name for {found.favoured[k]:,.0f} items, has "
-        f"{found.expected[k]:.2g}"
-        for k in np.flatnonzero(found.lost)
+        f"class {classes[k]}: {found.expected[k]:.2g}, though most responses name it for "
+        f"{found.favoured[k]:,.0f}"
+        for k in lost
     )
-    said = [f"Labels have collapsed against the votes. Expected number of items: {each}."]
-    habits = int(np.isin(found.one_label, np.flatnonzero(found.lost)).sum())
-    if habits:
-        said.append(
-            f"The model takes {habits} sources that only ever give such a label for sources that "
-            "would give it to any item."
+    text = [f"Labels have collapsed. Expected number of items: {each}."]
+    if n_raters := int(np.isin(found.one_label, lost).sum()):
+        text.append(
+            f"Raters who only give such a label: {n_raters}; the model treats their responses as "
+            "uninformative."
         )
-    said.append(
-        "The responses alone cannot tell whether that is so. If it is not, state the shares of the "
-        "classes by a strong prior (prevalence_prior= the shares times the number of items), give "
-        "known labels (gold=, hundreds rather than dozens), or take another model."
+    text.append(
+        "The responses alone cannot tell whether that is right. If it is not, use a strong "
+        "prevalence prior (prevalence_prior= the expected shares times the number of items), known "
+        "labels (gold=, hundreds rather than dozens) or another model."
     )
-    return " ".join(said)
+    return " ".join(text)
 
 
 def warn_of_collapse(result: xr.DataTree, observation: Observation) -> None:
-    """Warn the caller of a fit that its labels have collapsed, if they have."""
+    """Warn the caller of a fit if its labels have collapsed."""
     probability = result["label_posterior"].dataset["probability"]
     found = lost_classes(probability.transpose("item", "class").values, observation)
     if found.lost.any():

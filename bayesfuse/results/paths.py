@@ -1,4 +1,4 @@
-"""Whole labellings after the fact: the most probable one, draws, and the spans and runs in them."""
+"""Joint labels of all items: the most probable ones, posterior draws, and their spans and runs."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ from bayesfuse.data.names import storable
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, require_count, require_kind, require_seed
-from bayesfuse.results.access import kept_labels, observation_of
-from bayesfuse.results.points import central, evenly, parameters, spread
+from bayesfuse.results.compatibility import observation_of
+from bayesfuse.results.contents import kept_labels
+from bayesfuse.results.parameters import central, evenly_spaced, evenly_spaced_rows, parameters
 
 BETWEEN = 10
-"""Sweeps between labels that are drawn one from the other after the fact."""
+"""Sweeps between draws of labels from a Markov chain."""
 
 
 def decode(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
     """Return the jointly most probable labels, at the posterior mean of the parameters.
 
-    For labels in sequence this is the Viterbi path. It may differ from the labels that are most
-    probable item by item: those need not follow each other in any possible way. For labels on a
-    graph nobody can find it in general; what iterated conditional modes reach from several starts
-    stands for it, as the attribute ``method`` says.
+    For labels in sequence this is the Viterbi path. It may differ from the most probable label of
+    each item, which may not even form a possible sequence. For labels on a graph it is intractable
+    in general and approximated by iterated conditional modes from several starts (attribute
+    ``method``).
 
-    Groups of raters that are inferred have no mean: the most frequent assignment of raters to
-    groups is taken, and the mean of the other parameters over the draws that have it.
+    Inferred groups of raters have no mean: the most frequent assignment is used, with the mean of
+    the other parameters over the draws that have it.
 
     Parameters
     ----------
     result : DataTree
         From ``bf.sample`` or ``bf.find_map``.
     model : pymc.Model
-        The model it was made from.
+        The model of the result.
 
     Returns
     -------
@@ -49,13 +50,12 @@ def decode(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
     ModelError
         A result without parameters, or of another model.
     ImpossibleDataError
-        The parameters rule out some unit's responses.
+        The responses of a unit have probability zero.
 
     Notes
     -----
-    For other items that the same raters answered, give the parameters without what they were
-    inferred from, ``xr.DataTree(children={"posterior": result["posterior"]})``, and a model of
-    those items.
+    To decode new items of the same raters, give only the posterior,
+    ``xr.DataTree(children={"posterior": result["posterior"]})``, and a model of those items.
 
     Examples
     --------
@@ -85,25 +85,25 @@ def draw_labels(
 ) -> xr.DataArray:
     """Draw all labels jointly from their posterior, parameters integrated out.
 
-    Every draw takes the parameters of one posterior draw, evenly spaced among all, and draws the
-    labels given them; labels on a graph are those that were drawn with the parameters, if the
-    result has them. What depends on several labels at once (spans, runs, changes) has its
-    posterior in these draws; single items have theirs, exactly, in ``bf.label_probabilities``.
+    Labels are drawn given the parameters of evenly spaced posterior draws; labels on a graph are
+    those drawn with the parameters, if the result has them. The draws represent the posterior of
+    any function of several labels (spans, runs, changes); for single items
+    ``bf.label_probabilities`` is more precise.
 
     Parameters
     ----------
     result : DataTree
         From ``bf.sample``, or ``bf.find_map`` (then all draws have the same parameters).
     model : pymc.Model
-        The model it was made from.
+        The model of the result.
     draws : int, default 200
-        How many; memory holds draws × items bytes (for up to 128 classes).
+        Number of draws; memory holds draws × items bytes (for up to 128 classes).
     random_seed : int, Generator, optional
 
     Returns
     -------
     DataArray, dims (draw, item)
-        Numbers of classes, whose names are the attribute ``classes``.
+        Indices of classes, whose names are in the attribute ``classes``.
 
     Raises
     ------
@@ -124,19 +124,20 @@ def draw_labels(
     require_count("draws", draws)
     if not responses.is_plain:
         raise ModelError(
-            "Labels are drawn per item, and a pattern stands for several: build the model with "
-            "responses.expand(). Got: a table of counts."
+            "Labels are drawn item by item, but a row of a table of counts stands for several "
+            "items: build the model with responses.expand(). Got: a table of counts."
         )
     if (kept := kept_labels(result)) is not None:
         flat = kept.reshape(-1, responses.n_items)
-        return _draws(flat[evenly(draws, len(flat))], responses)
+        return _draws(flat[evenly_spaced(draws, len(flat))], responses)
     prior = observation.labels
     structure = prior.structure(responses)
     rng = require_seed(random_seed)
     small = np.int8 if responses.n_classes <= 128 else np.int32
     labels = np.empty((draws, responses.n_items), dtype=small)
     drawn = None
-    for row, rows in zip(labels, spread(result, model, observation, draws), strict=True):
+    points = evenly_spaced_rows(result, model, observation, draws)
+    for row, rows in zip(labels, points, strict=True):
         likelihood = observation.by_item(observation.likelihood(rows)[0])
         for _ in range(BETWEEN if prior.moves_labels else 1):
             drawn = prior.draw(observation.label_tables(rows), likelihood, structure, rng, drawn)
@@ -147,7 +148,7 @@ def draw_labels(
 
 
 def _draws(labels: NDArray[Any], responses: Responses) -> xr.DataArray:
-    """Name drawn labels (draws, items)."""
+    """Return drawn labels (draws, items) with their coordinates."""
     return xr.DataArray(
         labels,
         {"draw": np.arange(len(labels)), "item": responses.items},
@@ -164,31 +165,29 @@ def spans(
     scheme: Literal["bio", "runs"] = "bio",
     outside: Any = "O",
 ) -> pd.DataFrame:
-    """Return the spans that labels mark in sequences, with the share of the draws that have them.
+    """Return the spans of labels in sequences, with their posterior probability.
 
     Parameters
     ----------
     labels : DataArray, dims (draw, item) or (item,)
-        From :func:`draw_labels` or :func:`decode`; of other dimensions than the items every entry
-        is a draw.
+        From :func:`draw_labels` or :func:`decode`; all other dimensions count as draws.
     sequences : Sequences
     scheme : {"bio", "runs"}
-        "bio": B-X begins a span of kind X, I-X goes on with it (or begins one, where nothing of
-        kind X precedes it, as in the CoNLL evaluation). "runs": a span is a longest run of one
-        class.
+        "bio": B-X begins a span of kind X, I-X continues it (or begins one if no X precedes, as in
+        the CoNLL evaluation). "runs": a span is a maximal run of one class.
     outside : object, default "O"
-        Name of the class of what is in no span.
+        Name of the class outside all spans.
 
     Returns
     -------
     DataFrame
-        Columns sequence, start, stop (positions in the sequence from zero; ``stop`` is the first
-        behind the span), kind and probability, in the order of the sequences.
+        Columns sequence, start, stop (zero-based positions, ``stop`` excluded), kind and
+        probability (the share of draws with the span), in the order of the sequences.
 
     Raises
     ------
     ModelError
-        Labels of other items; with scheme "bio", classes of other names.
+        Labels of other items; with scheme "bio", classes not named O, B-X or I-X.
 
     Examples
     --------
@@ -219,20 +218,18 @@ def spans(
 
 
 def run_lengths(labels: xr.DataArray, sequences: Sequences) -> pd.DataFrame:
-    """Return how long labels stay in a class: the expected number of runs of every length.
+    """Return the expected number of runs of one class, by class and length.
 
     Parameters
     ----------
     labels : DataArray, dims (draw, item) or (item,)
-        From :func:`draw_labels` or :func:`decode`; of other dimensions than the items every entry
-        is a draw.
+        From :func:`draw_labels` or :func:`decode`; all other dimensions count as draws.
     sequences : Sequences
 
     Returns
     -------
     DataFrame
-        Columns class, length and runs: runs per draw, in all sequences together. The ends of a
-        sequence end its runs.
+        Columns class, length and runs (per draw, over all sequences). Runs end with their sequence.
 
     Raises
     ------
@@ -260,7 +257,7 @@ def run_lengths(labels: xr.DataArray, sequences: Sequences) -> pd.DataFrame:
 
 
 def _in_order(labels: xr.DataArray, sequences: Sequences) -> tuple[NDArray[np.int64], list[Any]]:
-    """Return labels (draws, items) in the order of the sequences as numbers, and class names."""
+    """Return class indices (draws, items) in the order of the sequences, and the class names."""
     require_kind("labels", labels, xr.DataArray)
     require_kind("sequences", sequences, Sequences)
     place = pd.Index(labels["item"].values).get_indexer(pd.Index(sequences.items))
@@ -268,7 +265,7 @@ def _in_order(labels: xr.DataArray, sequences: Sequences) -> tuple[NDArray[np.in
         raise ModelError(
             "Labels and sequences must be of the same items. Got: labels of "
             f"{labels.sizes['item']} items, {int((place >= 0).sum())} of them among the "
-            f"{len(place)} in sequence."
+            f"{len(place)} of the sequences."
         )
     values = labels.transpose(..., "item").values.reshape(-1, len(place))
     if "classes" in labels.attrs:
@@ -280,7 +277,7 @@ def _in_order(labels: xr.DataArray, sequences: Sequences) -> tuple[NDArray[np.in
 def _kinds(
     classes: list[Any], scheme: str, outside: Any
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], list[Any]]:
-    """Return the kind of span of every class (−1 outside), whether it begins one, all kinds."""
+    """Return the kind of span of every class (−1 outside), whether it begins one, and all kinds."""
     if scheme not in ("bio", "runs"):
         raise ModelError(f"scheme must be 'bio' or 'runs'. Got: {scheme!r}.")
     inside = [name for name in classes if name != outside]
@@ -306,7 +303,7 @@ def _count_runs(
     kind_of: NDArray[np.int64],
     begins: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return different runs (start, stop, kind) over all draws and how many draws have each."""
+    """Return the distinct runs (start, stop, kind) over all draws and the count of each."""
     first = np.zeros(codes.shape[1], dtype=bool)
     first[sequences.start[:-1]] = True
     found = []

@@ -1,4 +1,4 @@
-"""What follows from draws of the parameters, added to a result: labels, log likelihoods, data."""
+"""Groups of a result derived from draws of the parameters: labels, log likelihoods, data."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ OBSERVED = "observed"
 """Attribute of constant_data: the fingerprint of what the model observed."""
 
 OF_VARIABLE, OF_DRAWS = "of_variable", "of_draws"
-"""Attributes by which draws are known again: a variable, and a digest of its draws.
+"""Attributes that identify the draws: a variable, and a digest of its draws.
 
-Labels that were drawn have the numbers of their draws as a variable named ``OF_DRAWS``.
+Drawn labels hold the numbers of their draws in a variable named ``OF_DRAWS``.
 """
 
 
@@ -36,10 +36,10 @@ def complete(
     log_likelihood: bool | None = None,
     labels: NDArray[Any] | None = None,
 ) -> xr.DataTree:
-    """Add to draws what follows from them: label_posterior, log_likelihood, label_draws, and data.
+    """Add label_posterior, log_likelihood, label_draws and the data to a result.
 
-    One pass over the draws; memory holds one matrix items × classes a few times, and (items ×
-    draws) log likelihoods where they are stored.
+    One pass over the draws; memory holds a few matrices (items × classes), and the log likelihoods
+    (items × draws) if they are stored.
 
     Parameters
     ----------
@@ -49,10 +49,9 @@ def complete(
     parameters : mapping of str to ndarray, shape (chain, draw, …)
         Values of every parameter of the label prior and the rater channel.
     log_likelihood : bool, optional
-        Whether to store the log likelihood of every unit at every draw. Default: where it takes
-        no more than 10⁸ values.
+        Whether to store the log likelihood of every unit at every draw. Default: up to 10⁸ values.
     labels : ndarray, shape (chain, draw, item), optional
-        Labels that were drawn with the parameters, for priors that keep them.
+        Labels drawn with the parameters, for priors that keep them.
 
     Returns
     -------
@@ -75,7 +74,7 @@ def sum_up(
     *,
     log_likelihood: bool | None,
 ) -> Draws:
-    """Return what is kept of draws (chain, draw, …) that were made, and of labels, if any."""
+    """Return the accumulated draws (chain, draw, …), with the labels drawn with them if any."""
     seen = Draws(observation, *sizes, log_likelihood=log_likelihood)
     for chain, draw in np.ndindex(sizes):
         point = {name: draws[chain, draw] for name, draws in parameters.items()}
@@ -84,7 +83,7 @@ def sum_up(
 
 
 class Draws:
-    """What is kept of every draw: label probabilities, summed up, and pointwise evidence.
+    """Accumulator over draws: the mean label probabilities and the pointwise log likelihoods.
 
     Parameters
     ----------
@@ -121,10 +120,10 @@ class Draws:
     def add(
         self, chain: int, parameters: Mapping[str, Array], labels: NDArray[Any] | None = None
     ) -> None:
-        """Add the next draw of a chain, and the labels that were drawn with it, if any.
+        """Add the next draw of a chain, and the labels drawn with it, if any.
 
-        Labels that were drawn give probabilities given their neighbours, whose mean over the draws
-        has the posterior for limit (Rao–Blackwell).
+        Drawn labels give probabilities conditional on their neighbours, whose mean over the draws
+        converges to the posterior (Rao–Blackwell).
         """
         observation, (n_chains, n_draws) = self.observation, self.sizes
         draw = self.done[chain]
@@ -154,7 +153,7 @@ class Draws:
         return {"label_posterior"} | {name for name, kept in optional.items() if kept is not None}
 
     def store(self, result: xr.DataTree) -> None:
-        """Write it all down, first what cannot be worked out anew."""
+        """Add the groups to a result, first those that cannot be recomputed."""
         observation = self.observation
         responses = observation.responses
         posterior = result["posterior"].dataset
@@ -176,7 +175,7 @@ class Draws:
             _add_log_likelihood(result, observation, self.pointwise[kept])
 
     def label_posterior(self) -> xr.Dataset:
-        """Return label probabilities and their Monte Carlo error, once all draws were added."""
+        """Return label probabilities and their Monte Carlo error, after all draws were added."""
         observation, pair = self.observation, ("item", "class")
         responses = observation.responses
         mean, error = self.means.result()
@@ -191,7 +190,7 @@ class Draws:
         )
 
     def _how(self) -> dict[str, Any]:
-        """Say how labels were summed out, and of what iterates whether it came to an end."""
+        """Return how labels were summed out, and whether an iterative method converged."""
         prior = self.observation.labels
         if self.drawn:
             return {"exact": 1, "method": prior.words.moving}
@@ -202,7 +201,7 @@ class Draws:
 
 
 def note_draws(result: xr.DataTree) -> None:
-    """Note in the groups of labels which draws of the parameters they are of."""
+    """Record in the groups of labels which draws of the parameters they belong to."""
     posterior = result["posterior"].dataset
     name = _telling(posterior)
     numbers = draw_numbers(posterior, name)
@@ -214,17 +213,17 @@ def note_draws(result: xr.DataTree) -> None:
 
 
 def draw_numbers(draws: xr.Dataset, name: str) -> NDArray[np.int64]:
-    """Return a number for each draw (chain, draw), which tells it from others."""
+    """Return a number that identifies each draw, (chain, draw)."""
     return fingerprint.of_draws(draws[name].transpose("chain", "draw", ...).values)
 
 
 def digest(numbers: NDArray[np.int64]) -> str:
-    """Return a digest of draws, in whatever order."""
+    """Return a digest of draws that does not depend on their order."""
     return fingerprint.of_arrays([np.sort(numbers, axis=None)])
 
 
 def _telling(posterior: xr.Dataset) -> str:
-    """Return the name of the smallest variable that differs between draws, if there is one."""
+    """Return the name of the smallest variable that differs between draws, if any does."""
     names = sorted(map(str, posterior.data_vars), key=lambda name: (posterior[name].size, name))
     floats = [name for name in names if posterior[name].dtype.kind == "f"] or names
     differ = (name for name in floats if len(np.unique(draw_numbers(posterior, name))) > 1)
@@ -232,7 +231,7 @@ def _telling(posterior: xr.Dataset) -> str:
 
 
 def _add_log_likelihood(result: xr.DataTree, observation: Observation, pointwise: Array) -> None:
-    """Store one column per unit; an item that stands for several has as many columns."""
+    """Store one column per unit; a row of a table of counts has one column per item."""
     unit, responses = observation.labels.unit, observation.responses
     names = observation.labels.units(responses)
     if unit == "item":
@@ -250,7 +249,7 @@ def _add_log_likelihood(result: xr.DataTree, observation: Observation, pointwise
 
 
 def add_constants(result: xr.DataTree, observation: Observation) -> None:
-    """Add who answered what, and the fingerprint of what the model observed."""
+    """Add the data and their fingerprint."""
     responses = observation.responses
     item, rater = responses.small_columns
     constants: dict[str, Any] = {
@@ -279,10 +278,10 @@ def _add(
 
 
 def order_variables(result: xr.DataTree) -> None:
-    """Put the posterior's variables where their dimensions come in the order of every variable.
+    """Order the posterior's variables so that dimensions first appear in the order of each.
 
-    ``az.summary`` (ArviZ 1.3) writes the entries of a variable in the order of the dimensions of
-    the whole dataset, which is that of their first appearance, but their names in the variable's.
+    ``az.summary`` (ArviZ 1.3) orders the entries of a variable by the dimensions of the whole
+    dataset, in order of first appearance, but their names by the dimensions of the variable.
     """
     posterior = result["posterior"].dataset
     left = {name: values.dims for name, values in posterior.data_vars.items()}
@@ -293,27 +292,27 @@ def order_variables(result: xr.DataTree) -> None:
     order: list[Any] = []
     seen: set[Any] = set()
     while left:
-        fit = (
+        ready = (
             name
             for name, dims in left.items()
             if all(before[dim] <= seen | set(dims[:at]) for at, dim in enumerate(dims))
         )
-        name = next(fit, next(iter(left)))  # if none fits, no order is right for all
+        name = next(ready, next(iter(left)))  # if none is ready, no order works for all
         order.append(name)
         seen |= set(left.pop(name))
     result["posterior"] = xr.DataTree(posterior[order])
 
 
 class _BatchMeans:
-    """Mean over draws of arrays too big to keep, and its Monte Carlo error by batch means.
+    """Mean over draws of arrays too large to keep, and its Monte Carlo error by batch means.
 
-    Every chain is cut into about √draws batches of consecutive draws, whose means are all but
+    Every chain is cut into about √draws batches of consecutive draws, whose means are nearly
     independent (Flegal, Haran & Jones 2008, Statistical Science 23, 250–260).
     """
 
     def __init__(self, shape: tuple[int, ...], n_draws: int) -> None:
         self.length = max(int(np.sqrt(n_draws)), 1)
-        self.batch: dict[int, Array] = {}  # of every chain that is under way
+        self.batch: dict[int, Array] = {}  # of every unfinished chain
         self.n_in_batch: dict[int, int] = {}
         self.total = np.zeros(shape)
         # Sums over batches of deviations from the first: plain squares would cancel
@@ -338,19 +337,19 @@ class _BatchMeans:
             self.n_batches += 1
             batch[:] = 0.0
             self.n_in_batch[chain] = 0
-        if last:  # what is left of a chain is no batch
+        if last:  # an incomplete batch is dropped
             del self.batch[chain], self.n_in_batch[chain]
 
     def result(self) -> tuple[Array, Array]:
-        """Return mean and Monte Carlo error, in the memory of the sums."""
+        """Return mean and Monte Carlo error, overwriting the sums to save memory."""
         self.total /= self.n_draws
-        n, spread = self.n_batches, self.squares
+        n, variance = self.n_batches, self.squares
         if n < 2:
-            spread[:] = np.nan
-            return self.total, spread
+            variance[:] = np.nan
+            return self.total, variance
         self.deviation **= 2
         self.deviation /= n
-        spread -= self.deviation  # n − 1 times the variance of a batch mean
-        np.maximum(spread, 0.0, out=spread)
-        spread /= n * (n - 1)
-        return self.total, np.sqrt(spread, out=spread)
+        variance -= self.deviation  # n − 1 times the variance of a batch mean
+        np.maximum(variance, 0.0, out=variance)
+        variance /= n * (n - 1)
+        return self.total, np.sqrt(variance, out=variance)

@@ -1,4 +1,4 @@
-"""The posterior of the labels: as a result holds it, or anew from the draws that are there."""
+"""The posterior of the labels, as stored in a result or recomputed from its draws."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import xarray as xr
 
 from bayesfuse.errors import ModelError
 from bayesfuse.observation import Observation
-from bayesfuse.results.access import kept_labels, observation_of, of_all_draws, require_result
-from bayesfuse.results.points import parameters
+from bayesfuse.results.compatibility import observation_of
+from bayesfuse.results.contents import kept_labels, of_all_draws, require_result
+from bayesfuse.results.parameters import parameters
 from bayesfuse.results.posterior import sum_up
 
 
@@ -20,25 +21,24 @@ def label_probabilities(
     Parameters
     ----------
     result : DataTree
-        From ``bf.sample``, ``bf.fit`` or ``bf.find_map``. Label probabilities themselves are
-        returned as they are, so that whatever takes a result to rank or draw its labels takes
-        them, too.
+        From ``bf.sample``, ``bf.fit`` or ``bf.find_map``. Label probabilities are returned
+        unchanged.
     model : pymc.Model, optional
-        The model it is of: takes the mean over the draws that the result has, where some of those
-        that it was made with have been left out (``result.isel(chain=[0])``, thinning).
+        The model of the result. Needed to recompute the mean if draws have been dropped from the
+        result (``result.isel(chain=[0])``, thinning).
 
     Returns
     -------
     DataArray, dims (item, class)
         Averaged over the posterior of the parameters (Rao–Blackwellised: the mean of exact
-        probabilities, not shares of drawn labels). Its Monte Carlo error is
+        probabilities, not frequencies of drawn labels). The Monte Carlo error is
         ``result["label_posterior"]["mcse"]``.
 
     Raises
     ------
     ModelError
-        The result has no label posterior, or one of other draws than it has now, and no model is
-        given; a result of another model.
+        No model is given and the result has no label posterior, or one of other draws; a result of
+        another model.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def label_probabilities(
 
 
 def label_posterior(result: xr.DataTree, model: pm.Model | None = None) -> xr.Dataset:
-    """Return label probabilities and, where they were averaged over draws, their error (mcse)."""
+    """Return label probabilities and, if averaged over draws, their Monte Carlo error."""
     observation = None if model is None else observation_of(result, model)
     there = "label_posterior" in require_result(result).children
     if there and of_all_draws(result):
@@ -68,14 +68,14 @@ def label_posterior(result: xr.DataTree, model: pm.Model | None = None) -> xr.Da
         return _anew(result, model, observation)
     if there:
         raise ModelError(
-            "The label posterior is a mean over all draws that were made, and some of these have "
-            "been left out since: bf.label_probabilities(result, model) takes the mean over those "
-            "that are there. Got: other draws than the labels' mean is over, and no model."
+            "The label posterior is a mean over all draws, some of which have been dropped from "
+            "the result: bf.label_probabilities(result, model) recomputes it. Got: other draws "
+            "than those of the mean, and no model."
         )
     raise ModelError(
-        "Label probabilities stand in the group label_posterior that bf.sample, bf.fit and "
-        "bf.find_map add to their results; bf.label_probabilities(result, model) computes them "
-        f"from the parameters. Got: groups {sorted(result.children)}."
+        "Label probabilities are read from the group label_posterior of results of bf.sample, "
+        "bf.fit and bf.find_map; bf.label_probabilities(result, model) computes them from the "
+        f"parameters. Got: groups {sorted(result.children)}."
     )
 
 

@@ -1,4 +1,4 @@
-"""What pictures and printed tables say of a result: draws, intervals, who recognises what."""
+"""Summaries of a result for plots and tables: draws, intervals, the accuracy of the raters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError, require_count, require_names, require_probability
-from bayesfuse.results.access import all_draws, class_names, constants, named, require_draws
+from bayesfuse.results.contents import all_draws, class_names, constants, named, require_draws
 from bayesfuse.results.probabilities import label_probabilities
 
 
@@ -20,11 +20,11 @@ def summary(
 ) -> pd.DataFrame:
     """Return ArviZ's summary of a posterior, variable by variable.
 
-    ``az.summary`` names rows rightly only where the dimensions of every variable come in the order
-    in which they first appear in the posterior (ArviZ 1.3; the numbers are right, but of other
-    entries). Results put their variables in an order for which that holds. There is none for a
-    :class:`bayesfuse.models.LatentGroup` of known groups with more than two classes, and a choice
-    by ``var_names`` may lose it. This function asks for one variable at a time and is always right.
+    ``az.summary`` (ArviZ 1.3) mislabels the rows of a variable unless its dimensions come in the
+    order in which they first appear in the posterior. Results order their variables accordingly,
+    but no order works for a :class:`bayesfuse.models.LatentGroup` of known groups with more than
+    two classes, and a selection by ``var_names`` may break it. This function summarises one
+    variable at a time, so its rows are always labelled correctly.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def summary(
     Raises
     ------
     ModelError
-        The result has no draws, or lacks one of the variables.
+        The result has no draws, or lacks a variable.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def summary(
     """
     import arviz as az
 
-    names = list(require_draws(result, "A summary is of draws").data_vars)
+    names = list(require_draws(result, "A summary").data_vars)
     if var_names is not None:
         names = [var_names] if isinstance(var_names, str) else require_names("var_names", var_names)
     draws = posterior_draws(result, *map(str, names))
@@ -64,29 +64,28 @@ def summary(
 
 
 def posterior_draws(result: xr.DataTree, *names: str) -> xr.Dataset:
-    """Return variables by (chain, draw, …); the point that ``bf.find_map`` found is one draw.
+    """Return variables, (chain, draw, …); the point estimate of ``bf.find_map`` is one draw.
 
     Raises
     ------
     ModelError
-        The result lacks one of them.
+        The result lacks a variable.
     """
     found = all_draws(result)
     wanted = {name: named(found, name) for name in names}
     if missing := [name for name, values in wanted.items() if values is None]:
         raise ModelError(
-            "Pictures and tables need their variables in the posterior, where bayesfuse.models put "
-            "them (in a model of your own, name them with pm.Deterministic). Got: no "
+            "Plots and tables read their variables from the posterior (bayesfuse.models define "
+            "them; your own model can with pm.Deterministic). Got: no "
             f"{missing[0]!r} among {list(found.data_vars)}."
         )
     return xr.Dataset(wanted)
 
 
 def interval(draws: xr.DataArray, ci_prob: float | None = None) -> tuple[xr.DataArray, ...]:
-    """Return the lower and upper end of the credible interval over chains and draws.
+    """Return the ends of the credible interval over chains and draws.
 
-    Its probability is that of :func:`coverage`, its kind (equal-tailed or highest density) ArviZ's
-    setting ``stats.ci_kind``.
+    ArviZ's setting ``stats.ci_kind`` decides between equal-tailed and highest-density intervals.
     """
     import arviz as az
 
@@ -96,12 +95,12 @@ def interval(draws: xr.DataArray, ci_prob: float | None = None) -> tuple[xr.Data
 
 
 def coverage(ci_prob: float | None = None) -> float:
-    """Return the probability of intervals: ArviZ's setting ``stats.ci_prob`` unless one is given.
+    """Return the probability of credible intervals, by default ArviZ's setting ``stats.ci_prob``.
 
     Raises
     ------
     ModelError
-        One that is not strictly between 0 and 1.
+        A probability not strictly between 0 and 1.
     """
     import arviz as az
 
@@ -111,25 +110,22 @@ def coverage(ci_prob: float | None = None) -> float:
 
 
 def tails(ci_prob: float | None = None) -> tuple[float, float]:
-    """Return the quantiles between which an equal-tailed interval lies.
-
-    Its probability is that of :func:`coverage`.
-    """
+    """Return the tail probabilities of the equal-tailed interval."""
     tail = (1 - coverage(ci_prob)) / 2
     return tail, 1 - tail
 
 
 def recognition(result: xr.DataTree) -> dict[tuple[str, Any], xr.DataArray]:
-    """Return how well raters recognise each class, draws by (chain, draw, rater).
+    """Return the accuracy of the raters by true class, draws (chain, draw, rater).
 
-    The keys are what it is called and the true class: with two classes ("sensitivity", the last
-    class) and ("specificity", the first), with more ("sensitivity", class) for each.
+    The keys are name and true class: ("sensitivity", last class) and ("specificity", first class)
+    for two classes, ("sensitivity", class) for each of several.
     """
     draws = posterior_draws(result, "sensitivity", "specificity")
     classes = class_names(result)
     if "class" not in draws["sensitivity"].dims:
-        named = ("sensitivity", classes[-1]), ("specificity", classes[0])
-        return {(name, truth): draws[name] for name, truth in named}
+        pairs = ("sensitivity", classes[-1]), ("specificity", classes[0])
+        return {(name, truth): draws[name] for name, truth in pairs}
     return {
         ("sensitivity", truth): draws["sensitivity"].isel({"class": index}, drop=True)
         for index, truth in enumerate(classes)
@@ -137,18 +133,18 @@ def recognition(result: xr.DataTree) -> dict[tuple[str, Any], xr.DataArray]:
 
 
 def assignment(result: xr.DataTree) -> xr.DataArray | None:
-    """Return the group of every rater, by draw if it is inferred; None if there are no groups."""
+    """Return the group of every rater, by draw if inferred; None without groups."""
     drawn = named(all_draws(result), "assignment")
     return drawn if drawn is not None else named(constants(result), "assignment")
 
 
 def balanced_accuracy(result: xr.DataTree) -> xr.DataArray:
-    """Return every rater's mean over the classes of how well they recognise it, by draw."""
+    """Return every rater's accuracy averaged over the classes, by draw."""
     return xr.concat(list(recognition(result).values()), "truth").mean("truth")
 
 
 def most_uncertain(result: xr.DataTree | xr.DataArray, most: int | None = None) -> xr.DataArray:
-    """Return the label probabilities of the items whose best label is least sure, worst first."""
+    """Return the label probabilities of the ``most`` least certain items, least certain first."""
     if most is not None:
         require_count("most", most)
     probability = label_probabilities(result)
@@ -157,7 +153,7 @@ def most_uncertain(result: xr.DataTree | xr.DataArray, most: int | None = None) 
 
 
 def responses_per_rater(result: xr.DataTree) -> NDArray[np.int64]:
-    """Return the number of responses by every rater, copies of an item included."""
+    """Return the number of responses by every rater, in a table of counts by their count."""
     known = constants(result, "rater_index", "item_index")
     weight = None
     if "multiplicity" in known:

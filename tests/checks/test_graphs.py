@@ -72,7 +72,7 @@ def test_independent_items_that_are_independent_are_not():
     model, result = fit(crowd(truth, 1))
     found = neighbour_agreement(result, model, bf.Graph.grid(SHAPE), random_seed=0)
     assert found.attrs["p_value"] > 0.05 and not found["unusual"].any()
-    assert "nothing against" in found.attrs["verdict"]
+    assert "no evidence against" in found.attrs["verdict"]
 
 
 def test_edges_count_by_weight_and_in_the_order_of_names(regions):
@@ -147,7 +147,7 @@ def test_a_graph_shows_every_item_and_edge(point):
 def test_layouts_keep_neighbours_together(most, monkeypatch):
     monkeypatch.setattr(graphs, "SPRINGS", most)
     graph = bf.Graph.grid((6, 9))
-    place = graphs._settle(graph)
+    place = graphs._layout(graph)
     near = np.linalg.norm(place[graph.edges[:, 0]] - place[graph.edges[:, 1]], axis=1)
     rng = np.random.default_rng(0)
     far = np.linalg.norm(place[rng.integers(0, 54, 500)] - place[rng.integers(0, 54, 500)], axis=1)
@@ -157,7 +157,7 @@ def test_layouts_keep_neighbours_together(most, monkeypatch):
 def test_components_stand_apart():
     left = [(a, b) for a, b in combinations(range(8), 2)]
     graph = bf.Graph.from_edges([*left, (8, 9), (9, 10)], items=range(13))
-    place = graphs._settle(graph)
+    place = graphs._layout(graph)
     boxes = [
         (place[graph.component == c].min(axis=0), place[graph.component == c].max(axis=0))
         for c in range(graph.n_components)
@@ -181,7 +181,7 @@ BAD = {
     "cells": (lambda r: plot_grid(r, (1, 1), items=["x"]), "item ['x']"),
     "items": (lambda r: plot_graph(r, bf.Graph.grid((40, 9))), "item [320, 321, 322"),
     "layout": (lambda r: plot_graph(r, bf.Graph.grid(SHAPE), layout=[[0, 1]]), "shape (1, 2)"),
-    "places": (lambda r: plot_graph(r, bf.Graph.grid(SHAPE), layout={0: (0, 0)}), "319 such"),
+    "places": (lambda r: plot_graph(r, bf.Graph.grid(SHAPE), layout={0: (0, 0)}), "319 in all"),
 }
 
 
@@ -205,7 +205,7 @@ def test_labels_that_follow_the_raters_are_no_trouble():
     model, result = field(crowd(squares(), 0))
     found = phase_transition(result, model, random_seed=0)
     assert not found.attrs["trouble"] and np.abs(found["z"]).max() < 3
-    assert "Labels say what the raters said" in found.attrs["verdict"]
+    assert "The labels follow the responses" in found.attrs["verdict"]
     assert not found["lost"].any() and found["from_random"].values[-1] > 0.99
     # three classes on a large grid order at log(1 + √3); a small one does a little later
     assert 0.95 < found.attrs["critical"] < 1.2
@@ -241,7 +241,7 @@ def test_unanswered_items_of_one_class_are_told_of(together):
     result = bf.sample(model, 100, chains=2, random_seed=1, **QUIET)
     found = phase_transition(result, model, random_seed=0)
     assert found.attrs["one_class"] == found.attrs["trouble"] == together
-    assert ("Unanswered" in found.attrs["verdict"]) == together
+    assert ("Nearly all items without responses" in found.attrs["verdict"]) == together
     assert (found["unanswered"].max() > 0.95) == together
 
 

@@ -10,11 +10,12 @@ import xarray as xr
 from scipy import stats
 
 import bayesfuse as bf
-from bayesfuse.checks import agreement, replicates
-from bayesfuse.checks.items import _agreement
-from bayesfuse.checks.sequences import _count, _order
+from bayesfuse.checks import rater_pairs, replicates
+from bayesfuse.checks.item_difficulty import _agreement
+from bayesfuse.checks.runs import _count, _order
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
+from bayesfuse.pymc.model import observed
 
 QUIET = {"progressbar": False, "quiet": True, "log_likelihood": False}
 
@@ -49,11 +50,11 @@ def walk(n_items, rng, stay=0.9):
 
 
 def test_counts_over_pairs_are_those_of_loops(small):
-    first, second, shared, together = agreement._pairs(small, 1)
-    same = agreement._same(small, first, second)
+    first, second, shared, together = rater_pairs._pairs(small, 1)
+    same = rater_pairs._same(small, first, second)
     truth = np.arange(small.n_items) % small.n_classes
     known = np.eye(small.n_classes)[truth]
-    mistakes = agreement._same(small, first, second, 1 - known)
+    mistakes = rater_pairs._same(small, first, second, 1 - known)
     rows = list(zip(small.item, small.rater, small.label, strict=True))
     pairs = dict.fromkeys(combinations(range(small.n_raters), 2), 0)
     found = {pair: [set(), 0, 0, 0] for pair in pairs}
@@ -75,10 +76,10 @@ def test_counts_over_pairs_are_those_of_loops(small):
 
 
 def test_pairs_that_share_too_little_are_left_out(small):
-    few, many = (agreement._pairs(small, least)[2] for least in (1, 20))
+    few, many = (rater_pairs._pairs(small, least)[2] for least in (1, 20))
     assert many.min() >= 20 > few.min()
     with pytest.raises(ModelError, match=r"least=.* Got: no pair of 6 raters with 1000"):
-        agreement._pairs(small, 1000)
+        rater_pairs._pairs(small, 1000)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -92,7 +93,7 @@ def test_common_mistakes_are_as_probable_as_simulated_ones(n_classes):
         np.zeros((n_items, 4), dtype=int), classes=range(n_classes)
     )
     model = LatentGroup(responses, {"g": [0, 1], "h": [2, 3]})
-    observation = replicates.written_out(model)
+    observation = replicates.expanded(observed(model)[1])
     # a group of one rater is a rater alone, so the second group is taken apart by hand
     observation.raters.assignment[:] = [0, 0, 1, -1]
     prevalence = rng.dirichlet(np.ones(n_classes))
@@ -100,7 +101,7 @@ def test_common_mistakes_are_as_probable_as_simulated_ones(n_classes):
     rows = observation.rows(values)
     truth, label = observation.simulate(rows, rng)
     first, second = np.array(list(combinations(range(4), 2))).T
-    chance = agreement._common_mistake(observation, rows, first, second)
+    chance = rater_pairs._common_mistake(observation, rows, first, second)
     said = label.reshape(n_items, 4)
     for p, (a, b) in enumerate(zip(first, second, strict=True)):
         for k in range(n_classes):
@@ -112,27 +113,27 @@ def test_common_mistakes_are_as_probable_as_simulated_ones(n_classes):
 def test_tails_of_means_are_those_of_counts():
     seen, rate = np.array([3.0, 8.0, 0.0, 30.0]), np.array([1.5, 9.0, 0.7, 12.0])
     exact = stats.poisson.sf(seen, rate) + stats.poisson.pmf(seen, rate) / 2
-    assert np.allclose(agreement._more(seen, rate, rate), exact)
+    assert np.allclose(rater_pairs._more(seen, rate, rate), exact)
     # counts of thirds of events
-    assert np.allclose(agreement._more(seen / 3, rate / 3, rate / 9), exact)
+    assert np.allclose(rater_pairs._more(seen / 3, rate / 3, rate / 9), exact)
     # where there is much of it, a normal distribution
-    found = agreement._more(np.array([5100.0]), np.array([5000.0]), np.array([2500.0]))
+    found = rater_pairs._more(np.array([5100.0]), np.array([5000.0]), np.array([2500.0]))
     assert found[0] == pytest.approx(stats.norm.sf(2), rel=0.05)
-    assert agreement._more(np.zeros(1), np.zeros(1), np.zeros(1))[0] > 0.5
+    assert rater_pairs._more(np.zeros(1), np.zeros(1), np.zeros(1))[0] > 0.5
 
 
 def test_replicated_mistakes_are_those_expected():
     """The excess over the mean is zero on average, whatever the labels' posterior."""
     made = bf.datasets.simulate_dawid_skene(60, 4, 3, random_seed=1, accuracy=(0.4, 0.7))
-    observation = replicates.written_out(DawidSkene(made.responses))
+    observation = replicates.expanded(observed(DawidSkene(made.responses))[1])
     rows = observation.rows({"prevalence": made.prevalence, "confusion": made.confusion})
     first, second = np.array(list(combinations(range(4), 2))).T
-    chance = agreement._common_mistake(observation, rows, first, second)
+    chance = rater_pairs._common_mistake(observation, rows, first, second)
     rng = np.random.default_rng(1)
     excess = []
     for _ in range(1500):
         other = replicates.relabelled(observation, observation.simulate(rows, rng)[1])
-        seen, mean = agreement._mistakes(other, rows, chance, first, second)
+        seen, mean = rater_pairs._mistakes(other, rows, chance, first, second)
         excess.append(seen - mean)
     z = np.mean(excess, axis=0) / (np.std(excess, axis=0) / np.sqrt(1500))
     assert np.abs(z).max() < 4.5
@@ -274,7 +275,7 @@ def test_a_prior_that_weighs_too_much_is_named():
     found = bf.checks.item_difficulty(result, model, random_seed=1).attrs
     assert found["mean_p_value"] < 0.05
     assert found["mean_observed"] > found["mean_replicated"] + 0.03
-    assert found["verdict"].startswith("Averaged over the items, raters agree more")
+    assert found["verdict"].startswith("On average, raters agree more")
     pairs = bf.checks.pairwise_agreement(result, model, least=2, random_seed=1).attrs
     assert pairs["mean_p_value"] < 0.05 and pairs["observed"] > pairs["replicated"]
     prior = bf.priors.diagonal(8, weight=20, accuracy=0.75)
@@ -299,7 +300,7 @@ def test_sequences_are_noticed_by_models_without_them():
     assert not known["unusual"].any()
 
 
-def test_a_table_of_counts_is_checked_as_written_out():
+def test_a_table_of_counts_is_checked_as_expanded():
     model = DawidSkene(bf.datasets.caries())
     result = fitted(model)
     found = bf.checks.pairwise_agreement(result, model, draws=30, random_seed=1)
@@ -313,7 +314,7 @@ def test_known_truths_stay_in_replications():
     matrix = [[0, 0, 1]] * 30
     responses = bf.Responses.from_matrix(matrix, classes=[0, 1])
     model = DawidSkene(responses, gold={n: 1 for n in range(30)})
-    observation = replicates.written_out(model)
+    observation = replicates.expanded(observed(model)[1])
     rows = observation.rows({"prevalence": [0.9, 0.1], "confusion": np.tile(np.eye(2), (3, 1, 1))})
     truth, label = observation.simulate(rows, np.random.default_rng(1))
     assert (truth == 1).all() and (label == 1).all()
@@ -342,7 +343,7 @@ def test_bad_input_is_refused(good):
     with pytest.raises(ResponsesError, match="not in the table"):
         bf.checks.runs(result, model, bf.Sequences.from_lengths([400]))
     alone = DawidSkene(bf.Responses.from_matrix([[0, -1], [-1, 1]]))
-    with pytest.raises(ModelError, match="two of them answered"):
+    with pytest.raises(ModelError, match="two or more responses"):
         bf.checks.item_difficulty(bf.find_map(alone), alone)
 
 

@@ -85,9 +85,9 @@ def test_results_are_scored_on_the_items_with_a_truth():
 
 def test_other_truths_are_refused():
     labels = probabilities([[0.5, 0.5]], [0, 1])
-    with pytest.raises(ResponsesError, match=r"of items that .* 'x'"):
+    with pytest.raises(ResponsesError, match=r"name items that .* 'x'"):
         bf.checks.label_scores(labels, {"x": 0})
-    with pytest.raises(ResponsesError, match="of classes that"):
+    with pytest.raises(ResponsesError, match="name classes that"):
         bf.checks.label_scores(labels, {"i0": 2})
     with pytest.raises(ResponsesError, match="at least one"):
         bf.checks.label_scores(labels, {})

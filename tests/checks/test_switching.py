@@ -13,7 +13,7 @@ from bayesfuse.checks.label_switching import _permuted
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.points import parameters
+from bayesfuse.results.parameters import parameters
 from bayesfuse.results.posterior import complete, note_draws
 from bayesfuse.testing import assert_close
 
@@ -56,7 +56,7 @@ def test_sound_chains_agree(fit):
     assert found.attrs["agree"] and found.attrs["named"]
     assert not found["switched"].any()
     assert np.array_equal(found["distance"], found["best_distance"])
-    assert "All 3 chains" in found.attrs["verdict"]
+    assert "not switched in 3 chains" in found.attrs["verdict"]
 
 
 def test_planted_switches_are_found(fit):
@@ -66,7 +66,7 @@ def test_planted_switches_are_found(fit):
     assert found["switched"].values.tolist() == [0, 1, 0.5]
     assert found["best_distance"][1] < 0.2 * found["distance"][1]
     assert not found.attrs["agree"]
-    assert "Chains [1" in found.attrs["verdict"]
+    assert "switched in chains [1" in found.attrs["verdict"]
 
 
 def test_planted_switches_are_undone(fit):
@@ -163,7 +163,7 @@ def test_known_truths_keep_their_names(made, kind, draws_alike):
     complete(bad, observed(model)[1], parameters(bad, model))
     true, false = (each["log_likelihood"]["responses"] for each in (result, bad))
     assert not np.allclose(true, false, atol=0.1)
-    with pytest.raises(ModelError, match=r"truths are known.* Got: .* and no model"):
+    with pytest.raises(ModelError, match=r"labels are known.* Got: .* and no model"):
         bf.align_labels(bad, reference=result)
     back = bf.align_labels(bad, model, reference=result)
     assert np.allclose(back["log_likelihood"]["responses"], true, atol=1e-9)
@@ -234,7 +234,7 @@ def test_classes_that_hardly_occur_are_no_alarm():
 def test_accuracies_cannot_be_permuted(made):
     result = bf.sample(DawidSkene(made, raters="coin"), 60, chains=3, random_seed=1, **QUIET)
     assert bf.checks.switching(result).attrs["agree"]
-    with pytest.raises(ModelError, match="Accuracies belong to classes"):
+    with pytest.raises(ModelError, match="Accuracies cannot be permuted"):
         bf.align_labels(with_order(result, mixed_order()))
 
 

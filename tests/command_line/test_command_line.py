@@ -212,8 +212,8 @@ def test_report_has_the_checks_unless_told_not_to(folder, capsys):
     for arguments, shown in (([], True), (["--no-checks"], False)):
         assert fit(*arguments, settings=SHORT) == 0
         printed = capsys.readouterr().out
-        assert ("Checks, against tables drawn from the posterior:" in printed) == shown
-        assert ("* The agreement of raters varies over items by" in printed) == shown
+        assert ("Posterior predictive checks:" in printed) == shown
+        assert ("* The agreement of raters has standard" in printed) == shown
 
 
 @pytest.mark.parametrize("groups", ["moments", pytest.param("posterior", marks=pytest.mark.slow)])
@@ -228,13 +228,13 @@ def test_report_says_who_shares_a_source(folder, capfd, groups):
     table.to_csv("many.csv", index=False)
     arguments = ["--model", "latent-group", "--groups", groups]
     assert fit(*arguments, table="many.csv") == 0
-    assert "These share a source" in (printed := capfd.readouterr().out)
+    assert "Raters who share a source" in (printed := capfd.readouterr().out)
     assert "* 0, 1, 2\n    probability" in printed
     assert fit(*arguments, "--quiet") == 0  # of three critics nobody can tell
     assert capfd.readouterr() == ("", "")
     assert fit(*arguments) == 0
     if groups == "moments":
-        assert "No raters share a source, as far as can be seen" in capfd.readouterr().out
+        assert "No raters were found to share a source" in capfd.readouterr().out
 
 
 def test_sampler(folder):
@@ -256,15 +256,15 @@ def test_quiet_prints_nothing(folder, capfd):
 
 def test_few_draws_are_no_ground_to_judge_convergence(folder, capsys):
     assert fit("--draws", "1", "--chains", "1") == 0
-    assert "Convergence cannot be judged" in capsys.readouterr().out
+    assert "Convergence cannot be assessed" in capsys.readouterr().out
 
 
 def test_of_very_many_parameters_some_are_checked(folder, capsys, monkeypatch):
     assert fit() == 0
-    assert "was looked at" not in capsys.readouterr().out
+    assert "was checked" not in capsys.readouterr().out
     monkeypatch.setattr("bayesfuse.command_line.report.CHECKED", 7)  # of 2 + 3 × 4
     assert fit() == 0
-    assert "One in 2 raters was looked at." in capsys.readouterr().out
+    assert "One in 2 raters was checked." in capsys.readouterr().out
 
 
 def test_a_short_run_is_told_to_be_longer(folder, capsys):
@@ -313,15 +313,18 @@ def test_missing_arguments(capsys):
         (["--draws", "many"], "invalid int value: 'many'"),
         (["--chains", "0"], "chains must be"),
         (["--robust", "--raters", "coin"], "a DirichletMixture as confusion_prior"),
-        (["--robust", "--model", "latent-group", "--groups", "posterior"], "Groups are inferred"),
-        (["--seed", "-1"], "a seed is a whole number, at least 0. Got: -1"),
+        (
+            ["--robust", "--model", "latent-group", "--groups", "posterior"],
+            "needs Dirichlet priors",
+        ),
+        (["--seed", "-1"], "a seed must be a whole number, at least 0. Got: -1"),
         (["--model", "oracle"], "invalid choice: 'oracle'"),
         (["--sampler", "dice"], "invalid choice: 'dice'"),
         (["--classes", "good"], "Got: 'bad'"),
         (["--classes", "good,ugly"], "Got: 'bad'"),
         (["--classes", "good,bad,bad"], "'bad' more than once"),
         (["--item", "movie"], "no column 'movie'. Got: columns ['film', 'critic', 'verdict'"),
-        (["--picture", "picture.txt"], "a picture's name ends in one of"),
+        (["--picture", "picture.txt"], "--picture must end in one of"),
         (["--picture", "result.nc"], "result.nc twice"),
         (["--labels", "films.csv"], "films.csv twice"),
         (["--output", "nowhere/result.nc"], "cannot write nowhere/result.nc: No such file"),
@@ -330,7 +333,7 @@ def test_missing_arguments(capsys):
         (["--gold", "none.csv"], "cannot read none.csv: No such file"),
         (["--items", "none.csv"], "cannot read none.csv: No such file"),
         (["--items", "result.nc"], "result.nc twice"),
-        (["--rater", "film"], "every column has one meaning. Got: 'film' for two"),
+        (["--rater", "film"], "a column can be used once only. Got: 'film' for two"),
     ],
 )
 def test_arguments_that_cannot_be(folder, capsys, arguments, word):
@@ -351,8 +354,8 @@ def test_arguments_that_cannot_be(folder, capsys, arguments, word):
         (b"film,critic,verdict\n1,a,good\n1,b,bad,2\n", "as a table"),
         (b"film,critic,verdict,verdict\n1,a,good,bad\n1,b,bad,bad\n", "several columns 'verdict'"),
         (b"film,critic,verdict\n1,a,\xff\n", "as a table of UTF-8 text: 'utf-8' codec"),
-        (b'film,critic,verdict\n1,"a,good\n2,b,bad\n3,c",good\n4,a,bad\n', "would swallow rows"),
-        (b'film,critic,verdict\n1,"a,good\r2,b,bad\r3,c",good\r4,a,bad\r', "would swallow rows"),
+        (b'film,critic,verdict\n1,"a,good\n2,b,bad\n3,c",good\n4,a,bad\n', "would merge rows"),
+        (b'film,critic,verdict\n1,"a,good\r2,b,bad\r3,c",good\r4,a,bad\r', "would merge rows"),
         (
             b'film,critic,verdict,why\n1,a,good,"x\n2,b,bad,y"\n4,a,bad,z\n',
             "in column 'why', row 0",
@@ -389,7 +392,7 @@ def test_missing_and_broken_files(folder, capsys):
     [
         ("item,label\n99,good\n", "'99'"),
         ("item,label\n1,ugly\n", "'ugly'"),
-        ("item,label\n1,good\n1,bad\n", "an item has one true class. Got: two for item '1'"),
+        ("item,label\n1,good\n1,bad\n", "an item has one gold label. Got: two for item '1'"),
         ("item,label\n1,\n", "a gold label needs an item and a label"),
         ("film,label\n1,good\n", "gold.csv has no column 'item'"),
     ],
@@ -403,8 +406,14 @@ def test_gold_that_cannot_be(folder, capsys, content, word):
     ("content", "word"),
     [
         ("film\n1\n2\n", "Got: 3 in row 6 (the first is 0; 54 such rows)"),
-        ("film\n1\n2\n1\n", "an item has one row in the table of items. Got: several for item '1'"),
-        ("film,year\n1,2\n,2\n", "every item needs 'film'. Got: a gap in row 1 of all.csv"),
+        (
+            "film\n1\n2\n1\n",
+            "must have one row in the table of items. Got: several for item '1'",
+        ),
+        (
+            "film,year\n1,2\n,2\n",
+            "item needs 'film'. Got: a missing value in row 1 of all.csv",
+        ),
         ("item\n1\n", "all.csv has no column 'film'"),
     ],
 )

@@ -336,11 +336,11 @@ def test_options_of_other_models(poems, no_sampling, capsys, arguments, word):
         (lambda words: words.assign(line=5), "must have different positions"),
         (lambda words: words.assign(line="first"), "positions must be numbers or times"),
         (lambda words: words.assign(line=words["line"].where(words["line"] > 5)),
-         "every item needs 'word' and 'poem' and 'line'. Got: a gap in row"),
+         "every item needs 'word' and 'poem' and 'line'. Got: a missing value in row"),
         (lambda words: words.assign(poem=words["poem"].where(words["poem"] != "ode")),
-         "Got: a gap in row"),
+         "Got: a missing value in row"),
         (lambda words: pd.concat([words, words.iloc[:1].assign(poem="epic")]),
-         "an item has one row in the table of items. Got: several for item"),
+         "an item must have one row in the table of items. Got: several for item"),
         (lambda words: words.iloc[1:], "must be among the declared ones"),
         (lambda words: words.iloc[:0], "must have at least one row"),
     ],
@@ -359,31 +359,35 @@ def test_places_beside_the_responses_that_cannot_be(poems, no_sampling, capsys):
         frame.to_csv("changed.csv", index=False)
         return hidden_markov(table="changed.csv", items=None)
 
-    rule = "an item has one place in one sequence, the same in all its rows. Got: several for item "
+    rule = (
+        "an item must have the same sequence and position in all its rows. Got: several for item "
+    )
     fails(capsys, changed("poem", "epic"), f"{rule}'{rows['word'][0]}' in changed.csv")
     fails(capsys, changed("line", 99), f"{rule}'{rows['word'][0]}'")
-    fails(capsys, changed("line", None), "Got: a gap in row 0 of changed.csv")
+    fails(capsys, changed("line", None), "Got: a missing value in row 0 of changed.csv")
     fails(capsys, hidden_markov(items=None), "said.csv has no column 'poem'")
-    fails(capsys, hidden_markov("--position", "poem"), "every column has one meaning. Got: 'poem'")
+    fails(
+        capsys, hidden_markov("--position", "poem"), "a column can be used once only. Got: 'poem'"
+    )
     fails(capsys, hidden_markov("--bio"), "Classes must be 'O' or begin with 'B-' or 'I-'")
 
 
 @pytest.mark.parametrize(
     ("content", "word"),
     [
-        ("here\na\n", "a table of edges has two columns of items"),
+        ("here\na\n", "a table of edges must have two columns of items"),
         ("here,there,miles\na,b,3\n", "Got: columns ['here', 'there', 'miles'] in edges.csv"),
         ("here,here\na,b\n", "several columns 'here'"),
-        ("a,b\nb,c\n", "must name its columns, else that edge would be lost. Got: 'a'"),
-        ("here,there\na,b\nb,\n", "an edge needs both its items, and a weight if others have one. "
-         "Got: a gap in row 1 of edges.csv"),
-        ("here,there,weight\na,b,1\nb,c,\n", "Got: a gap in row 1"),
+        ("a,b\nb,c\n", "must hold column names, else an edge would be lost. Got: 'a'"),
+        ("here,there\na,b\nb,\n", "an edge needs two items, and a weight if others have one. "
+         "Got: a missing value in row 1 of edges.csv"),
+        ("here,there,weight\na,b,1\nb,c,\n", "Got: a missing value in row 1"),
         ("here,there,weight\na,b,far\n", "weights must be numbers. Got: could not convert string "
          "to float: 'far' in edges.csv"),
         ("here,there,weight\na,b,0\n", "Weights of edges must be positive and finite"),
         ("here,there\na,b\nb,a\n", "An edge must be given once"),
         ("here,there\na,a\n", "An edge must join two different items"),
-        ("here,there\nB,A\n", "Got: edges between others only, such as 'A', in edges.csv"),
+        ("here,there\nB,A\n", "Got: edges between other items only, such as 'A', in edges.csv"),
     ],
 )  # fmt: skip
 def test_graphs_that_cannot_be(islands, no_sampling, capsys, content, word):

@@ -57,11 +57,11 @@ def test_what_is_refused_is_refused_before_sampling(folder, capsys, monkeypatch)
     Path("folder.nc").mkdir()
     before = names(folder)
     for output, word in {
-        "/dev/null": "whose name ends in .nc",
-        "-": "whose name ends in .nc",
-        "labels.csv": "labels go to --labels FILE.csv",
-        "pipe.nc": "cannot write pipe.nc: it is no ordinary file",
-        "device.nc": "cannot write device.nc: it is no ordinary file",
+        "/dev/null": "must end in .nc",
+        "-": "must end in .nc",
+        "labels.csv": "use --labels FILE.csv",
+        "pipe.nc": "cannot write pipe.nc: it is not a regular file",
+        "device.nc": "cannot write device.nc: it is not a regular file",
         "loop.nc": "cannot write loop.nc: Too many levels of symbolic links",
         "lost.nc": "cannot write lost.nc: No such file",
         "folder.nc": "cannot write folder.nc: it is a folder",
@@ -70,8 +70,8 @@ def test_what_is_refused_is_refused_before_sampling(folder, capsys, monkeypatch)
         f"{'x' * 300}.nc": "File name too long",
     }.items():
         fails(capsys, fit("--quiet", output=output), word)
-    fails(capsys, fit("--labels", "/dev/null"), "cannot write /dev/null: it is no ordinary file")
-    fails(capsys, fit("--labels", "-"), "a result is a file and not printed. Got: -")
+    fails(capsys, fit("--labels", "/dev/null"), "cannot write /dev/null: it is not a regular file")
+    fails(capsys, fit("--labels", "-"), "results cannot be written to standard output. Got: -")
     assert names(folder) == before
     assert Path("lost.nc").is_symlink() and Path("loop.nc").is_symlink()
 
@@ -143,8 +143,8 @@ def test_what_cannot_take_its_place_is_kept(folder, capsys, monkeypatch):
     monkeypatch.setattr(commands, "report", stands_there)
     assert fit(*QUICK) == 2
     said = capsys.readouterr().err.splitlines()[-1]
-    assert "cannot write result.nc: Is a directory; what was to go there is in" in said
-    assert tables(said.split("is in ")[1].split(";")[0])["posterior"].sizes["draw"] == 3
+    assert "cannot write result.nc: Is a directory; the contents are in" in said
+    assert tables(said.split("are in ")[1].split(";")[0])["posterior"].sizes["draw"] == 3
 
 
 def test_an_error_of_the_report_loses_no_draws(folder, monkeypatch):
@@ -164,7 +164,7 @@ def test_a_large_result_is_told_of_before_it_is_written(folder, capsys, monkeypa
     monkeypatch.setattr(commands, "LARGE", size // 3)
     assert fit(*QUICK) == 0
     printed = capsys.readouterr().out
-    assert "result.nc takes about 0.0 GB. With --thin 4 it" in printed
+    assert "result.nc takes about 0.0 GB. --thin 4 would" in printed
     assert printed.index("--thin") < printed.index("Written")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from itertools import product
 
 import numpy as np
@@ -10,11 +11,11 @@ import xarray as xr
 from scipy import stats
 
 import bayesfuse as bf
-from bayesfuse.decisions.doubts import _number_of_errors
+from bayesfuse.decisions.expected_errors import _number_of_errors
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.points import spread
+from bayesfuse.results.parameters import evenly_spaced_rows
 
 QUIET = {"progressbar": False, "quiet": True}
 
@@ -128,7 +129,7 @@ def joint_by_hand(model, result, item, rater, draws):
     responses = observation.responses
     n_classes = responses.n_classes
     joint = np.zeros((n_classes, n_classes))
-    points = list(spread(result, model, observation, draws))
+    points = list(evenly_spaced_rows(result, model, observation, draws))
     for c, label in enumerate(responses.classes):
         table = with_response(responses, item, rater, label)
         gold = {
@@ -200,7 +201,8 @@ def test_one_more_of_a_group_is_worth_little():
 def test_chunks_make_no_difference(fit, monkeypatch):
     model, result = fit
     whole = bf.decisions.value_of_response(result, model, draws=5, repeats=True)
-    monkeypatch.setattr("bayesfuse.decisions.asking.ROWS_AT_ONCE", 300)
+    module = import_module("bayesfuse.decisions.value_of_response")  # hidden by the function
+    monkeypatch.setattr(module, "ROWS_AT_ONCE", 300)
     parts = bf.decisions.value_of_response(result, model, draws=5, repeats=True)
     xr.testing.assert_allclose(whole, parts)
 
@@ -218,7 +220,7 @@ def test_bad_questions_are_refused(fit):
     model, result = fit
     ask = bf.decisions.value_of_response
     for wrong, said in [
-        ({"of": "profit"}, "'errors' or less 'entropy'"),
+        ({"of": "profit"}, "'errors' or 'entropy'"),
         ({"raters": [77]}, "Got: 77"),
         ({"raters": []}, "list of at least one name"),
         ({"most": 0}, "most must be"),

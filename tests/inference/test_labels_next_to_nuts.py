@@ -15,7 +15,7 @@ import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.points import parameters
+from bayesfuse.results.parameters import parameters
 from bayesfuse.results.posterior import complete
 from bayesfuse.testing import assert_frequencies, enumerate_labels
 

@@ -329,7 +329,7 @@ def test_parameters_that_are_observed_are_what_was_observed(small):
 
 def test_summary_takes_a_name_and_needs_draws(small_model, small_gibbs):
     assert bf.summary(small_gibbs, "prevalence").equals(bf.summary(small_gibbs, ["prevalence"]))
-    with pytest.raises(ModelError, match=r"summary is of draws.*no posterior"):
+    with pytest.raises(ModelError, match=r"summary needs posterior draws.*no posterior"):
         bf.summary(bf.find_map(small_model))
 
 

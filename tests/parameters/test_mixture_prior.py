@@ -164,7 +164,7 @@ BAD = {
     "a prevalence": (lambda r: DawidSkene(r, prevalence_prior=bf.priors.robust(3)), "prevalence"),
     "groups to be inferred": (
         lambda r: LatentGroup(r, groups="posterior", confusion_prior=bf.priors.robust(3)),
-        "summed out",
+        "integrated out",
     ),
 }
 

@@ -239,11 +239,11 @@ def test_a_sequence_in_its_order():
     with pytest.raises(ModelError, match="sequences="):
         plots.plot_sequence(known, independent)
     plots.plot_sequence(known, independent, sequences=sequences)
-    with pytest.raises(ModelError, match=r"of 2 there are\. Got: 'third'"):
+    with pytest.raises(ModelError, match=r"one of the 2 sequences\. Got: 'third'"):
         plots.plot_sequence(point, model, "third")
 
 
-def test_climbs_and_starts():
+def test_objectives_and_starts():
     result = xr.DataTree.from_dict({"fit": xr.Dataset({"elbo": ("iteration", [-9.0, -5.0, -4.5])})})
     result.attrs = {
         "converged": 0,
@@ -253,7 +253,7 @@ def test_climbs_and_starts():
     }
     ax = plots.plot_elbo(result)
     assert ax.lines[0].get_ydata().tolist() == [-9, -5, -4.5]
-    assert ax.get_title() == "not settled after 3 iterations: -4.50"
+    assert ax.get_title() == "not converged after 3 iterations: -4.50"
     ax = plots.plot_start(result)
     assert [bar.get_width() for bar in ax.patches] == [-4.5, 0]
     assert [text.get_text() for text in ax.texts] == ["-4.5", "taken"]

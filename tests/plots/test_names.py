@@ -210,7 +210,7 @@ def test_long_names_are_not_cut_off(n_raters):
 REFUSED = {
     ("plot_agreement", "one rater"): "no pair of 1 raters",
     ("plot_dependence", "one rater"): "no pair of 1 raters",
-    ("plot_difficulty", "one rater"): "none such",
+    ("plot_difficulty", "one rater"): "no such item",
     ("plot_score_matrix", "one rater"): "1 raters",
     ("plot_score_matrix", "one item"): "0 known covariances",
     ("plot_covariance", "one rater"): "no such pair of 1 raters",

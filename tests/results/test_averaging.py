@@ -207,9 +207,9 @@ def test_what_cannot_be_compared_is_refused(channels, chain):
     for results, weights, said in [
         ({}, "stacking", "no results"),
         ({"a": first, "b": bare}, "stacking", "none in 'b'"),
-        ({"a": first, "b": other}, "stacking", "item by item"),
+        ({"a": first, "b": other}, "stacking", "same item names"),
         ({"a": first}, "bma", "weights must be one of"),
-        ({"a": first}, {"b": 1}, "one number"),
+        ({"a": first}, {"b": 1}, "weights must have the names"),
         ({"a": first}, {"a": -1}, "not negative"),
         ({"a": first}, {"a": 0}, "not all zero"),
     ]:
@@ -239,7 +239,7 @@ def test_units_that_cross_are_refused(chain):
     constants = one["constant_data"].dataset
     shifted = (constants["sequence_index"] + (constants["item"] % 30 == 0)) % 20
     other["constant_data"] = xr.DataTree(constants.assign(sequence_index=shifted))
-    with pytest.raises(ModelError, match="reach over several"):
+    with pytest.raises(ModelError, match="span several"):
         bf.common_units({"a": one, "b": other})
 
 

@@ -52,7 +52,7 @@ def test_numbers_by_hand():
     assert found["lost"].values.tolist() == [False, True]
     assert found["one_label"].values.tolist() == [False, False, False]
     assert found.attrs["collapsed"]
-    assert "1, which most responses name for 25 items, has 0" in found.attrs["verdict"]
+    assert "class 1: 0, though most responses name it for 25" in found.attrs["verdict"]
     for share, collapsed in ((0.03, False), (0.015, True)):  # 1.5 items of 51, and 0.8
         some = np.tile([1 - share, share], (53, 1))
         assert bf.checks.collapse(labelled(model, some), model).attrs["collapsed"] == collapsed
@@ -73,7 +73,7 @@ def test_every_fit_warns_and_the_report_says_so(habits):
     responses, truth = habits
     settings = {"random_seed": 1, "progressbar": False}
     model = DawidSkene(responses)
-    with pytest.warns(CollapseWarning, match=r"Labels have collapsed .* 3 sources"):
+    with pytest.warns(CollapseWarning, match=r"have collapsed.* give such a label: 3;"):
         point = bf.find_map(model)
     verdict = bf.checks.collapse(point, model).attrs["verdict"]
     assert "prevalence_prior=" in verdict and "gold=" in verdict
@@ -135,7 +135,7 @@ def test_real_crowds_are_healthy(development_data, name):
 def test_real_labelling_functions_collapse(development_data):
     responses, truth = development_data("wrench_youtube")
     known = dict(truth.to_numpy()[truth["item"].isin(responses.items)].tolist())
-    with pytest.warns(CollapseWarning, match="sources that only ever give"):
+    with pytest.warns(CollapseWarning, match="only give such a label"):
         point = bf.find_map(DawidSkene(responses))
     assert bf.checks.label_scores(point, known)["accuracy"] < 0.5
     stated = bf.find_map(DawidSkene(responses, prevalence_prior=responses.n_items / 2))

@@ -112,5 +112,5 @@ def test_bad_priors_of_groups_are_refused(group_prior, told):
 def test_settings_of_inferred_groups_are_refused_without_them():
     responses = bf.Responses.from_matrix(np.eye(4, dtype=int))
     for settings in ({"share_prior": 0.2}, {"max_groups": 1}):
-        with pytest.raises(ModelError, match="groups that are inferred"):
+        with pytest.raises(ModelError, match="need groups='posterior'"):
             LatentGroup(responses, [[0, 1]], **settings)

@@ -12,7 +12,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.points import central, parameters
+from bayesfuse.results.parameters import central, parameters
 from bayesfuse.testing import assert_frequencies, enumerate_labels
 
 QUIET = {"progressbar": False, "quiet": True}
@@ -157,7 +157,7 @@ def test_bad_requests_are_refused(tagged):
     with pytest.raises(ModelError, match="5 rater names for a model of 2"):
         bf.decode(bf.find_map(other), model)
     independent = bf.find_map(DawidSkene(observed(model)[1].responses))
-    with pytest.raises(ModelError, match=r"prior of the labels \(Independent, the model MarkovCh"):
+    with pytest.raises(ModelError, match=r"label prior \(Independent, the model MarkovCh"):
         bf.decode(independent, model)
     with pytest.raises(ModelError, match="no 'transition'"):
         bf.decode(parameters_alone(independent), model)

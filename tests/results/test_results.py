@@ -220,7 +220,7 @@ def test_drawn_labels_go_with_the_draws(fits):
     apart["posterior"] = xr.DataTree(result["posterior"].dataset.isel(chain=[1]))
     with pytest.raises(ModelError, match="2 chains × 12 draws for parameters of 1 chains"):
         bf.draw_labels(apart, model)
-    with pytest.raises(ModelError, match="go with the same draws"):
+    with pytest.raises(ModelError, match="of the same draws"):
         bf.label_probabilities(apart, model)
 
 
@@ -319,7 +319,7 @@ def test_other_structures_and_priors_are_refused(fits):
             "another graph",
         ),
         ("groups", LatentGroup(responses, [[0, 2], [1, 3]]), "other groups of raters"),
-        ("chain", DawidSkene(responses), r"prior of the labels \(MarkovChain, the model Indep"),
+        ("chain", DawidSkene(responses), r"label prior \(MarkovChain, the model Indep"),
         ("independent", DawidSkene(responses, raters="coin"), r"\(Confusion, the model OneCoin\)"),
     ):
         for use in OF_MODEL.values():
@@ -347,7 +347,7 @@ def test_results_of_other_responses_are_not_averaged(fits):
         (DawidSkene(table(), gold={3: 1}), "other gold labels in 'other'"),
         (DawidSkene(table(raters=[0, 1, 2, 3, 9])), "other responses in 'other'"),
         (DawidSkene(table(items=range(1, N_ITEMS + 1))), "the same"),
-        (DawidSkene(table(classes=[0, 2])), "class by class"),
+        (DawidSkene(table(classes=[0, 2])), "same class names"),
     ):
         results = {"one": result, "other": bf.sample(other, **FIT)}
         for use in (lambda r: bf.average(r), lambda r: bf.average(r, equal)):

@@ -1,4 +1,4 @@
-"""Whether labels follow each other as the model says."""
+"""Check the lengths of runs of one label in sequences."""
 
 from __future__ import annotations
 
@@ -9,18 +9,12 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.checks.replicates import (
-    DRAWS,
-    compare,
-    place_among,
-    replicate,
-    verdict,
-    written_out,
-)
+from bayesfuse.checks.replicates import DRAWS, compare, expanded, place_among, replicate, verdict
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import require_count, require_kind
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.results.compatibility import observation_of
 
 LONGEST = 12
 """Runs of this length and longer are counted together."""
@@ -36,36 +30,34 @@ def runs(
     ci_prob: float | None = None,
     random_seed: Any = None,
 ) -> xr.Dataset:
-    """Check how long the raters' majority stays with a label, against replicated data.
+    """Check how long majority labels stay the same, against replicated data.
 
-    A model of independent items, fitted to sequences, replicates majorities that change too often.
-    A Markov chain may still fail: its runs have a geometric length.
+    In data replicated from a model of independent items, majority labels change too often. A Markov
+    chain may also fail: its runs have geometric lengths.
 
     Parameters
     ----------
     result, model, draws, ci_prob, random_seed
         As in :func:`bayesfuse.checks.pairwise_agreement`.
     sequences : Sequences, optional
-        Which item follows which, for models that do not know. Default the model's own.
+        For models without sequences. Default the model's own.
     longest : int, default 12
         Runs of this length and longer are counted together.
 
     Returns
     -------
     Dataset, dims (length,)
-        Runs of one majority label by length (the last entry: that length or more): how many there
-        are per item, ``observed``, ``replicated`` (mean), ``low``, ``high``, ``p_value`` and
-        ``unusual``.
-        Attributes: ``observed`` and ``replicated``, the share of neighbouring items with the same
-        majority label and the mean of its replications; ``p_value``, where the former stands
-        among the latter (two-sided); ``verdict``. Of tied labels the first class counts, in the
-        data as in replications; items nobody answered are passed over.
+        Runs of one majority label per item, by length (the last entry: that length or more):
+        ``observed``, ``replicated`` (mean), ``low``, ``high``, ``p_value`` and ``unusual``.
+        Attributes: ``observed`` and ``replicated``, the share of consecutive items with the same
+        majority label and the mean of its replications; ``p_value`` of the former among the latter
+        (two-sided); ``verdict``. Ties go to the first class, in the data as in replications; items
+        without responses are skipped.
 
     Raises
     ------
     ModelError
-        Neither the model nor the caller knows sequences; a result of another model; a table of
-        counts.
+        No sequences, neither given nor in the model; a result of another model; a table of counts.
     ResponsesError
         Sequences of other items.
 
@@ -81,10 +73,8 @@ def runs(
     True
     """
     require_count("longest", longest)
-    observation = written_out(model, result)
-    sequences = observation.known_by(
-        "sequences", sequences, "Runs need to know which item follows which"
-    )
+    observation = expanded(observation_of(result, model))
+    sequences = observation.known_by("sequences", sequences, "Runs need sequences")
     require_kind("sequences", sequences, Sequences)
     place, first = _order(observation.responses, sequences)
 
@@ -105,25 +95,21 @@ def runs(
     same = place_among(
         (n_items - seen.sum()) / followers, (n_items - others.sum(axis=1)) / followers
     )
-    found.attrs = same | {"verdict": _in_words(same)}
-    return found
-
-
-def _in_words(found: dict[str, float]) -> str:
-    same, expected = found["observed"], found["replicated"]
-    said = f"{same:.1%} of neighbouring items have the same majority (expected {expected:.1%})"
-    return verdict(
-        said,
-        found,
-        more="labels stay with a label longer than the model expects",
-        less="labels change more often than the model expects",
+    said = (
+        f"{same['observed']:.1%} of consecutive items have the same majority label (expected "
+        f"{same['replicated']:.1%})"
     )
+    change = "labels change {} often than the model expects"
+    found.attrs = same | {
+        "verdict": verdict(said, same, more=change.format("less"), less=change.format("more"))
+    }
+    return found
 
 
 def _order(
     responses: Responses, sequences: Sequences
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the answered items in order, and which of them begin a sequence."""
+    """Return the items with responses in order, and which of them begin a sequence."""
     place = sequences.places(responses)
     number = np.repeat(np.arange(sequences.n_sequences), sequences.lengths)
     answered = responses.per_item[place] > 0

@@ -1,4 +1,4 @@
-"""The points of a posterior at which a model is evaluated again: parameters, draw by draw."""
+"""The draws of the parameters at which a model is evaluated again."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import xarray as xr
 from numpy.typing import NDArray
 from pytensor.tensor.variable import TensorVariable
 
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_count
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.pymc.model import observed, parameter_variables, require_like
-from bayesfuse.results.access import SAME, all_draws, names_differ, observation_of
+from bayesfuse.results.compatibility import SAME, names_differ, observation_of
+from bayesfuse.results.contents import all_draws
 
 
 def parameters(result: xr.DataTree, model: pm.Model) -> dict[str, NDArray[Any]]:
@@ -26,19 +27,19 @@ def parameters(result: xr.DataTree, model: pm.Model) -> dict[str, NDArray[Any]]:
     Raises
     ------
     ModelError
-        The result is of another model, or lacks some of its variables.
+        The result is of another model, or lacks a variable.
     """
     observation = observation_of(result, model)
     draws = all_draws(result)
     missing = [variable.name for variable in model.free_RVs if variable.name not in draws]
     if missing:
         raise ModelError(
-            "Labels follow from the parameters, so the result must hold those of the model. Got: "
-            f"no {missing[0]!r} among {list(draws.data_vars)}."
+            "The result must hold all free variables of the model, because labels follow from "
+            f"them. Got: no {missing[0]!r} among {list(draws.data_vars)}."
         )
     answers, _ = observed(model)
     for variable in model.free_RVs:
-        _require_same(draws[variable.name], variable, model)
+        _require_variable(draws[variable.name], variable, model)
     with plain_python():
         values = evaluate(model, draws, parameter_variables(answers))
     shapes = {name: drawn.shape[2:] for name, drawn in values.items()}
@@ -47,23 +48,23 @@ def parameters(result: xr.DataTree, model: pm.Model) -> dict[str, NDArray[Any]]:
     return values
 
 
-def _require_same(draws: xr.DataArray, variable: TensorVariable, model: pm.Model) -> None:
-    """Raise ModelError if draws are of another model's variable of that name."""
+def _require_variable(draws: xr.DataArray, variable: TensorVariable, model: pm.Model) -> None:
+    """Raise ModelError unless draws have the coordinates and the shape of a variable."""
     for dim in model.named_vars_to_dims.get(variable.name, ()):
         names = model.coords.get(dim)
         if names is None or dim not in draws.coords:
             continue
-        if said := names_differ(dim, draws[dim].values, names):
-            raise ModelError(SAME.format(said))
+        if differ := names_differ(dim, draws[dim].values, names):
+            raise ModelError(SAME.format(differ))
     require_like(draws.shape[2:], variable)
 
 
 def central(observation: Observation, draws: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
-    """Return one point that stands for draws (chain, draw, …) of the parameters.
+    """Return a point estimate from draws (chain, draw, …) of the parameters: the posterior mean.
 
-    That is the mean; where some parameters have none, such as the groups of raters, it is their
-    most frequent value and the mean of the others over the draws that have it. Of equally frequent
-    values, the one whose entries are most frequent one by one.
+    Parameters without a mean, such as the groups of raters, take their most frequent value, and
+    the others their mean over the draws with that value. Ties go to the value whose entries are
+    most frequent one by one.
     """
     flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in draws.items()}
     whole = [name for name in flat if not observation.support(name).averages]
@@ -84,19 +85,19 @@ def central(observation: Observation, draws: Mapping[str, NDArray[Any]]) -> dict
     }
 
 
-def evenly(draws: int, size: int) -> NDArray[np.int64]:
-    """Return the places of as many draws among ``size``, evenly spaced, all in turn if few."""
+def evenly_spaced(draws: int, size: int) -> NDArray[np.int64]:
+    """Return the indices of ``draws`` of ``size`` draws, evenly spaced, repeated if too few."""
     return (np.arange(draws) * max(size, draws) // draws) % size
 
 
-def spread(
-    result: xr.DataTree, model: pm.Model, observation: Observation, draws: int
+def evenly_spaced_rows(
+    result: xr.DataTree, model: pm.Model, observation: Observation, draws: int, least: int = 1
 ) -> Iterator[Rows]:
-    """Give the log rows of as many posterior draws, evenly spaced, all of them in turn if few."""
+    """Return the log rows of the parameters at evenly spaced posterior draws."""
+    require_count("draws", draws, least)
     flat = {
         name: values.reshape(-1, *values.shape[2:])
         for name, values in parameters(result, model).items()
     }
-    size = len(next(iter(flat.values())))
-    for place in evenly(draws, size):
-        yield observation.rows({name: values[place] for name, values in flat.items()})
+    chosen = evenly_spaced(int(draws), len(next(iter(flat.values()))))
+    return (observation.rows({name: flat[name][draw] for name in flat}) for draw in chosen)

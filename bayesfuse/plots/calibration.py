@@ -1,4 +1,4 @@
-"""Pictures of what is known to be true: are the probabilities what they say."""
+"""Calibration plot."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import xarray as xr
 
 from bayesfuse.checks import calibration
-from bayesfuse.plots.canvas import TEXT, new_axes
+from bayesfuse.plots.axes import TEXT, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +22,7 @@ def plot_calibration(
     ci_prob: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw how often the most probable labels are right against the probability they are given.
+    """Plot the share of right labels against the probability of the most probable label.
 
     Parameters
     ----------
@@ -34,15 +34,15 @@ def plot_calibration(
     Returns
     -------
     Axes
-        Shares with intervals, and how many items each is of; on the diagonal probabilities are
-        what they say. Above it they are too cautious, below it too sure.
+        Shares with intervals and numbers of items. Points on the diagonal are calibrated, those
+        above it underconfident, those below it overconfident.
 
     Raises
     ------
     ModelError
         A result without label probabilities.
     ResponsesError
-        Truths of other items or classes, or none.
+        Labels of other items or classes, or none.
 
     Examples
     --------

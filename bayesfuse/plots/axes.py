@@ -1,4 +1,4 @@
-"""Axes, type sizes, colours and names that all pictures share."""
+"""Axes, font sizes, colours and tick labels shared by all plots."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ if TYPE_CHECKING:
 
 
 POINTS = 72.0
-"""Points per inch: type is measured in points, figures in inches."""
+"""Points per inch."""
 
 READABLE = 6.0
-"""Size in points below which type is left out rather than printed."""
+"""Smallest font size, in points; smaller text is omitted."""
 
 TEXT = 9.0
-"""Size in points of type that has all the room it wants."""
+"""Default font size, in points."""
 
 LETTERS = 28
-"""Letters of a name that a picture has room for."""
+"""Largest number of letters of a name."""
 
 LARGEST = 11.0
-"""Inches that a picture of all raters takes at most."""
+"""Largest size of a plot of all raters, in inches."""
 
 DISTINCT = 30
-"""Raters whose regions in one plane can still be told apart."""
+"""Largest number of raters drawn as regions in one plane."""
 
 
 def escaped(name: Any, most: int = LETTERS) -> str:
-    """Write a name as matplotlib is to show it: in one line, and dollars begin no formula."""
+    """Return a name in one line, with dollars escaped so that they begin no formula."""
     return in_one_line(name, most).replace("$", r"\$")
 
 
 def width_of(names: Iterable[Any], size: float = TEXT, most: int = LETTERS) -> float:
-    """Return the inches that the longest of some names takes."""
+    """Return the width of the longest name, in inches."""
     wide = [
         sum(2 if east_asian_width(letter) in "WF" else 1 for letter in in_one_line(name, most))
         for name in names
@@ -61,7 +61,7 @@ def new_axes(
 ) -> Any:
     """Return ``count`` axes: those given, or new ones of ``size`` inches in a grid.
 
-    ``room`` is what the whole figure needs besides, across and up, for names.
+    ``room`` is the extra width and height of the figure, for names.
     """
     if axes is not None:
         given = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
@@ -94,7 +94,7 @@ def points(ax: Axes) -> tuple[float, float]:
 
 
 def class_colours(classes: Any) -> dict[Any, Any]:
-    """Give every class a colour: of the user's cycle, or of a map where that would repeat."""
+    """Return a colour for every class, from the colour cycle or, if that is too short, a map."""
     import matplotlib as mpl
 
     colours = mpl.rcParams["axes.prop_cycle"].by_key().get("color", [])
@@ -104,7 +104,7 @@ def class_colours(classes: Any) -> dict[Any, Any]:
 
 
 def set_title(ax: Axes, text: str) -> None:
-    """Give axes a title, in lines that are no wider than their part of the figure."""
+    """Set a title, wrapped to the width of the axes' part of the figure."""
     place = ax.get_subplotspec()
     width = points(ax)[0]
     if place is not None:
@@ -114,9 +114,9 @@ def set_title(ax: Axes, text: str) -> None:
 
 
 def show_classes(ax: Axes, colours: dict[Any, Any], marks: Sequence[Any], **kwargs: Any) -> None:
-    """Say beside ``ax`` which colour is which class; marks after those of classes keep labels."""
+    """Draw the legend of the classes beside ``ax``; further marks keep their labels."""
     text = [escaped(name) for name in colours] + [m.get_label() for m in marks[len(colours) :]]
-    # matplotlib leaves out labels that begin with an underscore, so they are set afterwards
+    # set afterwards because matplotlib omits labels that begin with an underscore
     legend = ax.legend(
         marks,
         ["?"] * len(marks),
@@ -130,23 +130,23 @@ def show_classes(ax: Axes, colours: dict[Any, Any], marks: Sequence[Any], **kwar
 
 
 class Rows(NamedTuple):
-    """Where rows stand, counted from below, and which of them can be named."""
+    """Positions of rows, from below, and which of them are named."""
 
     edges: NDArray[np.floating]
     named: NDArray[np.bool_]
 
     @property
     def places(self) -> NDArray[np.floating]:
-        """Middles of the rows."""
+        """Midpoints of the rows."""
         middles: NDArray[np.floating] = (self.edges[1:] + self.edges[:-1]) / 2
         return middles
 
 
 def place_rows(ax: Axes, count: int, most: int | None = None) -> Rows:
-    """Place rows: all alike, or, if they are too many to name, the first and last apart.
+    """Place rows of equal height or, if there are too many to name, name the first and last only.
 
-    Those between stand in a band that is half as tall as the named rows together. ``most`` rows
-    are named at most.
+    The other rows form a band half as tall as the named rows together. At most ``most`` rows are
+    named.
     """
     tall = points(ax)[1]
     if count <= min(count if most is None else most, 0.85 * tall / READABLE):
@@ -161,9 +161,9 @@ def place_rows(ax: Axes, count: int, most: int | None = None) -> Rows:
 
 
 def name_rows(ax: Axes, names: NDArray[Any], what: str, rows: Rows | None = None) -> None:
-    """Name the rows of ``ax`` (default 0, 1, … from below), or say how many they are.
+    """Label the rows of ``ax`` (default 0, 1, … from below), or show their number.
 
-    Of rows in parts, see :func:`place_rows`, the last are the best.
+    If only some rows are named (:func:`place_rows`), the last are the best.
     """
     if rows is None:
         rows = Rows(np.arange(len(names) + 1) - 0.5, np.ones(len(names), dtype=bool))
@@ -182,7 +182,7 @@ def name_rows(ax: Axes, names: NDArray[Any], what: str, rows: Rows | None = None
 
 
 def name_columns(ax: Axes, names: NDArray[Any], what: str) -> None:
-    """Name the columns 0, 1, … of ``ax``, upright, or say how many they are."""
+    """Label the columns 0, 1, … of ``ax``, or show their number."""
     size = min(TEXT, 0.85 * points(ax)[0] / len(names))
     if size >= READABLE:
         ticks = [escaped(name) for name in names]
@@ -194,7 +194,7 @@ def name_columns(ax: Axes, names: NDArray[Any], what: str) -> None:
 
 
 def name_points(ax: Axes, x: NDArray[Any], y: NDArray[Any], names: Sequence[str]) -> int:
-    """Name points, the first first, as long as the names do not meet; return how many."""
+    """Label points in order, omitting labels that would overlap; return the number of labels."""
     taken: list[tuple[float, float, float]] = []
     scale = POINTS / ax.figure.dpi
     middle = ax.get_window_extent().x0 * scale + points(ax)[0] / 2
@@ -214,15 +214,15 @@ def name_points(ax: Axes, x: NDArray[Any], y: NDArray[Any], names: Sequence[str]
             ha="right" if left else "left",
             va="center",
             fontsize=TEXT - 1,
-            in_layout=False,  # else a name at the edge would take room from all the picture
+            in_layout=False,  # else a label at the edge would shrink the axes
         )
     return len(taken)
 
 
 def matrix_axes(ax: Axes | None, names: NDArray[Any]) -> Axes:
-    """Return axes for a matrix of raters, with room for their names where these are printed."""
+    """Return axes for a matrix of raters, with room for their names if these are shown."""
     inches = min(max(1.5 + 0.25 * len(names), 3.4), LARGEST)
-    few = READABLE * len(names) <= 0.6 * POINTS * inches  # as name_columns will find
+    few = READABLE * len(names) <= 0.6 * POINTS * inches  # then name_columns shows them
     room = max(width_of(names) - 0.5, 0.0) if few else 0.0
     (ax,) = new_axes(ax, 1, (inches + 1, inches), 1, (room, room))
     return ax
@@ -235,7 +235,7 @@ def draw_matrix(
     what: str,
     **kwargs: Any,
 ) -> None:
-    """Draw a matrix of raters; what is not known is grey."""
+    """Draw a matrix of raters; missing entries are grey."""
     ax.set_facecolor("0.9")
     image = ax.imshow(values, **kwargs)
     name_columns(ax, names, "rater")

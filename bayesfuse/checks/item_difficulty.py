@@ -1,4 +1,4 @@
-"""Whether items differ in more than their class."""
+"""Check whether items of a class differ in difficulty."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from bayesfuse.checks.replicates import (
     DRAWS,
     LEVEL,
     compare,
+    expanded,
     place_among,
     replicate,
     verdict,
-    written_out,
 )
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.results.compatibility import observation_of
 
 BINS = 10
-"""Bins of the items by how much their raters agree."""
+"""Bins of the agreement of an item's raters."""
 
 
 def item_difficulty(
@@ -33,10 +34,10 @@ def item_difficulty(
     ci_prob: float | None = None,
     random_seed: Any = None,
 ) -> xr.Dataset:
-    """Check how much items differ in how their raters agree, against replicated data.
+    """Check how much agreement varies over items, against replicated data.
 
-    Where some items are harder than others of their class, more of them split their raters, and
-    more unite them, than confusion matrices alone can explain.
+    If some items are harder than others of their class, agreement varies more over items than
+    confusion matrices alone can explain.
 
     Parameters
     ----------
@@ -46,12 +47,12 @@ def item_difficulty(
     Returns
     -------
     Dataset, dims (agreement,)
-        Items by the share of their pairs of responses that agree, in bins whose middles are the
+        Items by the share of their pairs of responses that agree, in bins with their midpoints as
         coordinate: ``observed`` share of the items, ``replicated`` (mean), ``low``, ``high``,
         ``p_value`` and ``unusual``. Attributes: ``observed`` and ``replicated``, the standard
-        deviation of the agreement over items and the mean of its replications; ``p_value``, where
-        the former stands among the latter (two-sided); ``mean_observed``, ``mean_replicated`` and
-        ``mean_p_value``, the same of the mean agreement; ``verdict``.
+        deviation of the agreement over items and the mean of its replications; ``p_value`` of the
+        former among the latter (two-sided); ``mean_observed``, ``mean_replicated`` and
+        ``mean_p_value``, the same for the mean agreement; ``verdict``.
 
     Raises
     ------
@@ -60,9 +61,9 @@ def item_difficulty(
 
     Notes
     -----
-    Raters with few responses per class have confusion matrices near their prior, and where that is
-    flatter than they are, replicated raters agree too little on the whole. The spread over items
-    then differs, too, for this reason alone, so the verdict says it first.
+    With few responses per rater and class, confusion matrices stay near their prior. If the prior
+    is flatter than the raters, replicated raters agree too little, which also changes the standard
+    deviation, so the verdict starts with the mean.
 
     Examples
     --------
@@ -73,19 +74,17 @@ def item_difficulty(
     >>> bf.checks.item_difficulty(result, model, random_seed=1).attrs["p_value"] > 0.05
     True
     """
-    observation = written_out(model, result)
+    observation = expanded(observation_of(result, model))
     edges = np.linspace(0, 1, BINS + 1)
 
     def by_agreement(responses: Responses) -> Array:
-        """Return the items by bin, then the standard deviation and the mean of all."""
+        """Return the items by bin, then the standard deviation and the mean of their agreement."""
         agreement = _agreement(responses)
         return np.append(np.histogram(agreement, edges)[0], [agreement.std(), agreement.mean()])
 
     n_items = len(_agreement(observation.responses))
     if n_items == 0:
-        raise ModelError(
-            "Raters can only disagree on items that two of them answered. Got: none such."
-        )
+        raise ModelError("Agreement needs items with two or more responses. Got: no such item.")
     seen, others = replicate(by_agreement, result, model, observation, draws, random_seed)
     found = compare(
         seen[:BINS],
@@ -95,30 +94,30 @@ def item_difficulty(
         total=np.full(BINS, float(n_items)),
         ci_prob=ci_prob,
     )
-    spread, mean = (place_among(seen[at], others[:, at]) for at in (-2, -1))
+    deviation, mean = (place_among(seen[at], others[:, at]) for at in (-2, -1))
     of_mean = {f"mean_{name}": value for name, value in mean.items()}
-    found.attrs = {**spread, **of_mean, "verdict": _in_words(spread, mean)}
+    found.attrs = {**deviation, **of_mean, "verdict": _in_words(deviation, mean)}
     return found
 
 
-def _in_words(spread: dict[str, float], mean: dict[str, float]) -> str:
+def _in_words(deviation: dict[str, float], mean: dict[str, float]) -> str:
     said = (
-        f"The agreement of raters varies over items by {spread['observed']:.3f} (expected "
-        f"{spread['replicated']:.3f})"
+        f"The agreement of raters has standard deviation {deviation['observed']:.3f} over items "
+        f"(expected {deviation['replicated']:.3f})"
     )
     if mean["p_value"] <= LEVEL:
         more = "more" if mean["observed"] > mean["replicated"] else "less"
         said = (
-            f"Averaged over the items, raters agree {more} than the model expects "
-            f"({mean['observed']:.3f}, expected {mean['replicated']:.3f}); with few responses per "
-            f"rater and class the prior of the raters may weigh too much. {said}"
+            f"On average, raters agree {more} than the model expects ({mean['observed']:.3f}, "
+            f"expected {mean['replicated']:.3f}); with few responses per rater and class the prior "
+            f"of the raters may be too strong. {said}"
         )
     return verdict(
         said,
-        spread,
-        more="some items are harder than others of their class, or raters share sources; labels "
-        "that look certain are less so",
-        less="items are more alike than the model expects",
+        deviation,
+        more="some items are harder than others of their class, or raters share sources, so label "
+        "probabilities are overconfident",
+        less="agreement varies less than the model expects",
     )
 
 

@@ -1,4 +1,4 @@
-"""Pictures of decisions: which rater is the best, and how sure that is."""
+"""Plot of the posterior ranks of raters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from bayesfuse.errors import require_count
-from bayesfuse.plots.canvas import (
+from bayesfuse.plots.axes import (
     LARGEST,
     TEXT,
     escaped,
@@ -24,30 +24,30 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ROOM = 26.0
-"""Points that a number in a cell takes."""
+"""Width of a number in a cell, in points."""
 
 COLUMNS = 100
-"""Ranks are counted in steps if they are more than this: narrower cells cannot be seen."""
+"""Largest number of columns; more ranks are binned."""
 
 
 def plot_ranks(found: xr.Dataset, *, most: int | None = 40, ax: Axes | None = None) -> Axes:
-    """Draw the probability of every rank of every rater, the best rater on top.
+    """Plot the probability of every rank of every rater, the best rater on top.
 
     Parameters
     ----------
     found : Dataset
         From :func:`bayesfuse.decisions.rank_raters`.
     most : int, optional
-        How many raters to name, half of them the best and half the worst by expected rank; the
-        others are thin rows between. None for as many as there is room for. Default 40.
+        Number of raters to name, half of them the best and half the worst by expected rank; the
+        others are thin rows between. None for as many as fit. Default 40.
     ax : matplotlib Axes, optional
         Default a new figure.
 
     Returns
     -------
     Axes
-        Darker cells are more probable, with numbers where there is room; the lines are intervals
-        of the rank, the points expected ranks.
+        Darker cells are more probable. Cells show probabilities if these fit, else lines are
+        intervals of the rank and points expected ranks.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Which class of a draw is which class of a reference."""
+"""Matching the classes of draws to those of a reference, for label switching."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.results.access import all_draws, named, names_differ
-from bayesfuse.results.points import evenly
+from bayesfuse.results.compatibility import names_differ
+from bayesfuse.results.contents import all_draws, named
+from bayesfuse.results.parameters import evenly_spaced
 from bayesfuse.results.summaries import posterior_draws, responses_per_rater
 
 NEARER = 0.5
 """A permuted draw must be nearer the reference by this factor (of the squared distance)."""
 
 CANDIDATES = 50
-"""Draws of which the one nearest to the others is where a reference begins."""
+"""Draws among which the most central one is the initial reference."""
 
 ROUNDS = 20
-"""Times that a reference is averaged anew, at most."""
+"""Largest number of times that the reference is updated."""
 
 AT_ONCE = 10**7
 """Entries of confusion matrices compared at one time."""
@@ -30,8 +31,8 @@ def profiles(result: xr.DataTree) -> tuple[Array, Array]:
     found = all_draws(result)
     if missing := [name for name in ("prevalence", "confusion") if named(found, name) is None]:
         raise ModelError(
-            "The classes of draws are compared by prevalence and confusion matrices; labels on a "
-            f"graph have no prevalence. Got: no {missing[0]!r} among {list(found.data_vars)}."
+            "Classes are compared by prevalence and confusion matrices; labels on a graph have no "
+            f"prevalence. Got: no {missing[0]!r} among {list(found.data_vars)}."
         )
     draws = posterior_draws(result, "prevalence", "confusion")
     return draws["prevalence"].values, draws["confusion"].values
@@ -44,28 +45,28 @@ def weights(result: xr.DataTree) -> Array:
 
 
 def target(result: xr.DataTree, reference: xr.DataTree | None) -> tuple[Array, Array]:
-    """Return what the classes mean in the first chain, or in a reference."""
+    """Return prevalence and confusion of the reference, by default the first chain."""
     if reference is None:
         prevalence, confusion = profiles(result)
         return _one_mode(prevalence[0], confusion[0], weights(result))
     one, other = (posterior_draws(each, "confusion")["confusion"] for each in (reference, result))
     for dim in ("rater", "class"):
-        if said := names_differ(dim, one[dim].values, other[dim].values):
+        if differ := names_differ(dim, one[dim].values, other[dim].values):
             raise ModelError(
-                "Classes are compared by the confusion matrices of the same raters. Got: a "
-                f"reference and a result that differ, {said}."
+                "The reference must have the same raters and classes as the result, because their "
+                f"confusion matrices are compared. Got: {differ}."
             )
     prevalence, confusion = (each.reshape(-1, *each.shape[2:]) for each in profiles(reference))
     return _one_mode(prevalence, confusion, weights(result))
 
 
 def _one_mode(prevalence: Array, confusion: Array, weight: Array) -> tuple[Array, Array]:
-    """Return the mean of draws in one mode, which the plain mean over several modes is not.
+    """Return the mean of draws after aligning them to one mode.
 
-    Draws are aligned to the one that is nearest to the others, then to the mean of all as aligned,
-    until nothing changes (Stephens 2000, section 4).
+    Draws are aligned to the most central one, then to the mean of the aligned draws, until nothing
+    changes (Stephens 2000, section 4).
     """
-    few = evenly(min(CANDIDATES, len(confusion)), len(confusion))
+    few = evenly_spaced(min(CANDIDATES, len(confusion)), len(confusion))
     share, rows = prevalence[few], confusion[few]
     apart = [
         np.trace(costs(share, rows, *one, weight), axis1=1, axis2=2).sum()
@@ -78,12 +79,14 @@ def _one_mode(prevalence: Array, confusion: Array, weight: Array) -> tuple[Array
         before, order = order, orders(prevalence, confusion, *found, weight)
         if before is not None and np.array_equal(before, order):
             break
-        found = mean(prevalence, confusion, order)
+        found = aligned_mean(prevalence, confusion, order)
     return found
 
 
-def mean(prevalence: Array, confusion: Array, order: NDArray[np.int64]) -> tuple[Array, Array]:
-    """Return the mean over draws whose classes are put in this order, (draw, class)."""
+def aligned_mean(
+    prevalence: Array, confusion: Array, order: NDArray[np.int64]
+) -> tuple[Array, Array]:
+    """Return the mean over draws with classes in the given order, (draw, class)."""
     share, rows = np.zeros(prevalence.shape[1:]), np.zeros(confusion.shape[1:])
     found, place = np.unique(order, axis=0, return_inverse=True)
     for number, one in enumerate(found):
@@ -94,7 +97,7 @@ def mean(prevalence: Array, confusion: Array, order: NDArray[np.int64]) -> tuple
 
 
 def most_frequent(order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the order that most draws have, of equally frequent ones the first."""
+    """Return the most frequent order, the first in case of ties."""
     found, count = np.unique(order, axis=0, return_counts=True)
     most: NDArray[np.int64] = found[count.argmax()]
     return most
@@ -103,7 +106,7 @@ def most_frequent(order: NDArray[np.int64]) -> NDArray[np.int64]:
 def costs(prevalence: Array, confusion: Array, share: Array, rows: Array, weight: Array) -> Array:
     """Return squared distances (…, class of the target, class) between classes.
 
-    Means over raters, expanded as |a|² − 2ab + |b|², so that no difference of all pairs is formed.
+    Weighted means over raters, expanded as |a|² − 2ab + |b|² to save memory.
     """
     squares = np.einsum("m,...mkc,...mkc->...k", weight, confusion, confusion)
     wanted = np.einsum("m,mkc,mkc->k", weight, rows, rows)
@@ -117,7 +120,7 @@ def costs(prevalence: Array, confusion: Array, share: Array, rows: Array, weight
 def orders(
     prevalence: Array, confusion: Array, share: Array, rows: Array, weight: Array
 ) -> NDArray[np.int64]:
-    """Return the class that plays each class of the target at every draw, (…, class)."""
+    """Return the class that matches each class of the target at every draw, (…, class)."""
     flat = confusion.reshape(-1, *confusion.shape[-3:])
     n_classes = prevalence.shape[-1]
     shares = prevalence.reshape(-1, n_classes)
@@ -130,9 +133,9 @@ def orders(
 
 
 def _assign(cost: Array) -> NDArray[np.int64]:
-    """Return the class that plays each (n, class).
+    """Return the matching class of each class, (draw, class).
 
-    No permutation unless it is nearer by far: classes that hardly occur look alike.
+    Classes are only permuted if that is much nearer, because rare classes look alike.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -147,7 +150,7 @@ def _assign(cost: Array) -> NDArray[np.int64]:
 
 
 def uses_names(rows: Array, weight: Array) -> bool:
-    """Say whether no other naming of the classes would have more raters say mostly what is so."""
+    """Return whether no permutation of the classes makes more raters mostly right."""
     from scipy.optimize import linear_sum_assignment
 
     n_classes = rows.shape[-1]

@@ -1,4 +1,4 @@
-"""Whom to ask next: what one more response would be worth, item by item."""
+"""Value of one more response, by item and rater."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses, from_key
-from bayesfuse.decisions.doubts import entropy
+from bayesfuse.decisions.rank_items import entropy
 from bayesfuse.errors import ModelError, require_count, require_flag, require_names
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
-from bayesfuse.results.access import observation_of
-from bayesfuse.results.points import spread
+from bayesfuse.results.compatibility import observation_of
+from bayesfuse.results.parameters import evenly_spaced_rows
 from bayesfuse.results.summaries import balanced_accuracy
 
 ROWS_AT_ONCE = 2_000_000
-"""Responses in the tables with one more response that are in memory at one time."""
+"""Responses that are in memory at one time, in copies of the table with one more response."""
 
 
 def value_of_response(
@@ -34,39 +34,39 @@ def value_of_response(
     repeats: bool = False,
     draws: int = 50,
 ) -> xr.Dataset:
-    r"""Say for every item what one more response would be worth, and from whom.
+    r"""Return the expected value of one more response, and the best raters to ask, for every item.
 
     With :math:`J_{kc} = \mathrm{E}_\theta[p(y_n = k \mid x, \theta)\, p(c \mid k, x_n, \theta)]`,
-    the probability that item n is of class k *and* the rater will say c, the expected number of
+    the probability that item n is of class k *and* the rater responds c, the expected number of
     wrong labels falls by :math:`\sum_c \max_k J_{kc} - \max_k \sum_c J_{kc}`, and the entropy by
     the mutual information of label and response. Both are exact sums over the classes; the mean
-    over θ is taken at some draws of the posterior.
+    over θ is over posterior draws.
 
     Parameters
     ----------
     result : DataTree
         From ``bf.sample`` (or ``bf.find_map``).
     model : pymc.Model
-        The model it is of.
+        The model of the result.
     raters : list of names, optional
-        Who could be asked. Default the ``candidates`` raters of highest balanced accuracy.
+        Raters who can be asked. Default the ``candidates`` raters of highest balanced accuracy.
     candidates : int, default 20
-        How many, where they are not named.
+        Number of raters who can be asked, unless they are named.
     most : int, default 3
-        How many raters to return for each item.
+        Number of raters to return for each item.
     of : {"errors", "entropy"}
-        What is to fall: the expected number of wrong labels, or the entropy (in nats).
+        Minimise the expected number of wrong labels, or the entropy (in nats).
     repeats : bool, default False
-        Whether raters may be asked again for an item they answered. The model takes a second
-        answer for independent of the first, which few raters' are.
+        Whether raters may be asked again about an item. The model assumes that their second
+        response is independent of the first, which is rarely true.
     draws : int, default 50
-        Evenly spaced posterior draws to average over.
+        Number of evenly spaced posterior draws to average over.
 
     Returns
     -------
     Dataset, dims (item, choice)
-        ``rater``, the best choice first, and ``value``; an empty name and NaN where nobody is left
-        to be asked. ``now`` (item,), the expected error or entropy as things stand.
+        ``rater``, the best choice first, and ``value``; an empty name and NaN if no rater is left
+        to ask. ``now`` (item,), the current expected error or entropy.
 
     Raises
     ------
@@ -75,10 +75,10 @@ def value_of_response(
 
     Notes
     -----
-    What the response would teach about other items (of its sequence, or through its rater's
-    quality) is left out: values are a little too low. Labels on graphs are summed out as the model
-    does it for one point, approximately. Raters of a group know of each other's
-    answers here: after two of them, the third is worth little.
+    The information about other items (of the same sequence, or through the rater's accuracy) is
+    ignored, so values are slightly too low. Labels on graphs are summed out approximately.
+    Dependence within groups is taken into account: after two raters of a group, the third is worth
+    little.
 
     References
     ----------
@@ -96,14 +96,14 @@ def value_of_response(
     (3, True)
     """
     if of not in ("errors", "entropy"):
-        raise ModelError(f"A response is worth fewer 'errors' or less 'entropy'. Got: {of!r}.")
+        raise ModelError(f"of must be 'errors' or 'entropy'. Got: {of!r}.")
     for name, number in (("candidates", candidates), ("most", most), ("draws", draws)):
         require_count(name, number)
     require_flag("repeats", repeats)
     observation = observation_of(result, model)
     responses = observation.responses
     asked = _candidates(result, responses, raters, candidates)
-    points = list(spread(result, model, observation, draws))
+    points = list(evenly_spaced_rows(result, model, observation, draws))
     probability = np.array(
         [observation.by_item(observation.marginal(p).probability) for p in points]
     )
@@ -117,7 +117,7 @@ def value_of_response(
         joint = _joint(observation, points, probability[:, part], part, asked)
         gain = _fewer_errors(joint) if of == "errors" else _information(joint)
         if not repeats:
-            gain[_answered(responses, part, asked)] = -np.inf
+            gain[_has_responded(responses, part, asked)] = -np.inf
         choice[part] = np.argsort(-gain, axis=1, kind="stable")[:, :most]
         value[part] = np.take_along_axis(gain, choice[part], axis=1)
     nobody = value == -np.inf
@@ -136,7 +136,7 @@ def value_of_response(
 def _candidates(
     result: xr.DataTree, responses: Responses, raters: Any, candidates: int
 ) -> NDArray[np.int64]:
-    """Return the numbers of the raters who could be asked."""
+    """Return the indices of the raters who can be asked."""
     if raters is None:
         quality = balanced_accuracy(result).mean(("chain", "draw")).values
         return np.argsort(-quality, kind="stable")[:candidates]
@@ -144,16 +144,16 @@ def _candidates(
     place = {name: m for m, name in enumerate(responses.raters.tolist())}
     if unknown := [name for name in raters if name not in place]:
         raise ModelError(
-            "Only raters of the table can be asked, since nothing is known of others. Got: "
+            "raters must be raters of the table, because the accuracy of others is unknown. Got: "
             f"{unknown[0]!r}."
         )
     return np.array([place[name] for name in raters])
 
 
-def _answered(
+def _has_responded(
     responses: Responses, part: NDArray[np.int64], asked: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Say which candidates answered which of some items, (items, candidates)."""
+    """Return which candidates responded to which items, (items, candidates)."""
     first, last = responses.start[part[0]], responses.start[part[-1] + 1]
     rows = slice(int(first), int(last))
     item = np.repeat(np.arange(len(part)), responses.per_item[part])
@@ -174,8 +174,8 @@ def _joint(
 ) -> Array:
     """Return p(class, next response) of some items, (items, candidates, classes, labels).
 
-    The response's probability is a ratio of likelihoods, with and without it, so that any channel
-    can say what the responses that are there tell about the next.
+    The probability of the response is the ratio of the likelihoods with and without it, so any
+    dependence on earlier responses is included.
     """
     responses = observation.responses
     n_classes, n_asked = responses.n_classes, len(asked)
@@ -199,7 +199,7 @@ def _joint(
 
 
 def _with_one_more(responses: Responses, asked: NDArray[np.int64]) -> Responses:
-    """Return every item once for each candidate and label, with that response added."""
+    """Return a copy of every item for each candidate and label, with that response added."""
     n_classes = responses.n_classes
     n_cells = responses.n_raters * n_classes
     options = (asked[:, None] * n_classes + np.arange(n_classes)).ravel()

@@ -1,4 +1,4 @@
-"""Whom to trust most: the raters in order, with the probability of every rank."""
+"""Ranking raters, with the probability of every rank."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def rank_raters(
     result : DataTree
         From ``bf.sample``, with ``confusion``, ``sensitivity`` and ``specificity``.
     by : str or DataArray, dims (chain, draw, rater)
-        "balanced_accuracy" (the mean over classes of how well they are recognised; informedness
-        ranks alike), "accuracy" (weighed by the prevalence), with two classes "sensitivity" or
-        "specificity", or draws of any quality of one's own.
+        "balanced_accuracy" (the mean over classes; informedness gives the same ranks), "accuracy"
+        (weighted by prevalence), with two classes "sensitivity" or "specificity", or draws of any
+        other quantity.
     ci_prob : float, optional
         Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
 
     Returns
     -------
     Dataset, dims (rater, rank)
-        ``probability`` of every rank, the best being 1; ``expected_rank``, ``low`` and ``high``
-        (rater,); ``quality``, the posterior mean of what ranks them. Raters in the order of their
+        ``probability`` of every rank, 1 being the best; ``expected_rank``, ``low`` and ``high``
+        (rater,); ``quality``, the posterior mean of the ranked quantity. Raters are sorted by
         expected rank.
 
     Raises
@@ -100,7 +100,6 @@ def _quality(result: xr.DataTree, by: Any) -> xr.DataArray:
         if "class" not in draws.dims:
             return draws
     raise ModelError(
-        "Raters are ranked by 'balanced_accuracy', 'accuracy', with two classes by 'sensitivity' "
-        "or 'specificity' (with more, give the draws of one class), or by draws. "
-        f"Got: {by!r}."
+        "by must be 'balanced_accuracy', 'accuracy', draws, or with two classes 'sensitivity' or "
+        f"'specificity' (with more, give the draws of one class). Got: {by!r}."
     )

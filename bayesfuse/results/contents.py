@@ -1,0 +1,151 @@
+"""What a result holds: draws, labels, names of classes and constant data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.data.names import listed
+from bayesfuse.errors import ModelError
+from bayesfuse.results.posterior import OF_DRAWS, OF_VARIABLE, digest, draw_numbers
+
+
+def require_result(result: Any) -> xr.DataTree:
+    """Return a result, or raise ModelError if it is no DataTree."""
+    if not isinstance(result, xr.DataTree):
+        raise ModelError(
+            "A result must be the xarray.DataTree that bf.sample, bf.fit or bf.find_map returns, "
+            f"with all its groups. Got: {type(result).__name__}."
+        )
+    return result
+
+
+def all_draws(result: xr.DataTree) -> xr.Dataset:
+    """Return the variables of a result, (chain, draw, …); an empty dataset if it has none.
+
+    The point estimate of ``bf.find_map`` counts as one draw, a selected chain as one chain.
+    """
+    groups = require_result(result).children
+    name = "posterior" if "posterior" in groups else "point"
+    draws = groups[name].dataset if name in groups else xr.Dataset()
+    return _with_chains(draws)
+
+
+def require_draws(result: xr.DataTree, what: str) -> xr.Dataset:
+    """Return the posterior, (chain, draw, …), or raise ModelError if there is none."""
+    if "posterior" not in require_result(result).children:
+        raise ModelError(
+            f"{what} needs posterior draws, from bf.sample or bf.fit; bf.find_map returns a point "
+            f"estimate. Got: groups {sorted(result.children)}, no posterior."
+        )
+    return all_draws(result)
+
+
+def named(dataset: xr.Dataset, name: str) -> xr.DataArray | None:
+    """Return a variable by its name, or None.
+
+    PyMC prefixes the variables of a named model ("a::prevalence"); the prefix may be left out if
+    the name stays unique.
+    """
+    if name in dataset:
+        return dataset[name]
+    prefixed = [own for own in dataset.data_vars if str(own).endswith(f"::{name}")]
+    return dataset[prefixed[0]].rename(name) if len(prefixed) == 1 else None
+
+
+def without_prefix(draws: xr.Dataset) -> xr.Dataset:
+    """Return variables without the prefix of a named model."""
+    names = {own: str(own).rpartition("::")[2] for own in draws.data_vars}
+    return draws.rename(names) if len(set(names.values())) == len(names) else draws
+
+
+def constants(result: xr.DataTree, *names: str) -> xr.Dataset:
+    """Return the group ``constant_data``, or raise ModelError if it lacks one of ``names``."""
+    groups = require_result(result).children
+    found = groups["constant_data"].dataset if "constant_data" in groups else xr.Dataset()
+    if missing := [name for name in names if name not in found]:
+        raise ModelError(
+            "The indices of items and raters are read from the group constant_data of results of "
+            f"bf.sample, bf.fit and bf.find_map. Got: no {missing[0]!r} in groups "
+            f"{sorted(groups)}."
+        )
+    return found
+
+
+def class_names(result: xr.DataTree) -> list[Any]:
+    """Return the names of the classes, from the first group that has them."""
+    groups = require_result(result).children
+    for name in ("constant_data", "label_posterior", "posterior", "point"):
+        if name in groups and "class" in groups[name].dataset.coords:
+            return listed(groups[name].dataset["class"].values)
+    raise ModelError(
+        "The names of the classes are read from results of bf.sample, bf.fit and bf.find_map. "
+        f"Got: groups {sorted(groups)} without a coordinate 'class'."
+    )
+
+
+def kept_labels(result: xr.DataTree) -> NDArray[Any] | None:
+    """Return the labels drawn with the parameters (chain, draw, item), or None if not stored.
+
+    Raises
+    ------
+    ModelError
+        The labels belong to other draws than the parameters.
+    """
+    if "label_draws" not in require_result(result).children:
+        return None
+    kept = _with_chains(result["label_draws"].dataset)
+    labels, draws = kept["label"], all_draws(result)
+    if not _go_together(kept, draws):
+        others = ", but of other draws" if _extent(labels) == _extent(draws) else ""
+        raise ModelError(
+            "Drawn labels and parameters must be of the same draws: select from the whole result, "
+            f"as result.isel(draw=…) does. Got: labels of {_extent(labels)} for parameters of "
+            f"{_extent(draws)}{others}."
+        )
+    values: NDArray[Any] = labels.transpose("chain", "draw", "item").values
+    return values
+
+
+def _go_together(labels: xr.Dataset, draws: xr.Dataset) -> bool:
+    """Return whether labels were drawn with these parameters, as far as can be checked."""
+    pair = "chain", "draw"
+    if any(draws.sizes.get(dim) != labels.sizes[dim] for dim in pair):
+        return False
+    name = str(labels.attrs.get(OF_VARIABLE))
+    if OF_DRAWS in labels and name in draws:
+        numbers = labels[OF_DRAWS].transpose(*pair).values
+        return np.array_equal(numbers, draw_numbers(draws, name))
+    return all(
+        np.array_equal(labels[dim], draws[dim])
+        for dim in pair
+        if dim in labels.coords and dim in draws.coords
+    )
+
+
+def of_all_draws(result: xr.DataTree) -> bool:
+    """Return whether the label posterior is averaged over exactly the draws of the result."""
+    if "posterior" not in result.children:
+        return True
+    attrs, draws = result["label_posterior"].attrs, all_draws(result)
+    if (name := str(attrs.get(OF_VARIABLE))) in draws:
+        return digest(draw_numbers(draws, name)) == attrs[OF_DRAWS]
+    return all(
+        draws.sizes[dim] == attrs.get(f"{dim}s", draws.sizes[dim])
+        and (dim not in draws.coords or len(np.unique(draws[dim])) == draws.sizes[dim])
+        for dim in ("chain", "draw")
+    )
+
+
+def _with_chains(draws: xr.Dataset) -> xr.Dataset:
+    """Restore the dimensions chain and draw where a selection has dropped them."""
+    lost = [dim for dim in ("chain", "draw") if dim not in draws.dims]
+    draws = draws.drop_vars([dim for dim in lost if dim in draws.coords])
+    return draws.expand_dims({dim: [0] for dim in lost}, list(range(len(lost)))) if lost else draws
+
+
+def _extent(draws: xr.Dataset | xr.DataArray) -> str:
+    return f"{draws.sizes.get('chain', 0)} chains × {draws.sizes.get('draw', 0)} draws"
