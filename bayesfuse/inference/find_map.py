@@ -7,7 +7,7 @@ import xarray as xr
 
 from bayesfuse.errors import ModelError, interruptible, require_count, require_number
 from bayesfuse.inference import em
-from bayesfuse.inference.gradients import POINT, Gradients, gradients_of
+from bayesfuse.inference.gradients import Gradients, gradients_of
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.recording import add_data, add_deterministics, as_posterior
 from bayesfuse.inference.start import DEFAULT, find_start
@@ -96,7 +96,7 @@ def find_map(
     begun = find_start(observation, plan.continuous_priors(), start, gradients_of(plan))
     rest = Gradients(plan, jacobian=False) if plan.others else None
     rows = begun.rows
-    if rest is not None and POINT not in rows:
+    if rest is not None and plan.complete:
         rows = rest.begin(rows)  # variables that responses say nothing about
     fit = em.fit(
         observation,

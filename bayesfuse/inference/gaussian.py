@@ -111,7 +111,7 @@ def _set_scales(plan: Plan, rest: Gradients | None, begun: Start, group: Any) ->
     _, counts = observation.expected(rows)
     said = statistics(observation, rows, counts)
     priors = plan.priors() if rest is None else plan.priors() | rest.priors(rows)
-    scales = {} if rest is None else rest.scales(rows, counts)
+    scales: dict[str, Array | float] = {} if rest is None else {**rest.scales(rows, counts)}
     for name, block in plan.blocks.items():
         scales[block.value] = block.coordinates.scale(priors[name], said.get(name), rows[name])
     sigma = np.ones(group.ddim)

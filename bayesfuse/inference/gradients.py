@@ -25,8 +25,8 @@ from bayesfuse.observation import Counts, Observation, Rows
 from bayesfuse.parameters.compiled import plain_python, value_function
 from bayesfuse.parameters.contract import Prior
 
-POINT = "values of other variables"
-"""Where rows hold them: a dict from names of PyMC's values."""
+VALUE = "value of "
+"""Rows hold other variables in PyMC's coordinates, under this and the name of the value."""
 
 WIDEST = 1.0
 """Largest standard deviation, in PyMC's coordinates, that starting points differ by."""
@@ -89,8 +89,8 @@ class Gradients:
 
     def begin(self, rows: Rows) -> Rows:
         """Complete the rows of blocks and constants: other variables where PyMC begins."""
-        point = {v: self.start[v] for v in self._names()}
-        rows = self.implied({**rows, POINT: point})
+        others = [self.plan.model.rvs_to_values[v].name for v in self.plan.others]
+        rows = self.implied(rows | {VALUE + name: self.start[name] for name in others})
         return rows | {name: prior.centre() for name, prior in self.priors(rows).items()}
 
     def priors(self, rows: Rows) -> dict[str, Prior]:
@@ -112,10 +112,6 @@ class Gradients:
         found: dict[str, Array] = self._natural(self._point(rows))
         return found
 
-    def values(self, rows: Rows) -> dict[str, Array]:
-        """Return the values in PyMC's coordinates of what is moved."""
-        return {name: rows[POINT][name] for name in self.moved}
-
     def log_density(self, rows: Rows) -> float:
         """Return the log density of the variables, and of blocks whose prior depends on them."""
         return float(self._objective(self._point(rows), _none_of(self.observation, rows))[0])
@@ -130,8 +126,8 @@ class Gradients:
 
         def descend(flat: Array) -> tuple[float, Array]:
             with np.errstate(all="ignore"):
-                value, gradient = self._objective(point | unflatten(flat), counts)
-            gradient = np.concatenate([gradient[name].ravel() for name in self.moved])
+                value, slopes = self._objective(point | unflatten(flat), counts)
+            gradient = np.concatenate([slopes[name].ravel() for name in self.moved])
             if not (np.isfinite(value) and np.isfinite(gradient).all()):
                 return np.inf, np.zeros_like(flat)
             return -float(value), -gradient
@@ -140,7 +136,7 @@ class Gradients:
         found = minimize(descend, flat, jac=True, method="L-BFGS-B", options={"maxiter": steps})
         if not found.fun < before:
             return rows
-        return self.implied({**rows, POINT: rows[POINT] | unflatten(found.x)})
+        return self._moved(rows, unflatten(found.x))
 
     def scales(self, rows: Rows, counts: Counts) -> dict[str, Array]:
         """Return standard deviations of the moved values, each given all others.
@@ -151,8 +147,8 @@ class Gradients:
 
         def slope(flat: Array) -> Array:
             with np.errstate(all="ignore"):
-                gradient = self._objective(point | unflatten(flat), counts)[1]
-            return np.concatenate([gradient[name].ravel() for name in self.moved])
+                _, slopes = self._objective(point | unflatten(flat), counts)
+            return np.concatenate([slopes[name].ravel() for name in self.moved])
 
         curvature = np.empty_like(flat)
         for place in range(len(flat)):
@@ -166,33 +162,35 @@ class Gradients:
         """Move the variables at random, about as far as their density given the counts is wide."""
         if not self.moved:
             return rows
-        moved = {
-            name: rows[POINT][name] + scale * rng.standard_normal(scale.shape)
-            for name, scale in self.scales(rows, counts).items()
-        }
-        return self.implied({**rows, POINT: rows[POINT] | moved})
+        scales = self.scales(rows, counts)
+        return self._moved(
+            rows,
+            {n: rows[VALUE + n] + s * rng.standard_normal(s.shape) for n, s in scales.items()},
+        )
 
     def between(self, one: Rows, other: Rows) -> Rows:
         """Return rows half way between two, blocks by the logs of their means."""
         half = {n: np.logaddexp(one[n], other[n]) - np.log(2.0) for n in self.plan.blocks}
-        point = {name: (value + other[POINT][name]) / 2 for name, value in one[POINT].items()}
-        return self.implied({**one, **half, POINT: point})
+        moved = {name: (one[VALUE + name] + other[VALUE + name]) / 2 for name in self.moved}
+        return self._moved(one | half, moved)
 
-    def _names(self) -> list[str]:
-        return [self.plan.model.rvs_to_values[v].name for v in self.plan.others]
+    def _moved(self, rows: Rows, values: dict[str, Array]) -> Rows:
+        """Return rows in which other variables have these values, and what follows from them."""
+        return self.implied(rows | {VALUE + name: value for name, value in values.items()})
 
     def _point(self, rows: Rows) -> dict[str, Any]:
         """Return a point of the whole model."""
+        others = {n.removeprefix(VALUE): v for n, v in rows.items() if n.startswith(VALUE)}
         written = {
             block.value: block.write(rows[name])
             for name, block in self.plan.blocks.items()
             if name in rows
         }
-        return self.start | rows[POINT] | written
+        return self.start | others | written
 
     def _flat(self, rows: Rows) -> tuple[Array, Callable[[Array], dict[str, Array]]]:
         """Return the moved values as one vector, and the way back."""
-        values = {name: np.asarray(rows[POINT][name], dtype=float) for name in self.moved}
+        values = {name: np.asarray(rows[VALUE + name], dtype=float) for name in self.moved}
         ends = np.cumsum([value.size for value in values.values()])[:-1]
 
         def unflatten(flat: Array) -> dict[str, Array]:

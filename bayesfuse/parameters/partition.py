@@ -37,15 +37,15 @@ class Partition(Support):
             )
 
     def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
-        from bayesfuse.parameters.variables import seating_of
+        from bayesfuse.parameters.variables import SeatingRV
 
-        return Whole() if seating_of(variable) is not None else None
+        return Whole() if isinstance(variable.owner.op, SeatingRV) else None
 
     def prior(self, variable: Any) -> Prior:
-        from bayesfuse.parameters.variables import seating_of
-
-        concentration, start = seating_of(variable)
-        return PartitionPrior(concentration, start)
+        concentration, _, start = (
+            value.eval() for value in variable.owner.op.dist_params(variable.owner)
+        )
+        return PartitionPrior(float(concentration), start)
 
 
 class Whole(Coordinates):

@@ -224,15 +224,6 @@ class Seating(pm.Distribution):
         return pt.where(numbered, total, -np.inf)
 
 
-def seating_of(variable: TensorVariable) -> tuple[float, NDArray[np.int64]] | None:
-    """Return concentration and start of a variable that :func:`partition` has made."""
-    op = variable.owner.op
-    if not isinstance(op, SeatingRV):
-        return None
-    alpha, _, start = (value.eval() for value in op.dist_params(variable.owner))
-    return float(alpha), start
-
-
 def is_dirichlet(variable: TensorVariable) -> bool:
     """Say whether a variable has Dirichlet rows."""
     return isinstance(variable.owner.op, DirichletRV | SparseDirichletRV)
