@@ -15,7 +15,7 @@ from pymc.util import get_random_generator
 
 from bayesfuse.errors import ModelError, interruptible, require_count
 from bayesfuse.inference import conditionals, turning
-from bayesfuse.inference.plan import Block, make_plan, moved
+from bayesfuse.inference.plan import Block, Plan, make_plan, moved
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.compiled import value_function
@@ -69,6 +69,8 @@ class LabelGibbs(BlockedStep):
     sweeps : int, default 1
         Sweeps per step, of which the last is kept: worth it where a sweep costs less than PyMC's
         bookkeeping of a draw.
+    plan : Plan, optional
+        Of the model, if it has been made already.
 
     Raises
     ------
@@ -110,13 +112,14 @@ class LabelGibbs(BlockedStep):
         rng: Any = None,
         blocked: bool = True,
         sweeps: int = 1,
+        plan: Plan | None = None,
         **kwargs: Any,
     ) -> None:
         require_count("sweeps", sweeps)
         self.sweeps = sweeps
         self._guessed = model is None and pm.Model.get_context(error_if_none=False) is None
         model = _model(model)
-        plan = make_plan(model)
+        plan = make_plan(model) if plan is None else plan
         wanted = None
         if vars is not None:
             listed = vars if isinstance(vars, list | tuple) else [vars]

@@ -39,7 +39,6 @@ from bayesfuse.inference.start import DEFAULT, Start, disperse, find_start
 from bayesfuse.observation import Rows
 from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.pymc.evaluate import evaluate
-from bayesfuse.pymc.model import observed
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.posterior import Draws, add_constants, complete, order_variables
 
@@ -309,11 +308,10 @@ def _drawn_anew(
     return dict(zip(one, drawn if isinstance(drawn, list) else [drawn], strict=True))
 
 
-def _rows(model: pm.Model) -> dict[str, Any]:
+def _rows(plan: Plan) -> dict[str, Any]:
     """Number the responses by a range, which takes no memory; ArviZ would write the numbers out."""
-    answers, observation = observed(model)
-    (dim,) = model.named_vars_to_dims[answers.name]
-    return {dim: pd.RangeIndex(observation.responses.n_responses)}
+    (dim,) = plan.model.named_vars_to_dims[plan.answers.name]
+    return {dim: pd.RangeIndex(plan.observation.responses.n_responses)}
 
 
 def _sample_gibbs(
@@ -329,9 +327,9 @@ def _sample_gibbs(
     cost = _sweep_cost(plan)
     if sweeps is None:
         sweeps = int(np.clip(BOOKKEEPING / cost, 1, 10))
-    step = LabelGibbs(model=model, sweeps=sweeps)
+    step = LabelGibbs(model=model, plan=plan, sweeps=sweeps)
     settings |= {"step": step, "initvals": initial}
-    settings["idata_kwargs"] = {"coords": _rows(model)} | settings.get("idata_kwargs", {})
+    settings["idata_kwargs"] = {"coords": _rows(plan)} | settings.get("idata_kwargs", {})
     seen = None
     if plan.observation.labels.moves_labels:
         step.shows_labels = True

@@ -298,7 +298,7 @@ def _refine(
     The posterior stays as it is under Gibbs sweeps, so draws that spread have not been its draws:
     the mean ratio of standard deviations is one where a fit is right, by whatever method.
     """
-    step = LabelGibbs(model=plan.model, rng=rng)
+    step = LabelGibbs(model=plan.model, plan=plan, rng=rng)
     before, after = ({name: np.empty_like(v) for name, v in values.items()} for _ in range(2))
     for draw in range(len(next(iter(values.values())))):
         at = {name: values[block.variable.name][draw] for name, block in plan.blocks.items()}

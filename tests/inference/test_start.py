@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.errors import ImpossibleDataError, ModelError
-from bayesfuse.inference import em, spectral
+from bayesfuse.errors import ImpossibleDataError, ModelError, PoorFitWarning
+from bayesfuse.inference import em, gibbs, spectral, variational
+from bayesfuse.inference import find_map as mapping
+from bayesfuse.inference import sample as sampling
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.start import disperse, find_start, majority
 from bayesfuse.models import DawidSkene
@@ -326,3 +330,17 @@ def test_names_are_the_most_probable_permutation():
 
         best = max(permutations(range(4)), key=lambda order: log_prob(list(order)))
         assert spectral._names(counts, prior).tolist() == list(best)
+
+
+def test_a_plan_is_made_once_and_handed_down(small_model, monkeypatch):
+    made = []
+    for module in (sampling, variational, mapping):
+        monkeypatch.setattr(module, "make_plan", lambda m: made.append(m) or make_plan(m))
+    monkeypatch.setattr(gibbs, "make_plan", lambda m: pytest.fail("another plan"))
+    quiet = {"progressbar": False, "random_seed": 1}
+    bf.sample(small_model, 5, tune=5, chains=1, quiet=True, **quiet)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PoorFitWarning)
+        bf.fit(small_model, draws=120, **quiet)
+    bf.find_map(small_model)
+    assert len(made) == 3
