@@ -13,7 +13,6 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.inference.gibbs import LabelGibbs
-from bayesfuse.inference.icm import icm_em
 from bayesfuse.inference.sample import sample
 from bayesfuse.inference.variational import fit
 from bayesfuse.labels import (
@@ -62,7 +61,6 @@ __all__ = [
     "errors",
     "find_map",
     "fit",
-    "icm_em",
     "label_probabilities",
     "models",
     "moments",

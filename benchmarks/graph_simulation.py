@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
+from _icm_em import icm_em
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, MarkovRandomField
@@ -82,7 +83,7 @@ def one_run(rng, n_items, degree, draws):
     ties = (votes + 1e-6 * rng.random(votes.shape)).argmax(axis=1)
     add("majority vote", ties, by_guess(responses, ties))
     for name, start in (("MV + Alg. 3", "majority"), ("Alg. 4", "moments")):
-        fit = bf.icm_em(responses, graph, trust="paper", start=start)
+        fit = icm_em(responses, graph, trust="paper", start=start)
         add(name, fit.labels, fit.confusion)
     options = {"progressbar": False, "quiet": True, "log_likelihood": False, "random_seed": rng}
     fields = {

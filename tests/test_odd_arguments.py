@@ -103,14 +103,11 @@ def calls(fitted):
     blocks = partial(
         bf.datasets.simulate_blocks, n_items=9, n_raters=4, n_classes=3, degree=2, random_seed=1
     )
-    icm = partial(bf.icm_em, THREE, graph=GRAPH, start="majority")
     labels = bf.draw_labels(*fitted["sequences"], 3, random_seed=1)
     yield partial(bf.find_map, model), {"iterations": NO_COUNT, "tolerance": NO_NUMBER}
     yield partial(bf.fit, model), {"tolerance": NO_NUMBER[:-1], "log_likelihood": NO_FLAG}
     yield partial(bf.sample, model), {"log_likelihood": NO_FLAG, "start": NO_MAPPING}
     yield partial(bf.sample, model), {"cores": NO_COUNT}
-    yield icm, {"iterations": NO_COUNT, "tolerance": NO_NUMBER, "graph": NO_KIND}
-    yield partial(bf.icm_em, graph=GRAPH), {"responses": NO_KIND}
     yield partial(bf.moments.confusion, THREE), {"iterations": NO_COUNT, "tolerance": NO_NUMBER}
     yield partial(bf.moments.confusion, THREE), {"starts": (*NO_NAMES, "votes")}
     yield bf.moments.confusion, {"responses": NO_KIND}

@@ -61,7 +61,7 @@ def turn(
     """
     moved = observation.raters.from_truth(rows)
     now = observation.likelihood(rows)
-    proposed = propose(rows, moved, _angle(observation, rng), rng)
+    proposed = propose(rows, _shares_name(observation), moved, _angle(observation, rng), rng)
     if proposed is None:
         return rows, now
     new, log_ratio = proposed
@@ -73,7 +73,7 @@ def turn(
     )
     before, after = (marginal.total for marginal in evidence)
     log_ratio += after - before
-    for name, places in (moved | {"prevalence": slice(None)}).items():
+    for name, places in (moved | {_shares_name(observation): slice(None)}).items():
         log_ratio += priors[name].log_ratio(new[name], rows[name], places)
     return (new, then) if math.log(1.0 - rng.random()) < log_ratio else (rows, now)
 
@@ -86,26 +86,27 @@ def possible(
     ``priors`` holds that of every parameter that is drawn, None where it varies; ``indices`` some
     values of the parameters that the channel draws itself.
     """
-    names = {"prevalence", *observation.raters.from_truth(indices)}
+    if not isinstance(observation.labels, Independent):
+        return False
+    names = {_shares_name(observation), *observation.raters.from_truth(indices)}
     return (
-        isinstance(observation.labels, Independent)
-        and len(names) > 1
+        len(names) > 1
         and names <= set(priors)
         and not any(isinstance(p, RowPrior) and p.has_zeros for p in map(priors.get, names))
     )
 
 
 def propose(
-    rows: Rows, moved: Mapping[str, Any], angle: float, rng: np.random.Generator
+    rows: Rows, share: str, moved: Mapping[str, Any], angle: float, rng: np.random.Generator
 ) -> tuple[Rows, float] | None:
-    """Turn by an angle in a random direction.
+    """Turn by an angle in a random direction; ``share`` is the name of the prevalence.
 
     Returns the rows and the log density of the move back over that of the move, or None where a
     row would leave the simplex, or is at its edge already: no move leads back there.
     """
-    if any(np.isneginf(rows[name]).any() for name in ("prevalence", *moved)):
+    if any(np.isneginf(rows[name]).any() for name in (share, *moved)):
         return None
-    s = np.exp(rows["prevalence"] / 2)
+    s = np.exp(rows[share] / 2)
     aside = rng.standard_normal(len(s))
     aside -= s * (s @ aside)
     t = math.cos(angle) * s + math.sin(angle) * aside / np.linalg.norm(aside)
@@ -114,7 +115,7 @@ def propose(
     towards = s + t
     rotation = np.eye(len(s)) - np.outer(towards, towards) / (1 + s @ t) + 2 * np.outer(t, s)
     mixing = rotation * s / t[:, None]
-    new, n_columns = {**rows, "prevalence": 2 * np.log(t)}, 0
+    new, n_columns = {**rows, share: 2 * np.log(t)}, 0
     for name, places in moved.items():
         turned = mixing @ np.exp(rows[name][places])
         if turned.min(initial=1.0) <= 0.0:
@@ -123,7 +124,7 @@ def propose(
         new[name][places] = np.log(turned)
         n_columns += len(turned) * (turned.shape[-1] - 1)
     # uniform on the sphere is a Dirichlet of halves; a column of a matrix scales by det(mixing)
-    return new, 0.5 * (1 - n_columns) * (new["prevalence"] - rows["prevalence"]).sum()
+    return new, 0.5 * (1 - n_columns) * (new[share] - rows[share]).sum()
 
 
 def _angle(observation: Observation, rng: np.random.Generator) -> float:
@@ -134,3 +135,8 @@ def _angle(observation: Observation, rng: np.random.Generator) -> float:
     n_items = max(int(observation.table.multiplicity.sum()), 2)
     least = WIDEST / math.sqrt(n_items)
     return WIDEST * (least / WIDEST) ** rng.random()
+
+
+def _shares_name(observation: Observation) -> str:
+    (name,) = observation.labels.parameters
+    return name

@@ -32,7 +32,7 @@ def test_a_turn_keeps_what_all_pairs_of_raters_say(n_classes):
     found = None
     while found is None:  # rows may leave the simplex
         rows = rows_of(rng, n_classes, 4)
-        found = turning.propose(rows, {"confusion": slice(None)}, 0.1, rng)
+        found = turning.propose(rows, "prevalence", {"confusion": slice(None)}, 0.1, rng)
     one, other = ({name: np.exp(row) for name, row in at.items()} for at in (rows, found[0]))
     cosine = np.sqrt(one["prevalence"]) @ np.sqrt(other["prevalence"])
     assert np.arccos(cosine) == pytest.approx(0.1)
@@ -50,7 +50,7 @@ def test_two_classes_turn_as_accuracies_depend_on_the_imbalance():
     """Jaffe, Nadler & Kluger (2015), eq. 5: ψ and η given μ, v and b."""
     rng = np.random.default_rng(1)
     rows = rows_of(rng, 2, 5)
-    new, _ = turning.propose(rows, {"confusion": slice(None)}, 0.05, rng)
+    new, _ = turning.propose(rows, "prevalence", {"confusion": slice(None)}, 0.05, rng)
     before, b = (np.diff(np.exp(at["prevalence"]))[0] for at in (rows, new))
     wrong, right = np.exp(rows["confusion"][:, 0, 1]), np.exp(rows["confusion"][:, 1, 1])
     mean = (1 + before) * (right - 0.5) + (1 - before) * (wrong - 0.5)
@@ -66,7 +66,7 @@ def test_rows_at_the_edge_stay(name):
     rng = np.random.default_rng(1)
     rows = rows_of(rng, 2, 3)
     rows[name][..., 0], rows[name][..., 1] = -np.inf, 0.0
-    assert turning.propose(rows, {"confusion": slice(None)}, 0.1, rng) is None
+    assert turning.propose(rows, "prevalence", {"confusion": slice(None)}, 0.1, rng) is None
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

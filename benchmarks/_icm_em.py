@@ -94,14 +94,6 @@ def icm_em(
     References
     ----------
     Traganitis & Giannakis (2020), Algorithms 3 and 4, eqs. 31 to 36; Besag (1986).
-
-    Examples
-    --------
-    >>> import bayesfuse as bf
-    >>> answers = [[0, 0, 0], [0, 0, 1], [0, 0, 0], [1, 1, 1], [1, 1, 0], [1, 1, 1]]
-    >>> responses = bf.Responses.from_matrix(answers)
-    >>> bf.icm_em(responses, bf.Graph.grid((6,)), start="majority").labels.tolist()
-    [0, 0, 0, 1, 1, 1]
     """
     require_kind("responses", responses, Responses)
     require_count("iterations", iterations)
