@@ -18,6 +18,8 @@ def statistics(observation: Observation, rows: Rows, counts: Counts) -> dict[str
 
     Such a function is the log-likelihood of the parameter, all others as in ``rows``.
     """
+    if not observation.weighed:
+        return dict(counts)
     labels, raters = observation.labels, observation.raters
 
     def log_weight_of(name: str) -> Callable[[Any], float]:
@@ -30,7 +32,7 @@ def statistics(observation: Observation, rows: Rows, counts: Counts) -> dict[str
 
         return of_raters if name in raters.parameters else of_labels
 
-    return {**counts, **{name: log_weight_of(name) for name in observation.weighed}}
+    return counts | {name: log_weight_of(name) for name in observation.weighed}
 
 
 def redraw(

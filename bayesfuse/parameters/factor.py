@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -79,7 +80,7 @@ class Factor(ABC):
             "answer": n_classes,
         }
 
-    @property
+    @cached_property
     def used_parameters(self) -> tuple[Parameter, ...]:
         """Those of the declared parameters that have a value."""
         return tuple(p for p in self.declared if p.name in self.parameters)
