@@ -72,6 +72,10 @@ class Observation:
     rows_name: str = "response"
     """What it calls their dimension."""
 
+    def __repr__(self) -> str:
+        names = f"{type(self.labels).__name__} × {type(self.raters).__name__}"
+        return f"<Observation through {names} of {self.responses!r}>"
+
     @classmethod
     def build(
         cls,

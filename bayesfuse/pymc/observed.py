@@ -35,6 +35,10 @@ class ObservedResponses(RandomVariable):
         name = f"{type(labels).__name__}{type(raters).__name__}"
         self._print_name = (name, f"\\operatorname{{{name}}}")
 
+    def __str__(self) -> str:
+        """Leave the observation out, which messages of PyTensor would show entry by entry."""
+        return self._print_name[0]
+
     def rng_fn(self, rng: np.random.Generator, *inputs: Any) -> NDArray[Any]:
         """Draw truths and responses; predictive draws of PyMC go through here."""
         observation, (*arguments, size) = self.observation, inputs
