@@ -138,7 +138,7 @@ def test_merged_items_of_several_populations_are_those_of_one_model_each():
     assert bf.label_probabilities(result).shape == (120, 2)
     with model:
         drawn = pm.sample_posterior_predictive(
-            result.isel(draw=[0]), progressbar=False, random_seed=1
+            result.isel(draw=slice(4)), progressbar=False, random_seed=1
         )
     assert drawn["posterior_predictive"]["responses"].shape[-1] == 360
 
