@@ -158,8 +158,8 @@ class Observation:
         found = getattr(self.labels, name, None) if given is None else given
         if found is None:
             raise ModelError(
-                f"{why}: give {name}=. Got: a model of {type(self.labels).__name__} labels and "
-                "none."
+                f"{why}: give {name}=. Got: a model of {type(self.labels).__name__} labels, and no "
+                f"{name}."
             )
         return found
 

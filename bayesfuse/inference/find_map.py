@@ -55,7 +55,7 @@ def find_map(
     Raises
     ------
     ModelError
-        Whole-numbered variables; a coupling whose prior depends on other variables.
+        Whole-numbered variables; a coupling that is an expression of other variables.
     ImpossibleDataError
         The prior or the gold labels rule out some item's responses.
 
@@ -84,11 +84,12 @@ def find_map(
             f"give their values. Got: {whole} to be inferred."
         )
     labels = plan.observation.labels
-    if not (labels.linear or labels.parameters.keys() <= plan.priors().keys()):
+    implied = labels.parameters.keys() - plan.blocks.keys() - plan.constants.keys()
+    if implied and not labels.linear:
         raise ModelError(
-            f"EM for {type(labels).__name__} labels needs a prior of fixed hyperparameters on "
-            f"{sorted(labels.parameters)}; for others use bf.sample. Got: an expression, or a "
-            "prior that depends on other variables."
+            f"EM for {type(labels).__name__} labels maximises {sorted(implied)} in one dimension, "
+            "so it must be a variable with a prior, or a number; for others use bf.sample. Got: an "
+            "expression of other variables."
         )
     require_count("iterations", iterations)
     tolerance = require_number("tolerance", tolerance)

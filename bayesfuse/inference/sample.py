@@ -174,7 +174,7 @@ def sample(
             f"{foreign[0]}={foreign[1]!r} for {'Gibbs' if uses_gibbs else 'NUTS'}."
         )
     generator = require_seed(random_seed)
-    rest = gradients_of(plan)
+    rest = gradients_of(plan) if isinstance(start, str) else None
     begun = _begin(plan, rest, start)
     initial = _initial_values(plan, rest, begun, generator.spawn(chains))
     # PyMC's own checks would look at every entry of every matrix

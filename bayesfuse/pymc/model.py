@@ -47,8 +47,8 @@ def observe(
     responses : Responses
         What was observed.
     labels : LabelPrior
-        How true labels hang together, e.g. ``bf.Independent(prevalence)``; its parameters are
-        variables of the model or numbers.
+        Prior of the true labels, e.g. ``bf.Independent(prevalence)``; its parameters are variables
+        of the model or numbers.
     raters : RaterChannel
         How truths become responses, e.g. ``bf.Confusion(confusion)``.
     gold : mapping of item name to class name, optional
@@ -72,7 +72,7 @@ def observe(
 
     Examples
     --------
-    A model of one's own: raters whose accuracies share a mean.
+    Raters whose accuracies share a mean:
 
     >>> import pymc as pm, bayesfuse as bf
     >>> responses = bf.datasets.anesthesia()
