@@ -78,7 +78,7 @@ def normal(rows):
 
 
 def near_one(shape, rng):
-    """Return log rows with one entry next to one."""
+    """Return log rows with one entry close to one."""
     rows = np.full(shape, math.log(1e-12))
     best = rng.integers(0, shape[-1], shape[:-1])
     np.put_along_axis(rows, best[..., None], 0.0, axis=-1)
@@ -93,7 +93,7 @@ def with_zeros(shape, rng):
 
 
 def label_priors(n_items, n_classes, draw):
-    """Yield every exact prior of labels with parameters."""
+    """Yield every exact label prior, with parameters."""
     half = n_items // 2
     sequences = bf.Sequences.from_lengths([n_items - half, half] if half else [n_items])
     start, move = draw((n_classes,)), draw((n_classes, n_classes))
@@ -107,7 +107,7 @@ def label_priors(n_items, n_classes, draw):
 
 
 def check_labels(responses, gold, prior, rows, confusion):
-    """Compare label probabilities with a sum over all labellings."""
+    """Compare label probabilities with enumeration of all labellings."""
     observation = Observation.build(responses, prior, bf.Confusion(None), gold)
     n_classes = responses.n_classes
     log_lik = np.zeros((responses.n_items, n_classes))
@@ -118,7 +118,7 @@ def check_labels(responses, gold, prior, rows, confusion):
     structure = prior.structure(responses)
     given = tuple(rows.values())
     found = observation.marginal({**rows, "confusion": confusion})
-    with np.errstate(invalid="ignore"):  # where nothing is possible, the total says so
+    with np.errstate(invalid="ignore"):  # where no labelling is possible, the total is -inf
         exact = enumerate_labels(prior, given, log_lik, structure)
     assert_close(found.total, exact.total, "log evidence", rtol=1e-8, atol=1e-8)
     if exact.total == -np.inf:
@@ -128,7 +128,7 @@ def check_labels(responses, gold, prior, rows, confusion):
 
 
 def mathematics():
-    """Yield label probabilities of odd tables at extreme parameters, against enumeration."""
+    """Yield label probabilities at extreme parameters to compare with enumeration."""
     for (title, (responses, gold)), (extreme, draw) in product(TABLES.items(), ROWS.items()):
         if responses.n_classes**responses.n_items > 3000:
             continue
@@ -143,7 +143,7 @@ def mathematics():
 
 
 def collapsed(responses, gold, prevalence, confusion):
-    """Return label probabilities of Dawid and Skene's model, parameters summed out by formula."""
+    """Return label probabilities of Dawid–Skene, parameters integrated out in closed form."""
     n_items, n_classes = responses.n_items, responses.n_classes
     labels = np.array(list(product(range(n_classes), repeat=n_items)))
     weight = np.empty(len(labels))
@@ -178,12 +178,12 @@ def check_posterior(responses, gold, concentration):
     per_rater = np.broadcast_to(diagonal, (responses.n_raters, n_classes, n_classes))
     exact = collapsed(responses, gold, prevalence, per_rater)
     found = bf.label_probabilities(result).values
-    # 8,000 draws of slow chains: at worst a hundred or so are worth an independent one
+    # 8,000 draws of slow chains: an effective sample size of about 80 at worst
     assert np.abs(found - exact).max() < 0.06, f"off by {np.abs(found - exact).max():.3f}"
 
 
 def posteriors():
-    """Yield posteriors of tiny tables against enumeration, and every fit of odd ones."""
+    """Yield posteriors of tiny tables to compare with enumeration, and fits of odd tables."""
     for title, (responses, gold) in TABLES.items():
         if responses.n_classes**responses.n_items <= 300 and responses.n_responses < 50:
             for concentration in (1.0, 100.0, 1e8):
@@ -214,7 +214,7 @@ def fit_gibbs(model):
 
 
 def check_fit(fit, responses, gold, concentration):
-    """Hold what every posterior must be: probabilities, that know what is known."""
+    """Check that label probabilities are probabilities, and 1 for gold labels."""
     n_classes = responses.n_classes
     model = DawidSkene(
         responses,
@@ -258,7 +258,7 @@ NAMES = {
 
 
 def round_trip(where, names):
-    """Save a result, load it, and ask of both the same."""
+    """Save a result, load it, and compare what both return."""
     short = np.array([[0, 1, 0], [1, 1, 2], [2, 2, 2]])
     given = {"raters": None, "items": None, "classes": None} | {where: names}
     label = list(names) if where == "classes" else [0, 1, 2]
@@ -291,7 +291,7 @@ def round_trip(where, names):
 
 
 def interrupted(work):
-    """Interrupt the work after a third of a second; afterwards all is as before."""
+    """Interrupt the work after a third of a second, and check that nothing has changed."""
 
     struck = []
 

@@ -2,8 +2,8 @@
 
 Traganitis & Giannakis (2020), Table 2, trained ten classifiers of MATLAB's toolbox on the words of
 150 papers each; here they are scikit-learn's, so only the order of the methods can be compared.
-F-score (37) and accuracy over all papers, means over repeats, beside the paper's F-scores. The data
-stand in ../shared/data/cora beside the checkout.
+F-score (37) and accuracy over all papers, means over repeats, compared with the paper's F-scores.
+The data are read from ../shared/data/cora, next to the checkout.
 
     python benchmarks/cora.py [--quick] [--repeats 10] [--picture benchmarks/figures/cora.png]
 """
@@ -78,7 +78,7 @@ def f_score(truth, guess):
 
 
 def answers(words, truth, rng):
-    """Train every classifier on its own papers; return what they say of all (papers, raters)."""
+    """Train every classifier on its own papers; return its predictions for all (papers, raters)."""
     said = {}
     for name, classifier in classifiers(int(rng.integers(2**31))).items():
         own = rng.choice(len(truth), TRAINED_ON, replace=False)
@@ -89,7 +89,7 @@ def answers(words, truth, rng):
 
 
 def one_repeat(words, graph, truth, rng, draws):
-    """Return by method F-score, accuracy and seconds; and the inferred model's check."""
+    """Return F-score, accuracy and seconds by method, and the check of the inferred coupling."""
     table = answers(words, truth, rng)
     responses = bf.Responses.from_matrix(table, classes=range(truth.max() + 1))
     found = {}

@@ -1,15 +1,14 @@
-"""Nine crowds with a truth: how right, and how honest, are the labels of each model?
+"""Nine crowds with known truth: accuracy and calibration of the labels of each model.
 
 For every crowd the accuracy (ties shared), the log-loss (nats) and the expected calibration error
 of the label probabilities, over the items with a truth and a response: majority vote (vote shares,
-with one more vote spread over all classes, since a share of zero has an infinite loss), Dawid and
-Skene's model by EM, CAVI and Gibbs, its class-conditional and one-coin kin, latent groups found by
-moments, and the stack of all that were sampled, weighed by leave-one-out. Beside them the
-accuracies published for other software, and what predictive checks hold against Dawid and Skene's
-model.
+with one more vote spread over all classes, since a share of zero has an infinite loss), Dawid–Skene
+by EM, CAVI and Gibbs, its class-conditional and one-coin variants, latent groups found by moments,
+and stacking of all sampled models, weighted by leave-one-out. Also the accuracies published for
+other software, and the predictive checks that Dawid–Skene fails.
 
-The weights of the stack are printed with the largest Pareto shape k̂ of each model's
-leave-one-out: above 0.7 importance sampling is unsure of some item, and so are the weights.
+The weights of the stack are printed with the largest Pareto shape k̂ of each model's leave-one-out:
+above 0.7 importance sampling is unreliable for some item, and so are the weights.
 
     python benchmarks/crowds.py [--quick] [--only rte face] [--draws 500]
 """
@@ -72,7 +71,7 @@ def majority(responses):
 
 
 def silence_answered(responses):
-    """Return the table in which who did not answer gave the label they never give."""
+    """Return the table in which a missing response is the label that its rater never gives."""
     matrix = np.full((responses.n_items, responses.n_raters), -1)
     matrix[responses.item, responses.rater] = responses.label
     only = matrix.max(axis=0)
@@ -99,14 +98,14 @@ def fits(responses, draws):
 
 
 def one_label(responses):
-    """Count raters who never give but one label."""
+    """Count raters who only ever give one label."""
     cells = responses.n_raters, responses.n_classes
     said = np.bincount(responses.cell, minlength=cells[0] * cells[1]).reshape(cells)
     return int(((said > 0).sum(axis=1) == 1)[said.sum(axis=1) >= 10].sum())
 
 
 def verdicts(responses, result):
-    """Say what the predictive checks hold against Dawid and Skene's model."""
+    """Summarise the predictive checks of Dawid–Skene."""
     model = DawidSkene(responses)
     hard = bf.checks.item_difficulty(result, model, random_seed=1)
     shared = bf.checks.conditional_dependence(result, model, least=5, random_seed=1)
@@ -159,7 +158,7 @@ def compare(name, draws):
         sizes = np.bincount(assignment[assignment >= 0])
         print(f"  groups found by moments, of raters: {sorted(sizes.tolist(), reverse=True)}")
     else:
-        print("  groups found by moments: none, so latent groups are Dawid and Skene's model")
+        print("  groups found by moments: none, so the latent-group model equals Dawid–Skene")
     print(f"  checks of Dawid–Skene: {verdicts(responses, sampled['Dawid–Skene'])}")
     if alike := one_label(responses):
         print(
@@ -167,7 +166,7 @@ def compare(name, draws):
             "silence speaks, but it is not modelled, and what they say is no evidence by itself."
         )
     if alike == responses.n_raters and responses.n_classes == 2:
-        print("  the same with their silence for the other label:")
+        print("  the same with missing responses read as the other label:")
         answered = silence_answered(responses)
         for method, model in (
             ("Dawid–Skene, Gibbs", DawidSkene(answered)),
@@ -200,7 +199,7 @@ def main():
     rows = []
     for name in names:
         if not (DATA / name).exists():
-            print(f"{name}: left out, its data are not on this machine")
+            print(f"{name}: left out, its data were not found")
             continue
         rows += compare(name, 100 if arguments.quick else arguments.draws)
     if not rows:

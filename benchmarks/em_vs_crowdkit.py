@@ -1,10 +1,10 @@
-"""EM of this package against crowd-kit's DawidSkene: time per iteration, and where both arrive.
+"""EM of this package against crowd-kit's DawidSkene: time per iteration and log-likelihood.
 
-Both maximise the likelihood (flat priors here), begin at the shares of the votes and make the same
-number of iterations. They arrive at the same log-likelihood (computed for both by summing over the
-class of every item) but where crowd-kit's floor of 1e-10 under every count, renewed in each of its
-iterations, takes it along another path. The third log-likelihood is what the same number of our
-iterations reach from this package's default start.
+Both maximise the likelihood (flat priors here), start from the shares of the votes and make the
+same number of iterations. They reach the same log-likelihood (computed for both by summing over the
+class of every item), except where crowd-kit's floor of 1e-10 under every count leads it along
+another path. The third log-likelihood is what the same number of our iterations reach from this
+package's default start.
 
 Two times are given for crowd-kit: per iteration of ``fit``, which also evaluates a bound of the
 likelihood, as our iterations do the likelihood, and for its E and M steps alone. Neither counts
@@ -44,13 +44,13 @@ SMALLEST = 1e-10
 
 
 def tables(largest):
-    """Yield the title and the responses of every data set that is there."""
+    """Yield the title and the responses of every available data set."""
     for name in REAL:
         path = DATA / name / "responses.csv.gz"
         if path.exists():
             yield name, bf.Responses.from_long(pd.read_csv(path))
         else:
-            print(f"{name}: left out, its data are not on this machine")
+            print(f"{name}: left out, its data were not found")
     for n_items, n_raters, n_classes, per_item in (
         (2_000, 10, 4, 10),
         (10_000, 100, 8, 5),
@@ -171,7 +171,9 @@ def main():
             + f"{reached[0]:13.2f}{reached[1]:13.2f}{reached[2]:14.2f}"
         )
     least = np.min(ratios, axis=0)
-    print(f"least ratio {least[0]:.0f}, of the steps alone {least[1]:.0f}; to be at least {CLAIM}")
+    print(
+        f"smallest ratio {least[0]:.0f}, of the steps alone {least[1]:.0f}; claim: at least {CLAIM}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""How does the package answer odd inputs and faults: rightly, by a clear error, or wrongly?
+"""How does the package handle odd inputs and faults: correctly, by a clear error, or wrongly?
 
-Right is what agrees with enumeration or survives a round trip; a clear error is one of
+Correct results agree with enumeration or survive a round trip; a clear error is one of
 `bayesfuse.errors` that ends with what it got. Anything else is wrong: another exception, a result
-where an error is due, a warning of NumPy's. Odd arguments are generated from the signatures of all
-public functions; none of them may give a result, but for those that their function declares.
+where an error is due, a NumPy warning. Odd arguments are generated from the signatures of all
+public functions; none may give a result, unless the function declares it.
 
     python benchmarks/faults.py [--only TEXT] [--all]
 """
@@ -41,10 +41,10 @@ FOREIGN = {"progressbar", "kwargs", "ax", "axes", "self"}  # PyMC's and matplotl
 
 
 def main():
-    """Try every case, and print how each was answered."""
+    """Run every case, and print the outcomes."""
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("--only", default="", help="cases whose name has this text")
-    arguments.add_argument("--all", action="store_true", help="print those answered well, too")
+    arguments.add_argument("--all", action="store_true", help="also print the cases handled well")
     given = arguments.parse_args()
     begun, counted = time.perf_counter(), Counter()
     for kind in (mathematics, posteriors, lost, columns, strangers, odd_arguments):
@@ -61,7 +61,7 @@ def main():
 
 
 def answer(run, expected):
-    """Say how a case is answered: right, clear error, or WRONG and why."""
+    """Return the outcome of a case: right, clear error, or WRONG and why."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -88,7 +88,7 @@ def short(message):
 
 
 def columns():
-    """Yield tables of every dtype; what has an obvious meaning must be read, the rest refused."""
+    """Yield tables of every dtype: the unambiguous must be read, the others refused."""
     plain = np.array([[0, 1], [1, 1], [0, 0]])
     expected = bf.Responses.from_matrix(plain)
     for dtype in ("int8", "uint8", "uint64", "float16", "float32", "float64", "longdouble", ">i4"):
@@ -121,7 +121,7 @@ def columns():
 
 
 def same(matrix, expected):
-    """Hold a matrix to say what its whole numbers say."""
+    """Check that a matrix is read as its integers."""
     found = bf.Responses.from_matrix(matrix)
     assert found.n_classes == expected.n_classes, f"{found.n_classes} classes"
     assert found.cell.tolist() == expected.cell.tolist(), "other labels"
@@ -144,7 +144,7 @@ def fitted(kind):
 
 
 def functions():
-    """Yield every public function with a call of it that works, ``arguments`` by name."""
+    """Yield every public function with a valid call of it, ``arguments`` by name."""
     fitting = {
         "runs": "HiddenMarkov",
         "plot_sequence": "HiddenMarkov",
@@ -221,7 +221,7 @@ LEFT_OUT = {  # need what a signature does not say: an open model, or the table 
 
 
 def odd_arguments():
-    """Yield every public function with one argument odd, and one call with none."""
+    """Yield every public function with one invalid argument, and one valid call."""
     for name, function, good in functions():
         if name in LEFT_OUT:
             continue
@@ -242,7 +242,7 @@ def odd_arguments():
 
 
 def makes_sense(parameter, value):
-    """Say whether a function says that it takes such a value."""
+    """Tell whether a function declares that it takes such a value."""
     if parameter.name == "outside":  # the name of a class that need not be there
         return True
     declared = str(parameter.annotation)
@@ -255,7 +255,7 @@ def makes_sense(parameter, value):
 
 
 def strangers():
-    """Yield results beside models of other data: other items, raters, classes or labels."""
+    """Yield results with models of other data: other items, raters, classes or labels."""
     _, result = fitted("DawidSkene")
     own = fitted("DawidSkene")[0].responses
     others = {

@@ -1,10 +1,10 @@
 """The first posterior of a new process: from ``import bayesfuse`` to label probabilities.
 
 4 chains × 1,000 draws by Gibbs on the RTE crowd (800 items, 164 raters, 8,000 responses), or on a
-simulated twin of its size where the data are not there. "Cold" has empty compilation caches, as
-after installing: numba's and PyTensor's are new directories. "Warm" is the next process with the
-same caches. Both against a new process that does nothing but ``import pymc``, taken in turns.
-Claim: a cold first posterior takes at most twice that import and 5 s.
+simulated crowd of its size where the data are not available. "Cold" has empty compilation caches,
+as after installing: numba's and PyTensor's are new directories. "Warm" is the next process with the
+same caches. Both alternate with a new process that only runs ``import pymc``. Claim: a cold first
+posterior takes at most twice that import plus 5 s.
 
     python benchmarks/first_posterior.py [--quick] [--rounds 5]
 """
@@ -26,7 +26,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 RTE = Path(__file__).resolve().parents[2] / "shared/data/rte/responses.csv.gz"
-N_ITEMS, N_RATERS, N_CLASSES, PER_ITEM = 800, 164, 2, 10  # of RTE, for the twin
+N_ITEMS, N_RATERS, N_CLASSES, PER_ITEM = 800, 164, 2, 10  # of RTE, for the simulated crowd
 DRAWS, CHAINS, SEED = 1000, 4, 1
 ALLOWANCE = 5.0
 """Seconds that a first posterior may take on top of twice the import of PyMC."""
@@ -67,7 +67,7 @@ def main() -> None:
     totals = np.array([run["whole process"] for run in cold])
     bounds = 2 * np.array(imports) + ALLOWANCE
     print(f"\nimport pymc, whole process: {spread(imports)} s")
-    print(f"cold / (2 × import + {ALLOWANCE:.0f} s), to be at most 1: {spread(totals / bounds)}")
+    print(f"cold / (2 × import + {ALLOWANCE:.0f} s), claim: at most 1: {spread(totals / bounds)}")
 
 
 def spread(values):
@@ -93,7 +93,7 @@ def child(caches):
 
 
 def first_posterior():
-    """Return what every part of a first posterior took, in seconds."""
+    """Return the seconds of every part of a first posterior."""
     clock = Clock()
     with clock("import bayesfuse"):
         import bayesfuse as bf
@@ -109,7 +109,7 @@ def first_posterior():
             data = "RTE"
             responses = bf.Responses.from_long(pd.read_csv(RTE))
         else:
-            data = "A simulated twin of RTE"
+            data = "A simulated crowd of RTE's size"
             responses = bf.datasets.simulate_dawid_skene(
                 N_ITEMS, N_RATERS, N_CLASSES, per_item=PER_ITEM, random_seed=SEED
             ).responses
@@ -133,7 +133,7 @@ def first_posterior():
 
 
 class Clock:
-    """Seconds by part, those of an inner part taken off the outer one."""
+    """Seconds by part; those of an inner part are subtracted from the outer one."""
 
     def __init__(self):
         self.spent = {}
@@ -152,7 +152,7 @@ class Clock:
             self.spent[part] = self.spent.get(part, 0.0) + own
 
     def watch(self, function, part):
-        """Return the function, its calls timed."""
+        """Return the function with its calls timed."""
 
         @wraps(function)
         def watched(*args, **kwargs):
@@ -163,7 +163,7 @@ class Clock:
 
 
 def outermost(buffer):
-    """Return the seconds that numba's compilations took, those within others not twice."""
+    """Return the seconds of numba's compilations, without counting nested ones twice."""
     total, depth = 0.0, 0
     for at, event in buffer:
         depth += 1 if event.is_start else -1

@@ -1,15 +1,15 @@
 """Gibbs against NUTS: smallest effective sample size per second over all confusion entries.
 
-Simulated responses (2,000 items, 10 raters, 4 classes, everybody answers everything), one model,
-one prior, one informed start, 4 chains. Gibbs and NUTS of this package against the same model
-written in NumPyro (labels enumerated as in its own example, and summed out by one matrix product,
-which is faster) and in plain PyMC sampled by nutpie (labels summed out by ``logsumexp``, after
-looking responses up in a table or by one matrix product). Every contender compiles once, untimed,
-in a process of its own; then they take turns, and before each of them Gibbs runs again: machines
-are noisy, so what counts is the ratio of two runs that follow each other.
+Simulated responses (2,000 items, 10 raters, 4 classes, no missing responses), one model, one prior,
+one informed start, 4 chains. Gibbs and NUTS of this package against the same model written in
+NumPyro (labels enumerated as in its own example, and summed out by one matrix product, which is
+faster) and in plain PyMC sampled by nutpie (labels summed out by ``logsumexp``, after looking
+responses up in a table or by one matrix product). Every sampler compiles once, untimed, in its own
+process; then they take turns, each after another run of Gibbs: machines are noisy, so the measure
+is the ratio of two consecutive runs.
 
-Then: how far one Gibbs sweep is from its arithmetic floor, the time in which this machine could
-do the additions, exponentials and random numbers alone.
+Then: how far one Gibbs sweep is from its arithmetic floor, the time in which this machine could do
+the additions, exponentials and random numbers alone.
 
     python benchmarks/gibbs_vs_nuts.py [--quick] [--rounds 3] [--draws 1000] [--only Gibbs NumPyro]
 """
@@ -52,7 +52,7 @@ PARAMETERS = ["prevalence", "confusion"]
 
 @dataclass(frozen=True)
 class Problem:
-    """One data set, its prior concentrations, and where every chain may begin."""
+    """One data set, its prior concentrations, and the start of every chain."""
 
     responses: bf.Responses
     prevalence: np.ndarray
@@ -259,7 +259,7 @@ def run(name: str, draws: int, seed: int) -> Run | None:
 
 
 def _cpu() -> float:
-    """Return the processor seconds of this process and of the workers it has waited for."""
+    """Return the CPU seconds of this process and of its finished workers."""
     used = [getrusage(who) for who in (RUSAGE_SELF, RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
@@ -354,7 +354,7 @@ def increments(counts, cells):
 
 
 def floor() -> None:
-    """Time the parts of a Gibbs sweep against the operations they cannot do without."""
+    """Time the parts of a Gibbs sweep against the operations they need at least."""
     given = problem()
     plan = make_plan(DawidSkene(given.responses))
     seen, prior = plan.observation, plan.continuous_priors()

@@ -1,14 +1,14 @@
 """Traganitis & Giannakis (2020), Figs 8–10: labels on the graph of a stochastic block model.
 
-K = 4 communities, which are the classes, M = 10 raters better than random, mean degree 0.5 and 5,
-δ = M. The paper does not say how many edges stay within a community: here nine of ten. Nor does it
-say how much better than random raters are: rows are uniform on the simplex, with the largest entry
-moved to the diagonal. Beside majority vote stand Dawid–Skene (posterior), Algorithm 3 from majority
-vote, Algorithm 4, and posteriors: of ``MarkovRandomField`` with δ = M and with the coupling
-inferred, and of a field whose edges follow the labels (``edges="drawn"``). All priors of the
-confusion rows are flat, which is what these are drawn from before the largest entry is moved. All
-methods see the same data; means over runs, how often the last does as well as each, and the share
-of true confusion entries in their 90 % intervals.
+K = 4 communities, which are the classes, M = 10 raters better than random, mean degree 0.5 and 5, δ
+= M. The paper does not state how many edges stay within a community: here nine of ten. Nor does it
+state how much better than random raters are: rows are uniform on the simplex, with the largest
+entry moved to the diagonal. Methods: majority vote, Dawid–Skene (posterior), Algorithm 3 from
+majority vote, Algorithm 4, and posteriors of ``MarkovRandomField`` with δ = M, with the coupling
+inferred, and with edges that depend on the labels (``edges="drawn"``). All priors of the confusion
+rows are flat, the distribution from which rows are drawn before the largest entry is moved. All
+methods see the same data; the tables give means over runs, how often the last method does at least
+as well as each other, and the share of true confusion entries in their 90 % intervals.
 
     python benchmarks/graph_simulation.py [--quick] [--runs 10]
 """
@@ -63,7 +63,7 @@ def f_score(truth, guess):
 
 
 def by_guess(responses, guess):
-    """Return the confusion matrices that guessed labels give."""
+    """Return the confusion matrices estimated from given labels."""
     counts = np.full((N_RATERS, N_CLASSES, N_CLASSES), 1e-9)
     np.add.at(counts, (responses.rater, guess[responses.item], responses.label), 1.0)
     return counts / counts.sum(axis=2, keepdims=True)

@@ -1,4 +1,4 @@
-"""Site updates per second of labels on graphs, and what a large image costs.
+"""Site updates per second of labels on graphs, and the cost of a large image.
 
 One process, one core, compiled before the clock starts: Gibbs sweeps and Swendsen–Wang moves on a
 grid with two classes and on a graph like Cora with seven; a plain NumPy checkerboard on the same
@@ -28,7 +28,7 @@ COUPLING = 0.8
 
 
 def timed(work, seconds):
-    """Return how long one call takes, from as many as fill the time; the first is not counted."""
+    """Return the time of one call, averaged over as many as fit; the first is not counted."""
     work()
     calls, begun = 0, time.perf_counter()
     while time.perf_counter() - begun < seconds:
@@ -42,7 +42,7 @@ def say(name, size, seconds):
 
 
 def kernels(name, graph, n_classes, seconds):
-    """Time sweeps over labels with likelihoods that leave something to decide."""
+    """Time sweeps over labels with moderately informative likelihoods."""
     rng = np.random.default_rng(0)
     likelihood = rng.dirichlet(np.full(n_classes, 1.0), size=graph.n_items)
     prevalence = np.full(n_classes, 1 / n_classes)
@@ -82,7 +82,7 @@ def checkerboard(side, seconds):
 
 
 def pymc_gibbs(side):
-    """Time PyMC's own Gibbs step, which evaluates the whole density for every label it tries."""
+    """Time PyMC's own Gibbs step, which evaluates the whole density for every proposed label."""
     graph = bf.Graph.grid((side, side))
     field = np.random.default_rng(0).normal(size=graph.n_items)
     with pm.Model():

@@ -1,28 +1,29 @@
-"""Where chains end on 200 hard problems: started from moments, from majority vote, PyMC's way.
+"""Where chains end on 200 hard problems, started from moments, majority vote or PyMC's default.
 
 2 to 6 classes, 40 problems each. 15 to 30 raters, a third of them worse than random in every class
 and, as spammers do, answering e times as often as the others; 500 to 500 K items with 4 to 8
 answers each; the rarest class has 35 to 4 % of the items. The posterior of such a problem has many
-modes, and a chain stays in the one it finds first. Four chains begin at each of
+modes, and a chain stays in the first one it finds. Four chains start from each of
 
 * "moments", the default of ``bf.sample``: spectral moments in competition with majority vote,
 * "majority": majority vote alone,
 * "PyMC": the prior mean, and uniform noise on (−1, 1) in unconstrained coordinates, which is what
-  ``pm.sample`` does unless told otherwise.
+  ``pm.sample`` does by default.
 
-All run the same Gibbs sampler, so that nothing but the start differs (NUTS would move between
-modes even less, and half a minute of compilation per problem would allow a dozen of them).
+All run the same Gibbs sampler, so only the start differs (NUTS would move between modes even less,
+and half a minute of compilation per problem would limit the benchmark to a dozen of them).
 
 A chain has found the right mode if, over its last KEPT sweeps,
 
 1. the mean of its confusion matrices is closer to the true ones (squared distance, weighted by the
    expected numbers of responses) than with its classes permuted in any other way, and
-2. its mean log evidence is not lower than that of four chains begun at the mode next to the truth
-   by more than twice the standard deviation of theirs within a chain.
+2. its mean log evidence is not lower than that of four chains started at the mode nearest to the
+   truth by more than twice their standard deviation within a chain.
 
-Problems that cannot be decided are drawn again, and counted: those in which even a chain begun at
-the truth breaks the first rule, or swapping two classes at the mode next to the truth lowers its
-posterior density by a factor of less than exp(MARGIN), so that nothing says which is right.
+Problems that cannot be decided are replaced, and counted: those in which even a chain started at
+the truth violates the first rule, or in which swapping two classes at the mode nearest to the truth
+lowers its posterior density by a factor of less than exp(MARGIN), so that the data do not say which
+is right.
 
     python benchmarks/hard_starts.py [--quick] [--problems 40]
 """
@@ -85,7 +86,7 @@ def simulate(rng, n_classes):
 
 
 class Problem:
-    """Hard data, the default priors of DawidSkene, and the mode next to the truth."""
+    """Hard data, the default priors of DawidSkene, and the mode nearest to the truth."""
 
     def __init__(self, rng, n_classes):
         self.responses, self.truth, self.values = simulate(rng, n_classes)
@@ -104,7 +105,7 @@ class Problem:
         return em.fit(self.seen, rows, self.prior, iterations=3000, tolerance=1e-10)
 
     def decidable(self, rng):
-        """Tell whether a sampler can be right or wrong, and keep what it should find."""
+        """Tell whether the problem can be decided, and store the reference."""
         n_classes = len(self.values["prevalence"])
         for one, other in combinations(range(n_classes), 2):
             order = np.arange(n_classes)
@@ -211,16 +212,19 @@ def main():
         gaps = [a - b for a, b in zip(shares["moments"], shares[other], strict=True)]
         cells = [f"{100 * x.mean():+.1f} ± {error(x):.1f}" for x in gaps]
         print(f"{'− ' + other:<14}" + "".join(f"{cell:>14}" for cell in cells))
-    for title, name in (("labels right at the true mode", "at the truth"), ("by vote", "majority")):
+    for title, name in (
+        ("labels right at the true mode, %", "at the truth"),
+        ("labels right by majority vote, %", "majority"),
+    ):
         print(f"{title}: " + ", ".join(f"{100 * np.mean(found[k][2][name]):.0f}" for k in CLASSES))
-    print("drawn again: " + ", ".join(str(len(found[k][2]["undecidable"])) for k in CLASSES))
+    print("replaced: " + ", ".join(str(len(found[k][2]["undecidable"])) for k in CLASSES))
     ms = {s: 1000 * np.mean([found[k][1][s] for k in CLASSES]) / problems for s in STARTS}
     print("milliseconds per start: " + ", ".join(f"{s} {x:.0f}" for s, x in ms.items()))
     print(f"{time.perf_counter() - begun:.0f} s in all")
 
 
 def error(shares):
-    """Return the standard error of a mean share, in per cent: chains of a problem are not apart."""
+    """Return the standard error of a mean share in per cent, over problems."""
     return 100 * shares.std(ddof=1) / np.sqrt(len(shares))
 
 

@@ -2,21 +2,21 @@
 
 K = 4 classes, sequences of 40 labels from a random Markov chain that begin in its stationary
 distribution, M raters of whom ⌊M/2⌋ + 1 are better than random; N to 10⁴ with M = 10, then M to 30
-with N = 1,000. The paper's method is moment matching followed by Baum–Welch (Alg. 1 + 2); beside
-it stand majority vote, i.i.d. moments, Baum–Welch from majority vote, the true parameters, and the
-posterior of ``HiddenMarkov`` (Gibbs), whose 90 % intervals are counted. The posterior is taken with
-the flat prior that the simulation draws confusion matrices from (before it makes raters better than
-random), with the default one, which leans to the diagonal, and with ``bf.priors.robust``, under
-which some rows do not.
+with N = 1,000. The paper's method is moment matching followed by Baum–Welch (Alg. 1 + 2). It is
+compared with majority vote, i.i.d. moments, Baum–Welch from majority vote, the true parameters, and
+the posterior of ``HiddenMarkov`` (Gibbs), with the coverage of its 90 % intervals. The posterior
+has one of three priors: flat, from which the simulation draws confusion matrices (before it makes
+raters better than random); the default, which favours the diagonal; and ``bf.priors.robust``, under
+which some rows are uniform.
 
-Neither is the prior that the paper's rows come from: which raters are better than random is fixed,
-and the others answer anyhow. So no coverage is owed there, and two classes may change their names:
-a Dirichlet prior that leans to the diagonal prefers the naming with the larger product of right
-answers' probabilities, in which one rater who is hardly ever right in a class outweighs several
-who mostly are (a first table counts how often, and how often under the robust prior); a flat prior
-has no names to give, so its draws are aligned with the mode they start from. The last tables
-therefore draw rows and transitions from the default prior itself. Differences in the same run have
-standard errors over runs, and part off the runs in which names are right.
+None of them is the distribution of the paper's rows: it is fixed which raters are better than
+random, and the others have random rows. So nominal coverage is not expected, and labels of two
+classes may be switched: a Dirichlet prior that favours the diagonal prefers the order of the
+classes with the larger product of the diagonal entries, in which one rater who is hardly ever right
+in a class outweighs several who mostly are (the first table counts how often, for both priors); a
+flat prior does not identify the order, so its draws are aligned with the mode they start from. The
+last tables therefore draw rows and transitions from the default prior itself. Differences within a
+run have standard errors over runs, and are also given for the runs without switched labels.
 
     python benchmarks/hmm_simulation.py [--quick] [--runs 10]
 """
@@ -187,7 +187,7 @@ def sweep(title, problem, sizes, runs, draws, seed):
                     gain for gain, run in zip(gains, outcomes, strict=True) if not run[2][method]
                 ]
                 print(
-                    f"{line} {method:<22} {with_error(gains)}; names right in {len(kept)} of "
+                    f"{line} {method:<22} {with_error(gains)}; not switched in {len(kept)} of "
                     f"{len(gains)} runs, there {with_error(kept)}"
                 )
     print("\nShare of true entries in their 90 % intervals, ± standard error over runs")
@@ -197,7 +197,7 @@ def sweep(title, problem, sizes, runs, draws, seed):
                 shares = [covered[name, key] for _, covered, _ in outcomes]
                 kept = [covered[name, key] for _, covered, wrong in outcomes if not wrong[name]]
                 print(
-                    f"{line} {name:<22} {key:<11}{with_error(shares)}; names right: "
+                    f"{line} {name:<22} {key:<11}{with_error(shares)}; not switched: "
                     f"{with_error(kept)}",
                     flush=True,
                 )
@@ -219,7 +219,7 @@ def main() -> None:
     runs, draws = (2, 200) if options.quick else (options.runs, 500)
     items = (200, 1000) if options.quick else (200, 400, 1000, 2000, 4000, 10_000)
     raters = (5, 15) if options.quick else (5, 15, 30)
-    print("Share of the paper's confusion matrices at which a prior prefers other names")
+    print("Share of the paper's confusion matrices at which a prior prefers switched labels")
     print(f"{'':<7}{'default':>9}{'robust':>9}")
     for n_raters in (5, 10, 15, 30):
         rng = np.random.default_rng([5, n_raters])

@@ -1,10 +1,10 @@
-"""Speed of the chain's kernels on one core, and beside forward passes written with scans.
+"""Speed of the chain's kernels on one core, compared with forward passes written with scans.
 
 First token-steps per second by number of classes: labels summed out (probabilities, pair counts,
 log evidence: what a gradient takes), drawn, decoded. Then value and gradient of the log evidence on
 sequences of equal length, where NumPyro (labels enumerated along its scan, as in its hidden Markov
-example), JAX's scan of the forward pass alone and PyTensor's can do whole batches of sequences at
-once; contenders take turns. NumPyro needs funsor.
+example), JAX's scan of the forward pass alone and PyTensor's can process whole batches of sequences
+at once; the implementations take turns. NumPyro needs funsor.
 
     OMP_NUM_THREADS=1 taskset -c 0 python benchmarks/hmm_speed.py [--quick]
 """
@@ -36,7 +36,7 @@ def problem(rng, n_sequences, length, n_classes):
 
 
 def seconds(function, repeats):
-    """Return the least time of several calls after one that compiles."""
+    """Return the shortest time of several calls after one that compiles."""
     function()
     taken = []
     for _ in range(repeats):

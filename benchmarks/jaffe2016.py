@@ -1,8 +1,8 @@
 """Jaffe, Fetaya, Nadler, Jiang & Kluger (2016), Figs 4, 6 and 7: dependent classifiers.
 
-Twenty raters of 10,000 items, balanced truth. One group of 1 to 10 raters follows a verdict of its
-own with P(verdict = truth) from U(0.5, 0.8) in both classes, sensitivities and specificities for
-it from U(0.7, 0.9); the others follow verdicts of one rater each.
+Twenty raters of 10,000 items, balanced truth. One group of 1 to 10 raters follows its own verdict
+with P(verdict = truth) from U(0.5, 0.8) in both classes; sensitivities and specificities for the
+verdict are from U(0.7, 0.9). Each of the others follows a separate verdict.
 """
 
 import matplotlib.pyplot as plt
@@ -114,7 +114,7 @@ def one_run(rng, items, size):
 
 
 def right(chosen, group, kind):
-    """Whether all groups are those of the model, or at least group 1 is left alone and whole."""
+    """Whether all groups are correct, or at least group 1 is."""
     if kind == "same":
         return np.array_equal(chosen[:, None] == chosen, group[:, None] == group)
     return np.array_equal(chosen == chosen[0], group == 0)

@@ -1,7 +1,7 @@
 """The latent-group model on simulations and data of Jaffe et al. (2016), Parisi et al. (2014).
 
 Four tables: the paper's twenty raters with one group of 1 to 10; a cartel of 33 raters among 100;
-sixteen classifiers of four families on MAGIC; and what sweeps cost, in time and memory.
+sixteen classifiers of four families on MAGIC; and the cost of sweeps in time and memory.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def labels(result):
 
 
 def labels_at_even_odds(result):
-    """Label by the larger likelihood, which balanced accuracy rewards: it counts classes alike."""
+    """Label by maximum likelihood, which suits balanced accuracy: it weighs classes equally."""
     prevalence = result["posterior"]["prevalence"].values[0, :, 1].mean()
     return bf.label_probabilities(result).values[:, 1] > prevalence
 
@@ -66,7 +66,7 @@ EVEN = 1e5
 def paper(sizes, repeats, items, draws, first=0):
     print(f"\nOne group among 20 raters, {items} items, {repeats} repeats from seed {first}")
     print("label accuracy, %; partition: share of runs in which it is found; 90 % coverage, %")
-    print("(even: told that the prevalence is one half, which L-SML and the oracle assume)")
+    print("(even: prevalence fixed at one half, which L-SML and the oracle assume)")
     columns = [
         "L-SML",
         "moments",
@@ -194,7 +194,7 @@ SIZES = (20, 10_000, 5), (100, 10_000, 3), (100, 10_000, 33), (100, 100_000, 10)
 def speed(quick):
     if not quick:
         large()  # first, because memory is that of all the process has done
-    print("\nMilliseconds per sweep, and relative to Dawid and Skene's on the same responses")
+    print("\nMilliseconds per sweep, and relative to Dawid–Skene on the same responses")
     for raters, items, size in SIZES:
         responses = two_sources(raters, items, size)
         models = (
@@ -224,7 +224,7 @@ def large(raters=100, items=100_000, size=10, sweeps=1000):
 
 
 def two_sources(raters, items, size):
-    """Simulate raters who are right three times in four, some of them of a source of their own."""
+    """Simulate raters who are right three times in four, some of whom share a source."""
     rng = np.random.default_rng(1)
     source = rng.random((items, 1)) < 0.5
     truth = rng.random((items, 1)) < 0.5
@@ -245,7 +245,7 @@ def begin(model):
 
 
 def cost(step, rows, concentration, sweeps=20):
-    """Return the milliseconds of a sweep; of this process, so that others do not count."""
+    """Return the CPU milliseconds of a sweep."""
     begun = time.process_time()
     for _ in range(sweeps):
         rows |= step.sweep(rows, concentration)

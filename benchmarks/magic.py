@@ -2,7 +2,7 @@
 
 Jaffe, Nadler & Kluger (2015), Fig 3: ten classifiers, each trained on its own 200 examples and
 applied to all 19,020, thirty times. Balanced accuracy of majority vote, SML, i-SML and of the
-maximum-likelihood vote that knows all sensitivities and specificities.
+maximum-likelihood vote with known sensitivities and specificities.
 """
 
 from pathlib import Path
@@ -57,7 +57,7 @@ def load(folder):
 
 
 def train(classifiers, features, truth, rng, examples=200):
-    """Train each classifier on examples of its own and label everything, (items, classifiers)."""
+    """Train each classifier on its own examples and label all items: (items, classifiers)."""
     labels = []
     for build in classifiers.values():
         mine = rng.choice(len(truth), examples, replace=False)
@@ -86,7 +86,7 @@ def oracle(labels, truth):
 
 
 def ten_classifiers(features, truth, rng, repeats, folder):
-    """Print and draw Fig 3: what each way of fusing ten classifiers achieves."""
+    """Print and draw Fig 3: the balanced accuracy of each method."""
     found = {method: [] for method in PAPER}
     alone = []
     for _ in range(repeats):

@@ -1,9 +1,9 @@
 """Sixteen classifiers of four families on the MAGIC gamma telescope, fused without labels.
 
 Jaffe, Fetaya, Nadler, Jiang & Kluger (2016), Figs 5, 9 and 10d: four random forests, three logistic
-model trees, four SVMs and five naive Bayes classifiers, each trained on 200 examples of its own;
-the items are all others. Balanced accuracy of L-SML, with the groups found and with the families
-given, beside that of methods that take classifiers for independent.
+model trees, four SVMs and five naive Bayes classifiers, each trained on its own 200 examples; the
+items are all others. Balanced accuracy of L-SML, with the groups found and with the families given,
+compared with methods that assume independent classifiers.
 """
 
 from pathlib import Path
@@ -79,7 +79,7 @@ def ensemble(kernel, seed):
 
 
 def train(kernel, features, truth, rng):
-    """Return labels (items, classifiers) of the items nobody was trained on, and their truth."""
+    """Return labels (items, classifiers) of the items not used for training, and their truth."""
     models = ensemble(kernel, int(rng.integers(2**31)))
     order = rng.permutation(len(truth))
     taken, left = np.split(order, [EXAMPLES * len(models)])

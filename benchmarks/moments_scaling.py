@@ -1,10 +1,10 @@
-"""Cost of spectral moments: beside EM, for many raters, and for 10⁷ responses.
+"""Cost of spectral moments: relative to EM, for many raters, and for 10⁷ responses.
 
 Claims: an iteration of ``confusion`` takes at most three times as long as a pass of EM over the
-same data, whatever the number of classes, and both are linear in the responses; the score matrix
-of 124 raters takes seconds, and so do the groups of 825 raters of whom few meet; means,
-covariances, class imbalance, accuracies and confusion matrices of 10⁷ responses of 300 raters take
-minutes on two cores, within 4 GiB.
+same data, whatever the number of classes, and both are linear in the responses; the score matrix of
+124 raters takes seconds, and so do the groups of 825 raters of whom few meet; means, covariances,
+class imbalance, accuracies and confusion matrices of 10⁷ responses of 300 raters take minutes on
+two cores, within 4 GiB.
 
     python benchmarks/moments_scaling.py [--quick]
 """
@@ -54,7 +54,7 @@ def simulate(rng, n_items, n_raters, per_item, n_classes):
     return bf.Responses.from_long(table, raters=range(n_raters), classes=range(n_classes))
 
 
-# ---------------------------------------------------------------- beside EM
+# ---------------------------------------------------------------- relative to EM
 
 
 class Contest:
@@ -73,7 +73,7 @@ class Contest:
         self.turn(), self.turn()
 
     def turn(self, iterations=20):
-        """Keep the least seconds per iteration: what else runs only adds.
+        """Keep the smallest seconds per iteration: other processes only add to them.
 
         Fits take two or three dozen; all but the last few are in single precision.
         """
@@ -140,7 +140,7 @@ def many_raters(raters):
 
 
 def stages(n_responses):
-    """Run all of it in this process; return seconds and peak of memory after every stage."""
+    """Run all stages in this process; return seconds and peak memory after each."""
     rng = np.random.default_rng(3)
     found = {"imports": (0.0, peak())}
     for n_classes in (2, 4):

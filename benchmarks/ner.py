@@ -1,8 +1,8 @@
 """CoNLL named entities by a crowd: 81,623 tokens, 47 raters, 9 BIO tags, 6,056 sentences.
 
-Strict span F1 (borders and kind; I-X that follows nothing of kind X begins a span, as in the CoNLL
-evaluation) and token F-score (Traganitis & Giannakis 2020, eq. 37), beside published numbers. The
-data stand in ../shared/data/conll_ner beside the checkout.
+Strict span F1 (borders and kind; I-X that does not follow kind X begins a span, as in the CoNLL
+evaluation) and token F-score (Traganitis & Giannakis 2020, eq. 37), compared with published
+numbers. The data are read from ../shared/data/conll_ner, next to the checkout.
 
     python benchmarks/ner.py [--quick]
 """
@@ -31,7 +31,7 @@ EM .72 (Traganitis & Giannakis 2020). Their alignment of responses with tokens i
 
 
 def read():
-    """Return the responses, the sentences, which of them are for the test, and true tags."""
+    """Return the responses, the sentences, which of them form the test set, and the true tags."""
     tags = np.array((DATA / "labels.txt").read_text().split())
     items = pd.read_csv(DATA / "items.csv.gz")
     table = pd.read_csv(DATA / "responses.csv.gz")
@@ -131,7 +131,7 @@ def main() -> None:
 
 
 def posterior(name, model, score, classes):
-    """Sample, and score the labels; are the spans' probabilities right?"""
+    """Sample, score the labels, and check the calibration of the spans' probabilities."""
     import arviz as az
 
     begun = time.perf_counter()

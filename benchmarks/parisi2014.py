@@ -35,7 +35,7 @@ def detector(target, balanced_accuracy, rng):
 
 
 def simulate(rng, cartel=0.0, items=10_000, answered=600):
-    """Return labels (answered, raters) and truth of the items that are answered."""
+    """Return labels (answered, raters) and truth of the answered items."""
     truth = np.arange(items) < items // 2
     members = round(cartel * RATERS)
     labels = [detector(truth, rng.uniform(0.3, 0.8), rng) for _ in range(RATERS - members)]
@@ -56,7 +56,7 @@ def balanced_accuracy(labels, truth):
 
 
 def expectation_maximisation(responses, label):
-    """Labels at the mode that EM of Dawid and Skene climbs to from these labels."""
+    """Return labels at the mode that Dawid–Skene EM finds from these labels."""
     prevalence = np.bincount(label, minlength=2) + 1.0
     counts = np.ones((RATERS, 2, 2))
     np.add.at(counts, (responses.rater, label[responses.item], responses.label), 1)

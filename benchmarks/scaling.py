@@ -1,18 +1,18 @@
 """Cost of a Gibbs sweep per response from 10⁴ to 10⁷ responses, and memory at 10⁷.
 
-300 raters, 4 classes, 10 responses per item. Claims: what a sweep costs per response does not
-depend on their number, and from the table of responses to a posterior the process needs at most
-64 bytes per response beyond its imports.
+300 raters, 4 classes, 10 responses per item. Claims: the cost of a sweep per response does not
+depend on their number, and from the table of responses to a posterior the process needs at most 64
+bytes per response beyond its imports.
 
-A sweep has one part that grows with the responses (likelihood, draw of labels, count) and one
-that does not: drawing 300 × 4 Dirichlet rows and the calls themselves, which is most of the cost
-of 10⁴ responses. Both are shown. The first reads 4 bytes per response (its cell) and writes and
-reads a row of likelihoods per item (32 bytes, 3.2 per response) in order, so the processor fetches
-ahead; out of order are only the look-ups in a table of 300 × 4 × 4 numbers (38 kB), which stays in
-the second-level cache whatever the number of responses. Hence flat. What can still be seen: below
-10⁵ the branches of the draw are learned by heart, and the table competes with the likelihoods for
-the cache; from 10⁷ on every sweep gets fresh memory for the likelihoods from the operating system,
-which clears it page by page.
+A sweep has one part that grows with the responses (likelihood, draw of labels, count) and one that
+does not: drawing 300 × 4 Dirichlet rows and the calls themselves, which is most of the cost of 10⁴
+responses. Both are shown. The first reads 4 bytes per response (its cell) and writes and reads a
+row of likelihoods per item (32 bytes, 3.2 per response) in order, so the processor prefetches; only
+the look-ups in a table of 300 × 4 × 4 numbers (38 kB) are out of order, and the table stays in the
+second-level cache whatever the number of responses. So the cost per response is constant, with two
+exceptions: below 10⁵ responses the processor predicts the branches of the draw, and the table
+competes with the likelihoods for the cache; from 10⁷ on every sweep gets new memory for the
+likelihoods from the operating system, which clears it page by page.
 
     python benchmarks/scaling.py [--quick] [--rounds 5]
 """
@@ -72,7 +72,7 @@ def peak():
 
 
 def memory_by_stage(n_responses):
-    """Return the peak of memory after every stage on the way to a posterior."""
+    """Return the peak memory after every stage on the way to a posterior."""
     peaks = {"imports": peak()}
 
     def sample(responses):
@@ -106,12 +106,12 @@ def report_memory(n_responses):
     command = [sys.executable, __file__, "--child", str(n_responses)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     stages = json.loads(done.stdout.strip().split("\n")[-1])
-    print(f"Peak of memory after each stage, {n_responses:,} responses")
+    print(f"Peak memory after each stage, {n_responses:,} responses")
     print(f"{'':<50}{'MB':>8}{'bytes per response beyond imports':>36}")
     for stage, most in stages.items():
         print(f"{stage:<50}{most / 1e6:8.0f}{(most - stages['imports']) / n_responses:36.1f}")
     taken = (max(stages.values()) - stages["imports"]) / n_responses
-    print(f"{taken:.1f} bytes per response, to be at most {LIMIT} of 10⁷")
+    print(f"{taken:.1f} bytes per response; claim: at most {LIMIT} at 10⁷")
 
 
 # ---------------------------------------------------------------- time
@@ -151,7 +151,7 @@ class Sweeps:
         return found
 
     def nanoseconds(self):
-        """Return the least nanoseconds per response of every part: what else runs only adds."""
+        """Return the smallest nanoseconds per response of every part, free of other load."""
         parts = {part: min(taken) for part, taken in self.taken.items()}
         parts["all three"] = parts["likelihood"] + parts["draw"] + parts["count"]
         return {part: 1e9 * seconds / self.n_responses for part, seconds in parts.items()}
@@ -177,7 +177,7 @@ def report_time(sizes, rounds):
         cells = "".join(f"{found[name]:12.2f}" for name in columns)
         print(f"{table.n_responses:12,}{cells}{fixed:12.0f}")
         grown.append(found["all three"])
-    print(f"dearest over cheapest size, all three: {max(grown) / min(grown):.2f}")
+    print(f"largest over smallest cost by size, all three: {max(grown) / min(grown):.2f}")
 
 
 def main():

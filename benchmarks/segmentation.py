@@ -1,11 +1,11 @@
-"""A photograph segmented by simulated annotators: what neighbours are worth.
+"""A photograph segmented by simulated annotators: the gain from neighbours.
 
 scikit-learn's photograph of a flower or of a temple, every fourth pixel; the truth is a clustering
-of its smoothed colours. Every pixel is labelled by two of seven annotators, who err independently
-from pixel to pixel, and more or less often. Beside each other stand majority vote, Dawid–Skene and
-``MarkovRandomField`` on the grid with four and eight neighbours, in accuracy, mean F-score over
-classes (37) and calibration (how much of the pixels are right whose label is 90 % sure or less, or
-more); and a picture shows them.
+of its smoothed colours. Every pixel is labelled by two of seven annotators, whose errors are
+independent between pixels and whose accuracies differ. Majority vote, Dawid–Skene and
+``MarkovRandomField`` on the grid with four and eight neighbours are compared by accuracy, mean
+F-score over classes (37) and calibration (the share of correct pixels among those with label
+probabilities up to 90 %, and above); a picture shows them.
 
     python benchmarks/segmentation.py [--quick] [--photograph flower] [--output benchmarks/figures]
 """
@@ -46,7 +46,7 @@ def f_score(truth, guess):
 
 
 def show(name, truth, probability, seconds, note=""):
-    """Print a row; return the labels and how unsure they are."""
+    """Print a row; return the labels and their uncertainty."""
     guess, sure = probability.argmax(axis=1), probability.max(axis=1)
     right = guess == truth
     print(
@@ -59,7 +59,7 @@ def show(name, truth, probability, seconds, note=""):
 
 
 def picture(photograph, truth, found, path):
-    """Save the photograph, the truth and what the methods make of it."""
+    """Save the photograph, the truth and the labels of each method."""
     colours = np.array([to_rgb(c) for c in class_colours(np.arange(N_CLASSES)).values()])
     shape = photograph.shape[:2]
     panels = {"photograph": photograph, "truth": colours[truth.reshape(shape)]}

@@ -1,10 +1,10 @@
 """Traganitis & Giannakis (2020), Figs 4–7: moment matching on sequences of labels.
 
 K = 4 classes, sequences of 40 labels from a random Markov chain, M raters with random confusion
-matrices of whom ⌊M/2⌋ + 1 are better than random; first M = 10 and N to 10⁴ (Figs 4, 5), then
-N = 10³ and M to 30 (Figs 6, 7; the caption of Fig 7 says K = 2, the text K = 4). Here is what needs
-no model of the sequence: majority vote, moment matching (17) with MAP labels (18), EM for
-independent labels from either, and the transition matrix (22), (23).
+matrices of whom ⌊M/2⌋ + 1 are better than random; first M = 10 and N to 10⁴ (Figs 4, 5), then N =
+10³ and M to 30 (Figs 6, 7; the caption of Fig 7 says K = 2, the text K = 4). This benchmark covers
+the methods without a model of the sequence: majority vote, moment matching (17) with MAP labels
+(18), EM for independent labels from either, and the transition matrix (22), (23).
 
     python benchmarks/traganitis2020.py [--quick] [--runs 10] [--output benchmarks/figures]
 """
@@ -90,7 +90,7 @@ def one_run(rng, n_items, n_raters):
 
 
 def polish(observation, prevalence, confusion):
-    """Climb to the maximum of the likelihood of independent labels."""
+    """Maximise the likelihood of independent labels by EM."""
     even = 1.0 / N_CLASSES  # keeps zeros of the start from being zeros for ever
     rows = observation.rows(
         {"prevalence": 0.99 * prevalence + 0.01 * even, "confusion": 0.99 * confusion + 0.01 * even}
@@ -151,7 +151,7 @@ def draw(axes, sizes, column, results):
 
 
 def claims(by_items, items, raters):
-    """Print what the paper says beside what came out."""
+    """Print the paper's claims and the measurements."""
 
     def change(results, measure):
         ends = [result[measure]["moments"][0] for result in (results[0], results[-1])]

@@ -1,15 +1,15 @@
 """Variational fits against the exact posterior: means, interval widths, labels, time, coverage.
 
-First the RTE crowd and a simulated twin of it (the same table, labels drawn at its posterior mean),
-and a small table of doubtful raters. The exact posterior is a long Gibbs run; "Gibbs" in the table
-is a run of the usual length with another seed, whose errors are what Monte Carlo leaves. Errors of
-posterior means of the prevalence and all confusion entries are in units of the exact standard
-deviations, widths are ratios of standard deviations, log-loss is of the true labels, k̂ is the
-Pareto shape of the importance ratios. Seconds are of the whole call, compiled beforehand (ADVI and
-Pathfinder compile in every call, which is most of theirs).
+First the RTE crowd, a simulated copy of it (the same table, labels drawn at its posterior mean),
+and a small table of poor raters. The exact posterior is a long Gibbs run; "Gibbs" in the table is a
+run of the usual length with another seed, whose errors are Monte Carlo error. Errors of posterior
+means of the prevalence and all confusion entries are in units of the exact standard deviations,
+widths are ratios of standard deviations, log-loss is of the true labels, k̂ is the Pareto shape of
+the importance ratios. Seconds are of the whole call, compiled beforehand (ADVI and Pathfinder
+compile in every call, which takes most of their time).
 
-Then data sets simulated with parameters from the prior, of which 90 % intervals of the exact
-posterior cover 90 %: how many do the fits' own?
+Then the coverage of 90 % intervals on data sets simulated with parameters from the prior, where
+those of the exact posterior cover 90 %.
 
     python benchmarks/variational.py [--quick] [--replicates 100] [--methods cavi ...]
 """
@@ -71,13 +71,13 @@ def tables():
         )
         rng = np.random.default_rng(1)
         truth, label = make_plan(model).observation.simulate(rows, rng)
-        yield "RTE's twin", responses.relabelled(label), truth
+        yield "RTE, simulated", responses.relabelled(label), truth
     else:
-        print("RTE and its twin: left out, their data are not on this machine")
+        print("RTE and its simulated copy: left out, the data were not found")
     made = bf.datasets.simulate_dawid_skene(
         200, 5, 2, per_item=4, accuracy=(0.6, 0.85), random_seed=1
     )
-    yield "doubtful", made.responses, made.truth
+    yield "poor raters", made.responses, made.truth
 
 
 def flat(result):
