@@ -277,7 +277,7 @@ def _require_conjugate(plan: Plan, need: str) -> None:
     if unsuitable := _not_conjugate(plan):
         raise ModelError(
             f"{need} a Dirichlet or Beta prior of fixed concentration on every parameter, and no "
-            "other unknowns; use method='advi' without sweeps, or bf.sample. Got: none such on "
+            "other variables; use method='advi' without sweeps, or bf.sample. Got: no such prior on "
             f"{unsuitable}."
         )
 
@@ -323,31 +323,31 @@ def _refine(
 
 def _warn(found: Approximation, method: str, sweeps: int, widening: float, plan: Plan) -> None:
     def say(what: str) -> None:
-        warnings.warn(what, PoorFitWarning, stacklevel=4)
+        warnings.warn(what, PoorFitWarning, stacklevel=5)
 
     if not found.converged:
         say(
             "The bound of the log evidence was still rising when the fit ended; allow more "
-            f"iterations=. Got: {len(found.trace)} and no end."
+            f"iterations=. Got: {len(found.trace)} iterations without convergence."
         )
     if plan.inferred and not sweeps:
         say(
-            "Which raters share a source was held where the moments put it, as a product of "
-            "distributions has no room for it; sweeps=50 lets every draw leave that place, "
-            f"bf.sample explores. Got: method={method!r} for groups to be inferred."
+            "Which raters share a source was held at the estimate from moments, because it is "
+            "discrete; with sweeps=50 the draws explore other groups, with bf.sample all of them. "
+            f"Got: method={method!r} for groups to be inferred."
         )
     priors = {block.parameter: block.prior for block in plan.blocks.values()}
     held = {n for n, p in priors.items() if not isinstance(p, RowPrior)} - plan.inferred
     if method == "cavi" and held:
         say(
-            "CAVI holds positive parameters at the mode that EM finds, without an interval; use "
-            f"method='advi' or bf.sample for one. Got: {sorted(held)} to be inferred."
+            "CAVI holds parameters without a Dirichlet prior at their mode, so they have no "
+            f"interval; use method='advi' or bf.sample for one. Got: {sorted(held)} to be inferred."
         )
     if widening > WIDENING:
         say(
-            "Gibbs sweeps leave the posterior as it is, but they widen the intervals of this fit, "
-            f"which are too narrow; more sweeps= (now {sweeps}) bring most of it back, bf.sample "
-            f"is exact. Got: standard deviations that grow {widening:.2f} times."
+            "Gibbs sweeps keep the posterior, but they widen the intervals of this fit, which are "
+            f"too narrow; use more sweeps= (now {sweeps}), or bf.sample, which is exact. Got: "
+            f"standard deviations that grow {widening:.2f} times."
         )
     elif found.pareto_k > LARGE_K and not sweeps:
         say(

@@ -277,7 +277,7 @@ def own_model(responses):
 @pytest.mark.slow
 def test_advi_fits_a_model_of_ones_own(small):
     model = own_model(small)
-    with pytest.raises(ModelError, match=r"CAVI needs .* Got: none such on .*'logit', 'mean'"):
+    with pytest.raises(ModelError, match=r"CAVI needs .* Got: no such prior on .*'logit', 'mean'"):
         bf.fit(model)
     with pytest.raises(ModelError, match="Gibbs sweeps need"):
         bf.fit(model, "advi", sweeps=1)
