@@ -217,7 +217,7 @@ def test_inferred_groups_are_held_and_said_so_until_swept():
     shown = np.stack([source] * 3 + [truth] * 4, axis=1)
     shown = np.where(rng.random(shown.shape) < 0.85, shown, 1 - shown)
     model = LatentGroup(bf.Responses.from_matrix(shown), groups="posterior")
-    with pytest.warns(PoorFitWarning, match="held where the moments put it"):
+    with pytest.warns(PoorFitWarning, match="held at the estimate from moments"):
         held = bf.fit(model, draws=50, random_seed=1)
     start = model.groups.assignment
     assert (held["posterior"]["assignment"].values == start).all()
