@@ -162,11 +162,15 @@ class Gradients:
         """Move the variables at random, about as far as their density given the counts is wide."""
         if not self.moved:
             return rows
-        scales = self.scales(rows, counts)
-        return self._moved(
+        moved = self._moved(
             rows,
-            {n: rows[VALUE + n] + s * rng.standard_normal(s.shape) for n, s in scales.items()},
+            {
+                name: rows[VALUE + name] + scale * rng.standard_normal(scale.shape)
+                for name, scale in self.scales(rows, counts).items()
+            },
         )
+        # a variable that PyMC does not transform may have left its support
+        return moved if np.isfinite(self.log_density(moved)) else rows
 
     def between(self, one: Rows, other: Rows) -> Rows:
         """Return rows half way between two, blocks by the logs of their means."""
@@ -203,7 +207,7 @@ class Gradients:
         return np.concatenate([np.zeros(0), *map(np.ravel, values.values())]), unflatten
 
     def _compile(self, jacobian: bool) -> Callable[..., tuple[Any, dict[str, Array]]]:
-        """Compile the log density plus that of what uses table entries so often; with gradients."""
+        """Compile log density plus expected log-likelihood, given counts of tables, and slopes."""
         plan, model, observation = self.plan, self.plan.model, self.observation
         others = [v for v in plan.others if v.dtype.startswith("float")]
         own = [block.variable for block in self.varying.values()]
