@@ -277,8 +277,8 @@ def _require_conjugate(plan: Plan, need: str) -> None:
     if unsuitable := _not_conjugate(plan):
         raise ModelError(
             f"{need} a Dirichlet or Beta prior of fixed concentration on every parameter, and no "
-            "other variables; use method='advi' without sweeps, or bf.sample. Got: no such prior on "
-            f"{unsuitable}."
+            "other variables; use method='advi' without sweeps, or bf.sample. Got: no such prior "
+            f"on {unsuitable}."
         )
 
 
