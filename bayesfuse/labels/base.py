@@ -238,7 +238,7 @@ class LabelPrior(Factor):
         return self.draw(log_parameters, possible, structure, rng)
 
     @abstractmethod
-    def prevalence(self, parameters: tuple[Any, ...], xp: Any) -> Any:
+    def prevalence(self, parameters: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
         """Return the share of every class (classes,); ``xp`` is numpy or pytensor.tensor."""
 
     def unit_of(self, responses: Responses) -> NDArray[np.int64]:

@@ -195,7 +195,7 @@ class Independent(LabelPrior):
     def simulate(self, log_parameters, possible, structure, rng):
         return self.draw(log_parameters, possible, (np.ones_like(structure[0]),), rng)
 
-    def prevalence(self, parameters: tuple[Any, ...], xp: Any) -> Any:
+    def prevalence(self, parameters: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
         return parameters[0]
 
     @staticmethod

@@ -59,7 +59,7 @@ class PlantedPotts(Potts):
     def _tabulate(
         self, graph: Graph, arrays: tuple[NDArray[Any], ...]
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        if isinstance(self.parameters["coupling"], np.ndarray) or graph.n_edges == 0:
+        if self._fixed is not None or graph.n_edges == 0:
             return super()._tabulate(graph, arrays)
         most = STRONGEST / float(graph.weights.mean())
         self.table = planted_partition(graph, np.log(arrays[0]), most)

@@ -119,27 +119,17 @@ class Potts(LabelPrior):
                     f"without neighbours take bf.Independent. Got: {coupling}."
                 )
         self.parameters = {"coupling": coupling}
+        self._fixed = float(coupling) if isinstance(coupling, np.ndarray) else None
         self.graph = as_graph(graph)
         self.exact = self._drawn_anew = self.graph.is_forest
         self.moves_labels = not self.exact
         self.table: PartitionTable | None = None
         """log Z of the prior over the coupling, once :meth:`structure` was asked for it."""
         self._prevalence = None if prevalence is None else _shares(prevalence)
-        self._made: tuple[NDArray[Any], tuple[NDArray[Any], ...]] | None = None
 
     def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
-        if self._made is None or not np.array_equal(self._made[0], responses.items):
-            self._made = responses.items, self._arrange(responses)
-        return self._made[1]
-
-    def defining(self, structure):
-        return structure[:4]  # prevalence, start, neighbour and weight; all else follows from them
-
-    def _arrange(self, responses: Responses) -> tuple[NDArray[Any], ...]:
         graph, n_classes = self.graph.ordered(responses), responses.n_classes
-        prevalence = self._prevalence
-        if prevalence is None:
-            prevalence = np.full(n_classes, 1 / n_classes)
+        prevalence = self.prevalence((), n_classes, np)
         require_shape("prevalence", prevalence.shape, classes=n_classes)
         weight = potts_kernels.once(graph.weight)
         row = np.repeat(np.arange(graph.n_items, dtype=np.int32), graph.degree)
@@ -148,21 +138,23 @@ class Potts(LabelPrior):
         arrays = prevalence, graph.start, graph.neighbour, weight, reverse, order
         return (*arrays, graph.colour_order, *self._tabulate(graph, arrays))
 
+    def defining(self, structure):
+        return structure[:4]  # prevalence, start, neighbour and weight determine the rest
+
     def _tabulate(
         self, graph: Graph, arrays: tuple[NDArray[Any], ...]
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return log Z of the prior as a function of the coupling, knots and total weight."""
         prevalence, *rows = arrays
         total_weight = np.asarray(graph.weights.sum())
-        coupling = self.parameters["coupling"]
-        if isinstance(coupling, np.ndarray):  # belief propagation is exact on a forest
+        if self._fixed is not None:  # belief propagation is exact on a forest
             flat = np.ones((graph.n_items, len(prevalence)))
-            at = prevalence, flat, float(coupling), *rows
+            at = prevalence, flat, self._fixed, *rows
             message, *_ = belief_propagation.propagate(*at, belief_propagation.ROUNDS)
             log_z, _, _, slope = belief_propagation.bethe(
-                prevalence, flat, np.zeros(len(flat)), float(coupling), *rows[:-1], message
+                prevalence, flat, np.zeros(len(flat)), self._fixed, *rows[:-1], message
             )
-            return np.array([[0.0] * 4, [coupling, log_z, slope, 0.0]]), total_weight
+            return np.array([[0.0] * 4, [self._fixed, log_z, slope, 0.0]]), total_weight
         field = np.log(prevalence)
         self.table = log_partition(graph, field, reach(graph, len(field)))
         return self.table.knots, total_weight
@@ -206,7 +198,7 @@ class Potts(LabelPrior):
                 "form a circle; elsewhere compare the model with others by item. Got: a graph of "
                 f"{self.graph.n_items} items and {self.graph.n_edges} edges, with circles."
             )
-        prevalence = self.structure(responses)[0]
+        prevalence = self.prevalence((), responses.n_classes, np)
         trees = elimination.trees_of(self.graph.ordered(responses), unit)
 
         def evidence(log_parameters, likelihood, log_scale):
@@ -266,9 +258,11 @@ class Potts(LabelPrior):
             labels = self.draw(log_parameters, possible, structure, rng, labels)
         return labels
 
-    def prevalence(self, parameters: tuple[Any, ...], xp: Any) -> Any:
-        """Return π: the shares that classes have on the whole, if neighbours do not tip them."""
-        return self._made[1][0] if self._made else self._prevalence
+    def prevalence(self, parameters: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
+        """Return π, the share of every class without neighbours."""
+        if self._prevalence is None:
+            return np.full(n_classes, 1 / n_classes)
+        return self._prevalence
 
     def converged(self, log_parameters, likelihood, structure):
         prevalence, start, neighbour, weight, reverse, order, *_ = structure

@@ -14,7 +14,7 @@ from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.contract import Parameter, Role
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters.base import RaterChannel, reveal
-from bayesfuse.raters.pairs import pair_up
+from bayesfuse.raters.response_pairs import pair_up
 
 # The loops below take classes in blocks of four and two because a loop over a run-time number of
 # classes costs three times as much at the usual sizes: the compiler can keep four sums in

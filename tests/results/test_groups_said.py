@@ -12,7 +12,7 @@ from grouped_crowds import GROUPS, crowd
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, NoGroupsWarning
 from bayesfuse.models import LatentGroup
-from bayesfuse.raters.grouping import Groups
+from bayesfuse.raters.given_groups import Groups
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import numpy as np
 
 from bayesfuse.numerics.kernels import TINY, fill, inner, kernel
 from bayesfuse.raters.confusion import by_cell, by_rater, count_rows, multiply, weigh_rows
-from bayesfuse.raters.sets import log_dirichlet_multinomial, sizes
+from bayesfuse.raters.partition_weights import log_dirichlet_multinomial, sizes
 from bayesfuse.raters.verdicts import join_in_logs, split
 
 GROUPS = 2
@@ -152,7 +152,7 @@ def choose(log_alpha, size, weight, rng):
 
 
 @kernel
-def reseat(assignment, group_counts, rater_counts, answers, arrangement, point, log_alpha, rng):
+def reassign(assignment, group_counts, rater_counts, answers, arrangement, point, log_alpha, rng):
     """Let raters choose among some groups and being alone; all three arrays change in place.
 
     Raters of other groups stay there, and so do those whose group would be left with one. The

@@ -16,7 +16,7 @@ from bayesfuse.parameters.partition import ALONE
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters import verdicts
 from bayesfuse.raters.base import RaterChannel
-from bayesfuse.raters.patterns import arrange
+from bayesfuse.raters.group_patterns import arrange, cell_words
 
 
 class LatentGroups(RaterChannel):
@@ -73,8 +73,8 @@ class LatentGroups(RaterChannel):
         return (self.assignment,)
 
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
-        arranged = arrange(responses.start, responses.cell, self.assignment, responses.n_classes)
-        return (*arranged, gold)
+        words = cell_words(responses.n_raters * responses.n_classes)
+        return (*arrange(responses.start, responses.cell, self.assignment, words), gold)
 
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         super().check(shapes, responses)

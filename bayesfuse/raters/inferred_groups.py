@@ -14,14 +14,15 @@ from bayesfuse.numerics.kernels import inner, kernel
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.partition import ALONE, PARTITION, number_groups
-from bayesfuse.raters import partition, verdicts
+from bayesfuse.raters import verdicts
 from bayesfuse.raters.base import RaterChannel
-from bayesfuse.raters.groups import LatentGroups, require_groups, whole
-from bayesfuse.raters.patterns import arrange
-from bayesfuse.raters.seating import GROUPS, reseat
-from bayesfuse.raters.sets import Answers, by_raters
+from bayesfuse.raters.group_patterns import arrange, cell_words
+from bayesfuse.raters.latent_groups import LatentGroups, require_groups, whole
+from bayesfuse.raters.partition_gibbs import GROUPS, reassign
+from bayesfuse.raters.partition_metropolis import Point, move_raters
+from bayesfuse.raters.partition_weights import Answers
 
-RESEATED = 2 / 3
+REASSIGNED = 2 / 3
 """Share of sweeps in which all raters choose among the groups there are; else groups change.
 
 That is the dearer step. Where groups are few and small, only it moves raters, and a tenth of the
@@ -36,12 +37,14 @@ def numbered(assignment, n_groups):
 
 
 @kernel
-def likelihood(log_group, log_rater, assignment, start, cell, gold):
+def likelihood(
+    log_group, log_rater, assignment, start, cell, gold, words, rater_start, rater_item, rater_label
+):
     """Arrange the responses by the assignment, then sum the verdicts out."""
     if not numbered(assignment, log_group.shape[0]):
         return np.zeros((gold.size, log_rater.shape[1])), np.zeros(gold.size)
     row_start, row, pattern_start, pattern_cell, pattern_group = arrange(
-        start, cell, assignment, log_rater.shape[2]
+        start, cell, assignment, words
     )
     return verdicts.likelihood(
         log_group, log_rater, row_start, row, pattern_start, pattern_cell, pattern_group, gold
@@ -49,12 +52,24 @@ def likelihood(log_group, log_rater, assignment, start, cell, gold):
 
 
 @kernel
-def expected(log_group, log_rater, weight, assignment, start, cell, gold):
+def expected(
+    log_group,
+    log_rater,
+    weight,
+    assignment,
+    start,
+    cell,
+    gold,
+    words,
+    rater_start,
+    rater_item,
+    rater_label,
+):
     """Do the same for the expected counts."""
     if not numbered(assignment, log_group.shape[0]):
         return np.zeros_like(log_group), np.zeros_like(log_rater)
     row_start, row, pattern_start, pattern_cell, pattern_group = arrange(
-        start, cell, assignment, log_rater.shape[2]
+        start, cell, assignment, words
     )
     return verdicts.expected(
         log_group,
@@ -108,11 +123,10 @@ class InferredGroups(RaterChannel):
             "assignment": assignment if hasattr(assignment, "type") else np.asarray(assignment),
         }
         self._fixed: tuple[bytes, Any, RaterChannel, tuple[Any, ...]] | None = None
-        self._answers: Answers | None = None  # as the labels were last time
 
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
-        self._n_labels = responses.n_classes
-        return responses.start, responses.cell, gold
+        words = cell_words(responses.n_raters * responses.n_classes)
+        return responses.start, responses.cell, gold, words, *by_rater(responses)
 
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         super().check(shapes, responses)
@@ -132,11 +146,11 @@ class InferredGroups(RaterChannel):
         """Return the channel of the assignment in ``rows``, arranged once for each."""
         assignment = whole(rows["assignment"])
         key = assignment.tobytes()
-        start, cell, gold = structure
+        start, cell, gold, words, *_ = structure
         if self._fixed is None or self._fixed[0] != key or self._fixed[1] is not cell:
             channel = LatentGroups(None, None, assignment)
             channel.parameters = dict.fromkeys(["group_confusion", "rater_confusion"])
-            arranged = (*arrange(start, cell, assignment, self._n_labels), gold)
+            arranged = (*arrange(start, cell, assignment, words), gold)
             self._fixed = key, cell, channel, arranged
         return self._fixed[2:]
 
@@ -173,44 +187,32 @@ class InferredGroups(RaterChannel):
 
     def redraw(self, rows, tables, drawn, priors, structure, rng):
         """Draw verdicts and, with all rows summed out, who shares them."""
-        start, cell, _ = structure
-        n_raters, _, n_labels = rows["rater_confusion"].shape
+        start, cell, _, words, *of_raters = structure
         channel, arranged = self.at(rows, structure)
         if "assignment" not in priors or not priors["assignment"].free:  # it is drawn elsewhere
             return {}, channel.tally(tables, drawn, arranged, rng)
         assignment = np.asarray(rows["assignment"], dtype=np.int64).copy()
-        reseated = rng.random() < RESEATED
-        if reseated and 0 < len(set(assignment.tolist()) - {ALONE}) <= GROUPS:
+        reassigning = rng.random() < REASSIGNED
+        if reassigning and 0 < len(set(assignment.tolist()) - {ALONE}) <= GROUPS:
             counts = tuple(map(np.zeros_like, tables))  # all of them will be filled in
         else:
             counts = channel.tally(tables, drawn, arranged, rng)
         if drawn.ndim == 1:
             drawn = drawn.astype(np.int32, copy=False)
-        if self._answers is None:
-            rater_start, rater_item, rater_label = by_raters(start, cell, n_raters, n_labels)
-            self._answers = Answers(
-                drawn,
-                start,
-                cell,
-                rater_start,
-                rater_item,
-                rater_label,
-                _words(n_raters * n_labels),
-                np.zeros(len(start) - 1, dtype=np.uint64),
-            )
-        answers = self._answers = self._answers._replace(drawn=drawn)
+        marks = np.zeros(len(start) - 1, dtype=np.uint64)
+        answers = Answers(drawn, start, cell, *of_raters, words, marks)
         log_group, log_rater = tables
-        point = partition.Point(
+        point = Point(
             log_group,
             log_rater,
             priors["group_confusion"].concentration[0],
             priors["rater_confusion"].concentration,
         )
         log_alpha = float(np.log(priors["assignment"].concentration))
-        if reseated:
-            reseat(assignment, *counts, answers, arranged[:-1], point, log_alpha, rng)
+        if reassigning:
+            reassign(assignment, *counts, answers, arranged[:-1], point, log_alpha, rng)
         else:
-            partition.redraw(assignment, *counts, answers, point, log_alpha, moves(n_raters), rng)
+            move_raters(assignment, *counts, answers, point, log_alpha, moves(len(assignment)), rng)
         number, order = number_groups(assignment, len(counts[0]))
         return {"assignment": number}, (counts[0][order], counts[1])
 
@@ -241,7 +243,7 @@ class InferredGroups(RaterChannel):
         raise NotImplementedError("The assignment must be known to draw responses: see at().")
 
     @staticmethod
-    def log_lik_jax(log_group, log_rater, assignment, start, cell, gold):
+    def log_lik_jax(log_group, log_rater, assignment, start, cell, gold, *_):
         import jax.numpy as jnp
         from jax.ops import segment_sum
         from jax.scipy.special import logsumexp
@@ -267,5 +269,10 @@ def moves(n_raters: int) -> int:
     return 2 + n_raters // 4
 
 
-def _words(n_cells: int) -> NDArray[np.uint64]:
-    return np.random.default_rng(0).integers(0, 2**64, n_cells, dtype=np.uint64) | np.uint64(1)
+def by_rater(responses: Responses) -> tuple[NDArray[Any], ...]:
+    """Sort the responses by rater: where each rater's begin, their items and labels."""
+    item, rater = responses.small_columns
+    order = np.argsort(rater, kind="stable")
+    start = np.searchsorted(rater[order], np.arange(responses.n_raters + 1))
+    label = responses.cell[order] % np.uint32(responses.n_classes)
+    return start.astype(np.uint32), item[order].astype(np.uint32), label.astype(np.uint16)

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse.numerics.kernels import fill, inner, kernel
+from bayesfuse.numerics.kernels import fill, inner
 from bayesfuse.raters.confusion import by_rater, multiply
+from bayesfuse.raters.group_patterns import number_patterns
 from bayesfuse.raters.verdicts import pass_on, split, weigh
 
 STEPS = 20, 100
@@ -104,9 +105,6 @@ def count_labels(m, answers, n_classes, n_labels):
 def patterns_of(members, answers, n_classes, n_labels):
     """Merge the items on which a set of raters says the same.
 
-    The sum of the words of an item's cells tells patterns apart (a collision has odds of one in
-    2⁶³ per pair).
-
     Returns where the cells of every pattern begin, the cells (numbered among the members), and
     how many items of every class show the pattern (patterns, classes).
     """
@@ -128,42 +126,30 @@ def patterns_of(members, answers, n_classes, n_labels):
                 met[n_met] = n
                 n_met += 1
             marks[n] += words[m * n_labels + rater_label[r]]
-    size = 1
-    while size < 2 * n_met:
-        size *= 2
-    slots = np.full(size, -1, dtype=np.int32)
-    word_of = np.empty(n_met, dtype=np.uint64)
-    shown_by = np.empty(n_met, dtype=np.int64)
-    used = np.empty((n_met, n_classes))  # most of these arrays is never touched
-    n_patterns, n_cells = 0, 0
+    mark = np.empty(n_met, dtype=np.uint64)
     for i in range(n_met):
-        n = met[i]
-        word = marks[n]
-        marks[n] = 0
-        slot = np.int64(word & np.uint64(size - 1))
-        while slots[slot] >= 0 and word_of[slots[slot]] != word:
-            slot = (slot + 1) & (size - 1)
-        if slots[slot] < 0:
-            slots[slot] = n_patterns
-            word_of[n_patterns] = word
-            shown_by[n_patterns] = n
-            used[n_patterns] = 0.0
-            n_patterns += 1
-            for r in range(start[n], start[n + 1]):
-                n_cells += place[cell[r] // n_labels] >= 0
-        add_item(used, slots[slot], drawn, n)
-    pattern_start = np.zeros(n_patterns + 1, dtype=np.uint32)
+        mark[i] = marks[met[i]]
+        marks[met[i]] = 0
+    number, first = number_patterns(mark)
+    used = np.zeros((first.size, n_classes))
+    for i in range(n_met):
+        add_item(used, number[i], drawn, met[i])
+    n_cells = 0
+    for i in first:
+        for r in range(start[met[i]], start[met[i] + 1]):
+            n_cells += place[cell[r] // n_labels] >= 0
+    pattern_start = np.zeros(first.size + 1, dtype=np.uint32)
     pattern_cell = np.empty(n_cells, dtype=np.uint32)
     at = 0
-    for p in range(n_patterns):
-        n = shown_by[p]
+    for p in range(first.size):
+        n = met[first[p]]
         for r in range(start[n], start[n + 1]):
             m = place[cell[r] // n_labels]
             if m >= 0:
                 pattern_cell[at] = m * n_labels + cell[r] % n_labels
                 at += 1
         pattern_start[p + 1] = at
-    return pattern_start, pattern_cell, used[:n_patterns]
+    return pattern_start, pattern_cell, used
 
 
 @inner
@@ -290,23 +276,3 @@ def weigh_set(members, group, answers, point, rng):
     for i in range(members.size):
         log_weight += log_dirichlet_multinomial(inner_counts[i], concentration_rater[members[i]])
     return log_weight, outer_counts, inner_counts
-
-
-@kernel
-def by_raters(start, cell, n_raters, n_labels):
-    """Sort the responses by rater: where each rater's begin, their items and labels."""
-    rater_start = np.zeros(n_raters + 1, dtype=np.uint32)
-    for r in range(cell.size):
-        rater_start[cell[r] // n_labels + 1] += 1
-    for m in range(n_raters):
-        rater_start[m + 1] += rater_start[m]
-    at = rater_start[:-1].copy()
-    rater_item = np.empty(cell.size, dtype=np.uint32)
-    rater_label = np.empty(cell.size, dtype=np.uint16)
-    for n in range(start.size - 1):
-        for r in range(start[n], start[n + 1]):
-            m = cell[r] // n_labels
-            rater_item[at[m]] = n
-            rater_label[at[m]] = cell[r] % n_labels
-            at[m] += 1
-    return rater_start, rater_item, rater_label

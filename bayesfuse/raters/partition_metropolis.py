@@ -15,7 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import fill, inner, kernel
-from bayesfuse.raters.sets import count_labels, log_dirichlet_multinomial, sizes, weigh_set
+from bayesfuse.raters.partition_weights import (
+    count_labels,
+    log_dirichlet_multinomial,
+    sizes,
+    weigh_set,
+)
 
 LEAVE = 0.5
 """How often a rater of a group proposes to be alone; else it proposes to join somebody else."""
@@ -152,7 +157,7 @@ def be_alone(state, m):
 
 
 @inner
-def move(state, answers, point, log_alpha, rng):
+def move_rater(state, answers, point, log_alpha, rng):
     """Propose that one rater goes elsewhere, and say whether that was accepted."""
     n_raters = state.assignment.size
     mover = np.int64(rng.random() * n_raters)
@@ -220,7 +225,7 @@ def move(state, answers, point, log_alpha, rng):
 
 
 @kernel
-def redraw(assignment, group_counts, rater_counts, answers, point, log_alpha, moves, rng):
+def move_raters(assignment, group_counts, rater_counts, answers, point, log_alpha, moves, rng):
     """Make moves of the assignment; it and the counts change in place.
 
     The counts must be true of raters alone; those of groups are drawn here. Groups keep their
@@ -238,5 +243,5 @@ def redraw(assignment, group_counts, rater_counts, answers, point, log_alpha, mo
     )
     accepted = 0
     for _ in range(moves):
-        accepted += move(state, answers, point, log_alpha, rng)
+        accepted += move_rater(state, answers, point, log_alpha, rng)
     return accepted

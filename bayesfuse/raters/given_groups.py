@@ -55,7 +55,7 @@ class Groups:
         Examples
         --------
         >>> import bayesfuse as bf
-        >>> from bayesfuse.raters.grouping import Groups
+        >>> from bayesfuse.raters.given_groups import Groups
         >>> Groups.read([[2, 4]], bf.datasets.anesthesia()).assignment
         array([-1,  0, -1,  0, -1])
         """
