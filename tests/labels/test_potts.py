@@ -355,7 +355,7 @@ def test_joint_evidence_of_items_against_enumeration(coupling):
 
 def test_joint_evidence_on_circles_is_refused():
     prior, *_ = case("grid", 2, 1)
-    with pytest.raises(ModelError, match=r"no edges form a circle.* Got: a graph of 8 items"):
+    with pytest.raises(ModelError, match=r"only on a forest.* Got: a graph of 8 items"):
         prior.joint(table(8, 2), np.zeros(8, dtype=int))
 
 
