@@ -65,7 +65,7 @@ def log_forward(log_initial, log_transition, likelihood, item, filtered, predict
 
 @kernel
 def log_backward(log_transition, item, filtered, predicted, probability, transitions):
-    """Smooth as :func:`forward_backward.backward`; ``transitions`` (classes, classes) are complete."""
+    """Smooth as :func:`forward_backward.backward`, with complete ``transitions`` (k, k)."""
     n_classes = log_transition.shape[0]
     for k in range(n_classes):
         probability[item[item.size - 1], k] = math.exp(filtered[item.size - 1, k])

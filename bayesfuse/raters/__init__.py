@@ -1,4 +1,4 @@
-"""Rater channels: how raters turn a true label into a response."""
+"""Rater channels: the distribution of responses given the true labels."""
 
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.confusion import Confusion

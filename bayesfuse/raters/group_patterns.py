@@ -1,9 +1,8 @@
-"""Kernels that find what the raters of a group say of one item, and items of which it is the same.
+"""Kernels that find the patterns of responses of every group of raters.
 
-What they say is a pattern, a list of cells. Items share patterns, so everything that concerns
-verdicts is done once per different pattern; an item is a list of rows of a table whose rows are the
-cells, for raters alone, and then the patterns. On that table the kernels of independent raters do
-the rest.
+A pattern is a list of cells: the responses of a group to an item. Items share patterns, so verdicts
+are computed once per distinct pattern. The rows of a table are the cells, for raters in no group,
+and then the patterns; an item is a list of rows, for the kernels of independent raters.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ def cell_words(n_cells: int) -> NDArray[np.uint64]:
 
 @inner
 def meet(cells, place_of_cell, size, met):
-    """Count cells by place in ``size``, note the places ``met``, and return how many these are."""
+    """Count cells by place in ``size``, and list the places in ``met``; return their number."""
     n_met = 0
     for cell in cells:
         place = place_of_cell[cell]
@@ -34,15 +33,15 @@ def meet(cells, place_of_cell, size, met):
 
 @inner
 def segments(start, cell, assignment, n_labels):
-    """Sort the responses of every item by group, those of raters alone first.
+    """Sort the responses to every item by group, those of raters in no group first.
 
-    Returns where the segments (responses of one item and group) of every item begin (items + 1),
-    where the responses of every segment begin (segments + 1), the group of every segment, −1 for
-    raters alone, and the sorted cells.
+    Returns the first segment (responses of one group to one item) of every item (items + 1), the
+    first response of every segment (segments + 1), the group of every segment, −1 for none, and the
+    sorted cells.
     """
     n_items = start.size - 1
     n_groups = max(assignment.max(), -1) + 1
-    place_of_cell = np.repeat(assignment + 1, n_labels)  # 0: alone
+    place_of_cell = np.repeat(assignment + 1, n_labels)  # 0: no group
     size = np.zeros(n_groups + 1, dtype=np.int64)
     met = np.empty(n_groups + 1, dtype=np.int64)
     item_start = np.zeros(n_items + 1, dtype=np.uint32)
@@ -66,7 +65,7 @@ def segments(start, cell, assignment, n_labels):
             group[segment] = met[i] - 1
             segment += 1
             at += size[met[i]]
-            size[met[i]] = at - size[met[i]]  # from now on, where the next response goes
+            size[met[i]] = at - size[met[i]]  # now the position of the next response
         for r in range(start[n], start[n + 1]):
             place = place_of_cell[cell[r]]
             sorted_cell[size[place]] = cell[r]
@@ -106,11 +105,11 @@ def number_patterns(mark):
 
 @kernel
 def arrange(start, cell, assignment, words):
-    """Return the rows of the items and the cells of the patterns; ``words`` are of the cells.
+    """Return the rows of the items and the cells of the patterns, from ``words`` of the cells.
 
-    Item ``n`` has the rows ``row[row_start[n]:row_start[n + 1]]``: the cells of raters alone, and
-    the patterns of groups, numbered after the last cell. Pattern ``p`` has the cells
-    ``pattern_cell[pattern_start[p]:pattern_start[p + 1]]`` and is of ``pattern_group[p]``.
+    Item ``n`` has the rows ``row[row_start[n]:row_start[n + 1]]``: cells of raters in no group, and
+    patterns of groups, numbered after the last cell. Pattern ``p`` has the cells
+    ``pattern_cell[pattern_start[p]:pattern_start[p + 1]]`` and the group ``pattern_group[p]``.
     """
     n_cells = words.size
     item_start, segment_start, group, sorted_cell = segments(

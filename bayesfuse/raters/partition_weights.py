@@ -1,12 +1,12 @@
-"""Kernels that weigh a set of raters who may share a verdict, with their rows summed out.
+"""Kernels for the weight of a set of raters with a common verdict, rows integrated out.
 
-A set S that shares a verdict has, given the labels y, the joint density
+Given the labels y, the joint density of a set S with verdicts z is
 
     p(x_S, z | y) = DM(z | y) Π_{m ∈ S} DM(x_m | z),
 
-where DM is the Dirichlet–multinomial that is left when rows are summed out. Verdicts are proposed
-from q(z) = Π p(z_n | x_S, y, rows fitted to x_S and y by EM). As the fit depends on nothing but
-x_S and y, p / q weighs sets that are and sets that might be alike; it varies little with z.
+where DM is the Dirichlet–multinomial of the integrated rows. Verdicts are proposed from
+q(z) = Π p(z_n | x_S, y, rows fitted to x_S and y by EM). The fit depends only on x_S and y, so the
+weight p / q is valid for current and proposed sets; it varies little with z.
 """
 
 from __future__ import annotations
@@ -23,24 +23,23 @@ from bayesfuse.raters.group_patterns import number_patterns
 from bayesfuse.raters.verdicts import pass_on, split, weigh
 
 STEPS = 20, 100
-"""EM steps at most, for very many patterns and for few."""
+"""Most EM steps, for many patterns and for few."""
 
 PATTERNS = 50_000
-"""Patterns looked at in all EM steps together before the first of those limits holds."""
+"""Most patterns in all EM steps together, if more than the first of those limits."""
 
 GAIN = 0.1
-"""Gain in log-likelihood that ends EM: a tenth of a nat matters little to a Metropolis ratio.
+"""Gain in log-likelihood that ends EM: a tenth of a nat hardly changes a Metropolis ratio.
 
-With a hundredth, up to a sixth more moves are accepted, and they take half as long again.
+With a hundredth, up to a sixth more moves are accepted, but they take half as long again.
 """
 
 
 class Answers(NamedTuple):
-    """What weights depend on: the labels, and the responses by item and by rater.
+    """The labels, and the responses by item and by rater.
 
-    ``drawn`` are the labels (items,), or where items stand for several, how many of each
-    (items, classes); ``words`` are random and odd, one per cell, and ``marks`` (items,) are zeros
-    to work with.
+    ``drawn`` are the labels (items,), or for merged items their numbers by class (items, classes);
+    ``words`` are :func:`cell_words`, and ``marks`` (items,) zeros for scratch.
     """
 
     drawn: NDArray[Any]
@@ -65,7 +64,7 @@ def sizes(assignment, n_groups):
 
 @inner
 def log_dirichlet_multinomial(counts, concentration):
-    """Log probability of a sequence with these counts, row by row: its rows summed out."""
+    """Log probability of a sequence with these counts by row, rows integrated out."""
     total = 0.0
     for i in range(counts.shape[0]):
         n, alpha = 0.0, 0.0
@@ -82,7 +81,7 @@ def log_dirichlet_multinomial(counts, concentration):
 
 @inner
 def add_item(counts, row, drawn, n):
-    """Add the label of an item, or those it stands for, to a row of counts."""
+    """Add the label of an item, or the labels of a merged item, to a row of counts."""
     if drawn.ndim == 1:
         counts[row, np.uint64(drawn[n])] += 1.0
     else:
@@ -103,10 +102,10 @@ def count_labels(m, answers, n_classes, n_labels):
 
 @inner
 def patterns_of(members, answers, n_classes, n_labels):
-    """Merge the items on which a set of raters says the same.
+    """Return the patterns of responses of a set of raters.
 
-    Returns where the cells of every pattern begin, the cells (numbered among the members), and
-    how many items of every class show the pattern (patterns, classes).
+    Returns the first cell of every pattern, the cells (numbered among the members), and the number
+    of items by class with the pattern (patterns, classes).
     """
     drawn, start, cell, words = answers.drawn, answers.start, answers.cell, answers.words
     rater_start, rater_item = answers.rater_start, answers.rater_item
@@ -154,7 +153,7 @@ def patterns_of(members, answers, n_classes, n_labels):
 
 @inner
 def means(counts, concentration, row, log_row):
-    """Fill in posterior mean rows (…, entries) and their logarithms, for arrays of two axes."""
+    """Fill in posterior mean rows (rows, entries) and their logarithms."""
     for i in range(counts.shape[0]):
         total = 0.0
         for j in range(counts.shape[1]):
@@ -185,7 +184,7 @@ def from_cells(table, rows):
 
 @inner
 def fit(pattern_start, pattern_cell, used, prior_outer, prior_inner):
-    """Fit the rows of a set of raters who share a verdict to their patterns, by EM.
+    """Fit the rows of a set of raters with a common verdict to their patterns, by EM.
 
     ``prior_inner`` (members × classes, labels). Returns the rows from truth to verdict and the
     cells' table, each with its logarithm.
@@ -229,8 +228,8 @@ def fit(pattern_start, pattern_cell, used, prior_outer, prior_inner):
 def weigh_set(members, group, answers, point, rng):
     """Draw the verdicts of a set of raters, and return its log weight and the counts.
 
-    The verdicts are drawn at the rows now if the set is a ``group``, else (−1) from q. Counts are
-    (classes, verdicts) and (members, classes, labels).
+    The verdicts are drawn given the current rows if the set is a ``group``, else (−1) from q.
+    Counts are (classes, verdicts) and (members, classes, labels).
     """
     prior_outer, concentration_rater = point.prior_outer, point.concentration_rater
     log_outer_now, log_rater_now = point.log_group[max(group, 0)], point.log_rater
