@@ -188,7 +188,7 @@ class InferredGroups(RaterChannel):
 
     def redraw(self, rows, tables, drawn, priors, structure, rng):
         """Draw verdicts and, with all rows integrated out, the assignment."""
-        start, cell, _, words, *of_raters = structure
+        start, cell, _, words, rater_start, rater_item, rater_label = structure
         channel, arranged = self.at(rows, structure)
         if "assignment" not in priors or not priors["assignment"].free:  # it is drawn elsewhere
             return {}, channel.tally(tables, drawn, arranged, rng)
@@ -201,7 +201,7 @@ class InferredGroups(RaterChannel):
         if drawn.ndim == 1:
             drawn = drawn.astype(np.int32, copy=False)
         marks = np.zeros(len(start) - 1, dtype=np.uint64)
-        answers = Answers(drawn, start, cell, *of_raters, words, marks)
+        answers = Answers(drawn, start, cell, rater_start, rater_item, rater_label, words, marks)
         log_group, log_rater = tables
         point = Point(
             log_group,

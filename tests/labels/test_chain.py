@@ -10,7 +10,7 @@ from random_chains import random_chain, random_log_lik, shares, shuffled
 
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, ModelError
-from bayesfuse.labels import forward_backward
+from bayesfuse.labels import forward_backward, log_forward_backward
 from bayesfuse.labels.chain import soft_counts
 from bayesfuse.labels.stationary import stationary
 from bayesfuse.observation import Observation
@@ -41,10 +41,12 @@ def test_logarithms_give_what_scaled_probabilities_give(n_classes):
     probability, followed = np.zeros((16, n_classes)), np.zeros((n_classes, n_classes))
     for s in range(3):
         item = place[start[s] : start[s + 1]]
-        value = forward_backward.log_forward(*chain, likelihood, item, filtered, predicted)
+        value = log_forward_backward.log_forward(*chain, likelihood, item, filtered, predicted)
         value += log_scale[item].sum()
         assert value == pytest.approx(found[1][s], rel=1e-13)
-        forward_backward.log_backward(chain[1], item, filtered, predicted, probability, followed)
+        log_forward_backward.log_backward(
+            chain[1], item, filtered, predicted, probability, followed
+        )
     assert_close(probability, found[2], "label probability")
     assert_close(followed, found[4], "pairs")
 
