@@ -143,6 +143,13 @@ class Observation:
         return _for_table(self.gold, self.inverse, self.table)
 
     @property
+    def full_structure(self) -> tuple[Any, ...]:
+        """The label prior's structure for the items of ``responses``."""
+        if self.table is self.responses:
+            return self.label_structure
+        return self.labels.structure(self.responses)
+
+    @property
     def n_responses(self) -> int:
         """Number of responses, copies of an item included, but at least one."""
         return max(int(self.responses.per_rater.sum()), 1)
@@ -304,12 +311,11 @@ class Observation:
         Known truths stay as they are, and where labels depend on each other, others are drawn given
         them. An item that stands for several is drawn once.
         """
-        labels, n_classes = self.labels, self.table.n_classes
-        merged = self.table is not self.responses
-        structure = labels.structure(self.responses) if merged else self.label_structure
+        n_classes = self.table.n_classes
         known = self.gold[:, None]
         possible = ((known < 0) | (known == np.arange(n_classes))).astype(float)
-        truth = labels.simulate(self.label_tables(rows), possible, structure, rng)
+        tables, structure = self.label_tables(rows), self.full_structure
+        truth = self.labels.simulate(tables, possible, structure, rng)
         truth = np.where(self.gold >= 0, self.gold, truth)
         if truth.min(initial=0) < 0:
             self.require_possible(self.marginal(rows))

@@ -108,6 +108,6 @@ class HiddenMarkov(LabelModel):
         else:
             first = bf.dirichlet("initial", begin, dims="class")
             labels = bf.MarkovChain(first, transition, sequences)
-        share = labels.prevalence(tuple(labels.parameters.values()), pt)
+        share = labels.prevalence(tuple(labels.parameters.values()), responses.n_classes, pt)
         pm.Deterministic("prevalence", share, dims="class")
         self.observe(labels=labels, raters=self.rater_channel(raters, confusion_prior))

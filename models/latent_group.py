@@ -35,7 +35,7 @@ from bayesfuse.errors import ModelError, NoGroupsWarning
 from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.parameters.variables import partition
 from bayesfuse.pymc.model import LabelModel, one_against_rest
-from bayesfuse.raters.grouping import Groups, groups_at_most
+from bayesfuse.raters.given_groups import Groups, groups_at_most
 
 
 class LatentGroup(LabelModel):
@@ -75,7 +75,7 @@ class LatentGroup(LabelModel):
 
     Attributes
     ----------
-    groups : bayesfuse.raters.grouping.Groups
+    groups : bayesfuse.raters.given_groups.Groups
         The groups and their origin; with "posterior", the start of the chains.
 
     Raises

@@ -17,7 +17,7 @@ from bayesfuse.moments.score import class_moments
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.partition import ALONE
 from bayesfuse.pymc.model import observed, parameter_variables
-from bayesfuse.raters.groups import LatentGroups
+from bayesfuse.raters.latent_groups import LatentGroups
 from bayesfuse.raters.verdicts import add_posterior
 from bayesfuse.results.compatibility import observation_of, require_responses
 from bayesfuse.results.contents import all_draws, constants, named

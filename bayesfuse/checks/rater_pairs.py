@@ -25,7 +25,7 @@ from bayesfuse.errors import ModelError, require_count, require_seed
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.partition import ALONE
-from bayesfuse.raters.groups import LatentGroups
+from bayesfuse.raters.latent_groups import LatentGroups
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.parameters import evenly_spaced_rows
 

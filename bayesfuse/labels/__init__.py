@@ -1,4 +1,4 @@
-"""Label priors: how the true labels of the items hang together."""
+"""Priors over the true labels."""
 
 from bayesfuse.labels.base import LabelPrior, Marginal
 from bayesfuse.labels.chain import MarkovChain, StationaryMarkovChain

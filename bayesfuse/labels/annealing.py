@@ -1,4 +1,4 @@
-"""Labels drawn from the prior on a graph, coupling by coupling, from two opposite starts."""
+"""Labels drawn from the prior on a graph over a range of couplings, from two opposite starts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from bayesfuse.numerics.kernels import Array
 
 MOST_COUPLINGS = 41
 FEW, MANY = 4, 100
-"""Sweeps at a coupling from one start: no fewer and no more, if the user does not say."""
+"""Least and most sweeps at a coupling from one start, by default."""
 LABELS = 100_000_000
-"""Labels to draw in all, in between: ten seconds or so."""
+"""Labels to draw in total, within these limits: about ten seconds."""
 
 
 @dataclass
@@ -33,9 +33,9 @@ class _Rung:
 class Ladder:
     """Couplings at which labels are drawn, refined where their agreement rises most.
 
-    The labels that begin at random climb from zero coupling upwards, those that begin as one class
-    down from the largest; a coupling put in between two others takes over their labels. So what
-    stays in its phase shows: below a jump of the agreement both starts agree, at it they do not.
+    Random labels are annealed upwards from zero coupling, and labels of one class downwards from
+    the largest; a coupling between two others starts from their labels. Where the two starts
+    differ, the labels have two phases.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Ladder:
             per_sweep = 2 * MOST_COUPLINGS * graph.n_items
             sweeps = int(np.clip(LABELS // per_sweep, FEW, MANY))
         self.sweeps = sweeps
-        # one stream for each start, so that they can be drawn at the same time
+        # a stream per start, because they are drawn in parallel
         self.rngs = np.random.default_rng(random_seed).spawn(2)
         self.rows = graph.start, graph.neighbour, once(graph.weight)
         self.likelihood = np.ones((graph.n_items, len(prevalence)))
@@ -60,12 +60,12 @@ class Ladder:
         self.rungs: dict[float, _Rung] = {}
 
     def climb(self, couplings: Array) -> None:
-        """Draw at the couplings given, then between those where the integral is least sure."""
+        """Draw at the given couplings, then between those where the integral is least certain."""
         n_items, n_classes = self.likelihood.shape
         small = smallest_integer(n_classes)
         random = self.rngs[0].choice(n_classes, n_items, p=self.prevalence).astype(small)
         one = np.full(n_items, np.argmax(self.prevalence), dtype=small)
-        with ThreadPoolExecutor(2) as threads:  # kernels let go of Python's lock
+        with ThreadPoolExecutor(2) as threads:  # kernels release the GIL
             walks = threads.map(self._walk, (0, 1), (couplings, couplings[::-1]), (random, one))
             up, down = walks
             for coupling in couplings.tolist():
@@ -78,7 +78,7 @@ class Ladder:
     def _walk(
         self, start: int, couplings: Array, labels: NDArray[Any]
     ) -> dict[float, tuple[NDArray[Any], Array]]:
-        """Draw at one coupling after the other, going on from the last labels."""
+        """Draw at successive couplings, each from the last labels."""
         found = {}
         for coupling in couplings.tolist():
             found[coupling] = self._draw(start, coupling, labels)
@@ -90,9 +90,9 @@ class Ladder:
         self.rungs[coupling] = _Rung(list(labels), np.stack(drawn))
 
     def _least_sure(self) -> tuple[float, tuple[float, float]]:
-        """Return the middle and ends of the interval whose integral is bounded least.
+        """Return the middle and ends of the interval with the widest bounds of the integral.
 
-        The slope never falls, so its integral is between those of its values at either end.
+        The slope is nondecreasing, so its values at the ends bound the integral.
         """
         coupling, by_start, _ = self.results()
         worst = int(np.argmax(np.diff(coupling) * np.diff(by_start.mean(axis=0))))
@@ -100,8 +100,8 @@ class Ladder:
         return (below + above) / 2, (below, above)
 
     def _draw(self, start: int, coupling: float, begun: NDArray[Any]) -> tuple[NDArray[Any], Array]:
-        """Go on from labels at a coupling; returns the last, and S of all after some to settle."""
-        labels = begun.astype(np.int32)  # as the sampler has them: kernels compile once
+        """Continue from labels at a coupling; return the last, and S of sweeps after a burn-in."""
+        labels = begun.astype(np.int32)  # as in sampling, so that kernels compile once
         settle = max(self.sweeps // 4, 2)
         drawn = np.empty(self.sweeps)
         for i in range(-settle, self.sweeps):
@@ -119,10 +119,10 @@ class Ladder:
         drawn = np.stack([self.rungs[c].agreement for c in coupling.tolist()])
         by_start = drawn.mean(axis=2).T
         own = np.array([[_error(chain) for chain in both] for both in drawn])
-        # a few batches may agree by chance: couplings nearby have about the same noise
+        # smoothed, because a few batches may agree by chance
         padded = np.pad((own**2).sum(axis=1) / 4, 1, mode="edge")
         within = np.sqrt(np.convolve(padded, [0.25, 0.5, 0.25], mode="valid"))
-        # two starts further apart than noise puts them are in different phases
+        # two starts that differ by more than noise are in different phases
         apart = np.abs(np.diff(by_start, axis=0))[0] / 2
         error = np.where(apart > 2 * within, apart, within)
         at_zero = self.total_weight * float((self.prevalence**2).sum())

@@ -1,4 +1,4 @@
-"""What a label prior must be able to do: the contract every kernel is tested against."""
+"""The contract of label priors, which tests check for every kernel."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from bayesfuse.parameters.factor import Factor, weight_of
 
 
 class Marginal(NamedTuple):
-    """What is left when a label prior has summed the labels out.
+    """The evidence and its derivatives, with the labels summed out.
 
-    ``total`` is the log evidence of all responses, each item as often as it occurs;
-    ``log_evidence`` (units,) is the log marginal likelihood of every unit that stands apart (an
-    item, a sequence), ``probability`` (items, classes) the posterior label probabilities, and
-    ``expected`` holds for every parameter how often each of its entries is expected to have been
-    used: the derivative of ``total`` with respect to the log parameters (to positive parameters
-    themselves), as ``probability`` (times the multiplicity) is the derivative with respect to the
-    log-likelihoods.
+    ``total`` is the log evidence of all responses, items counted with multiplicity;
+    ``log_evidence`` (units,) the log marginal likelihood of every independent unit (an item, a
+    sequence); ``probability`` (items, classes) the posterior label probabilities, which times the
+    multiplicity are the derivative of ``total`` with respect to the log-likelihoods; ``expected``
+    the expected counts of the entries of every parameter, which are its derivative with respect to
+    the log parameters (to positive parameters themselves).
     """
 
     total: float
@@ -34,7 +33,7 @@ class Marginal(NamedTuple):
 
 
 class Words(NamedTuple):
-    """How results describe what a label prior does: text only, never compared."""
+    """How results describe a label prior: text only, never compared."""
 
     summing: str
     decoding: str = "most probable labels"
@@ -42,18 +41,19 @@ class Words(NamedTuple):
 
 
 class LabelPrior(Factor):
-    """The prior of the true labels: parameters, and a structure that says which depend on which.
+    """The prior over the true labels: parameters, and the dependence structure of the items.
 
-    A prior is written once as compiled kernels that know nothing of raters: they see log
-    parameters, one matrix ``likelihood`` (items, classes), whose rows the raters may have scaled,
-    and the arrays of ``structure``. NUTS, EM, Gibbs and the user all go through these kernels.
+    A prior is a set of compiled kernels that do not depend on the rater channel: their arguments
+    are log parameters, one matrix ``likelihood`` (items, classes), whose rows may be scaled, and
+    the arrays of ``structure``. NUTS, EM, Gibbs and the user share these kernels.
 
-    Of parameters without counts (a coupling: :class:`bayesfuse.parameters.positive.Positive`)
+    For parameters without counts (a coupling: :class:`bayesfuse.parameters.positive.Positive`)
     :meth:`tally` returns the sufficient statistic, and :meth:`log_weight` the log probability of
-    labels that have it; Gibbs draws them from that and their prior, EM maximises it.
+    labels with that statistic; with the parameter's prior, Gibbs samples from it and EM maximises
+    it.
 
-    Class attributes a leaf defines
-    -------------------------------
+    Class attributes of subclasses
+    ------------------------------
     marginal_kernel : ``(*log_parameters, likelihood, log_scale, *structure) -> (total,
         log_evidence, probability, *expected)``, numba-compiled. The arrays it returns must not
         share memory, since PyTensor may overwrite one of them.
@@ -62,26 +62,26 @@ class LabelPrior(Factor):
     """
 
     words: ClassVar[Words]
-    """What results say of all this."""
+    """How results describe the prior."""
     exact: bool = True
     """Whether the labels are summed out exactly."""
     moves_labels: bool = False
-    """Whether labels cannot be drawn anew: a draw goes on from the previous ones."""
+    """Whether labels are drawn by Markov chain Monte Carlo, from the previous labels."""
     decodes_exactly: ClassVar[bool] = True
-    """Whether :meth:`decode` returns the most probable labels, else a mode of theirs."""
+    """Whether :meth:`decode` returns the most probable labels, not just a local mode."""
     adds_up: ClassVar[bool] = True
     """Whether the log evidence of the units adds up to the total.
 
-    If not, a unit's is given all others: units are not independent, and leave-one-out needs that.
+    If not, units are dependent, and a unit's evidence is conditional on all others.
     """
     unit: ClassVar[str] = "item"
-    """What stands apart given the parameters: the unit of leave-one-out."""
+    """What is independent given the parameters: the unit of leave-one-out."""
     merges: ClassVar[bool] = False
-    """Whether items with the same responses may stand for each other."""
+    """Whether items with the same responses can be merged."""
     linear: ClassVar[bool] = True
-    """Whether the log probability of labels is linear in the kernels' tables."""
+    """Whether the log probability of labels is linear in the log tables of the kernels."""
     counts_all: ClassVar[bool] = True
-    """Whether :meth:`tally` says all about the prior's parameters; if not, :meth:`uncounted`."""
+    """Whether :meth:`tally` is a sufficient statistic; if not, :meth:`uncounted` has the rest."""
 
     marginal_kernel: ClassVar[Callable[..., Any]]
 
@@ -96,11 +96,11 @@ class LabelPrior(Factor):
         """
 
     def defining(self, structure: tuple[NDArray[Any], ...]) -> tuple[NDArray[Any], ...]:
-        """Return the part of :meth:`structure` that says which items hang together, and how."""
+        """Return the part of :meth:`structure` that determines the prior over the labels."""
         return ()
 
     def units(self, responses: Responses) -> NDArray[Any]:
-        """Return the names of what stands apart, in the order of ``Marginal.log_evidence``."""
+        """Return the names of the units, in the order of ``Marginal.log_evidence``."""
         return responses.items
 
     def part(
@@ -108,8 +108,8 @@ class LabelPrior(Factor):
     ) -> tuple[NDArray[np.int64], tuple[NDArray[Any], ...]]:
         """Return the items of some units, and the structure of a table of these items alone."""
         raise ModelError(
-            f"{type(self).__name__} cannot be fitted batch by batch, because its labels do not "
-            "stand apart in units: leave batch_size= out. Got: a batch."
+            f"{type(self).__name__} cannot be fitted in batches, because its items are not "
+            "independent: fit without batch_size=. Got: a batch."
         )
 
     @abstractmethod
@@ -123,18 +123,18 @@ class LabelPrior(Factor):
     ) -> NDArray[Any]:
         """Draw the labels from their joint posterior.
 
-        Priors with ``moves_labels`` go one step from the ``previous`` ones (which stay as they
-        are); without these they begin anew, and the labels are near the posterior only.
+        Priors with ``moves_labels`` take one step from the ``previous`` labels (not in place);
+        without these, labels are initialised and are only approximately from the posterior.
 
-        Returns labels (items,), or where an item stands for several, how many of them drew each
-        class (items, classes). An item that no class can explain gets the label −1.
+        Returns labels (items,), or for merged items the number of copies that drew each class
+        (items, classes). The label is −1 if all classes are impossible.
         """
 
     @abstractmethod
     def tally(
         self, drawn: NDArray[Any], structure: tuple[NDArray[Any], ...], n_classes: int
     ) -> tuple[Array, ...]:
-        """Count for every parameter how often the drawn labels use each of its entries."""
+        """Count how often the drawn labels use each entry of every parameter."""
 
     @abstractmethod
     def decode(
@@ -152,7 +152,7 @@ class LabelPrior(Factor):
         labels: NDArray[np.int64],
         structure: tuple[NDArray[Any], ...],
     ) -> float:
-        """Return the log prior probability of labels (items,): what enumeration sums over."""
+        """Return the log prior probability of labels (items,)."""
 
     def uncounted(
         self,
@@ -160,9 +160,9 @@ class LabelPrior(Factor):
         drawn: NDArray[np.int64],
         structure: tuple[NDArray[Any], ...],
     ) -> float:
-        """Return the part of the labels' log probability that :meth:`tally` leaves out.
+        """Return the part of the labels' log probability that :meth:`tally` does not cover.
 
-        Gibbs then takes Dirichlet draws given the counts as proposals, and accepts by this part.
+        Gibbs proposes Dirichlet draws given the counts, and accepts them by this part.
         """
         return 0.0
 
@@ -174,26 +174,27 @@ class LabelPrior(Factor):
         log_scale: Array,
         structure: tuple[NDArray[Any], ...],
     ) -> tuple[Array, Array]:
-        """Return what the labels of all others say of each item, for priors that keep labels.
+        """Condition every item on the labels of all others, for priors with ``moves_labels``.
 
-        Label probabilities (items, classes) and the log evidence (items,) of the item's responses.
+        Returns label probabilities (items, classes) and the log evidence (items,) of the item's
+        responses.
         """
-        raise NotImplementedError("Only priors that keep their labels condition on them.")
+        raise NotImplementedError("Only priors with moves_labels condition on labels.")
 
     def joint(
         self, responses: Responses, unit: NDArray[np.int64]
     ) -> Callable[[tuple[Array, ...], Array, Array], Array]:
-        """Return what gives the log evidence of sets of items, for priors that do not add up.
+        """Return a function for the log evidence of sets of items, for priors without ``adds_up``.
 
-        Of each set given all others, (sets,), from log parameters, likelihood and log scale;
-        ``unit`` (items,) is the set every item is in.
+        Its arguments are log parameters, likelihood and log scale; it returns the evidence of each
+        set given all others (sets,). ``unit`` (items,) is the set of every item.
 
         Raises
         ------
         ModelError
-            It cannot be computed.
+            The joint evidence is intractable.
         """
-        raise NotImplementedError("The log evidence of items adds up to that of sets of them.")
+        raise NotImplementedError("The log evidence of items adds up to that of sets of items.")
 
     def log_weight(
         self,
@@ -201,7 +202,7 @@ class LabelPrior(Factor):
         counts: tuple[Array, ...],
         structure: tuple[NDArray[Any], ...],
     ) -> float:
-        """Return the log probability of labels with these counts of their tables' entries."""
+        """Return the log probability of labels with these counts."""
         return weight_of(log_parameters, counts)
 
     def used(
@@ -210,7 +211,7 @@ class LabelPrior(Factor):
         log_parameters: tuple[Array, ...],
         structure: tuple[NDArray[Any], ...],
     ) -> tuple[Array, ...]:
-        """Return what :meth:`tally` gives in expectation, from ``Marginal.expected``."""
+        """Return the expectation of :meth:`tally`, from ``Marginal.expected``."""
         return expected
 
     def converged(
@@ -219,7 +220,7 @@ class LabelPrior(Factor):
         likelihood: Array,
         structure: tuple[NDArray[Any], ...],
     ) -> bool:
-        """Say whether the marginal, if it iterates, came to an end."""
+        """Say whether an iterative marginal converged."""
         return True
 
     def simulate(
@@ -229,20 +230,19 @@ class LabelPrior(Factor):
         structure: tuple[NDArray[Any], ...],
         rng: np.random.Generator,
     ) -> NDArray[Any]:
-        """Draw true labels (items,) from the prior, given those that are known.
+        """Draw true labels (items,) from the prior, given the known labels.
 
-        That is a draw from the posterior where nobody answered: ``possible`` (items, classes) holds
-        ones, and zeros where a known label rules the class out. An item that stands for several is
-        drawn once.
+        ``possible`` (items, classes) holds ones, and zeros where a known label excludes the class.
+        Merged items are drawn once.
         """
         return self.draw(log_parameters, possible, structure, rng)
 
     @abstractmethod
-    def prevalence(self, parameters: tuple[Any, ...], xp: Any) -> Any:
+    def prevalence(self, parameters: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
         """Return the share of every class (classes,); ``xp`` is numpy or pytensor.tensor."""
 
     def unit_of(self, responses: Responses) -> NDArray[np.int64]:
-        """Return which of :meth:`units` every item belongs to, shape (items,)."""
+        """Return the index of every item's unit in :meth:`units`, shape (items,)."""
         return np.arange(responses.n_items)
 
     @staticmethod

@@ -1,18 +1,15 @@
 r"""Belief propagation on a Potts model: label probabilities and the Bethe log partition function.
 
-Every item sends every neighbour a message, what the rest of the graph beyond this edge has to say
-about the item, carried over the edge:
+The message of an item to a neighbour sums out the part of the graph beyond their edge:
 
 .. math:: m_{n \to j}(k) = r + (1 - r) h_{n \setminus j}(k), \qquad r = e^{-\beta w_{nj}},
 
-where h is the normalised product of what the item itself weighs and the messages from its other
-neighbours. Where messages no longer change, the Bethe approximation of the log partition function
-is stationary in them (Yedidia, Freeman & Weiss 2005, IEEE Transactions on Information Theory 51,
-2282–2312), so its derivatives are the beliefs, and nothing is differentiated. Both are exact
-where no edges form a circle.
+where h is the normalised product of the item's own weights and the messages from its other
+neighbours. At convergence the Bethe approximation of the log partition function is stationary in
+the messages (Yedidia, Freeman & Weiss 2005, IEEE Transactions on Information Theory 51, 2282–2312),
+so its derivatives are the beliefs. Both are exact on a forest.
 
-Messages are numbers between r and one, so products over neighbours are plain, and go on as
-logarithms when they become small.
+Messages are between r and one; products over neighbours move to logarithms when they become small.
 """
 
 from __future__ import annotations
@@ -28,18 +25,18 @@ TOLERANCE = 1e-9
 """Messages that change less than this have converged."""
 
 ROUNDS = 500
-"""Passes over all items, there and back, at most."""
+"""Most passes over all items, in both directions."""
 
 PATIENCE = 30
-"""Rounds after which messages that still change are damped by half."""
+"""Rounds after which messages are damped by half."""
 
 FAINTEST = 1e-130
-"""No edge rules a disagreement out: r is at least this, a factor of 300 nats."""
+"""Least r, 300 nats, so that disagreement is never impossible."""
 
 
 @inner
 def disagreement(coupling, weight):
-    """Return exp(−coupling · weight), of every entry of the graph's rows or of all."""
+    """Return exp(−coupling · weight) of every entry of the graph's rows, or one for all."""
     r = np.empty(weight.size)
     for e in range(weight.size):
         r[e] = max(math.exp(-coupling * weight[e]), FAINTEST)
@@ -48,10 +45,10 @@ def disagreement(coupling, weight):
 
 @inner
 def gather(n, prevalence, likelihood, start, message, share):
-    """Write what item n weighs by class, messages included, relative to the largest, in ``share``.
+    """Write the weights of item n, with messages, relative to the largest, into ``share``.
 
-    Returns the logarithms of that largest weight and of the same without the item's likelihood,
-    summed over classes.
+    Returns the log of the largest weight, and the log sum of the weights without the item's
+    likelihood.
     """
     n_classes = share.size
     top, top_before = -np.inf, -np.inf
@@ -70,7 +67,7 @@ def gather(n, prevalence, likelihood, start, message, share):
         before += math.exp(share[k] - top_before)
         share[k] = share[k] + math.log(likelihood[n, k]) if likelihood[n, k] > 0.0 else -np.inf
         top = max(top, share[k])
-    if top == -np.inf:  # no class can explain the item: it says nothing to its neighbours
+    if top == -np.inf:  # all classes are impossible: send uniform messages
         for k in range(n_classes):
             share[k] = 1.0
         return -np.inf, top_before + math.log(before)
@@ -83,7 +80,7 @@ def gather(n, prevalence, likelihood, start, message, share):
 def send(n, share, r, start, neighbour, reverse, message, cavity, damping, stale):
     """Send the messages of item n; return the largest change.
 
-    Neighbours to whom something has changed are ``stale``.
+    Neighbours whose messages changed become ``stale``.
     """
     n_classes, change = share.size, 0.0
     for e in range(start[n], start[n + 1]):
@@ -104,12 +101,12 @@ def send(n, share, r, start, neighbour, reverse, message, cavity, damping, stale
 
 @kernel
 def propagate(prevalence, likelihood, coupling, start, neighbour, weight, reverse, order, rounds):
-    """Pass messages until they settle; return them, (entries of the rows, classes), and how far.
+    """Pass messages until convergence.
 
-    ``reverse`` is the place of every entry of the graph's rows in the neighbour's row. ``order``
-    runs from roots to leaves where the graph is a forest, and every round goes up it and down
-    again, so that a forest settles in one. Items to whom no message has changed are passed over.
-    Returns the messages, the rounds, and the last change.
+    ``reverse`` is the position of every entry of the graph's rows in the neighbour's row. ``order``
+    is breadth first; every round goes from its end to its beginning and back, so one round is exact
+    on a forest. Items without changed messages are skipped. Returns the messages (entries of the
+    rows, classes), the rounds, and the last change.
     """
     n_items, n_classes = likelihood.shape
     r = disagreement(coupling, weight)
@@ -127,7 +124,7 @@ def propagate(prevalence, likelihood, coupling, start, neighbour, weight, revers
             stale[n] = False
             gather(n, prevalence, likelihood, start, message, share)
             moved = send(n, share, r, start, neighbour, reverse, message, cavity, damping, stale)
-            stale[n] |= damping > 0.0 and moved > TOLERANCE  # halfway there only
+            stale[n] |= damping > 0.0 and moved > TOLERANCE  # damped, so not converged
             change = max(change, moved)
         done += 1
     return message, done, change
@@ -135,11 +132,11 @@ def propagate(prevalence, likelihood, coupling, start, neighbour, weight, revers
 
 @kernel
 def bethe(prevalence, likelihood, log_scale, coupling, start, neighbour, weight, reverse, message):
-    """Return what messages say: log Z, evidence by item, label probabilities, expected agreement.
+    """Return log Z, evidence by item, label probabilities and expected agreement from messages.
 
-    The evidence of an item is the log probability of its responses given all others. The
-    agreement is the expected sum of the weights of edges whose items have one label: the
-    derivative of log Z with respect to the coupling.
+    The evidence of an item is the log probability of its responses given all others. The agreement
+    is the expected weight of the edges whose items agree, the derivative of log Z with respect to
+    the coupling.
     """
     n_items, n_classes = likelihood.shape
     r = disagreement(coupling, weight)
@@ -177,7 +174,7 @@ def bethe(prevalence, likelihood, log_scale, coupling, start, neighbour, weight,
 
 @inner
 def relative(logs, share):
-    """Write exponentials of logarithms, relative to the largest, in ``share``; sum them."""
+    """Write exponentials relative to the largest into ``share``; return their sum."""
     top, total = -np.inf, 0.0
     for k in range(share.size):
         top = max(top, logs[k])
@@ -189,9 +186,9 @@ def relative(logs, share):
 
 @kernel
 def draw_forest(prevalence, likelihood, coupling, start, neighbour, weight, order, seed):
-    """Draw the labels of a forest jointly: messages go up to the roots, labels come down.
+    """Draw the labels of a forest jointly: messages to the roots, then labels from the roots.
 
-    ``order`` runs from roots to leaves. Every item needs a class that is possible.
+    ``order`` is breadth first. Every item needs a possible class.
     """
     n_items, n_classes = likelihood.shape
     r = disagreement(coupling, weight)
@@ -226,8 +223,8 @@ def draw_forest(prevalence, likelihood, coupling, start, neighbour, weight, orde
 def bethe_jax(prevalence, log_lik, coupling, start, neighbour, weight, reverse):
     """Return the Bethe log partition function as a sum over items (items,), in ``jax.numpy``.
 
-    Messages go all at once, damped. What stands before the edge that carries it counts as constant:
-    at the fixed point it does not move the sum, so the derivatives are the right ones.
+    Messages are updated in parallel, damped. Cavity distributions are constants, because the sum
+    is stationary in them at the fixed point.
     """
     import jax.numpy as jnp
     from jax import lax

@@ -1,4 +1,4 @@
-"""Labels in sequence: a hidden Markov chain over the items of every sequence."""
+"""Labels in sequences: a hidden Markov chain per sequence."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.simplex import SIMPLEX
 
 SOFT_ITERATIONS = 20
-"""Baum–Welch steps from soft labels to counts of pairs; few, since a start needs no more."""
+"""Baum–Welch steps in :func:`soft_counts`; few, because the counts are starting values."""
 
 
 class MarkovChain(LabelPrior):
-    r"""Labels that follow each other, :math:`p(y) = \rho_{y_1} \prod_t A_{y_{t-1} y_t}`.
+    r"""Markov chain of labels, :math:`p(y) = \rho_{y_1} \prod_t A_{y_{t-1} y_t}`.
 
-    All sequences share the parameters and are independent given them. Zeros in either are
-    structural: no method ever puts a label there. Items that nobody answered count as items.
+    Sequences share the parameters and are independent given them. Zeros in the parameters are
+    structural. Items without responses count as items.
 
     Parameters
     ----------
     initial : tensor or array, shape (classes,)
         Probability of every class for the first item of a sequence, ρ.
     transition : tensor or array, shape (classes, classes)
-        ``transition[k, j]`` is the probability that class j follows class k; rows sum to one.
+        ``transition[k, j]`` is the probability that class j follows class k.
     sequences : Sequences
-        Which item follows which. Its items must be those of the responses, in any order.
+        The order of the items; the same items as in the responses, in any order.
 
     References
     ----------
@@ -102,7 +102,7 @@ class MarkovChain(LabelPrior):
         return initial, transition
 
     def draw(self, log_parameters, likelihood, structure, rng, previous=None):
-        # numbers drawn here, since a Generator costs a kernel microseconds and seconds to compile
+        # drawn here, because a Generator in a kernel costs microseconds, and seconds to compile
         uniform = rng.random(len(likelihood))
         return forward_backward.draw_labels(
             *self.both(log_parameters), likelihood, *structure, uniform
@@ -132,11 +132,11 @@ class MarkovChain(LabelPrior):
         sequence[self.sequences.places(responses)] = np.repeat(number, self.sequences.lengths)
         return sequence
 
-    def prevalence(self, parameters: tuple[Any, ...], xp: Any) -> Any:
-        """Return the expected share of every class among all items."""
+    def prevalence(self, parameters: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
+        """Return the expected share of every class, over all items."""
         initial, transition = parameters
         lengths = self.sequences.lengths
-        # how many sequences have a place t, for t = 0, 1, …
+        # number of sequences longer than t, for t = 0, 1, …
         longer = len(lengths) - np.bincount(lengths).cumsum()[:-1]
         return initial @ _polynomial(longer / len(self.sequences.items), transition, xp)
 
@@ -166,17 +166,16 @@ class MarkovChain(LabelPrior):
 
 
 class StationaryMarkovChain(MarkovChain):
-    r"""A chain whose sequences begin anywhere in it, :math:`\rho = \rho A`.
+    r"""Markov chain that begins in its stationary distribution, :math:`\rho = \rho A`.
 
-    Sequences that are cut out of something that has been going on for long. The first label then
-    tells about the transition too: the transition's conditional is not quite Dirichlet, so Gibbs
-    corrects its draws by a Metropolis step, which seldom refuses any.
+    For excerpts of long sequences. The first labels then also inform the transition, whose
+    conditional is not Dirichlet: Gibbs proposes Dirichlet draws in a Metropolis step, which
+    accepts nearly all.
 
     Parameters
     ----------
     transition : tensor or array, shape (classes, classes)
-        As in :class:`MarkovChain`; must lead from every class to every other in the end, else no
-        stationary distribution exists or more than one do.
+        As in :class:`MarkovChain`, with a unique stationary distribution.
     sequences : Sequences
 
     Examples
@@ -185,7 +184,7 @@ class StationaryMarkovChain(MarkovChain):
     >>> prior = bf.StationaryMarkovChain(
     ...     transition=[[0.9, 0.1], [0.3, 0.7]], sequences=bf.Sequences.from_lengths([3, 2])
     ... )
-    >>> prior.prevalence((np.array([[0.9, 0.1], [0.3, 0.7]]),), np).round(3)
+    >>> prior.prevalence((np.array([[0.9, 0.1], [0.3, 0.7]]),), 2, np).round(3)
     array([0.75, 0.25])
     """
 
@@ -210,7 +209,7 @@ class StationaryMarkovChain(MarkovChain):
         initial, _ = self.both(log_parameters)
         return float(initial[drawn[place[start[:-1]]]].sum())
 
-    def prevalence(self, parameters: tuple[Any, ...], xp: Any) -> Any:
+    def prevalence(self, parameters: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
         return _solve_stationary(parameters[0], xp)
 
     @staticmethod
@@ -226,11 +225,11 @@ class StationaryMarkovChain(MarkovChain):
 def soft_counts(
     weight: Array, place: NDArray[np.int64], start: NDArray[np.int64]
 ) -> tuple[Array, Array]:
-    """Return first labels (k,) and pairs (k, k) that label probabilities (items, k) stand for.
+    """Return expected first labels (k,) and pairs (k, k) from label probabilities (items, k).
 
-    The probabilities are of items each on its own, from which products over neighbours would give
-    pairs as blurred as the labels are uncertain. So they are taken as evidence, divided by the
-    prevalence that went into them, and the transition that explains them is found by Baum–Welch.
+    Products of the marginal probabilities of neighbours would underestimate their dependence.
+    Divided by the prevalence, the probabilities serve as likelihoods instead, and Baum–Welch
+    estimates the transition.
     """
     share = weight.mean(axis=0)
     path = weight[place]
@@ -254,10 +253,9 @@ def soft_counts(
 
 
 def _polynomial(weight: Array, matrix: Any, xp: Any) -> Any:
-    """Return the sum of powers 0, 1, … of a matrix with these weights.
+    """Return the weighted sum of the powers 0, 1, … of a matrix.
 
-    The powers in blocks of about as many as there are blocks (Paterson & Stockmeyer 1973), so that
-    nothing is as long as a sequence.
+    By the blocks of Paterson & Stockmeyer (1973), which need the square root of that many powers.
     """
     size = math.isqrt(len(weight) - 1) + 1
     n_blocks = -(-len(weight) // size)
@@ -279,7 +277,7 @@ def _powers(matrix: Any, size: int, xp: Any) -> Any:
 
 
 def _solve_stationary(transition: Any, xp: Any) -> Any:
-    """Solve ρ = ρ A with sum one, where that has one solution."""
+    """Solve ρ = ρ A with sum one, if the solution is unique."""
     n_classes = transition.shape[0]
     matrix = xp.eye(n_classes) - transition.T + 1.0
     return xp.linalg.solve(matrix, xp.ones((n_classes, 1)))[:, 0]

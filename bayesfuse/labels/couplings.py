@@ -1,7 +1,7 @@
 """Couplings at which log Z of labels on a graph is tabulated, for weights of any spread.
 
-An edge of weight w takes part in the change of E[S] while β w is not large. With equal weights that
-is one range of couplings, with weights of several orders of magnitude it is as many.
+An edge of weight w contributes to the change of E[S] while β w is not large. For equal weights that
+is one range of couplings, for weights of several orders of magnitude it is several.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from bayesfuse.data.graph import Graph
 from bayesfuse.numerics.kernels import Array
 
 EXACT_COUPLINGS = 129
-"""Couplings of an exact table: its integral is then right to about 1e-8 per edge."""
+"""Couplings of an exact table: the error of its integral is then about 1e-8 per edge."""
 STEP, GROWTH = 6.0 / (EXACT_COUPLINGS - 1), 0.05
-"""Largest step of β w at first, and by which share of β a step may grow: edges for which that is a
-large step of β w agree already, so the interpolation of their share is as precise."""
+"""Largest step of β w, and the share of β to which steps may grow: edges with larger steps of β w
+agree already, so interpolation is as accurate."""
 TAIL_DRAWN = 8
-"""Couplings at most to begin with beyond the largest, where labels are drawn."""
+"""Most initial couplings beyond the largest, if labels are drawn."""
 SETTLED = 40.0
-"""Value of β w (plus log K) from which an edge's share of disagreement is below rounding."""
+"""Value of β w (plus log K) above which the probability of disagreement is below rounding."""
 
 
 def spread_evenly(weights: Array) -> bool:
-    """Return whether all weights are equal, so that evenly spaced couplings do."""
+    """Return whether all weights are equal, so that couplings can be evenly spaced."""
     return bool(len(weights) == 0 or weights.min() == weights.max())
 
 
 def weakest_bond(graph: Graph) -> float:
     """Return the smallest weight on a maximum spanning forest.
 
-    Weaker edges agree because stronger ones around them do; on a forest it is the smallest weight.
+    Weaker edges agree because of stronger paths; on a forest it is the smallest weight.
     """
     if graph.is_forest or spread_evenly(graph.weights):
         return float(graph.weights.min()) if graph.n_edges else 1.0
@@ -42,7 +42,7 @@ def weakest_bond(graph: Graph) -> float:
 
 
 def table_couplings(weights: Array, max_coupling: float) -> Array:
-    """Return couplings from zero to the largest, fine enough for every weight."""
+    """Return couplings from zero to the largest, with steps for every weight."""
     if spread_evenly(weights):
         return np.linspace(0, max_coupling, EXACT_COUPLINGS)
     step = max_coupling / (EXACT_COUPLINGS - 1)
@@ -54,33 +54,33 @@ def table_couplings(weights: Array, max_coupling: float) -> Array:
 
 
 def tail_couplings(weakest: float, n_classes: int, max_coupling: float) -> Array:
-    """Return couplings beyond the largest, up to where the weakest bond agrees."""
+    """Return couplings beyond the largest, until the weakest bond agrees."""
     end = (SETTLED + np.log(n_classes)) / weakest
     return _growing(max_coupling, end)[1:] if end > max_coupling else np.empty(0)
 
 
 def drawn_couplings(graph: Graph, n_classes: int, max_coupling: float) -> Array:
-    """Return couplings to begin draws at: half of them below twice where order may set in.
+    """Return the initial couplings for draws: half of them below twice the Bethe coupling.
 
-    Where weights differ they go on to where the weakest bond is as strong as the mean at the end.
+    With unequal weights they continue until the weakest bond is as strong as the mean.
     """
     twice = min(2 * bethe_coupling(graph, n_classes), max_coupling)
     beyond = np.linspace(twice, max_coupling, 5)[1:]
     begun = np.unique(np.concatenate([np.linspace(0, twice, 9), beyond]))
     further = float(graph.weights.mean()) / weakest_bond(graph) if graph.n_edges else 1.0
-    if further < 1 + 1e-9:  # as good as equal
+    if further < 1 + 1e-9:  # practically equal
         return begun
     count = min(math.ceil(math.log2(further)), TAIL_DRAWN)
     return np.append(begun, max_coupling * np.geomspace(1, further, count + 1)[1:])
 
 
 def bethe_coupling(graph: Graph, n_classes: int) -> float:
-    r"""Return about where labels on a graph begin to take sides, were it a tree inside.
+    r"""Return the critical coupling of labels on a graph in the Bethe (tree) approximation.
 
-    One item's label tells its neighbours' by :math:`(e^β - 1) / (e^β + K - 1)`; when the b further
-    neighbours of a neighbour make up for what is lost on the way, order spreads through the graph.
-    Grids have circles and order later (at log(1 + √K) for four neighbours); a graph in which b ≤ 1
-    never does, and the answer is infinite.
+    The correlation of neighbours is :math:`(e^β - 1) / (e^β + K - 1)`; order spreads through the
+    graph when that times b, the mean number of further neighbours of a neighbour, is one. Grids
+    have cycles and a larger critical coupling (log(1 + √K) for four neighbours). If b ≤ 1 it is
+    infinite.
 
     Parameters
     ----------

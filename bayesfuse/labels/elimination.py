@@ -1,15 +1,14 @@
-r"""The normalising constant of labels on a graph, exactly: one item summed out after the other.
+r"""The exact normalising constant of labels on a graph, by variable elimination.
 
-All return, for every coupling β of a grid, the logarithm of
+For every coupling β of a grid, it is the logarithm of
 
 .. math:: Z(β) = \sum_y \prod_n \pi_{y_n} \prod_{\text{edges}} \exp(β w_{nm} 1[y_n = y_m])
 
-and its derivative, the expected weight of the edges whose items agree. Trees are summed from their
-leaves, by compiled code; what circles is left is summed in an order that keeps the tables over
-remaining neighbours small, and refused where they would not be. Every table is carried with its
-derivative, which the chain rule gives at the same cost. Edges count exp(−β w) where their items
-differ and 1 where they agree, and tables are scaled to a largest entry of one, so that nothing
-overflows: what is taken out is added up in logarithms.
+with its derivative, the expected weight of the edges whose items agree. Trees are summed from their
+leaves, by compiled code; items on cycles in an order that keeps the tables over remaining
+neighbours small, unless these are too large. Every table has its derivative, by the chain rule at
+the same cost. Edges have the factor exp(−β w) if their items differ and 1 if they agree, and tables
+are scaled to a largest entry of one, with the scale in logarithms, so that nothing overflows.
 """
 
 from __future__ import annotations
@@ -25,29 +24,29 @@ from bayesfuse.data.graph import Graph
 from bayesfuse.numerics.kernels import Array, kernel
 
 MOST_CORE = 20_000
-"""Items on circles beyond which no order is looked for: it would take seconds in Python."""
+"""Most items on cycles for which an order is sought: more would take seconds in Python."""
 MOST_WORK = 100_000_000
-"""Table entries, summed over items and couplings, beyond which exactness is not worth its time."""
+"""Most table entries, over items and couplings: more would take too long."""
 
 
 class Plan(NamedTuple):
-    """In which order the items can be summed out."""
+    """The order in which items are summed out."""
 
     leaf: NDArray[np.int64]
-    """Items of the trees, each a leaf when its turn comes, (leaves,)."""
+    """Items of the trees, each a leaf in its turn, (leaves,)."""
     parent: NDArray[np.int64]
-    """The last neighbour of every leaf, −1 where none is left."""
+    """The last neighbour of every leaf, −1 if none is left."""
     edge: NDArray[np.int64]
     """The edge to it."""
     core: list[int]
-    """The items on circles and between them, in their order."""
+    """The items on and between cycles, in order."""
     work: int
-    """Table entries that the core costs for one coupling and class counts to their powers."""
+    """Number of table entries of the core, per coupling."""
 
 
 @kernel
 def peel(start, neighbour, edge):
-    """Take leaves away until none is left: the leaves in turn, their parents, edges to those."""
+    """Remove leaves until none is left; return them in turn, their parents, and edges to those."""
     n_items = len(start) - 1
     degree = np.empty(n_items, dtype=np.int64)
     leaf = np.empty(n_items, dtype=np.int64)
@@ -80,9 +79,9 @@ def peel(start, neighbour, edge):
 def sum_leaves(leaf, parent, weight, prevalence, coupling, n_items, place, n_core):
     """Sum the leaves out at every coupling.
 
-    ``prevalence`` is one for all items (classes,), or one for each (items, classes). Returns log Z
-    so far and its derivative (couplings,), and of the items left, by their ``place``,
-    what they weigh by class, and the derivative (couplings, core, classes).
+    ``prevalence`` is common (classes,) or by item (items, classes). Returns log Z so far and its
+    derivative (couplings,), and for the remaining items, by ``place``, their weights and the
+    derivatives (couplings, core, classes).
     """
     n_classes = prevalence.shape[-1]
     log_z, slope = np.zeros(len(coupling)), np.zeros(len(coupling))
@@ -123,10 +122,10 @@ def sum_leaves(leaf, parent, weight, prevalence, coupling, n_items, place, n_cor
 
 
 def trees_of(graph: Graph, unit: NDArray[np.int64]) -> list[tuple[NDArray[Any], ...]]:
-    """Return the trees that each of several sets of items of a forest is in, for :func:`evidence`.
+    """Return the trees that contain each of several sets of items of a forest.
 
-    ``unit`` (items,) is the set every item is in, numbered from 0. Per set: the items of its trees,
-    which of them are its own, their leaves in turn and the leaves' parents, numbered by their place
+    ``unit`` (items,) is the set of every item, numbered from 0. Per set: the items of its trees,
+    which of them are in the set, the leaves in turn and their parents, numbered by their position
     among these items, and the weights of the edges between.
     """
     leaf, parent, through = peel(graph.start, graph.neighbour, graph.edge)
@@ -155,10 +154,10 @@ def evidence(
     log_scale: Array,
     coupling: float,
 ) -> Array:
-    """Return the log evidence of sets of items, each given all items of the other sets.
+    """Return the log evidence of sets of items, each given all other sets.
 
-    It is log Z with all likelihoods less log Z without those of the set. For a set that no edge
-    joins to others that is simply its joint log evidence.
+    It is log Z with all likelihoods minus log Z without those of the set. ``trees`` are those of
+    :func:`trees_of`.
     """
     field, at = prevalence * likelihood, np.array([coupling])
     found = np.empty(len(trees))
@@ -174,7 +173,7 @@ def evidence(
 
 
 def plan(graph: Graph, n_classes: int, n_couplings: int) -> Plan | None:
-    """Find an order of summation, or None if the tables on the way are too large."""
+    """Find an elimination order, or None if the tables are too large."""
     leaf, parent, through = peel(graph.start, graph.neighbour, graph.edge)
     remains = np.ones(graph.n_items, dtype=bool)
     remains[leaf] = False
@@ -188,7 +187,7 @@ def plan(graph: Graph, n_classes: int, n_couplings: int) -> Plan | None:
     queue = [(len(found), n) for n, found in near.items()]
     heapq.heapify(queue)
     order, work = [], 0
-    while queue:  # always the item with the fewest neighbours left
+    while queue:  # the item with the fewest neighbours left
         size, n = heapq.heappop(queue)
         if n not in near or len(near[n]) != size:
             continue
@@ -196,7 +195,7 @@ def plan(graph: Graph, n_classes: int, n_couplings: int) -> Plan | None:
         if work * n_couplings > MOST_WORK:
             return None
         around = near.pop(n)
-        for m in around:  # summing n out makes its neighbours depend on each other
+        for m in around:  # summing n out joins its neighbours
             near[m] |= around
             near[m] -= {n, m}
             heapq.heappush(queue, (len(near[m]), m))

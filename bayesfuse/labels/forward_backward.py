@@ -1,14 +1,13 @@
-"""Recursions along one sequence of labels: forward, backward, drawing, the best path.
+"""Recursions along sequences of labels: forward, backward, drawing, the best path.
 
-They run on probabilities, scaled at every step, which takes no exponential per item and class.
-What is possible but improbable is kept above zero by a floor, so an exact zero always means
-impossible; where a floor could matter (all the mass predicted for an item sits where its responses
-are out of the question, or a class that is to come is all but out of reach) the sequence is done
-again with logarithms, which costs an exponential per pair of classes and never fails.
+They use probabilities, scaled at every step, without exponentials per item and class. A floor keeps
+improbable values above zero, so zero always means impossible. If the floor could matter (the
+responses to an item almost exclude all predicted classes, or a class is almost unreachable), the
+sequence is repeated in logarithms, which takes an exponential per pair of classes and cannot fail.
 
 Arrays over classes are padded with zeros to ``width``, a multiple of four, because loops in blocks
-of four keep their sums in registers; a loop over a run-time number of classes does not. Buffers
-have one row per item of the sequence, in its order; ``item`` holds where these stand in the table.
+of four keep their sums in registers. Buffers have one row per item of the sequence, in order;
+``item`` holds the items' positions in the table.
 """
 
 from __future__ import annotations
@@ -17,10 +16,16 @@ import math
 
 import numpy as np
 
+from bayesfuse.labels.log_forward_backward import (
+    log_backward,
+    log_backward_draw,
+    log_forward,
+    pick,
+)
 from bayesfuse.numerics.kernels import inner, kernel
 
-# Relative to the largest of an item: what a floor adds is 1e-150 / LEAST_SCALE of the mass, so next
-# to predicted probabilities of LEAST_PREDICTED it is an error of 1e-20, far below rounding.
+# Relative to the largest of an item: the floor adds 1e-150 / LEAST_SCALE of the mass, an error of
+# 1e-20 relative to predicted probabilities of LEAST_PREDICTED, below rounding.
 FLOOR = 1e-150
 LOG_FLOOR = math.log(FLOOR)
 LEAST_SCALE = 1e-30
@@ -29,7 +34,7 @@ LEAST_PREDICTED = 1e-100
 
 @kernel
 def padded(log_transition, transpose):
-    """Exponentials of a square matrix above the floor, (classes, width); what was 0 stays 0."""
+    """Exponentiate a square matrix, (classes, width), with the floor; zeros remain."""
     n_classes = log_transition.shape[0]
     rows = np.zeros((n_classes, (n_classes + 3) // 4 * 4))
     for k in range(n_classes):
@@ -61,7 +66,7 @@ def multiply(vectors, t, matrix, result, u):
 
 @inner
 def out_of_reach(filtered, predicted, t, transition):
-    """Whether some class is predicted with almost no probability, yet not impossible."""
+    """Whether some possible class has almost no predicted probability."""
     for j in range(transition.shape[0]):
         if predicted[t, j] < LEAST_PREDICTED:
             for k in range(transition.shape[0]):
@@ -72,10 +77,9 @@ def out_of_reach(filtered, predicted, t, transition):
 
 @inner
 def weigh(predicted, filtered, t, likelihood, n):
-    """Multiply what is predicted by the likelihood of item n, relative to its largest entry.
+    """Multiply predicted probabilities by the likelihood of item n, relative to its largest entry.
 
-    Writes ``filtered[t]``; returns its sum and the largest entry. What is possible stays above
-    zero.
+    Writes ``filtered[t]``; returns its sum and the largest entry. Possible classes stay above zero.
     """
     top, total = 0.0, 0.0
     for k in range(likelihood.shape[1]):
@@ -91,7 +95,7 @@ def weigh(predicted, filtered, t, likelihood, n):
 def forward(log_initial, transition, likelihood, item, filtered, predicted):
     """Filter: ``p(label t | responses before t)`` and ``p(label t | responses up to t)``.
 
-    Returns the log evidence of the sequence, and whether it can be relied on.
+    Returns the log evidence of the sequence, and whether it is accurate.
     """
     n_classes = transition.shape[0]
     log_evidence, scale = 0.0, 1.0
@@ -134,9 +138,9 @@ def forward(log_initial, transition, likelihood, item, filtered, predicted):
 
 @inner
 def backward(transposed, item, filtered, predicted, probability, pairs):
-    """Smooth: ``p(label t | all responses)`` into ``probability``, pairs of neighbours added up.
+    """Smooth: write ``p(label t | all responses)`` into ``probability``, and add up pairs.
 
-    ``pairs`` (classes, width) still lacks the factor ``transition``; ``predicted`` is overwritten.
+    ``pairs`` (classes, width) lacks the factor ``transition``; ``predicted`` is overwritten.
     """
     n_classes, width = transposed.shape
     now = np.empty((1, width))
@@ -150,7 +154,7 @@ def backward(transposed, item, filtered, predicted, probability, pairs):
         if t == 0:
             break
         for j in range(n_classes):
-            # where nothing was predicted nothing is left, so any divisor will do
+            # impossible classes are zero, whatever the divisor
             predicted[t, j] = now[0, j] / max(predicted[t, j], LEAST_PREDICTED)
         multiply(predicted, t, transposed, now, 0)
         for k in range(n_classes):
@@ -163,7 +167,7 @@ def add_pairs(filtered, ratio, size, pairs):
     """Add the products of ``filtered[t, k]`` and ``ratio[t + 1, j]`` over t to ``pairs[k, j]``."""
     n_classes, width = pairs.shape
     t = 0
-    while t + 4 <= size:  # four at a time, since each pass reads and writes all pairs
+    while t + 4 <= size:  # four at a time, because each pass reads and writes all pairs
         for k in range(n_classes):
             f0, f1, f2, f3 = (
                 filtered[t, k],
@@ -189,7 +193,7 @@ def add_pairs(filtered, ratio, size, pairs):
 
 @inner
 def backward_draw(transposed, item, filtered, uniform, labels):
-    """Draw the labels from the last to the first, each given the one that follows."""
+    """Draw the labels from the last to the first, each given the next."""
     n_classes = transposed.shape[0]
     weight = np.empty(n_classes)
     following = -1
@@ -205,103 +209,6 @@ def backward_draw(transposed, item, filtered, uniform, labels):
 
 
 @inner
-def pick(weight, left):
-    """Return the class in whose share of the weights ``left`` falls."""
-    label = -1
-    for k in range(weight.size):
-        if weight[k] > 0.0:  # rounding must not end in a class of probability zero
-            label = k
-            if left < weight[k]:
-                break
-            left -= weight[k]
-    return label
-
-
-# ---------------------------------------------------------------- the same with logarithms
-
-
-@inner
-def log_sum(values):
-    """Return the logarithm of the sum of the exponentials."""
-    top = -np.inf
-    for value in values:
-        top = max(top, value)
-    if top == -np.inf:
-        return top
-    total = 0.0
-    for value in values:
-        total += math.exp(value - top)
-    return top + math.log(total)
-
-
-@kernel
-def log_forward(log_initial, log_transition, likelihood, item, filtered, predicted):
-    """Filter as :func:`forward`, with the logarithms of all probabilities."""
-    n_classes = log_transition.shape[0]
-    terms = np.empty(n_classes)
-    log_evidence = 0.0
-    for t in range(item.size):
-        for j in range(n_classes):
-            if t == 0:
-                predicted[t, j] = log_initial[j]
-                continue
-            for k in range(n_classes):
-                terms[k] = filtered[t - 1, k] + log_transition[k, j]
-            predicted[t, j] = log_sum(terms)
-        for k in range(n_classes):
-            filtered[t, k] = predicted[t, k] + math.log(likelihood[item[t], k])
-        for k in range(n_classes):
-            terms[k] = filtered[t, k]
-        scale = log_sum(terms)
-        if scale == -np.inf:
-            return scale
-        for k in range(n_classes):
-            filtered[t, k] -= scale
-        log_evidence += scale
-    return log_evidence
-
-
-@kernel
-def log_backward(log_transition, item, filtered, predicted, probability, transitions):
-    """Smooth as :func:`backward`; ``transitions`` (classes, classes) lack no factor."""
-    n_classes = log_transition.shape[0]
-    for k in range(n_classes):
-        probability[item[item.size - 1], k] = math.exp(filtered[item.size - 1, k])
-    for t in range(item.size - 1, 0, -1):
-        for k in range(n_classes):
-            total = 0.0
-            for j in range(n_classes):
-                share = probability[item[t], j]
-                if share > 0.0 and log_transition[k, j] > -np.inf:
-                    both = filtered[t - 1, k] + log_transition[k, j] - predicted[t, j]
-                    share *= math.exp(both)  # of label t − 1 being k given that label t is j
-                    transitions[k, j] += share
-                    total += share
-            probability[item[t - 1], k] = total
-
-
-@inner
-def log_backward_draw(log_transition, item, filtered, uniform, labels):
-    """Draw as :func:`backward_draw`."""
-    n_classes = log_transition.shape[0]
-    weight = np.empty(n_classes)
-    following = -1
-    for t in range(item.size - 1, -1, -1):
-        for k in range(n_classes):
-            weight[k] = filtered[t, k]
-            if following >= 0:
-                weight[k] += log_transition[k, following]
-        scale = log_sum(weight)
-        for k in range(n_classes):
-            weight[k] = math.exp(weight[k] - scale)
-        following = pick(weight, uniform[item[t]])
-        labels[item[t]] = following
-
-
-# ---------------------------------------------------------------- many sequences
-
-
-@inner
 def longest(start):
     """Return the length of the longest sequence."""
     most = np.int64(0)
@@ -312,9 +219,9 @@ def longest(start):
 
 @inner
 def filter_any(log_initial, log_transition, transition, likelihood, item, filtered, predicted):
-    """Filter by :func:`forward`, or where that cannot be relied on by :func:`log_forward`.
+    """Filter by :func:`forward`, or by :func:`log_forward` if that is inaccurate.
 
-    Returns the log evidence of the sequence, and whether it was the former.
+    Returns the log evidence of the sequence, and whether it is from the former.
     """
     log_evidence, safe = forward(log_initial, transition, likelihood, item, filtered, predicted)
     if not safe:
@@ -328,8 +235,8 @@ def filter_any(log_initial, log_transition, transition, likelihood, item, filter
 def marginal(log_initial, log_transition, likelihood, log_scale, place, start):
     """Sum the labels out of all sequences.
 
-    Returns total, log evidence (sequences,), probability (n, k), and how often a sequence is
-    expected to begin with each class (k,) and each class to follow each (k, k).
+    Returns total, log evidence (sequences,), probability (n, k), and the expected counts of first
+    labels (k,) and of pairs (k, k).
     """
     n_items, n_classes = likelihood.shape
     n_sequences = start.size - 1
@@ -365,7 +272,7 @@ def marginal(log_initial, log_transition, likelihood, log_scale, place, start):
 
 @kernel
 def draw_labels(log_initial, log_transition, likelihood, place, start, uniform):
-    """Draw all labels from their joint posterior; −1 in a sequence that is impossible."""
+    """Draw all labels from their joint posterior; −1 in impossible sequences."""
     transition, transposed = padded(log_transition, False), padded(log_transition, True)
     filtered = np.zeros((longest(start), transition.shape[1]))
     predicted = np.zeros((longest(start), transition.shape[1]))
@@ -387,7 +294,7 @@ def draw_labels(log_initial, log_transition, likelihood, place, start, uniform):
 
 @kernel
 def decode(log_initial, log_transition, likelihood, place, start):
-    """Find the most probable path of every sequence (Viterbi); −1 in one that is impossible."""
+    """Find the most probable path of every sequence (Viterbi); −1 in impossible sequences."""
     n_items, n_classes = likelihood.shape
     labels = np.empty(n_items, dtype=np.int64)
     came_from = np.empty((longest(start), n_classes), dtype=np.int64)

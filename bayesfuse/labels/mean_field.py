@@ -1,12 +1,12 @@
-r"""Mean field on a Potts model: the best of all distributions under which labels are independent.
+r"""Mean field on a Potts model: the best approximation by independent labels.
 
 Label probabilities q maximise a lower bound of the log partition function,
 
 .. math:: \sum_n \sum_k q_{nk} (\log \pi_k + \ell_{nk} - \log q_{nk})
           + \beta \sum_{\text{edges}} w_{nm} \sum_k q_{nk} q_{mk} ,
 
-one item after the other (Zhang 1992, IEEE Transactions on Signal Processing 40, 2570–2583). Where
-they no longer change the bound is stationary in them, so its derivatives need no others.
+one item at a time (Zhang 1992, IEEE Transactions on Signal Processing 40, 2570–2583). At
+convergence the bound is stationary in q, so its derivatives ignore the dependence of q.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bayesfuse.numerics.kernels import inner, kernel
 
 @inner
 def lean(n, log_prevalence, likelihood, coupling, start, neighbour, weight, probability, logs):
-    """Write what item n weighs by class given its neighbours' probabilities, in logarithms."""
+    """Write the log weights of item n by class given its neighbours; return the top."""
     for k in range(logs.size):
         logs[k] = 0.0
     for e in range(start[n], start[n + 1]):
@@ -38,7 +38,7 @@ def lean(n, log_prevalence, likelihood, coupling, start, neighbour, weight, prob
 
 @kernel
 def settle(prevalence, likelihood, coupling, start, neighbour, weight, order, rounds):
-    """Give every item its best probabilities in turn until none changes.
+    """Update the probabilities of every item in turn until convergence.
 
     Returns the probabilities (items, classes), the rounds, and the last change.
     """
@@ -70,8 +70,8 @@ def settle(prevalence, likelihood, coupling, start, neighbour, weight, order, ro
 def bound(prevalence, likelihood, log_scale, coupling, start, neighbour, weight, probability):
     """Return the lower bound of log Z, evidence by item, and the expected agreement.
 
-    The evidence of an item is the log probability of its responses given what its neighbours
-    are believed to be.
+    The evidence of an item is the log probability of its responses given its neighbours'
+    probabilities.
     """
     n_items, n_classes = likelihood.shape
     log_prevalence, logs = np.log(prevalence), np.empty(n_classes)
@@ -116,7 +116,7 @@ def bound(prevalence, likelihood, log_scale, coupling, start, neighbour, weight,
 def bound_jax(prevalence, log_lik, coupling, start, neighbour, weight):
     """Return the lower bound of log Z as a sum over items (items,), in ``jax.numpy``.
 
-    The probabilities count as constants: at their best they do not move the bound.
+    The probabilities are constants, because the bound is stationary in them.
     """
     import jax.numpy as jnp
     from jax import lax
@@ -141,6 +141,8 @@ def bound_jax(prevalence, log_lik, coupling, start, neighbour, weight):
     begin = jnp.full(log_lik.shape, 1 / log_lik.shape[1]), 0, jnp.inf
     going = lambda state: (state[1] < 10 * ROUNDS) & (state[2] > TOLERANCE)  # noqa: E731
     q, *_ = lax.while_loop(going, step, begin)
-    q = lax.stop_gradient(softmax(own + pull(coupling, q), axis=1))  # zeros that damping left
+    q = lax.stop_gradient(
+        softmax(own + pull(coupling, q), axis=1)
+    )  # zeros, which damping has not reached
     energy = jnp.where(q > 0, q * own, 0.0) + q * pull(coupling, q) / 2
     return (energy - xlogy(q, q)).sum(axis=1)

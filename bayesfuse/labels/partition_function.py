@@ -1,11 +1,11 @@
 r"""The normalising constant of labels on a graph as a function of their coupling.
 
-Labels y on a graph have the prior :math:`p(y) = \pi(y) \exp(β S(y)) / Z(β)` with S the summed
-weight of the edges whose items agree. Nobody knows Z in closed form, but its logarithm grows as S
-does on average, :math:`\mathrm{d} \log Z / \mathrm{d}β = E_β[S]`, and Z(0) = 1 where π is normed:
-so log Z is an integral over couplings (thermodynamic integration: Ogata 1989, Numerische Mathematik
-55, 137–157; Gelman & Meng 1998, Statistical Science 13, 163–185). E[S] is exact where items can be
-summed out (trees, small or narrow graphs), else the average of labels drawn from the prior.
+Labels y on a graph have the prior :math:`p(y) = \pi(y) \exp(β S(y)) / Z(β)` with S the total
+weight of the edges whose items agree. Z has no closed form, but
+:math:`\mathrm{d} \log Z / \mathrm{d}β = E_β[S]`, and Z(0) = 1 if π is normalised, so log Z is an
+integral over couplings (thermodynamic integration: Ogata 1989, Numerische Mathematik 55, 137–157;
+Gelman & Meng 1998, Statistical Science 13, 163–185). E[S] is exact if items can be summed out
+(trees, small or narrow graphs), else the mean over labels drawn from the prior.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from bayesfuse.numerics.kernels import Array, kernel
 __all__ = ["PartitionTable", "log_partition", "planted_partition"]
 
 KEPT = 8
-"""Tables kept in memory: one for each graph, field and range of a session."""
+"""Tables kept in memory."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,25 +44,25 @@ class PartitionTable:
     Attributes
     ----------
     coupling : ndarray, shape (couplings,)
-        Ascending from zero; denser where E[S] rises fast.
+        Ascending from zero; denser where E[S] increases fast.
     log_z, error : ndarray, shape (couplings,)
-        The logarithm of the normalising constant, zero at zero coupling where the prevalence sums
-        to one, and its standard error.
+        The log normalising constant, zero at zero coupling if the prevalence sums to one, and its
+        standard error.
     slope, slope_error : ndarray, shape (couplings,)
         Expected weight of the edges whose items agree, E[S], and its standard error.
     bend : ndarray, shape (couplings,)
         Derivative of the slope, which is the variance of S.
     by_start : ndarray, shape (2, couplings)
-        E[S] from labels that began at random, and from labels that began as one class. Where they
-        differ the labels have two phases, and stay in the one in which they began.
+        E[S] from random initial labels, and from initial labels of one class. Where they differ,
+        the labels have two phases and stay in the initial one.
     total_weight : float
-        Of all edges: the slope's limit.
+        Total weight of the edges, the limit of the slope.
     exact : bool
     method : str
         "elimination", "thermodynamic integration" or "planted partition".
     tail : ndarray, shape (couplings, 5)
-        Coupling, log Z, slope, bend and error of log Z beyond the largest coupling, up to where
-        edges of the smallest weights agree as well.
+        Coupling, log Z, slope, bend and error of log Z beyond the largest coupling, until edges of
+        the smallest weight agree.
     """
 
     coupling: Array
@@ -81,9 +81,9 @@ class PartitionTable:
     def in_closed_form(
         cls, knots: Array, n_table: int, graph: Graph, method: str
     ) -> PartitionTable:
-        """Return a table without error, in which it does not matter how labels begin.
+        """Return a table without error.
 
-        Of the knots (couplings, 4) the first ``n_table`` are the table, the others its tail.
+        Of the knots (couplings, 4), those after the first ``n_table`` are the tail.
         """
         coupling, log_z, slope, bend = knots[:n_table].T.copy()
         none, by_start = np.zeros_like(coupling), np.stack([slope, slope])
@@ -95,14 +95,14 @@ class PartitionTable:
 
     @property
     def knots(self) -> Array:
-        """What :func:`interpolate` takes: coupling, log Z, slope, bend, (couplings, 4)."""
+        """Coupling, log Z, slope and bend, (couplings, 4), for :func:`interpolate`."""
         table = np.column_stack([self.coupling, self.log_z, self.slope, self.bend])
         return np.concatenate([table, self.tail[:, :4]])
 
     def at(self, coupling: ArrayLike) -> tuple[Array, Array]:
-        """Return log Z and E[S] at any couplings from zero upwards.
+        """Return log Z and E[S] at nonnegative couplings.
 
-        Beyond the table and its tail E[S] goes on to the weight of all edges exponentially.
+        Beyond the table and its tail, E[S] approaches the total weight exponentially.
         """
         asked = np.asarray(coupling, dtype=np.float64)
         knots = self.knots
@@ -112,13 +112,13 @@ class PartitionTable:
 
     @property
     def critical(self) -> float:
-        """The coupling at which E[S] rises fastest.
+        """The coupling at which E[S] increases fastest.
 
-        On a large graph labels weaker bound are disordered, and stronger bound mostly of one class.
+        On a large graph, labels are disordered below it, and mostly of one class above.
         """
         fine = np.linspace(0, self.coupling[-1], 2001)
         _, slope = self.at(fine)
-        # over a twentieth of the table: where slopes are drawn, single steps are noise
+        # over a twentieth of the table, because estimated slopes are noisy
         top = int(np.argmax(slope[100:] - slope[:-100]))
         return float(fine[top + 50])
 
@@ -133,13 +133,13 @@ class PartitionTable:
 
 @kernel
 def interpolate(coupling, knots, total_weight):
-    """Return log Z and its derivative: a cubic through slopes and bends, and its integral."""
+    """Return log Z and its derivative, by a cubic through slopes and bends and its integral."""
     last = len(knots) - 1
     if coupling >= knots[last, 0]:
         step = coupling - knots[last, 0]
         log_z, slope, bend = knots[last, 1], knots[last, 2], knots[last, 3]
         missing = total_weight - slope
-        if bend <= 0.0:  # two slopes that noise made equal
+        if bend <= 0.0:  # slopes that noise made equal
             back = last // 2
             bend = (slope - knots[back, 2]) / (knots[last, 0] - knots[back, 0])
         if missing <= 1e-9 * total_weight or bend <= 0.0:
@@ -168,33 +168,32 @@ def log_partition(
     sweeps: int | None = None,
     random_seed: int = 0,
 ) -> PartitionTable:
-    """Tabulate log Z of labels on a graph over their coupling.
+    """Tabulate log Z of labels on a graph over the coupling.
 
     Parameters
     ----------
     graph : Graph
     log_field : array-like, shape (classes,)
-        Log prevalence of every class; minus infinity for one that never occurs.
+        Log prevalence of every class; minus infinity for impossible classes.
     max_coupling : float
-        Where the table ends. It has a tail beyond: where items are summed out always, where labels
-        are drawn if weights differ.
+        Largest coupling of the table. A tail follows if items are summed out, or if weights differ.
     exact : bool
-        Whether to sum items out where it can be done; False draws labels anyway.
+        Whether to sum items out if that is feasible; False always draws labels.
     sweeps : int, optional
-        How many times all labels are drawn at each coupling from either start, where they must be
-        drawn; by default as many as about a hundred million labels allow, 4 to 100.
+        Sweeps at each coupling from either start, if labels are drawn. Default 4 to 100, for about
+        a hundred million labels in total.
     random_seed : int
-        Of those draws: the same seed gives the same table.
+        Seed of those draws.
 
     Returns
     -------
     PartitionTable
-        Tables are kept, so asking again for the same costs nothing.
+        The latest tables are kept, so the same arguments cost nothing the next time.
 
     Raises
     ------
     ModelError
-        A largest coupling that is not positive; a field without classes, or not of finite sum.
+        ``max_coupling`` not positive; fewer than two classes, or all of them impossible.
 
     Examples
     --------
@@ -217,17 +216,16 @@ def log_partition(
 
 
 def planted_partition(graph: Graph, log_field: ArrayLike, max_coupling: float) -> PartitionTable:
-    r"""Tabulate the normaliser of edges that follow labels, in place of labels that follow edges.
+    r"""Tabulate the normalising constant of edges given labels, instead of labels given edges.
 
-    Communities need another normaliser than pixels. The Potts prior asks how probable labels are on
-    a given graph, and on a random graph, above the critical coupling, it expects one class for
-    nearly all items: communities of similar size then look like a weak coupling. Where the edges
-    are what is random (a stochastic block model: who cites whom, given the topics), each of them
-    joins a pair of one class exp(β w) times as often as another pair, and the normaliser is
+    The Potts prior is for labels on a given graph. On a random graph above the critical coupling it
+    expects one class for nearly all items, so communities of similar size imply a weak coupling.
+    If the edges are random (a stochastic block model: citations given topics), each of them joins a
+    pair of one class exp(β w) times as often as another pair, and the log normaliser is
 
     .. math:: \sum_{\text{edges}} \log(1 + q\,(e^{β w} - 1)),\quad q = \sum_k \pi_k^2 ,
 
-    with q the share of pairs of one class. On a forest with a flat field both are the same.
+    with q the share of pairs of one class. On a forest with a uniform field both are the same.
 
     Parameters
     ----------
@@ -237,7 +235,7 @@ def planted_partition(graph: Graph, log_field: ArrayLike, max_coupling: float) -
     Returns
     -------
     PartitionTable
-        In closed form; q is that of the field, whatever shares the labels themselves have.
+        In closed form; q is computed from the field, not from the shares of the labels.
 
     References
     ----------
@@ -257,7 +255,7 @@ def planted_partition(graph: Graph, log_field: ArrayLike, max_coupling: float) -
     log_total = float(np.logaddexp.reduce(field))
     q = float((np.exp(field - log_total) ** 2).sum())
     begun = table_couplings(graph.weights, max_coupling)
-    weakest = float(graph.weights.min(initial=np.inf))  # edges agree independently of each other
+    weakest = float(graph.weights.min(initial=np.inf))  # edges are independent
     coupling = np.append(begun, tail_couplings(weakest, len(field), max_coupling))
     knots = np.column_stack([coupling, *_of_edges(graph, q, coupling)])
     knots[:, 1] += graph.n_items * log_total
@@ -265,7 +263,7 @@ def planted_partition(graph: Graph, log_field: ArrayLike, max_coupling: float) -
 
 
 def _of_edges(graph: Graph, q: float, coupling: Array) -> Array:
-    """Return log Z of edges independent of each other, its slope and bend, (3, couplings)."""
+    """Return log Z of independent edges, its slope and bend, (3, couplings)."""
     weights, counts = np.unique(graph.weights, return_counts=True)
     found = np.empty((3, len(coupling)))
     for i, beta in enumerate(coupling.tolist()):
@@ -280,13 +278,11 @@ def _of_edges(graph: Graph, q: float, coupling: Array) -> Array:
 def _checked(log_field: ArrayLike, max_coupling: float) -> Array:
     field = np.asarray(log_field, dtype=np.float64)
     if not (np.isfinite(max_coupling) and max_coupling > 0):
-        raise ModelError(
-            f"A table of log Z must end at a positive coupling. Got: {max_coupling!r}."
-        )
+        raise ModelError(f"max_coupling must be positive and finite. Got: {max_coupling!r}.")
     if field.ndim != 1 or len(field) < 2 or not np.isfinite(np.logaddexp.reduce(field)):
         raise ModelError(
-            "A field must be the log prevalence of two classes or more, finite for one at least. "
-            f"Got: {log_field!r}."
+            "log_field must hold the log prevalence of at least two classes, finite for one of "
+            f"them. Got: {log_field!r}."
         )
     return field
 
@@ -306,9 +302,9 @@ def _tabulate(
     sweeps: int | None,
     random_seed: int,
 ) -> PartitionTable:
-    from scipy.interpolate import CubicSpline  # a fifth of a second to import
+    from scipy.interpolate import CubicSpline  # slow to import
 
-    log_total = float(np.logaddexp.reduce(field))  # a field need not be normed
+    log_total = float(np.logaddexp.reduce(field))  # a field need not be normalised
     prevalence = np.exp(field - log_total)
     at_zero = graph.n_items * log_total
     by = plan(graph, len(field), EXACT_COUPLINGS) if exact else None
@@ -318,10 +314,12 @@ def _tabulate(
         return _integrated(ladder, at_zero, max_coupling)
     begun = table_couplings(graph.weights, max_coupling)
     coupling = np.append(begun, tail_couplings(weakest_bond(graph), len(field), max_coupling))
-    parts = np.split(coupling, range(EXACT_COUPLINGS, len(coupling), EXACT_COUPLINGS))  # of memory
+    parts = np.split(
+        coupling, range(EXACT_COUPLINGS, len(coupling), EXACT_COUPLINGS)
+    )  # limits memory
     log_z, slope = np.hstack([sum_out(graph, prevalence, part, by) for part in parts])
     bend = CubicSpline(coupling, slope)(coupling, 1)
-    # evenly spaced couplings have a spline of their own, which no other step disturbs
+    # evenly spaced couplings have their own spline, unaffected by the other steps
     bend[: len(begun)] = CubicSpline(begun, slope[: len(begun)])(begun, 1)
     knots = np.column_stack([coupling, log_z + at_zero, slope, np.maximum(bend, 0.0)])
     return PartitionTable.in_closed_form(knots, len(begun), graph, "elimination")
@@ -333,18 +331,18 @@ def _integrated(ladder: Ladder, at_zero: float, max_coupling: float) -> Partitio
     from scipy.optimize import isotonic_regression
 
     coupling, by_start, error = ladder.results()
-    # E[S] never falls; one value in error must not make the cubic flat around it
+    # E[S] is nondecreasing; isotonic regression keeps one error from flattening the cubic
     weight = 1 / np.maximum(error, 1e-6 * max(ladder.total_weight, 1.0)) ** 2
     slope = isotonic_regression(by_start.mean(axis=0), weights=weight).x
     smooth = PchipInterpolator(coupling, slope)
     step = np.diff(coupling)
-    # weight of every slope in the integral up to every coupling, by trapezes
+    # weight of every slope in the integral up to every coupling, by the trapezoidal rule
     share = np.zeros((len(coupling), len(coupling)))
     for i, h in enumerate(step):
         share[i + 1 :, i] += h / 2
         share[i + 1 :, i + 1] += h / 2
     sampling = np.sqrt((share**2) @ error**2)
-    # the cubic's own error is about what it is where edges are independent of each other
+    # the error of the cubic itself is about that for independent edges
     known, slopes, _ = _of_edges(ladder.graph, float((ladder.prevalence**2).sum()), coupling)
     bent = PchipInterpolator(coupling, slopes).antiderivative()(coupling) - known
     log_z, log_z_error = at_zero + smooth.antiderivative()(coupling), np.hypot(sampling, bent)

@@ -1,4 +1,4 @@
-"""Labels on a graph whose edges follow the labels: communities."""
+"""Labels on a graph whose edges depend on the labels: communities."""
 
 from __future__ import annotations
 
@@ -12,32 +12,31 @@ from bayesfuse.labels.partition_function import planted_partition
 from bayesfuse.labels.potts import Potts
 
 STRONGEST = 10.0
-"""Where the table ends, per mean weight: an edge that joins classes is then one in 20,000."""
+"""Largest tabulated coupling, per mean weight: one edge in 20,000 then joins two classes."""
 
 
 class PlantedPotts(Potts):
-    r"""Communities: labels that neighbours tend to share because edges were drawn that way.
+    r"""Communities: edges are random given the labels (a stochastic block model).
 
-    Given the coupling the labels are those of :class:`Potts`. Its posterior is another: every edge
-    is taken for drawn, given the labels, a pair of one class being exp(β w) times as probable as
-    another pair (a stochastic block model with classes of the prevalence's shares). Take it where
-    the graph grew out of the classes, as citations, friendships and neighbours in features do;
-    :class:`Potts` where the graph was there before, as the pixels of an image.
+    Given the coupling, the labels are distributed as in :class:`Potts`. The posterior of the
+    coupling differs: edges are random given the labels, and a pair of one class has an edge
+    exp(β w) times as often as another pair. Use it if the graph results from the classes
+    (citations, friendships, neighbours in features), and :class:`Potts` if the graph is fixed (the
+    pixels of an image).
 
-    The difference is large on graphs with many circles: there Potts, above its critical coupling,
-    expects nearly all items in one class, and takes communities of similar size for a weak
-    coupling.
+    The difference is large on graphs with many cycles: above its critical coupling, Potts expects
+    nearly all items in one class, so that communities of similar size imply a weak coupling.
 
     Parameters
     ----------
     coupling, graph, prevalence
-        As for :class:`Potts`; a fixed coupling makes the two the same.
+        As for :class:`Potts`; with a fixed coupling both are the same.
 
     Notes
     -----
-    The normaliser is that of the prevalence, not of the shares that the labels themselves have.
-    Labels drawn from this prior alone are Potts's, most of them of one class, so predictive draws
-    of labels and checks by them say little.
+    The normalising constant depends on the prevalence, not on the shares of the labels. Prior draws
+    of labels are those of Potts, most of them of one class, so prior predictive checks are not
+    informative.
 
     References
     ----------
@@ -59,7 +58,7 @@ class PlantedPotts(Potts):
     def _tabulate(
         self, graph: Graph, arrays: tuple[NDArray[Any], ...]
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        if isinstance(self.parameters["coupling"], np.ndarray) or graph.n_edges == 0:
+        if self._fixed is not None or graph.n_edges == 0:
             return super()._tabulate(graph, arrays)
         most = STRONGEST / float(graph.weights.mean())
         self.table = planted_partition(graph, np.log(arrays[0]), most)

@@ -1,4 +1,4 @@
-"""Labels on a graph: the Potts model, a Markov random field of labels that tend to agree."""
+"""Labels on a graph: the Potts model, a Markov random field in which neighbours tend to agree."""
 
 from __future__ import annotations
 
@@ -29,58 +29,56 @@ from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.positive import POSITIVE
 
 CLUSTERS = 0.25
-"""Share of sweeps with a Swendsen–Wang move, which costs as much as two to four Gibbs sweeps.
+"""Share of sweeps with a Swendsen–Wang move, which takes as long as two to four Gibbs sweeps.
 
-Where responses say little it multiplies the effective draws of the coupling per second by six (one
-rater of accuracy 0.6 on a grid), where they say much it costs a few per cent of them.
+With weak responses (one rater of accuracy 0.6 on a grid) it gives six times the effective draws of
+the coupling per second; with informative responses a few per cent fewer.
 """
 
 SETTLE = 20
-"""Sweeps, with as many cluster moves, for labels that begin anew."""
+"""Sweeps, each with a cluster move, after labels are initialised."""
 
 REACH, LARGEST = 4.0, 6.0
-"""Tables of log Z end at so many times the coupling at which order may set in, at most so high."""
+"""Tables of log Z end at this multiple of the Bethe coupling, and at most at this coupling."""
 
 FROM_PRIOR = 400
-"""Sweeps more for labels of the prior, with cluster moves in their share."""
+"""Further sweeps for draws from the prior."""
 
 MODES = 1000
-"""Passes of iterated conditional modes at most; they need a handful."""
+"""Maximum passes of iterated conditional modes."""
 
 
 class Potts(LabelPrior):
-    r"""Labels of neighbours that tend to be the same, on any graph.
+    r"""Potts model: labels of neighbours on a graph tend to agree.
 
     .. math:: p(y) = \frac{1}{Z(\beta)} \prod_n \pi_{y_n}
               \prod_{\text{edges } nm} \exp(\beta\, w_{nm}\, 1[y_n = y_m])
 
-    Gibbs sampling is exact: where no edges form a circle, labels are drawn anew, elsewhere by
-    sweeps over the items and by Swendsen–Wang moves of whole clusters, from where they were. What
-    has the labels summed out (NUTS, EM) uses belief propagation, which is exact where no edges form
-    a circle, and an approximation elsewhere.
+    Gibbs sampling is exact: on a forest, labels are drawn jointly, on other graphs by single-site
+    sweeps and Swendsen–Wang cluster moves. With the labels summed out (NUTS, EM), belief
+    propagation is used, which is exact on a forest and an approximation on other graphs.
 
     Parameters
     ----------
     coupling : tensor or number
-        β > 0 of an edge of weight one. A variable of the model is inferred, for which Z is needed
-        as a function of β; that is what takes a while when the model is built, once per graph.
+        β > 0 of an edge of weight one. To infer a variable, Z is tabulated as a function of β,
+        which takes a while when the model is built.
     graph : Graph
-        Who is whose neighbour. Its items must be those of the responses, in any order.
+        Adjacency of the items; the same items as in the responses, in any order.
     prevalence : array-like, shape (classes,), optional
-        π, which every class would have without neighbours. Default all equal.
+        π, the share of every class without neighbours. Default uniform.
 
     Notes
     -----
     Traganitis & Giannakis's trust δ counts half per edge: β = δ / 2 (their eqs. 6 and 28).
 
-    The prevalence is numbers, not a variable: Z depends on it in as many dimensions as there are
-    classes, and no table holds that. Little is lost, since with neighbours and responses at hand
-    it seldom decides a label; the shares of the classes follow from the labels.
+    The prevalence cannot be a variable, because Z would have to be tabulated in as many dimensions
+    as there are classes. It seldom matters, given neighbours and responses; the shares of the
+    classes follow from the labels.
 
-    The approximate evidence is the Bethe (or mean field) log partition function of the posterior
-    less the log Z of the prior itself, not the latter's Bethe approximation: responses pull labels
-    apart from each other, so that the former is good where the latter, without any, is at its
-    worst.
+    The approximate evidence is the Bethe (or mean-field) log partition function of the posterior
+    minus log Z of the prior, not minus its Bethe approximation, which is least accurate without
+    responses.
 
     References
     ----------
@@ -116,30 +114,20 @@ class Potts(LabelPrior):
             if coupling.ndim > 0 or not (np.isfinite(coupling) and coupling > 0):
                 raise ModelError(
                     "The coupling must be one positive number, because neighbours tend to agree; "
-                    f"without neighbours take bf.Independent. Got: {coupling}."
+                    f"for independent items use bf.Independent. Got: {coupling}."
                 )
         self.parameters = {"coupling": coupling}
+        self._fixed = float(coupling) if isinstance(coupling, np.ndarray) else None
         self.graph = as_graph(graph)
         self.exact = self._drawn_anew = self.graph.is_forest
         self.moves_labels = not self.exact
         self.table: PartitionTable | None = None
-        """log Z of the prior over the coupling, once :meth:`structure` was asked for it."""
+        """log Z of the prior over the coupling, set by :meth:`structure` if that is inferred."""
         self._prevalence = None if prevalence is None else _shares(prevalence)
-        self._made: tuple[NDArray[Any], tuple[NDArray[Any], ...]] | None = None
 
     def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
-        if self._made is None or not np.array_equal(self._made[0], responses.items):
-            self._made = responses.items, self._arrange(responses)
-        return self._made[1]
-
-    def defining(self, structure):
-        return structure[:4]  # prevalence, start, neighbour and weight; all else follows from them
-
-    def _arrange(self, responses: Responses) -> tuple[NDArray[Any], ...]:
         graph, n_classes = self.graph.ordered(responses), responses.n_classes
-        prevalence = self._prevalence
-        if prevalence is None:
-            prevalence = np.full(n_classes, 1 / n_classes)
+        prevalence = self.prevalence((), n_classes, np)
         require_shape("prevalence", prevalence.shape, classes=n_classes)
         weight = potts_kernels.once(graph.weight)
         row = np.repeat(np.arange(graph.n_items, dtype=np.int32), graph.degree)
@@ -148,21 +136,23 @@ class Potts(LabelPrior):
         arrays = prevalence, graph.start, graph.neighbour, weight, reverse, order
         return (*arrays, graph.colour_order, *self._tabulate(graph, arrays))
 
+    def defining(self, structure):
+        return structure[:4]  # prevalence, start, neighbour and weight determine the rest
+
     def _tabulate(
         self, graph: Graph, arrays: tuple[NDArray[Any], ...]
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return log Z of the prior as a function of the coupling, knots and total weight."""
         prevalence, *rows = arrays
         total_weight = np.asarray(graph.weights.sum())
-        coupling = self.parameters["coupling"]
-        if isinstance(coupling, np.ndarray):  # belief propagation is exact on a forest
+        if self._fixed is not None:  # belief propagation is exact on a forest
             flat = np.ones((graph.n_items, len(prevalence)))
-            at = prevalence, flat, float(coupling), *rows
+            at = prevalence, flat, self._fixed, *rows
             message, *_ = belief_propagation.propagate(*at, belief_propagation.ROUNDS)
             log_z, _, _, slope = belief_propagation.bethe(
-                prevalence, flat, np.zeros(len(flat)), float(coupling), *rows[:-1], message
+                prevalence, flat, np.zeros(len(flat)), self._fixed, *rows[:-1], message
             )
-            return np.array([[0.0] * 4, [coupling, log_z, slope, 0.0]]), total_weight
+            return np.array([[0.0] * 4, [self._fixed, log_z, slope, 0.0]]), total_weight
         field = np.log(prevalence)
         self.table = log_partition(graph, field, reach(graph, len(field)))
         return self.table.knots, total_weight
@@ -187,26 +177,20 @@ class Potts(LabelPrior):
         return labels
 
     def given(self, log_parameters, labels, likelihood, log_scale, structure):
-        prevalence, start, neighbour, weight, *_ = structure
+        prevalence, *graph = structure[:4]
+        coupling = float(log_parameters[0])
         return potts_kernels.conditionals(
-            labels,
-            prevalence,
-            likelihood,
-            log_scale,
-            float(log_parameters[0]),
-            start,
-            neighbour,
-            weight,
+            labels, prevalence, likelihood, log_scale, coupling, *graph
         )
 
     def joint(self, responses, unit):
         if not self.graph.is_forest:
             raise ModelError(
-                "The joint log likelihood of items on a graph can be computed only where no edges "
-                "form a circle; elsewhere compare the model with others by item. Got: a graph of "
-                f"{self.graph.n_items} items and {self.graph.n_edges} edges, with circles."
+                "The joint log likelihood of items on a graph is tractable only on a forest; on "
+                "other graphs compare models by item. Got: a graph of "
+                f"{self.graph.n_items} items and {self.graph.n_edges} edges, with cycles."
             )
-        prevalence = self.structure(responses)[0]
+        prevalence = self.prevalence((), responses.n_classes, np)
         trees = elimination.trees_of(self.graph.ordered(responses), unit)
 
         def evidence(log_parameters, likelihood, log_scale):
@@ -233,7 +217,7 @@ class Potts(LabelPrior):
         return interpolate(float(log_parameters[0]), knots, float(total_weight))
 
     def decode(self, log_parameters, likelihood, structure):
-        """Return the best of what iterated modes reach from several starts: a mode, if not the."""
+        """Return the best mode of iterated conditional modes from two starts."""
         prevalence, start, neighbour, weight, *_ = structure
         graph = float(log_parameters[0]), start, neighbour, weight
         if potts_kernels.impossible(likelihood):
@@ -257,18 +241,20 @@ class Potts(LabelPrior):
         return float(own + self.log_weight(log_parameters, counts, structure))
 
     def simulate(self, log_parameters, possible, structure, rng):
-        """Draw as the contract says; where there are circles only near the prior, by sweeps.
+        """As in the contract; approximately if there are cycles.
 
-        Every sweep leaves the prior given the known labels as it is.
+        Sweeps leave the prior given the known labels invariant.
         """
         labels: NDArray[np.int32] = self.draw(log_parameters, possible, structure, rng)
         for _ in range(0 if self._drawn_anew else FROM_PRIOR):
             labels = self.draw(log_parameters, possible, structure, rng, labels)
         return labels
 
-    def prevalence(self, parameters: tuple[Any, ...], xp: Any) -> Any:
-        """Return π: the shares that classes have on the whole, if neighbours do not tip them."""
-        return self._made[1][0] if self._made else self._prevalence
+    def prevalence(self, parameters: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
+        """Return π, the share of every class without neighbours."""
+        if self._prevalence is None:
+            return np.full(n_classes, 1 / n_classes)
+        return self._prevalence
 
     def converged(self, log_parameters, likelihood, structure):
         prevalence, start, neighbour, weight, reverse, order, *_ = structure
@@ -280,7 +266,7 @@ class Potts(LabelPrior):
 
     @staticmethod
     def marginal_jax(*arguments: Any) -> Any:
-        """Return what every item adds to the total (items,), in ``jax.numpy``."""
+        """Return the terms of the total by item (items,), in ``jax.numpy``."""
         coupling, log_lik, prevalence, start, neighbour, weight, reverse, _, _, *table = arguments
         terms = belief_propagation.bethe_jax(
             prevalence, log_lik, coupling, start, neighbour, weight, reverse
@@ -289,10 +275,9 @@ class Potts(LabelPrior):
 
 
 class MeanFieldPotts(Potts):
-    """The same prior, its labels summed out by mean field: a lower bound of the evidence.
+    """The Potts model with labels summed out by mean field: a lower bound of the evidence.
 
-    Worse than belief propagation, which it is here to be compared with, but it cannot fail to
-    converge. What is drawn by Gibbs sampling is the same.
+    Less accurate than belief propagation, but it always converges. Gibbs sampling is the same.
 
     Parameters
     ----------
@@ -318,7 +303,7 @@ class MeanFieldPotts(Potts):
     def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
         super().__init__(coupling, graph, prevalence)
         self.exact = self.graph.n_edges == 0
-        self.moves_labels = not self.exact  # probabilities are better taken from drawn labels
+        self.moves_labels = not self.exact  # probabilities from drawn labels are better
 
     def converged(self, log_parameters, likelihood, structure):
         prevalence, start, neighbour, weight, _, order, *_ = structure
@@ -330,25 +315,25 @@ class MeanFieldPotts(Potts):
 
     @staticmethod
     def marginal_jax(*arguments: Any) -> Any:
-        """Return what every item adds to the total (items,), in ``jax.numpy``."""
+        """Return the terms of the total by item (items,), in ``jax.numpy``."""
         coupling, log_lik, prevalence, start, neighbour, weight, _, _, _, *table = arguments
         terms = mean_field.bound_jax(prevalence, log_lik, coupling, start, neighbour, weight)
         return terms - potts_evidence.interpolate_jax(coupling, *table) / log_lik.shape[0]
 
 
 def reach(graph: Graph, n_classes: int) -> float:
-    """Return where a table of log Z may end: beyond, hardly any neighbours disagree."""
+    """Return the largest coupling of a table of log Z: there, nearly all neighbours agree."""
     mean = float(graph.weights.mean()) if graph.n_edges else 1.0
     return min(REACH * bethe_coupling(graph, n_classes), LARGEST / mean)
 
 
 def paper_coupling(trust: Any, responses: Responses) -> float:
-    """Return the coupling of an edge from the paper's δ, of which every edge counts half.
+    """Return the coupling δ / 2 of the paper's δ; "paper" is the number of raters.
 
     Raises
     ------
     ModelError
-        Neither "paper", which is the number of raters, nor a positive number.
+        Neither "paper" nor a positive number.
     """
     delta = responses.n_raters if trust == "paper" else trust
     number = isinstance(delta, int | float | np.number) and not isinstance(delta, bool)
@@ -367,7 +352,7 @@ def _shares(prevalence: ArrayLike) -> Array:
     given = np.asarray(prevalence, dtype=float)
     if given.ndim != 1 or not np.isfinite(given).all() or (given <= 0).any():
         raise ModelError(
-            "The prevalence of labels on a graph must be one positive number per class, and no "
+            "The prevalence of labels on a graph must be one positive number per class, not a "
             f"variable: see bf.Potts. Got: {prevalence!r}."
         )
     return given / given.sum()

@@ -1,4 +1,4 @@
-"""The evidence of labels on a graph: approximate log Z of the posterior less that of the prior."""
+"""The evidence of labels on a graph: approximate log Z of the posterior minus that of the prior."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ def marginal(
 ):
     """Sum the labels out by belief propagation: total, evidence by item, probability, derivative.
 
-    The evidence of an item is that of its responses given all others; it does not add up to the
-    total.
+    The evidence of an item is conditional on all other responses and does not add up to the total.
     """
     beta = coupling.item()
     message, _, _ = belief_propagation.propagate(
@@ -63,7 +62,7 @@ def marginal_mean_field(
     knots,
     total_weight,
 ):
-    """Do as :func:`marginal` by mean field."""
+    """As :func:`marginal`, by mean field."""
     beta = coupling.item()
     probability, _, _ = mean_field.settle(
         prevalence, likelihood, beta, start, neighbour, weight, order, belief_propagation.ROUNDS
@@ -76,7 +75,7 @@ def marginal_mean_field(
 
 
 def interpolate_jax(coupling, knots, total_weight):
-    """Return log Z of the prior as :func:`interpolate` does."""
+    """As :func:`interpolate`, log Z only, in ``jax.numpy``."""
     import jax.numpy as jnp
 
     at = jnp.clip(jnp.searchsorted(knots[:, 0], coupling, side="right") - 1, 0, len(knots) - 2)

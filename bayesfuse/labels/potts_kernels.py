@@ -1,18 +1,17 @@
 r"""Compiled sweeps over labels on a graph: Gibbs, Swendsen–Wang, conditionals, iterated modes.
 
-All work on one density of labels y (items,), the Potts model with fields of its own for every item,
+All are for the density of labels y (items,) in a Potts model with a field for every item,
 
 .. math:: p(y) \propto \prod_n \pi_{y_n} L_{n y_n}
           \prod_{\text{edges}} \exp(\beta w_{nm} 1[y_n = y_m]) ,
 
-with L the likelihood (items, classes), of any scale by item, and ones for the prior itself. Graphs
-come as compressed rows: the neighbours of n are ``neighbour[start[n]:start[n + 1]]``, every edge
-standing in both of its rows, with ``weight`` of the same length, or of length one where all edges
-weigh the same.
+with L the likelihood (items, classes), of any scale by item, and ones for the prior. Graphs are in
+compressed rows: the neighbours of n are ``neighbour[start[n]:start[n + 1]]``, every edge being in
+both of its rows, with ``weight`` of the same length, or of length one if all weights are equal.
 
 Random numbers are SplitMix64 (Steele, Lea & Flood 2014, OOPSLA, 453–472): number i of a sweep is a
-hash of ``seed + i · GOLDEN``, so it costs a nanosecond, depends on no state and thus not on the
-order of the sites, and one seed per sweep from a NumPy Generator decides them all.
+hash of ``seed + i · GOLDEN``. It takes a nanosecond and has no state, so the order of the items is
+irrelevant; a NumPy Generator gives one seed per sweep.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from bayesfuse.numerics.kernels import Array, inner, kernel
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 LARGEST = 600.0
-"""Sums of couplings above this are added up in logarithms: their exponentials would overflow."""
+"""Sums of couplings above this are kept as logarithms: their exponentials would overflow."""
 
 SMALL = 1e-15
-"""Products below this go on as logarithms: a factor may be as small as ``simplex.TINY``."""
+"""Products below this are moved to logarithms."""
 
 
 def once(weight: Array) -> Array:
-    """Return weights as the kernels take them: one for all if they are the same."""
+    """Return weights as the kernels take them: one if all are equal."""
     return weight[:1] if len(weight) and weight.min() == weight.max() else weight
 
 
@@ -63,7 +62,7 @@ def strongest(coupling, start, weight):
 
 @inner
 def pull(coupling, weight):
-    """Return exp(coupling · weight) of every entry of the graph's rows, or of all."""
+    """Return exp(coupling · weight) of every entry of the graph's rows, or one for all."""
     factor = np.empty(weight.size)
     for e in range(weight.size):
         factor[e] = math.exp(coupling * weight[e])
@@ -72,7 +71,7 @@ def pull(coupling, weight):
 
 @inner
 def log_weigh(n, labels, prevalence, likelihood, coupling, start, neighbour, weight, share):
-    """Do as :func:`weigh` in logarithms, for couplings whose exponentials overflow."""
+    """As :func:`weigh`, in logarithms, for couplings whose exponentials overflow."""
     n_classes, one = share.size, weight.size == 1
     row = min(n, likelihood.shape[0] - 1)  # of one row for all items, that one
     top = -np.inf
@@ -92,7 +91,7 @@ def log_weigh(n, labels, prevalence, likelihood, coupling, start, neighbour, wei
 
 @inner
 def weigh(n, labels, prevalence, likelihood, factor, start, neighbour, share):
-    """Write into ``share`` (k,) what every class of item n weighs given its neighbours; sum it."""
+    """Write the weights of item n given its neighbours into ``share`` (k,); return their sum."""
     row = min(n, likelihood.shape[0] - 1)  # of one row for all items, that one
     for k in range(share.size):
         share[k] = prevalence[k] * likelihood[row, k]
@@ -123,8 +122,8 @@ def choose(share, total, u):
 def gibbs_sweep(labels, prevalence, likelihood, coupling, start, neighbour, weight, order, seed):
     """Draw, in place, the label of every item given its neighbours, in the order given.
 
-    Any order leaves the density as it is. In one in which no item follows a neighbour (colour by
-    colour) the processor need not wait for one label before it begins the next.
+    Any order leaves the density invariant. An order by colour, in which items do not follow a
+    neighbour, is faster: successive items do not depend on each other.
     """
     log_scale = strongest(coupling, start, weight) > LARGEST
     if prevalence.size == 2 and weight.size == 1 and not log_scale:
@@ -147,11 +146,11 @@ def gibbs_sweep(labels, prevalence, likelihood, coupling, start, neighbour, weig
 
 @inner
 def sweep_two(labels, prevalence, likelihood, coupling, start, neighbour, order, seed):
-    """Sweep over two classes and equal edges: a look-up instead of a product over neighbours."""
+    """Sweep for two classes and equal weights, by a table instead of products over neighbours."""
     most = 0
     for n in range(start.size - 1):
         most = max(most, start[n + 1] - start[n])
-    odds = np.empty(2 * most + 1)  # that the neighbours give, by twice those of class 1 minus all
+    odds = np.empty(2 * most + 1)  # by twice the neighbours in class 1 minus all
     for j in range(odds.size):
         odds[j] = math.exp(coupling * (j - most))
     for i in range(order.size):
@@ -197,15 +196,15 @@ def bond(labels, coupling, start, neighbour, weight, seed, parent):
 def swendsen_wang(labels, prevalence, likelihood, coupling, start, neighbour, weight, seed):
     """Draw, in place, the label of every cluster: of neighbours that bonds join.
 
-    Clusters draw their label by the product of what their items weigh, so the density with its
-    fields stays as it is (Swendsen & Wang 1987, Physical Review Letters 58, 86–88; with fields,
-    Higdon 1998, Journal of the American Statistical Association 93, 585–595). Returns how many
-    clusters there were.
+    A cluster's label has the product of its items' weights, which leaves the density with its
+    fields invariant (Swendsen & Wang 1987, Physical Review Letters 58, 86–88; with fields, Higdon
+    1998, Journal of the American Statistical Association 93, 585–595). Returns the number of
+    clusters.
     """
     n_items, n_classes = labels.size, prevalence.size
     parent = np.empty(n_items, dtype=np.int32)
     bond(labels, coupling, start, neighbour, weight, seed, parent)
-    place = np.empty(n_items, dtype=np.int32)  # of the cluster of every root
+    place = np.empty(n_items, dtype=np.int32)  # number of the cluster of every root
     n_clusters = 0
     for n in range(n_items):  # a root is the first of its cluster
         parent[n] = root_of(parent, n)
@@ -224,7 +223,7 @@ def swendsen_wang(labels, prevalence, likelihood, coupling, start, neighbour, we
                 product[c, k] = 1.0
     chosen = np.empty(n_clusters, dtype=np.int32)
     share = np.empty(n_classes)
-    first = 2 * neighbour.size  # numbers that no bond has used
+    first = 2 * neighbour.size  # beyond the numbers of the bonds
     for c in range(n_clusters):
         top = -np.inf
         for k in range(n_classes):
@@ -285,10 +284,10 @@ def conditionals(labels, prevalence, likelihood, log_scale, coupling, start, nei
 
 @kernel
 def iterate_modes(labels, prevalence, likelihood, coupling, start, neighbour, weight, most):
-    """Give every item, in place, its most probable label given its neighbours, until none changes.
+    """Set the label of every item, in place, to its conditional mode until none changes.
 
     Iterated conditional modes (Besag 1986, Journal of the Royal Statistical Society B 48,
-    259–302): every change raises the probability of all labels. Returns how many passes it took.
+    259–302): every change raises the joint probability. Returns the number of passes.
     """
     n_items, n_classes = likelihood.shape
     score = np.empty(n_classes)
@@ -314,7 +313,7 @@ def iterate_modes(labels, prevalence, likelihood, coupling, start, neighbour, we
 
 @kernel
 def begin(prevalence, likelihood, seed):
-    """Draw labels as if no item had neighbours."""
+    """Draw labels without the edges."""
     n_items, n_classes = likelihood.shape
     labels, share = np.empty(n_items, dtype=np.int32), np.empty(n_classes)
     for n in range(n_items):
@@ -328,7 +327,7 @@ def begin(prevalence, likelihood, seed):
 
 @kernel
 def impossible(likelihood):
-    """Say whether some item has no class left."""
+    """Say whether some item has no possible class."""
     for n in range(likelihood.shape[0]):
         some = False
         for k in range(likelihood.shape[1]):
@@ -355,7 +354,7 @@ def soft_agreement(probability, start, neighbour, weight):
 
 @kernel
 def breadth_first(start, neighbour):
-    """Return the items such that all but one of each connected set follow a neighbour."""
+    """Return the items in breadth-first order."""
     n_items = start.size - 1
     order, seen = np.empty(n_items, dtype=np.int32), np.zeros(n_items, dtype=np.bool_)
     last = 0

@@ -1,4 +1,4 @@
-"""The stationary distribution of a transition matrix, and evidence that depends on it."""
+"""The stationary distribution of a transition matrix, and the evidence of a stationary chain."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from bayesfuse.numerics.kernels import kernel
 
 @kernel
 def stationary(log_transition):
-    """Return the stationary distribution of a matrix that leads from every class to every other.
+    """Return the stationary distribution of a transition matrix.
 
     By the elimination of Grassmann, Taksar & Heyman (1985), Operations Research 33, 1107–1116: it
-    subtracts nothing, so small probabilities keep all their digits. Zeros where there is none, or
-    more than one. Rows count for what they are relative to their sums.
+    has no subtractions, so small probabilities are accurate. Zeros if the distribution is not
+    unique. Rows are normalised first.
     """
     n_classes = log_transition.shape[0]
     rows = padded(log_transition, False)
@@ -44,11 +44,11 @@ def stationary(log_transition):
 
 @kernel
 def marginal_stationary(log_transition, likelihood, log_scale, place, start):
-    """Sum the labels out as :func:`forward_backward.marginal`, sequences beginning anywhere.
+    """As :func:`forward_backward.marginal`, with stationary first labels.
 
-    The expected counts of the transition are the derivative of the log evidence, so besides those
-    of pairs they hold what the first labels say about it by way of the stationary distribution;
-    that part sums to zero in every row and may be negative.
+    The expected counts of the transition are the derivative of the log evidence: those of pairs,
+    and a part from the first labels through the stationary distribution, which may be negative and
+    sums to zero in every row.
     """
     n_classes = log_transition.shape[0]
     share = stationary(log_transition)

@@ -1,4 +1,4 @@
-"""Numbers and functions from the graphs of a PyMC model."""
+"""Values and compiled functions of the graphs of a PyMC model."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pytensor.tensor.variable import TensorVariable
 
 
 def plain_python() -> Any:
-    """Compile PyTensor functions to Python: no compiler runs, which is what a first use needs."""
+    """Compile PyTensor functions to Python, without the delay of a compiler."""
     return pytensor.config.change_flags(mode="FAST_COMPILE", cxx="")
 
 
 def depends(model: pm.Model, graphs: Iterable[Any]) -> bool:
-    """Whether graphs depend on free variables of the model."""
+    """Return whether graphs depend on free variables of the model."""
     return not set(model.free_RVs).isdisjoint(ancestors(graphs))
 
 
 def shape_of(variable: TensorVariable) -> tuple[int, ...]:
-    """Return the shape of a variable, evaluated where its type does not say it."""
+    """Return the shape of a variable, evaluated if it is not static."""
     shape = variable.type.shape
     if None in shape:
         with plain_python():

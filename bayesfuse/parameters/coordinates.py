@@ -1,9 +1,9 @@
-"""Unconstrained coordinates of simplex rows in which confusion matrices are easy to sample.
+"""Unconstrained coordinates of simplex rows for sampling confusion matrices.
 
-PyMC's own coordinates of a Dirichlet row are centred logarithms: all of them move when a rare
-entry does, whose logarithm is the least known of all. Logarithms of ratios to the largest entry
-are nearly independent of each other, so NUTS needs a third of the steps for three times the
-effective draws on the confusion matrices of a crowd.
+PyMC's coordinates of a Dirichlet row are centred logarithms, all of which depend on the rarest
+entry, whose logarithm is the most uncertain. Log ratios to the largest entry are nearly
+independent: for confusion matrices of a crowd, NUTS needs a third of the steps for three times the
+effective draws.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import normalise
 
 ENDS = np.array([0.0, -np.inf])
-"""Log ratios of the reference to itself, and of what is zero for good."""
+"""Log ratios of the reference to itself, and of structural zeros."""
 
 
 class LogRatio(Transform):
-    r"""Simplex rows as :math:`\log(p_j / p_r)` for every entry j but the reference r of the row.
+    r"""Simplex rows as :math:`\log(p_j / p_r)` for all entries j but the reference r of the row.
 
     Parameters
     ----------
     weight : array-like, shape (…, columns)
-        The largest of a row is the place of its reference; where it is zero, the entry is zero
-        for good and has no coordinate.
+        The largest entry of a row is its reference; zeros are structural zeros of the rows, which
+        have no coordinate.
 
     Notes
     -----
-    Coordinates have the shape (…, columns − 1), or where some entries are zero for good stand in
-    one vector, row after row.
+    Coordinates have the shape (…, columns − 1), or with structural zeros are one vector, row by
+    row.
 
     References
     ----------
@@ -66,7 +66,7 @@ class LogRatio(Transform):
         free[reference] = False
         self.free = np.flatnonzero(free)
         self.against = reference[self.free // n_columns]
-        # where every entry of the rows comes from: coordinates, then 0 and −inf
+        # index of every entry into the coordinates, then 0 and −inf
         self.source = np.full(given.size, len(self.free) + 1)
         self.source[self.free] = np.arange(len(self.free))
         self.source[reference] = len(self.free)
@@ -84,7 +84,7 @@ class LogRatio(Transform):
         return pt.exp(self._log(value))
 
     def log_jac_det(self, value: Any, *inputs: Any) -> TensorVariable:
-        """Return the log determinant of :meth:`backward`: the sum of a row's logarithms."""
+        """Return the log Jacobian of :meth:`backward`: the sum of a row's logarithms."""
         by_row = pt.switch(self.allowed, self._log(value), 0.0).sum(axis=-1)
         return by_row if self.ndim_supp == 1 else by_row.sum()
 

@@ -20,7 +20,7 @@ from bayesfuse.numerics.rows import draw_dirichlets, invert
 from bayesfuse.parameters.contract import Prior, Statistic
 
 LEAST = np.finfo(float).tiny
-"""Share of a concentration that is always left where statistics may be negative."""
+"""Least share of a concentration that remains if statistics are negative."""
 
 
 class RowPrior(Prior):
@@ -51,7 +51,7 @@ class RowPrior(Prior):
 
     @abstractmethod
     def plus(self, counts: Array, least: float = 0.1) -> Self:
-        """Return prior plus counts, of which no less than a share of the prior is left.
+        """Return prior plus counts, at least this share of the prior.
 
         Statistics that are derivatives may be negative, concentrations may not.
         """
@@ -68,26 +68,26 @@ class RowPrior(Prior):
     def picked(self, rng: np.random.Generator, size: int | None = None) -> Array:
         """Draw a component for every row and return its concentration, (…, columns).
 
-        With ``size`` that many times, (size, …, columns). Rows drawn from that concentration are
-        draws from the prior.
+        With ``size``, several times, (size, …, columns). Rows with that concentration are draws
+        from the prior.
         """
 
     @abstractmethod
     def log_beta(self) -> Array:
         r"""Return by row :math:`\log B(a) = \sum_j \log\Gamma(a_j) - \log\Gamma(\sum_j a_j)`, (…).
 
-        For a mixture it is minus ``log_weight`` of the first component. For both,
-        ``(prior + counts).log_beta() - prior.log_beta()`` is the log probability of the counts, in
-        one order.
+        For a mixture it is minus ``log_weight`` of the first component. In both cases
+        ``(prior + counts).log_beta() - prior.log_beta()`` is the log probability of a sequence with
+        these counts.
         """
 
     @abstractmethod
     def log_ratio(self, new: Array, old: Array, places: Any) -> float:
-        """Return the log density of new rows less that of old ones, which differ in some places."""
+        """Return the log density of new rows minus that of old ones, which differ in ``places``."""
 
     @abstractmethod
     def expected_log(self) -> Array:
-        """Return E[log θ] of the rows; −inf where an entry is a structural zero."""
+        """Return E[log θ] of the rows; −inf for structural zeros."""
 
     @property
     def has_zeros(self) -> bool:
@@ -100,8 +100,8 @@ class RowPrior(Prior):
             return np.log(self.mean())
 
     def maximise(self, statistic: Array, value: Array) -> Array:
-        """Return the log of the mode; a row without any count has none and stays as it was."""
-        # the component that a row comes from is hidden, too: at() is its expectation
+        """Return the log of the mode; rows without counts keep their value."""
+        # the component of a row is latent; at() is the expectation
         counts = np.maximum(self.at(value) - 1.0 + statistic, 0.0)
         total = counts.sum(axis=-1, keepdims=True)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -176,7 +176,7 @@ class Dirichlet(RowPrior):
 
     def log_beta(self) -> Array:
         prior = self.concentration
-        logs = gammaln(np.where(prior > 0, prior, 1.0))  # structural zeros have no part in it
+        logs = gammaln(np.where(prior > 0, prior, 1.0))  # without structural zeros
         total: Array = logs.sum(axis=-1) - gammaln(prior.sum(axis=-1))
         return total
 
@@ -197,12 +197,12 @@ class Dirichlet(RowPrior):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DirichletMixture(RowPrior):
-    r"""Rows that are each a draw from one of several Dirichlet distributions, independently.
+    r"""Independent rows, each from a mixture of Dirichlet distributions.
 
     The prior of a row is :math:`\sum_c s_c\, \mathrm{Dir}(\theta \mid a_c)`. Given counts n of its
-    columns it is another such mixture: every :math:`a_c` becomes :math:`a_c + n` and every share is
-    multiplied by :math:`B(a_c + n) / B(a_c)`, how well the component has expected the counts.
-    :func:`bayesfuse.priors.robust` and :func:`bayesfuse.priors.mixture` make them.
+    columns, the posterior is a mixture, too: :math:`a_c` becomes :math:`a_c + n`, and the share is
+    multiplied by the evidence :math:`B(a_c + n) / B(a_c)` of the component. Made by
+    :func:`bayesfuse.priors.robust` and :func:`bayesfuse.priors.mixture`.
 
     Attributes
     ----------
@@ -216,8 +216,8 @@ class DirichletMixture(RowPrior):
 
     Examples
     --------
-    Of a rater who has said 1 of fifty items in class 0, that row has hardly come from the first
-    component, which leans to the right answer; nothing is learnt of the other row.
+    For a rater who answered 1 for fifty items of class 0, that row is probably not from the first
+    component, which favours the right answer; the other row keeps its prior.
 
     >>> import numpy as np, bayesfuse as bf
     >>> posterior = bf.priors.robust(2) + np.array([[0, 50], [0, 0]])
@@ -270,10 +270,10 @@ class DirichletMixture(RowPrior):
         return self.log_weight + logs.sum(axis=-1)
 
     def at(self, log_rows: Array) -> Array:
-        """Return the expected concentration of rows that are known."""
+        """Return the expected concentration of known rows."""
         logs = self.by_component(log_rows)
         total = np.logaddexp.reduce(logs)
-        # where no component allows the rows nothing is learnt of which it is
+        # rows that are impossible in all components keep the prior shares
         possible = np.isfinite(total)
         logs = np.where(possible, logs - np.where(possible, total, 0.0), self.log_shares)
         return self._average(logs, self.concentration)
@@ -287,7 +287,7 @@ class DirichletMixture(RowPrior):
         return self + np.maximum(counts, (least - 1.0) * self.concentration.min(axis=0))
 
     def with_mode(self) -> DirichletMixture:
-        """Return the prior with concentrations of at least one; constants become theirs."""
+        """Return the prior with concentrations of at least one, and their constants."""
         return DirichletMixture(self.log_shares, np.maximum(self.concentration, 1.0))
 
     def picked(self, rng: np.random.Generator, size: int | None = None) -> Array:
@@ -314,7 +314,7 @@ class DirichletMixture(RowPrior):
         return self._average(self.log_shares, Dirichlet(self.concentration).expected_log())
 
     def repeated(self, size: int) -> DirichletMixture:
-        """Return the prior of as many sets of such rows, (size, …, columns).
+        """Return the prior of several sets of such rows, (size, …, columns).
 
         Examples
         --------
@@ -333,8 +333,8 @@ class DirichletMixture(RowPrior):
 def stacked(priors: Sequence[Array | DirichletMixture]) -> DirichletMixture:
     """Return one prior of the rows of several, along a new first axis.
 
-    A prior with fewer components than others has its last several times, with the share divided
-    among them, which is the same distribution.
+    A prior with fewer components than others repeats its last one, with the share divided among the
+    copies.
     """
     mixtures = [p if isinstance(p, DirichletMixture) else _alone(p) for p in priors]
     most = max(len(mixture.concentration) for mixture in mixtures)
@@ -353,7 +353,7 @@ def _alone(concentration: Array) -> DirichletMixture:
 
 
 def broadcast(prior: Any, shape: tuple[int, ...]) -> Any:
-    """Return the prior of rows (…, columns) of which several may have one prior, one for each.
+    """Return the prior of rows (…, columns), broadcast to a shape.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Partitions of the raters among the parameters: the support, the prior, draws from it."""
+"""Partitions of raters: the support, the prior, and draws from it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.contract import Coordinates, Prior, Statistic, Support
 
 ALONE = -1
-"""Group of a rater who shares a source with nobody."""
+"""Group index of raters in no group."""
 
 
 class Partition(Support):
-    """Group of every rater, a whole number, −1 for raters alone.
+    """Group of every rater, an integer, −1 for none.
 
-    A channel with such a parameter says by ``at`` what is left when it is known, and draws it in
-    ``redraw``, where it may sum out other parameters.
+    A channel with such a parameter conditions on it in ``at``, and draws it in ``redraw``, where
+    other parameters may be integrated out.
     """
 
     counts = False
@@ -49,7 +49,7 @@ class Partition(Support):
 
 
 class Whole(Coordinates):
-    """Whole numbers, which PyMC takes as they are."""
+    """Integers, without a transform."""
 
     def read(self, value: Array) -> Array:
         return value
@@ -65,7 +65,7 @@ class Whole(Coordinates):
 class PartitionPrior(Prior):
     """The Chinese restaurant process with this concentration; fits begin at ``start``.
 
-    The channel draws partitions; whatever moves along gradients or means leaves them as they are.
+    The channel draws partitions; other updates do not change them.
     """
 
     concentration: float
@@ -75,7 +75,7 @@ class PartitionPrior(Prior):
         return self.start
 
     def log_density(self, value: Array) -> float:
-        return 0.0  # never compared: fits other than Gibbs hold the partition
+        return 0.0  # unused: fits other than Gibbs keep the partition
 
     def maximise(self, statistic: Statistic, value: Array) -> Array:
         return value
@@ -90,9 +90,9 @@ PARTITION = Partition()
 def draw(
     n_raters: int, n_groups: int, concentration: float, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Draw an assignment from the prior, given that there are no more groups than there may be.
+    """Draw an assignment from the prior, given at most ``n_groups`` groups.
 
-    First how many raters are in how many groups, then who, then with whom.
+    First the numbers of raters in groups and of groups, then the raters, then their partition.
     """
     log_ways = log_seatings(n_raters, n_groups)
     together, groups = np.arange(n_raters + 1)[:, None], np.arange(n_groups + 1)
@@ -119,10 +119,9 @@ def draw(
 
 
 def log_seatings(n_raters: int, n_groups: int) -> Array:
-    """Log number of ways to seat n raters at g round tables, two or more at each.
+    """Log number of permutations of n raters with g cycles, all of length two or more.
 
-    Shape (raters + 1, groups + 1). The last rater sits beside one of the others or makes a table
-    with one: the associated Stirling numbers of the first kind.
+    Shape (raters + 1, groups + 1): the associated Stirling numbers of the first kind.
 
     Examples
     --------
@@ -141,7 +140,7 @@ def log_seatings(n_raters: int, n_groups: int) -> Array:
 def number_groups(
     assignment: NDArray[np.int64], n_groups: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number groups by their first rater; return that, and which group now has which number.
+    """Number groups by their first rater; return the assignment, and the old number of each.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Positive numbers among the parameters, of any continuous prior: drawn by slices, maximised."""
+"""Positive parameters with any continuous prior: slice sampling and modes."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.contract import Coordinates, Prior, Support
 
 REACH, STEP = 8.0, 0.004
-"""A table of a log density: how far it reaches and its steps, on the scale of the logarithm."""
+"""Range and steps of a table of a log density, on the log scale."""
 
 WIDTH = 0.5
-"""First width of a slice on the scale of the logarithm."""
+"""Initial width of a slice on the log scale."""
 
 STEPS = 50
-"""Widths that a slice may be made of: more than any proper density needs."""
+"""Largest slice, in widths: more than any proper density needs."""
 
 FACTOR = 1e6
-"""A mode is looked for within this factor of where the search begins, either way."""
+"""A mode is sought within this factor of the initial value."""
 
 LIMIT = 690.0
-"""Largest logarithm, of either sign, of which the exponential is neither zero nor infinite."""
+"""Largest absolute logarithm whose exponential does not under- or overflow."""
 
 FAR = 30.0
-"""Distance from a typical value, on the scale of the logarithm, at which tails show."""
+"""Distance of the tails from a typical value, on the log scale."""
 
 SLIGHT = 1e-6
-"""Slopes of log densities this small are rounding."""
+"""Slopes of log densities below this are rounding errors."""
 
 
 Density = Callable[[float], float]
@@ -40,7 +40,7 @@ Density = Callable[[float], float]
 
 @dataclass(frozen=True)
 class PositivePrior(Prior):
-    """The prior of a positive number: its log density, and a value that it may begin with.
+    """The prior of a positive number: its log density, and a typical value.
 
     Examples
     --------
@@ -67,9 +67,9 @@ class PositivePrior(Prior):
         return float(self.density(float(value)))
 
     def with_mode(self) -> PositivePrior:
-        """Return the prior without the pole that its density may have at zero.
+        """Return the prior without a pole of the density at zero.
 
-        A density like v^(a − 1) there, a below one, is divided by that power.
+        A density that behaves like v^(a − 1) at zero, with a below one, is divided by that power.
         """
         there = math.log(self.typical) - FAR
         power = slope(self.density, there)
@@ -78,7 +78,7 @@ class PositivePrior(Prior):
         return replace(self, density=lambda v: float(self.density(v)) - power * math.log(v))
 
     def expect(self, statistic: Density, value: Array) -> Array:
-        """Return the mode given the statistic, poles left out."""
+        """Return the mode given the statistic, without poles."""
         return self.with_mode().maximise(statistic, value)
 
     def maximise(self, statistic: Density, value: Array) -> Array:
@@ -100,7 +100,7 @@ class PositivePrior(Prior):
         """Draw from the density proportional to prior × exp(statistic), moving on from a value.
 
         Slice sampling of the logarithm, by stepping out and shrinking (Neal 2003, Annals of
-        Statistics 31, 705–767): nothing to tune, and no draw is refused.
+        Statistics 31, 705–767), which needs no tuning.
         """
 
         def height(log_value: float) -> float:
@@ -128,12 +128,12 @@ class PositivePrior(Prior):
                 low = there
             else:
                 high = there
-            if high - low < 1e-12:  # the density is a point to all that numbers can tell
+            if high - low < 1e-12:  # the slice is narrower than rounding
                 return value
 
 
 class Positive(Support):
-    """One positive number, which labels inform through a likelihood and not through counts."""
+    """One positive number, which labels inform by a log-likelihood instead of counts."""
 
     counts = False
 
@@ -148,7 +148,7 @@ class Positive(Support):
         from bayesfuse.parameters.compiled import depends
 
         if variable.type.ndim:
-            return None  # slices and searches below are of one number
+            return None  # scalars only
         transform = model.rvs_to_transforms.get(variable)
         value, inputs = variable.type("value"), variable.owner.inputs
         graphs = (
@@ -156,15 +156,15 @@ class Positive(Support):
             if transform is None
             else (transform.forward(value, *inputs), transform.backward(value, *inputs))
         )
-        if depends(model, graphs):  # as on a bound that is a variable: it moves the number
+        if depends(model, graphs):  # such as a bound that is a variable
             return None
         return Compiled(*(pytensor.function([value], graph) for graph in graphs))
 
     def require_variable(self, name: str, variable: Any) -> None:
-        """Raise ModelError unless the prior is continuous and proper, and zero below zero.
+        """Raise ModelError unless the prior is continuous, proper, and zero below zero.
 
-        NUTS would go below zero where Gibbs steps would not, and neither comes back from where
-        neither prior nor labels set a limit.
+        NUTS would sample negative values, unlike Gibbs, and an improper tail may be improper in the
+        posterior.
         """
         from bayesfuse.parameters.compiled import plain_python
 
@@ -179,13 +179,13 @@ class Positive(Support):
         if not continuous or (below > -np.inf).any() or heavy:
             raise ModelError(
                 f"The prior of a {name} must be continuous and proper, with density zero below "
-                "zero, because fits look for positive numbers only and large ones are all alike "
-                "to the labels: take pm.HalfNormal, pm.Gamma or pm.LogNormal, say. Got: "
+                "zero, because it must be positive and labels do not bound it from above: use "
+                "pm.HalfNormal, pm.Gamma or pm.LogNormal, for example. Got: "
                 f"{type(variable.owner.op).__name__} for {variable.name}."
             )
 
     def prior(self, variable: Any) -> Prior:
-        """Return the prior with a density that is quick to call."""
+        """Return the prior with a fast log density."""
         density, typical = _compiled(variable)
         return PositivePrior(tabulate(density, typical), typical)
 
@@ -210,7 +210,7 @@ class Positive(Support):
 
 @dataclass(frozen=True)
 class Compiled(Coordinates):
-    """A number against PyMC's coordinate, by compiled functions there and back."""
+    """A number and PyMC's coordinate, by compiled functions."""
 
     forward: Callable[[Any], Array]
     backward: Callable[[Any], Array]
@@ -230,19 +230,19 @@ POSITIVE = Positive()
 
 
 def slope(density: Density, log_value: float) -> float:
-    """Return how a log density rises just above a logarithm of the value, NaN where it is zero."""
+    """Return the slope of a log density above a log value; NaN if the density is zero."""
     low, high = (float(density(math.exp(log_value + step))) for step in (0.0, 1.0))
     return high - low if np.isfinite(low) and np.isfinite(high) else np.nan
 
 
 def _edge(depth: Density, inside: float, end: float) -> float:
-    """Return the end of a search, or of the support where that comes first, by bisection."""
+    """Return the end of a search or, if that is nearer, of the support, by bisection."""
     if np.isfinite(depth(end)):
         return end
     if not np.isfinite(depth(inside)):
         raise ModelError(
-            "A mode is looked for from a value of positive density. Got: a prior with density "
-            f"zero or infinite at {math.exp(inside):g}."
+            "The search for a mode must begin at a positive, finite density. Got: a prior with "
+            f"density zero or infinite at {math.exp(inside):g}."
         )
     outside = end
     for _ in range(100):
@@ -255,7 +255,7 @@ def _edge(depth: Density, inside: float, end: float) -> float:
 
 
 def _compiled(variable: Any) -> tuple[Callable[[Array], Array], float]:
-    """Return the log density of a variable as a function of many values, and a typical value."""
+    """Return the vectorised log density of a variable, and a typical value."""
     import pymc as pm
     import pytensor
     import pytensor.tensor as pt
@@ -269,18 +269,18 @@ def _compiled(variable: Any) -> tuple[Callable[[Array], Array], float]:
 
 
 def tabulate(log_density: Callable[[Array], Array], typical: float) -> Callable[[float], float]:
-    """Return a log density that is looked up, where that is right to rounding, else it itself.
+    """Return a log density from a table, if that is accurate to rounding, else the density itself.
 
-    A compiled density takes fifty microseconds a call, which is more than many a sweep over all
-    labels. What it is between values of a table is a cubic's business in the logarithm; densities
-    with an edge (a uniform's) or outside the table are evaluated.
+    A compiled density takes fifty microseconds a call, more than many sweeps over all labels. The
+    table is interpolated by cubics in the logarithm; discontinuous densities (a uniform's), and
+    values outside the table, are evaluated.
 
     Parameters
     ----------
     log_density : callable
-        From an array of values to theirs.
+        Log density of an array of values.
     typical : float
-        The middle of the table, which reaches e⁸ times as far either way.
+        The centre of the table, which extends by a factor of e⁸ in both directions.
 
     Examples
     --------

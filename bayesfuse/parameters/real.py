@@ -1,4 +1,4 @@
-"""Finite numbers among the parameters: log-odds, effects, difficulties."""
+"""Real parameters: log-odds, effects, difficulties."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from bayesfuse.parameters.contract import Support
 class Real(Support):
     """Finite numbers, usually an expression of a model's variables.
 
-    They have no conditional distribution in closed form: NUTS, ADVI and the gradient steps of EM
-    move the variables on which they depend.
+    Without a conditional distribution in closed form; NUTS, ADVI and the gradient steps of EM
+    update the variables on which they depend.
     """
 
     counts = False

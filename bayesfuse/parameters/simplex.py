@@ -1,4 +1,4 @@
-"""Rows of probabilities, and numbers p that stand for rows (p, 1 − p)."""
+"""Rows of probabilities, and probabilities p for rows (p, 1 − p)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLOSE = 1e-6
 """The sum of a row of probabilities may be this far from one, as printed numbers are."""
 
 SMALL = np.finfo(float).tiny ** 0.5
-"""Starting values are kept this far from zero."""
+"""Least probability of starting values."""
 
 
 def require_probabilities(name: str, value: Any, sound: Any, rule: str) -> None:
@@ -34,14 +34,11 @@ def require_probabilities(name: str, value: Any, sound: Any, rule: str) -> None:
 
 
 class RowSupport(Support):
-    """What kernels take as log rows, so that Dirichlet and Beta priors are conjugate."""
+    """Values that kernels take as log rows: Dirichlet and Beta priors are conjugate."""
 
     @abstractmethod
     def concentration(self, variable: Any) -> Any:
-        """Return the graph of the concentrations of a variable, one for each entry of its rows.
-
-        PyMC's own may be those of a single row, or of as many as have different ones.
-        """
+        """Return the graph of the concentrations, broadcast to all entries of the rows."""
 
     def prior(self, variable: Any) -> RowPrior:
         return Dirichlet(np.asarray(self.concentration(variable).eval(), dtype=float))
@@ -132,7 +129,7 @@ class Probability(RowSupport):
 
 
 class PlainRows(Coordinates):
-    """Log rows against the rows themselves, for variables without a transform."""
+    """Log rows and rows, for variables without a transform."""
 
     def read(self, value: Array) -> Array:
         with np.errstate(divide="ignore"):
@@ -147,10 +144,10 @@ class PlainRows(Coordinates):
         return natural
 
     def scale(self, prior: RowPrior, statistic: Array, value: Array) -> Array:
-        """Return those of a normal distribution of the same curvature at the mode.
+        """Return those of a normal distribution with the curvature at the mode, by coordinate.
 
-        Coordinate by coordinate, all others held, which is what a mean-field fit converges to. A
-        coordinate along which the logarithms of a row move by J has the curvature α₀ Var_p(J).
+        All others are held fixed, as in a mean-field fit. A coordinate that changes the logarithms
+        of a row by J has the curvature α₀ Var_p(J).
         """
         total, mean = _total_and_mean(prior, statistic, value)
         own, last = mean[..., :-1], mean[..., -1:]
@@ -158,7 +155,7 @@ class PlainRows(Coordinates):
 
 
 class CentredLogs(PlainRows):
-    """Log rows against PyMC's own coordinates: their centred logarithms without the last."""
+    """Log rows and PyMC's coordinates: centred logarithms without the last."""
 
     def read(self, value: Array) -> Array:
         return normalise(np.concatenate([value, -value.sum(axis=-1, keepdims=True)], axis=-1))
@@ -171,7 +168,7 @@ class CentredLogs(PlainRows):
 
 @dataclass(frozen=True)
 class LogRatios(PlainRows):
-    """Log rows against the coordinates of ``bf.dirichlet``."""
+    """Log rows and the coordinates of ``bf.dirichlet``."""
 
     transform: Any
 
@@ -197,7 +194,7 @@ class LogRatios(PlainRows):
 
 @dataclass(frozen=True)
 class OddsCoordinates(Coordinates):
-    """Log rows (p, 1 − p) against log odds, or p itself."""
+    """Log rows (p, 1 − p) and log odds, or p itself."""
 
     transformed: bool
 
@@ -214,7 +211,7 @@ class OddsCoordinates(Coordinates):
         return np.clip(np.exp(value[..., 0]), SMALL, 1 - np.finfo(float).epsneg)
 
     def scale(self, prior: RowPrior, statistic: Array, value: Array) -> Array:
-        """Return those of a normal distribution of the same curvature at the mode."""
+        """Return those of a normal distribution with the curvature at the mode."""
         total, mean = _total_and_mean(prior, statistic, value)
         return 1.0 / np.sqrt((total * mean * (1 - mean))[..., 0])
 

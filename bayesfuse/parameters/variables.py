@@ -1,4 +1,4 @@
-"""Variables of a PyMC model: Dirichlet rows, mixtures of such rows, partitions of the raters."""
+"""PyMC variables: Dirichlet rows, mixtures of such rows, and partitions of the raters."""
 
 from __future__ import annotations
 
@@ -25,23 +25,21 @@ from bayesfuse.parameters.partition import ALONE, draw
 def dirichlet(
     name: str, concentration: ArrayLike | DirichletMixture, **kwargs: Any
 ) -> TensorVariable:
-    """Register Dirichlet rows of which entries of concentration zero are zero for good.
+    """Register Dirichlet rows, in which concentrations of zero are structural zeros.
 
-    What is left of a row has the Dirichlet distribution of its positive concentrations. NUTS moves
-    in logarithms of ratios to the entry of largest concentration, which in a confusion matrix is
-    the diagonal: it takes a third of the steps that it takes in PyMC's own coordinates. Entries
-    that are zero for good have no coordinate.
+    The other entries of a row are Dirichlet. NUTS uses log ratios to the entry of largest
+    concentration (in a confusion matrix, the diagonal), which take a third of the steps of PyMC's
+    coordinates. Structural zeros have no coordinate.
 
     Parameters
     ----------
     name : str
     concentration : array-like, shape (…, classes), or DirichletMixture
         Non-negative numbers; every row needs a positive one. Without zeros the variable is a
-        :class:`pymc.Dirichlet`. Of a mixture (:func:`bayesfuse.priors.robust`) it is a
-        :class:`pymc.Mixture`, with every row from a component of its own.
+        :class:`pymc.Dirichlet`, for a mixture (:func:`bayesfuse.priors.robust`) a
+        :class:`pymc.Mixture` with a component for every row.
     **kwargs
-        Such as ``dims``, for the variable. With ``shape`` the same concentration is that of several
-        sets of rows.
+        Arguments of the variable, such as ``dims``. With ``shape``, the concentration is broadcast.
 
     Returns
     -------
@@ -69,12 +67,12 @@ def dirichlet(
     alpha = np.asarray(concentration, dtype=float)
     if alpha.ndim == 0 or not np.all(np.isfinite(alpha) & (alpha >= 0)):
         raise ModelError(
-            "Concentrations must be finite, and positive or (for an entry that is always zero) "
-            f"zero. Got: {alpha.tolist()}."
+            "Concentrations must be finite, and positive or (for structural zeros) zero. Got: "
+            f"{alpha.tolist()}."
         )
     if not alpha.any(axis=-1).all():
         raise ModelError(
-            "Every row must have an entry that may be positive, because its entries sum to one. "
+            "Every row must have a positive concentration, because its entries sum to one. "
             f"Got: concentrations {alpha[~alpha.any(axis=-1)][0].tolist()}."
         )
     kwargs = {"default_transform": LogRatio(alpha)} | kwargs
@@ -92,31 +90,30 @@ def partition(
     start: NDArray[np.int64],
     dims: Any = None,
 ) -> TensorVariable:
-    r"""Register who shares a source with whom, a priori seated in a Chinese restaurant.
+    r"""Register a partition of raters by source, with a Chinese restaurant process as prior.
 
     .. math:: p(\text{partition}) = \frac{\Gamma(\alpha)}{\Gamma(\alpha + M)}
               \prod_{\text{sets } S} \alpha\, (|S| - 1)!
 
-    Sets of one are raters alone, the others are groups, numbered by their first rater. Of the
-    usual priors this is the one under which whether two raters share a source does not depend on
-    who else there is: they do with probability :math:`1 / (1 + \alpha)`.
+    Sets of one are raters in no group, the others are groups, numbered by their first rater. The
+    prior probability that two raters share a source is :math:`1 / (1 + \alpha)`, whatever the
+    number of raters.
 
     Parameters
     ----------
     name : str
         Name of the variable.
     n_raters, n_groups : int
-        Raters, and groups there may be at most; above that the prior is zero (and not
-        normalised).
+        Numbers of raters, and of groups at most; the prior is not renormalised for that limit.
     concentration : float
         The prior's α.
     start : ndarray of int64, shape (raters,)
-        Where chains begin.
+        Initial value of chains.
 
     Returns
     -------
     TensorVariable of int64, shape (raters,)
-        Number of every rater's group, −1 for raters alone.
+        Group of every rater, −1 for none.
 
     References
     ----------
@@ -137,7 +134,7 @@ def partition(
 
 
 class SparseDirichletRV(RandomVariable):
-    """Rows of a Dirichlet distribution, all of them its support, some of their entries zero."""
+    """Dirichlet rows with structural zeros; the support is all rows together."""
 
     name = "sparse_dirichlet"
     dtype = "floatX"
@@ -150,7 +147,7 @@ class SparseDirichletRV(RandomVariable):
 
 
 class SparseDirichlet(pm.Distribution):
-    """What registers such rows with a PyMC model."""
+    """Distribution of such rows in a PyMC model."""
 
     rv_type = SparseDirichletRV
 
@@ -171,7 +168,7 @@ class SparseDirichlet(pm.Distribution):
     def logp(value: Any, alpha: Any) -> TensorVariable:
         weight = pt.switch(pt.gt(alpha, 0.0), alpha, 1.0)  # a weight of one adds nothing below
         constant = pt.gammaln(pt.sum(alpha, axis=-1)).sum() - pt.gammaln(weight).sum()
-        # 0 · log 0 is 0: a flat density has no opinion where a float has underflowed
+        # 0 · log 0 is 0
         logs = pt.log(pt.switch(pt.eq(weight, 1.0), 1.0, value))
         return constant + pt.sum((weight - 1.0) * logs)
 
@@ -197,7 +194,7 @@ class SeatingRV(RandomVariable):
 
 
 class Seating(pm.Distribution):
-    """What registers a partition with a PyMC model."""
+    """Distribution of a partition in a PyMC model."""
 
     rv_op = SeatingRV()
 
@@ -225,12 +222,12 @@ class Seating(pm.Distribution):
 
 
 def is_dirichlet(variable: TensorVariable) -> bool:
-    """Say whether a variable has Dirichlet rows."""
+    """Return whether a variable has Dirichlet rows."""
     return isinstance(variable.owner.op, DirichletRV | SparseDirichletRV)
 
 
 def mixture_of(variable: TensorVariable) -> DirichletMixture | None:
-    """Return the prior of a variable that :func:`dirichlet` has made of a mixture."""
+    """Return the prior of a variable that :func:`dirichlet` made from a mixture, else None."""
     op = variable.owner.op
     if not isinstance(op, MixtureRV):
         return None

@@ -239,7 +239,7 @@ class LabelModel(pm.Model):
         n_classes = self.responses.n_classes
         rows = raters.to_kernel({k: pt.as_tensor(v) for k, v in raters.parameters.items()}, pt)
         confusion = raters.confusion(raters.expand(tuple(rows.values()), n_classes, pt), pt)
-        prevalence = labels.prevalence(tuple(labels.parameters.values()), pt)
+        prevalence = labels.prevalence(tuple(labels.parameters.values()), n_classes, pt)
         if "confusion" not in raters.parameters:
             pm.Deterministic("confusion", confusion, dims=("rater", "class", "answer"))
         sensitivity, specificity = one_against_rest(confusion, prevalence, n_classes)

@@ -1,9 +1,9 @@
-"""Rater channels: how raters turn a true label into a response."""
+"""Rater channels: the distribution of responses given the true labels."""
 
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.confusion import Confusion
-from bayesfuse.raters.groups import LatentGroups
-from bayesfuse.raters.inferred import InferredGroups
+from bayesfuse.raters.inferred_groups import InferredGroups
+from bayesfuse.raters.latent_groups import LatentGroups
 from bayesfuse.raters.one_coin import OneCoin
 
 __all__ = ["Confusion", "InferredGroups", "LatentGroups", "OneCoin", "RaterChannel"]

@@ -1,4 +1,4 @@
-"""What a rater channel must be able to do: the contract every channel is tested against."""
+"""The contract of rater channels, which tests check for every channel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bayesfuse.parameters.factor import Factor
 
 @inlined
 def reveal(likelihood, n, gold, nothing):
-    """Rule out every class of item n but the known one, in place; −1 means unknown."""
+    """Exclude all classes of item n but the known one, in place; −1 means unknown."""
     if gold >= 0:
         for k in range(likelihood.shape[1]):
             if k != gold:
@@ -24,16 +24,15 @@ def reveal(likelihood, n, gold, nothing):
 
 
 class RaterChannel(Factor):
-    """How raters turn truths into responses: p(responses to n | truth k) for all n and k.
+    """The distribution of responses given the truth, p(responses to n | truth k).
 
-    Kernels see log tables, made from the log rows of the parameters by :meth:`expand`, followed
-    by the arrays of ``structure``. The likelihood of item n is ``likelihood[n] *
-    exp(log_scale[n])``: rows are scaled where their products would underflow, so that priors need
-    no logarithms and no exponentials per item and class. Known labels are honoured here, by
-    ruling the other classes out, so that no label prior needs to know about them.
+    The arguments of kernels are log tables, from the parameters by :meth:`expand`, and the arrays
+    of ``structure``. The likelihood of item n is ``likelihood[n] * exp(log_scale[n])``: rows are
+    scaled where their products would underflow, so that label priors need no exponentials per item
+    and class. Known labels exclude the other classes here, so label priors ignore them.
 
-    Class attributes a leaf defines
-    -------------------------------
+    Class attributes of subclasses
+    ------------------------------
     likelihood_kernel : ``(*tables, *structure) -> (likelihood (items, classes), log_scale
         (items,))``, numba-compiled.
     expected_kernel : ``(*tables, weight, *structure) -> arrays like the tables``: how often each
@@ -41,9 +40,9 @@ class RaterChannel(Factor):
         ``k``; the derivative of ``sum(weight * log_lik)`` with respect to the tables.
     log_lik_jax : the log-likelihood (items, classes), written in ``jax.numpy``.
 
-    Parameters without counts (:class:`bayesfuse.parameters.partition.Partition`) reach the kernels
-    of PyMC's density before the arrays of ``structure``; everything else asks :meth:`at` for the
-    channel that is left when they are known, and Gibbs sampling asks :meth:`redraw` to draw them.
+    Parameters without counts (:class:`bayesfuse.parameters.partition.Partition`) are arguments of
+    the kernels of PyMC's density, before the arrays of ``structure``. Elsewhere :meth:`at` returns
+    the channel with these parameters known, and Gibbs sampling draws them by :meth:`redraw`.
     """
 
     likelihood_kernel: ClassVar[Callable[..., Any]]
@@ -54,7 +53,7 @@ class RaterChannel(Factor):
         """Return the arrays that every kernel takes after the tables and weights."""
 
     def defining(self) -> tuple[NDArray[Any], ...]:
-        """Return what says who shares a source, if that is not a parameter."""
+        """Return the groups of raters, if they are not a parameter."""
         return ()
 
     @abstractmethod
@@ -67,7 +66,7 @@ class RaterChannel(Factor):
     ) -> tuple[Array, ...]:
         """Count how often drawn labels (as from ``LabelPrior.draw``) use each table entry.
 
-        A channel with hidden variables of its own draws them here.
+        A channel with latent variables draws them here.
         """
 
     def at(
@@ -77,10 +76,7 @@ class RaterChannel(Factor):
         return self, structure
 
     def require_priors(self, priors: Mapping[str, Any]) -> None:
-        """Raise ModelError if :meth:`redraw` is not written for these priors of the rows.
-
-        Asked only where there are parameters that it draws.
-        """
+        """Raise ModelError if :meth:`redraw` does not support these priors of the rows."""
 
     def redraw(
         self,
@@ -91,9 +87,9 @@ class RaterChannel(Factor):
         structure: tuple[Any, ...],
         rng: np.random.Generator,
     ) -> tuple[dict[str, NDArray[np.int64]], tuple[Array, ...]]:
-        """Draw the parameters without counts given the labels, if there are any.
+        """Draw the parameters without counts, if any, given the labels.
 
-        Returns them, and what :meth:`tally` counts when they are known.
+        Returns them, and the counts of :meth:`tally` given these parameters.
         """
         return {}, self.tally(tables, drawn, structure, rng)
 
@@ -112,18 +108,17 @@ class RaterChannel(Factor):
         """Draw a label for every row of ``responses``, given the true labels (items,)."""
 
     def from_truth(self, rows: Mapping[str, Any]) -> dict[str, Any]:
-        """Say which matrices start at the truth: places on the first axis, by parameter.
+        """Return which matrices condition on the truth: indices of the first axis, by parameter.
 
-        Only those of parameters that hold one free row for every class; what mixes classes with
-        each other mixes these rows. ``rows`` is asked for parameters without
-        counts only.
+        Only for parameters with a free row for every class; mixing classes mixes these rows. Of
+        ``rows`` only parameters without counts are used.
         """
         return {}
 
     def votes(self, responses: Responses) -> Array:
-        """Return how often every label was given to every item (items, classes), for a start.
+        """Return the votes for every label (items, classes), for starting values.
 
-        Channels of raters who repeat each other count what they repeat once.
+        Channels with dependent raters count a group as one vote.
         """
         return responses.votes().astype(float)
 
@@ -138,3 +133,26 @@ class RaterChannel(Factor):
     @abstractmethod
     def log_lik_jax(*arguments: Any) -> Any:
         """Return ``log_lik`` (items, classes), written in ``jax.numpy``."""
+
+
+def by_cell_jax(log_table: Any) -> Any:
+    """Turn (rater, class, label) into ((rater, label), class)."""
+    return log_table.transpose(0, 2, 1).reshape(-1, log_table.shape[1])
+
+
+def add_rows_jax(rows: Any, chosen: Any, start: Any) -> Any:
+    """Sum the rows chosen by every item: ``rows[chosen[start[n]:start[n + 1]]]``."""
+    import jax.numpy as jnp
+    from jax.ops import segment_sum
+
+    sizes = jnp.diff(start.astype(int))
+    owner = jnp.repeat(jnp.arange(sizes.size), sizes, total_repeat_length=chosen.size)
+    return segment_sum(rows[chosen], owner, num_segments=sizes.size)
+
+
+def reveal_jax(log_lik: Any, gold: Any) -> Any:
+    """Do as :func:`reveal` for all items."""
+    import jax.numpy as jnp
+
+    possible = (gold[:, None] < 0) | (gold[:, None] == jnp.arange(log_lik.shape[1]))
+    return jnp.where(possible, log_lik, -jnp.inf)

@@ -13,25 +13,24 @@ from bayesfuse.numerics.kernels import TINY, inlined, inner, kernel, rescale
 from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.contract import Parameter, Role
 from bayesfuse.parameters.simplex import SIMPLEX
-from bayesfuse.raters.base import RaterChannel, reveal
-from bayesfuse.raters.pairs import pair_up
+from bayesfuse.raters.base import RaterChannel, add_rows_jax, by_cell_jax, reveal, reveal_jax
+from bayesfuse.raters.response_pairs import pair_up
 
-# The loops below take classes in blocks of four and two because a loop over a run-time number of
-# classes costs three times as much at the usual sizes: the compiler can keep four sums in
-# registers, not n_classes. Rows are addressed by unsigned integers, which spares every look-up
-# the test for a negative index.
+# The loops below take classes in blocks of four and two: the compiler keeps four sums in registers,
+# while a loop over a run-time number of classes takes three times as long at the usual sizes. Rows
+# have unsigned indices, which need no test for negative ones.
 
 
 @inner
 def by_cell(log_confusion):
-    """Turn (rater, class, label) into ((rater, label), class), exponentiated and as it is."""
+    """Turn (rater, class, label) into ((rater, label), class): exponentials and logarithms."""
     n_raters, _, n_labels = log_confusion.shape
     return begin_with_cells(log_confusion, n_raters * n_labels)
 
 
 @inlined
 def begin_with_cells(log_confusion, n_rows):
-    """Do the same in tables of so many rows, of which those after the cells are not filled in."""
+    """As :func:`by_cell`, in tables of ``n_rows``; rows after the cells are not filled in."""
     n_raters, n_classes, n_labels = log_confusion.shape
     table, log_table = np.empty((n_rows, n_classes)), np.empty((n_rows, n_classes))
     for m in range(n_raters):
@@ -57,7 +56,7 @@ def by_rater(table, n_raters):
 
 @kernel
 def likelihood(log_confusion, start, row, pair, gold):
-    """Multiply over the responses of every item: (items, classes), and the rows' log scale."""
+    """Multiply over the responses to every item: (items, classes), and the rows' log scale."""
     n_raters, n_classes, n_labels = log_confusion.shape
     n_cells = n_raters * n_labels
     table, log_table = begin_with_cells(log_confusion, n_cells + pair.shape[0])
@@ -71,7 +70,7 @@ def likelihood(log_confusion, start, row, pair, gold):
 
 @inlined
 def multiply_rows(table, log_table, start, cell, gold):
-    """Multiply for every item the rows of a table that it names, where needed by logarithms."""
+    """Multiply the table rows of every item, in logarithms where products underflow."""
     product, in_logs = multiply(table, log_table, start, cell)
     log_scale = np.empty(gold.size)
     for n in range(gold.size):
@@ -83,10 +82,10 @@ def multiply_rows(table, log_table, start, cell, gold):
 
 @inner
 def multiply(table, log_table, start, cell):
-    """Return the products of the rows that every item names, and of which items their logarithms.
+    """Return the products of the rows of every item, and which of them are logarithms.
 
-    Products that have lost digits to underflow are replaced by their logarithms. These are rare, so
-    the logarithms of a table may be left at zero where the table itself is good for them.
+    Products that lost digits to underflow are replaced by their logarithms. An entry of
+    ``log_table`` may be zero instead of the logarithm of a positive ``table`` entry.
     """
     n_items, n_classes = start.size - 1, table.shape[1]
     product, in_logs = np.empty((n_items, n_classes)), np.empty(n_items, dtype=np.bool_)
@@ -132,7 +131,7 @@ def multiply(table, log_table, start, cell):
 
 @inlined
 def without_pairs(counts, pair, n_raters):
-    """Add the counts of pairs to both cells, and return these (raters, classes, labels)."""
+    """Add the counts of pairs to both cells, and return (raters, classes, labels)."""
     n_cells, n_classes = counts.shape[0] - pair.shape[0], counts.shape[1]
     for k in range(n_classes):
         for p in range(pair.shape[0]):
@@ -152,7 +151,7 @@ def expected(log_confusion, weight, start, row, pair, gold):
 
 @inner
 def weigh_rows(n_rows, weight, start, cell):
-    """Sum the weights of every item into the rows that it names, (rows, classes)."""
+    """Sum the weights of every item into its rows, (rows, classes)."""
     n_items, n_classes = weight.shape
     counts = np.zeros((n_rows, n_classes))
     for n in range(n_items):
@@ -185,7 +184,7 @@ def count(log_confusion, labels, start, row, pair):
 
 @inlined
 def count_rows(n_rows, n_classes, labels, start, cell):
-    """Count how often every row was named by an item of every label, (rows, classes)."""
+    """Count the items of every row by label, (rows, classes)."""
     counts = np.zeros((n_rows, n_classes))
     for n in range(labels.size):
         label = labels[n]
@@ -195,13 +194,12 @@ def count_rows(n_rows, n_classes, labels, start, cell):
 
 
 class Confusion(RaterChannel):
-    r"""Every rater has a confusion matrix, and answers independently given the truth.
+    r"""One confusion matrix per rater; responses are independent given the truth.
 
     Parameters
     ----------
     confusion : tensor or array, shape (raters, classes, labels)
-        :math:`\theta_{mkc}`, the probability that rater m says c where the truth is k: rows are
-        truths and sum to one.
+        :math:`\theta_{mkc}`, the probability that rater m answers c if the truth is k.
 
     References
     ----------
@@ -250,14 +248,7 @@ class Confusion(RaterChannel):
     @staticmethod
     def log_lik_jax(log_confusion, start, row, pair, gold):
         import jax.numpy as jnp
-        from jax.ops import segment_sum
 
-        n_raters, n_classes, n_labels = log_confusion.shape
-        cells = log_confusion.transpose(0, 2, 1).reshape(n_raters * n_labels, n_classes)
+        cells = by_cell_jax(log_confusion)
         table = jnp.concatenate([cells, cells[pair].sum(axis=1)])
-        item = jnp.repeat(
-            jnp.arange(gold.size), jnp.diff(start.astype(int)), total_repeat_length=row.size
-        )
-        total = segment_sum(table[row], item, num_segments=gold.size)
-        possible = (gold[:, None] < 0) | (gold[:, None] == jnp.arange(n_classes))
-        return jnp.where(possible, total, -jnp.inf)
+        return reveal_jax(add_rows_jax(table, row, start), gold)

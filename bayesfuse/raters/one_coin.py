@@ -15,13 +15,13 @@ from bayesfuse.raters.confusion import Confusion
 
 
 class OneCoin(Confusion):
-    r"""Raters who are right with some probability and otherwise choose any other label.
+    r"""One accuracy per rater (and class), with uniform errors.
 
     Parameters
     ----------
     accuracy : tensor or array, shape (raters,) or (raters, classes)
-        Probability of the right label, one per rater or one per rater and true class (the
-        class-conditional model); the other labels share the rest equally.
+        Probability of the right label, per rater or per rater and true class (the
+        class-conditional model); the other labels are equally probable.
 
     References
     ----------

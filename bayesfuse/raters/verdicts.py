@@ -1,7 +1,7 @@
-"""Kernels of the latent-group channel: hidden verdicts summed out, weighed and drawn.
+"""Kernels of the latent-group channel: latent verdicts summed out, weighted and drawn.
 
-Responses are arranged by ``patterns.py``: items name rows of a table, those of raters alone and
-those of what a group says, and here the latter are filled in and taken apart.
+Responses are arranged by ``group_patterns.py``: items are lists of rows of a table, for cells and
+for patterns of groups; those of patterns are computed here.
 """
 
 from __future__ import annotations
@@ -23,18 +23,17 @@ from bayesfuse.raters.confusion import (
 
 # ---------------------------------------------------------------- verdicts of one pattern
 
-# Probabilities are multiplied, not their logarithms added, because sums over verdicts would need
-# exponentials. Where a product becomes too small for that, the pattern is taken in logarithms.
-# What nearly always happens is written out in every loop, because a call that passes arrays takes
-# longer than what it does.
+# Probabilities are multiplied, because sums over verdicts of logarithms need exponentials. Patterns
+# whose products become too small are computed in logarithms. The usual case is written out in every
+# loop, because a call with arrays as arguments takes longer than the computation.
 
 
 @inner
 def join_in_logs(log_rows, i, message, in_logs, weight):
-    """Fill in p(pattern, verdict | truth) over exp(scale), and return the scale and their sum.
+    """Fill in p(pattern, verdict | truth) / exp(scale), and return the scale and the sum.
 
-    ``message`` is p(pattern | verdict) or its logarithm; row ``i`` says how probable verdicts are
-    before. The scale is −inf and the sum zero where the pattern is impossible.
+    ``message`` is p(pattern | verdict) or its logarithm; row ``i`` is log p(verdict | truth). The
+    scale is −inf and the sum zero if the pattern is impossible.
     """
     top, total = -np.inf, 0.0
     for v in range(weight.size):
@@ -50,7 +49,7 @@ def join_in_logs(log_rows, i, message, in_logs, weight):
 def weigh(log_rows, rows, i, message, in_logs, weight):
     """Fill in the probabilities of the verdicts given a truth, and return log p(pattern | truth).
 
-    Zeros and −inf where the pattern is impossible.
+    Zeros and −inf if the pattern is impossible.
     """
     scale, total = 0.0, 0.0
     if not in_logs:
@@ -75,9 +74,9 @@ def by_truth(table):
 
 @inner
 def all_rows(log_group, log_rater, pattern_start, pattern_cell, pattern_group):
-    """Return the table of all rows, the cells' and then p(pattern | truth), and its logarithm.
+    """Return the table of all rows, of cells and then p(pattern | truth), and its logarithm.
 
-    The logarithms of patterns are left at zero where the table has them.
+    The logarithms of patterns are zero unless the table underflows.
     """
     n_raters, n_classes, n_labels = log_rater.shape
     n_cells = n_raters * n_labels
@@ -103,9 +102,9 @@ def all_rows(log_group, log_rater, pattern_start, pattern_cell, pattern_group):
 
 @inner
 def split(number, weight, total, rng, parts):
-    """Split a number among verdicts at random, by weights of this total: a multinomial draw.
+    """Draw multinomial counts of verdicts, with weights of this total.
 
-    How many random numbers that takes does not depend on how sums of weights are rounded.
+    The number of random numbers does not depend on the rounding of the weights.
     """
     last = weight.size - 1
     while last > 0 and weight[last] == 0.0:
@@ -147,11 +146,10 @@ def expected(
 
 @inner
 def share(log_group, log_rater, used, pattern_start, pattern_cell, pattern_group, rng):
-    """Share how often every row was used with every label, (rows, classes), among verdicts.
+    """Divide the counts of rows by label, (rows, classes), among verdicts.
 
-    Returns the counts of group and rater entries: expected ones, or if there is an ``rng``, drawn.
-    Given the truth, items with the same pattern have the same chances, and only how many of them
-    drew each verdict matters.
+    Returns the counts of group and rater entries, expected or, with an ``rng``, drawn. Given the
+    truth, items with the same pattern are exchangeable, so only the numbers by verdict are drawn.
     """
     cells, log_cells = by_cell(log_rater)
     log_outer = by_truth(log_group)
@@ -176,10 +174,10 @@ def share(log_group, log_rater, used, pattern_start, pattern_cell, pattern_group
 def pass_on(
     log_outer, message, in_logs, used, pattern_start, pattern_cell, pattern_group, cell_counts, rng
 ):
-    """Pass the labels of patterns (patterns, classes) on to their verdicts and cells.
+    """Divide the counts of patterns by label (patterns, classes) among verdicts and cells.
 
-    Adds to ``cell_counts``. Returns the counts (groups × classes, verdicts) and, if they are
-    expected ones, the log-likelihood.
+    Adds to ``cell_counts``. Returns the counts (groups × classes, verdicts) and, for expected
+    counts, the log-likelihood.
     """
     n_patterns, n_classes = used.shape
     outer, outer_counts = np.exp(log_outer), np.zeros_like(log_outer)
@@ -205,7 +203,7 @@ def pass_on(
                     through[v] += number * weight[v]
                     outer_counts[i, v] += number * weight[v]
                 log_lik += used[p, k] * (scale + math.log(total))
-            elif number == 1.0:  # a split like any other, but most patterns may be of one item
+            elif number == 1.0:  # as split(), because most patterns may have one item
                 left, up_to, v = rng.random() * total, weight[0], 0
                 while v < n_classes - 1 and up_to <= left:
                     v += 1
@@ -228,7 +226,7 @@ def pass_on(
 def count(
     log_group, log_rater, labels, row_start, row, pattern_start, pattern_cell, pattern_group, rng
 ):
-    """Draw the verdicts given the labels (items,), and count what labels and verdicts use."""
+    """Draw the verdicts given the labels (items,), and count the entries used."""
     n_rows = log_rater.shape[0] * log_rater.shape[2] + pattern_group.size
     used = count_rows(n_rows, log_rater.shape[1], labels, row_start, row)
     return share(log_group, log_rater, used, pattern_start, pattern_cell, pattern_group, rng)
@@ -238,7 +236,7 @@ def count(
 def count_copies(
     log_group, log_rater, drawn, row_start, row, pattern_start, pattern_cell, pattern_group, rng
 ):
-    """Do the same where an item stands for several: ``drawn`` (items, classes) of each class."""
+    """As :func:`count` for merged items, with ``drawn`` (items, classes) the number by class."""
     n_rows = log_rater.shape[0] * log_rater.shape[2] + pattern_group.size
     used = weigh_rows(n_rows, drawn, row_start, row)
     return share(log_group, log_rater, used, pattern_start, pattern_cell, pattern_group, rng)
@@ -258,8 +256,8 @@ def add_posterior(
 ):
     """Add to ``total`` (items, groups, verdicts) the probabilities of the verdicts.
 
-    ``probability`` (items, classes) is that of the labels. Where nobody of a group answered, the
-    verdict is known through the truth alone.
+    ``probability`` (items, classes) is that of the labels. For groups without responses to an item,
+    the verdict is informed by the truth only.
     """
     cells, log_cells = by_cell(log_rater)
     log_outer = by_truth(log_group)

@@ -131,7 +131,7 @@ def draw_labels(
         flat = kept.reshape(-1, responses.n_items)
         return _draws(flat[evenly_spaced(draws, len(flat))], responses)
     prior = observation.labels
-    structure = prior.structure(responses)
+    structure = observation.full_structure
     rng = require_seed(random_seed)
     small = np.int8 if responses.n_classes <= 128 else np.int32
     labels = np.empty((draws, responses.n_items), dtype=small)

@@ -138,9 +138,6 @@ def joint_by_hand(model, result, item, rater, draws):
             if k >= 0
         }
         other = type(observation).build(table, observation.labels, observation.raters.bare(), gold)
-        other.raters.__dict__.pop("_fixed", None)
-        if hasattr(observation.raters, "_fixed"):
-            other.raters._fixed = None
         for point in points:
             before, after = observation.marginal(point), other.marginal(point)
             share = np.exp(after.total - before.total)

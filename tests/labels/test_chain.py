@@ -10,7 +10,7 @@ from random_chains import random_chain, random_log_lik, shares, shuffled
 
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, ModelError
-from bayesfuse.labels import forward_backward
+from bayesfuse.labels import forward_backward, log_forward_backward
 from bayesfuse.labels.chain import soft_counts
 from bayesfuse.labels.stationary import stationary
 from bayesfuse.observation import Observation
@@ -41,10 +41,12 @@ def test_logarithms_give_what_scaled_probabilities_give(n_classes):
     probability, followed = np.zeros((16, n_classes)), np.zeros((n_classes, n_classes))
     for s in range(3):
         item = place[start[s] : start[s + 1]]
-        value = forward_backward.log_forward(*chain, likelihood, item, filtered, predicted)
+        value = log_forward_backward.log_forward(*chain, likelihood, item, filtered, predicted)
         value += log_scale[item].sum()
         assert value == pytest.approx(found[1][s], rel=1e-13)
-        forward_backward.log_backward(chain[1], item, filtered, predicted, probability, followed)
+        log_forward_backward.log_backward(
+            chain[1], item, filtered, predicted, probability, followed
+        )
     assert_close(probability, found[2], "label probability")
     assert_close(followed, found[4], "pairs")
 
@@ -314,7 +316,7 @@ def test_simulated_labels_have_the_chains_frequencies():
         for k in range(3):
             after = labels[:, 1:][labels[:, :-1] == k]
             assert_frequencies(np.bincount(after, minlength=3), transition[k], "next labels")
-        share = prior.prevalence(parameters, np)
+        share = prior.prevalence(parameters, 3, np)
         spread = np.sqrt(share * (1 - share) / 4000)  # as if a sequence were one draw
         seen = np.bincount(labels.ravel(), minlength=3) / labels.size
         assert (np.abs(seen - share) < 5 * spread).all()
@@ -327,9 +329,9 @@ def test_prevalence_is_the_mean_over_all_items(lengths):
         initial @ np.linalg.matrix_power(transition, t) for size in lengths for t in range(size)
     ]
     prior = bf.MarkovChain(None, None, bf.Sequences.from_lengths(lengths))
-    assert_close(prior.prevalence((initial, transition), np), np.mean(share, axis=0), "share")
+    assert_close(prior.prevalence((initial, transition), 3, np), np.mean(share, axis=0), "share")
     constants = pt.as_tensor(initial), pt.as_tensor(transition)
-    found = prior.prevalence(constants, pt).eval(mode="FAST_COMPILE")
+    found = prior.prevalence(constants, 3, pt).eval(mode="FAST_COMPILE")
     assert_close(found, np.mean(share, axis=0), "share as a tensor")
 
 

@@ -12,8 +12,11 @@ from random_chains import random_log_lik
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.labels import potts_kernels
+from bayesfuse.labels.partition_function import log_partition
+from bayesfuse.models import MarkovRandomField
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.positive import PositivePrior, tabulate
+from bayesfuse.pymc.model import observed
 from bayesfuse.testing import (
     assert_close,
     assert_frequencies,
@@ -276,6 +279,29 @@ def test_graph_and_responses_must_have_the_same_items():
         bf.Potts(1.0, bf.Graph.grid((3,)), [0.5, 0.5]).structure(table(3, 3))
 
 
+def test_log_z_is_tabulated_once_for_a_model(monkeypatch):
+    """And not by what asks for the prior's structure or prevalence afterwards."""
+    counted = []
+
+    def count(*arguments):
+        counted.append(arguments)
+        return log_partition(*arguments)
+
+    monkeypatch.setattr("bayesfuse.labels.potts.log_partition", count)
+    made = bf.datasets.simulate_responses([0, 0, 1, 1, 1], 3, 2, random_seed=1)
+    model = MarkovRandomField(made.responses, bf.Graph.grid((5,)))
+    point = bf.find_map(model)
+    bf.draw_labels(point, model, 2, random_seed=1)
+    seen = observed(model)[1]
+    rows = seen.rows({"coupling": 1.0, "confusion": made.confusion})
+    seen.simulate(rows, np.random.default_rng(1))
+    assert len(counted) == 1
+    fixed = MarkovRandomField(made.responses, bf.Graph.grid((5,)), trust=1.0)
+    bf.draw_labels(bf.find_map(fixed), fixed, 2, random_seed=1)
+    assert observed(fixed)[1].labels.structure(made.responses)[-2].shape == (2, 4)
+    assert len(counted) == 1
+
+
 def test_positive_numbers_are_drawn_and_maximised():
     """A gamma posterior from a gamma prior and a Poisson likelihood."""
     prior = PositivePrior(lambda v: 1.5 * np.log(v) - 2.0 * v, 1.0)
@@ -329,7 +355,7 @@ def test_joint_evidence_of_items_against_enumeration(coupling):
 
 def test_joint_evidence_on_circles_is_refused():
     prior, *_ = case("grid", 2, 1)
-    with pytest.raises(ModelError, match=r"no edges form a circle.* Got: a graph of 8 items"):
+    with pytest.raises(ModelError, match=r"only on a forest.* Got: a graph of 8 items"):
         prior.joint(table(8, 2), np.zeros(8, dtype=int))
 
 

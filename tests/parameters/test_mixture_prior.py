@@ -189,6 +189,6 @@ def test_groups_to_be_inferred_in_a_model_of_ones_own_refuse_mixtures(small):
         channel = bf.InferredGroups(outer, inner, seats)
         bf.observe(small, labels=bf.Independent(prevalence), raters=channel)
     with pytest.raises(
-        ModelError, match=r"summed out.*DirichletMixture as prior of rater_confusion"
+        ModelError, match=r"integrated out.*DirichletMixture as prior of rater_confusion"
     ):
         bf.sample(model, 10, **QUIET)

@@ -228,8 +228,8 @@ class ByItem(LabelPrior):
     def log_prob(self, tables, labels, structure):
         return float(tables[0][np.arange(len(labels)), labels].sum())
 
-    def prevalence(self, parameters, xp):
-        (odds,) = self.expand(parameters, 0, xp)
+    def prevalence(self, parameters, n_classes, xp):
+        (odds,) = self.expand(parameters, n_classes, xp)
         return xp.exp(odds).mean(axis=0)
 
     @staticmethod

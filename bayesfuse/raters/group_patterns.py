@@ -1,21 +1,26 @@
-"""Kernels that find what the raters of a group say of one item, and items of which it is the same.
+"""Kernels that find the patterns of responses of every group of raters.
 
-What they say is a pattern, a list of cells. Items share patterns, so everything that concerns
-verdicts is done once per different pattern; an item is a list of rows of a table whose rows are the
-cells, for raters alone, and then the patterns. On that table the kernels of independent raters do
-the rest.
+A pattern is a list of cells: the responses of a group to an item. Items share patterns, so verdicts
+are computed once per distinct pattern. The rows of a table are the cells, for raters in no group,
+and then the patterns; an item is a list of rows, for the kernels of independent raters.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import inner, kernel
 
 
+def cell_words(n_cells: int) -> NDArray[np.uint64]:
+    """Return a random odd number for every cell, by whose sums patterns are compared."""
+    return np.random.default_rng(0).integers(0, 2**64, n_cells, dtype=np.uint64) | np.uint64(1)
+
+
 @inner
 def meet(cells, place_of_cell, size, met):
-    """Count cells by place in ``size``, note the places ``met``, and return how many these are."""
+    """Count cells by place in ``size``, and list the places in ``met``; return their number."""
     n_met = 0
     for cell in cells:
         place = place_of_cell[cell]
@@ -28,15 +33,15 @@ def meet(cells, place_of_cell, size, met):
 
 @inner
 def segments(start, cell, assignment, n_labels):
-    """Sort the responses of every item by group, those of raters alone first.
+    """Sort the responses to every item by group, those of raters in no group first.
 
-    Returns where the segments (responses of one item and group) of every item begin (items + 1),
-    where the responses of every segment begin (segments + 1), the group of every segment, −1 for
-    raters alone, and the sorted cells.
+    Returns the first segment (responses of one group to one item) of every item (items + 1), the
+    first response of every segment (segments + 1), the group of every segment, −1 for none, and the
+    sorted cells.
     """
     n_items = start.size - 1
     n_groups = max(assignment.max(), -1) + 1
-    place_of_cell = np.repeat(assignment + 1, n_labels)  # 0: alone
+    place_of_cell = np.repeat(assignment + 1, n_labels)  # 0: no group
     size = np.zeros(n_groups + 1, dtype=np.int64)
     met = np.empty(n_groups + 1, dtype=np.int64)
     item_start = np.zeros(n_items + 1, dtype=np.uint32)
@@ -60,7 +65,7 @@ def segments(start, cell, assignment, n_labels):
             group[segment] = met[i] - 1
             segment += 1
             at += size[met[i]]
-            size[met[i]] = at - size[met[i]]  # from now on, where the next response goes
+            size[met[i]] = at - size[met[i]]  # now the position of the next response
         for r in range(start[n], start[n + 1]):
             place = place_of_cell[cell[r]]
             sorted_cell[size[place]] = cell[r]
@@ -72,77 +77,64 @@ def segments(start, cell, assignment, n_labels):
 
 
 @inner
-def same(cell, one, other, length):
-    """Whether two runs of cells are equal."""
-    for i in range(length):
-        if cell[one + i] != cell[other + i]:
-            return False
-    return True
+def number_patterns(mark):
+    """Number equal marks alike, in order of first occurrence; return that, and the occurrences.
 
-
-@inner
-def number_patterns(segment_start, group, cell):
-    """Number equal segments of groups alike, in order of appearance; −1 for raters alone.
-
-    Returns the number of every segment, and the segment that shows every number first.
+    A mark is the sum of the random words of a pattern's cells: different patterns share one with
+    probability 2⁻⁶³.
     """
-    n_segments = group.size
     size = 1
-    while size < 2 * n_segments:
+    while size < 2 * mark.size:
         size *= 2
     slots = np.full(size, -1, dtype=np.int64)  # open addressing: a number per slot
-    number = np.full(n_segments, -1, dtype=np.int64)
-    shown_by = np.empty(n_segments, dtype=np.int64)
+    number = np.empty(mark.size, dtype=np.int64)
+    first = np.empty(mark.size, dtype=np.int64)
     n_patterns = 0
-    for s in range(n_segments):
-        if group[s] < 0:
-            continue
-        first = np.int64(segment_start[s])
-        length = np.int64(segment_start[s + 1]) - first
-        mark = np.uint64(14695981039346656037)  # Fowler, Noll & Vo's hash, a word at a time
-        for r in range(first, first + length):
-            mark = (mark ^ np.uint64(cell[r])) * np.uint64(1099511628211)
-        mark ^= mark >> np.uint64(32)
-        slot = np.int64(mark & np.uint64(size - 1))
-        while slots[slot] >= 0:
-            other = shown_by[slots[slot]]
-            begin = np.int64(segment_start[other])
-            # a cell names its rater and so its group
-            if np.int64(segment_start[other + 1]) - begin == length and same(
-                cell, first, begin, length
-            ):
-                break
+    for i in range(mark.size):
+        # without the last bit, which is the same in all marks of as many (odd) words
+        slot = np.int64((mark[i] >> np.uint64(1)) & np.uint64(size - 1))
+        while slots[slot] >= 0 and mark[first[slots[slot]]] != mark[i]:
             slot = (slot + 1) & (size - 1)
         if slots[slot] < 0:
             slots[slot] = n_patterns
-            shown_by[n_patterns] = s
+            first[n_patterns] = i
             n_patterns += 1
-        number[s] = slots[slot]
-    return number, shown_by[:n_patterns].copy()
+        number[i] = slots[slot]
+    return number, first[:n_patterns]
 
 
 @kernel
-def arrange(start, cell, assignment, n_labels):
-    """Return the rows of the items and the cells of the patterns.
+def arrange(start, cell, assignment, words):
+    """Return the rows of the items and the cells of the patterns, from ``words`` of the cells.
 
-    Item ``n`` has the rows ``row[row_start[n]:row_start[n + 1]]``: the cells of raters alone, and
-    the patterns of groups, numbered after the last cell. Pattern ``p`` has the cells
-    ``pattern_cell[pattern_start[p]:pattern_start[p + 1]]`` and is of ``pattern_group[p]``.
+    Item ``n`` has the rows ``row[row_start[n]:row_start[n + 1]]``: cells of raters in no group, and
+    patterns of groups, numbered after the last cell. Pattern ``p`` has the cells
+    ``pattern_cell[pattern_start[p]:pattern_start[p + 1]]`` and the group ``pattern_group[p]``.
     """
-    item_start, segment_start, group, sorted_cell = segments(start, cell, assignment, n_labels)
-    number, shown_by = number_patterns(segment_start, group, sorted_cell)
-    n_cells = assignment.size * n_labels
+    n_cells = words.size
+    item_start, segment_start, group, sorted_cell = segments(
+        start, cell, assignment, n_cells // assignment.size
+    )
+    grouped = np.flatnonzero(group >= 0)
+    mark = np.zeros(grouped.size, dtype=np.uint64)
+    for i in range(grouped.size):
+        s = grouped[i]
+        for r in range(segment_start[s], segment_start[s + 1]):
+            mark[i] += words[sorted_cell[r]]
+    number, first = number_patterns(mark)
+    shown_by = grouped[first]
     n_rows = 0
     for s in range(group.size):
         n_rows += 1 if group[s] >= 0 else np.int64(segment_start[s + 1]) - segment_start[s]
     row_start = np.zeros(start.size, dtype=np.uint32)
     row = np.empty(n_rows, dtype=np.uint32)
-    at = 0
+    at = i = 0
     for n in range(start.size - 1):
         for s in range(item_start[n], item_start[n + 1]):
             if group[s] >= 0:
-                row[at] = n_cells + number[s]
+                row[at] = n_cells + number[i]
                 at += 1
+                i += 1
                 continue
             for r in range(segment_start[s], segment_start[s + 1]):
                 row[at] = sorted_cell[r]

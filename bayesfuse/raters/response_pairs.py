@@ -1,7 +1,7 @@
-"""Responses taken two by two: where the same pairs come up again and again, one product serves all.
+"""Pairs of responses: where the same pairs recur, their products are computed once per sweep.
 
-Ten raters who answer everything are five pairs. What a pair may say are few combinations, each a
-row of a table that is filled in once per sweep; an item then names five rows, not ten.
+Ten raters who answer everything are five pairs. The possible responses of a pair are few, each a
+row of a table; an item then has five rows instead of ten.
 """
 
 from __future__ import annotations
@@ -10,33 +10,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 OFTEN = 24
-"""How often a pair must come up on average.
+"""Least mean number of occurrences of a pair.
 
-Below, filling in the table costs what looking up half as many rows saves. It is all pairs or none:
-items that name now five rows, now ten, cost the processor more than ten rows do, because it cannot
-guess where they end.
+With fewer, filling in the table takes the time that half as many look-ups save. It is all pairs or
+none: a mixture of five and ten rows is slower than ten, because of mispredicted branches.
 """
 
 
 def pair_up(
     start: NDArray[np.uint32], cell: NDArray[np.uint32], n_cells: int
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]:
-    """Return the rows that items name, and of which cells the rows after the last cell are pairs.
+    """Return the rows of every item, and the pairs of cells that are rows after the last cell.
 
     Parameters
     ----------
     start, cell : ndarray
-        Item ``n`` has the responses ``cell[start[n]:start[n + 1]]``, each a rater and a label.
+        Item ``n`` has the responses ``cell[start[n]:start[n + 1]]``, a rater and a label each.
     n_cells : int
-        Number of cells there are.
+        Number of cells.
 
     Returns
     -------
     row_start, row : ndarray
-        Item ``n`` names the rows ``row[row_start[n]:row_start[n + 1]]``: cells, or from ``n_cells``
-        on pairs of them.
+        Item ``n`` has the rows ``row[row_start[n]:row_start[n + 1]]``: cells, or from ``n_cells``
+        pairs of cells.
     pair : ndarray, shape (pairs, 2)
-        The cells of every pair; no pairs where they do not come up often.
+        The cells of every pair; empty if pairs are rare.
 
     Examples
     --------
@@ -47,11 +46,11 @@ def pair_up(
     ([6, 5, 6, 5], [0, 2, 4], [[0, 3]])
     """
     none = start, cell, np.empty((0, 2), dtype=np.uint32)
-    if n_cells**2 > len(cell):  # a table of all that may come up would be larger than theirs
+    if n_cells**2 > len(cell):  # possible pairs would outnumber the responses
         return none
-    # memory is short here, near its peak on the way to a posterior: one byte per response
+    # one byte per response, because memory use is near its peak here
     second = np.repeat(start[:-1] % 2 == 1, np.diff(start))
-    second[1::2] ^= True  # now whether a response is at an odd place among those to its item
+    second[1::2] ^= True  # whether a response is the second of a pair
     key = cell[:-1][second[1:]]
     key *= n_cells
     key += cell[second]

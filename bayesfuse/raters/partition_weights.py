@@ -1,12 +1,12 @@
-"""Kernels that weigh a set of raters who may share a verdict, with their rows summed out.
+"""Kernels for the weight of a set of raters with a common verdict, rows integrated out.
 
-A set S that shares a verdict has, given the labels y, the joint density
+Given the labels y, the joint density of a set S with verdicts z is
 
     p(x_S, z | y) = DM(z | y) Π_{m ∈ S} DM(x_m | z),
 
-where DM is the Dirichlet–multinomial that is left when rows are summed out. Verdicts are proposed
-from q(z) = Π p(z_n | x_S, y, rows fitted to x_S and y by EM). As the fit depends on nothing but
-x_S and y, p / q weighs sets that are and sets that might be alike; it varies little with z.
+where DM is the Dirichlet–multinomial of the integrated rows. Verdicts are proposed from
+q(z) = Π p(z_n | x_S, y, rows fitted to x_S and y by EM). The fit depends only on x_S and y, so the
+weight p / q is valid for current and proposed sets; it varies little with z.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse.numerics.kernels import fill, inner, kernel
+from bayesfuse.numerics.kernels import fill, inner
 from bayesfuse.raters.confusion import by_rater, multiply
+from bayesfuse.raters.group_patterns import number_patterns
 from bayesfuse.raters.verdicts import pass_on, split, weigh
 
 STEPS = 20, 100
-"""EM steps at most, for very many patterns and for few."""
+"""Most EM steps, for many patterns and for few."""
 
 PATTERNS = 50_000
-"""Patterns looked at in all EM steps together before the first of those limits holds."""
+"""Most patterns in all EM steps together, if more than the first of those limits."""
 
 GAIN = 0.1
-"""Gain in log-likelihood that ends EM: a tenth of a nat matters little to a Metropolis ratio.
+"""Gain in log-likelihood that ends EM: a tenth of a nat hardly changes a Metropolis ratio.
 
-With a hundredth, up to a sixth more moves are accepted, and they take half as long again.
+With a hundredth, up to a sixth more moves are accepted, but they take half as long again.
 """
 
 
 class Answers(NamedTuple):
-    """What weights depend on: the labels, and the responses by item and by rater.
+    """The labels, and the responses by item and by rater.
 
-    ``drawn`` are the labels (items,), or where items stand for several, how many of each
-    (items, classes); ``words`` are random and odd, one per cell, and ``marks`` (items,) are zeros
-    to work with.
+    ``drawn`` are the labels (items,), or for merged items their numbers by class (items, classes);
+    ``words`` are :func:`cell_words`, and ``marks`` (items,) zeros for scratch.
     """
 
     drawn: NDArray[Any]
@@ -64,7 +64,7 @@ def sizes(assignment, n_groups):
 
 @inner
 def log_dirichlet_multinomial(counts, concentration):
-    """Log probability of a sequence with these counts, row by row: its rows summed out."""
+    """Log probability of a sequence with these counts by row, rows integrated out."""
     total = 0.0
     for i in range(counts.shape[0]):
         n, alpha = 0.0, 0.0
@@ -81,7 +81,7 @@ def log_dirichlet_multinomial(counts, concentration):
 
 @inner
 def add_item(counts, row, drawn, n):
-    """Add the label of an item, or those it stands for, to a row of counts."""
+    """Add the label of an item, or the labels of a merged item, to a row of counts."""
     if drawn.ndim == 1:
         counts[row, np.uint64(drawn[n])] += 1.0
     else:
@@ -102,13 +102,10 @@ def count_labels(m, answers, n_classes, n_labels):
 
 @inner
 def patterns_of(members, answers, n_classes, n_labels):
-    """Merge the items on which a set of raters says the same.
+    """Return the patterns of responses of a set of raters.
 
-    The sum of the words of an item's cells tells patterns apart (a collision has odds of one in
-    2⁶³ per pair).
-
-    Returns where the cells of every pattern begin, the cells (numbered among the members), and
-    how many items of every class show the pattern (patterns, classes).
+    Returns the first cell of every pattern, the cells (numbered among the members), and the number
+    of items by class with the pattern (patterns, classes).
     """
     drawn, start, cell, words = answers.drawn, answers.start, answers.cell, answers.words
     rater_start, rater_item = answers.rater_start, answers.rater_item
@@ -128,47 +125,35 @@ def patterns_of(members, answers, n_classes, n_labels):
                 met[n_met] = n
                 n_met += 1
             marks[n] += words[m * n_labels + rater_label[r]]
-    size = 1
-    while size < 2 * n_met:
-        size *= 2
-    slots = np.full(size, -1, dtype=np.int32)
-    word_of = np.empty(n_met, dtype=np.uint64)
-    shown_by = np.empty(n_met, dtype=np.int64)
-    used = np.empty((n_met, n_classes))  # most of these arrays is never touched
-    n_patterns, n_cells = 0, 0
+    mark = np.empty(n_met, dtype=np.uint64)
     for i in range(n_met):
-        n = met[i]
-        word = marks[n]
-        marks[n] = 0
-        slot = np.int64(word & np.uint64(size - 1))
-        while slots[slot] >= 0 and word_of[slots[slot]] != word:
-            slot = (slot + 1) & (size - 1)
-        if slots[slot] < 0:
-            slots[slot] = n_patterns
-            word_of[n_patterns] = word
-            shown_by[n_patterns] = n
-            used[n_patterns] = 0.0
-            n_patterns += 1
-            for r in range(start[n], start[n + 1]):
-                n_cells += place[cell[r] // n_labels] >= 0
-        add_item(used, slots[slot], drawn, n)
-    pattern_start = np.zeros(n_patterns + 1, dtype=np.uint32)
+        mark[i] = marks[met[i]]
+        marks[met[i]] = 0
+    number, first = number_patterns(mark)
+    used = np.zeros((first.size, n_classes))
+    for i in range(n_met):
+        add_item(used, number[i], drawn, met[i])
+    n_cells = 0
+    for i in first:
+        for r in range(start[met[i]], start[met[i] + 1]):
+            n_cells += place[cell[r] // n_labels] >= 0
+    pattern_start = np.zeros(first.size + 1, dtype=np.uint32)
     pattern_cell = np.empty(n_cells, dtype=np.uint32)
     at = 0
-    for p in range(n_patterns):
-        n = shown_by[p]
+    for p in range(first.size):
+        n = met[first[p]]
         for r in range(start[n], start[n + 1]):
             m = place[cell[r] // n_labels]
             if m >= 0:
                 pattern_cell[at] = m * n_labels + cell[r] % n_labels
                 at += 1
         pattern_start[p + 1] = at
-    return pattern_start, pattern_cell, used[:n_patterns]
+    return pattern_start, pattern_cell, used
 
 
 @inner
 def means(counts, concentration, row, log_row):
-    """Fill in posterior mean rows (…, entries) and their logarithms, for arrays of two axes."""
+    """Fill in posterior mean rows (rows, entries) and their logarithms."""
     for i in range(counts.shape[0]):
         total = 0.0
         for j in range(counts.shape[1]):
@@ -199,7 +184,7 @@ def from_cells(table, rows):
 
 @inner
 def fit(pattern_start, pattern_cell, used, prior_outer, prior_inner):
-    """Fit the rows of a set of raters who share a verdict to their patterns, by EM.
+    """Fit the rows of a set of raters with a common verdict to their patterns, by EM.
 
     ``prior_inner`` (members × classes, labels). Returns the rows from truth to verdict and the
     cells' table, each with its logarithm.
@@ -243,8 +228,8 @@ def fit(pattern_start, pattern_cell, used, prior_outer, prior_inner):
 def weigh_set(members, group, answers, point, rng):
     """Draw the verdicts of a set of raters, and return its log weight and the counts.
 
-    The verdicts are drawn at the rows now if the set is a ``group``, else (−1) from q. Counts are
-    (classes, verdicts) and (members, classes, labels).
+    The verdicts are drawn given the current rows if the set is a ``group``, else (−1) from q.
+    Counts are (classes, verdicts) and (members, classes, labels).
     """
     prior_outer, concentration_rater = point.prior_outer, point.concentration_rater
     log_outer_now, log_rater_now = point.log_group[max(group, 0)], point.log_rater
@@ -290,23 +275,3 @@ def weigh_set(members, group, answers, point, rng):
     for i in range(members.size):
         log_weight += log_dirichlet_multinomial(inner_counts[i], concentration_rater[members[i]])
     return log_weight, outer_counts, inner_counts
-
-
-@kernel
-def by_raters(start, cell, n_raters, n_labels):
-    """Sort the responses by rater: where each rater's begin, their items and labels."""
-    rater_start = np.zeros(n_raters + 1, dtype=np.uint32)
-    for r in range(cell.size):
-        rater_start[cell[r] // n_labels + 1] += 1
-    for m in range(n_raters):
-        rater_start[m + 1] += rater_start[m]
-    at = rater_start[:-1].copy()
-    rater_item = np.empty(cell.size, dtype=np.uint32)
-    rater_label = np.empty(cell.size, dtype=np.uint16)
-    for n in range(start.size - 1):
-        for r in range(start[n], start[n + 1]):
-            m = cell[r] // n_labels
-            rater_item[at[m]] = n
-            rater_label[at[m]] = cell[r] % n_labels
-            at[m] += 1
-    return rater_start, rater_item, rater_label

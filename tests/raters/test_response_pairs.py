@@ -8,7 +8,7 @@ import pytest
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene
 from bayesfuse.pymc.model import observed
-from bayesfuse.raters.pairs import OFTEN, pair_up
+from bayesfuse.raters.response_pairs import OFTEN, pair_up
 from bayesfuse.testing import assert_close, check_rater_channel
 
 
@@ -142,7 +142,7 @@ def test_models_differ_by_rounding_from_models_without_pairs(mode, monkeypatch):
     responses = crowd(1200, 6, 3, seed=5)
     found = []
     for often in (OFTEN, np.inf):
-        monkeypatch.setattr("bayesfuse.raters.pairs.OFTEN", often)
+        monkeypatch.setattr("bayesfuse.raters.response_pairs.OFTEN", often)
         model = DawidSkene(responses, gold={0: 1})
         row = observed(model)[1].rater_structure[1]
         assert (len(row) < responses.n_responses) == (often == OFTEN)
@@ -162,7 +162,7 @@ def test_modes_and_chains_are_the_same_without_pairs(monkeypatch):
     responses = crowd(1200, 6, 3, seed=6)
     found = []
     for often in (OFTEN, np.inf):
-        monkeypatch.setattr("bayesfuse.raters.pairs.OFTEN", often)
+        monkeypatch.setattr("bayesfuse.raters.response_pairs.OFTEN", often)
         model = DawidSkene(responses)
         options = {"chains": 1, "progressbar": False, "quiet": True, "random_seed": 1}
         chain = bf.sample(model, 30, tune=10, **options)["posterior"].dataset

@@ -1,9 +1,9 @@
-"""Kernels that draw which raters share a source, given the labels, with all rows summed out.
+"""Metropolis–Hastings kernels for the partition of raters given labels, rows integrated out.
 
 The state of the chain is the partition of the raters and the verdicts of its groups. A move takes
-one rater elsewhere: out of a group, into another, or together with a rater alone. The two sets that
-change get new verdicts, and the Metropolis–Hastings ratio is that of the weights of all sets (see
-``sets.py``), of the priors and of the chances to propose the move and its reverse.
+one rater out of a group, into another, or into a new group with a rater in none. The two sets that
+change get new verdicts, and the acceptance ratio is that of the weights of all sets (see
+``partition_weights.py``), of the priors and of the chances to propose the move and its reverse.
 """
 
 from __future__ import annotations
@@ -15,23 +15,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import fill, inner, kernel
-from bayesfuse.raters.sets import count_labels, log_dirichlet_multinomial, sizes, weigh_set
+from bayesfuse.raters.partition_weights import (
+    count_labels,
+    log_dirichlet_multinomial,
+    sizes,
+    weigh_set,
+)
 
 LEAVE = 0.5
-"""How often a rater of a group proposes to be alone; else it proposes to join somebody else."""
+"""Probability that a rater of a group proposes to leave; else it proposes to join another rater."""
 
 CHEAP = 500.0
-"""Cells in all patterns of a set that is proposed whenever it comes up; others are in proportion.
+"""Cells in the patterns of a set up to which it is always proposed; larger sets are proposed less.
 
-Of larger sets the verdicts are all but known, and ``seating.py`` does as well.
+The verdicts of larger sets are almost certain, and ``partition_gibbs.py`` does as well.
 """
 
 
 class State(NamedTuple):
-    """The partition, the counts that follow from labels and verdicts, and the weights of its sets.
+    """The partition, the counts of labels and verdicts, and the weights of the sets.
 
-    Weights are NaN until they are worked out. Those of raters alone come with their counts, which
-    stay true wherever the rater goes.
+    Weights are NaN until they are computed. Those of raters alone come with their counts, which
+    do not depend on the partition.
     """
 
     assignment: NDArray[np.int64]
@@ -44,7 +49,7 @@ class State(NamedTuple):
 
 
 class Point(NamedTuple):
-    """The rows now, and the Dirichlet concentrations that they are summed out under."""
+    """The current rows, and the Dirichlet concentrations of their priors."""
 
     log_group: NDArray[np.float64]
     log_rater: NDArray[np.float64]
@@ -54,7 +59,7 @@ class Point(NamedTuple):
 
 @inner
 def settle(state, members, group, weight, outer_counts, inner_counts):
-    """Make raters a group, with the counts that its verdicts imply."""
+    """Make raters a group, with the counts of its verdicts."""
     state.size[group] = members.size
     state.together[group] = weight
     fill(state.group_counts[group], outer_counts)
@@ -65,7 +70,7 @@ def settle(state, members, group, weight, outer_counts, inner_counts):
 
 @inner
 def weight_of_group(state, group, answers, point, rng):
-    """Return the log weight of a group as it is, drawing its verdicts the first time."""
+    """Return the log weight of a current group, drawing its verdicts the first time."""
     if np.isnan(state.together[group]):
         members = np.flatnonzero(state.assignment == group)
         weight, outer_counts, inner_counts = weigh_set(members, group, answers, point, rng)
@@ -77,7 +82,7 @@ def weight_of_group(state, group, answers, point, rng):
 def weight_alone(state, m, answers, point):
     """Return the log weight of a rater alone."""
     if np.isnan(state.alone[m]):
-        if state.assignment[m] < 0:  # as the sweep has counted them
+        if state.assignment[m] < 0:  # counted by the sweep
             fill(state.alone_counts[m], state.rater_counts[m])
         else:
             counts = count_labels(m, answers, *point.log_rater.shape[1:])
@@ -90,7 +95,7 @@ def weight_alone(state, m, answers, point):
 
 @inner
 def choose_partner(state, mover, rng):
-    """Choose one of the raters who are not in the mover's set; −1 if there is none."""
+    """Choose a rater who is not in the mover's set; −1 if there is none."""
     source, n_raters = state.assignment[mover], state.assignment.size
     left = n_raters - (1 if source < 0 else state.size[source])
     if left == 0:
@@ -107,9 +112,9 @@ def choose_partner(state, mover, rng):
 
 @inner
 def log_chances(s, t, n_raters, log_alpha):
-    """Log ratio of prior and proposal of a rater who goes from a set of s to one of t raters.
+    """Log ratio of priors and proposals if a rater moves from a set of s to a set of t raters.
 
-    Both without the move: s with the rater, t without; t is 0 for a rater who leaves to be alone.
+    Sizes are before the move; t is 0 for a rater who leaves to be alone.
     """
     # a Chinese restaurant: α for every set, (size − 1)! for its seating
     total = math.lgamma(max(s - 1.0, 1.0)) - math.lgamma(s)
@@ -124,10 +129,10 @@ def log_chances(s, t, n_raters, log_alpha):
 
 @inner
 def worth(size, answers):
-    """Return how often a move is tried whose larger set, before or after it, has this size.
+    """Return the probability of trying a move whose larger set, before or after, has this size.
 
-    Its price is that of the cells of the patterns that set may show. What moves between the same
-    two partitions back and forth is tried as often either way, so nothing else changes.
+    It decreases with the number of cells in the patterns of that set. It is the same for a move and
+    its reverse, so the acceptance ratio does not change.
     """
     n_raters = answers.rater_start.size - 1
     n_labels = answers.words.size // n_raters
@@ -137,7 +142,7 @@ def worth(size, answers):
 
 @inner
 def free_group(state, source):
-    """Return the first group without raters, or that the move empties; −1 if there is none."""
+    """Return the first group that is empty, or empty after the move; −1 if there is none."""
     for g in range(state.size.size):
         if state.size[g] == 0 or (g == source and state.size[g] == 2):
             return g
@@ -152,8 +157,8 @@ def be_alone(state, m):
 
 
 @inner
-def move(state, answers, point, log_alpha, rng):
-    """Propose that one rater goes elsewhere, and say whether that was accepted."""
+def move_rater(state, answers, point, log_alpha, rng):
+    """Propose to move one rater, and return whether the move was accepted."""
     n_raters = state.assignment.size
     mover = np.int64(rng.random() * n_raters)
     source = state.assignment[mover]
@@ -168,13 +173,13 @@ def move(state, answers, point, log_alpha, rng):
     slot = target
     if partner >= 0 and target < 0:
         slot = free_group(state, source)
-        if slot < 0:  # more groups than there may be
+        if slot < 0:  # no group is left
             return False
     if rng.random() >= worth(max(s, t + 1 if partner >= 0 else 1), answers):
         return False
     log_ratio = log_chances(s, t, n_raters, log_alpha)
 
-    # what stands now
+    # current sets
     rest = np.flatnonzero((state.assignment == source) & (np.arange(n_raters) != mover))
     if source >= 0:
         log_ratio -= weight_of_group(state, source, answers, point, rng)
@@ -185,8 +190,8 @@ def move(state, answers, point, log_alpha, rng):
     elif partner >= 0:
         log_ratio -= weight_alone(state, partner, answers, point)
 
-    # what is proposed: the rest of the mover's set, and the set that the mover joins
-    no_group = np.int64(-1)  # for the literal all would be compiled once more
+    # proposed sets: the rest of the mover's set, and the set that the mover joins
+    no_group = np.int64(-1)  # a literal would be compiled once more
     rest_of = rest if s > 2 else rest[:0]
     new = rest[:0]
     rest_weight, rest_outer, rest_inner = 0.0, np.empty((0, 0)), np.empty((0, 0, 0))
@@ -220,11 +225,11 @@ def move(state, answers, point, log_alpha, rng):
 
 
 @kernel
-def redraw(assignment, group_counts, rater_counts, answers, point, log_alpha, moves, rng):
+def move_raters(assignment, group_counts, rater_counts, answers, point, log_alpha, moves, rng):
     """Make moves of the assignment; it and the counts change in place.
 
-    The counts must be true of raters alone; those of groups are drawn here. Groups keep their
-    numbers while the chain moves. Returns how many moves were accepted.
+    The counts of raters alone must be correct; those of groups are drawn here. Groups keep their
+    numbers. Returns the number of accepted moves.
     """
     n_groups = group_counts.shape[0]
     state = State(
@@ -238,5 +243,5 @@ def redraw(assignment, group_counts, rater_counts, answers, point, log_alpha, mo
     )
     accepted = 0
     for _ in range(moves):
-        accepted += move(state, answers, point, log_alpha, rng)
+        accepted += move_rater(state, answers, point, log_alpha, rng)
     return accepted

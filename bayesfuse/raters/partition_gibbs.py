@@ -1,10 +1,10 @@
-"""A kernel that lets all raters choose their source anew, given the verdicts of the groups.
+"""A Gibbs kernel that reassigns raters to existing groups, given labels and verdicts.
 
-With labels and verdicts known and all rows summed out, raters choose independently of each other
-but for the sizes of the groups: what a rater says weighs as a Dirichlet–multinomial given the truth
-or given a verdict. A look at every response does it, however large the groups are. Groups are not
-founded or dissolved here, for that see ``partition.py``, and where verdicts are uncertain, raters
-stick to those that they helped to form.
+With all rows integrated out, raters depend on each other only by the sizes of the groups: the
+responses of a rater are Dirichlet–multinomial given the truth or given a verdict. It takes one pass
+over the responses, however large the groups are. Groups are created and dissolved in
+``partition_metropolis.py`` only. Mixing is slow if verdicts are uncertain, because they depend on
+the raters of the group.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import numpy as np
 
 from bayesfuse.numerics.kernels import TINY, fill, inner, kernel
 from bayesfuse.raters.confusion import by_cell, by_rater, count_rows, multiply, weigh_rows
-from bayesfuse.raters.sets import log_dirichlet_multinomial, sizes
+from bayesfuse.raters.partition_weights import log_dirichlet_multinomial, sizes
 from bayesfuse.raters.verdicts import join_in_logs, split
 
 GROUPS = 2
-"""Groups to choose from in a pass, so that it takes as long however many there are."""
+"""Most groups in a pass, which bounds its time."""
 
 COLUMNS = 64
-"""Combinations of what truth and verdicts say that are counted together: a table in the cache."""
+"""Most combinations of truth and verdicts counted jointly, in a table that fits the cache."""
 
 
 @inner
 def some_of(n, most, rng):
-    """Draw at most so many different numbers below n."""
+    """Draw at most this many distinct numbers below n."""
     order = np.arange(n)
     for i in range(min(n, most)):
         j = i + np.int64(rng.random() * (n - i))
@@ -37,7 +37,7 @@ def some_of(n, most, rng):
 
 @inner
 def pattern_of(n, g, row_start, row, pattern_group, n_cells):
-    """Return the number of the pattern that a group shows of an item, or the number after them."""
+    """Return the pattern of a group for an item, or the number of patterns if there is none."""
     at = np.int64(row_start[n + 1])
     while at > row_start[n] and row[at - 1] >= n_cells:  # patterns come last
         at -= 1
@@ -49,7 +49,7 @@ def pattern_of(n, g, row_start, row, pattern_group, n_cells):
 
 @inner
 def listen(log_rater, arrangement):
-    """Return p(pattern | verdict) or its logarithm, and which; the last row is of silence."""
+    """Return p(pattern | verdict) or its logarithm, and which; the last row is for no responses."""
     _, _, pattern_start, pattern_cell, pattern_group = arrangement
     heard, heard_in_logs = multiply(*by_cell(log_rater), pattern_start, pattern_cell)
     message = np.ones((pattern_group.size + 1, heard.shape[1]))
@@ -61,10 +61,10 @@ def listen(log_rater, arrangement):
 
 @inner
 def draw_verdicts(g, log_group, message, in_logs, drawn, arrangement, n_cells, rng, verdict):
-    """Draw the verdicts of a group on all items, also on those of which nobody in it speaks.
+    """Draw the verdicts of a group on all items, including those without its responses.
 
-    Fills in the ``verdict`` of every item, or where items stand for several, how many of them got
-    each verdict (items, verdicts). Returns the counts by truth (classes, verdicts).
+    Fills in the ``verdict`` of every item, or for merged items their number by verdict (items,
+    verdicts). Returns the counts by truth (classes, verdicts).
     """
     row_start, row, _, _, pattern_group = arrangement
     log_outer = log_group[g]
@@ -91,7 +91,7 @@ def draw_verdicts(g, log_group, message, in_logs, drawn, arrangement, n_cells, r
                 _, total = join_in_logs(log_outer, k, message[own], in_logs[own], weight)
             if drawn.ndim == 1:
                 left, up_to, of_item = rng.random() * total, 0.0, 0
-                for v in range(n_classes - 1):  # no branch, as for labels
+                for v in range(n_classes - 1):  # branches would be mispredicted
                     up_to += weight[v]
                     of_item += up_to <= left
                 verdict[n] = of_item
@@ -106,9 +106,9 @@ def draw_verdicts(g, log_group, message, in_logs, drawn, arrangement, n_cells, r
 
 @inner
 def count_by_source(sources, n_classes, n_rows, start, cell):
-    """Count the responses by what each of the sources says, (sources, rows, classes).
+    """Count the responses by the class of each source, (sources, rows, classes).
 
-    ``sources`` (sources, items), or where items stand for several (sources, items, classes).
+    ``sources`` (sources, items), or for merged items (sources, items, classes).
     """
     n_sources = sources.shape[0]
     counts = np.zeros((n_sources, n_rows, n_classes))
@@ -118,7 +118,7 @@ def count_by_source(sources, n_classes, n_rows, start, cell):
     elif n_classes**n_sources > COLUMNS:
         for i in range(n_sources):
             fill(counts[i], count_rows(n_rows, n_classes, sources[i], start, cell))
-    else:  # all at once, and summed afterwards: passes over the responses are what costs
+    else:  # jointly, and summed afterwards, because passes over the responses are slow
         jointly = sources[0].copy()
         for i in range(1, n_sources):
             jointly += sources[i] * np.int32(n_classes**i)
@@ -135,10 +135,10 @@ def count_by_source(sources, n_classes, n_rows, start, cell):
 
 @inner
 def choose(log_alpha, size, weight, rng):
-    """Draw where a rater sits: 0 is alone, then come groups of these sizes without the rater.
+    """Draw the set of a rater: 0 is alone, then groups of these sizes without the rater.
 
-    ``weight`` (groups + 1,) is the log density of the rater's responses in every place. A priori it
-    is a Chinese restaurant: new tables by α, others by who sits there.
+    ``weight`` (groups + 1,) is the log density of the rater's responses in every set. The prior is
+    a Chinese restaurant process: α for alone, the size for a group.
     """
     up_to = weight + log_alpha
     for g in range(size.size):
@@ -152,16 +152,16 @@ def choose(log_alpha, size, weight, rng):
 
 
 @kernel
-def reseat(assignment, group_counts, rater_counts, answers, arrangement, point, log_alpha, rng):
-    """Let raters choose among some groups and being alone; all three arrays change in place.
+def reassign(assignment, group_counts, rater_counts, answers, arrangement, point, log_alpha, rng):
+    """Redraw the sets of raters among some groups and alone; all three arrays change in place.
 
-    Raters of other groups stay there, and so do those whose group would be left with one. The
-    counts of the former and of their groups are left alone, all others are replaced.
+    Raters of other groups stay there, and so do raters of groups of two. The counts of other groups
+    and their raters do not change, all others are replaced.
     """
     n_raters, n_classes, n_labels = rater_counts.shape
     size = sizes(assignment, group_counts.shape[0])
     used = np.flatnonzero(size)
-    if used.size == 0:  # all are alone, and nothing is to choose from
+    if used.size == 0:  # no groups
         return
     chosen = used[some_of(used.size, GROUPS, rng)]
     n_cells = n_raters * n_labels

@@ -10,6 +10,7 @@ from itertools import product
 import numpy as np
 import pymc as pm
 import pytest
+from partitions import log_prior, partitions
 from pymc.model.fgraph import clone_model
 from scipy.special import gammaln, logsumexp
 
@@ -18,9 +19,8 @@ from bayesfuse.errors import ModelError
 from bayesfuse.models import LatentGroup
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.parameters.dirichlet import Dirichlet
-from bayesfuse.parameters.partition import PartitionPrior, draw
-from bayesfuse.parameters.variables import partition
-from bayesfuse.raters import inferred
+from bayesfuse.parameters.partition import PartitionPrior
+from bayesfuse.raters import inferred_groups
 from bayesfuse.testing import (
     assert_close,
     assert_frequencies,
@@ -30,65 +30,6 @@ from bayesfuse.testing import (
 )
 
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
-
-
-def partitions(n):
-    """Return all assignments of n raters, as the model numbers them."""
-    every = [[]]
-    for m in range(n):
-        every = [
-            [*p[:i], [*p[i], m], *p[i + 1 :]] if i < len(p) else [*p, [m]]
-            for p in every
-            for i in range(len(p) + 1)
-        ]
-    found = []
-    for sets in every:
-        assignment = np.full(n, -1)
-        several = sorted((s for s in sets if len(s) > 1), key=min)
-        for number, members in enumerate(several):
-            assignment[members] = number
-        found.append((tuple(assignment.tolist()), [len(s) for s in sets]))
-    return found
-
-
-def log_prior(sizes, alpha):
-    n = sum(sizes)
-    seats = sum(np.log(alpha) + gammaln(size) for size in sizes)
-    return seats + gammaln(alpha) - gammaln(alpha + n)
-
-
-def test_prior_is_that_of_the_restaurant_in_density_and_draws():
-    every = partitions(4)
-    log_p = np.array([log_prior(sizes, 2.5) for _, sizes in every])
-    assert logsumexp(log_p) == pytest.approx(0)
-    with pm.Model():
-        seats = partition("seats", 4, 2, 2.5, start=np.full(4, -1))
-    for (assignment, _), expected in zip(every, log_p, strict=True):
-        found = float(pm.logp(seats, np.array(assignment)).eval())
-        assert found == pytest.approx(expected, rel=1e-12), assignment
-    for wrong in ([0, -1, -1, -1], [1, 1, -1, -1], [1, 1, 0, 0], [-2, -1, 0, 0], [2, 2, 0, 0]):
-        assert float(pm.logp(seats, np.array(wrong)).eval()) == -np.inf, wrong
-    rng = np.random.default_rng(1)
-    drawn = Counter(tuple(draw(4, 2, 2.5, rng).tolist()) for _ in range(5000))
-    seen = np.array([drawn[assignment] for assignment, _ in every], dtype=float)
-    assert_frequencies(seen, np.exp(log_p), "partitions")
-
-
-@pytest.mark.parametrize(("n_raters", "alpha"), [(4, 0.7), (6, 2.0)])
-def test_prior_draws_with_fewer_groups_are_the_restaurants_that_have_no_more(n_raters, alpha):
-    few = [(p, sizes) for p, sizes in partitions(n_raters) if max(p) <= 0]
-    log_p = np.array([log_prior(sizes, alpha) for _, sizes in few])
-    rng = np.random.default_rng(1)
-    drawn = Counter(tuple(draw(n_raters, 1, alpha, rng).tolist()) for _ in range(4000))
-    seen = np.array([drawn[assignment] for assignment, _ in few], dtype=float)
-    assert seen.sum() == 4000
-    assert_frequencies(seen, np.exp(log_p - logsumexp(log_p)), "partitions")
-
-
-def test_prior_draws_do_not_wait_for_what_never_happens():
-    """Of 400 raters who are seldom alone, the restaurant itself never has one group."""
-    seats = draw(400, 1, 9.0, np.random.default_rng(1))
-    assert seats.max() == 0 and np.sum(seats == 0) > 1
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -167,10 +108,12 @@ def exact_posterior(matrix, alpha, rows):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("counted", "reseated"), [(False, inferred.RESEATED), (True, 0.9)])
+@pytest.mark.parametrize(
+    ("counted", "reseated"), [(False, inferred_groups.REASSIGNED), (True, 0.9)]
+)
 def test_partition_and_labels_have_their_exact_posterior(counted, reseated, monkeypatch):
     """Four raters and five items (or one twice, one thrice): every partition, label, verdict."""
-    monkeypatch.setattr(inferred, "RESEATED", reseated)
+    monkeypatch.setattr(inferred_groups, "REASSIGNED", reseated)
     matrix = np.random.default_rng(3).integers(0, 2, (5, 4))
     matrix[:, 1] = matrix[:, 0]
     matrix[3, 1] = -1
@@ -272,7 +215,7 @@ def test_counts_after_a_sweep_are_of_the_responses(
     n_classes, sizes, copies, reseated, alpha, monkeypatch
 ):
     """Truths and verdicts counted at once or one by one, with groups that have no turn, too."""
-    monkeypatch.setattr(inferred, "RESEATED", reseated)
+    monkeypatch.setattr(inferred_groups, "REASSIGNED", reseated)
     rng = np.random.default_rng(n_classes)
     assignment = np.append(np.repeat(np.arange(len(sizes)), sizes), [-1, -1])
     n_items, n_raters, n_groups = 60, len(assignment), len(sizes)
@@ -324,7 +267,7 @@ def test_counts_after_a_sweep_are_of_the_responses(
 @pytest.mark.parametrize("reseated", [0.0, 1.0])
 def test_verdicts_of_a_group_whose_patterns_underflow_are_known(reseated, copies, monkeypatch):
     """So many raters repeat them that no other can be drawn, but where all are silent."""
-    monkeypatch.setattr(inferred, "RESEATED", reseated)
+    monkeypatch.setattr(inferred_groups, "REASSIGNED", reseated)
     rng = np.random.default_rng(5)
     n_classes, n_items, n_silent, size = 3, 40, 5, 1500
     truth, verdict = rng.integers(0, n_classes, (2, n_items))
@@ -354,23 +297,6 @@ def test_verdicts_of_a_group_whose_patterns_underflow_are_known(reseated, copies
     guessed = copies * reseated * np.bincount(truth[:n_silent], minlength=n_classes)
     assert (counts[0] >= known).all()
     assert_close((counts[0] - known).sum(axis=1), guessed, "items of which nobody spoke")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        ({"share_prior": 0.0}, "0.0"),
-        ({"share_prior": 1.0}, "1.0"),
-        ({"max_groups": 0}, "0 for 4 raters"),
-        ({"max_groups": 3}, "3 for 4 raters"),
-        ({"group_prior": np.ones((2, 2, 2))}, "shape (2, 2, 2)"),
-    ],
-)
-def test_bad_priors_of_partitions_are_refused(arguments, told):
-    responses = bf.Responses.from_matrix(np.eye(4, dtype=int))
-    with pytest.raises(ModelError) as error:
-        LatentGroup(responses, "posterior", **arguments)
-    assert told in str(error.value) and "Got" in str(error.value)
 
 
 def test_em_and_nuts_refuse_to_infer_groups():

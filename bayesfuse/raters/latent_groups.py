@@ -1,4 +1,4 @@
-"""Raters in groups: every group forms a hidden verdict, and its raters report on that."""
+"""Raters in known groups: raters respond to the latent verdict of their group."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_shape
 from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.contract import Parameter
-from bayesfuse.parameters.partition import ALONE
+from bayesfuse.parameters.partition import ALONE, PARTITION
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters import verdicts
-from bayesfuse.raters.base import RaterChannel
-from bayesfuse.raters.patterns import arrange
+from bayesfuse.raters.base import RaterChannel, add_rows_jax, by_cell_jax, reveal_jax
+from bayesfuse.raters.group_patterns import arrange, cell_words
 
 
 class LatentGroups(RaterChannel):
-    r"""Raters who share a source: truth → a verdict per item and group → the group's raters.
+    r"""Raters who share a source: truth → verdict per item and group → responses of the group.
 
-    The verdicts are summed out, group by group:
+    The verdicts are summed out:
 
     .. math:: \log p(x_n \mid y_n = k) = \sum_{m\ \text{alone}} \log \theta_{m k x_{nm}}
               + \sum_g \log \sum_v \phi_{gkv} \prod_{m \in g} \theta_{m v x_{nm}}
@@ -30,13 +30,13 @@ class LatentGroups(RaterChannel):
     Parameters
     ----------
     group_confusion : tensor or array, shape (groups, classes, verdicts), or None
-        :math:`\phi_{gkv}`, the probability that the verdict of group g is v where the truth is k.
-        Verdicts are classes. None where every rater is alone.
+        :math:`\phi_{gkv}`, the probability that the verdict of group g is v if the truth is k.
+        Verdicts are classes. None if there are no groups.
     rater_confusion : tensor or array, shape (raters, classes, labels)
-        :math:`\theta_{mvc}`, the probability that rater m says c where the verdict of the rater's
-        group is v, or, for a rater alone, the truth.
+        :math:`\theta_{mvc}`, the probability that rater m answers c if the verdict of the rater's
+        group (for raters in no group, the truth) is v.
     assignment : array of int, shape (raters,)
-        Group of every rater; −1 for raters alone.
+        Group of every rater; −1 for none.
 
     References
     ----------
@@ -44,7 +44,7 @@ class LatentGroups(RaterChannel):
 
     Examples
     --------
-    Two raters repeat a verdict: together they say little more than one of them.
+    Two raters with a common verdict are little more evidence than one of them.
 
     >>> import numpy as np, bayesfuse as bf
     >>> responses = bf.Responses.from_matrix([[1, 1]], classes=[0, 1])
@@ -73,8 +73,8 @@ class LatentGroups(RaterChannel):
         return (self.assignment,)
 
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
-        arranged = arrange(responses.start, responses.cell, self.assignment, responses.n_classes)
-        return (*arranged, gold)
+        words = cell_words(responses.n_raters * responses.n_classes)
+        return (*arrange(responses.start, responses.cell, self.assignment, words), gold)
 
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         super().check(shapes, responses)
@@ -119,7 +119,7 @@ class LatentGroups(RaterChannel):
         group = self.assignment[rater]
         grouped = group != ALONE
         source = truth[item]
-        # a verdict where somebody of the group answers: never items × groups
+        # a verdict per item and group with responses: never items × groups
         met, place = np.unique(item[grouped] * len(outer) + group[grouped], return_inverse=True)
         if len(met):
             of_item, of_group = np.divmod(met, len(outer))
@@ -128,7 +128,7 @@ class LatentGroups(RaterChannel):
         return invert(inner[rater, source], rng.random(len(rater)))
 
     def votes(self, responses):
-        """Count one vote for every group and item, shared by its raters' labels."""
+        """Count one vote per group and item, shared by its raters' labels."""
         group, item = self.assignment[responses.rater], responses.item
         n_groups = max(int(group.max(initial=ALONE)), ALONE) + 1
         grouped = group != ALONE
@@ -146,42 +146,27 @@ class LatentGroups(RaterChannel):
         log_group, log_rater, row_start, row, pattern_start, pattern_cell, pattern_group, gold
     ):
         import jax.numpy as jnp
-        from jax.ops import segment_sum
         from jax.scipy.special import logsumexp
 
-        n_raters, n_classes, n_labels = log_rater.shape
-        table = log_rater.transpose(0, 2, 1).reshape(n_raters * n_labels, n_classes)
-
-        def add_up(rows, chosen, start):
-            sizes = jnp.diff(start.astype(int))
-            owner = jnp.repeat(jnp.arange(sizes.size), sizes, total_repeat_length=chosen.size)
-            return segment_sum(rows[chosen], owner, num_segments=sizes.size)
-
+        table = by_cell_jax(log_rater)
         if pattern_group.size:
-            message = add_up(table, pattern_cell, pattern_start)[:, None, :]
+            message = add_rows_jax(table, pattern_cell, pattern_start)[:, None, :]
             patterns = logsumexp(log_group[pattern_group] + message, axis=-1)
             table = jnp.concatenate([table, patterns])
-        total = add_up(table, row, row_start)
-        possible = (gold[:, None] < 0) | (gold[:, None] == jnp.arange(n_classes))
-        return jnp.where(possible, total, -jnp.inf)
+        return reveal_jax(add_rows_jax(table, row, row_start), gold)
 
 
 def whole(assignment: Any) -> NDArray[np.int64]:
-    """Return an assignment as whole numbers, one per rater."""
-    given = np.asarray(assignment)
-    if given.ndim != 1 or not np.issubdtype(given.dtype, np.integer) or len(given) == 0:
-        raise ModelError(
-            "assignment must be one whole number per rater, its group or −1 for a rater alone. "
-            f"Got: {assignment!r}."
-        )
-    return given.astype(np.int64)
+    """Return an assignment as an array of integers, one per rater."""
+    PARTITION.require("assignment", assignment)
+    return np.asarray(assignment).astype(np.int64)
 
 
 def require_groups(assignment: NDArray[np.int64], n_groups: int) -> None:
-    """Raise ModelError if an assignment names groups that do not exist."""
+    """Raise ModelError if an assignment has groups without a confusion matrix."""
     if assignment.min() < ALONE or assignment.max() >= n_groups:
         raise ModelError(
-            "assignment must number groups that have a confusion matrix, from 0, with −1 for "
-            f"raters alone. Got: numbers from {assignment.min()} to {assignment.max()} and "
+            "assignment must hold indices of groups with a confusion matrix, or −1 for raters in "
+            f"no group. Got: numbers from {assignment.min()} to {assignment.max()} and "
             f"{n_groups} groups."
         )

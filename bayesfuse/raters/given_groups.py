@@ -1,4 +1,4 @@
-"""Which raters share a source: as users say it, as moments find it, as the channel needs it."""
+"""Groups of raters who share a source, as given by users or found by moments."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from bayesfuse.parameters.partition import ALONE
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Groups of at least two raters each; the other raters are alone.
+    """Groups of at least two raters each; other raters are in no group.
 
     Attributes
     ----------
     members : dict
         Group names to lists of raters, by name.
     assignment : ndarray of int64, shape (raters,)
-        Number of every rater's group, in the order of ``members``; −1 for raters alone.
+        Index of every rater's group in ``members``; −1 for none.
     origin : str
-        Who said so: "given", "moments", or why moments could not.
+        "given", "moments", or why moments failed.
     """
 
     members: dict[Any, list[Any]]
@@ -43,33 +43,33 @@ class Groups:
 
     @classmethod
     def read(cls, groups: Any, responses: Responses) -> Groups:
-        """Understand groups as a user gives them, or "moments".
+        """Read groups as a user gives them, or find them if they are "moments".
 
         Raises
         ------
         ModelError
             Unknown raters, a rater in two groups, an empty group, more groups than raters.
         ResponsesError
-            Names of groups that a file could not hold.
+            Group names that cannot be stored.
 
         Examples
         --------
         >>> import bayesfuse as bf
-        >>> from bayesfuse.raters.grouping import Groups
+        >>> from bayesfuse.raters.given_groups import Groups
         >>> Groups.read([[2, 4]], bf.datasets.anesthesia()).assignment
         array([-1,  0, -1,  0, -1])
         """
         if isinstance(groups, str):
             if groups != "moments":
                 raise ModelError(
-                    "groups must be 'moments', 'posterior' or say which raters belong together, as "
-                    f"a mapping or a list of lists. Got: {groups!r}."
+                    "groups must be 'moments', 'posterior', or a mapping or list of lists of "
+                    f"raters. Got: {groups!r}."
                 )
             return cls._found(responses)
         return cls._of(_listed(groups), responses, "given")
 
     def largest(self, most: int) -> Groups:
-        """Return these groups, or the largest of them if they are more than ``most``."""
+        """Return at most this many groups, the largest."""
         order = sorted(self.members, key=lambda name: -len(self.members[name]))[:most]
         kept = [name for name in self.members if name in order]
         number = {self.names.index(name): place for place, name in enumerate(kept)}
@@ -81,7 +81,7 @@ class Groups:
         try:
             found = find_groups(responses)
         except MomentsError as reason:
-            return cls._of({}, responses, f"every rater alone, as moments cannot tell: {reason}")
+            return cls._of({}, responses, f"no groups, because moments failed: {reason}")
         return cls._of(_listed(found), responses, "moments")
 
     @classmethod
@@ -89,22 +89,22 @@ class Groups:
         place = {rater: index for index, rater in enumerate(responses.raters.tolist())}
         if len(members) > len(place):
             raise ModelError(
-                "Groups are sets of raters, so there are at most as many. Got: "
+                "There cannot be more groups than raters. Got: "
                 f"{len(members)} groups of {len(place)} raters."
             )
         seen: dict[Any, Any] = {}
         for name, raters in members.items():
             if len(raters) == 0:
-                raise ModelError(f"A group must have raters. Got: none in group {name!r}.")
+                raise ModelError(f"A group must have raters. Got: an empty group {name!r}.")
             for rater in raters:
                 if rater not in place:
                     raise ModelError(
-                        f"Groups must be of raters of the table. Got: {rater!r} in group {name!r}, "
-                        "who is not one of them."
+                        "Groups must contain raters of the responses only. Got: "
+                        f"{rater!r} in group {name!r}."
                     )
                 if rater in seen:
                     raise ModelError(
-                        "A rater follows one source and is in one group, once. Got: "
+                        "Each rater may appear in one group only. Got: "
                         f"{rater!r} in group {seen[rater]!r} and again in {name!r}."
                     )
                 seen[rater] = name
@@ -117,19 +117,18 @@ class Groups:
 
 
 def groups_at_most(most: int | None, responses: Responses) -> int:
-    """Return how many groups of two there may be, if no number is given."""
+    """Return the largest number of groups, by default half the number of raters."""
     highest = responses.n_raters // 2
     if highest == 0:
         raise ModelError(
-            "A group has two raters or more, so with fewer there are none to infer. Got: "
-            f"{responses.n_raters} rater."
+            f"To infer groups there must be at least two raters. Got: {responses.n_raters} rater."
         )
     if most is None:
         return highest
     if not isinstance(most, int | np.integer) or not 1 <= most <= highest:
         raise ModelError(
-            "To infer groups there must be room for one, and groups have two raters or more, so "
-            f"max_groups is from 1 to {highest}. Got: {most!r} for {responses.n_raters} raters."
+            f"max_groups must be from 1 to {highest}, because groups have at least two raters. "
+            f"Got: {most!r} for {responses.n_raters} raters."
         )
     return int(most)
 
@@ -149,8 +148,8 @@ def _listed(groups: Any) -> dict[Any, list[Any]]:
         for rater, name in groups.items():
             if _is_list(name):
                 raise ModelError(
-                    "A mapping gives every group its raters or every rater a group, not both. Got: "
-                    f"{name!r} for {rater!r} beside groups by rater."
+                    "A mapping must be from groups to raters or from raters to groups, not both. "
+                    f"Got: {name!r} for {rater!r} among groups by rater."
                 )
             if not pd.isna(name):
                 members.setdefault(name, []).append(rater)
