@@ -298,7 +298,7 @@ class ByPopulation(LabelPrior):
         ones = np.ones(len(possible), dtype=np.int64)
         return self.draw(tables, possible, (ones, structure[1]), rng)
 
-    def prevalence(self, parameters, xp):
+    def prevalence(self, parameters, n_classes, xp):
         share = np.bincount(self.population) / len(self.population)
         return (share[:, None] * parameters[0]).sum(axis=0)
 
