@@ -366,7 +366,7 @@ def floor() -> None:
     posterior = {name: (prior[name] + counts[name]).concentration for name in prior}
     point = {block.value: block.write(rows[block.parameter]) for block in step.blocks}
 
-    _, named, pairs, _ = seen.rater_structure  # items name pairs of responses, see raters/response_pairs.py
+    _, named, pairs, _ = seen.rater_structure  # see raters/response_pairs.py
     n_products, n_weights = (len(named) + len(pairs)) * N_CLASSES, N_ITEMS * N_CLASSES
     n_increments = len(named) + 2 * len(pairs) * N_CLASSES + N_ITEMS
     n_gammas = sum(alpha.size for alpha in posterior.values())

@@ -309,7 +309,7 @@ def _common_mistake(
     """Return the probability of the same wrong label for an item of class k, (pairs, classes)."""
     channel, _ = observation.raters.at(rows, observation.rater_structure)
     tables = observation.tables(rows)
-    alone = channel.confusion(tables, np)
+    alone = channel.confusion(tables, observation.table.n_classes, np)
     wrong = 1.0 - np.eye(observation.table.n_classes)
     found = np.empty((len(first), observation.table.n_classes))
     for at in range(0, len(first), PAIRS_AT_ONCE):

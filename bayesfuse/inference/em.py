@@ -113,6 +113,8 @@ def fit(
         height = total + sum(prior.log_density(rows[name]) for name, prior in priors.items())
         if rest is not None:
             height += rest.log_density(rows)
+            if trace and not np.isfinite(height):  # a density with a pole has no mode
+                return PointFit(previous, log_evidence, np.array(trace), False)
         if trace and height < trace[-1] - least and not counts_all:
             # Not EM but a step uphill that was too long: half of it, until it is not
             rows = (rest.between if rest is not None else _between)(previous, rows)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.type import TensorType
@@ -235,8 +234,11 @@ class Gradients:
             total += pt.sum(used * pt.switch(unused, 0.0, table))
         values = [model.rvs_to_values[v] for v in others]
         slopes = pt.grad(total, values, disconnected_inputs="ignore") if values else []
-        function = pytensor.function(
-            [*model.value_vars, *counts], [total, *slopes], on_unused_input="ignore"
+        function = model.compile_fn(
+            [total, *slopes],
+            inputs=[*model.value_vars, *counts],
+            point_fn=False,
+            on_unused_input="ignore",
         )
         names = [value.name for value in values]
 

@@ -166,9 +166,10 @@ def _block(
 
 def _informs_others(model: pm.Model, answers: TensorVariable, parameter: TensorVariable) -> bool:
     """Whether something else in the model than the responses learns from the parameter."""
-    arguments = parameter_variables(answers).values()
+    arguments = list(parameter_variables(answers).values())
     others = {*model.basic_RVs, *model.potentials, *arguments} - {answers, parameter}
-    return any(parameter in ancestors([other]) for other in others)
+    twice = sum(argument is parameter for argument in arguments) > 1
+    return twice or any(parameter in ancestors([other]) for other in others)
 
 
 def require_value(model: pm.Model, variable: TensorVariable, value: Any) -> None:

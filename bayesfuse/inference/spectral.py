@@ -100,7 +100,7 @@ def _prior(observation: Observation, priors: Priors, middle: Rows) -> dict[str, 
     if confusion is None:
         tables = observation.tables(middle)
         weight = defaults.diagonal(n_classes).sum(axis=1, keepdims=True)
-        confusion = Dirichlet(weight * observation.raters.confusion(tables, np))
+        confusion = Dirichlet(weight * observation.raters.confusion(tables, n_classes, np))
     prevalence = _row_prior(priors, observation.labels.named(Role.CLASS_SHARES))
     if prevalence is None:
         prevalence = Dirichlet(np.ones(n_classes))

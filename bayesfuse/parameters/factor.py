@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import require_shape
+from bayesfuse.errors import ModelError, require_shape
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.contract import Parameter, Role, Support
 
@@ -63,6 +63,11 @@ class Factor(ABC):
         """Raise ModelError if a parameter's shape does not fit the responses."""
         for parameter in self.used_parameters:
             sizes = self.sizes(parameter.name, shapes[parameter.name], responses)
+            if unknown := [dim for dim in parameter.dims if dim not in sizes]:
+                raise ModelError(
+                    f"Dimensions of {parameter.name} must be among {list(sizes)}, or sizes() of "
+                    f"{type(self).__name__} must know them. Got: {unknown}."
+                )
             axes = {PLURALS.get(dim, f"{dim}s"): sizes[dim] for dim in parameter.dims}
             require_shape(parameter.name, shapes[parameter.name], **axes)
 
@@ -87,7 +92,13 @@ class Factor(ABC):
 
     def support(self, name: str) -> Support:
         """Return the set in which the parameter ``name`` lives."""
-        return next(p.support for p in self.declared if p.name == name)
+        for parameter in self.declared:
+            if parameter.name == name:
+                return parameter.support
+        raise ModelError(
+            f"{type(self).__name__} must declare all its parameters, because fits ask what they "
+            f"are. Got: {name!r}, which is not among {[p.name for p in self.declared]}."
+        )
 
     def named(self, role: Role) -> str | None:
         """Return the name of the parameter with this role, if there is one."""

@@ -18,6 +18,9 @@ from bayesfuse.parameters.dirichlet import Dirichlet, RowPrior
 CLOSE = 1e-6
 """The sum of a row of probabilities may be this far from one, as printed numbers are."""
 
+ALMOST_ONE = 36.0
+"""Log-odds of a probability that is not one in floating point, as densities of PyMC need it."""
+
 SMALL = np.finfo(float).tiny ** 0.5
 """Least probability of starting values."""
 
@@ -68,11 +71,14 @@ class Simplex(RowSupport):
     def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
         from pymc.distributions.transforms import SimplexTransform
 
+        from bayesfuse.parameters.compiled import depends
         from bayesfuse.parameters.coordinates import LogRatio
         from bayesfuse.parameters.variables import is_dirichlet, mixture_of
 
-        if not is_dirichlet(variable) and mixture_of(variable) is None:
-            return None
+        if not is_dirichlet(variable) and (
+            depends(model, variable.owner.inputs) or mixture_of(variable) is None
+        ):
+            return None  # of mixtures only those with fixed shares and components are updated
         transform = model.rvs_to_transforms.get(variable)
         if isinstance(transform, LogRatio):
             return LogRatios(transform)
@@ -205,7 +211,9 @@ class OddsCoordinates(Coordinates):
             return np.log(np.stack([value, 1 - value], -1))
 
     def write(self, value: Array) -> Array:
-        return value[..., 0] - value[..., 1] if self.transformed else self.natural(value)
+        if not self.transformed:
+            return self.natural(value)
+        return np.minimum(value[..., 0] - value[..., 1], ALMOST_ONE)
 
     def natural(self, value: Array) -> Array:
         return np.clip(np.exp(value[..., 0]), SMALL, 1 - np.finfo(float).epsneg)

@@ -238,7 +238,9 @@ class LabelModel(pm.Model):
         answers = observe(self.responses, labels=labels, raters=raters, gold=self.gold)
         n_classes = self.responses.n_classes
         rows = raters.to_kernel({k: pt.as_tensor(v) for k, v in raters.parameters.items()}, pt)
-        confusion = raters.confusion(raters.expand(tuple(rows.values()), n_classes, pt), pt)
+        confusion = raters.confusion(
+            raters.expand(tuple(rows.values()), n_classes, pt), n_classes, pt
+        )
         prevalence = labels.prevalence(tuple(labels.parameters.values()), n_classes, pt)
         if "confusion" not in raters.parameters:
             pm.Deterministic("confusion", confusion, dims=("rater", "class", "answer"))

@@ -94,7 +94,7 @@ class RaterChannel(Factor):
         return {}, self.tally(tables, drawn, structure, rng)
 
     @abstractmethod
-    def confusion(self, tables: tuple[Any, ...], xp: Any) -> Any:
+    def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
         """Return ``p(response | truth)`` of every rater, shape (raters, classes, labels)."""
 
     @abstractmethod

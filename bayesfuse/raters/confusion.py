@@ -235,7 +235,7 @@ class Confusion(RaterChannel):
         *arranged, _ = structure
         return (count(*tables, drawn, *arranged),)
 
-    def confusion(self, tables: tuple[Any, ...], xp: Any) -> Any:
+    def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
         return xp.exp(tables[0])
 
     def from_truth(self, rows):

@@ -107,7 +107,7 @@ class InferredGroups(RaterChannel):
     >>> import numpy as np, bayesfuse as bf
     >>> channel = bf.InferredGroups(np.full((1, 2, 2), 0.5), np.full((3, 2, 2), 0.5), [0, -1, 0])
     >>> channel.confusion(tuple(np.log(channel.parameters[name]) for name in (
-    ...     "group_confusion", "rater_confusion")), np).shape
+    ...     "group_confusion", "rater_confusion")), 2, np).shape
     (3, 2, 2)
     """
 
@@ -222,10 +222,10 @@ class InferredGroups(RaterChannel):
             "The assignment must be known to count labels and verdicts: see at()."
         )
 
-    def confusion(self, tables: tuple[Any, ...], xp: Any) -> Any:
+    def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
         log_group, log_rater = tables
         own = xp.exp(log_rater)
-        n_groups, n_classes, _ = log_group.shape
+        n_groups = log_group.shape[0]
         assignment = self.parameters["assignment"]  # a tensor or an array
         group, number = assignment[:, None], xp.arange(n_groups)
         # a product with zeros and ones, because PyMC cannot vectorise an index over draws

@@ -100,7 +100,7 @@ class LatentGroups(RaterChannel):
         kernel = verdicts.count_copies if drawn.ndim == 2 else verdicts.count
         return kernel(*tables, drawn, *arranged, rng)
 
-    def confusion(self, tables: tuple[Any, ...], xp: Any) -> Any:
+    def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
         """Return eq. 8: the group's matrix times the rater's own."""
         log_group, log_rater = tables
         own = xp.exp(log_rater)

@@ -79,7 +79,7 @@ def test_a_stream_arrives_where_all_data_do():
 
 
 def test_batches_need_units_that_stand_apart(small):
-    with pytest.raises(ModelError, match="cannot be fitted batch by batch"):
+    with pytest.raises(ModelError, match="cannot be fitted in batches"):
         bf.labels.LabelPrior.part(bf.Independent([0.5, 0.5]), (), np.arange(2))
 
 

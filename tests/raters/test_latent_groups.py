@@ -164,7 +164,7 @@ def test_raters_alone_and_verdicts_that_are_the_truth_are_dawid_and_skenes(rows)
     _, found = one.expected_kernel(outer, inner, weight, *one.structure(responses, gold))
     (expected,) = other.expected_kernel(inner, weight, *other.structure(responses, gold))
     assert_close(found, expected, "counts")
-    confusion = one.confusion((outer, inner), np)
+    confusion = one.confusion((outer, inner), outer.shape[-1], np)
     assert_close(confusion, np.exp(inner), "confusion")
 
 
@@ -175,7 +175,7 @@ def test_confusion_is_the_share_of_simulated_answers():
     rng = np.random.default_rng(2)
     truth = rng.integers(0, 3, 60_000)
     label = channel.simulate(both, truth, responses, rng).reshape(-1, 6)
-    confusion = channel.confusion(both, np)
+    confusion = channel.confusion(both, both[0].shape[-1], np)
     for rater, k in np.ndindex(6, 3):
         seen = np.bincount(label[truth == k, rater], minlength=3).astype(float)
         assert_frequencies(seen, confusion[rater, k], f"answers of rater {rater} to {k}")

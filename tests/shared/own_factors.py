@@ -166,9 +166,8 @@ class Guessing(RaterChannel):
         weight = np.eye(len(classes))[drawn] if drawn.ndim == 1 else drawn
         return count(*tables, weight, rng.random(len(gold)), *structure)
 
-    def confusion(self, tables, xp):
+    def confusion(self, tables, n_classes, xp):
         ease, skill = (xp.exp(table) for table in tables)
-        n_classes = 3
         right, wrong = skill[:, :1, None], skill[:, 1:, None] / (n_classes - 1)
         own = np.eye(n_classes) * right + (1 - np.eye(n_classes)) * wrong
         share = ease[:, 0].mean()
