@@ -25,7 +25,16 @@ def sparse():
     return bf.datasets.simulate_dawid_skene(40, 6, 3, per_item=3, random_seed=2).responses
 
 
-@pytest.fixture(scope="module", params=["independent", "coin", "chain", "groups", "inferred"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        "independent",
+        "coin",
+        "chain",
+        "groups",
+        pytest.param("inferred", marks=pytest.mark.slow),
+    ],
+)
 def fit(request, sparse):
     sequences = bf.Sequences.from_lengths([10] * 4)
     model = {

@@ -142,6 +142,7 @@ def complete_graph():
     return model, np.log(raters)[np.arange(3), :, answers].sum(axis=1)
 
 
+@pytest.mark.slow
 def test_labels_drawn_next_to_nuts_are_those_of_the_result():
     """Belief propagation, which would take their place, is 0.17 off."""
     model, log_lik = complete_graph()

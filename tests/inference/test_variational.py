@@ -326,6 +326,7 @@ def test_a_fit_of_nothing_but_known_labels_is_the_posterior(small):
     assert result.attrs["pareto_k"] < 0.2
 
 
+@pytest.mark.slow
 def test_fits_that_end_early_say_so(small_model, monkeypatch):
     with pytest.warns(PoorFitWarning, match="still rising"):
         assert bf.fit(small_model, iterations=2, tolerance=0, sweeps=1).attrs["converged"] == 0

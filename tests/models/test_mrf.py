@@ -274,6 +274,7 @@ def test_gold_and_items_without_responses():
     assert (labels.sel(item=0) == 0).all() and (labels.sel(item=5) == 1).all()
 
 
+@pytest.mark.slow
 def test_dependent_raters_on_a_graph():
     """Latent groups × Potts: label probabilities at known parameters, by enumeration."""
     responses, _ = field((2, 4), 6, n_raters=4)
