@@ -144,6 +144,10 @@ def check_label_prior(
     assert_frequencies(seen, exact.weight, "drawn labels")
 
 
+HIDDEN = 1000
+"""Draws of a channel's hidden variables whose mean is compared with its expectation."""
+
+
 def check_rater_channel(
     channel: RaterChannel, tables: tuple[Array, ...], responses: Responses, *, step: float = 1e-6
 ) -> None:
@@ -180,6 +184,13 @@ def check_rater_channel(
         scale = max(abs(total(*tables)), 1.0)
         # central differences lose rounding / step, and the third derivative times step²
         assert_close(found[which], slope, "expected counts", atol=scale * 1e-15 / step + 1e-6)
+    labels = channel.log_lik(tables, structure).argmax(axis=1)
+    expected = channel.expected_kernel(*tables, np.eye(n_classes)[labels], *structure)
+    drawn = [channel.tally(tables, labels, structure, rng) for _ in range(HIDDEN)]
+    for counts, weighed in zip(zip(*drawn, strict=True), expected, strict=True):
+        error = np.std(counts, axis=0) / np.sqrt(HIDDEN)
+        gap = np.abs(np.mean(counts, axis=0) - weighed)
+        assert (gap <= 5 * error + 1e-3 * weighed + 1e-9).all(), "tally differs from expectation"
     gold = np.arange(n_items) % n_classes
     known = channel.log_lik(tables, channel.structure(responses, gold))
     free = channel.log_lik(tables, structure)
