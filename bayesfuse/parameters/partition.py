@@ -13,6 +13,9 @@ from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.contract import Coordinates, Prior, Statistic, Support
 
+SEATING = "seating"
+"""Name of the random variable that is a partition, ``variables.SeatingRV``."""
+
 ALONE = -1
 """Group index of raters in no group."""
 
@@ -37,9 +40,7 @@ class Partition(Support):
             )
 
     def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
-        from bayesfuse.parameters.variables import SeatingRV
-
-        return Whole() if isinstance(variable.owner.op, SeatingRV) else None
+        return Whole() if getattr(variable.owner.op, "name", "") == SEATING else None
 
     def prior(self, variable: Any) -> Prior:
         concentration, _, start = (

@@ -19,7 +19,7 @@ from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.parameters.compiled import shape_of
 from bayesfuse.parameters.coordinates import LogRatio
 from bayesfuse.parameters.dirichlet import DirichletMixture, broadcast
-from bayesfuse.parameters.partition import ALONE, draw
+from bayesfuse.parameters.partition import ALONE, SEATING, draw
 
 
 def dirichlet(
@@ -176,7 +176,7 @@ class SparseDirichlet(pm.Distribution):
 class SeatingRV(RandomVariable):
     """A partition of the raters; inputs are the concentration, the groups and the start."""
 
-    name = "seating"
+    name = SEATING
     signature = "(),(),(r)->(r)"
     dtype = "int64"
     _print_name = ("Seating", "\\operatorname{Seating}")
