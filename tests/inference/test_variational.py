@@ -278,12 +278,12 @@ def own_model(responses):
 def test_advi_fits_a_model_of_ones_own(small):
     model = own_model(small)
     with pytest.raises(ModelError, match=r"CAVI needs .* Got: no such prior on .*'logit', 'mean'"):
-        bf.fit(model)
+        bf.fit(model, "cavi")
     with pytest.raises(ModelError, match="Gibbs sweeps need"):
         bf.fit(model, "advi", sweeps=1)
     gibbs = bf.sample(model, 500, chains=2, random_seed=1, quiet=True, **QUIET)
     fit = bf.fit(model, "advi", random_seed=1, **QUIET)
-    assert fit.attrs["start"] == "pymc"
+    assert fit.attrs["start"] in ("moments", "majority")
     one, two = (result["posterior"]["logit"] for result in (fit, gibbs))
     distance = np.abs(one.mean(("chain", "draw")) - two.mean(("chain", "draw")))
     assert (distance < 0.5 * two.std(("chain", "draw"))).all()
