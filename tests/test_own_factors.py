@@ -14,10 +14,8 @@ from bayesfuse.inference.plan import make_plan
 from bayesfuse.observation import Observation
 from bayesfuse.testing import (
     assert_close,
-    assert_uniform,
     check_label_prior,
     check_rater_channel,
-    sbc_ranks,
 )
 
 N_ITEMS, N_RATERS = 150, 6
@@ -235,13 +233,3 @@ def test_parameters_by_item_are_drawn(crowd):
     assert ease[sure].mean() > ease[split].mean() + 0.1
     with pytest.raises(ModelError, match="single items"):
         bf.fit(model, method="cavi", batch_size=50)
-
-
-@pytest.mark.slow
-def test_gibbs_is_calibrated(crowd):
-    responses = crowd[2].take(np.arange(25))
-    ranks = sbc_ranks(guessing, responses, simulations=300, draws=49, thin=5, random_seed=4)
-    assert_uniform(ranks["ease"].values, 49, "ease")
-    for rater in range(N_RATERS):
-        assert_uniform(ranks["skill"].values[:, rater], 49, f"skill of rater {rater}")
-    assert_uniform(ranks["labels"].values[:, 0], 1, "label of an item")
