@@ -50,7 +50,9 @@ def test_channel_is_that_of_known_groups(n_classes):
         assert_close(found, expected, "likelihood")
     fixed, structure = raw.at({"assignment": assignment}, raw.structure(responses, gold))
     assert_close(fixed.log_lik(tables, structure), known.log_lik(tables, structure), "at")
-    assert_close(raw.confusion(tables, 2, np), known.confusion(tables, 2, np), "confusion")
+    assert_close(
+        raw.confusion(tables, n_classes, np), known.confusion(tables, n_classes, np), "confusion"
+    )
     check_rater_channel(fixed, tables, responses)
 
 
