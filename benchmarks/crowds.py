@@ -265,8 +265,9 @@ def parse():
 
 def main():
     arguments = parse()
+    print(f"Log-loss in nats, of probabilities clipped at {CLIP:g}.", flush=True)
     if MISSING:
-        print(MISSING)
+        print(MISSING, flush=True)
     chosen = methods(with_stack=arguments.stack)
     if arguments.methods:
         chosen = {n: m for n, m in chosen.items() if any(word in n for word in arguments.methods)}
