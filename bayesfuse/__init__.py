@@ -26,7 +26,7 @@ from bayesfuse.labels import (
 from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.priors import bio_transitions
 from bayesfuse.pymc.model import LabelModel, observe
-from bayesfuse.raters import Confusion, InferredGroups, LatentGroups, OneCoin
+from bayesfuse.raters import Confusion, InferredGroups, LatentGroups, OneCoin, TypedConfusion
 from bayesfuse.results.averaging import average, common_units
 from bayesfuse.results.paths import decode, draw_labels, run_lengths, spans
 from bayesfuse.results.probabilities import label_probabilities
@@ -48,6 +48,7 @@ __all__ = [
     "Responses",
     "Sequences",
     "StationaryMarkovChain",
+    "TypedConfusion",
     "align_labels",
     "average",
     "bio_transitions",

@@ -8,10 +8,11 @@ if __name__ != "bayesfuse.models":
 
 from bayesfuse.models.dawid_skene import DawidSkene
 from bayesfuse.models.hmm import HiddenMarkov
+from bayesfuse.models.item_types import ItemTypes
 from bayesfuse.models.latent_group import LatentGroup
 from bayesfuse.models.mrf import MarkovRandomField
 
-__all__ = ["DawidSkene", "HiddenMarkov", "LatentGroup", "MarkovRandomField"]
+__all__ = ["DawidSkene", "HiddenMarkov", "ItemTypes", "LatentGroup", "MarkovRandomField"]
 
 
 def __dir__() -> list[str]:

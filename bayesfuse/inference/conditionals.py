@@ -41,12 +41,16 @@ def redraw(
     drawn: NDArray[Any],
     priors: Mapping[str, Prior],
     rng: np.random.Generator,
-) -> tuple[dict[str, Any], dict[str, Statistic]]:
-    """Draw what the channel draws itself given labels; return what both say of the rest."""
+) -> tuple[dict[str, Any], Counts, dict[str, Statistic]]:
+    """Draw what the channel draws itself given labels; return what both say of the rest.
+
+    The counts, and by parameter the counts or a log-likelihood.
+    """
     found, rater_counts = observation.raters.redraw(
         rows, observation.tables(rows), drawn, priors, observation.rater_structure, rng
     )
-    return found, statistics(observation, rows, observation.counted(drawn, rater_counts))
+    counts = observation.counted(drawn, rater_counts)
+    return found, counts, statistics(observation, rows, counts)
 
 
 def accepts(

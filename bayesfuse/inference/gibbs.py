@@ -15,11 +15,11 @@ from pymc.util import get_random_generator
 
 from bayesfuse.errors import ModelError, interruptible, require_count
 from bayesfuse.inference import conditionals, turning
-from bayesfuse.inference.plan import Block, Plan, make_plan, moved
+from bayesfuse.inference.plan import Block, Plan, PooledBlock, make_plan, moved
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.compiled import value_function
-from bayesfuse.parameters.contract import draw_all
+from bayesfuse.parameters.contract import Prior, draw_all
 from bayesfuse.parameters.variables import SeatingRV
 from bayesfuse.pymc.model import latest
 
@@ -125,12 +125,15 @@ class LabelGibbs(BlockedStep):
             listed = vars if isinstance(vars, list | tuple) else [vars]
             wanted = {model.rvs_to_values.get(variable, variable).name for variable in listed}
         blocks = [b for b in plan.blocks.values() if wanted is None or b.value in wanted]
-        if not blocks or (wanted is not None and len(blocks) != len(wanted)):
+        self.pools = [pooled for pooled in plan.pools if _takes(pooled, blocks, plan, wanted)]
+        members = [block for pooled in self.pools for block in pooled.members.values()]
+        self.blocks = [*blocks, *members]
+        if not self.blocks or (wanted is not None and len(self.blocks) != len(wanted)):
             raise ModelError(
                 "LabelGibbs draws parameters of the observed responses with a Dirichlet or Beta "
                 "prior on which nothing else in the model depends; give the others to NUTS. Got: "
                 f"{sorted(wanted or plan.variables)}, of which such are "
-                f"{sorted(b.value for b in blocks)}."
+                f"{sorted(b.value for b in self.blocks)}."
             )
         drawn = {b.parameter for b in blocks}
         observation = plan.observation
@@ -140,23 +143,27 @@ class LabelGibbs(BlockedStep):
                 "so one step draws them all, with Dirichlet priors: pm.sample(step="
                 f"bf.LabelGibbs()), or bf.sample. Got: a step for {sorted(drawn)} only."
             )
-        self.vars = [value for value in model.value_vars if value.name in {b.value for b in blocks}]
         self.rng = get_random_generator(rng)
         self.labels: NDArray[Any] | None = None
         self.shows_labels = False
         self._written: dict[str, tuple[Any, Array]] = {}
         self.observation = observation
-        self.blocks = blocks
+        own = {block.value for block in self.blocks}
+        self.vars = [value for value in model.value_vars if value.name in own]
         self.fixed = {b.parameter: b.prior for b in blocks if b.prior is not None}
         self.fixed |= plan.constants
         # whatever else the conditionals depend on is evaluated at the point of each step
-        others = {name: variable for name, variable in plan.variables.items() if name not in drawn}
+        known = drawn | {name for each in self.pools for name in each.implied}
+        others = {name: variable for name, variable in plan.variables.items() if name not in known}
         _require_labels_anew(plan.observation, moved(model, others))
         self.others = value_function(model, others) if others else None
-        self.varying = {b.parameter: b.prior_at for b in blocks if b.prior is None}
+        below = {pooled.pool.parameter for pooled in self.pools}
+        self.varying = {
+            b.parameter: b.prior_at for b in blocks if b.prior is None and b.parameter not in below
+        }
         self.inferred = bool(drawn & set(observation.indices))
-        known = {b.parameter: b.prior for b in blocks}
-        self.may_turn = turning.possible(self.observation, plan.indices(), known)
+        of_rows = {b.parameter: b.prior for b in blocks}
+        self.may_turn = turning.possible(self.observation, plan.indices(), of_rows)
         self.turns, self.turned = self.may_turn, [0, 0]
 
     @staticmethod
@@ -193,6 +200,8 @@ class LabelGibbs(BlockedStep):
         if self.varying:
             priors = priors | {name: at(point) for name, at in self.varying.items()}
             self._require(priors)
+        for pooled in self.pools:
+            rows |= pooled.rows(pooled.values(rows))
         with interruptible:
             for _ in range(self.sweeps):
                 rows |= self.sweep(rows, priors)
@@ -224,6 +233,7 @@ class LabelGibbs(BlockedStep):
     def sweep(self, rows: Rows, priors: Mapping[str, Any]) -> Rows:
         """Return the drawn parameters' log rows after one sweep from ``rows``."""
         seen = None
+        priors = {**priors, **self._pooled(rows)}
         if self.turns and self.rng.random() < TURNS:
             before = rows
             rows, seen = turning.turn(self.observation, rows, priors, self.rng)
@@ -232,7 +242,12 @@ class LabelGibbs(BlockedStep):
         drawn = self.observation.draw(rows, self.rng, self.labels, seen)
         if self.observation.labels.moves_labels:
             self.labels = drawn
-        found, statistics = conditionals.redraw(self.observation, rows, drawn, priors, self.rng)
+        found, counts, statistics = conditionals.redraw(
+            self.observation, rows, drawn, priors, self.rng
+        )
+        for pooled in self.pools:
+            found |= pooled.rows(pooled.pool.draw(pooled.values(rows), counts, self.rng))
+        priors |= self._pooled(found)
         names = [b.parameter for b in self.blocks if b.parameter not in found]
         proposed = draw_all({name: priors[name] for name in names}, statistics, rows, self.rng)
         if not conditionals.accepts(self.observation, rows, proposed, drawn, self.rng):
@@ -241,7 +256,21 @@ class LabelGibbs(BlockedStep):
         return found | proposed
 
 
+    def _pooled(self, rows: Rows) -> dict[str, Prior]:
+        """Return the priors of rows below pools, whose members have these values."""
+        return {
+            pooled.pool.parameter: pooled.pool.prior(pooled.values(rows)) for pooled in self.pools
+        }
+
+
 STEP_METHODS.append(LabelGibbs)
+
+
+def _takes(pooled: PooledBlock, blocks: list[Block], plan: Plan, wanted: set[str] | None) -> bool:
+    """Say whether a step that draws these blocks draws the members of a pool above them, too."""
+    below = pooled.pool.parameter
+    asked = wanted is None or all(block.value in wanted for block in pooled.members.values())
+    return asked and (below not in plan.blocks or any(b.parameter == below for b in blocks))
 
 
 def _require_labels_anew(observation: Observation, moved: list[str]) -> None:

@@ -24,6 +24,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.compiled import depends, plain_python
 from bayesfuse.parameters.contract import Coordinates, Known, Prior, Support
+from bayesfuse.parameters.pool import Pool
 from bayesfuse.parameters.simplex import CLOSE
 from bayesfuse.pymc.model import observed, parameter_variables, require_like
 
@@ -64,6 +65,28 @@ class Block:
 
 
 @dataclass(frozen=True)
+class PooledBlock:
+    """A pool of the model, and the blocks of its members by role."""
+
+    pool: Pool
+    members: dict[str, Block]
+
+    @property
+    def implied(self) -> set[str]:
+        """Names of parameters that follow from the members."""
+        return set(self.pool.implied(self.pool.begin(np.random.default_rng(0))))
+
+    def values(self, rows: Rows) -> dict[str, Array]:
+        """Return the members' values by role from rows, which hold them by block."""
+        return {role: rows[block.parameter] for role, block in self.members.items()}
+
+    def rows(self, values: Mapping[str, Array]) -> Rows:
+        """Return rows of the members, and of parameters that follow from them."""
+        own = {block.parameter: values[role] for role, block in self.members.items()}
+        return own | self.pool.implied(dict(values))
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a model observes, and which of its variables are updated how."""
 
@@ -74,6 +97,8 @@ class Plan:
     blocks: dict[str, Block]
     constants: dict[str, Known]
     """Parameters that are constants."""
+    pools: tuple[PooledBlock, ...] = ()
+    """Variables that Gibbs sampling draws from the same counts as the rows below them."""
 
     @property
     def complete(self) -> bool:
@@ -85,6 +110,17 @@ class Plan:
         """Free variables of the model that are no blocks."""
         blocks = {block.variable for block in self.blocks.values()}
         return [variable for variable in self.model.free_RVs if variable not in blocks]
+
+    @property
+    def pooled(self) -> bool:
+        """Whether there are pools, and every variable is a member of one or has a fixed prior."""
+        below = {pooled.pool.parameter for pooled in self.pools}
+        members = {b.variable for pooled in self.pools for b in pooled.members.values()}
+        return (
+            bool(self.pools)
+            and set(self.others) <= members
+            and all(b.prior is not None or name in below for name, b in self.blocks.items())
+        )
 
     @property
     def inferred(self) -> set[str]:
@@ -128,11 +164,22 @@ def make_plan(model: pm.Model) -> Plan:
             for name, parameter in variables.items()
             if (value := _number(parameter)) is not None
         }
-    found = Plan(model, variable, observation, variables, blocks, constants)
+    pools = tuple(_pooled(model, pool) for pool in getattr(model, "pools", ()))
+    found = Plan(model, variable, observation, variables, blocks, constants, pools)
     if found.inferred:
         raters, priors = observation.raters, found.continuous_priors()
         raters.require_priors({name: priors[name] for name in raters.parameters if name in priors})
     return found
+
+
+def _pooled(model: pm.Model, pool: Pool) -> PooledBlock:
+    members = {}
+    for role, member in pool.members.items():
+        coordinates = member.support.coordinates(model, member.variable)
+        assert coordinates is not None  # models make pools of variables that have some
+        key, value = f"{pool.parameter}: {role}", model.rvs_to_values[member.variable].name
+        members[role] = Block(key, member.variable, value, member.support, coordinates, None)
+    return PooledBlock(pool, members)
 
 
 def _number(parameter: TensorVariable) -> Array | None:

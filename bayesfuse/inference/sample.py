@@ -26,6 +26,7 @@ from bayesfuse.errors import (
     require_mapping,
     require_seed,
 )
+from bayesfuse.inference import pooling
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.gradients import Gradients, gradients_of, natural
 from bayesfuse.inference.plan import Plan, make_plan, require_value
@@ -174,7 +175,7 @@ def sample(
             f"{foreign[0]}={foreign[1]!r} for {'Gibbs' if uses_gibbs else 'NUTS'}."
         )
     generator = require_seed(random_seed)
-    rest = gradients_of(plan) if isinstance(start, str) else None
+    rest = gradients_of(plan) if isinstance(start, str) and not plan.pooled else None
     begun = _begin(plan, rest, start)
     initial = _initial_values(plan, rest, begun, generator.spawn(chains))
     # PyMC's own checks would look at every entry of every matrix
@@ -258,6 +259,8 @@ def _begin(plan: Plan, rest: Gradients | None, start: str | Mapping[str, Any]) -
     if not isinstance(start, str):
         require_mapping("start, unless it is a word,", start)
         return Start({}, "given", values=dict(start))
+    if plan.pooled:
+        return pooling.begin(plan, start)
     return find_start(plan.begun(), plan.continuous_priors(), start, rest)
 
 
@@ -283,6 +286,8 @@ def _dispersed(
     plan: Plan, rest: Gradients | None, begun: Start, rng: np.random.Generator
 ) -> dict[str, Any]:
     """Draw a starting point, in the variables' own space."""
+    if plan.pooled:
+        return pooling.disperse(plan, begun.rows, rng)
     begin: Rows = {**begun.rows, **plan.indices()}
     return natural(plan, rest, disperse(plan.observation, begin, plan.priors(), rng, rest))
 

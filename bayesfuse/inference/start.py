@@ -162,7 +162,7 @@ def disperse(
     conditional in closed form is moved at random by its standard deviation given the labels.
     """
     drawn = observation.draw(rows, rng)
-    found, said = conditionals.redraw(observation, rows, drawn, priors, rng)
+    found, _, said = conditionals.redraw(observation, rows, drawn, priors, rng)
     if rest is not None:
         priors = {**priors, **rest.priors(rows)}
     others = {name: prior for name, prior in priors.items() if name in said and prior.free}

@@ -21,6 +21,7 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_kind, require_name
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation
+from bayesfuse.parameters.pool import Pool
 from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.pymc.observed import ObservedResponses, ResponsesDistribution
 from bayesfuse.raters import Confusion, OneCoin
@@ -200,6 +201,7 @@ class LabelModel(pm.Model):
         super().__init__(name=name)
         self.responses = responses
         self.gold = gold
+        self.pools: list[Pool] = []  # variables above rows, which Gibbs sampling draws with them
         self.notes: dict[str, str] = {}  # what results should say of how the model was made
         self.add_coords(
             {

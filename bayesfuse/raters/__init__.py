@@ -5,5 +5,6 @@ from bayesfuse.raters.confusion import Confusion
 from bayesfuse.raters.inferred_groups import InferredGroups
 from bayesfuse.raters.latent_groups import LatentGroups
 from bayesfuse.raters.one_coin import OneCoin
+from bayesfuse.raters.typed_confusion import TypedConfusion
 
-__all__ = ["Confusion", "InferredGroups", "LatentGroups", "OneCoin", "RaterChannel"]
+__all__ = ["Confusion", "InferredGroups", "LatentGroups", "OneCoin", "RaterChannel", "TypedConfusion"]

@@ -1,0 +1,139 @@
+"""Rows that share a mean: what a Gibbs sampler draws together with the rows of a parameter.
+
+Hyperparameters and rows depend on each other so closely that drawn in turns they hardly move. A
+:class:`Pool` draws the hyperparameters from the counts, with the rows summed out; the rows follow.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayesfuse.errors import require_numbers
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.rows import draw_dirichlet
+from bayesfuse.numerics.tables import draw_concentration, draw_tables
+from bayesfuse.parameters.contract import Coordinates, Support
+from bayesfuse.parameters.dirichlet import Dirichlet
+
+SMALLEST = 1e-300
+"""Least concentration of a row's entry: zero would be a structural zero."""
+
+Values = dict[str, Array]
+"""Values of a pool's members, in kernel coordinates, by role."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A free variable of a model, and the set in which it lives."""
+
+    variable: Any
+    support: Support
+
+
+class Pool(ABC):
+    """Variables above the rows of one parameter, and how to draw them given the labels' counts.
+
+    Attributes
+    ----------
+    parameter : str
+        Whose rows they are the prior of.
+    members : dict of Member
+        The variables by role.
+    """
+
+    parameter: str
+    members: dict[str, Member]
+
+    @abstractmethod
+    def begin(self, rng: np.random.Generator) -> Values:
+        """Return values to begin with, drawn at random where chains should differ."""
+
+    @abstractmethod
+    def draw(self, values: Values, counts: Any, rng: np.random.Generator) -> Values:
+        """Draw all members given counts (:class:`bayesfuse.observation.Counts`)."""
+
+    @abstractmethod
+    def prior(self, values: Values) -> Dirichlet:
+        """Return the prior of the rows."""
+
+    def implied(self, values: Values) -> Values:
+        """Return other parameters that follow from the members, in kernel coordinates."""
+        return {}
+
+
+@dataclass(frozen=True)
+class SharedMean(Pool):
+    r"""Rows of all raters around a common mean: :math:`\theta_m \sim \mathrm{Dir}(\kappa \mu)`.
+
+    Members are the mean, of a Dirichlet (or Beta) prior, and the concentration κ of a gamma prior,
+    both for every row of a rater.
+
+    Attributes
+    ----------
+    mean_prior : ndarray, shape (…, columns)
+    shape, rate : float
+        Of the gamma prior.
+    n_raters : int
+    """
+
+    parameter: str
+    members: dict[str, Member]
+    mean_prior: Array
+    shape: float
+    rate: float
+    n_raters: int
+
+    def begin(self, rng):
+        start = np.full(self.mean_prior.shape[:-1], self.shape / self.rate)
+        return {"mean": Dirichlet(self.mean_prior).centre(), "concentration": start}
+
+    def draw(self, values, counts, rng):
+        now, guests = values["concentration"], counts[self.parameter]
+        tables = draw_tables(guests, self._base(values), rng)
+        by_row = tables.sum(axis=-1), guests.sum(axis=-1)
+        return {
+            "concentration": draw_concentration(now, *by_row, self.shape, self.rate, rng, axis=0),
+            "mean": draw_dirichlet(self.mean_prior + tables.sum(axis=0), rng),
+        }
+
+    def prior(self, values):
+        base = self._base(values)
+        return Dirichlet(np.broadcast_to(base, (self.n_raters, *base.shape)))
+
+    def _base(self, values: Mapping[str, Array]) -> Array:
+        spread = values["concentration"][..., None] * np.exp(values["mean"])
+        return np.maximum(spread, SMALLEST)
+
+
+class Scale(Support):
+    """Positive numbers that only a pool draws."""
+
+    def require(self, name: str, value: Any) -> None:
+        require_numbers(name, value)
+
+    def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
+        from pymc.distributions.transforms import LogTransform
+
+        known = isinstance(model.rvs_to_transforms.get(variable), LogTransform)
+        return Logs() if known else None
+
+
+class Logs(Coordinates):
+    """Positive numbers and their logarithms."""
+
+    def read(self, value: Array) -> Array:
+        return np.exp(value)
+
+    def write(self, value: Array) -> Array:
+        return np.log(value)
+
+    def natural(self, value: Array) -> Array:
+        return value
+
+
+SCALE = Scale()

@@ -1,0 +1,260 @@
+"""What lies above the confusion rows of item types: consensus, competence, the classes of types."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.rows import draw_dirichlet, invert, normalise
+from bayesfuse.numerics.tables import draw_concentration, draw_tables
+from bayesfuse.parameters.dirichlet import Dirichlet
+from bayesfuse.parameters.pool import SMALLEST, Member, Pool, Values
+
+FLOOR = 1e-6
+"""Least share of a class in what a consensus says of the truth, so that nothing is impossible."""
+
+ROUNDS = 3
+"""How often imaginary items, and trust, are drawn anew in a sweep: they cost little."""
+
+BEGINNING = 4.0
+"""Concentration of a type's consensus on its class, where chains begin."""
+
+STRIDE = {"trust": 0.3, "firmness": 0.6}
+"""Standard deviations of proposals, in logarithms: about those of the posterior given 100 labels."""
+
+
+@dataclass(frozen=True)
+class Hyperpriors:
+    """Constants of the priors of :class:`bayesfuse.models.ItemTypes`, which gives the reasons.
+
+    Gamma priors are (shape, rate), log-normal ones (mean, standard deviation) of the logarithm.
+    """
+
+    type_concentration: tuple[float, float] = (1.0, 1.0)
+    row_concentration: tuple[float, float] = (1.0, 0.1)
+    competence_mean: tuple[float, float] = (2.0, 1.0)
+    competence_concentration: tuple[float, float] = (2.0, 0.5)
+    guess_concentration: tuple[float, float] = (1.0, 0.2)
+    guess_mean: float = 1.0
+    consensus: float = 0.3
+    trust: tuple[float, float] = (0.2, 0.5)
+    firmness: tuple[float, float] = (0.0, 1.5)
+
+
+def says(log_consensus: Any, trust: Any, xp: Any = np) -> Any:
+    r"""Return what a consensus says of the truth: :math:`\rho_{zk} \propto \mu_{zk}^\delta`.
+
+    Parameters
+    ----------
+    log_consensus : array or tensor, shape (types, classes)
+    trust : float or tensor
+    xp : module
+        numpy or pytensor.tensor.
+    """
+    raised = xp.exp(trust * (log_consensus - log_consensus.max(axis=-1, keepdims=True)))
+    share = raised / raised.sum(axis=-1, keepdims=True)
+    return FLOOR + (1.0 - FLOOR * log_consensus.shape[-1]) * share
+
+
+@dataclass(frozen=True)
+class TypedRows(Pool):
+    """The pool of :class:`bayesfuse.models.ItemTypes`, in the order in which it is drawn.
+
+    Attributes
+    ----------
+    n_raters, n_types, n_classes : int
+    imaginary : int
+        Imaginary items of every class that nobody has labelled, so that every class occurs.
+    fixed : dict
+        Trust, where it is given.
+    priors : Hyperpriors
+    """
+
+    members: dict[str, Member]
+    n_raters: int
+    n_types: int
+    n_classes: int
+    imaginary: int = 1
+    fixed: Values = field(default_factory=dict)
+    priors: Hyperpriors = field(default_factory=Hyperpriors)
+    parameter: str = "type_confusion"
+
+    def begin(self, rng):
+        """Return types of the classes in turn, whose consensus is random but for its class."""
+        n_types, n_classes, n_raters = self.n_types, self.n_classes, self.n_raters
+        flat = np.full(n_classes, -math.log(n_classes))
+        own = np.eye(n_classes)[np.arange(n_types) % n_classes]
+        typical: Values = {
+            "type_concentration": np.array(1.0),
+            "type_share": np.full(n_types, -math.log(n_types)),
+            "consensus": draw_dirichlet(1.0 + BEGINNING * own, rng),
+            "class_of_type": np.log(0.9 * own + 0.1 / n_classes),
+            "trust": np.exp(self.priors.trust[0]),
+            "firmness": np.exp(self.priors.firmness[0]),
+            "row_concentration": np.full(n_types, 10.0),
+            "competence_mean": np.log([0.7, 0.3]),
+            "competence_concentration": np.array(4.0),
+            "competence": np.tile(np.log([0.7, 0.3]), (n_raters, 1)),
+            "guess_mean": flat,
+            "guess_concentration": np.array(float(n_classes)),
+            "guess": np.tile(flat, (n_raters, 1)),
+        }
+        return {role: np.asarray(typical[role]) for role in self.members}
+
+    def draw(self, values, counts, rng):
+        by_class, answers = counts.raters  # (unknown and known class, classes, types), (m, z, c)
+        new = {**self.fixed, **values}
+        looked, guessed = self._divide(new, answers, rng)
+        self._draw_raters(new, looked, guessed, rng)
+        known = by_class[1].T  # (types, classes)
+        known = known + self._imagine(new, known, rng)
+        self._draw_consensus(new, looked.sum(axis=0), known, rng)
+        self._draw_trust(new, known, rng)
+        said = says(new["consensus"], new["trust"])
+        new["class_of_type"] = draw_dirichlet(new["firmness"] * said + known, rng)
+        self._draw_shares(new, by_class.sum(axis=(0, 1)), known - by_class[1].T, rng)
+        return {role: new[role] for role in self.members}
+
+    def prior(self, values):
+        base = self._base(values)
+        if "row_concentration" in values:
+            base = base * values["row_concentration"][:, None]
+        return Dirichlet(np.maximum(base, SMALLEST))
+
+    def implied(self, values):
+        """Return prevalence and shares of types within classes; rows, if raters have none."""
+        joint = values["type_share"][:, None] + values["class_of_type"]
+        log_prevalence = np.logaddexp.reduce(joint, axis=0)
+        found = {"prevalence": log_prevalence, "share": (joint - log_prevalence).T}
+        if "row_concentration" not in values:
+            with np.errstate(divide="ignore"):
+                found[self.parameter] = np.log(self._base(values))
+        return found
+
+    def _base(self, values: Values) -> Array:
+        """Return the rows that raters are expected to have, (raters, types, answers)."""
+        consensus = np.exp(values["consensus"])[None]
+        if "competence" not in values:
+            return np.broadcast_to(consensus, (self.n_raters, *consensus.shape[1:]))
+        looks, guesses = np.exp(values["competence"].T)[:, :, None, None]
+        base: Array = looks * consensus + guesses * np.exp(values["guess"])[:, None]
+        return base
+
+    def _divide(self, new: Values, answers: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Divide answers, or their tables, into those by consensus and by guess, (m, z, c) each.
+
+        Draws the concentration of rows on the way.
+        """
+        base = self._base(new)
+        if "row_concentration" in new:
+            now = new["row_concentration"]
+            tables = draw_tables(answers, np.maximum(now[:, None] * base, SMALLEST), rng)
+            by_row = tables.sum(axis=-1), answers.sum(axis=-1)
+            prior = self.priors.row_concentration
+            new["row_concentration"] = draw_concentration(now, *by_row, *prior, rng, axis=0)
+        else:
+            tables = answers
+        if "competence" not in new:
+            return tables, np.zeros_like(tables)
+        used = tables > 0
+        by_consensus = np.exp(new["competence"][:, :1, None] + new["consensus"][None])
+        share = np.divide(by_consensus, base, out=np.zeros_like(base), where=used)
+        looked = np.zeros_like(tables)
+        looked[used] = rng.binomial(tables[used].astype(np.int64), np.minimum(share[used], 1.0))
+        return looked, tables - looked
+
+    def _draw_raters(
+        self, new: Values, looked: Array, guessed: Array, rng: np.random.Generator
+    ) -> None:
+        """Draw competence and guesses of all raters, and what these have in common."""
+        if "competence" not in new:
+            return
+        priors = self.priors
+        for role, used, shared in (
+            (
+                "competence",
+                np.stack([looked.sum(axis=(1, 2)), guessed.sum(axis=(1, 2))], axis=-1),
+                np.asarray(priors.competence_mean),
+            ),
+            ("guess", guessed.sum(axis=1), np.full(self.n_classes, priors.guess_mean)),
+        ):
+            mean, spread = f"{role}_mean", f"{role}_concentration"
+            base = np.maximum(new[spread] * np.exp(new[mean]), SMALLEST)
+            tables = draw_tables(used, base, rng)
+            new[spread] = draw_concentration(
+                new[spread], tables.sum(axis=-1), used.sum(axis=-1), *getattr(priors, spread), rng
+            )
+            new[mean] = draw_dirichlet(shared + tables.sum(axis=0), rng)
+            base = np.maximum(new[spread] * np.exp(new[mean]), SMALLEST)
+            new[role] = draw_dirichlet(base + used, rng)
+
+    def _imagine(self, new: Values, known: Array, rng: np.random.Generator) -> Array:
+        """Draw the types of imaginary items, first given the classes of types, then without."""
+        imagined = np.zeros((self.n_types, self.n_classes))
+        classes = np.repeat(np.arange(self.n_classes), self.imaginary)
+        share, by_type = np.exp(new["type_share"]), np.exp(new["class_of_type"])
+        types = [int(invert((share * by_type[:, k]).cumsum()[None], rng.random(1))[0]) for k in classes]
+        np.add.at(imagined, (types, classes), 1.0)
+        prior = known + new["firmness"] * says(new["consensus"], new["trust"])
+        for i in [*range(len(classes))] * ROUNDS:
+            imagined[types[i], classes[i]] -= 1.0
+            total = prior + imagined
+            weight = share * total[:, classes[i]] / total.sum(axis=1)
+            types[i] = int(invert(weight.cumsum()[None], rng.random(1))[0])
+            imagined[types[i], classes[i]] += 1.0
+        return imagined
+
+    def _draw_consensus(
+        self, new: Values, looked: Array, known: Array, rng: np.random.Generator
+    ) -> None:
+        """Propose from the answers by consensus; accept by what known classes say."""
+        proposed = draw_dirichlet(self.priors.consensus + looked, rng)
+        proposed = normalise(np.maximum(proposed, -600.0))
+        gain = _log_known(known, proposed, new["trust"], new["firmness"])
+        gain -= _log_known(known, new["consensus"], new["trust"], new["firmness"])
+        accepted = np.log(rng.random(self.n_types)) < gain
+        new["consensus"] = np.where(accepted[:, None], proposed, new["consensus"])
+
+    def _draw_trust(self, new: Values, known: Array, rng: np.random.Generator) -> None:
+        """Move trust and firmness by Metropolis steps, the classes of types summed out."""
+        roles = [role for role in STRIDE if role in self.members]
+        for _ in range(ROUNDS if roles else 0):
+            trial = {role: new[role] * math.exp(STRIDE[role] * rng.normal()) for role in roles}
+            there, here = (self._log_trust(new | at, known) for at in (trial, {}))
+            if math.log(1.0 - rng.random()) < there - here:
+                new |= trial
+
+    def _log_trust(self, values: Values, known: Array) -> float:
+        total = _log_known(known, values["consensus"], values["trust"], values["firmness"]).sum()
+        for role in STRIDE:
+            if role in self.members:
+                mean, spread = getattr(self.priors, role)
+                total -= 0.5 * ((math.log(values[role]) - mean) / spread) ** 2
+        return float(total)
+
+    def _draw_shares(
+        self, new: Values, items: Array, imagined: Array, rng: np.random.Generator
+    ) -> None:
+        """Draw the shares of types, and how many types are common."""
+        of_type = items + imagined.sum(axis=1)
+        now = new["type_concentration"]
+        tables = draw_tables(of_type, np.broadcast_to(now / self.n_types, of_type.shape), rng)
+        new["type_concentration"] = draw_concentration(
+            now, tables.sum()[None], of_type.sum()[None], *self.priors.type_concentration, rng
+        )
+        each = np.maximum(new["type_concentration"] / self.n_types, SMALLEST)
+        new["type_share"] = draw_dirichlet(each + of_type, rng)
+
+
+def _log_known(known: Array, log_consensus: Array, trust: Any, firmness: Any) -> Array:
+    """Return the log probability of known classes by type, the class of a type summed out."""
+    prior = firmness * says(log_consensus, trust)
+    logs = gammaln(prior + known) - gammaln(prior)
+    number = known.sum(axis=1)
+    total: Array = logs.sum(axis=1) + gammaln(firmness) - gammaln(firmness + number)
+    return total

@@ -1,0 +1,271 @@
+"""Items of several types within a class: one confusion row per rater and type."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesfuse.data.responses import Responses
+from bayesfuse.errors import ModelError
+from bayesfuse.numerics.kernels import TINY, inlined, inner, kernel
+from bayesfuse.numerics.rows import invert
+from bayesfuse.parameters.contract import Parameter
+from bayesfuse.parameters.simplex import SIMPLEX
+from bayesfuse.raters.base import RaterChannel, add_rows_jax, by_cell_jax
+from bayesfuse.raters.confusion import by_cell, by_rater
+
+# All kernels go through the items with one row of memory, the weights of an item's types: a matrix
+# (items, types) would be larger than the responses.
+
+
+@inlined
+def weigh(weight, table, log_table, cell, first, last):
+    """Multiply the rows of an item by type; return the logarithm of what they were divided by."""
+    n_types = weight.size
+    for z in range(n_types):
+        weight[z] = 1.0
+    for r in range(first, last):
+        row = cell[r]
+        for z in range(n_types):
+            weight[z] *= table[row, z]
+    small = False
+    for z in range(n_types):
+        small |= weight[z] < TINY
+    if not small:
+        return 0.0
+    top = -np.inf  # digits were lost: once more, in logarithms
+    for z in range(n_types):
+        weight[z] = 0.0
+        for r in range(first, last):
+            weight[z] += log_table[cell[r], z]
+        top = max(top, weight[z])
+    if top == -np.inf:
+        for z in range(n_types):
+            weight[z] = 0.0
+        return 0.0
+    for z in range(n_types):
+        weight[z] = max(math.exp(weight[z] - top), TINY) if weight[z] > -np.inf else 0.0
+    return top
+
+
+@kernel
+def likelihood(log_share, log_confusion, start, cell, gold):
+    """Sum over the types of every class: (items, classes), and the rows' log scale."""
+    _, n_classes, n_types = log_share.shape
+    table, log_table = by_cell(log_confusion)
+    share, weight = np.exp(log_share), np.empty(n_types)
+    found, log_scale = np.zeros((gold.size, n_classes)), np.empty(gold.size)
+    for n in range(gold.size):
+        log_scale[n] = weigh(weight, table, log_table, cell, start[n], start[n + 1])
+        known = 1 if gold[n] >= 0 else 0
+        for k in range(n_classes):
+            if known == 0 or gold[n] == k:
+                for z in range(n_types):
+                    found[n, k] += share[known, k, z] * weight[z]
+    return found, log_scale
+
+
+@kernel
+def expected(log_share, log_confusion, given, start, cell, gold):
+    """Divide the weights of every item and class among the types."""
+    _, n_classes, n_types = log_share.shape
+    table, log_table = by_cell(log_confusion)
+    share, weight = np.exp(log_share), np.empty(n_types)
+    by_class, used = np.zeros(log_share.shape), np.zeros(table.shape)
+    of_type = np.empty(n_types)
+    for n in range(gold.size):
+        weigh(weight, table, log_table, cell, start[n], start[n + 1])
+        known = 1 if gold[n] >= 0 else 0
+        for z in range(n_types):
+            of_type[z] = 0.0
+        for k in range(n_classes):
+            if given[n, k] == 0.0:
+                continue
+            total = 0.0
+            for z in range(n_types):
+                total += share[known, k, z] * weight[z]
+            if total == 0.0:
+                continue
+            for z in range(n_types):
+                part = given[n, k] * share[known, k, z] * weight[z] / total
+                by_class[known, k, z] += part
+                of_type[z] += part
+        for r in range(start[n], start[n + 1]):
+            for z in range(n_types):
+                used[cell[r], z] += of_type[z]
+    return by_class, by_rater(used, log_confusion.shape[0])
+
+
+@kernel
+def count(log_share, log_confusion, labels, uniform, start, cell, gold):
+    """Draw the type of every item given its label, and count."""
+    _, _, n_types = log_share.shape
+    table, log_table = by_cell(log_confusion)
+    share, weight, up_to = np.exp(log_share), np.empty(n_types), np.empty(n_types)
+    by_class, used = np.zeros(log_share.shape), np.zeros(table.shape)
+    for n in range(gold.size):
+        weigh(weight, table, log_table, cell, start[n], start[n + 1])
+        known, k, total = 1 if gold[n] >= 0 else 0, labels[n], 0.0
+        for z in range(n_types):
+            total += share[known, k, z] * weight[z]
+            up_to[z] = total
+        left, drawn = uniform[n] * total, 0
+        for z in range(n_types - 1):  # branches would be mispredicted
+            drawn += up_to[z] <= left
+        by_class[known, k, drawn] += 1.0
+        for r in range(start[n], start[n + 1]):
+            used[cell[r], drawn] += 1.0
+    return by_class, by_rater(used, log_confusion.shape[0])
+
+
+@kernel
+def count_copies(log_share, log_confusion, copies, start, cell, gold, rng):
+    """As :func:`count`, for items that stand for several, of which ``copies`` are of each class."""
+    _, n_classes, n_types = log_share.shape
+    table, log_table = by_cell(log_confusion)
+    share, weight = np.exp(log_share), np.empty(n_types)
+    by_class, used = np.zeros(log_share.shape), np.zeros(table.shape)
+    of_type = np.empty(n_types)
+    for n in range(gold.size):
+        weigh(weight, table, log_table, cell, start[n], start[n + 1])
+        known = 1 if gold[n] >= 0 else 0
+        for z in range(n_types):
+            of_type[z] = 0.0
+        for k in range(n_classes):
+            own = share[known, k]
+            divide(np.int64(copies[n, k]), own, weight, rng, by_class[known, k], of_type)
+        for r in range(start[n], start[n + 1]):
+            for z in range(n_types):
+                used[cell[r], z] += of_type[z]
+    return by_class, by_rater(used, log_confusion.shape[0])
+
+
+@inner
+def divide(number, share, weight, rng, one, other):
+    """Draw a multinomial with weights ``share * weight`` and add it to two counts."""
+    total = 0.0
+    for z in range(weight.size):
+        total += share[z] * weight[z]
+    for z in range(weight.size):
+        if number == 0:
+            return
+        own = share[z] * weight[z]
+        part = number
+        if own < total:
+            part = np.int64(rng.binomial(number, own / total))
+        one[z] += part
+        other[z] += part
+        number -= part
+        total -= own
+
+
+class TypedConfusion(RaterChannel):
+    r"""Items have a hidden type within their class; raters have one confusion row per type.
+
+    Easy and hard items, or items that are often mistaken for another class, are types. On items of
+    a hard type raters err alike, so many equal answers there are little evidence. The type is
+    summed out:
+
+    .. math:: p(x_n \mid y_n = k) = \sum_z \omega_{kz} \prod_m \theta_{m z x_{nm}}
+
+    Parameters
+    ----------
+    share : tensor or array, shape (classes, types)
+        :math:`\omega_{kz}`, the probability that an item of class k is of type z.
+    type_confusion : tensor or array, shape (raters, types, labels)
+        :math:`\theta_{mzc}`, the probability that rater m answers c to an item of type z.
+
+    References
+    ----------
+    Li, Rubinstein & Cohn (2019), Exploiting worker correlation for label aggregation in
+    crowdsourcing, ICML (enhanced Bayesian classifier combination: types within classes).
+
+    Examples
+    --------
+    Half of the items of class 1 are hard. Five answers "0" then exclude class 1 less surely than if
+    it had no types.
+
+    >>> import numpy as np, bayesfuse as bf
+    >>> responses = bf.Responses.from_matrix([[0, 0, 0, 0, 0]], classes=[0, 1])
+    >>> rows = np.tile([[0.9, 0.1], [0.1, 0.9], [0.8, 0.2]], (5, 1, 1))
+    >>> channel = bf.TypedConfusion([[1, 0, 0], [0, 0.5, 0.5]], rows)
+    >>> with np.errstate(divide="ignore"):
+    ...     given = tuple(channel.to_kernel({k: np.array(v) for k, v in
+    ...                                      channel.parameters.items()}).values())
+    >>> structure = channel.structure(responses, gold=np.array([-1]))
+    >>> np.exp(channel.log_lik(channel.expand(given, 2, np), structure)).round(3)
+    array([[0.59 , 0.164]])
+    """
+
+    declared = (
+        Parameter("share", SIMPLEX, ("class", "type")),
+        Parameter("type_confusion", SIMPLEX, ("rater", "type", "answer")),
+    )
+    likelihood_kernel = staticmethod(likelihood)
+    expected_kernel = staticmethod(expected)
+
+    def __init__(self, share: Any, type_confusion: Any) -> None:
+        self.parameters = {"share": share, "type_confusion": type_confusion}
+
+    def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
+        return responses.start, responses.cell, gold
+
+    def sizes(self, name, shape, responses):
+        n_types = shape[1] if len(shape) > 1 else None
+        return super().sizes(name, shape, responses) | {"type": n_types}
+
+    def check(self, shapes, responses):
+        super().check(shapes, responses)
+        of_share, of_rows = shapes["share"][1], shapes["type_confusion"][1]
+        if None not in (of_share, of_rows) and of_share != of_rows:
+            raise ModelError(
+                "share and type_confusion must have as many types as each other, along their second "
+                f"axis. Got: {of_share} and {of_rows}."
+            )
+
+    def expand(self, log_rows: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
+        """Give the shares a first axis: items of unknown and of known class count apart."""
+        log_share, log_confusion = log_rows
+        return xp.stack([log_share, log_share]), log_confusion
+
+    def collapse(self, counts):
+        by_class, used = counts
+        return by_class.sum(axis=0), used
+
+    def tally(self, tables, drawn, structure, rng):
+        if drawn.ndim == 2:
+            return count_copies(*tables, drawn, *structure, rng)
+        return count(*tables, drawn, rng.random(len(drawn)), *structure)
+
+    def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
+        """Return the mean of the types' rows within every class."""
+        log_share, log_confusion = tables
+        return xp.matmul(xp.exp(log_share[0]), xp.exp(log_confusion))
+
+    def from_truth(self, rows):
+        return {"share": slice(None)}
+
+    def simulate(self, tables, truth, responses, rng):
+        share, confusion = (np.exp(table).cumsum(axis=-1) for table in tables)
+        types = invert(share[0][truth], rng.random(len(truth)))
+        return invert(
+            confusion[responses.rater, types[responses.item]], rng.random(len(responses.item))
+        )
+
+    @staticmethod
+    def log_lik_jax(log_share, log_confusion, start, cell, gold):
+        import jax.numpy as jnp
+        from jax.scipy.special import logsumexp
+
+        by_type = add_rows_jax(by_cell_jax(log_confusion), cell, start)
+        known = (gold >= 0).astype(int)
+        classes = [
+            jnp.where(
+                (gold < 0) | (gold == k), logsumexp(log_share[known, k] + by_type, axis=1), -jnp.inf
+            )
+            for k in range(log_share.shape[1])
+        ]
+        return jnp.stack(classes, axis=1)

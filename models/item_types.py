@@ -1,0 +1,130 @@
+"""Items of several types: easy and hard ones, raters who look or guess, and honest label shares.
+
+Raters of Dawid and Skene err independently given the class. Real ones do not: some items are hard,
+and on those most raters err alike. Here every item has a hidden type, and the crowd's opinion of a
+type counts as one opinion, however many raters share it.
+
+    type_share ──► type (item) ──► truth (item) ◄── class_of_type (type) ◄── trust, firmness
+                        │                                   ▲
+                        ▼                                   │
+           response (item, rater) ◄── type_confusion ◄── consensus (type), competence, guess (rater)
+
+Generative process: an item's type is drawn from the shares of the types, its true class from the
+classes of its type. On items of a type, raters who look tend to say what its consensus row says,
+and raters who do not look guess. The competence of a rater is the probability to look. Raters
+differ beyond that: the rows of all raters for a type are drawn around what competence, consensus
+and guess imply.
+
+Priors and why:
+
+* Shares of types are a truncated Dirichlet process whose concentration is inferred, so the data
+  decide how many types are in use.
+* What a type's consensus says of the truth is one answer of a rater who is as good as the crowd:
+  the class has the probabilities of the consensus row, raised to the power ``trust``. No unlabelled
+  data can tell ``trust``, so without gold labels it keeps its prior, near one. With ``gold``, trust
+  and ``firmness`` (how alike items of a type are in class) are learnt from the known classes.
+* Every class occurs: the prior has seen one item of each, of unknown type and without responses.
+  Where there are as many clear types as classes, this gives every class its type.
+* Competence, guesses and rows of raters with few responses are near those of the crowd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError, require_count, require_number
+from bayesfuse.parameters.pool import SCALE, SMALLEST, Member
+from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
+from bayesfuse.parameters.typed_rows import Hyperpriors, TypedRows, says
+from bayesfuse.pymc.model import LabelModel
+
+
+class ItemTypes(LabelModel):
+    def __init__(
+        self,
+        responses: bf.Responses,
+        *,
+        types: int | None = None,
+        competence: bool = True,
+        own_rows: bool = True,
+        trust: float | None = None,
+        every_class: int = 1,
+        gold: Mapping[Any, Any] | None = None,
+        name: str = "",
+        priors: Hyperpriors | None = None,
+    ) -> None:
+        super().__init__(responses, gold=gold, name=name)
+        n_classes, n_raters = responses.n_classes, responses.n_raters
+        n_types = 4 * n_classes if types is None else types
+        require_count("types", n_types, least=n_classes)
+        require_count("every_class", every_class, least=0)
+        if trust is not None and not require_number("trust", trust) > 0:
+            raise ModelError(
+                "trust must be positive, because it is the power to which the consensus is raised. "
+                f"Got: {trust!r}."
+            )
+        self.add_coord("type", [f"type {z + 1}" for z in range(n_types)])
+        hyper = Hyperpriors() if priors is None else priors
+        members: dict[str, Member] = {}
+
+        def scale(role: str, prior: tuple[float, float], dims: Any = None) -> Any:
+            shape, rate = prior
+            variable = pm.Gamma(role, shape, rate, dims=dims)
+            members[role] = Member(variable, SCALE)
+            return variable
+
+        def rows(role: str, concentration: Any, dims: Any, support: Any = SIMPLEX) -> Any:
+            if support is SIMPLEX:
+                variable = pm.Dirichlet(role, pt.maximum(concentration, SMALLEST), dims=dims)
+            else:
+                variable = pm.Beta(role, concentration[0], concentration[1], dims=dims)
+            members[role] = Member(variable, support)
+            return variable
+
+        spread = scale("type_concentration", hyper.type_concentration)
+        share = rows("type_share", pt.ones(n_types) * spread / n_types, "type")
+        flat = np.full((n_types, n_classes), hyper.consensus)
+        consensus = rows("consensus", flat, ("type", "answer"))
+        trusts, fixed = {}, {}
+        for role, given in (("trust", trust), ("firmness", None)):
+            if given is None:
+                mean, deviation = getattr(hyper, role)
+                trusts[role] = pm.LogNormal(role, mean, deviation)
+                members[role] = Member(trusts[role], SCALE)
+            else:
+                trusts[role] = fixed[role] = np.asarray(float(given))
+        said = says(pt.log(consensus), trusts["trust"], pt)
+        of_type = rows("class_of_type", trusts["firmness"] * said, ("type", "class"))
+        base = consensus[None]
+        if competence:
+            mean = rows("competence_mean", hyper.competence_mean, None, PROBABILITY)
+            near = scale("competence_concentration", hyper.competence_concentration)
+            looks = rows("competence", (near * mean, near * (1 - mean)), "rater", PROBABILITY)
+            mean = rows("guess_mean", np.full(n_classes, hyper.guess_mean), "answer")
+            near = scale("guess_concentration", hyper.guess_concentration)
+            guess = rows("guess", pt.outer(pt.ones(n_raters), near * mean), ("rater", "answer"))
+            base = looks[:, None, None] * base + (1 - looks[:, None, None]) * guess[:, None]
+        else:
+            base = pt.repeat(base, n_raters, axis=0)
+        if own_rows:
+            near = scale("row_concentration", hyper.row_concentration, "type")
+            base = pm.Dirichlet(
+                "type_confusion",
+                pt.maximum(near[:, None] * base, SMALLEST),
+                dims=("rater", "type", "answer"),
+            )
+        joint = share[:, None] * of_type
+        prevalence = pm.Deterministic("prevalence", joint.sum(axis=0), dims="class")
+        if every_class:
+            pm.Potential("every_class", every_class * pt.log(prevalence).sum())
+        self.pools.append(
+            TypedRows(members, n_raters, n_types, n_classes, int(every_class), fixed, hyper)
+        )
+        channel = bf.TypedConfusion((joint / prevalence).T, base)
+        self.observe(labels=bf.Independent(prevalence), raters=channel)
