@@ -23,6 +23,7 @@ from bayesfuse.inference.sample import sample
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.numerics.kernels import Array, rescale
 from bayesfuse.parameters.compiled import plain_python
+from bayesfuse.parameters.factor import weight_of
 from bayesfuse.pymc.model import observed, parameter_variables
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.results.probabilities import label_probabilities
@@ -65,12 +66,8 @@ def enumerate_labels(
     n_items, n_classes = log_lik.shape
     configurations = np.array(list(product(range(n_classes), repeat=n_items)))
     every = np.arange(n_items)
-    log_joint = np.array(
-        [
-            prior.log_prob(log_parameters, y, structure) + log_lik[every, y].sum()
-            for y in configurations
-        ]
-    )
+    log_prior = [prior.log_prob(log_parameters, labels, structure) for labels in configurations]
+    log_joint = np.array(log_prior) + log_lik[every, configurations].sum(axis=1)
     total = float(logsumexp(log_joint))
     weight = np.exp(log_joint - total)
     probability = np.zeros((n_items, n_classes))
@@ -154,8 +151,9 @@ def check_rater_channel(
     """Check the kernels of a rater channel.
 
     The probabilities of all possible answers to an item must sum to one for every truth; expected
-    counts must be the derivative of the weighted log-likelihood (central differences); a known
-    truth must rule out the other classes.
+    counts must be the derivative of the weighted log-likelihood (central differences); the
+    log-likelihood must not lie below its tangent, which EM maximises; a known truth must rule out
+    the other classes.
 
     Raises
     ------
@@ -175,12 +173,11 @@ def check_rater_channel(
     for which, table in enumerate(tables):
         slope = np.empty_like(table)
         for place in np.ndindex(table.shape):
-            values = []
-            for sign in (1, -1):
-                moved = [t.copy() for t in tables]
-                moved[which][place] += sign * step
-                values.append(total(*moved))
-            slope[place] = (values[0] - values[1]) / (2 * step)
+            moved = [t.copy() for t in tables]
+            moved[which][place] += step
+            above = total(*moved)
+            moved[which][place] -= 2 * step
+            slope[place] = (above - total(*moved)) / (2 * step)
         scale = max(abs(total(*tables)), 1.0)
         # central differences lose rounding / step, and the third derivative times step²
         assert_close(found[which], slope, "expected counts", atol=scale * 1e-15 / step + 1e-6)
@@ -193,22 +190,42 @@ def check_rater_channel(
         error = spread / np.sqrt(HIDDEN)
         gap = np.abs(np.mean(counts, axis=0) - weighed)
         assert (gap <= 5 * error + 1e-3 * weighed + 1e-9).all(), "tally differs from expectation"
+    check_tangent(channel, tables, structure)
     gold = np.arange(n_items) % n_classes
     known = channel.log_lik(tables, channel.structure(responses, gold))
     free = channel.log_lik(tables, structure)
     only = np.where(np.arange(n_classes) == gold[:, None], free, -np.inf)
     assert_close(known, only, "log-likelihood of known labels")
-    n_answers = responses.per_item.max()
     first = int(np.argmax(responses.per_item))
     rows = slice(int(responses.start[first]), int(responses.start[first + 1]))
     mass = np.zeros(n_classes)
-    for answers in product(range(n_classes), repeat=int(n_answers)):
+    for answers in product(range(n_classes), repeat=rows.stop - rows.start):
         label = responses.label
         label[rows] = answers
-        other = responses.relabelled(label)
-        log_lik = channel.log_lik(tables, channel.structure(other, unknown))
-        mass += np.exp(log_lik[first])
+        said = channel.structure(responses.relabelled(label), unknown)
+        mass += np.exp(channel.log_lik(tables, said)[first])
     assert_close(mass, np.ones(n_classes), "sum of the probabilities of all answers")
+
+
+def check_tangent(
+    channel: RaterChannel, tables: tuple[Array, ...], structure: tuple[Any, ...]
+) -> None:
+    """Fail if a log-likelihood at random other tables lies below its tangent at these.
+
+    EM maximises the tangent, so it must be a lower bound. It is one where the likelihood is a sum
+    of exponentials of linear functions of the tables.
+    """
+    rng = np.random.default_rng(1)
+    other = [np.array(table + rng.standard_normal(table.shape)) for table in tables]
+    for table, moved in zip(tables, other, strict=True):
+        rows = np.isclose(np.exp(np.atleast_1d(table)).sum(axis=-1), 1.0)  # sum to one again
+        moved[rows] -= logsumexp(moved[rows], axis=-1, keepdims=True)
+    log_lik, tangent = (channel.log_lik(each, structure) for each in (tuple(other), tables))
+    for weight in np.eye(tangent.size).reshape(-1, *tangent.shape):  # one item, one class
+        slope = channel.expected_kernel(*tables, weight, *structure)
+        tangent += weight * (weight_of(tuple(other), slope) - weight_of(tables, slope))
+    name = "log-likelihood below its tangent, but EM needs it convex in the tables"
+    assert_close(np.minimum(log_lik, tangent), tangent, name, rtol=1e-9, atol=1e-9)
 
 
 def simulate(
@@ -301,28 +318,21 @@ def sbc_ranks(
         below = np.where(np.arange(probability.shape[1]) < truth[:, None], probability, 0).sum(1)
         own = probability[np.arange(len(truth)), truth]
         found.setdefault("labels", []).append(below + stream.random(len(truth)) * own)
-    ranks = {
-        name: (
-            ("simulation", *(f"{name}_{axis}" for axis in range(values[0].ndim))),
-            np.stack(values),
-        )
-        for name, values in found.items()
-    }
-    return xr.Dataset(ranks, attrs={"draws": draws})
+    ranks = xr.Dataset(attrs={"draws": draws})
+    for name, values in found.items():
+        axes = (f"{name}_{axis}" for axis in range(values[0].ndim))
+        ranks[name] = ("simulation", *axes), np.stack(values)
+    return ranks
 
 
 def assert_uniform(values: ArrayLike, highest: float, name: str, *, bins: int = 10) -> None:
     """Fail if values on [0, highest] are not uniform (chi-square test at level 10⁻⁵)."""
     flat = np.asarray(values, dtype=float).ravel()
-    edges = (
-        np.linspace(-0.5, highest + 0.5, bins + 1) if highest > 1 else np.linspace(0, 1, bins + 1)
-    )
+    edges, share = np.linspace(0, 1, bins + 1), np.ones(bins)
+    if highest > 1:  # whole numbers, and bins may hold different numbers of them
+        edges = np.linspace(-0.5, highest + 0.5, bins + 1)
+        share = np.histogram(np.arange(int(highest) + 1), edges)[0].astype(float)
     seen, _ = np.histogram(flat, edges)
-    if highest > 1:  # bins may hold different numbers of integers
-        whole, _ = np.histogram(np.arange(int(highest) + 1), edges)
-        share = whole.astype(float)
-    else:
-        share = np.ones(bins)
     assert_frequencies(seen.astype(float), share / share.sum(), name)
 
 

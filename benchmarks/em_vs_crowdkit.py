@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import time
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -151,8 +150,6 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="one round, 10⁵ responses at most")
     given = parser.parse_args()
-    # crowd-kit divides by the number of votes with functions that pandas will drop
-    warnings.simplefilter("ignore", category=FutureWarning)
     print(
         f"CPU milliseconds per EM iteration; log-likelihood after {ITERATIONS} of them from the "
         "votes, and from the default start"

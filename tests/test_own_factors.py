@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import arviz as az
 import numpy as np
 import pymc as pm
@@ -12,11 +14,7 @@ import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.observation import Observation
-from bayesfuse.testing import (
-    assert_close,
-    check_label_prior,
-    check_rater_channel,
-)
+from bayesfuse.testing import assert_close, check_label_prior, check_rater_channel
 
 N_ITEMS, N_RATERS = 150, 6
 ODDS = np.array([0.5, -0.3]), np.array([1.2, -1.0])
@@ -86,6 +84,45 @@ def test_the_shipped_contracts_hold(crowd):
     for ease in (np.log([[0.7, 0.3]]), np.log([[0.7, 0.3], [0.2, 0.8], [0.5, 0.5], [0.9, 0.1]])):
         channel = Guessing(None, None)
         check_rater_channel(channel, (ease, skill), small)
+
+
+class LogOdds(Guessing):
+    """Nobody guesses, and the table holds the log-odds that a rater is right, not log rows.
+
+    Derivatives are right and probabilities sum to one, but the likelihood is no sum of
+    exponentials of linear functions of the table.
+    """
+
+    @staticmethod
+    def likelihood_kernel(log_odds, classes, start, cell, gold):
+        found = np.zeros((len(gold), len(classes)))
+        for n, m, right in LogOdds.answers(classes, start, cell):
+            signed = np.where(right, log_odds[m], -log_odds[m])
+            found[n] -= np.logaddexp(0, -signed) + np.log(np.where(right, 1, len(classes) - 1))
+        known = (gold[:, None] >= 0) & (gold[:, None] != classes)
+        return np.where(known, 0.0, np.exp(found)), np.zeros(len(gold))
+
+    @staticmethod
+    def expected_kernel(log_odds, weight, classes, start, cell, gold):
+        slope = np.zeros_like(log_odds)
+        for n, m, right in LogOdds.answers(classes, start, cell):
+            slope[m] += weight[n] @ (right - 1 / (1 + np.exp(-log_odds[m])))
+        return (slope,)
+
+    @staticmethod
+    def answers(classes, start, cell):
+        for n, (first, last) in enumerate(pairwise(start)):
+            for m, label in zip(*divmod(cell[first:last], len(classes)), strict=True):
+                yield n, m, label == classes
+
+    def tally(self, tables, drawn, structure, rng):
+        return self.expected_kernel(*tables, np.eye(len(structure[0]))[drawn], *structure)
+
+
+def test_a_channel_for_which_em_has_no_bound_is_refused():
+    small = bf.Responses.from_matrix([[0, 1], [1, 1], [2, -1], [0, 0]], classes=[0, 1, 2])
+    with pytest.raises(AssertionError, match=r"below its tangent, but EM needs .* worst at \("):
+        check_rater_channel(LogOdds(None, None), (np.array([1.5, 0.4]),), small)
 
 
 def test_items_are_merged_only_where_both_factors_treat_them_alike():

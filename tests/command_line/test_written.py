@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from shell import COLUMNS, draw_nothing, fails, fit, interrupt_in, tables, write_films
+from shell import COLUMNS, fails, fit, interrupt_in, tables
 
 import bayesfuse as bf
 from bayesfuse.__main__ import main
@@ -21,15 +21,6 @@ from bayesfuse.inference.sample import _thinned
 from bayesfuse.models import DawidSkene
 
 QUICK = ["--no-checks", "--draws", "3", "--chains", "1"]
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """Work in a folder of its own that holds ``films.csv``, and draw no pictures."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(commands, "draw", draw_nothing)
-    write_films(tmp_path)
-    return tmp_path
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
+from conjugate_models import hierarchical
 
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, ModelError
@@ -206,18 +207,6 @@ def test_label_gibbs_finds_the_model_it_is_sampled_with(small):
         5, tune=5, chains=1, step=bf.LabelGibbs(), model=model, progressbar=False, quiet=True
     )
     assert result["posterior"].sizes["draw"] == 5
-
-
-def hierarchical(responses):
-    """Raters whose accuracies share a mean, and a prevalence whose concentration is unknown."""
-    with pm.Model(coords={"rater": responses.raters}) as model:
-        weight = pm.Gamma("weight", 5, 1)
-        prevalence = pm.Dirichlet("prevalence", weight * np.ones(responses.n_classes))
-        mean = pm.Normal("mean", 1.0, 0.5)
-        logit = pm.Normal("logit", mean, 0.5, dims="rater")
-        channel = bf.OneCoin(pm.math.sigmoid(logit))
-        bf.observe(responses, labels=bf.Independent(prevalence), raters=channel)
-    return model
 
 
 @pytest.mark.slow

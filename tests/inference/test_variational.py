@@ -11,7 +11,7 @@ import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
-from conjugate_models import MODELS, SPARSE, chains, pieces
+from conjugate_models import MODELS, SPARSE, chains, hierarchical, pieces
 from scipy import stats
 
 import bayesfuse as bf
@@ -264,19 +264,9 @@ def test_pathfinder_says_what_to_install(small_model, monkeypatch):
         bf.fit(small_model, "pathfinder")
 
 
-def own_model(responses):
-    with pm.Model(coords={"rater": responses.raters}) as model:
-        prevalence = pm.Dirichlet("prevalence", np.ones(responses.n_classes))
-        mean = pm.Normal("mean", 1.0, 0.5)
-        logit = pm.Normal("logit", mean, 0.5, dims="rater")
-        channel = bf.OneCoin(pm.math.sigmoid(logit))
-        bf.observe(responses, labels=bf.Independent(prevalence), raters=channel)
-    return model
-
-
 @pytest.mark.slow
 def test_advi_fits_a_model_of_ones_own(small):
-    model = own_model(small)
+    model = hierarchical(small, weight=1.0)
     with pytest.raises(ModelError, match=r"CAVI needs .* Got: no such prior on .*'logit', 'mean'"):
         bf.fit(model, "cavi")
     with pytest.raises(ModelError, match="Gibbs sweeps need"):

@@ -1,7 +1,12 @@
-"""Models of every conjugate prior × channel of a table of three classes, for several test files."""
+"""Models of a table of three classes, for several test files.
+
+One of every conjugate prior × channel, and a hierarchical one that is not conjugate.
+"""
 
 from __future__ import annotations
 
+import numpy as np
+import pymc as pm
 from scipy import special
 
 import bayesfuse as bf
@@ -32,6 +37,19 @@ MODELS = {
     "chain of coins": lambda r, **kw: HiddenMarkov(r, chains(r), raters="coin", **kw),
     "stationary": lambda r, **kw: HiddenMarkov(r, chains(r), initial="stationary", **kw),
 }
+
+
+def hierarchical(responses, weight=None):
+    """Raters whose accuracies share a mean; the weight of the prevalence's prior may be unknown."""
+    with pm.Model(coords={"rater": responses.raters}) as model:
+        if weight is None:
+            weight = pm.Gamma("weight", 5, 1)
+        prevalence = pm.Dirichlet("prevalence", weight * np.ones(responses.n_classes))
+        mean = pm.Normal("mean", 1.0, 0.5)
+        logit = pm.Normal("logit", mean, 0.5, dims="rater")
+        channel = bf.OneCoin(pm.math.sigmoid(logit))
+        bf.observe(responses, labels=bf.Independent(prevalence), raters=channel)
+    return model
 
 
 def pieces(model):

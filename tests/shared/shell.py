@@ -12,6 +12,9 @@ import bayesfuse as bf
 from bayesfuse.__main__ import main
 
 SHORT = ["--draws", "40", "--chains", "2", "--seed", "1"]
+SETTINGS = {"draws": 40, "chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
+"""The same in Python."""
+
 FAST = [*SHORT, "--no-checks"]
 """For all but the tests of the report's checks, which take as long as the draws."""
 

@@ -1,0 +1,154 @@
+"""The command line with items on a graph."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from shell import FAST, SETTINGS, fails, tables
+
+import bayesfuse as bf
+from bayesfuse.__main__ import main
+from bayesfuse.models import MarkovRandomField
+
+
+@pytest.fixture
+def islands(tmp_path, monkeypatch):
+    """Two coasts and an islet: ``said.csv``, ``roads.csv`` with weights, ``all.csv``.
+
+    Town i was answered by nobody; town z stands in no road.
+    """
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(8)
+    towns = list("abcdefghijklm")
+    truth = np.array([0] * 6 + [1] * 7)
+    frame = pd.DataFrame(
+        [(town, spy, "wet" if (rng.random() < 0.75) == label else "dry")
+         for town, label in zip(towns, truth, strict=True) if town != "i" for spy in "PQR"]
+        + [("z", "P", "dry")],
+        columns=["item", "rater", "label"],
+    )  # fmt: skip
+    frame.to_csv("said.csv", index=False)
+    roads = [*pairwise(towns), ("a", "e"), ("g", "k")]
+    edges = pd.DataFrame(roads, columns=["here", "there"])
+    edges["weight"] = np.where(edges["here"] == "f", 0.25, 1.5)
+    edges.to_csv("roads.csv", index=False)
+    pd.DataFrame({"item": ["z", *towns[::-1]]}).to_csv("all.csv", index=False)
+    return edges
+
+
+def field(*arguments, table="said.csv", graph="roads.csv"):
+    return main(["fit", table, "--model", "markov-random-field", "--graph", graph, *FAST,
+                 "--output", "result.nc", *arguments])  # fmt: skip
+
+
+@pytest.mark.parametrize("edges", ["given", "drawn"])
+def test_fields_are_those_of_python(islands, edges):
+    """And of the same items in order of their names, the unanswered and the isolated too."""
+    arguments = ["--edges", edges] if edges == "drawn" else []
+    assert field(*arguments) == 0
+    labels = pd.read_csv("result-labels.csv")
+    assert labels.columns.tolist() == ["item", "label", "probability_dry", "probability_wet",
+                                       "mcse"]  # fmt: skip
+    items = [*"abcdefghijklm", "z"]
+    assert labels["item"].tolist() == items
+    responses = bf.Responses.from_long(pd.read_csv("said.csv"), items=items)
+    graph = bf.Graph.from_edges(islands[["there", "here"]], islands["weight"], items=items)
+    result = bf.sample(MarkovRandomField(responses, graph, edges=edges), **SETTINGS)
+    columns = labels[["probability_dry", "probability_wet"]].to_numpy()
+    np.testing.assert_allclose(columns, bf.label_probabilities(result).values)
+    assert tables()["posterior"]["coupling"].equals(result["posterior"]["coupling"])
+
+
+def test_edges_without_weights_count_one(islands):
+    islands[["here", "there"]].to_csv("plain.csv", index=False)
+    islands.assign(weight="1.0").to_csv("ones.csv", index=False)
+    assert field(graph="plain.csv") == 0
+    plain = Path("result-labels.csv").read_text()
+    assert field(graph="ones.csv") == 0
+    assert Path("result-labels.csv").read_text() == plain
+    assert field() == 0
+    assert Path("result-labels.csv").read_text() != plain
+
+
+def test_report_of_a_field(islands, capsys):
+    import arviz as az
+
+    assert field() == 0
+    printed = capsys.readouterr().out
+    assert "37 responses to 14 items by 3 raters, 2 classes" in printed
+    assert "Graph: 14 items, 14 edges" in printed
+    assert "MarkovRandomField: 2 chains of 40 draws by gibbs" in printed
+    coupling = tables()["posterior"]["coupling"]
+    for start, draws in (("Coupling", coupling), ("odds of that class by", np.exp(coupling))):
+        low, high = az.eti(draws).values
+        assert f"{start} {float(draws.mean()):.2f} ({low:.2f}–{high:.2f})" in printed
+    lines = printed.splitlines()
+    shares = pd.read_csv("result-labels.csv")[["probability_dry", "probability_wet"]].mean()
+    header = next(at for at, line in enumerate(lines) if line.startswith("class "))
+    assert lines[header].split(maxsplit=1)[1] == "share of the items"
+    assert [line.split() for line in lines[header + 1 : header + 3]] == [
+        ["dry", f"{shares['probability_dry']:.2f}"], ["wet", f"{shares['probability_wet']:.2f}"]
+    ]  # fmt: skip
+    assert Path("result.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_report_says_what_is_not_exact(islands, capsys):
+    """Nuts sums labels out by belief propagation, which is exact only where nothing runs round."""
+    assert field("--sampler", "nuts") == 0
+    warned = "\nLabels were summed out by belief propagation, which is not exact here; gibbs is.\n"
+    assert warned in capsys.readouterr().out
+    islands.iloc[:-2].to_csv("forest.csv", index=False)
+    assert field("--sampler", "nuts", graph="forest.csv") == 0
+    assert "not exact" not in capsys.readouterr().out
+
+
+def test_items_of_a_graph_in_the_order_wanted(islands):
+    assert field("--items", "all.csv") == 0
+    assert pd.read_csv("result-labels.csv")["item"].tolist() == ["z", *"mlkjihgfedcba"]
+
+
+def test_names_of_digits_are_one_kind_in_all_files(tmp_path, monkeypatch):
+    """Town 10 of the edges is text because 007 is, and the responses' 10 with it."""
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{item},{rater},{item // 10}" for item in (9, 10, 11) for rater in "ab"]
+    Path("said.csv").write_text("\n".join(["item,rater,label", *rows]))
+    Path("roads.csv").write_text("here,there\n9,10\n10,11\n10,007\n")
+    assert field() == 0
+    assert bf.label_probabilities(tables())["item"].values.tolist() == ["007", "10", "11", "9"]
+    Path("roads.csv").write_text("here,there\n9,10\n10,11\n10,7\n")
+    assert field() == 0
+    assert bf.label_probabilities(tables())["item"].values.tolist() == [7, 9, 10, 11]
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        ("here\na\n", "a table of edges must have two columns of items"),
+        ("here,there,miles\na,b,3\n", "Got: columns ['here', 'there', 'miles'] in edges.csv"),
+        ("here,here\na,b\n", "several columns 'here'"),
+        ("a,b\nb,c\n", "must hold column names, else an edge would be lost. Got: 'a'"),
+        ("here,there\na,b\nb,\n", "an edge needs two items, and a weight if others have one. "
+         "Got: a missing value in row 1 of edges.csv"),
+        ("here,there,weight\na,b,1\nb,c,\n", "Got: a missing value in row 1"),
+        ("here,there,weight\na,b,far\n", "weights must be numbers. Got: could not convert string "
+         "to float: 'far' in edges.csv"),
+        ("here,there,weight\na,b,0\n", "Weights of edges must be positive and finite"),
+        ("here,there\na,b\nb,a\n", "An edge must be given once"),
+        ("here,there\na,a\n", "An edge must join two different items"),
+        ("here,there\nB,A\n", "Got: edges between other items only, such as 'A', in edges.csv"),
+    ],
+)  # fmt: skip
+def test_graphs_that_cannot_be(islands, no_sampling, capsys, content, word):
+    Path("edges.csv").write_text(content)
+    fails(capsys, field(graph="edges.csv"), word)
+
+
+def test_edges_to_items_that_are_not_listed(islands, no_sampling, capsys):
+    Path("edges.csv").write_text("here,there\na,b\nb,atlantis\n")
+    status = field("--items", "all.csv", graph="edges.csv")
+    fails(capsys, status, "must be among the declared ones", "Got: 'atlantis' in row 1")
+    fails(capsys, field(graph="none.csv"), "cannot read none.csv: No such file or directory")
+    fails(capsys, field("--labels", "roads.csv"), "roads.csv twice")

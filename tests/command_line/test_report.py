@@ -1,0 +1,146 @@
+"""The report that the command line prints."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from shell import SHORT, fit, tables
+
+import bayesfuse as bf
+from bayesfuse.command_line.report import WIDTH, _advice
+
+
+def test_report_has_means_and_intervals_of_the_raters(folder, capsys):
+    import arviz as az
+
+    fit()
+    lines = capsys.readouterr().out.splitlines()
+    header = next(at for at, line in enumerate(lines) if line.startswith("rater "))
+    assert lines[header].split("  ")[-2:] == ["sensitivity (good)", "specificity (bad)"]
+    draws = tables()["posterior"]
+    for name in ("Ada", "Bo", "Cy"):
+        (line,) = (line for line in lines[header + 1 :] if line.startswith(f"{name} "))
+        expected = []
+        for variable in ("sensitivity", "specificity"):
+            own = draws[variable].sel(rater=name)
+            low, high = az.eti(own).values
+            expected.append(f"{float(own.mean()):.2f} ({low:.2f}–{high:.2f})")
+        assert line.split(maxsplit=2)[1:] == ["20", "  ".join(f"{x:<18}" for x in expected).strip()]
+    best = (draws["sensitivity"] + draws["specificity"]).mean(("chain", "draw")).to_series()
+    shown = [line.split()[0] for line in lines[header + 1 : header + 4]]
+    assert shown == best.sort_values(ascending=False).index.tolist()
+
+
+def test_report_has_the_least_certain_items(folder, capsys):
+    fit()
+    lines = capsys.readouterr().out.splitlines()
+    header = next(at for at, line in enumerate(lines) if line.startswith("least certain"))
+    probability = bf.label_probabilities(tables())
+    item = probability.isel(item=int(probability.max("class").argmin("item")))
+    assert lines[header + 1].split()[0] == str(item["item"].item())
+    for name in ("bad", "good"):
+        assert f"{name}: {float(item.sel({'class': name})):.2f}" in lines[header + 1]
+    uncertain = int((probability.max("class") < 0.95).sum())
+    assert f"{uncertain} of 20 items have no label of probability 0.95 or more." in lines
+
+
+def test_of_many_raters_the_best_and_worst_are_printed(folder, capsys):
+    rng = np.random.default_rng(0)
+    rater, item = np.indices((30, 12)).reshape(2, -1)
+    label = np.where(rng.random(360) < 0.8, item % 2, 1 - item % 2)
+    frame = pd.DataFrame({"item": item, "rater": [f"r{n:02}" for n in rater], "label": label})
+    frame.to_csv("crowd.csv", index=False)
+    assert fit(table="crowd.csv", columns=[]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len([line for line in lines if line.startswith("r") and line[1].isdigit()]) == 10
+    assert "… 20 more" in lines
+
+
+@pytest.mark.parametrize("n_classes", [3, 7])
+def test_several_classes(folder, capsys, n_classes):
+    label = np.tile(np.arange(n_classes), 6)
+    frame = pd.DataFrame({"item": np.repeat(np.arange(2 * n_classes), 3), "label": np.sort(label)})
+    frame["rater"] = np.tile([1, 2, 3], 2 * n_classes)
+    frame.to_csv("several.csv", index=False)
+    assert fit(table="several.csv", columns=[]) == 0
+    printed = capsys.readouterr().out
+    assert ("sensitivity (2)" in printed) == (n_classes == 3)
+    assert ("sensitivity (mean of the classes)" in printed) == (n_classes == 7)
+    assert tables()["posterior"]["class"].values.tolist() == list(range(n_classes))
+
+
+def test_report_has_the_checks_unless_told_not_to(folder, capsys):
+    for arguments, shown in (([], True), (["--no-checks"], False)):
+        assert fit(*arguments, settings=SHORT) == 0
+        printed = capsys.readouterr().out
+        assert ("Posterior predictive checks:" in printed) == shown
+        assert ("* The agreement of raters has standard" in printed) == shown
+
+
+@pytest.mark.parametrize("groups", ["moments", pytest.param("posterior", marks=pytest.mark.slow)])
+def test_report_says_who_shares_a_source(folder, capfd, groups):
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 2, 400)
+    heard = np.where(rng.random(400) < 0.75, truth, 1 - truth)
+    source = np.column_stack([*[heard] * 3, *[truth] * 5])
+    said = np.where(rng.random(source.shape) < 0.85, source, 1 - source)
+    film, critic = np.indices(said.shape).reshape(2, -1)
+    table = pd.DataFrame({"film": film, "critic": critic, "verdict": said.ravel()})
+    table.to_csv("many.csv", index=False)
+    arguments = ["--model", "latent-group", "--groups", groups]
+    assert fit(*arguments, table="many.csv") == 0
+    assert "Raters who share a source" in (printed := capfd.readouterr().out)
+    assert "* 0, 1, 2\n    probability" in printed
+    assert fit(*arguments, "--quiet") == 0  # of three critics nobody can tell
+    assert capfd.readouterr() == ("", "")
+    assert fit(*arguments) == 0
+    if groups == "moments":
+        assert "No raters were found to share a source" in capfd.readouterr().out
+
+
+def test_quiet_prints_nothing(folder, capfd):
+    assert fit("--quiet") == 0
+    assert capfd.readouterr() == ("", "")
+    assert Path("result.nc").exists()
+
+
+def test_few_draws_are_no_ground_to_judge_convergence(folder, capsys):
+    assert fit("--draws", "1", "--chains", "1") == 0
+    assert "Convergence cannot be assessed" in capsys.readouterr().out
+
+
+def test_of_very_many_parameters_some_are_checked(folder, capsys, monkeypatch):
+    assert fit() == 0
+    assert "was checked" not in capsys.readouterr().out
+    monkeypatch.setattr("bayesfuse.command_line.report.CHECKED", 7)  # of 2 + 3 × 4
+    assert fit() == 0
+    assert "One in 2 raters was checked." in capsys.readouterr().out
+
+
+def test_a_short_run_is_told_to_be_longer(folder, capsys):
+    fit()
+    assert "more sweeps per draw (--sweeps)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("rhat", "ess", "sampler", "words"),
+    [
+        (1.005, 900, "gibbs", [""]),
+        (1.5, 900, "gibbs", ["The chains disagree", "more sweeps per draw", "another model"]),
+        (1.5, 900, "nuts", ["The chains disagree", "more draws", "another model"]),
+        (
+            1.02,
+            300,
+            "gibbs",
+            ["should run longer", "(--sweeps), in a result of the same size, or more draws"],
+        ),
+        (1.005, 300, "nuts", ["should run longer", "more draws (--draws)."]),
+    ],
+)
+def test_advice_is_what_helps(rhat, ess, sampler, words):
+    advice = _advice(rhat, ess, sampler)
+    assert all(word in " ".join(advice.split()) for word in words)
+    assert bool(advice) == bool(words[0])
+    assert ("--sweeps" in advice) == (sampler == "gibbs" and bool(advice))  # NUTS has none
+    assert all(len(line) <= WIDTH for line in advice.splitlines())

@@ -1,0 +1,322 @@
+"""Tables of any library are read, with their classes and missing values, or refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from films import COLUMNS, TABLE, rows_of
+from scipy import sparse
+
+import bayesfuse as bf
+from bayesfuse.errors import ResponsesError
+
+
+def test_categories_declare_classes():
+    frame = pd.DataFrame(TABLE)
+    frame["verdict"] = pd.Categorical(frame["verdict"], categories=["good", "fair", "bad"])
+    assert bf.Responses.from_long(frame, **COLUMNS).classes.tolist() == ["good", "fair", "bad"]
+
+
+@pytest.mark.parametrize("missing", [-1, 9])
+def test_matrix_equals_long_table(missing):
+    matrix = np.array([[0, 1, missing], [2, missing, missing], [missing, missing, missing]])
+    responses = bf.Responses.from_matrix(matrix, missing=missing, classes=[0, 1, 2])
+    assert responses.n_items == 3
+    assert rows_of(responses) == [[0, 0, 0], [0, 1, 1], [1, 0, 2]]
+
+
+def test_matrix_of_floats_with_nan_and_of_strings():
+    numbers = bf.Responses.from_matrix([[0.0, np.nan], [1.0, 0.0]])
+    assert rows_of(numbers) == [[0, 0, 0], [1, 0, 1], [1, 1, 0]]
+    words = bf.Responses.from_matrix(np.array([["no", None], ["yes", "no"]], dtype=object))
+    assert rows_of(words) == [[0, 0, "no"], [1, 0, "yes"], [1, 1, "no"]]
+
+
+def test_frame_gives_its_index_and_columns_as_names():
+    frame = pd.DataFrame({"ann": [0, 1], "bob": [1, -1]}, index=["i", "j"])
+    assert rows_of(bf.Responses.from_matrix(frame)) == [
+        ["i", "ann", 0],
+        ["i", "bob", 1],
+        ["j", "ann", 1],
+    ]
+
+
+def test_mixed_values_are_not_turned_into_text():
+    marked = bf.Responses.from_matrix([["a", -1], ["b", "a"]])
+    assert rows_of(marked) == [[0, 0, "a"], [1, 0, "b"], [1, 1, "a"]]
+    table = {"item": [1, 2, 1], "rater": list("xyy"), "label": ["a", np.nan, "b"]}
+    with pytest.raises(ResponsesError, match="missing value in row 1"):
+        bf.Responses.from_long(table)
+    for column, values in {"item": [1, "1", 1], "label": [0, "0", 1]}.items():
+        with pytest.raises(ResponsesError, match="must be of one kind"):
+            bf.Responses.from_long(table | {"label": list("aba"), column: values})
+    with pytest.raises(ResponsesError, match="must be of one kind"):
+        bf.Responses.from_counts({(0, "a"): 3, ("a", 0): 2})
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "classes"),
+    [
+        ([0, 1, None], "Int64", [0, 1]),
+        ([0.0, 1.0, None], "Float64", [0, 1]),
+        ([True, False, None], "boolean", [False, True]),
+        (["x", "y", None], "string", ["x", "y"]),
+    ],
+)
+def test_frames_with_pandas_own_missing_values(values, kind, classes):
+    frame = pd.DataFrame({"ann": pd.Series(values, dtype=kind), "bob": values[0]})
+    responses = bf.Responses.from_matrix(frame)
+    assert responses.classes.tolist() == classes and responses.per_rater.tolist() == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [[-1, -9], {-1, -9}, (-9, None, -1), iter([-9, -1]), pd.Index([-1, -9]), [pd.NA, -1, "?", -9]],
+)
+def test_several_marks_mean_missing(missing):
+    responses = bf.Responses.from_matrix([[0, 1], [-1, -9], [-9, 0]], missing=missing)
+    assert rows_of(responses) == [[0, 0, 0], [0, 1, 1], [2, 1, 0]]
+
+
+def test_a_declared_class_is_not_the_default_mark():
+    answers = [[-1, 1, 1], [1, -1, 1], [1, 1, -1]]
+    frame = pd.DataFrame(answers).astype(pd.CategoricalDtype([-1, 1]))
+    for made in (
+        bf.Responses.from_matrix(answers, classes=[-1, 1]),
+        bf.Responses.from_matrix(np.array(answers, dtype=float), classes=[1.0, -1.0]),
+        bf.Responses.from_matrix(frame),
+        bf.Responses.from_counts(answers, [1, 1, 1], classes=[-1, 1]),
+    ):
+        assert made.n_responses == 9
+        assert sorted(made.classes.tolist()) == [-1, 1]
+    made = bf.Responses.from_matrix([[-1, 1, 0], [0, -1, 1]], classes=[0, 1])
+    assert made.n_responses == 4
+    for missing in (-1, [-9, -1], -1.0):
+        with pytest.raises(ResponsesError, match=r"must not be a class.* Got: -1"):
+            bf.Responses.from_matrix(answers, missing=missing, classes=[-1, 1])
+
+
+@pytest.mark.parametrize("kind", ["int8", "float32", "str", "object", "datetime64[D]"])
+def test_masked_answers_are_missing(kind):
+    values = np.array([[10, 20], [20, 30]]).astype(kind)
+    masked = np.ma.array(values, mask=[[False, True], [False, True]])
+    labels = values[:, 0].tolist() if kind[0] != "d" else list(pd.DatetimeIndex(values[:, 0]))
+    for matrix in (masked, list(masked)):
+        responses = bf.Responses.from_matrix(matrix)
+        assert rows_of(responses) == [[0, 0, labels[0]], [1, 0, labels[1]]]
+        assert len(responses.classes) == 2  # 30 was masked
+    whole = bf.Responses.from_long({"item": masked[:, 0], "rater": [1, 1], "label": [0, 1]})
+    assert whole.items.tolist() == labels
+    with pytest.raises(ResponsesError, match=r"'item' must have a value in every row.*row 0"):
+        bf.Responses.from_long({"item": masked[:, 1], "rater": [1, 1], "label": [0, 1]})
+    with pytest.raises(ResponsesError, match="must not be missing"):
+        bf.Responses.from_matrix([[0, 1]], raters=np.ma.array(["a", "b"], mask=[0, 1]))
+
+
+def arrow(values, categories):
+    pyarrow = pytest.importorskip("pyarrow", reason="makes columns of Arrow")
+    codes = [None if value is None else categories.index(value) for value in values]
+    return pyarrow.DictionaryArray.from_arrays(pyarrow.array(codes, "int8"), categories)
+
+
+def arrow_in_pandas(values, categories):
+    pyarrow = pytest.importorskip("pyarrow", reason="makes columns of Arrow")
+    kind = pd.ArrowDtype(pyarrow.dictionary(pyarrow.int8(), pyarrow.string()))
+    return pd.Series(pd.arrays.ArrowExtensionArray(arrow(values, categories)), dtype=kind)
+
+
+def enum(values, categories):
+    polars = pytest.importorskip("polars", reason="makes columns of Polars")
+    pytest.importorskip("pyarrow", reason="reads columns of Polars")
+    return polars.Series(values, dtype=polars.Enum(categories))
+
+
+def pandas(values, categories):
+    return pd.Series(pd.Categorical(values, categories=categories))
+
+
+CATEGORICAL = [arrow, arrow_in_pandas, enum, pandas]
+
+
+@pytest.mark.parametrize("make", CATEGORICAL)
+def test_categories_of_any_library_declare_classes(make):
+    labels = make(["good", "bad", "good"], ["good", "fair", "bad"])
+    table = {"item": [1, 2, 2], "rater": [1, 1, 2]}
+    responses = bf.Responses.from_long(table | {"label": labels})
+    assert responses.classes.tolist() == ["good", "fair", "bad"]
+    assert responses.label.tolist() == [0, 2, 0]
+    turned = bf.Responses.from_long(table | {"label": labels}, classes=["bad", "good"])
+    assert turned.label.tolist() == [1, 0, 1]
+    with pytest.raises(ResponsesError, match="'bad' in row 1"):
+        bf.Responses.from_long(table | {"label": labels}, classes=["fair", "good"])
+    gap = make(["good", None, "bad"], ["good", "fair", "bad"])
+    with pytest.raises(ResponsesError, match="missing value in row 1"):
+        bf.Responses.from_long(table | {"label": gap})
+
+
+@pytest.mark.parametrize("make", CATEGORICAL)
+def test_categories_of_a_frame_declare_classes(make):
+    order = ["good", "?", "fair", "bad"]
+    parts = {"ann": make(["good", "?"], order), "bob": make(["bad", None], order)}
+    if make is arrow:
+        frame = pytest.importorskip("pyarrow").table(parts)
+    else:
+        frame = (
+            pytest.importorskip("polars").DataFrame(parts) if make is enum else pd.DataFrame(parts)
+        )
+    responses = bf.Responses.from_matrix(frame, missing="?")
+    assert responses.raters.tolist() == ["ann", "bob"]
+    assert responses.classes.tolist() == ["good", "fair", "bad"]
+    assert responses.label.tolist() == [0, 2]
+
+
+def test_categories_that_differ_between_columns_need_an_order():
+    one, other = pd.Categorical(["b", "a"]), pd.Categorical(["c", "a"])  # each sorted
+    frame = pd.DataFrame({"ann": one, "bob": other, "cat": ["d", "a"]})
+    assert bf.Responses.from_matrix(frame).classes.tolist() == list("abcd")
+    frame["bob"] = pd.Categorical(["c", "a"], categories=["c", "a"])
+    with pytest.raises(ResponsesError, match=r"in one order.*give classes="):
+        bf.Responses.from_matrix(frame)
+    classes = bf.Responses.from_matrix(frame, classes=list("dbca")).classes
+    assert classes.tolist() == list("dbca")
+
+
+def test_tables_of_any_library():
+    expected = rows_of(bf.Responses.from_long(TABLE, **COLUMNS))
+    assert rows_of(bf.Responses.from_long(pd.DataFrame(TABLE).to_records(), **COLUMNS)) == expected
+    of_xarray = xr.Dataset.from_dataframe(pd.DataFrame(TABLE)).set_coords("film")
+    assert rows_of(bf.Responses.from_long(of_xarray, **COLUMNS)) == expected
+    pyarrow = pytest.importorskip("pyarrow", reason="makes a table of Arrow")
+    for table in (pyarrow.table(TABLE), pyarrow.RecordBatch.from_pydict(TABLE)):
+        assert rows_of(bf.Responses.from_long(table, **COLUMNS)) == expected
+    polars = pytest.importorskip("polars", reason="makes a table of Polars")
+    for table in (polars.DataFrame(TABLE), polars.LazyFrame(TABLE)):
+        assert rows_of(bf.Responses.from_long(table, **COLUMNS)) == expected
+
+
+@pytest.mark.parametrize("kind", ["float16", "longdouble", "uint8", "bool"])
+def test_matrices_of_any_numbers(kind):
+    responses = bf.Responses.from_matrix(np.array([[0, 1], [1, 1]], dtype=kind))
+    assert responses.label.tolist() == [0, 1, 1, 1]
+    names = np.array([0, 1], dtype=kind)
+    assert bf.Responses.from_matrix([[0, 1]], raters=names).raters.tolist() == [0, 1]
+
+
+BAD_TABLES = {
+    "unknown column": (lambda: bf.Responses.from_long(TABLE), "'item', which is not among"),
+    "empty table": (
+        lambda: bf.Responses.from_long({"item": [], "rater": [], "label": []}),
+        "at least one row",
+    ),
+    "columns of different length": (
+        lambda: bf.Responses.from_long({"item": [1, 2], "rater": [1], "label": [0, 1]}),
+        "same length",
+    ),
+    "undeclared label": (
+        lambda: bf.Responses.from_long(TABLE, **COLUMNS, classes=["good", "fair"]),
+        "'bad' in row 1",
+    ),
+    "missing label": (
+        lambda: bf.Responses.from_long({"item": [1, 2], "rater": [1, 1], "label": [0, np.nan]}),
+        "missing value in row 1",
+    ),
+    "missing item": (
+        lambda: bf.Responses.from_long({"item": [None, 2], "rater": [1, 1], "label": [0, 1]}),
+        "missing value in row 0",
+    ),
+    "missing label of declared classes": (
+        lambda: bf.Responses.from_long(
+            {"item": [1, 2], "rater": [1, 1], "label": [0, np.nan]}, classes=[0, 1]
+        ),
+        "missing value in row 1",
+    ),
+    "one class": (
+        lambda: bf.Responses.from_long({"item": [1, 2], "rater": [1, 1], "label": ["a", "a"]}),
+        "at least two classes",
+    ),
+    "duplicate names": (
+        lambda: bf.Responses.from_long(TABLE, **COLUMNS, raters=["x", "y", "x"]),
+        "'x' more than once",
+    ),
+    "mixed names without an order": (
+        lambda: bf.Responses.from_long(
+            {"item": np.array([1, object()]), "rater": [1, 1], "label": [0, 1]}
+        ),
+        "int, object",
+    ),
+    "probabilities": (lambda: bf.Responses.from_matrix([[0.3, 0.7]]), "Got: 0.3|Got: np.float64"),
+    "infinity": (lambda: bf.Responses.from_matrix([[0.0, np.inf], [1.0, 0.0]]), "Got: inf"),
+    "a set of names": (
+        lambda: bf.Responses.from_matrix([[0, 1]], raters={"a", "b"}),
+        "must have an order",
+    ),
+    "a column of lists": (
+        lambda: bf.Responses.from_long({"item": [[1, 2]], "rater": [1], "label": [0]}),
+        "'item' of shape (1, 2)",
+    ),
+    "a column that is one value": (
+        lambda: bf.Responses.from_long({"item": 1, "rater": [1], "label": [0]}),
+        "'item' of shape ()",
+    ),
+    "two columns of one name": (
+        lambda: bf.Responses.from_long(
+            pd.DataFrame([[1, 2, 0, 1]], columns=["item", "rater", "label", "label"])
+        ),
+        "'label' of shape (1, 2)",
+    ),
+    "counts that are text": (lambda: bf.Responses.from_counts({"01": "3"}), "Got: ['3']"),
+    "classes twice": (
+        lambda: bf.Responses.from_matrix([[0, 1]], classes=[0, 1, 1]),
+        "Names of classes must differ",
+    ),
+    "ragged rows": (lambda: bf.Responses.from_matrix([[0, 1], [1]]), "rows of lengths [1, 2]"),
+    "a sparse matrix": (
+        lambda: bf.Responses.from_matrix(sparse.eye_array(3)),
+        "dia_array of shape (3, 3)",
+    ),
+    "a set for a column": (
+        lambda: bf.Responses.from_long({"item": {1, 2}, "rater": [1, 1], "label": [0, 1]}),
+        "'item' of shape ()",
+    ),
+    "times of picoseconds": (
+        lambda: bf.Responses.from_matrix([[0], [1]], items=np.array([1, 2], dtype="M8[ps]")),
+        "whole nanoseconds",
+    ),
+    "text and bytes": (
+        lambda: bf.Responses.from_long(
+            {"item": ["a", b"a"], "rater": [1, 1], "label": [0, 1]}, items=["a"]
+        ),
+        "b'a' in row 1",
+    ),
+    "truths and numbers": (
+        lambda: bf.Responses.from_long({"item": [True, 2], "rater": [1, 1], "label": [0, 1]}),
+        "(bool, int)",
+    ),
+    "patterns of bytes": (lambda: bf.Responses.from_counts({b"01": 1}), "Got: b'01'"),
+    "vector": (lambda: bf.Responses.from_matrix([0, 1]), "one row per item"),
+    "nothing answered": (lambda: bf.Responses.from_matrix([[-1, -1]]), "all missing"),
+    "too few names": (
+        lambda: bf.Responses.from_matrix([[0, 1]], raters=["a"]),
+        "one rater name for each of the 2 raters. Got: 1 names",
+    ),
+    "patterns without counts": (lambda: bf.Responses.from_counts([[0, 1]]), "no counts"),
+    "broken counts": (lambda: bf.Responses.from_counts([[0, 1]], [1.5]), "1.5"),
+    "negative counts": (lambda: bf.Responses.from_counts([[0, 1]], [-1]), "-1"),
+    "counts twice": (lambda: bf.Responses.from_counts({"01": 1}, [1]), "given once"),
+    "ragged patterns": (lambda: bf.Responses.from_counts({"01": 1, "1": 2}), "[1, 2]"),
+    "probability of nan name": (
+        lambda: bf.Responses.from_matrix([[0, 1]], items=[np.nan]),
+        "must not be missing",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TABLES)
+def test_bad_tables_are_refused_with_the_offender(case):
+    build, told = BAD_TABLES[case]
+    with pytest.raises(ResponsesError) as error:
+        build()
+    assert any(part in str(error.value) for part in told.split("|"))
+    assert "Got" in str(error.value)
