@@ -48,7 +48,9 @@ def disperse(plan: Plan, begun: Rows, rng: np.random.Generator) -> dict[str, Arr
         for at, pooled in enumerate(plan.pools):
             values[at] = pooled.pool.draw(values[at], counts, rng)
     said = statistics(observation, rows, counts)
-    rows |= draw_all({n: p for n, p in plan.priors().items() if n in said and p.free}, said, rows, rng)
+    rows |= draw_all(
+        {n: p for n, p in plan.priors().items() if n in said and p.free}, said, rows, rng
+    )
     members = [block for pooled in plan.pools for block in pooled.members.values()]
     for at, pooled in enumerate(plan.pools):
         rows |= pooled.rows(values[at])
