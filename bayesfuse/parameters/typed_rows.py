@@ -44,9 +44,9 @@ class Hyperpriors:
     competence_concentration: tuple[float, float] = (2.0, 0.5)
     guess_concentration: tuple[float, float] = (1.0, 0.2)
     guess_mean: float = 1.0
-    consensus: float = 0.3
-    trust: tuple[float, float] = (0.2, 0.5)
-    firmness: tuple[float, float] = (0.0, 1.5)
+    consensus: float = 0.15
+    trust: tuple[float, float] = (0.2, 0.4)
+    firmness: tuple[float, float] = (-2.5, 1.5)
 
 
 def says(log_consensus: Any, trust: Any, xp: Any = np) -> Any:
@@ -129,6 +129,10 @@ class TypedRows(Pool):
         if "row_concentration" in values:
             base = base * values["row_concentration"][:, None]
         return Dirichlet(np.maximum(base, SMALLEST))
+
+    def seconds(self, n_responses):
+        by_entry = 150e-9 * self.n_raters * self.n_types * self.n_classes
+        return 1.5e-3 + 5e-9 * n_responses * self.n_types + by_entry
 
     def implied(self, values):
         """Return prevalence and shares of types within classes; rows, if raters have none."""
