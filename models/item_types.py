@@ -46,6 +46,86 @@ from bayesfuse.pymc.model import LabelModel
 
 
 class ItemTypes(LabelModel):
+    r"""Items of hidden types, competent and guessing raters, a :class:`pymc.Model`.
+
+    The first choice for labels by people: on real crowds its probabilities are far better
+    calibrated than those of :class:`bayesfuse.models.DawidSkene`.
+
+    Parameters
+    ----------
+    responses : bf.Responses
+        The responses of raters to items.
+    types : int, optional
+        Most types that items may have, at least the number of classes. Default four times that.
+        How many are in use is inferred.
+    competence : bool, default True
+        Whether raters may guess. If not, all look, and differ by their own rows only.
+    own_rows : bool, default True
+        Whether raters differ in more than competence and guesses. If not, rows are the mixture of
+        consensus and guess, as in MACE.
+    trust : float, optional
+        The power :math:`\delta` to which a consensus is raised to give the classes of its type. At
+        one the truth is like one more answer of a rater who looks; the larger, the more the
+        majority is believed. By default it has a log-normal prior and is learnt from ``gold``.
+    every_class : int, default 1
+        Imaginary items of every class, of unknown type and without responses, that the prior has
+        seen.
+    gold : mapping of item name to class name, optional
+        Items whose true class is known: a hundred calibrate the labels of all others.
+    priors : Hyperpriors, optional
+        Constants of the priors.
+    name : str, optional
+        Prefix of the model's variables, as in PyMC.
+
+    Raises
+    ------
+    bayesfuse.errors.ModelError
+        Fewer types than classes; trust that is not positive; a negative number of imaginary items.
+    bayesfuse.errors.ResponsesError
+        Gold labels of unknown items or classes.
+
+    Notes
+    -----
+    With item n, rater m, type z, class k and answer c:
+
+    .. math::
+
+        w &\sim \mathrm{Dir}(\alpha / L), \qquad
+        \mu_z \sim \mathrm{Dir}(\beta), \qquad
+        \phi_z \sim \mathrm{Dir}(\lambda \rho_z), \quad \rho_{zk} \propto \mu_{zk}^\delta \\
+        z_n &\sim w, \qquad y_n \sim \phi_{z_n}, \qquad x_{nm} \sim \theta_{m z_n} \\
+        \theta_{mz} &\sim \mathrm{Dir}(\kappa_z (a_m \mu_z + (1 - a_m)\, g_m)), \qquad
+        a_m \sim \mathrm{Beta}(s \bar a, s (1 - \bar a)), \qquad
+        g_m \sim \mathrm{Dir}(\gamma \bar g)
+
+    Variables: ``type_share`` w, ``type_concentration`` α, ``consensus`` μ, ``class_of_type`` φ,
+    ``trust`` δ, ``firmness`` λ, ``type_confusion`` θ, ``row_concentration`` κ, ``competence`` a,
+    ``guess`` g, and for the latter two their ``…_mean`` and ``…_concentration``. ``prevalence``,
+    ``confusion``, ``sensitivity`` and ``specificity`` are with respect to the truth, the mean over
+    the types of a class. Types have no fixed numbers, so means by type over chains say nothing; ask
+    by item.
+
+    That raters share an opinion of a type, and that this opinion names the class once however many
+    they are, is what keeps label probabilities honest. Where raters do err independently given the
+    class, little is lost.
+
+    References
+    ----------
+    Hovy, Berg-Kirkpatrick, Vaswani & Hovy (2013), Learning whom to trust with MACE, NAACL-HLT
+    (competence and guesses). Li, Rubinstein & Cohn (2019), Exploiting worker correlation for label
+    aggregation in crowdsourcing, ICML (types within classes). Paun et al. (2018), Comparing
+    Bayesian models of annotation, TACL 6 (pooled rows).
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import ItemTypes
+    >>> model = ItemTypes(bf.datasets.anesthesia(), types=8)
+    >>> result = bf.sample(model, draws=100, tune=100, random_seed=1, progressbar=False, quiet=True)
+    >>> result["posterior"]["competence"].dims
+    ('chain', 'draw', 'rater')
+    """
+
     def __init__(
         self,
         responses: bf.Responses,

@@ -233,9 +233,8 @@ class LabelGibbs(BlockedStep):
     def sweep(self, rows: Rows, priors: Mapping[str, Any]) -> Rows:
         """Return the drawn parameters' log rows after one sweep from ``rows``."""
         seen = None
-        priors = {**priors, **self._pooled(rows)}
         if self.turns and self.rng.random() < TURNS:
-            before = rows
+            before, priors = rows, {**priors, **self._pooled(rows)}
             rows, seen = turning.turn(self.observation, rows, priors, self.rng)
             self.turned[0] += 1
             self.turned[1] += rows is not before
@@ -247,14 +246,13 @@ class LabelGibbs(BlockedStep):
         )
         for pooled in self.pools:
             found |= pooled.rows(pooled.pool.draw(pooled.values(rows), counts, self.rng))
-        priors |= self._pooled(found)
+        priors = {**priors, **self._pooled(found)}
         names = [b.parameter for b in self.blocks if b.parameter not in found]
         proposed = draw_all({name: priors[name] for name in names}, statistics, rows, self.rng)
         if not conditionals.accepts(self.observation, rows, proposed, drawn, self.rng):
             kept = set(self.observation.labels.parameters) & set(proposed)
             proposed |= {name: rows[name] for name in kept}
         return found | proposed
-
 
     def _pooled(self, rows: Rows) -> dict[str, Prior]:
         """Return the priors of rows below pools, whose members have these values."""

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from bayesfuse import priors
 from bayesfuse.inference.conditionals import statistics
 from bayesfuse.inference.plan import Plan
 from bayesfuse.inference.start import Start, find_start
@@ -21,6 +20,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.contract import Prior, draw_all
 from bayesfuse.parameters.dirichlet import Dirichlet
+from bayesfuse.priors import confusion as confusion_prior
 from bayesfuse.raters.confusion import Confusion
 
 SETTLING = 10
@@ -37,21 +37,20 @@ def disperse(plan: Plan, begun: Rows, rng: np.random.Generator) -> dict[str, Arr
     observation, rows = plan.observation, dict(begun)
     drawn = _plain(plan).draw(rows, rng)
     values = [pooled.pool.begin(rng) for pooled in plan.pools]
-    for turn in range(SETTLING):
-        for at, pooled in enumerate(plan.pools):
-            rows |= pooled.rows(values[at])
-            prior, name = pooled.pool.prior(values[at]), pooled.pool.parameter
-            if name in plan.blocks:
-                rows[name] = prior.centre() if turn == 0 else prior.draw(counts[name], {}, rng)
-        if turn == 0:  # hidden variables of the channel are drawn once
-            counts = observation.tally(rows, drawn, rng)
-        for at, pooled in enumerate(plan.pools):
-            values[at] = pooled.pool.draw(values[at], counts, rng)
+    for pooled, own in zip(plan.pools, values, strict=True):
+        rows[pooled.pool.parameter] = pooled.pool.prior(own).centre()
+        rows |= pooled.rows(own)
+    counts = observation.tally(rows, drawn, rng)  # hidden variables of the channel are drawn
     said = statistics(observation, rows, counts)
-    rows |= draw_all({n: p for n, p in plan.priors().items() if n in said and p.free}, said, rows, rng)
+    priors = {name: prior for name, prior in plan.priors().items() if name in said and prior.free}
+    for pooled, own in zip(plan.pools, values, strict=True):
+        for _ in range(SETTLING):
+            own = pooled.pool.draw(own, counts, rng)
+        rows |= pooled.rows(own)
+        if pooled.pool.parameter in plan.blocks:
+            priors[pooled.pool.parameter] = pooled.pool.prior(own)
+    rows |= draw_all(priors, said, rows, rng)
     members = [block for pooled in plan.pools for block in pooled.members.values()]
-    for at, pooled in enumerate(plan.pools):
-        rows |= pooled.rows(values[at])
     return {
         block.variable.name: block.natural(rows[block.parameter])
         for block in [*plan.blocks.values(), *members]
@@ -69,6 +68,6 @@ def _plain_priors(plan: Plan) -> Mapping[str, Prior]:
     """Return fixed priors, those of the model where it has some."""
     observation, own = plan.observation, plan.priors()
     responses = observation.responses
-    rows: dict[str, Any] = {"confusion": Dirichlet(priors.confusion(None, responses))}
+    rows: dict[str, Any] = {"confusion": Dirichlet(confusion_prior(None, responses))}
     flat = Dirichlet(np.ones(responses.n_classes))
     return rows | {name: own.get(name, flat) for name in observation.labels.parameters}

@@ -77,7 +77,8 @@ def draw_concentration(
     spread = np.broadcast_to(now if axis is None else np.expand_dims(now, axis), guests.shape)
     busy = guests > 0
     logs = np.zeros(guests.shape)
-    # the logarithm of a beta variable, which itself may underflow
-    logs[busy] = draw_dirichlet(np.stack([spread[busy], guests[busy]], axis=-1), rng)[..., 0]
+    if busy.any():
+        # the logarithm of a beta variable, which itself may underflow
+        logs[busy] = draw_dirichlet(np.stack([spread[busy], guests[busy]], axis=-1), rng)[..., 0]
     drawn = rng.standard_gamma(shape + tables.sum(axis=axis)) / (rate - logs.sum(axis=axis))
     return np.maximum(drawn, LEAST)

@@ -61,6 +61,10 @@ class Pool(ABC):
     def prior(self, values: Values) -> Dirichlet:
         """Return the prior of the rows."""
 
+    @abstractmethod
+    def seconds(self, n_responses: int) -> float:
+        """Estimate what a draw of members and rows adds to a sweep."""
+
     def implied(self, values: Values) -> Values:
         """Return other parameters that follow from the members, in kernel coordinates."""
         return {}
@@ -104,6 +108,9 @@ class SharedMean(Pool):
     def prior(self, values):
         base = self._base(values)
         return Dirichlet(np.broadcast_to(base, (self.n_raters, *base.shape)))
+
+    def seconds(self, n_responses):
+        return 100e-6 + 10e-9 * n_responses + 100e-9 * self.n_raters * self.mean_prior.size
 
     def _base(self, values: Mapping[str, Array]) -> Array:
         spread = values["concentration"][..., None] * np.exp(values["mean"])

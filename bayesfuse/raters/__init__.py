@@ -7,4 +7,11 @@ from bayesfuse.raters.latent_groups import LatentGroups
 from bayesfuse.raters.one_coin import OneCoin
 from bayesfuse.raters.typed_confusion import TypedConfusion
 
-__all__ = ["Confusion", "InferredGroups", "LatentGroups", "OneCoin", "RaterChannel", "TypedConfusion"]
+__all__ = [
+    "Confusion",
+    "InferredGroups",
+    "LatentGroups",
+    "OneCoin",
+    "RaterChannel",
+    "TypedConfusion",
+]
