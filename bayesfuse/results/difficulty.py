@@ -44,7 +44,8 @@ def difficulty(
     Parameters
     ----------
     result : DataTree
-        From ``bf.sample``, ``bf.fit`` or ``bf.find_map``.
+        From ``bf.sample`` or ``bf.fit``. In the point of ``bf.find_map`` all raters who look agree,
+        because the posterior density of a consensus is highest there.
     model : pymc.Model
         The model of the result: :class:`bayesfuse.models.ItemTypes`, or any label prior with the
         rater channel :class:`bayesfuse.TypedConfusion`.
@@ -72,9 +73,9 @@ def difficulty(
 
     Notes
     -----
-    Hard items need not be uncertain: if nine of ten raters took an item for class 0 and it is known
-    that raters of this kind of item do so for class 1, its label is certain. And items with few
-    responses may be easy but uncertain.
+    Hard items need not be uncertain: where known labels show that items on which raters disagree in
+    some way are of one class, the labels of all of these are certain. And items with few responses
+    may be easy but uncertain.
 
     In your own model without a variable named ``consensus``, the consensus of a type is the mean of
     the raters' rows, weighted by their numbers of responses. Raters who guess then count, too.
