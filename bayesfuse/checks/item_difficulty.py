@@ -68,8 +68,8 @@ def item_difficulty(
     deviation, so the verdict starts with the mean.
 
     On crowds with known truth, p-values under ``DawidSkene`` were 0.03 (bluebird) and 0.01 (rte,
-    face, weather_amt: the smallest that 200 replications can give), under ``ItemTypes`` 0.34, 0.46,
-    0.54 and 0.22.
+    face, weather_amt: the smallest that 200 replications can give), under ``ItemTypes`` 0.27, 0.75,
+    0.48 and 0.20.
 
     Examples
     --------
