@@ -86,6 +86,7 @@ class TypedRows(Pool):
     fixed: Values = field(default_factory=dict)
     priors: Hyperpriors = field(default_factory=Hyperpriors)
     parameter: str = "type_confusion"
+    has_mode = False
 
     def begin(self, rng):
         """Return types of the classes in turn, of which the first of every class is common."""
