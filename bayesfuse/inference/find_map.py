@@ -55,7 +55,8 @@ def find_map(
     Raises
     ------
     ModelError
-        Whole-numbered variables; a model without a mode (item types); a coupling that is an expression of other variables.
+        Whole-numbered variables; a model without a mode (item types); a coupling that is an
+        expression of other variables.
     ImpossibleDataError
         The prior or the gold labels rule out some item's responses.
 
