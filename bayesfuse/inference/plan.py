@@ -225,7 +225,7 @@ def require_mode(plan: Plan, who: str) -> None:
         if not pooled.pool.has_mode:
             members = ", ".join(member.variable.name for member in pooled.pool.members.values())
             raise ModelError(
-                f"{who} needs a density that is highest at sensible values. This one is highest where "
+                f"{who} needs a density with a sensible maximum. This one is highest where "
                 "all raters are alike: bf.sample(model, draws=100) gives labels in seconds. "
                 f"Got: a model with {members}."
             )
