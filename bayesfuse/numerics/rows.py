@@ -86,7 +86,7 @@ def draw_dirichlet(concentration: Array, rng: np.random.Generator) -> Array:
 def _draw_dirichlet(flat: Array, rng: np.random.Generator) -> Array:
     # gamma draws by NumPy, because numba's take a second to compile
     alpha = flat.ravel()
-    least = alpha.min()
+    least = alpha.min(initial=np.inf)  # there may be no row
     if least >= 1.0:
         rows = np.log(rng.standard_gamma(alpha))
     else:  # gamma draws of small shape underflow, their logarithms do not

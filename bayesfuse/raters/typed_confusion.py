@@ -255,7 +255,7 @@ class TypedConfusion(RaterChannel):
         return xp.matmul(xp.exp(log_share[0]), xp.exp(log_confusion))
 
     def from_truth(self, rows):
-        return {"share": slice(None)}
+        return {"share": None}  # one matrix, as if it had a first axis
 
     def simulate(self, tables, truth, responses, rng):
         share, confusion = (np.exp(table).cumsum(axis=-1) for table in tables)
