@@ -28,6 +28,7 @@ from bayesfuse.priors import bio_transitions
 from bayesfuse.pymc.model import LabelModel, observe
 from bayesfuse.raters import Confusion, InferredGroups, LatentGroups, OneCoin, TypedConfusion
 from bayesfuse.results.averaging import average, common_units
+from bayesfuse.results.difficulty import difficulty
 from bayesfuse.results.paths import decode, draw_labels, run_lengths, spans
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import summary
@@ -57,6 +58,7 @@ __all__ = [
     "datasets",
     "decisions",
     "decode",
+    "difficulty",
     "dirichlet",
     "draw_labels",
     "errors",

@@ -8,6 +8,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
+from bayesfuse.checks.advice import ITEM_TYPES, has_types, model_of_hard_items
 from bayesfuse.checks.replicates import (
     DRAWS,
     LEVEL,
@@ -20,6 +21,7 @@ from bayesfuse.checks.replicates import (
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation import Observation
 from bayesfuse.results.compatibility import observation_of
 
 BINS = 10
@@ -37,7 +39,7 @@ def item_difficulty(
     """Check how much agreement varies over items, against replicated data.
 
     If some items are harder than others of their class, agreement varies more over items than
-    confusion matrices alone can explain.
+    confusion matrices alone can explain. :class:`bayesfuse.models.ItemTypes` models this.
 
     Parameters
     ----------
@@ -64,6 +66,10 @@ def item_difficulty(
     With few responses per rater and class, confusion matrices stay near their prior. If the prior
     is flatter than the raters, replicated raters agree too little, which also changes the standard
     deviation, so the verdict starts with the mean.
+
+    On crowds with known truth, p-values under ``DawidSkene`` were 0.03 (bluebird) and 0.01 (rte,
+    face, weather_amt: the smallest that 200 replications can give), under ``ItemTypes`` 0.34, 0.46,
+    0.54 and 0.22.
 
     Examples
     --------
@@ -96,27 +102,28 @@ def item_difficulty(
     )
     deviation, mean = (place_among(seen[at], others[:, at]) for at in (-2, -1))
     of_mean = {f"mean_{name}": value for name, value in mean.items()}
-    found.attrs = {**deviation, **of_mean, "verdict": _in_words(deviation, mean)}
+    found.attrs = {**deviation, **of_mean, "verdict": _in_words(deviation, mean, observation)}
     return found
 
 
-def _in_words(deviation: dict[str, float], mean: dict[str, float]) -> str:
+def _in_words(deviation: dict[str, float], mean: dict[str, float], observation: Observation) -> str:
     said = (
         f"The agreement of raters has standard deviation {deviation['observed']:.3f} over items "
         f"(expected {deviation['replicated']:.3f})"
     )
     if mean["p_value"] <= LEVEL:
         more = "more" if mean["observed"] > mean["replicated"] else "less"
+        learnt = "" if has_types(observation) else f" ({ITEM_TYPES} learns it)"
         said = (
             f"On average, raters agree {more} than the model expects ({mean['observed']:.3f}, "
             f"expected {mean['replicated']:.3f}); with few responses per rater and class the prior "
-            f"of the raters may be too strong. {said}"
+            f"of the raters may be too strong{learnt}. {said}"
         )
     return verdict(
         said,
         deviation,
         more="some items are harder than others of their class, or raters share sources, so label "
-        "probabilities are overconfident",
+        f"probabilities are overconfident. Try {model_of_hard_items(observation)}",
         less="agreement varies less than the model expects",
     )
 

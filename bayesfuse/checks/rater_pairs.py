@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse, special
 from scipy.sparse.csgraph import connected_components
 
+from bayesfuse.checks.advice import has_types, model_of_hard_items
 from bayesfuse.checks.replicates import (
     DRAWS,
     compare,
@@ -26,14 +27,15 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.partition import ALONE
 from bayesfuse.raters.latent_groups import LatentGroups
+from bayesfuse.raters.typed_confusion import TypedConfusion
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.parameters import evenly_spaced_rows
 
 LEAST = 10
 """Items that two raters must share to be compared: fewer carry little information."""
 
-PAIRS_AT_ONCE = 50_000
-"""Pairs whose tables (classes × labels) are in memory at one time."""
+PAIRS_AT_ONCE = 10_000
+"""Pairs whose tables (classes or types × labels) are in memory at one time."""
 
 
 def pairwise_agreement(
@@ -127,7 +129,8 @@ def conditional_dependence(
     .. math:: \sum_n \sum_k p(y_n = k \mid x, \theta) \Bigl( 1[x_{an} = x_{bn} \ne k]
               - \sum_{c \ne k} \theta_{akc} \theta_{bkc} \Bigr)
 
-    (within a group, the latter summed over its verdicts), is compared with that of data replicated
+    (within a group, the latter summed over its verdicts, and of items with types, over these), is
+    compared with that of data replicated
     at the same draws of θ, for which it is zero on average.
 
     Parameters
@@ -157,7 +160,8 @@ def conditional_dependence(
 
     The labels follow the majority: if a cartel outvotes the other raters, it is the others who
     appear to share mistakes. Mistakes shared by everybody point to hard items rather than groups,
-    see :func:`item_difficulty`.
+    see :func:`item_difficulty`; those by a few may come from either, which
+    :class:`bayesfuse.models.ItemTypes` and :class:`bayesfuse.models.LatentGroup` can tell apart.
 
     References
     ----------
@@ -202,11 +206,11 @@ def conditional_dependence(
         {name: ("pair", values) for name, values in table.items()}
         | {"cluster": ("rater", cluster)},
         _pair_coords(responses, first, second) | {"rater": responses.raters},
-        {"groups": groups, "verdict": _in_words(groups, len(first), responses.n_raters)},
+        {"groups": groups, "verdict": _in_words(groups, len(first), observation)},
     )
 
 
-def _in_words(groups: list[list[Any]], n_pairs: int, n_raters: int) -> str:
+def _in_words(groups: list[list[Any]], n_pairs: int, observation: Observation) -> str:
     if not groups:
         return f"No pair of {n_pairs} shares more mistakes than the model expects."
     largest = max(map(len, groups))
@@ -215,9 +219,18 @@ def _in_words(groups: list[list[Any]], n_pairs: int, n_raters: int) -> str:
         for g in groups
     )
     said = f"These raters share more mistakes than the model expects: {named}."
-    if largest > max(n_raters / 2, 4):
-        return f"{said} With so many, some items may be harder than others (see item_difficulty)."
-    return f"{said} They may share a source: try bayesfuse.models.LatentGroup."
+    hard = model_of_hard_items(observation)
+    if largest > max(observation.responses.n_raters / 2, 4):
+        return (
+            f"{said} With so many, some items may be harder than others (see item_difficulty): "
+            f"try {hard}."
+        )
+    if has_types(observation):
+        return f"{said} They may share a source: try bayesfuse.models.LatentGroup."
+    return (
+        f"{said} Some items may be harder than others: try {hard}. Or these raters may share a "
+        "source: try bayesfuse.models.LatentGroup."
+    )
 
 
 # ---------------------------------------------------------------- counting over pairs
@@ -309,13 +322,17 @@ def _common_mistake(
     """Return the probability of the same wrong label for an item of class k, (pairs, classes)."""
     channel, _ = observation.raters.at(rows, observation.rater_structure)
     tables = observation.tables(rows)
-    alone = channel.confusion(tables, observation.table.n_classes, np)
-    wrong = 1.0 - np.eye(observation.table.n_classes)
-    found = np.empty((len(first), observation.table.n_classes))
+    n_classes = observation.table.n_classes
+    found = np.empty((len(first), n_classes))
+    alone = channel.confusion(tables, n_classes, np)
+    wrong = 1.0 - np.eye(n_classes)
     for at in range(0, len(first), PAIRS_AT_ONCE):
         part = slice(at, at + PAIRS_AT_ONCE)
         a, b = first[part], second[part]
-        found[part] = np.einsum("pkc,pkc,kc->pk", alone[a], alone[b], wrong)
+        if isinstance(channel, TypedConfusion):
+            found[part] = channel.same_mistake(tables, a, b)
+        else:
+            found[part] = np.einsum("pkc,pkc,kc->pk", alone[a], alone[b], wrong)
     if isinstance(channel, LatentGroups):
         outer, inner = map(np.exp, tables)
         group = channel.assignment

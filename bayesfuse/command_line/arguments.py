@@ -25,6 +25,7 @@ MODELS: dict[str, dict[str, Any]] = {
         "position": "position",
         "bio": False,
     },
+    "item-types": {"types": None, "trust": None},
     "latent-group": {"groups": "moments"},
     "markov-random-field": {"raters": RATERS[0], "graph": None, "edges": "given"},
 }
@@ -63,6 +64,11 @@ def _complete_options(arguments: argparse.Namespace) -> None:
             raise CommandError(
                 f"--{option} belongs to --model {others}. Got: --model {arguments.model}"
             )
+    if arguments.model == "item-types" and arguments.robust:
+        raise CommandError(
+            "--robust is a prior of confusion matrices, which item-types infers from all raters. "
+            "Got: --model item-types"
+        )
     if arguments.model == "markov-random-field" and arguments.graph is None:
         raise CommandError(
             "--model markov-random-field needs the edges of the graph: give --graph FILE. Got: no "
@@ -117,7 +123,7 @@ def _add_fit(commands: Any) -> None:
         "--raters",
         choices=RATERS,
         help="parameters of a rater: a confusion matrix, one accuracy per class, or one accuracy "
-        f"({RATERS[0]}; not with latent-group)",
+        f"({RATERS[0]}; not with item-types and latent-group)",
     )
     add(
         "--robust",
@@ -193,6 +199,23 @@ def _add_options_of_models(parser: argparse.ArgumentParser) -> None:
         help="labels are O, B-X and I-X, and I-X follows only B-X or I-X",
     )
     add = parser.add_argument_group(
+        "--model item-types",
+        "Items of hidden types, easy and hard ones, and raters who look or guess.",
+    ).add_argument
+    add(
+        "--types",
+        type=_whole_number,
+        metavar="N",
+        help="most types that items may have (four times the number of classes)",
+    )
+    add(
+        "--trust",
+        type=_number,
+        metavar="NUMBER",
+        help="how far the majority is believed: with 1 the truth is like one more response, with "
+        "more like several (inferred, which needs known labels)",
+    )
+    add = parser.add_argument_group(
         "--model latent-group", "Raters who share a source."
     ).add_argument
     add(
@@ -251,6 +274,13 @@ def _whole_number(text: str) -> int:
     if number >= MOST:
         raise argparse.ArgumentTypeError(f"must be less than 10^15. Got: {text:.50}")
     return number
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"invalid number: {text!r:.50}") from None
 
 
 def _chains(text: str) -> int:

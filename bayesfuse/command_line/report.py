@@ -15,9 +15,11 @@ from bayesfuse.data.graph import Graph
 from bayesfuse.data.names import listed
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError
+from bayesfuse.models import ItemTypes
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.contents import all_draws, named, require_draws
+from bayesfuse.results.difficulty import difficulty
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import (
     balanced_accuracy,
@@ -85,8 +87,9 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
         *([_group_table(result)] if hasattr(model, "groups") else []),
         _rater_table(result),
         _item_table(probability, sequences),
+        *([_hard_items(model, result)] if isinstance(model, ItemTypes) else []),
         *([_check_list(model, result)] if checks else []),
-        _convergence([variable.name for variable in model.free_RVs], result),
+        _convergence(_identified(model), result),
     ]
     return "\n\n".join(parts)
 
@@ -186,6 +189,24 @@ def _item_table(probability: xr.DataArray, sequences: Sequences | None) -> str:
     return f"{table}{count} {SURE} or more."
 
 
+def _hard_items(model: LabelModel, result: xr.DataTree) -> str:
+    """Return the hardest items with what raters say of them, and the most frequent mistake."""
+    found = difficulty(result, model)
+    hardest = np.argsort(-found["disagreement"].values, kind="stable")[:FEW]
+    header = ["hardest", "raters disagree", "what those who look say"]
+    rows = [
+        [
+            in_one_line(each["item"].values),
+            "{:.2f} ({:.2f}–{:.2f})".format(
+                *(float(each[name]) for name in ("disagreement", "low", "high"))
+            ),
+            _likely(each["answer"], each["consensus"].values),
+        ]
+        for each in (found.isel(item=at) for at in hardest)
+    ]
+    return f"{_table(header, rows)}\n{fill(found.attrs['verdict'], WIDTH)}"
+
+
 def _check_list(model: LabelModel, result: xr.DataTree) -> str:
     """Return the verdicts of the posterior predictive checks."""
     said = ["Posterior predictive checks:"]
@@ -210,6 +231,14 @@ def _estimates(draws: xr.DataArray) -> list[str]:
     ends = interval(draws)
     triples = zip(draws.mean(("chain", "draw")).values, *(end.values for end in ends), strict=True)
     return [f"{mean:.2f} ({low:.2f}–{high:.2f})" for mean, low, high in triples]
+
+
+def _identified(model: LabelModel) -> list[str]:
+    """Return the variables of which chains must agree: types have other numbers in every chain."""
+    free = [variable.name for variable in model.free_RVs]
+    dims = model.named_vars_to_dims
+    same = [name for name in free if "type" not in dims.get(name, ())]
+    return same if len(same) == len(free) else [*same, "prevalence", "sensitivity", "specificity"]
 
 
 def _convergence(names: list[str], result: xr.DataTree) -> str:

@@ -12,6 +12,7 @@ from bayesfuse.plots.checks import (
     plot_runs,
     plot_score_matrix,
 )
+from bayesfuse.plots.difficulty import difficulty
 from bayesfuse.plots.fits import plot_elbo, plot_start
 from bayesfuse.plots.graphs import plot_graph, plot_grid, plot_phases
 from bayesfuse.plots.groups import plot_co_assignment, plot_covariance
@@ -22,6 +23,7 @@ from bayesfuse.plots.raters import plot_confusion, plot_raters, plot_sensitivity
 from bayesfuse.plots.sequences import plot_sequence
 
 __all__ = [
+    "difficulty",
     "plot_agreement",
     "plot_calibration",
     "plot_co_assignment",

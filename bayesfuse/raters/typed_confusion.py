@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
-from bayesfuse.numerics.kernels import TINY, inlined, inner, kernel
+from bayesfuse.numerics.kernels import TINY, Array, inlined, inner, kernel
 from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.simplex import SIMPLEX
@@ -106,6 +106,27 @@ def expected(log_share, log_confusion, given, start, cell, gold):
             for z in range(n_types):
                 used[cell[r], z] += of_type[z]
     return by_class, by_rater(used, log_confusion.shape[0])
+
+
+@kernel
+def share_of_types(log_share, log_confusion, given, start, cell, gold):
+    """Divide every item among the types, its classes being ``given``: (items, types)."""
+    _, n_classes, n_types = log_share.shape
+    table, log_table = by_cell(log_confusion)
+    share, weight = np.exp(log_share), np.empty(n_types)
+    found = np.zeros((gold.size, n_types))
+    for n in range(gold.size):
+        weigh(weight, table, log_table, cell, start[n], start[n + 1])
+        known = 1 if gold[n] >= 0 else 0
+        for k in range(n_classes):
+            total = 0.0
+            for z in range(n_types):
+                total += share[known, k, z] * weight[z]
+            if given[n, k] > 0.0 and total > 0.0:
+                part = given[n, k] / total
+                for z in range(n_types):
+                    found[n, z] += part * share[known, k, z] * weight[z]
+    return found
 
 
 @kernel
@@ -253,6 +274,38 @@ class TypedConfusion(RaterChannel):
         """Return the mean of the types' rows within every class."""
         log_share, log_confusion = tables
         return xp.matmul(xp.exp(log_share[0]), xp.exp(log_confusion))
+
+    def types(
+        self, tables: tuple[Array, ...], probability: Array, structure: tuple[Any, ...]
+    ) -> Array:
+        """Return the probability of every type for every item, (items, types).
+
+        Parameters
+        ----------
+        tables : tuple of ndarray
+            From :meth:`expand`.
+        probability : ndarray, shape (items, classes)
+            Of the labels given the responses, at the same parameters.
+        structure : tuple
+            From :meth:`structure`.
+        """
+        found: Array = share_of_types(*tables, probability, *structure)
+        return found
+
+    def same_mistake(
+        self, tables: tuple[Array, ...], first: NDArray[np.int64], second: NDArray[np.int64]
+    ) -> Array:
+        """Return how probably pairs of raters give one wrong answer to an item of class k.
+
+        Shape (pairs, classes). They err alike on items of hard types, so this is more than for
+        independent raters with the rows of :meth:`confusion`.
+        """
+        log_share, log_confusion = tables
+        rows = np.exp(log_confusion)
+        both = rows[first] * rows[second]  # (pairs, types, answers)
+        wrong = both.sum(axis=-1)[..., None] - both
+        found: Array = np.einsum("kz,pzk->pk", np.exp(log_share[0]), wrong)
+        return found
 
     def from_truth(self, rows):
         return {"share": None}  # one matrix, as if it had a first axis

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bayesfuse.errors import CollapseWarning
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
+from bayesfuse.raters.typed_confusion import TypedConfusion
 
 SHARE, ITEMS = 0.05, 20
 """Smallest share and number of items with a majority for a class that can count as lost."""
@@ -77,6 +78,8 @@ def in_words(found: Lost, observation: Observation) -> str:
         "prevalence prior (prevalence_prior= the expected shares times the number of items), known "
         "labels (gold=, hundreds rather than dozens) or another model."
     )
+    if not isinstance(observation.raters, TypedConfusion):
+        text.append("bayesfuse.models.ItemTypes leaves such labels unsure rather than wrong.")
     return " ".join(text)
 
 

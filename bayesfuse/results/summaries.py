@@ -60,7 +60,8 @@ def summary(
     if var_names is not None:
         names = [var_names] if isinstance(var_names, str) else require_names("var_names", var_names)
     draws = posterior_draws(result, *map(str, names))
-    return pd.concat([az.summary(draws[[name]], **kwargs) for name in names])
+    with np.errstate(invalid="ignore"):  # zero by zero, of entries that are the same in all draws
+        return pd.concat([az.summary(draws[[name]], **kwargs) for name in names])
 
 
 def posterior_draws(result: xr.DataTree, *names: str) -> xr.Dataset:

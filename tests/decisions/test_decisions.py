@@ -13,7 +13,7 @@ from scipy import stats
 import bayesfuse as bf
 from bayesfuse.decisions.expected_errors import _number_of_errors
 from bayesfuse.errors import ModelError
-from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
+from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup
 from bayesfuse.pymc.model import observed
 from bayesfuse.results.parameters import evenly_spaced_rows
 
@@ -32,6 +32,7 @@ def sparse():
         "coin",
         "chain",
         "groups",
+        "types",
         pytest.param("inferred", marks=pytest.mark.slow),
     ],
 )
@@ -42,6 +43,7 @@ def fit(request, sparse):
         "coin": lambda: DawidSkene(sparse, raters="coin"),
         "chain": lambda: HiddenMarkov(sparse, sequences),
         "groups": lambda: LatentGroup(sparse, [[0, 1, 2]]),
+        "types": lambda: ItemTypes(sparse, types=5, gold={0: 1}),
         "inferred": lambda: LatentGroup(sparse, "posterior"),
     }[request.param]()
     return model, bf.sample(model, 50, chains=2, random_seed=1, **QUIET)

@@ -1,4 +1,4 @@
-"""All functions that take a result, and four models to try them on, for several test files."""
+"""All functions that take a result, and five models to try them on, for several test files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 import bayesfuse as bf
 from bayesfuse import checks, decisions, plots
 from bayesfuse.command_line.report import report
-from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
+from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 from bayesfuse.pymc.model import observed
 
 QUIET = {"progressbar": False, "quiet": True}
@@ -49,6 +49,7 @@ MODELS = {
     "groups": lambda responses, **kwargs: LatentGroup(
         responses, [[responses.raters.tolist()[m] for m in group] for group in GROUPED], **kwargs
     ),
+    "types": ItemTypes,
     "chain": lambda responses, **kwargs: HiddenMarkov(responses, sequences_of(responses), **kwargs),
     "graph": lambda responses, **kwargs: MarkovRandomField(
         responses, graph_of(responses), **kwargs
@@ -121,6 +122,8 @@ OF_SOME = {
         r, m, draws=5, random_seed=1
     ),
     ("graph", "plot_graph"): lambda r, m: plots.plot_graph(r, graph_of(observed(m)[1].responses)),
+    ("types", "difficulty"): lambda r, m: bf.difficulty(r, m, draws=4),
+    ("types", "plots.difficulty"): lambda r, m: plots.difficulty(r, m, draws=4),
     ("groups", "co_assignment"): lambda r, m: checks.co_assignment(r),
     ("groups", "group_summary"): lambda r, m: checks.group_summary(r),
 }

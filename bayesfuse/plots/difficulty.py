@@ -1,0 +1,163 @@
+"""Plot of the difficulty of items, and of the classes that are confused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.data.names import listed
+from bayesfuse.errors import require_count
+from bayesfuse.plots.axes import (
+    READABLE,
+    TEXT,
+    Rows,
+    class_colours,
+    escaped,
+    new_axes,
+    points,
+    show_classes,
+    width_of,
+)
+from bayesfuse.results.difficulty import DRAWS
+from bayesfuse.results.difficulty import difficulty as difficulty_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+NAME = 14
+"""Largest number of letters of the name of an item or class."""
+
+
+def difficulty(
+    result: xr.DataTree,
+    model: pm.Model,
+    *,
+    most: int = 25,
+    draws: int = DRAWS,
+    ci_prob: float | None = None,
+    axes: Any = None,
+) -> NDArray[Any]:
+    """Plot how hard every item is, how probably its label is wrong, and which classes are confused.
+
+    Parameters
+    ----------
+    result, model, draws, ci_prob
+        As in :func:`bayesfuse.difficulty`.
+    most : int, default 25
+        Number of items to name, the hardest; all others are thin rows below them.
+    axes : sequence of two matplotlib Axes, optional
+        Default a new figure.
+
+    Returns
+    -------
+    ndarray of Axes, shape (2,)
+        Left all items, the hardest on top: the probability that two raters who look disagree, with
+        its interval, and a cross at the probability that the most probable class, whose colour the
+        item has, is wrong. Names are followed by the two most probable classes. Right the expected
+        number of items by most probable class and other true class.
+
+    Raises
+    ------
+    ModelError
+        A model without item types; not two Axes.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import ItemTypes
+    >>> model = ItemTypes(bf.datasets.anesthesia())
+    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
+    >>> [ax.get_xlabel() for ax in bf.plots.difficulty(result, model)]
+    ['probability', 'most probable class']
+    """
+    require_count("most", most)
+    found = difficulty_of(result, model, draws=draws, ci_prob=ci_prob)
+    colours = class_colours(found["class"].values)
+    order = np.argsort(found["disagreement"].values, kind="stable")
+    found = found.isel(item=order)
+    names = _item_names(found, most)
+    short = [escaped(name, NAME) for name in colours]
+    side = 1.2 + min(0.5 * len(colours), 3.6) + width_of(short)  # of the matrix
+    height = max(min(1.4 + 0.24 * len(names), 9.0), side)
+    width = 3.6 + width_of(names, most=80) + width_of(short)
+    axes = new_axes(axes, 2, ((width + side) / 2, height), 2, width_ratios=(width, side))
+    _draw_items(axes[0], found, colours, names)
+    _draw_mistakes(axes[1], found, short)
+    return axes
+
+
+def _item_names(found: xr.Dataset, most: int) -> list[str]:
+    """Return names of the hardest items, each with its two most probable classes."""
+    some = found.isel(item=slice(-most, None))
+    columns = (some[name].values for name in ("item", "label", "confused_with"))
+    return [
+        f"{escaped(item, NAME)}: {escaped(one, NAME)} or {escaped(other, NAME)}"
+        for item, one, other in zip(*columns, strict=True)
+    ]
+
+
+def _draw_items(ax: Axes, found: xr.Dataset, colours: dict[Any, Any], names: list[str]) -> None:
+    """Draw the items in order from below, the last of which have names."""
+    from matplotlib.colors import to_rgba
+    from matplotlib.lines import Line2D
+
+    count, few = found.sizes["item"], len(names)
+    # the other rows together are half as tall as those with names
+    heights = np.full(count, 1.0 if count < 1.5 * few else 0.5 * few / max(count - few, 1))
+    heights[count - few :] = 1.0
+    edges = np.concatenate([[0.0], heights.cumsum()]) - 0.5
+    is_named = np.arange(count) >= count - few
+    rows = Rows(edges, is_named)
+    x, error, low, high = (found[name].values for name in ("disagreement", "error", "low", "high"))
+    colour = np.array([to_rgba(colours[name]) for name in listed(found["label"].values)])
+    for which, lw, area in ((~is_named, 0.5, 4.0), (is_named, 2.0, 28.0)):
+        y = rows.places[which]
+        ax.hlines(y, low[which], high[which], color=colour[which], lw=lw, alpha=0.4)
+        ax.scatter(x[which], y, s=area, color=colour[which], lw=0, zorder=3)
+        ax.scatter(error[which], y, s=area, color="0.15", marker="x", lw=lw / 1.5, zorder=4)
+    size = min(TEXT, 0.85 * points(ax)[1] / (edges[-1] - edges[0]))
+    shown = is_named & (size >= READABLE)
+    ax.set_yticks(rows.places[shown], names if shown.any() else [], fontsize=size)
+    ax.tick_params(axis="y", length=0)
+    some = f", the {few} hardest named" if few < count and shown.any() else ""
+    ax.set_ylabel(f"{count:,} items{some}")
+    right = max(float(high.max()), float(error.max()), 0.1)
+    ax.set(xlim=(-0.02 * right, 1.04 * right), ylim=(edges[0] - 0.2, edges[-1] + 0.2))
+    ax.set_xlabel("probability")
+    ax.grid(axis="x", alpha=0.4)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.set_title("items by difficulty", fontsize="medium")
+    dots = [Line2D([], [], ls="", marker="o", color=c, label="?") for c in colours.values()]
+    differ = Line2D([], [], marker="o", color="0.5", lw=2, label="two raters who look disagree")
+    wrong = Line2D([], [], ls="", marker="x", color="0.15", label="the label is wrong")
+    ax.add_artist(ax.legend(handles=[differ, wrong], loc="lower right", fontsize="small"))
+    show_classes(ax, colours, dots, title="label")
+
+
+def _draw_mistakes(ax: Axes, found: xr.Dataset, names: list[str]) -> None:
+    """Draw the matrix of confused classes with its numbers, the truth in rows."""
+    numbers = found["mistakes"].transpose("class", "labelled").values
+    n_classes = len(names)
+    shown = np.where(np.eye(n_classes, dtype=bool), np.nan, numbers)
+    largest = max(float(numbers.max()), 1e-9)
+    ax.set_facecolor("0.93")
+    ax.imshow(shown, vmin=0, vmax=largest, cmap="Blues")
+    slant: dict[str, Any] = {"rotation": 45, "ha": "right"} if max(map(len, names)) > 4 else {}
+    ax.set_xticks(range(n_classes), names, **slant)
+    ax.set_yticks(range(n_classes), names)
+    ax.tick_params(length=0, labelsize=TEXT)
+    ax.set(xlabel="most probable class", ylabel="truth")
+    ax.spines[:].set_visible(False)
+    size = min(TEXT, 0.3 * min(points(ax)) / n_classes)
+    for (row, column), value in np.ndenumerate(shown):
+        if size >= READABLE and row != column:
+            dark = value > 0.55 * largest
+            text = f"{value:.1f}" if value < 99.95 else f"{value:,.0f}"
+            style = {"ha": "center", "va": "center", "color": "white" if dark else "black"}
+            ax.text(column, row, text, size=size, **style)
+    ax.set_anchor("N")
+    ax.set_title(f"{numbers.sum():,.1f} labels\nexpected to be wrong", fontsize="medium")

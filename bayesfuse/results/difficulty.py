@@ -1,0 +1,210 @@
+"""How hard every item is, and which classes are confused, from a model of item types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+from bayesfuse.data.describing import in_one_line
+from bayesfuse.errors import ModelError, require_count
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation import Observation
+from bayesfuse.raters.typed_confusion import TypedConfusion
+from bayesfuse.results.compatibility import observation_of
+from bayesfuse.results.contents import all_draws, kept_labels, named
+from bayesfuse.results.parameters import evenly_spaced, parameters
+from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.summaries import tails
+
+DRAWS = 200
+"""Posterior draws over which types are averaged."""
+
+CELLS = 200
+"""Cells of the unit interval that hold the distribution of every item's disagreement."""
+
+
+def difficulty(
+    result: xr.DataTree, model: pm.Model, *, draws: int = DRAWS, ci_prob: float | None = None
+) -> xr.Dataset:
+    r"""Return how hard every item is, what raters say of it, and which classes are confused.
+
+    The difficulty of an item is the probability that two raters who look at it disagree. Raters who
+    look at an item of type z answer c with probability :math:`\mu_{zc}`, the consensus of the type,
+    so two of them disagree with probability
+
+    .. math:: d_z = 1 - \sum_c \mu_{zc}^2 ,
+
+    zero if all say the same, and :math:`1 - 1/K` if all of K classes are equally frequent. The type
+    of an item is hidden, and its posterior distribution is that given all responses (and the known
+    class, if there is one).
+
+    Parameters
+    ----------
+    result : DataTree
+        From ``bf.sample`` or ``bf.fit``. In the point of ``bf.find_map`` all raters who look agree,
+        because the posterior density of a consensus is highest there.
+    model : pymc.Model
+        The model of the result: :class:`bayesfuse.models.ItemTypes`, or any label prior with the
+        rater channel :class:`bayesfuse.TypedConfusion`.
+    draws : int, default 200
+        Number of evenly spaced posterior draws to average over.
+    ci_prob : float, optional
+        Probability of the (equal-tailed) interval. Default ``az.rcParams["stats.ci_prob"]``.
+
+    Returns
+    -------
+    Dataset
+        By item: ``disagreement``, the posterior mean of :math:`d_z`, with the ends ``low`` and
+        ``high`` of its interval (to within 0.005), which includes the uncertainty about the type;
+        ``consensus`` (item, answer), the posterior mean of :math:`\mu_{zc}`; ``label``, the most
+        probable class; ``error``, the probability that this is wrong; ``confused_with``, the second
+        most probable class (of items of known class, the one that raters name most). By pair of
+        classes: ``mistakes`` (labelled, class), the expected number of items whose most probable
+        class is the one and whose true class is the other. The attribute ``verdict`` is a summary
+        in words.
+
+    Raises
+    ------
+    ModelError
+        A model without item types; a result of another model.
+
+    Notes
+    -----
+    Hard items need not be uncertain: where known labels show that items on which raters disagree in
+    some way are of one class, the labels of all of these are certain. And items with few responses
+    may be easy but uncertain.
+
+    In your own model without a variable named ``consensus``, the consensus of a type is the mean of
+    the raters' rows, weighted by their numbers of responses. Raters who guess then count, too.
+
+    Examples
+    --------
+    Of a patient whom seven responses put in class 3, two raters who look would differ less than of
+    one who got four different answers.
+
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import ItemTypes
+    >>> model = ItemTypes(bf.datasets.anesthesia())
+    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
+    >>> found = bf.difficulty(result, model)
+    >>> bool(found["disagreement"].sel(item=20) < found["disagreement"].sel(item=36))
+    True
+    """
+    require_count("draws", draws)
+    observation = observation_of(result, model)
+    ends = tails(ci_prob)
+    if not isinstance(observation.raters, TypedConfusion):
+        raise ModelError(
+            "The difficulty of an item is that of its type, so the model must have item types: use "
+            "bayesfuse.models.ItemTypes, or the rater channel bayesfuse.TypedConfusion with your "
+            f"label prior. Got: a model of {type(observation.raters).__name__} raters."
+        )
+    n_items, n_classes = observation.table.n_items, observation.table.n_classes
+    mean, said = np.zeros(n_items), np.zeros((n_items, n_classes))
+    spread = np.zeros((n_items, CELLS))
+    for types, consensus in _types(result, model, observation, draws):
+        differ = 1.0 - np.square(consensus).sum(axis=1)
+        cell = np.minimum((differ * CELLS).astype(np.int64), CELLS - 1)
+        mean += types @ differ / draws
+        said += types @ consensus / draws
+        for z, at in enumerate(cell):
+            spread[:, at] += types[:, z]
+    low, high = (_quantile(spread, end) for end in ends)
+    return _as_dataset(result, model, observation, [mean, low, high], observation.by_item(said))
+
+
+def _types(
+    result: xr.DataTree, model: pm.Model, observation: Observation, draws: int
+) -> Iterator[tuple[Array, Array]]:
+    """Return probabilities of types (table items, types) and their consensus, at every draw."""
+    channel, labels = observation.raters, None
+    if not isinstance(channel, TypedConfusion):  # the caller has asked
+        return
+    values = parameters(result, model)
+    n_chains, n_draws = next(iter(values.values())).shape[:2]
+    if observation.labels.moves_labels:
+        labels = kept_labels(result)
+    consensus = named(all_draws(result), "consensus")
+    number = observation.responses.per_rater.astype(float)
+    for one in evenly_spaced(int(draws), n_chains * n_draws):
+        at = divmod(int(one), n_draws)
+        rows = observation.rows({name: drawn[at] for name, drawn in values.items()})
+        probability = (
+            observation.marginal(rows).probability
+            if labels is None
+            else observation.given(rows, labels[at])[0]
+        )
+        tables = observation.tables(rows)
+        types = channel.types(tables, probability, observation.rater_structure)
+        if consensus is None:
+            row = np.exp(tables[1])  # (raters, types, answers)
+            yield types, np.tensordot(number / number.sum(), row, axes=1)
+        else:
+            yield types, consensus.transpose("chain", "draw", ...).values[at]
+
+
+def _quantile(spread: Array, level: float) -> Array:
+    """Return a quantile of distributions over cells of the unit interval, (items, cells)."""
+    below = spread.cumsum(axis=1)
+    wanted = level * below[:, -1]
+    cell = np.minimum((below < wanted[:, None]).sum(axis=1), CELLS - 1)[:, None]
+    mass, up_to = (
+        np.take_along_axis(spread, cell, 1)[:, 0],
+        np.take_along_axis(below, cell, 1)[:, 0],
+    )
+    inside = 1.0 - np.divide(up_to - wanted, mass, out=np.zeros_like(mass), where=mass > 0)
+    found: Array = (cell[:, 0] + np.clip(inside, 0.0, 1.0)) / CELLS
+    return found
+
+
+def _as_dataset(
+    result: xr.DataTree,
+    model: pm.Model,
+    observation: Observation,
+    disagreement: list[Array],
+    consensus: Array,
+) -> xr.Dataset:
+    """Add what label probabilities say of errors and of the classes that are confused."""
+    responses = observation.responses
+    probability = label_probabilities(result, model).transpose("item", "class").values
+    n_items, n_classes = probability.shape
+    best = probability.argmax(axis=1)
+    others = probability.copy()
+    others[np.arange(n_items), best] = -1.0
+    # classes that are as probable, as zero next to a known class, by what raters say
+    second = np.lexsort((consensus, others), axis=1)[:, -1]
+    mistakes = np.zeros((n_classes, n_classes))
+    np.add.at(mistakes, best, probability * responses.multiplicity[:, None])
+    np.fill_diagonal(mistakes, 0.0)
+    named_items = zip(("disagreement", "low", "high"), disagreement, strict=True)
+    return xr.Dataset(
+        {
+            **{name: ("item", observation.by_item(values)) for name, values in named_items},
+            "consensus": (("item", "answer"), consensus),
+            "label": ("item", responses.classes[best]),
+            "error": ("item", 1.0 - probability[np.arange(n_items), best]),
+            "confused_with": ("item", responses.classes[second]),
+            "mistakes": (("labelled", "class"), mistakes),
+        },
+        {
+            "item": responses.items,
+            **{dim: responses.classes for dim in ("answer", "labelled", "class")},
+        },
+        {"verdict": _in_words(mistakes, responses.classes, int(responses.multiplicity.sum()))},
+    )
+
+
+def _in_words(mistakes: Array, classes: Array, n_items: int) -> str:
+    total = mistakes.sum()
+    said = f"Of {n_items:,} items, {total:,.1f} are expected to have a wrong label."
+    label, truth = np.unravel_index(mistakes.argmax(), mistakes.shape)
+    if mistakes[label, truth] < 0.5:
+        return said
+    one, other = (in_one_line(classes[k]) for k in (label, truth))
+    return (
+        f"{said} The most frequent mistake is label {one} for class {other}: "
+        f"{mistakes[label, truth]:,.1f}."
+    )
