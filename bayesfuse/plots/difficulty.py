@@ -81,9 +81,9 @@ def difficulty(
     found = found.isel(item=order)
     names = _item_names(found, most)
     short = [escaped(name, NAME) for name in colours]
-    side = 1.2 + min(0.5 * len(colours), 3.6) + width_of(short)  # of the matrix
+    side = max(1.6 + min(0.5 * len(colours), 3.6), 2.8) + width_of(short)  # of the matrix
     height = max(min(1.4 + 0.24 * len(names), 9.0), side)
-    width = 3.6 + width_of(names, most=80) + width_of(short)
+    width = 3.8 + width_of(names, most=80) + width_of(colours)
     axes = new_axes(axes, 2, ((width + side) / 2, height), 2, width_ratios=(width, side))
     _draw_items(axes[0], found, colours, names)
     _draw_mistakes(axes[1], found, short)

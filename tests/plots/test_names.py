@@ -11,7 +11,7 @@ from pictures import drawn, tick_names
 import bayesfuse as bf
 from bayesfuse import plots
 from bayesfuse.data.describing import in_one_line
-from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
+from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 
 QUIET = {"progressbar": False, "quiet": True, "random_seed": 1}
 
@@ -59,6 +59,10 @@ class Crowd:
         groups = [self.responses.raters[:2].tolist()] if self.responses.n_raters > 1 else []
         return self.fit(LatentGroup(self.responses, groups=groups))
 
+    def of_types(self):
+        model = ItemTypes(self.responses)
+        return bf.sample(model, 10, chains=1, **QUIET), model
+
     def phases(self):
         model = MarkovRandomField(self.responses, self.graph)
         return bf.checks.phase_transition(self.fit(model), model)
@@ -73,6 +77,7 @@ class Crowd:
 
 CHECKS = bf.checks
 PICTURES = {
+    "difficulty": lambda c: plots.difficulty(*c.of_types()),
     "plot_agreement": lambda c: plots.plot_agreement(c.checked(CHECKS.pairwise_agreement, least=1)),
     "plot_calibration": lambda c: plots.plot_calibration(c.result, c.truth()),
     "plot_co_assignment": lambda c: plots.plot_co_assignment(c.of_groups()),
@@ -192,6 +197,7 @@ def test_long_names_are_not_cut_off(n_raters):
     pictures += [plots.plot_ranks(bf.decisions.rank_raters(crowd.result))]
     pictures += [plots.plot_raters(crowd.result)[0], plots.plot_confusion(crowd.result)[0]]
     pictures += [plots.plot_sequence(crowd.result, crowd.model)[0]]
+    pictures += [plots.difficulty(*crowd.of_types())[0]]
     for ax in pictures:
         figure = ax.figure
         figure.draw_without_rendering()

@@ -1,0 +1,73 @@
+"""The picture of hard items shows the numbers it is given."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+from pictures import drawn, tick_names
+
+import bayesfuse as bf
+from bayesfuse import plots
+from bayesfuse.errors import ModelError
+from bayesfuse.models import DawidSkene, ItemTypes
+
+QUIET = {"progressbar": False, "quiet": True, "log_likelihood": False, "random_seed": 1}
+
+
+@pytest.fixture(scope="module")
+def fit():
+    made = bf.datasets.simulate_dawid_skene(60, 6, 3, accuracy=(0.5, 0.8), random_seed=1)
+    frame = made.responses.to_frame()
+    frame["item"] = [f"n{n}" for n in frame["item"]]
+    frame["label"] = [["cat", "dog", "fox"][k] for k in frame["label"]]
+    model = ItemTypes(bf.Responses.from_long(frame))
+    return bf.sample(model, 30, chains=1, **QUIET), model
+
+
+def test_hardest_items_are_on_top_with_their_classes(fit):
+    found = bf.difficulty(*fit)
+    items, mistakes = plots.difficulty(*fit, most=10)
+    drawn(items)
+    order = np.argsort(found["disagreement"].values, kind="stable")
+    some = found.isel(item=order[-10:])
+    names = [
+        f"{item}: {one} or {other}"
+        for item, one, other in zip(
+            *(some[name].values for name in ("item", "label", "confused_with")), strict=True
+        )
+    ]
+    assert tick_names(items) == names
+    assert items.get_ylabel() == "60 items, the 10 hardest named"
+    dots, crosses = items.collections[-2:]
+    np.testing.assert_allclose(dots.get_offsets()[:, 0], some["disagreement"])
+    np.testing.assert_allclose(crosses.get_offsets()[:, 0], some["error"])
+    ends = np.array([line[:, 0] for line in items.collections[-3].get_segments()])
+    np.testing.assert_allclose(ends, np.stack([some["low"], some["high"]], axis=1))
+    legend = [text.get_text() for text in items.get_legend().get_texts()]
+    assert legend == ["cat", "dog", "fox"]
+    image = np.ma.filled(mistakes.images[0].get_array(), np.nan)
+    expected = found["mistakes"].transpose("class", "labelled").values
+    off = ~np.eye(3, dtype=bool)
+    np.testing.assert_allclose(image[off], expected[off])
+    texts = [text.get_text() for text in mistakes.texts]
+    assert texts == [f"{value:.1f}" for value in expected[off]]
+    assert f"{expected.sum():.1f} labels" in mistakes.get_title()
+
+
+def test_all_items_are_named_if_few(fit):
+    items, _ = plots.difficulty(*fit, most=100)
+    assert items.get_ylabel() == "60 items" and len(tick_names(items)) in (0, 60)
+
+
+def test_given_axes_are_used(fit):
+    _, axes = plt.subplots(1, 2)
+    assert plots.difficulty(*fit, axes=axes).tolist() == axes.tolist()
+    with pytest.raises(ModelError, match=r"each of the 2 panels\. Got: 1"):
+        plots.difficulty(*fit, axes=axes[:1])
+
+
+def test_models_without_types_are_refused():
+    model = DawidSkene(bf.datasets.anesthesia())
+    with pytest.raises(ModelError, match="ItemTypes"):
+        plots.difficulty(bf.find_map(model), model)
