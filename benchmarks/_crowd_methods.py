@@ -18,7 +18,7 @@ from scipy import sparse
 
 import bayesfuse as bf
 from bayesfuse.errors import CollapseWarning
-from bayesfuse.models import DawidSkene
+from bayesfuse.models import DawidSkene, ItemTypes
 
 try:
     from crowdkit import aggregation as peers
@@ -80,6 +80,11 @@ def mode(model, **options):
         return bf.label_probabilities(found)
 
     return fit
+
+
+def one_type_per_class(responses, **options):
+    """Return pooled Dawid–Skene with competence: all items of a class are alike."""
+    return ItemTypes(responses, types=responses.n_classes, **options)
 
 
 def sampled(model, **options):
@@ -186,6 +191,10 @@ METHODS = {
     "vote shares": Method(vote_shares, random=False, gold=False),
     "Dawid–Skene, EM": Method(mode(DawidSkene), random=False),
     "Dawid–Skene, Gibbs": Method(sampled(DawidSkene)),
+    "item types": Method(sampled(ItemTypes)),
+    "one type per class": Method(sampled(one_type_per_class)),
+    "no competence": Method(sampled(ItemTypes, competence=False)),
+    "no rows of their own": Method(sampled(ItemTypes, own_rows=False)),
     "one coin, Gibbs": Method(sampled(DawidSkene, raters="coin")),
     "class-conditional, Gibbs": Method(sampled(DawidSkene, raters="class")),
 }

@@ -8,7 +8,7 @@ import xarray as xr
 from bayesfuse.errors import ModelError, interruptible, require_count, require_number
 from bayesfuse.inference import em
 from bayesfuse.inference.gradients import Gradients, gradients_of
-from bayesfuse.inference.plan import make_plan
+from bayesfuse.inference.plan import make_plan, require_mode
 from bayesfuse.inference.recording import add_data, add_deterministics, as_posterior
 from bayesfuse.inference.start import DEFAULT, find_start
 from bayesfuse.parameters.compiled import plain_python
@@ -55,7 +55,8 @@ def find_map(
     Raises
     ------
     ModelError
-        Whole-numbered variables; a coupling that is an expression of other variables.
+        Whole-numbered variables; a model without a mode (item types); a coupling that is an
+        expression of other variables.
     ImpossibleDataError
         The prior or the gold labels rule out some item's responses.
 
@@ -78,6 +79,7 @@ def find_map(
     [0.4, 0.47, 0.11, 0.02]
     """
     plan = make_plan(model)
+    require_mode(plan, "EM")
     if whole := [v.name for v in plan.model.free_RVs if not v.dtype.startswith("float")]:
         raise ModelError(
             "EM needs real numbers, because whole ones have no gradients; use bf.sample, or "

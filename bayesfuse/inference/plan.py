@@ -219,6 +219,18 @@ def _informs_others(model: pm.Model, answers: TensorVariable, parameter: TensorV
     return twice or any(parameter in ancestors([other]) for other in others)
 
 
+def require_mode(plan: Plan, who: str) -> None:
+    """Raise ModelError if a pool of the model has no mode."""
+    for pooled in plan.pools:
+        if not pooled.pool.has_mode:
+            members = ", ".join(member.variable.name for member in pooled.pool.members.values())
+            raise ModelError(
+                f"{who} needs a density with a sensible maximum. This one is highest where "
+                "all raters are alike: bf.sample(model, draws=100) gives labels in seconds. "
+                f"Got: a model with {members}."
+            )
+
+
 def require_value(model: pm.Model, variable: TensorVariable, value: Any) -> None:
     """Raise ModelError unless chains can begin where a variable has this value."""
     require_like(np.shape(value), variable)

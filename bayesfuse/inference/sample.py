@@ -251,7 +251,7 @@ def _uses_gibbs(sampler: str, plan: Plan) -> bool:
             "NUTS moves along gradients, which whole numbers do not have; use sampler='gibbs', or "
             f"give their values. Got: {sorted(indices)} to be inferred."
         )
-    return sampler == "gibbs" or (sampler == "auto" and bool(plan.blocks))
+    return sampler == "gibbs" or (sampler == "auto" and bool(plan.blocks or plan.pools))
 
 
 def _begin(plan: Plan, rest: Gradients | None, start: str | Mapping[str, Any]) -> Start:

@@ -25,7 +25,7 @@ from bayesfuse.inference.dirichlet import fit_batches, fit_cavi, fit_stream
 from bayesfuse.inference.gaussian import fit_advi, fit_pathfinder
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.gradients import gradients_of
-from bayesfuse.inference.plan import Plan, make_plan
+from bayesfuse.inference.plan import Plan, make_plan, require_mode
 from bayesfuse.inference.recording import add_data, add_deterministics, as_posterior
 from bayesfuse.inference.start import DEFAULT, find_start
 from bayesfuse.numerics.kernels import Array
@@ -192,6 +192,7 @@ def fit(
     if log_likelihood is not None:
         require_flag("log_likelihood", log_likelihood)
     plan = make_plan(model)
+    require_mode(plan, "A normal approximation")
     if method == "auto":
         counted = plan.observation.counted_names
         rows = all(isinstance(plan.priors().get(name), RowPrior | Known) for name in counted)

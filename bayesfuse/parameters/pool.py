@@ -48,6 +48,8 @@ class Pool(ABC):
 
     parameter: str
     members: dict[str, Member]
+    has_mode = True
+    """Whether hyperparameters and rows have a joint mode that says something about labels."""
 
     @abstractmethod
     def begin(self, rng: np.random.Generator) -> Values:

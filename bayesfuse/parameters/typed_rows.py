@@ -86,6 +86,7 @@ class TypedRows(Pool):
     fixed: Values = field(default_factory=dict)
     priors: Hyperpriors = field(default_factory=Hyperpriors)
     parameter: str = "type_confusion"
+    has_mode = False
 
     def begin(self, rng):
         """Return types of the classes in turn, of which the first of every class is common."""
@@ -194,8 +195,9 @@ class TypedRows(Pool):
             mean, spread = f"{role}_mean", f"{role}_concentration"
             base = np.maximum(new[spread] * np.exp(new[mean]), SMALLEST)
             tables = draw_tables(used, base, rng)
+            shape, rate = getattr(priors, spread)
             new[spread] = draw_concentration(
-                new[spread], tables.sum(axis=-1), used.sum(axis=-1), *getattr(priors, spread), rng
+                new[spread], tables.sum(axis=-1), used.sum(axis=-1), shape, rate, rng
             )
             new[mean] = draw_dirichlet(shared + tables.sum(axis=0), rng)
             base = np.maximum(new[spread] * np.exp(new[mean]), SMALLEST)
@@ -209,7 +211,8 @@ class TypedRows(Pool):
         types = [
             int(invert((share * by_type[:, k]).cumsum()[None], rng.random(1))[0]) for k in classes
         ]
-        np.add.at(imagined, (types, classes), 1.0)
+        for z, k in zip(types, classes, strict=True):
+            imagined[z, k] += 1.0
         prior = known + new["firmness"] * says(new["consensus"], new["trust"])
         for i in [*range(len(classes))] * ROUNDS:
             imagined[types[i], classes[i]] -= 1.0

@@ -157,7 +157,7 @@ def _draw_mistakes(ax: Axes, found: xr.Dataset, names: list[str]) -> None:
         if size >= READABLE and row != column:
             dark = value > 0.55 * largest
             text = f"{value:.1f}" if value < 99.95 else f"{value:,.0f}"
-            ink = "white" if dark else "black"
-            ax.text(column, row, text, size=size, ha="center", va="center", color=ink)
+            color = "white" if dark else "black"
+            ax.text(column, row, text, size=size, ha="center", va="center", color=color)
     ax.set_anchor("N")
     ax.set_title(f"{numbers.sum():,.1f} labels\nexpected to be wrong", fontsize="medium")

@@ -308,7 +308,7 @@ class TypedConfusion(RaterChannel):
         return found
 
     def from_truth(self, rows):
-        return {"share": slice(None)}
+        return {"share": None}  # one matrix, as if it had a first axis
 
     def simulate(self, tables, truth, responses, rng):
         share, confusion = (np.exp(table).cumsum(axis=-1) for table in tables)

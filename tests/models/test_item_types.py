@@ -1,0 +1,238 @@
+"""The model of item types: its arguments, its names, its labels, and what its results hold."""
+
+from __future__ import annotations
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+from item_types import hard_crowd
+from typed_crowds import random_crowd, summed
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError, ResponsesError
+from bayesfuse.models import DawidSkene, ItemTypes
+from bayesfuse.testing import assert_close
+
+QUIET = {"progressbar": False, "quiet": True}
+VARIANTS = {
+    "default": {},
+    "no competence": {"competence": False},
+    "rows in common": {"own_rows": False},
+    "types only": {"competence": False, "own_rows": False, "every_class": 0},
+    "trust given": {"trust": 1.5, "types": 4},
+}
+ABOVE = {"type_concentration", "type_share", "consensus", "trust", "firmness", "class_of_type"}
+OF_RATERS = {
+    "competence",
+    "competence_mean",
+    "competence_concentration",
+    "guess",
+    "guess_mean",
+    "guess_concentration",
+}
+OWN = {"row_concentration", "type_confusion"}
+
+
+@pytest.fixture(scope="module")
+def three():
+    """Named items, raters and classes; repeats, gaps, an item and a rater without responses."""
+    plain = random_crowd(30, 3, 3, seed=2)
+    names = np.array(["low", "middle", "top"])
+    return bf.Responses.from_long(
+        {
+            "item": [f"item {n}" for n in plain.item],
+            "rater": [f"rater {m}" for m in plain.rater],
+            "label": names[plain.label],
+        },
+        items=[f"item {n}" for n in range(31)],
+        raters=[f"rater {m}" for m in range(4)],
+        classes=names.tolist(),
+    )
+
+
+@pytest.fixture(scope="module")
+def fitted(three):
+    model = ItemTypes(three, gold={"item 3": "top", "item 5": "low"})
+    return model, bf.sample(model, 40, tune=20, chains=2, sweeps=1, random_seed=1, **QUIET)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_variables_of_every_variant_are_drawn_by_one_step(three, name):
+    model = ItemTypes(three, **VARIANTS[name])
+    expected = {
+        "default": ABOVE | OF_RATERS | OWN,
+        "no competence": ABOVE | OWN,
+        "rows in common": ABOVE | OF_RATERS,
+        "types only": ABOVE,
+        "trust given": (ABOVE | OF_RATERS | OWN) - {"trust"},
+    }[name]
+    assert {variable.name for variable in model.free_RVs} == expected
+    step = bf.LabelGibbs(model=model)
+    assert {variable.name for variable in step.vars} == {v.name for v in model.value_vars}
+    result = bf.sample(model, 20, tune=10, chains=1, sweeps=1, random_seed=1, **QUIET)
+    assert result.attrs["sampler"] == "gibbs"
+    posterior = result["posterior"].dataset
+    assert all(np.isfinite(values).all() for values in posterior.values())
+    assert expected | {"prevalence", "confusion", "sensitivity", "specificity"} == set(posterior)
+    assert all(len(np.unique(posterior[role])) > 1 for role in expected)  # all are moved
+    assert_close(bf.label_probabilities(result).sum("class"), np.ones(31), "labels")
+    assert np.isfinite(result["log_likelihood"]["responses"].values).all()
+
+
+def test_names_are_those_of_the_user(fitted):
+    _, result = fitted
+    posterior = result["posterior"].dataset
+    assert posterior["type_confusion"].dims == ("chain", "draw", "rater", "type", "answer")
+    assert posterior["class_of_type"].dims == ("chain", "draw", "type", "class")
+    assert posterior["sensitivity"].dims == ("chain", "draw", "rater", "class")
+    assert posterior["rater"].values.tolist() == [f"rater {m}" for m in range(4)]
+    assert posterior["class"].values.tolist() == ["low", "middle", "top"]
+    assert posterior["type"].values.tolist() == [f"type {z}" for z in range(1, 13)]
+    for name in ("type_share", "consensus", "class_of_type", "guess", "type_confusion"):
+        assert_close(
+            posterior[name].sum(posterior[name].dims[-1]),
+            1.0 + 0 * posterior[name][..., 0],
+            name,
+            rtol=1e-6,
+        )
+
+
+def test_what_follows_from_the_variables(fitted, three):
+    """Prevalence, confusion and label probabilities of a draw, in NumPy."""
+    _, result = fitted
+    at = result["posterior"].dataset.isel(chain=1, draw=7)
+    joint = at["type_share"].values[:, None] * at["class_of_type"].values
+    prevalence = joint.sum(axis=0)
+    share = (joint / prevalence).T
+    assert_close(at["prevalence"], prevalence, "prevalence")
+    confusion = np.einsum("kz,mzc->mkc", share, at["type_confusion"].values)
+    assert_close(at["confusion"], confusion, "confusion")
+    assert_close(at["sensitivity"], confusion.diagonal(axis1=1, axis2=2), "sensitivity")
+    gold = {3: 2, 5: 0}
+    log_lik = np.log(prevalence) + summed(share, at["type_confusion"].values, three, gold)
+    found = result["log_likelihood"]["responses"].values[1, 7]
+    assert_close(found, np.logaddexp.reduce(log_lik, axis=1), "log likelihood", rtol=1e-8)
+    probability = bf.label_probabilities(result)
+    assert probability.sel(item="item 3").values.tolist() == [0, 0, 1]
+    assert probability.sel(item="item 5").values.tolist() == [1, 0, 0]
+
+
+def test_the_same_seed_gives_the_same_draws(fitted):
+    model, result = fitted
+    again = bf.sample(model, 40, tune=20, chains=2, sweeps=1, random_seed=1, **QUIET)
+    other = bf.sample(model, 40, tune=20, chains=2, sweeps=1, random_seed=2, **QUIET)
+    for name, values in result["posterior"].dataset.items():
+        np.testing.assert_array_equal(values, again["posterior"][name])
+        assert (values != other["posterior"][name]).any()
+    one, two = result["posterior"]["trust"].values
+    assert (one != two).any()  # chains are different, from their first draw on
+    assert one[0] != two[0]
+
+
+@pytest.mark.filterwarnings("ignore:Numba will use object mode")
+@pytest.mark.filterwarnings("ignore:The effect of Potentials")  # it is in the parameters' draws
+def test_files_and_predictive_draws(fitted, three, tmp_path):
+    model, result = fitted
+    path = tmp_path / "types.nc"
+    result.to_netcdf(path)
+    read = az.from_netcdf(path)
+    assert read.attrs == result.attrs
+    for group in ("posterior", "label_posterior", "log_likelihood"):
+        for name, values in result[group].dataset.items():
+            np.testing.assert_array_equal(read[group][name].values, values.values)
+    with model:
+        drawn = pm.sample_posterior_predictive(
+            read.isel(draw=slice(None, None, 20)), progressbar=False, random_seed=1
+        )
+    label = drawn["posterior_predictive"]["responses"].values
+    assert label.shape == (2, 2, three.n_responses) and set(np.unique(label)) == {0, 1, 2}
+
+
+def test_two_classes_have_one_sensitivity_per_rater():
+    responses, _ = hard_crowd(1, n_items=30, n_raters=4)
+    result = bf.sample(ItemTypes(responses), 5, tune=5, chains=1, sweeps=1, random_seed=1, **QUIET)
+    posterior = result["posterior"].dataset
+    for name, k in (("sensitivity", 1), ("specificity", 0)):
+        assert posterior[name].dims == ("chain", "draw", "rater")
+        assert_close(posterior[name], posterior["confusion"][..., k, k], name)
+
+
+def test_five_classes_and_repeated_responses():
+    """Every rater answers twice; the classes are found."""
+    made = bf.datasets.simulate_dawid_skene(
+        80, 4, 5, accuracy=(0.75, 0.9), prevalence=[0.1, 0.15, 0.2, 0.25, 0.3], random_seed=3
+    )
+    frame = made.responses.to_frame()
+    twice = bf.Responses.from_long(
+        {name: np.tile(frame[name], 2) for name in ("item", "rater", "label")},
+        classes=made.responses.classes.tolist(),
+    )
+    result = bf.sample(ItemTypes(twice), 30, tune=40, chains=1, sweeps=1, random_seed=1, **QUIET)
+    assert result["posterior"].sizes["type"] == 20
+    probability = bf.label_probabilities(result)
+    assert_close(probability.sum("class"), np.ones(80), "labels")
+    truth = dict(zip(made.responses.items.tolist(), made.truth.tolist(), strict=True))
+    assert bf.checks.label_scores(probability, truth)["accuracy"] > 0.9
+
+
+def log_loss(model, truth, **settings):
+    result = bf.sample(model, random_seed=1, chains=2, **settings, **QUIET)
+    return bf.checks.label_scores(result, dict(enumerate(truth.tolist())))["log_loss"]
+
+
+@pytest.mark.parametrize("n_classes", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_labels_of_hard_items_are_not_too_sure(n_classes):
+    """The mean log-loss of three crowds is far below that of Dawid and Skene's model."""
+    found = []
+    for seed in range(3 if n_classes == 3 else 1):
+        responses, truth = hard_crowd(seed, n_classes=n_classes)
+        typed = log_loss(ItemTypes(responses), truth, draws=100, tune=100, sweeps=1)
+        found.append([typed, log_loss(DawidSkene(responses), truth, draws=100)])
+    typed, plain = np.mean(found, axis=0)
+    assert typed < plain - 0.1, found
+
+
+def test_known_classes_teach_how_far_a_consensus_can_be_trusted():
+    """With the classes of items known on which the crowd is right, and on which it is not."""
+    rng = np.random.default_rng(4)
+    said = rng.integers(0, 2, (200, 1)) ^ (rng.random((200, 6)) < 0.1)
+    majority = (said.sum(axis=1) + rng.integers(0, 2, 200) > 3).astype(int)
+    trusts = []
+    for wrong in (0.02, 0.4):
+        truth = np.where(rng.random(200) < wrong, 1 - majority, majority)
+        model = ItemTypes(
+            bf.Responses.from_matrix(said.astype(int)), gold=dict(enumerate(truth[:150].tolist()))
+        )
+        result = bf.sample(model, 100, tune=100, chains=2, sweeps=1, random_seed=1, **QUIET)
+        trusts.append(np.log(result["posterior"]["trust"].values).mean())
+        probability = bf.label_probabilities(result).values[150:].max(axis=1).mean()
+        assert abs(probability - (1 - wrong)) < 0.1
+    assert trusts[0] > trusts[1] + 0.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        ({"types": 2}, ModelError, "types must be a whole number, at least 3. Got: 2"),
+        ({"types": 3.5}, ModelError, "types must be a whole number"),
+        ({"every_class": -1}, ModelError, "every_class must be a whole number, at least 0"),
+        ({"trust": 0.0}, ModelError, "trust must be positive.* Got: 0.0"),
+        ({"trust": -1}, ModelError, "trust must be a finite number.* Got: -1"),
+        ({"trust": "much"}, ModelError, "trust"),
+        ({"trust": np.nan}, ModelError, "trust"),
+        ({"gold": {"item 3": "bottom"}}, ResponsesError, "Got: 'bottom' for item 'item 3'"),
+        ({"gold": {"item 99": "top"}}, ResponsesError, "Got: 'item 99', which is not"),
+    ],
+)
+def test_arguments_that_make_no_model(three, arguments, error, match):
+    with pytest.raises(error, match=match):
+        ItemTypes(three, **arguments)
+
+
+def test_a_name_is_the_prefix_of_all_variables(three):
+    model = ItemTypes(three, name="crowd")
+    assert all(variable.name.startswith("crowd::") for variable in model.free_RVs)
+    result = bf.sample(model, 5, tune=2, chains=1, sweeps=1, random_seed=1, **QUIET)
+    assert "crowd::type_confusion" in result["posterior"]
+    assert_close(bf.label_probabilities(result).sum("class"), np.ones(31), "labels")

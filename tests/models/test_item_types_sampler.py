@@ -1,0 +1,131 @@
+"""The sampler of item types leaves the posterior as it is, and agrees with NUTS."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from item_types import SETTLED, base_of, bounded, draw_prior, prevalence_of
+from kept import assert_kept
+
+import bayesfuse as bf
+from bayesfuse.models import ItemTypes
+from bayesfuse.numerics.rows import draw_dirichlet
+from bayesfuse.observation import Observation
+from bayesfuse.testing import assert_within_mcse
+
+
+def design(n_items, n_raters, n_classes):
+    """Four fifths of all pairs, some of them twice."""
+    rng = np.random.default_rng(9)
+    item, rater = np.nonzero(rng.random((n_items, n_raters)) < 0.8)
+    item, rater = np.append(item, item[:4]), np.append(rater, rater[:4])
+    label = np.arange(len(item)) % n_classes
+    return bf.Responses.from_long(
+        {"item": item, "rater": rater, "label": label},
+        items=range(n_items),
+        raters=range(n_raters),
+        classes=range(n_classes),
+    )
+
+
+def simulations(pool, size, rng):
+    """Draw from the prior, in which every class has been seen ``pool.imaginary`` times."""
+    drawn = draw_prior(pool, 20 * size, rng)
+    weight = ((prevalence_of(drawn) * pool.n_classes) ** pool.imaginary).prod(axis=1)
+    taken = np.flatnonzero(rng.random(len(weight)) < weight)[:size]  # weights are at most one
+    assert len(taken) == size
+    drawn = {role: value[taken] for role, value in drawn.items()}
+    rows = None
+    if "row_concentration" in pool.members:
+        spread = drawn["row_concentration"][:, None, :, None]
+        rows = draw_dirichlet(np.maximum(spread * base_of(pool, drawn), 1e-300), rng)
+    return drawn, rows
+
+
+def functions(observation, pooled, rows):
+    """Return bounded functions of the parameters, and of these and the responses."""
+    found = {role: bounded(role, value) for role, value in pooled.values(rows).items()}
+    squares = {f"{name}²": value**2 for name, value in found.items()}
+    marginal = observation.marginal(rows)
+    found["evidence"] = np.array(marginal.total / observation.responses.n_responses)
+    found["labels"] = observation.by_item(marginal.probability)[:, 0]
+    found["prevalence"] = np.exp(rows["prevalence"])
+    found["confusion"] = np.exp(rows["type_confusion"])
+    return found | squares
+
+
+def check(n_classes, revealed, size, *, sweeps=3, seed=0, **arguments):
+    """Simulate parameters, truths and responses; go on from the parameters by Gibbs sweeps."""
+    responses = design(10, 3, n_classes)
+    model = ItemTypes(responses, types=n_classes + 1, **arguments)
+    step, rng = bf.LabelGibbs(model=model, rng=seed), np.random.default_rng(seed)
+    (pooled,) = step.pools
+    whole = step.observation
+    drawn, type_rows = simulations(pooled.pool, size, rng)
+    before, after = [], []
+    for i in range(size):
+        rows = pooled.rows({role: value[i] for role, value in drawn.items()})
+        if type_rows is not None:
+            rows["type_confusion"] = type_rows[i]
+        truth, label = whole.simulate(rows, rng)
+        gold = {n: int(truth[n]) for n in revealed}
+        step.observation = Observation.build(
+            responses.relabelled(label), whole.labels, whole.raters, gold
+        )
+        before.append(functions(step.observation, pooled, rows))
+        for _ in range(sweeps):
+            rows = rows | step.sweep(rows, step.fixed)
+        after.append(functions(step.observation, pooled, rows))
+    assert_kept(before, after)
+
+
+def test_sweeps_leave_the_posterior_as_it_is():
+    check(2, [1, 4, 7], 400, priors=SETTLED)
+
+
+CASES = {
+    "default": {},
+    "no competence": {"competence": False},
+    "rows in common": {"own_rows": False},
+    "types only": {"competence": False, "own_rows": False},
+    "trust given": {"trust": 1.7},
+    "no class need occur": {"every_class": 0},
+    "every class often": {"every_class": 2},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("revealed", [[], [0, 2, 3, 7]])
+@pytest.mark.parametrize("name", CASES)
+def test_many_sweeps_leave_it_as_it_is(name, revealed):
+    """Without and with known classes, two classes with the model's own priors, and three."""
+    check(2, revealed, 1500, **CASES[name])
+    check(3, revealed, 800, seed=1, priors=SETTLED, **CASES[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [{}, {"competence": False, "own_rows": False}])
+def test_gibbs_and_nuts_agree(arguments):
+    """On PyMC's density, which the sampler does not use; with known classes."""
+    rng = np.random.default_rng(2)
+    responses = design(8, 2, 2)
+    responses = responses.relabelled(rng.choice(2, responses.n_responses, p=[0.35, 0.65]))
+    model = ItemTypes(responses, types=2, gold={1: 0, 5: 1}, priors=SETTLED, **arguments)
+    settings = {"chains": 2, "progressbar": False, "quiet": True}
+    gibbs = bf.sample(model, 8000, sweeps=2, random_seed=1, **settings)
+    nuts = bf.sample(
+        model,
+        2000,
+        tune=1000,
+        sampler="nuts",
+        nuts_sampler="pymc",
+        random_seed=2,
+        target_accept=0.95,
+        **settings,
+    )
+    assert gibbs.attrs["sampler"] == "gibbs" and nuts.attrs["sampler"] == "nuts"
+    names = [variable.name for variable in model.free_RVs] + ["prevalence", "confusion"]
+    assert_within_mcse(gibbs["posterior"].dataset, nuts["posterior"].dataset, names)
+    one, other = (result["label_posterior"].dataset for result in (gibbs, nuts))
+    allowed = 5 * np.hypot(one["mcse"].values, other["mcse"].values) + 1e-9
+    assert (np.abs(one["probability"].values - other["probability"].values) <= allowed).all()

@@ -1,0 +1,135 @@
+"""What lies above the rows of item types, against draws of the prior that are weighted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from item_types import (
+    COMPETENCE,
+    SETTLED,
+    base_of,
+    bounded,
+    draw_prior,
+    meaning,
+    pool_of,
+    prevalence_of,
+)
+from scipy.special import gammaln
+
+from bayesfuse.observation import Counts
+from bayesfuse.parameters.typed_rows import FLOOR, says
+from bayesfuse.testing import assert_close
+
+BY_CLASS = np.array(
+    [
+        [[3.0, 0.0, 1.0], [1.0, 2.0, 0.0]],  # items of unknown class, (classes, types)
+        [[1.0, 0.0, 0.0], [0.0, 2.0, 0.0]],  # items of known class
+    ]
+)
+ANSWERS = np.array([[[4.0, 0.0], [1.0, 2.0], [0.0, 1.0]], [[3.0, 1.0], [0.0, 3.0], [0.0, 0.0]]])
+"""Of two raters to items of three types, (raters, types, answers)."""
+
+
+def counts_of(by_class, answers):
+    return Counts({"type_confusion": answers}, (), (by_class, answers))
+
+
+def log_multinomial(alpha, counts):
+    rising = (gammaln(alpha + counts) - gammaln(alpha)).sum(axis=-1)
+    total = alpha.sum(axis=-1)
+    return rising + gammaln(total) - gammaln(total + counts.sum(axis=-1))
+
+
+def by_importance(pool, by_class, answers, *, size=120_000, seed=0):
+    """Return means of bounded functions of the members, and errors, by weighted prior draws."""
+    rng = np.random.default_rng(seed)
+    values = draw_prior(pool, size, rng)
+    base = base_of(pool, values)
+    if "row_concentration" in pool.members:
+        spread = values["row_concentration"][:, None, :, None]
+        log_weight = log_multinomial(np.maximum(spread * base, 1e-300), answers).sum(axis=(1, 2))
+    else:
+        log_weight = (answers * np.log(base)).sum(axis=(1, 2, 3))
+    log_weight += (by_class.sum(axis=(0, 1)) * values["type_share"]).sum(axis=1)
+    log_weight += (by_class[1].T * values["class_of_type"]).sum(axis=(1, 2))
+    with np.errstate(divide="ignore"):
+        log_weight += np.log(prevalence_of(values) ** pool.imaginary).sum(axis=1)
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    assert 1 / (weight**2).sum() > 600  # as good as so many draws
+    found = {}
+    for role, value in values.items():
+        each = bounded(role, value)
+        for power in (1, 2):
+            mean = np.tensordot(weight, each**power, axes=1)
+            found[role, power] = (
+                mean,
+                np.sqrt(np.tensordot(weight**2, (each**power - mean) ** 2, 1)),
+            )
+    return found
+
+
+def run(pool, by_class, answers, *, draws, chains=4, seed=1):
+    """Return bounded functions of the members along chains of the pool's own draws."""
+    counts, kept = counts_of(by_class, answers), []
+    for rng in np.random.default_rng(seed).spawn(chains):
+        values, chain = pool.begin(rng), []
+        for turn in range(draws + 100):
+            values = pool.draw(values, counts, rng)
+            if turn >= 100:
+                chain.append({role: bounded(role, value) for role, value in values.items()})
+        kept.append({role: np.array([each[role] for each in chain]) for role in pool.members})
+    return {role: np.array([chain[role] for chain in kept]) for role in pool.members}
+
+
+BATCHES = 40
+"""Parts of all chains, many times longer than the draws depend on each other."""
+
+
+def assert_same(chains, exact):
+    """Fail if means or mean squares differ by more than five standard errors."""
+    for (role, power), (mean, error) in exact.items():
+        drawn = chains[role] ** power
+        means = drawn.reshape(BATCHES, -1, *mean.shape).mean(axis=1)
+        own = means.std(axis=0, ddof=1) / np.sqrt(BATCHES)
+        gap = np.abs(drawn.mean(axis=(0, 1)) - mean) / np.hypot(error, own)
+        assert gap.max() < 5, (role, power, gap, drawn.mean(axis=(0, 1)), mean)
+
+
+CASES = {
+    "all": {},
+    "no competence": {"leave_out": COMPETENCE},
+    "rows in common": {"leave_out": ("row_concentration",)},
+    "trust given": {"fixed": {"trust": 1.7}, "imaginary": 0},
+    "types only": {"leave_out": (*COMPETENCE, "row_concentration"), "imaginary": 2},
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_members_have_the_means_of_weighted_prior_draws(name):
+    pool = pool_of(2, 3, 2, priors=SETTLED, **{"imaginary": 1} | CASES[name])
+    assert_same(run(pool, BY_CLASS, ANSWERS, draws=500), by_importance(pool, BY_CLASS, ANSWERS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_members_have_them_in_long_chains(name):
+    """Three classes, and the model's own priors, which have more weight near zero and one."""
+    by_class, answers = np.zeros((2, 3, 3)), np.zeros((2, 3, 3))
+    by_class[0, [0, 1, 2], [0, 0, 1]] = by_class[1, [0, 2], [0, 1]] = 1.0
+    answers[0, [0, 0, 1, 2], [0, 2, 2, 1]] = [2.0, 1.0, 1.0, 1.0]
+    answers[1, [0, 1], [0, 2]] = [1.0, 2.0]
+    pool = pool_of(2, 3, 3, **{"imaginary": 1} | CASES[name])
+    exact = by_importance(pool, by_class, answers, size=600_000)
+    assert_same(run(pool, by_class, answers, draws=3000), exact)
+
+
+def test_a_consensus_says_its_power():
+    mu = np.array([[0.7, 0.2, 0.1], [0.05, 0.05, 0.9]])
+    for trust in (0.3, 1.0, 2.5):
+        expected = mu**trust / (mu**trust).sum(axis=1, keepdims=True)
+        assert_close(says(np.log(mu), trust), expected, "classes", rtol=0, atol=3 * FLOOR)
+        assert_close(says(np.log(mu), trust).sum(axis=1), np.ones(2), "sum")
+    certain = says(np.array([[0.0, -600.0]]), 3.0)
+    assert_close(certain, [[1 - FLOOR, FLOOR]], "certain")
+    assert_close(meaning(np.log(mu)[None], np.array([1.3]))[0], says(np.log(mu), 1.3), "both")

@@ -1,0 +1,81 @@
+"""Tables for items of several types, and their sum over types, without the package's kernels."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+import bayesfuse as bf
+
+
+def random_rows(shape, seed, concentration=1.0):
+    """Rows of probabilities."""
+    return np.random.default_rng(seed).dirichlet(np.full(shape[-1], concentration), shape[:-1])
+
+
+def random_crowd(n_items, n_raters, n_classes, seed):
+    """Responses with gaps and repeats; the last item and the last rater have none."""
+    rng = np.random.default_rng(seed)
+    item, rater = np.nonzero(rng.random((n_items, n_raters)) < 0.8)
+    again = rng.random(len(item)) < 0.2
+    item, rater = np.append(item, item[again]), np.append(rater, rater[again])
+    label = rng.choice(n_classes, len(item), p=rng.dirichlet(np.full(n_classes, 5.0)))
+    return bf.Responses.from_long(
+        {"item": item, "rater": rater, "label": label},
+        items=range(n_items + 1),
+        raters=range(n_raters + 1),
+        classes=range(n_classes),
+    )
+
+
+def by_type(share, confusion, responses):
+    """Return log p(type, responses to n | truth), (items, classes, types), response by response."""
+    with np.errstate(divide="ignore"):
+        log_share, log_confusion = np.log(share), np.log(confusion)
+    found = np.tile(log_share, (responses.n_items, 1, 1))
+    for n, m, c in zip(responses.item, responses.rater, responses.label, strict=True):
+        found[n] += log_confusion[m, :, c]
+    return found
+
+
+def summed(share, confusion, responses, gold=None):
+    """Return log p(responses to n | truth), (items, classes); −inf for what gold rules out."""
+    found = logsumexp(by_type(share, confusion, responses), axis=2)
+    for n, k in (gold or {}).items():
+        found[n, np.arange(found.shape[1]) != k] = -np.inf
+    return found
+
+
+def log_dirichlet_multinomial(alpha, counts):
+    """Log probability of counts in one order, their Dirichlet rows summed out, of all rows."""
+    rising = (gammaln(alpha + counts) - gammaln(alpha)).sum(axis=-1)
+    total = alpha.sum(axis=-1)
+    return (rising + gammaln(total) - gammaln(total + counts.sum(axis=-1))).sum()
+
+
+def posterior_means(responses, priors, gold):
+    """Return posterior means by enumeration of all labels and types, all rows summed out.
+
+    ``priors`` are the concentrations of prevalence, share and type_confusion.
+    """
+    n_classes, n_types = priors["share"].shape
+    choices = [
+        list(product([gold[n]] if n in gold else range(n_classes), range(n_types)))
+        for n in range(responses.n_items)
+    ]
+    log_weights, means = [], []
+    for chosen in product(*choices):
+        truth, types = np.transpose(chosen)
+        counts = {name: np.zeros(alpha.shape) for name, alpha in priors.items()}
+        np.add.at(counts["prevalence"], truth, 1.0)
+        np.add.at(counts["share"], (truth, types), 1.0)
+        used = responses.rater, types[responses.item], responses.label
+        np.add.at(counts["type_confusion"], used, 1.0)
+        log_weights.append(sum(log_dirichlet_multinomial(priors[p], counts[p]) for p in priors))
+        given = {p: priors[p] + counts[p] for p in priors}
+        found = {p: alpha / alpha.sum(axis=-1, keepdims=True) for p, alpha in given.items()}
+        means.append(found | {"labels": np.eye(n_classes)[truth]})
+    weight = np.exp(log_weights - logsumexp(log_weights))
+    return {name: np.tensordot(weight, [m[name] for m in means], axes=1) for name in means[0]}
