@@ -1,8 +1,8 @@
-"""Where chains begin if rater rows share a mean: at Dawid and Skene's labels.
+"""Where chains begin if rater rows share a mean: at the labels of a model where they do not.
 
 Under a pool, modes of rows and hyperparameters are no place to begin: the density is highest where
-all raters are alike. So labels come from the model without the pool, and hyperparameters and rows
-are drawn given labels.
+all raters are alike. So labels come from the model without the pool, or from Dawid and Skene's, and
+hyperparameters and rows are drawn given labels.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SETTLING = 10
 
 
 def begin(plan: Plan, method: str) -> Start:
-    """Find label parameters and one confusion matrix per rater, as :func:`find_start` does."""
+    """Find parameters of the model without the pool, as :func:`find_start` does."""
     return find_start(_plain(plan), _plain_priors(plan), method)
 
 
@@ -37,21 +37,25 @@ def disperse(plan: Plan, begun: Rows, rng: np.random.Generator) -> dict[str, Arr
     observation, rows = plan.observation, dict(begun)
     drawn = _plain(plan).draw(rows, rng)
     values = [pooled.pool.begin(rng) for pooled in plan.pools]
-    for turn in range(SETTLING):
-        for at, pooled in enumerate(plan.pools):
-            rows |= pooled.rows(values[at])
-            prior, name = pooled.pool.prior(values[at]), pooled.pool.parameter
-            if name in plan.blocks:
-                rows[name] = prior.centre() if turn == 0 else prior.draw(counts[name], {}, rng)
-        if turn == 0:  # hidden variables of the channel are drawn once
-            counts = observation.tally(rows, drawn, rng)
+
+    def below() -> dict[str, Prior]:
+        """Return the priors of rows that are blocks, members of pools as they are."""
+        every = zip(plan.pools, values, strict=True)
+        priors = {pooled.pool.parameter: pooled.pool.prior(value) for pooled, value in every}
+        return {name: prior for name, prior in priors.items() if name in plan.blocks}
+
+    for pooled, value in zip(plan.pools, values, strict=True):
+        rows |= pooled.rows(value)
+    rows |= {name: prior.centre() for name, prior in below().items()}
+    counts = observation.tally(rows, drawn, rng)  # hidden variables of the channel are drawn once
+    for _ in range(SETTLING):
         for at, pooled in enumerate(plan.pools):
             values[at] = pooled.pool.draw(values[at], counts, rng)
+            rows |= pooled.rows(values[at])
     said = statistics(observation, rows, counts)
-    rows |= draw_all({n: p for n, p in plan.priors().items() if n in said and p.free}, said, rows, rng)
+    own = {name: p for name, p in plan.priors().items() if name in said and p.free}
+    rows |= draw_all(own | below(), said, rows, rng)
     members = [block for pooled in plan.pools for block in pooled.members.values()]
-    for at, pooled in enumerate(plan.pools):
-        rows |= pooled.rows(values[at])
     return {
         block.variable.name: block.natural(rows[block.parameter])
         for block in [*plan.blocks.values(), *members]
@@ -59,8 +63,10 @@ def disperse(plan: Plan, begun: Rows, rng: np.random.Generator) -> dict[str, Arr
 
 
 def _plain(plan: Plan) -> Observation:
-    """Return the observation with one confusion matrix per rater."""
+    """Return the observation in the model without pools, or with one confusion matrix per rater."""
     observation, channel = plan.observation, Confusion(None)
+    if _unpooled(plan) is not None:
+        return observation
     structure = channel.structure(observation.table, observation.table_gold)
     return replace(observation, raters=channel, rater_structure=structure)
 
@@ -68,7 +74,21 @@ def _plain(plan: Plan) -> Observation:
 def _plain_priors(plan: Plan) -> Mapping[str, Prior]:
     """Return fixed priors, those of the model where it has some."""
     observation, own = plan.observation, plan.priors()
+    if (rows := _unpooled(plan)) is not None:
+        return {**own, **rows}
     responses = observation.responses
-    rows: dict[str, Any] = {"confusion": Dirichlet(priors.confusion(None, responses))}
+    confusion: Any = priors.confusion(None, responses)
     flat = Dirichlet(np.ones(responses.n_classes))
-    return rows | {name: own.get(name, flat) for name in observation.labels.parameters}
+    shares = {name: own.get(name, flat) for name in observation.labels.parameters}
+    return shares | {"confusion": Dirichlet(confusion)}
+
+
+def _unpooled(plan: Plan) -> dict[str, Prior] | None:
+    """Return the priors of pooled parameters without their pools, None if some have none."""
+    found: dict[str, Prior] = {}
+    for pooled in plan.pools:
+        prior = pooled.pool.unpooled()
+        if prior is None:
+            return None
+        found[pooled.pool.parameter] = prior
+    return found
