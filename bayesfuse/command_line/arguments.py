@@ -18,15 +18,21 @@ MOST, MOST_CHAINS = 10**15, 10_000
 """Draws and chains beyond which NumPy and PyMC fail with unclear errors."""
 
 MODELS: dict[str, dict[str, Any]] = {
-    "dawid-skene": {"raters": RATERS[0]},
+    "dawid-skene": {"raters": RATERS[0], "pooled": False},
     "hidden-markov": {
         "raters": RATERS[0],
+        "pooled": False,
         "sequence": "sequence",
         "position": "position",
         "bio": False,
     },
     "latent-group": {"groups": "moments"},
-    "markov-random-field": {"raters": RATERS[0], "graph": None, "edges": "given"},
+    "markov-random-field": {
+        "raters": RATERS[0],
+        "pooled": False,
+        "graph": None,
+        "edges": "given",
+    },
 }
 """Models by name, with their options and defaults."""
 
@@ -63,6 +69,11 @@ def _complete_options(arguments: argparse.Namespace) -> None:
             raise CommandError(
                 f"--{option} belongs to --model {others}. Got: --model {arguments.model}"
             )
+    if arguments.pooled and arguments.robust:
+        raise CommandError(
+            "--robust is a prior of every rater's rows, and with --pooled raters share one prior: "
+            "give one of the two. Got: both"
+        )
     if arguments.model == "markov-random-field" and arguments.graph is None:
         raise CommandError(
             "--model markov-random-field needs the edges of the graph: give --graph FILE. Got: no "
@@ -118,6 +129,13 @@ def _add_fit(commands: Any) -> None:
         choices=RATERS,
         help="parameters of a rater: a confusion matrix, one accuracy per class, or one accuracy "
         f"({RATERS[0]}; not with latent-group)",
+    )
+    add(
+        "--pooled",
+        action="store_true",
+        default=None,
+        help="raters share a mean, so that those with few responses are like the crowd (not with "
+        "latent-group)",
     )
     add(
         "--robust",
