@@ -270,8 +270,8 @@ def sbc_ranks(
     Returns
     -------
     Dataset
-        One variable per parameter or hyperparameter, (simulation, …) ranks; ``labels`` (simulation, item), uniform
-        on (0, 1). The attribute ``draws`` is the highest rank.
+        One variable per parameter or hyperparameter, (simulation, …) ranks; ``labels``
+        (simulation, item), uniform on (0, 1). The attribute ``draws`` is the highest rank.
 
     References
     ----------
