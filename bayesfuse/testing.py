@@ -236,7 +236,8 @@ def simulate(
     Returns
     -------
     parameters : dict
-        Values of the parameters of the label prior and the channel.
+        Values of the parameters of the label prior and the channel, and of the model's other free
+        variables by name.
     truth : ndarray of int64, shape (items,)
     responses : Responses
         The model's table with the drawn labels.
@@ -244,6 +245,8 @@ def simulate(
     rng = np.random.default_rng(random_seed)
     variable, observation = observed(model)
     variables = parameter_variables(variable)
+    others = [each for each in model.free_RVs if each not in variables.values()]
+    variables = {each.name: each for each in others} | variables
     with plain_python():  # compilation does not pay for one draw
         values = pm.draw(list(variables.values()), random_seed=rng)
     parameters = dict(zip(variables, values, strict=True))
@@ -284,8 +287,8 @@ def sbc_ranks(
     Returns
     -------
     Dataset
-        One variable per parameter, (simulation, …) ranks; ``labels`` (simulation, item), uniform
-        on (0, 1). The attribute ``draws`` is the highest rank.
+        One variable per parameter or hyperparameter, (simulation, …) ranks; ``labels``
+        (simulation, item), uniform on (0, 1). The attribute ``draws`` is the highest rank.
 
     References
     ----------

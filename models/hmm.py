@@ -48,7 +48,7 @@ class HiddenMarkov(LabelModel):
     transition_prior : float or array, shape (classes, classes), optional
         Dirichlet concentration of the transition rows (class, next class). Default 1. Zeros rule
         out a transition.
-    confusion_prior, raters, gold, name : optional
+    confusion_prior, raters, pooled, gold, name : optional
         As in :class:`bayesfuse.models.DawidSkene`.
 
     Raises
@@ -85,6 +85,7 @@ class HiddenMarkov(LabelModel):
         transition_prior: Any = None,
         confusion_prior: Any = None,
         raters: Literal["confusion", "class", "coin"] = "confusion",
+        pooled: bool = False,
         gold: Mapping[Any, Any] | None = None,
         name: str = "",
     ) -> None:
@@ -110,4 +111,4 @@ class HiddenMarkov(LabelModel):
             labels = bf.MarkovChain(first, transition, sequences)
         share = labels.prevalence(tuple(labels.parameters.values()), responses.n_classes, pt)
         pm.Deterministic("prevalence", share, dims="class")
-        self.observe(labels=labels, raters=self.rater_channel(raters, confusion_prior))
+        self.observe(labels=labels, raters=self.rater_channel(raters, confusion_prior, pooled))

@@ -65,7 +65,7 @@ class MarkovRandomField(LabelModel):
         Scale of the half-normal prior of an inferred coupling.
     approximation : {"belief propagation", "mean field"}
         How NUTS and EM sum out the labels. Gibbs sampling, the default, needs neither.
-    confusion_prior, raters, gold, name : optional
+    confusion_prior, raters, pooled, gold, name : optional
         As in :class:`bayesfuse.models.DawidSkene`.
 
     Raises
@@ -114,6 +114,7 @@ class MarkovRandomField(LabelModel):
         approximation: Literal["belief propagation", "mean field"] = "belief propagation",
         confusion_prior: Any = None,
         raters: Literal["confusion", "class", "coin"] = "confusion",
+        pooled: bool = False,
         gold: Mapping[Any, Any] | None = None,
         name: str = "",
     ) -> None:
@@ -141,6 +142,6 @@ class MarkovRandomField(LabelModel):
         if approximation == "mean field":
             prior = bf.MeanFieldPotts
         labels = prior(coupling, graph, prevalence)
-        self.observe(labels=labels, raters=self.rater_channel(raters, confusion_prior))
+        self.observe(labels=labels, raters=self.rater_channel(raters, confusion_prior, pooled))
         if labels.table is not None:
             self.notes["log_z"] = repr(labels.table)

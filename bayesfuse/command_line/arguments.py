@@ -18,16 +18,22 @@ MOST, MOST_CHAINS = 10**15, 10_000
 """Draws and chains beyond which NumPy and PyMC fail with unclear errors."""
 
 MODELS: dict[str, dict[str, Any]] = {
-    "dawid-skene": {"raters": RATERS[0]},
+    "dawid-skene": {"raters": RATERS[0], "pooled": False},
     "hidden-markov": {
         "raters": RATERS[0],
+        "pooled": False,
         "sequence": "sequence",
         "position": "position",
         "bio": False,
     },
     "item-types": {"types": None, "trust": None},
     "latent-group": {"groups": "moments"},
-    "markov-random-field": {"raters": RATERS[0], "graph": None, "edges": "given"},
+    "markov-random-field": {
+        "raters": RATERS[0],
+        "pooled": False,
+        "graph": None,
+        "edges": "given",
+    },
 }
 """Models by name, with their options and defaults."""
 
@@ -68,6 +74,11 @@ def _complete_options(arguments: argparse.Namespace) -> None:
         raise CommandError(
             "--robust is a prior of confusion matrices, which item-types infers from all raters. "
             "Got: --model item-types"
+        )
+    if arguments.pooled and arguments.robust:
+        raise CommandError(
+            "--robust is a prior of every rater's rows, and with --pooled raters share one prior: "
+            "give one of the two. Got: both"
         )
     if arguments.model == "markov-random-field" and arguments.graph is None:
         raise CommandError(
@@ -124,6 +135,13 @@ def _add_fit(commands: Any) -> None:
         choices=RATERS,
         help="parameters of a rater: a confusion matrix, one accuracy per class, or one accuracy "
         f"({RATERS[0]}; not with item-types and latent-group)",
+    )
+    add(
+        "--pooled",
+        action="store_true",
+        default=None,
+        help="raters share a mean, so that those with few responses are like the crowd (not with "
+        "latent-group)",
     )
     add(
         "--robust",

@@ -88,7 +88,7 @@ def _model(arguments: argparse.Namespace, tables: Tables) -> LabelModel:
     responses = tables.responses
     settings: dict[str, Any] = {"gold": tables.gold}
     if arguments.raters is not None:
-        settings["raters"] = arguments.raters
+        settings |= {"raters": arguments.raters, "pooled": arguments.pooled}
     if arguments.robust:
         settings["confusion_prior"] = bf.priors.robust(responses.n_classes)
     if tables.sequences is not None:

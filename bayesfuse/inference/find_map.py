@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pymc as pm
 import xarray as xr
 
@@ -12,6 +14,8 @@ from bayesfuse.inference.plan import make_plan, require_mode
 from bayesfuse.inference.recording import add_data, add_deterministics, as_posterior
 from bayesfuse.inference.start import DEFAULT, find_start
 from bayesfuse.parameters.compiled import plain_python
+from bayesfuse.parameters.contract import Prior
+from bayesfuse.parameters.dirichlet import RowPrior
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.posterior import complete
 
@@ -33,7 +37,9 @@ def find_map(
         everything else (hyperparameters, regressions) takes gradient steps up PyMC's density in
         every iteration. Concentrations below one count as one here, and a coupling's density as
         flat where it has a pole: with poles at zero there is no mode. There may be none for
-        hyperparameters either: the attribute ``converged`` tells.
+        hyperparameters either, for example with ``pooled=True`` where raters differ and
+        concentrations that depend on hyperparameters end below one: the attribute ``converged``
+        tells.
     start : {"moments", "majority", "prior"}
         Where to begin, see :func:`bayesfuse.inference.start.find_start`. Default "moments":
         spectral moments or majority vote, whichever EM takes higher.
@@ -109,6 +115,8 @@ def find_map(
         iterations=iterations,
         tolerance=tolerance,
     )
+    # concentrations that count as one here may be below one, where the density has poles
+    converged = fit.converged and not (rest is not None and _have_poles(rest.priors(fit.rows)))
     values = {
         name: observation.support(name).from_kernel(fit.rows[name])[None, None]
         for name in observation.names
@@ -127,7 +135,7 @@ def find_map(
     result["trace"] = xr.DataTree(xr.Dataset({"log_posterior": ("iteration", fit.trace)}))
     result.attrs = {
         "log_evidence": fit.log_evidence,
-        "converged": int(fit.converged),
+        "converged": int(converged),
         "iterations": len(fit.trace),
         **begun.record(),
         **getattr(model, "notes", {}),
@@ -135,3 +143,9 @@ def find_map(
     label_posterior = result["label_posterior"].dataset.drop_vars("mcse")
     result["label_posterior"] = xr.DataTree(label_posterior)
     return result
+
+
+def _have_poles(priors: Mapping[str, Prior]) -> bool:
+    """Return whether some rows have a concentration below one."""
+    rows = [prior for prior in priors.values() if isinstance(prior, RowPrior)]
+    return any(bool((prior.concentration < 1.0).any()) for prior in rows)

@@ -1,8 +1,8 @@
-"""Where chains begin if rater rows share a mean: at Dawid and Skene's labels.
+"""Where chains begin if rater rows share a mean: at the labels of a model where they do not.
 
 Under a pool, modes of rows and hyperparameters are no place to begin: the density is highest where
-all raters are alike. So labels come from the model without the pool, and hyperparameters and rows
-are drawn given labels.
+all raters are alike. So labels come from the model without the pool, or from Dawid and Skene's, and
+hyperparameters and rows are drawn given labels.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesfuse import priors
 from bayesfuse.inference.conditionals import statistics
 from bayesfuse.inference.plan import Plan
 from bayesfuse.inference.start import Start, find_start
@@ -20,7 +21,6 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.contract import Prior, draw_all
 from bayesfuse.parameters.dirichlet import Dirichlet
-from bayesfuse.priors import confusion as confusion_prior
 from bayesfuse.raters.confusion import Confusion
 
 SETTLING = 10
@@ -28,7 +28,7 @@ SETTLING = 10
 
 
 def begin(plan: Plan, method: str) -> Start:
-    """Find label parameters and one confusion matrix per rater, as :func:`find_start` does."""
+    """Find parameters of the model without the pool, as :func:`find_start` does."""
     return find_start(_plain(plan), _plain_priors(plan), method)
 
 
@@ -37,19 +37,24 @@ def disperse(plan: Plan, begun: Rows, rng: np.random.Generator) -> dict[str, Arr
     observation, rows = plan.observation, dict(begun)
     drawn = _plain(plan).draw(rows, rng)
     values = [pooled.pool.begin(rng) for pooled in plan.pools]
-    for pooled, own in zip(plan.pools, values, strict=True):
-        rows[pooled.pool.parameter] = pooled.pool.prior(own).centre()
-        rows |= pooled.rows(own)
-    counts = observation.tally(rows, drawn, rng)  # hidden variables of the channel are drawn
+
+    def below() -> dict[str, Prior]:
+        """Return the priors of rows that are blocks, members of pools as they are."""
+        every = zip(plan.pools, values, strict=True)
+        priors = {pooled.pool.parameter: pooled.pool.prior(value) for pooled, value in every}
+        return {name: prior for name, prior in priors.items() if name in plan.blocks}
+
+    for pooled, value in zip(plan.pools, values, strict=True):
+        rows |= pooled.rows(value)
+    rows |= {name: prior.centre() for name, prior in below().items()}
+    counts = observation.tally(rows, drawn, rng)  # hidden variables of the channel are drawn once
+    for _ in range(SETTLING):
+        for at, pooled in enumerate(plan.pools):
+            values[at] = pooled.pool.draw(values[at], counts, rng)
+            rows |= pooled.rows(values[at])
     said = statistics(observation, rows, counts)
-    priors = {name: prior for name, prior in plan.priors().items() if name in said and prior.free}
-    for pooled, own in zip(plan.pools, values, strict=True):
-        for _ in range(SETTLING):
-            own = pooled.pool.draw(own, counts, rng)
-        rows |= pooled.rows(own)
-        if pooled.pool.parameter in plan.blocks:
-            priors[pooled.pool.parameter] = pooled.pool.prior(own)
-    rows |= draw_all(priors, said, rows, rng)
+    own = {name: p for name, p in plan.priors().items() if name in said and p.free}
+    rows |= draw_all(own | below(), said, rows, rng)
     members = [block for pooled in plan.pools for block in pooled.members.values()]
     return {
         block.variable.name: block.natural(rows[block.parameter])
@@ -58,8 +63,10 @@ def disperse(plan: Plan, begun: Rows, rng: np.random.Generator) -> dict[str, Arr
 
 
 def _plain(plan: Plan) -> Observation:
-    """Return the observation with one confusion matrix per rater."""
+    """Return the observation in the model without pools, or with one confusion matrix per rater."""
     observation, channel = plan.observation, Confusion(None)
+    if _unpooled(plan) is not None:
+        return observation
     structure = channel.structure(observation.table, observation.table_gold)
     return replace(observation, raters=channel, rater_structure=structure)
 
@@ -67,7 +74,21 @@ def _plain(plan: Plan) -> Observation:
 def _plain_priors(plan: Plan) -> Mapping[str, Prior]:
     """Return fixed priors, those of the model where it has some."""
     observation, own = plan.observation, plan.priors()
+    if (rows := _unpooled(plan)) is not None:
+        return {**own, **rows}
     responses = observation.responses
-    rows: dict[str, Any] = {"confusion": Dirichlet(confusion_prior(None, responses))}
+    confusion: Any = priors.confusion(None, responses)
     flat = Dirichlet(np.ones(responses.n_classes))
-    return rows | {name: own.get(name, flat) for name in observation.labels.parameters}
+    shares = {name: own.get(name, flat) for name in observation.labels.parameters}
+    return shares | {"confusion": Dirichlet(confusion)}
+
+
+def _unpooled(plan: Plan) -> dict[str, Prior] | None:
+    """Return the priors of pooled parameters without their pools, None if some have none."""
+    found: dict[str, Prior] = {}
+    for pooled in plan.pools:
+        prior = pooled.pool.unpooled()
+        if prior is None:
+            return None
+        found[pooled.pool.parameter] = prior
+    return found

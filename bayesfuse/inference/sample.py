@@ -369,9 +369,8 @@ def _sweep_cost(plan: Plan) -> float:
     table = plan.observation.table
     entries = sum(prior.size for prior in plan.continuous_priors().values())
     adds = table.n_responses * table.n_classes
-    pools = sum(pooled.pool.seconds(table.n_responses) for pooled in plan.pools)
-    own = 20e-6 + 0.4e-9 * adds + 2e-9 * table.n_items * table.n_classes + 60e-9 * entries
-    return own + pools
+    pools = sum(each.pool.seconds(plan.observation.n_responses) for each in plan.pools)
+    return 20e-6 + 0.4e-9 * adds + 2e-9 * table.n_items * table.n_classes + 60e-9 * entries + pools
 
 
 def _sample_nuts(

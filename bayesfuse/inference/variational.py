@@ -351,8 +351,13 @@ def _warn(found: Approximation, method: str, sweeps: int, widening: float, plan:
             f"standard deviations that grow {widening:.2f} times."
         )
     elif found.pareto_k > LARGE_K and not sweeps:
+        few = (
+            ""
+            if _not_conjugate(plan)
+            else "sweeps=3 gives every draw a few Gibbs steps (not on graphs), "
+        )
         say(
             "The fit is not close to the joint posterior of all parameters, though it may be to "
-            "each of them; sweeps=3 gives every draw a few Gibbs steps (not on graphs), bf.sample "
-            f"is exact. Got: a Pareto shape of {found.pareto_k:.2f}, above {LARGE_K}."
+            f"each of them; {few}bf.sample is exact. Got: a Pareto shape of "
+            f"{found.pareto_k:.2f}, above {LARGE_K}."
         )

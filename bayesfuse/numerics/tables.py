@@ -15,11 +15,12 @@ processes, ibid. 101, 1566–1581, appendix A.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from bayesfuse.numerics.kernels import Array, kernel
+from bayesfuse.numerics.kernels import Array, inlined, inner, kernel
 from bayesfuse.numerics.rows import draw_dirichlet
 
 LEAST = 1e-9
@@ -53,6 +54,146 @@ def draw_tables(counts: Array, concentration: Array, rng: np.random.Generator) -
     return drawn
 
 
+FEW = 32
+"""Numbers of guests up to which restaurants are counted together."""
+
+WIDTH = 1.0
+"""Width of a slice of the logarithm of a concentration: about that of a posterior of few raters."""
+
+
+def draw_shared(
+    now: Array, mean: Array, guests: Array, shape: float, rate: float, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    r"""Draw concentrations κ ~ Gamma(shape, rate) of restaurants with a common mean, then tables.
+
+    κ is drawn by slice sampling given the guests alone: given tables as well, as
+    :func:`draw_concentration` draws it, it moves a twentieth as fast.
+
+    Parameters
+    ----------
+    now : ndarray, shape (…)
+        The concentrations.
+    mean : ndarray, shape (…, dishes)
+        Positive.
+    guests : ndarray, shape (restaurants, …, dishes)
+
+    Returns
+    -------
+    concentration : ndarray, shape (…)
+    tables : ndarray, shape (…, dishes)
+        Numbers of tables of all restaurants.
+
+    Examples
+    --------
+    Restaurants where all guests take the same dish have a small κ:
+
+    >>> import numpy as np
+    >>> rng, mean = np.random.default_rng(1), np.array([0.5, 0.5])
+    >>> apart = np.array([[9.0, 0.0], [0.0, 9.0], [9.0, 0.0], [0.0, 9.0]])
+    >>> found = []
+    >>> for guests in (apart, np.full((4, 2), 5.0)):
+    ...     kappa, drawn = np.array(1.0), []
+    ...     for _ in range(500):
+    ...         kappa, _ = draw_shared(kappa, mean, guests, 1.0, 0.1, rng)
+    ...         drawn.append(float(kappa))
+    ...     found.append(np.mean(drawn))
+    >>> bool(found[0] < 1 < 5 < found[1])
+    True
+    """
+    dishes = guests.shape[-1]
+    drawn, tables = _draw_shared(
+        np.array(now, dtype=float).reshape(-1),
+        np.ascontiguousarray(mean, dtype=float).reshape(-1, dishes),
+        np.ascontiguousarray(guests, dtype=float).reshape(len(guests), -1, dishes),
+        float(shape),
+        float(rate),
+        rng,
+    )
+    return drawn.reshape(guests.shape[1:-1]), tables.reshape(guests.shape[1:])
+
+
+@kernel
+def _draw_shared(now, mean, guests, shape, rate, rng):
+    n_kinds, n_dishes = mean.shape
+    tables = np.zeros((n_kinds, n_dishes))
+    for k in range(n_kinds):
+        few = _tail_counts(guests, k)
+        here = math.log(now[k])
+        level = math.log(1.0 - rng.random())
+        level += _log_density(here, mean, guests, few, shape, rate, k)
+        low = here - WIDTH * rng.random()
+        high = low + WIDTH
+        while _log_density(low, mean, guests, few, shape, rate, k) > level:
+            low -= WIDTH
+        while _log_density(high, mean, guests, few, shape, rate, k) > level:
+            high += WIDTH
+        there = here
+        while high - low > 1e-12:  # else the slice is narrower than rounding
+            there = low + (high - low) * rng.random()
+            if _log_density(there, mean, guests, few, shape, rate, k) > level:
+                break
+            if there < here:
+                low = there
+            else:
+                high = there
+        now[k] = math.exp(there)
+        for c in range(n_dishes):
+            opens = now[k] * mean[k, c]
+            for m in range(guests.shape[0]):
+                for before in range(int(guests[m, k, c])):
+                    if before == 0 or rng.random() * (opens + before) < opens:
+                        tables[k, c] += 1.0
+    return now, tables
+
+
+@inner
+def _tail_counts(guests, k):
+    """Count the restaurants with more than 0, 1, … FEW guests, by dish and for all together."""
+    n_restaurants, _, n_dishes = guests.shape
+    more = np.zeros((n_dishes + 1, FEW + 1))
+    for m in range(n_restaurants):
+        total = 0.0
+        for c in range(n_dishes + 1):
+            number = guests[m, k, c] if c < n_dishes else total
+            total += number
+            for i in range(min(int(number), FEW + 1)):
+                more[c, i] += 1.0
+    return more
+
+
+@inner
+def _log_density(log_kappa, mean, guests, more, shape, rate, k):
+    r"""Return that of log κ given the guests of the restaurants of one kind.
+
+    It has a term :math:`\log\Gamma(a + n) - \log\Gamma(a)` for n guests, the sum of log(a + i) for
+    i < n, which restaurants share up to ``FEW``.
+    """
+    kappa = math.exp(log_kappa)
+    if kappa < LEAST:
+        return -np.inf
+    log_density = shape * log_kappa - rate * kappa
+    n_restaurants, _, n_dishes = guests.shape
+    for c in range(n_dishes + 1):
+        opens, sign = (kappa * mean[k, c], 1.0) if c < n_dishes else (kappa, -1.0)
+        i = 0
+        while i < FEW and more[c, i] > 0.0:
+            log_density += sign * more[c, i] * math.log(opens + i)
+            i += 1
+        if more[c, FEW] > 0.0:
+            log_density -= sign * more[c, FEW] * _log_gamma(opens + FEW)
+            for m in range(n_restaurants):
+                number = guests[m, k, c] if c < n_dishes else guests[m, k].sum()
+                if number > FEW:
+                    log_density += sign * _log_gamma(opens + number)
+    return log_density
+
+
+@inlined
+def _log_gamma(x):
+    """Return log Γ(x) but for a constant, for x of at least ``FEW``, to 10⁻¹¹ (Stirling)."""
+    return (x - 0.5) * math.log(x) - x + (1.0 - 1.0 / (30.0 * x * x)) / (12.0 * x)
+
+
 def draw_concentration(
     now: Array,
     tables: Array,
@@ -77,8 +218,7 @@ def draw_concentration(
     spread = np.broadcast_to(now if axis is None else np.expand_dims(now, axis), guests.shape)
     busy = guests > 0
     logs = np.zeros(guests.shape)
-    if busy.any():
-        # the logarithm of a beta variable, which itself may underflow
+    if busy.any():  # the logarithm of a beta variable, which itself may underflow
         logs[busy] = draw_dirichlet(np.stack([spread[busy], guests[busy]], axis=-1), rng)[..., 0]
     drawn = rng.standard_gamma(shape + tables.sum(axis=axis)) / (rate - logs.sum(axis=axis))
     return np.maximum(drawn, LEAST)

@@ -16,7 +16,7 @@ import numpy as np
 from bayesfuse.errors import require_numbers
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet
-from bayesfuse.numerics.tables import draw_concentration, draw_tables
+from bayesfuse.numerics.tables import draw_shared
 from bayesfuse.parameters.contract import Coordinates, Support
 from bayesfuse.parameters.dirichlet import Dirichlet
 
@@ -63,13 +63,20 @@ class Pool(ABC):
     def prior(self, values: Values) -> Dirichlet:
         """Return the prior of the rows."""
 
-    @abstractmethod
-    def seconds(self, n_responses: int) -> float:
-        """Estimate what a draw of members and rows adds to a sweep."""
-
     def implied(self, values: Values) -> Values:
         """Return other parameters that follow from the members, in kernel coordinates."""
         return {}
+
+    def unpooled(self) -> Dirichlet | None:
+        """Return a prior of the rows under which a start finds the labels.
+
+        None if that takes the model of Dawid and Skene.
+        """
+        return None
+
+    def seconds(self, n_responses: int) -> float:
+        """Estimate what a draw of members and rows adds to a sweep."""
+        return 0.0
 
 
 @dataclass(frozen=True)
@@ -99,20 +106,26 @@ class SharedMean(Pool):
         return {"mean": Dirichlet(self.mean_prior).centre(), "concentration": start}
 
     def draw(self, values, counts, rng):
-        now, guests = values["concentration"], counts[self.parameter]
-        tables = draw_tables(guests, self._base(values), rng)
-        by_row = tables.sum(axis=-1), guests.sum(axis=-1)
-        return {
-            "concentration": draw_concentration(now, *by_row, self.shape, self.rate, rng, axis=0),
-            "mean": draw_dirichlet(self.mean_prior + tables.sum(axis=0), rng),
-        }
+        concentration, tables = draw_shared(
+            values["concentration"],
+            np.maximum(np.exp(values["mean"]), SMALLEST),
+            counts[self.parameter],
+            self.shape,
+            self.rate,
+            rng,
+        )
+        mean = draw_dirichlet(self.mean_prior + tables, rng)
+        return {"concentration": concentration, "mean": mean}
 
     def prior(self, values):
         base = self._base(values)
         return Dirichlet(np.broadcast_to(base, (self.n_raters, *base.shape)))
 
+    def unpooled(self):
+        return Dirichlet(np.broadcast_to(self.mean_prior, (self.n_raters, *self.mean_prior.shape)))
+
     def seconds(self, n_responses):
-        return 100e-6 + 10e-9 * n_responses + 100e-9 * self.n_raters * self.mean_prior.size
+        return 120e-6 + 120e-9 * self.n_raters * self.mean_prior.size + 15e-9 * n_responses
 
     def _base(self, values: Mapping[str, Array]) -> Array:
         spread = values["concentration"][..., None] * np.exp(values["mean"])

@@ -18,12 +18,13 @@ from pytensor.tensor.variable import TensorVariable
 from bayesfuse import priors
 from bayesfuse.data.names import smallest_integer
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import ModelError, require_kind, require_name
+from bayesfuse.errors import ModelError, require_flag, require_kind, require_name
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.pool import Pool
 from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.pymc.observed import ObservedResponses, ResponsesDistribution
+from bayesfuse.pymc.pooled import pooled_accuracy, pooled_confusion
 from bayesfuse.raters import Confusion, OneCoin
 from bayesfuse.raters.base import RaterChannel
 
@@ -211,7 +212,7 @@ class LabelModel(pm.Model):
             }
         )
 
-    def rater_channel(self, raters: str, confusion_prior: Any) -> Confusion:
+    def rater_channel(self, raters: str, confusion_prior: Any, pooled: bool = False) -> Confusion:
         """Register the priors of the raters' parameters, and return the channel they belong to.
 
         Parameters
@@ -220,13 +221,23 @@ class LabelModel(pm.Model):
             One confusion matrix per rater, one accuracy per rater and class, or one per rater.
         confusion_prior : array or mapping, optional
             Concentrations for all raters, for each, or by name.
+        pooled : bool, default False
+            Whether they are the concentrations of a mean that all raters share instead.
         """
         if raters not in ("confusion", "class", "coin"):
             raise ModelError(f"raters must be 'confusion', 'class' or 'coin'. Got: {raters!r}.")
+        require_flag("pooled", pooled)
+        by_class = raters == "class"
+        if pooled:
+            if raters == "confusion":
+                variable, pool = pooled_confusion(confusion_prior, self.responses)
+            else:
+                variable, pool = pooled_accuracy(confusion_prior, self.responses, by_class=by_class)
+            self.pools.append(pool)
+            return Confusion(variable) if raters == "confusion" else OneCoin(variable)
         if raters == "confusion":
             rows = priors.confusion(confusion_prior, self.responses)
             return Confusion(dirichlet("confusion", rows, dims=("rater", "class", "answer")))
-        by_class = raters == "class"
         right, wrong = priors.accuracy(confusion_prior, self.responses, by_class=by_class)
         dims = ("rater", "class") if by_class else ("rater",)
         return OneCoin(pm.Beta("accuracy", right, wrong, dims=dims))

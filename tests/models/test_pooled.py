@@ -1,0 +1,302 @@
+"""Raters who share a mean: calibration, two samplers, degenerate cases, refusals."""
+
+from __future__ import annotations
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError
+from bayesfuse.models import DawidSkene, HiddenMarkov, MarkovRandomField
+from bayesfuse.testing import assert_uniform, assert_within_mcse, sbc_ranks
+
+QUIET = {"progressbar": False, "quiet": True}
+RATERS = ["confusion", "class", "coin"]
+PRIORS = {
+    "confusion": np.array([[24.0, 6.0], [5.0, 30.0]]),
+    "class": np.array([[24.0, 6.0], [30.0, 5.0]]),
+    "coin": np.array([28.0, 6.0]),
+}
+
+
+def sparse_table():
+    """Twenty-five items, six raters, 80 % answered, some twice."""
+    rng = np.random.default_rng(9)
+    item, rater = np.nonzero(rng.random((25, 6)) < 0.8)
+    item, rater = np.append(item, item[:6]), np.append(rater, rater[:6])
+    columns = {"item": item, "rater": rater, "label": np.arange(len(item)) % 2}
+    return bf.Responses.from_long(columns, items=range(25))
+
+
+def own(raters):
+    """Return the names of the rows, their mean and their concentration."""
+    name = "confusion" if raters == "confusion" else "accuracy"
+    return [name, f"{name}_mean", f"{name}_concentration"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("raters", RATERS)
+def test_prior_draws_rank_uniformly_among_posterior_draws(raters):
+    """Rows, hyperparameters, prevalence and labels."""
+    simulations = 200
+    ranks = sbc_ranks(
+        lambda table: DawidSkene(
+            table,
+            prevalence_prior=[4.0, 8.0],
+            confusion_prior=PRIORS[raters],
+            raters=raters,
+            pooled=True,
+        ),
+        sparse_table(),
+        simulations=simulations,
+        draws=99,
+        thin=2,
+        sweeps=8,
+        random_seed=7,
+        start="prior",
+    )
+    assert set(ranks) == {"prevalence", "labels", *own(raters)}
+    for name, values in ranks.items():
+        flat = values.values.reshape(simulations, -1)
+        if name == "labels":  # those of one simulation share its parameters
+            assert_uniform(flat[np.arange(simulations), np.arange(simulations) % 25], 1, name)
+            continue
+        for entry in range(flat.shape[1]):
+            assert_uniform(flat[:, entry], 99, f"{name}, entry {entry}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("raters", RATERS)
+def test_gibbs_and_nuts_agree(raters):
+    made = bf.datasets.simulate_dawid_skene(60, 5, 2, per_item=4, random_seed=3)
+    model = DawidSkene(
+        made.responses, confusion_prior=PRIORS[raters], raters=raters, pooled=True, gold={0: 1}
+    )
+    gibbs = bf.sample(model, 4000, random_seed=1, **QUIET)
+    nuts = bf.sample(model, 1500, sampler="nuts", chains=2, random_seed=2, **QUIET)
+    assert (gibbs.attrs["sampler"], nuts.attrs["sampler"]) == ("gibbs", "nuts")
+    names = ["prevalence", "sensitivity", *own(raters)]
+    assert_within_mcse(nuts["posterior"].dataset, gibbs["posterior"].dataset, names)
+
+
+@pytest.mark.parametrize("raters", RATERS)
+def test_everything_is_drawn_by_gibbs_and_mixes(raters):
+    made = bf.datasets.simulate_dawid_skene(200, 6, 3, per_item=4, random_seed=5)
+    model = DawidSkene(made.responses, raters=raters, pooled=True)
+    assert set(bf.LabelGibbs(model=model).vars) == set(model.value_vars)
+    result = bf.sample(model, 500, random_seed=1, **QUIET)
+    posterior = result["posterior"].dataset
+    shapes = {name: posterior[name].dims[2:] for name in own(raters)}
+    by_class = () if raters == "coin" else ("class",)
+    answers = ("answer",) if raters == "confusion" else ()
+    assert list(shapes.values()) == [
+        ("rater", *by_class, *answers),
+        (*by_class, *answers),
+        by_class,
+    ]
+    assert float(az.ess(posterior)[own(raters)[2]].min()) > 300
+    guess = bf.label_probabilities(result).values.argmax(axis=1)
+    assert (guess == np.asarray(made.truth)).mean() > 0.75
+
+
+@pytest.fixture(scope="module")
+def newcomer():
+    """Eight raters who are right in 80 % of 150 items, and one with three wrong responses."""
+    rng = np.random.default_rng(1)
+    truth = np.arange(150) % 3
+    said = np.where(rng.random((150, 8)) < 0.8, truth[:, None], (truth[:, None] + 1) % 3)
+    few = np.full((150, 1), -1)
+    few[:3, 0] = (truth[:3] + 2) % 3
+    return bf.Responses.from_matrix(np.hstack([said, few]), classes=[0, 1, 2])
+
+
+def test_a_rater_with_three_responses_is_near_the_crowd(newcomer):
+    rows, widths = {}, {}
+    for pooled in (False, True):
+        result = bf.sample(DawidSkene(newcomer, pooled=pooled), 500, random_seed=1, **QUIET)
+        drawn = result["posterior"]["confusion"].stack(sample=("chain", "draw"))
+        rows[pooled] = drawn.mean("sample").values
+        widths[pooled] = np.ptp(drawn.quantile([0.055, 0.945], "sample").values, axis=0)
+    crowd = rows[False][:8].mean(axis=0)
+    far = {pooled: np.abs(found[8] - crowd).sum() for pooled, found in rows.items()}
+    assert far[True] < 0.6 * far[False]
+    # wide: not that of the mean, which eight raters tell
+    own, mean = (np.diagonal(widths[True][at]).mean() for at in (8, 0))
+    assert own > 1.5 * mean
+    assert own > 0.15
+
+
+def test_many_responses_outweigh_the_pool():
+    made = bf.datasets.simulate_dawid_skene(4000, 6, 2, accuracy=(0.6, 0.9), random_seed=2)
+    one, other = (
+        bf.sample(DawidSkene(made.responses, pooled=pooled), 200, random_seed=1, **QUIET)
+        for pooled in (False, True)
+    )
+    rows = [
+        result["posterior"]["confusion"].mean(("chain", "draw")).values for result in (one, other)
+    ]
+    assert np.abs(rows[0] - rows[1]).max() < 0.01
+    apart = np.abs(bf.label_probabilities(one) - bf.label_probabilities(other))
+    assert float(apart.mean()) < 0.005
+
+
+class EvenShares(bf.LabelModel):
+    """Independent labels with known, equal shares."""
+
+    def __init__(self, responses, raters):
+        super().__init__(responses)
+        shares = np.full(responses.n_classes, 1 / responses.n_classes)
+        channel = self.rater_channel(raters, PRIORS[raters], True)
+        self.observe(labels=bf.Independent(shares), raters=channel)
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("kind", ["chains of one", "no coupling"])
+@pytest.mark.parametrize(
+    "raters", [pytest.param(name, marks=[] if name == "coin" else SLOW) for name in RATERS]
+)
+def test_labels_that_do_not_hang_together_are_independent(kind, raters):
+    table = bf.datasets.simulate_dawid_skene(40, 6, 2, accuracy=(0.7, 0.9), random_seed=4).responses
+    settings = {"confusion_prior": PRIORS[raters], "raters": raters, "pooled": True}
+    names = own(raters)
+    if kind == "chains of one":
+        one = HiddenMarkov(table, bf.Sequences.from_lengths([1] * 40), **settings)
+        other = DawidSkene(table, **settings)
+    else:
+        one = MarkovRandomField(table, bf.Graph.grid((8, 5)), trust=1e-12, **settings)
+        other = EvenShares(table, raters)
+    fits = [
+        bf.sample(model, 500, random_seed=seed, **QUIET) for seed, model in ((1, one), (2, other))
+    ]
+    assert_within_mcse(fits[0]["posterior"].dataset, fits[1]["posterior"].dataset, names)
+    labels = [fit["label_posterior"] for fit in fits]
+    error = np.hypot(*(each["mcse"].values for each in labels))
+    gap = np.abs(labels[0]["probability"].values - labels[1]["probability"].values)
+    assert (gap <= 5 * error + 1e-9).all()
+
+
+@pytest.fixture(scope="module")
+def fitted(small):
+    model = DawidSkene(small, pooled=True, gold={0: 1}, name="crowd")
+    return model, bf.sample(model, 200, random_seed=1, **QUIET)
+
+
+@pytest.mark.filterwarnings("ignore:Numba will use object mode")
+@pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
+def test_results_are_whole(fitted, tmp_path):
+    model, result = fitted
+    path = tmp_path / "result.nc"
+    result.to_netcdf(path)
+    with xr.open_datatree(path) as loaded:
+        xr.testing.assert_equal(loaded["posterior"].dataset, result["posterior"].dataset)
+    some = result.isel(chain=[0, 2])
+    probability = bf.label_probabilities(some, model)
+    np.testing.assert_allclose(probability.sum("class"), 1)
+    assert float(probability[0, 1]) == 1.0
+    assert np.isfinite(az.loo(result).elpd)
+    replicated = pm.sample_posterior_predictive(
+        some.isel(draw=slice(20)), model=model, random_seed=1, progressbar=False
+    )
+    assert replicated["posterior_predictive"]["crowd::responses"].shape[:2] == (2, 20)
+    for check in (bf.checks.item_difficulty, bf.checks.conditional_dependence):
+        assert check(result, model, random_seed=1).attrs
+    assert bf.checks.switching(result).attrs["named"]
+    assert bf.decisions.rank_raters(result).sizes["rater"] == 6
+
+
+def test_classes_of_the_mean_are_aligned_with_those_of_the_rows(small):
+    model = DawidSkene(small, pooled=True)
+    result = bf.sample(model, 100, chains=2, random_seed=1, **QUIET)
+    switched = result.copy()
+    order = [2, 0, 1]
+    drawn = result["posterior"].dataset
+    moved = {
+        name: (drawn[name].dims, drawn[name].isel({"class": order}).values)
+        for name in ("prevalence", *own("confusion"))
+    }
+    switched["posterior"] = xr.DataTree(drawn.assign(moved))
+    back = bf.align_labels(switched, model, reference=result)["posterior"]
+    here = bf.align_labels(result, model, reference=result)["posterior"]
+    for name in own("confusion"):
+        np.testing.assert_allclose(back[name], here[name])
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_starts_take_the_prior_of_the_mean():
+    """A crowd that answers the opposite, as the prior says, is begun there."""
+    truth = np.arange(60) % 2
+    responses = bf.Responses.from_matrix(np.column_stack([1 - truth] * 4))
+    for raters, prior in (("confusion", [[1, 9], [9, 1]]), ("coin", [1, 9])):
+        model = DawidSkene(responses, raters=raters, confusion_prior=prior, pooled=True)
+        result = bf.sample(model, 5, tune=0, chains=2, random_seed=1, **QUIET)
+        guess = bf.label_probabilities(result).values.argmax(axis=1)
+        assert (guess == truth).all()
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_a_mode_that_is_none_is_not_said_to_be_found():
+    made = bf.datasets.simulate_dawid_skene(40, 4, 2, random_seed=3)
+    point = bf.find_map(DawidSkene(made.responses, pooled=True), iterations=10)
+    assert point.attrs["converged"] == 0
+    assert np.isfinite(point["point"]["confusion_mean"]).all()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The fit is not close")
+@pytest.mark.parametrize("raters", RATERS)
+def test_variational_fits_and_modes(raters):
+    made = bf.datasets.simulate_dawid_skene(300, 6, 2, per_item=4, random_seed=3)
+    model = DawidSkene(made.responses, raters=raters, pooled=True)
+    fitted = bf.fit(model, random_seed=1, progressbar=False)
+    assert fitted.attrs["method"] == "advi"
+    exact = bf.sample(model, 500, random_seed=1, **QUIET)
+    for name in ("prevalence", own(raters)[1]):
+        one, other = (fit["posterior"][name].mean(("chain", "draw")) for fit in (fitted, exact))
+        assert float(np.abs(one - other).max()) < 0.05
+    point = bf.find_map(model, iterations=100)
+    for fit in (fitted, point):
+        guess = bf.label_probabilities(fit).values.argmax(axis=1)
+        assert (guess == bf.label_probabilities(exact).values.argmax(axis=1)).mean() > 0.9
+
+
+def test_what_needs_fixed_priors_is_refused(fitted):
+    model, _ = fitted
+    for settings in ({"method": "cavi"}, {"sweeps": 3}):
+        with pytest.raises(ModelError, match=r"no such prior on .*confusion_concentration"):
+            bf.fit(model, **settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"pooled": 1}, "pooled must be True or False. Got: 1"),
+        ({"pooled": "yes"}, "pooled must be True or False. Got: 'yes'"),
+        ({"confusion_prior": {0: np.ones((3, 3))}}, "the same for all raters.* Got: dict"),
+        ({"confusion_prior": bf.priors.robust(3)}, "no mixture.* Got: DirichletMixture"),
+        ({"confusion_prior": np.ones((6, 3, 3))}, r"no axis of raters. Got: shape \(6, 3, 3\)"),
+        ({"confusion_prior": np.ones((3, 2))}, r"must have shape \(3 classes, 3 labels\)"),
+        ({"confusion_prior": -np.ones((3, 3))}, "must be positive"),
+        ({"confusion_prior": np.ones((6, 2)), "raters": "coin"}, "no axis of raters"),
+        ({"confusion_prior": np.ones((6, 3, 2)), "raters": "class"}, "no axis of raters"),
+        ({"confusion_prior": np.ones((6, 2)), "raters": "class"}, r"\(3 classes, 2 outcomes\)"),
+        ({"confusion_prior": [1, 2, 3], "raters": "coin"}, r"must have shape \(2 outcomes\)"),
+    ],
+)
+def test_arguments_that_do_not_go_together(small, settings, said):
+    for build in (
+        DawidSkene,
+        lambda r, **kw: HiddenMarkov(r, bf.Sequences.from_lengths([r.n_items]), **kw),
+        lambda r, **kw: MarkovRandomField(r, bf.Graph.grid((r.n_items,)), **kw),
+    ):
+        with pytest.raises(ModelError, match=said):
+            build(small, **{"pooled": True} | settings)
+
+
+def test_a_prior_for_accuracies_of_all_classes(small):
+    model = DawidSkene(small, raters="class", confusion_prior=[4, 1], pooled=True)
+    assert model.pools[0].mean_prior.tolist() == [[4, 1]] * 3
