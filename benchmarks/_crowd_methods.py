@@ -191,6 +191,7 @@ METHODS = {
     "vote shares": Method(vote_shares, random=False, gold=False),
     "Dawid–Skene, EM": Method(mode(DawidSkene), random=False),
     "Dawid–Skene, Gibbs": Method(sampled(DawidSkene)),
+    "Dawid–Skene, pooled": Method(sampled(DawidSkene, pooled=True)),
     "item types": Method(sampled(ItemTypes)),
     "one type per class": Method(sampled(one_type_per_class)),
     "no competence": Method(sampled(ItemTypes, competence=False)),

@@ -17,6 +17,7 @@ from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError
 from bayesfuse.models import ItemTypes
 from bayesfuse.pymc.model import LabelModel
+from bayesfuse.raters.typed_confusion import UNORDERED
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.contents import all_draws, named, require_draws
 from bayesfuse.results.difficulty import difficulty
@@ -237,7 +238,7 @@ def _identified(model: LabelModel) -> list[str]:
     """Return the variables of which chains must agree: types have other numbers in every chain."""
     free = [variable.name for variable in model.free_RVs]
     dims = model.named_vars_to_dims
-    same = [name for name in free if "type" not in dims.get(name, ())]
+    same = [name for name in free if UNORDERED not in dims.get(name, ())]
     return same if len(same) == len(free) else [*same, "prevalence", "sensitivity", "specificity"]
 
 

@@ -27,6 +27,7 @@ from bayesfuse.inference.plan import Block, Plan
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.compiled import value_function
 from bayesfuse.pymc.evaluate import evaluate
+from bayesfuse.raters.typed_confusion import UNORDERED
 from bayesfuse.results.posterior import Draws
 
 
@@ -195,6 +196,8 @@ def check_convergence(result: xr.DataTree, model: pm.Model, most: int = 100) -> 
     for variable in model.free_RVs:
         if variable.dtype.startswith("int"):
             continue  # what never changes has no R̂
+        if UNORDERED in (model.named_vars_to_dims.get(variable.name) or ()):
+            continue  # chains that agree may number types differently
         values = posterior[variable.name].values
         values = values.reshape(*values.shape[:2], -1)
         values = values[:, :, np.ptp(values, axis=(0, 1)) > 0]  # zeros for good have no R̂

@@ -17,6 +17,9 @@ from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters.base import RaterChannel, add_rows_jax, by_cell_jax
 from bayesfuse.raters.confusion import by_cell, by_rater
 
+UNORDERED = "type"
+"""The dimension whose entries have no fixed order: types may exchange places between chains."""
+
 # All kernels go through the items with one row of memory, the weights of an item's types: a matrix
 # (items, types) would be larger than the responses.
 
