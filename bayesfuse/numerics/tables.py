@@ -67,7 +67,7 @@ def draw_shared(
     r"""Draw concentrations κ ~ Gamma(shape, rate) of restaurants with a common mean, then tables.
 
     κ is drawn by slice sampling given the guests alone: given tables as well, as
-    :func:`draw_concentration` draws it, it moves a twentieth as fast.
+    :func:`draw_concentration` draws it, the effective sample size is a twentieth.
 
     Parameters
     ----------

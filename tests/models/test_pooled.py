@@ -153,13 +153,8 @@ class EvenShares(bf.LabelModel):
         self.observe(labels=bf.Independent(shares), raters=channel)
 
 
-SLOW = pytest.mark.slow
-
-
 @pytest.mark.parametrize("kind", ["chains of one", "no coupling"])
-@pytest.mark.parametrize(
-    "raters", [pytest.param(name, marks=[] if name == "coin" else SLOW) for name in RATERS]
-)
+@pytest.mark.parametrize("raters", RATERS)
 def test_labels_that_do_not_hang_together_are_independent(kind, raters):
     table = bf.datasets.simulate_dawid_skene(40, 6, 2, accuracy=(0.7, 0.9), random_seed=4).responses
     settings = {"confusion_prior": PRIORS[raters], "raters": raters, "pooled": True}
@@ -250,7 +245,7 @@ def test_a_mode_that_is_none_is_not_said_to_be_found():
 @pytest.mark.filterwarnings("ignore:The fit is not close")
 @pytest.mark.parametrize("raters", RATERS)
 def test_variational_fits_and_modes(raters):
-    made = bf.datasets.simulate_dawid_skene(300, 6, 2, per_item=4, random_seed=3)
+    made = bf.datasets.simulate_dawid_skene(300, 6, 2, accuracy=(0.7, 0.9), random_seed=3)
     model = DawidSkene(made.responses, raters=raters, pooled=True)
     fitted = bf.fit(model, random_seed=1, progressbar=False)
     assert fitted.attrs["method"] == "advi"
