@@ -12,7 +12,7 @@ import pytest
 import bayesfuse as bf
 from bayesfuse.command_line.report import report
 from bayesfuse.errors import ModelError
-from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
+from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 
 QUIET = {"progressbar": False, "quiet": True}
 TRUTH = {n: n % 2 for n in range(20)}
@@ -26,6 +26,15 @@ def fitted():
     responses = bf.Responses.from_matrix(np.where(right, truth[:, None], 1 - truth[:, None]))
     model = LatentGroup(responses, groups=[[0, 1]])
     return model, bf.sample(model, 20, chains=2, random_seed=1, **QUIET)
+
+
+@pytest.fixture(scope="module")
+def typed():
+    model = ItemTypes(bf.Responses.from_matrix(np.arange(80).reshape(20, 4) % 3 % 2), types=2)
+    return model, bf.sample(model, 20, tune=5, chains=2, random_seed=1, **QUIET)
+
+
+OF_TYPES = {"difficulty", "plot_hard_items"}
 
 
 def public():
@@ -60,8 +69,9 @@ def test_what_takes_the_probability_of_an_interval_is_known():
 
 
 @pytest.mark.parametrize("name", public())
-def test_probabilities_of_intervals(name, fitted):
+def test_probabilities_of_intervals(name, fitted, typed):
     function = public()[name]
+    fitted = typed if name in OF_TYPES else fitted
     for wrong in (90, 1, 0, -0.5, math.nan, math.inf, "0.9", True, [0.5]):
         with pytest.raises(ModelError, match=r"ci_prob must be a probability strictly between"):
             call(function, *fitted, ci_prob=wrong)

@@ -12,10 +12,10 @@ from bayesfuse.plots.checks import (
     plot_runs,
     plot_score_matrix,
 )
-from bayesfuse.plots.difficulty import difficulty
 from bayesfuse.plots.fits import plot_elbo, plot_start
 from bayesfuse.plots.graphs import plot_graph, plot_grid, plot_phases
 from bayesfuse.plots.groups import plot_co_assignment, plot_covariance
+from bayesfuse.plots.hard_items import plot_hard_items
 from bayesfuse.plots.labels import plot_labels
 from bayesfuse.plots.model_graph import plot_model
 from bayesfuse.plots.ranks import plot_ranks
@@ -23,7 +23,6 @@ from bayesfuse.plots.raters import plot_confusion, plot_raters, plot_sensitivity
 from bayesfuse.plots.sequences import plot_sequence
 
 __all__ = [
-    "difficulty",
     "plot_agreement",
     "plot_calibration",
     "plot_co_assignment",
@@ -34,6 +33,7 @@ __all__ = [
     "plot_elbo",
     "plot_graph",
     "plot_grid",
+    "plot_hard_items",
     "plot_labels",
     "plot_model",
     "plot_phases",

@@ -193,22 +193,19 @@ def test_labels_of_hard_items_are_not_too_sure(n_classes):
     assert typed < plain - 0.1, found
 
 
-def test_known_classes_teach_how_far_a_consensus_can_be_trusted():
+def test_known_classes_teach_how_often_a_consensus_is_right():
     """With the classes of items known on which the crowd is right, and on which it is not."""
     rng = np.random.default_rng(4)
     said = rng.integers(0, 2, (200, 1)) ^ (rng.random((200, 6)) < 0.1)
     majority = (said.sum(axis=1) + rng.integers(0, 2, 200) > 3).astype(int)
-    trusts = []
     for wrong in (0.02, 0.4):
         truth = np.where(rng.random(200) < wrong, 1 - majority, majority)
         model = ItemTypes(
             bf.Responses.from_matrix(said.astype(int)), gold=dict(enumerate(truth[:150].tolist()))
         )
         result = bf.sample(model, 100, tune=100, chains=2, sweeps=1, random_seed=1, **QUIET)
-        trusts.append(np.log(result["posterior"]["trust"].values).mean())
         probability = bf.label_probabilities(result).values[150:].max(axis=1).mean()
         assert abs(probability - (1 - wrong)) < 0.1
-    assert trusts[0] > trusts[1] + 0.5
 
 
 @pytest.mark.parametrize(

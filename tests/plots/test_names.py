@@ -77,7 +77,7 @@ class Crowd:
 
 CHECKS = bf.checks
 PICTURES = {
-    "difficulty": lambda c: plots.difficulty(*c.of_types()),
+    "plot_hard_items": lambda c: plots.plot_hard_items(*c.of_types()),
     "plot_agreement": lambda c: plots.plot_agreement(c.checked(CHECKS.pairwise_agreement, least=1)),
     "plot_calibration": lambda c: plots.plot_calibration(c.result, c.truth()),
     "plot_co_assignment": lambda c: plots.plot_co_assignment(c.of_groups()),
@@ -197,7 +197,7 @@ def test_long_names_are_not_cut_off(n_raters):
     pictures += [plots.plot_ranks(bf.decisions.rank_raters(crowd.result))]
     pictures += [plots.plot_raters(crowd.result)[0], plots.plot_confusion(crowd.result)[0]]
     pictures += [plots.plot_sequence(crowd.result, crowd.model)[0]]
-    pictures += [plots.difficulty(*crowd.of_types())[0]]
+    pictures += [plots.plot_hard_items(*crowd.of_types())[0]]
     for ax in pictures:
         figure = ax.figure
         figure.draw_without_rendering()

@@ -301,7 +301,7 @@ def test_a_table_of_counts_is_its_items_one_by_one():
 @pytest.mark.parametrize(
     ("share", "rows", "match"),
     [
-        ((2, 3), (4, 2, 2), "as many types"),
+        ((2, 3), (4, 2, 2), "same number of types"),
         ((3, 2), (4, 2, 2), "share must have shape"),
         ((2, 3), (3, 3, 2), "type_confusion must have shape"),
         ((2, 3), (4, 3, 3), "type_confusion must have shape"),

@@ -123,7 +123,7 @@ OF_SOME = {
     ),
     ("graph", "plot_graph"): lambda r, m: plots.plot_graph(r, graph_of(observed(m)[1].responses)),
     ("types", "difficulty"): lambda r, m: bf.difficulty(r, m, draws=4),
-    ("types", "plots.difficulty"): lambda r, m: plots.difficulty(r, m, draws=4),
+    ("types", "plots.plot_hard_items"): lambda r, m: plots.plot_hard_items(r, m, draws=4),
     ("groups", "co_assignment"): lambda r, m: checks.co_assignment(r),
     ("groups", "group_summary"): lambda r, m: checks.group_summary(r),
 }

@@ -22,8 +22,7 @@ from bayesfuse.plots.axes import (
     show_classes,
     width_of,
 )
-from bayesfuse.results.difficulty import DRAWS
-from bayesfuse.results.difficulty import difficulty as difficulty_of
+from bayesfuse.results.difficulty import DRAWS, difficulty
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +31,7 @@ NAME = 14
 """Largest number of letters of the name of an item or class."""
 
 
-def difficulty(
+def plot_hard_items(
     result: xr.DataTree,
     model: pm.Model,
     *,
@@ -71,11 +70,11 @@ def difficulty(
     >>> from bayesfuse.models import ItemTypes
     >>> model = ItemTypes(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
-    >>> [ax.get_xlabel() for ax in bf.plots.difficulty(result, model)]
+    >>> [ax.get_xlabel() for ax in bf.plots.plot_hard_items(result, model)]
     ['probability', 'most probable class']
     """
     require_count("most", most)
-    found = difficulty_of(result, model, draws=draws, ci_prob=ci_prob)
+    found = difficulty(result, model, draws=draws, ci_prob=ci_prob)
     colours = class_colours(found["class"].values)
     order = np.argsort(found["disagreement"].values, kind="stable")
     found = found.isel(item=order)

@@ -27,7 +27,7 @@ def fit():
 
 def test_hardest_items_are_on_top_with_their_classes(fit):
     found = bf.difficulty(*fit)
-    items, mistakes = plots.difficulty(*fit, most=10)
+    items, mistakes = plots.plot_hard_items(*fit, most=10)
     drawn(items)
     order = np.argsort(found["disagreement"].values, kind="stable")
     some = found.isel(item=order[-10:])
@@ -56,18 +56,18 @@ def test_hardest_items_are_on_top_with_their_classes(fit):
 
 
 def test_all_items_are_named_if_few(fit):
-    items, _ = plots.difficulty(*fit, most=100)
+    items, _ = plots.plot_hard_items(*fit, most=100)
     assert items.get_ylabel() == "60 items" and len(tick_names(items)) in (0, 60)
 
 
 def test_given_axes_are_used(fit):
     _, axes = plt.subplots(1, 2)
-    assert plots.difficulty(*fit, axes=axes).tolist() == axes.tolist()
+    assert plots.plot_hard_items(*fit, axes=axes).tolist() == axes.tolist()
     with pytest.raises(ModelError, match=r"each of the 2 panels\. Got: 1"):
-        plots.difficulty(*fit, axes=axes[:1])
+        plots.plot_hard_items(*fit, axes=axes[:1])
 
 
 def test_models_without_types_are_refused():
     model = DawidSkene(bf.datasets.anesthesia())
     with pytest.raises(ModelError, match="ItemTypes"):
-        plots.difficulty(bf.find_map(model), model)
+        plots.plot_hard_items(bf.find_map(model), model)
