@@ -31,10 +31,7 @@ from bayesfuse.results.probabilities import label_probabilities
 
 @dataclass(frozen=True)
 class Enumerated:
-    """Posterior of the labels by enumeration.
-
-    ``configurations`` (number, items) and their posterior ``weight`` (number,).
-    """
+    """Posterior of the labels; ``configurations`` (number, items) and their ``weight``."""
 
     total: float
     probability: Array
@@ -185,9 +182,8 @@ def check_rater_channel(
     expected = channel.expected_kernel(*tables, np.eye(n_classes)[labels], *structure)
     drawn = [channel.tally(tables, labels, structure, rng) for _ in range(HIDDEN)]
     for counts, weighed in zip(zip(*drawn, strict=True), expected, strict=True):
-        # of what is rarely drawn, the sample says little about its own spread
-        spread = np.maximum(np.std(counts, axis=0), np.sqrt(np.minimum(weighed, 1.0)))
-        error = spread / np.sqrt(HIDDEN)
+        # of what is rarely drawn, the sample says little about its own variance
+        error = np.sqrt(np.maximum(np.var(counts, axis=0), np.minimum(weighed, 1.0)) / HIDDEN)
         gap = np.abs(np.mean(counts, axis=0) - weighed)
         assert (gap <= 5 * error + 1e-3 * weighed + 1e-9).all(), "tally differs from expectation"
     check_tangent(channel, tables, structure)
@@ -245,8 +241,7 @@ def simulate(
     rng = np.random.default_rng(random_seed)
     variable, observation = observed(model)
     variables = parameter_variables(variable)
-    others = [each for each in model.free_RVs if each not in variables.values()]
-    variables = {each.name: each for each in others} | variables
+    variables = {v.name: v for v in model.free_RVs if v not in variables.values()} | variables
     with plain_python():  # compilation does not pay for one draw
         values = pm.draw(list(variables.values()), random_seed=rng)
     parameters = dict(zip(variables, values, strict=True))

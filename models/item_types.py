@@ -72,8 +72,8 @@ class ItemTypes(LabelModel):
         seen.
     gold : mapping of item name to class name, optional
         Items whose true class is known: a hundred calibrate the labels of all others.
-    priors : Hyperpriors, optional
-        Constants of the priors.
+    priors : bayesfuse.parameters.typed_rows.Hyperpriors, optional
+        Constants of the priors, of which each has a default.
     name : str, optional
         Prefix of the model's variables, as in PyMC.
 
