@@ -17,15 +17,23 @@ and guess imply.
 
 Priors and why:
 
-* Shares of types are a truncated Dirichlet process whose concentration is inferred, so the data
+* Shares of types are a truncated Dirichlet process whose concentration is Gamma(1, 1), so the data
   decide how many types are in use.
+* Raters who look at items of a type mostly agree: consensus rows are Dirichlet(0.15), near corners.
 * What a type's consensus says of the truth is one answer of a rater who is as good as the crowd:
   the class has the probabilities of the consensus row, raised to the power ``trust``. No unlabelled
-  data can tell ``trust``, so without gold labels it keeps its prior, near one. With ``gold``, trust
-  and ``firmness`` (how alike items of a type are in class) are learnt from the known classes.
+  data can tell ``trust``, so without gold labels it keeps its prior, log-normal(0.2, 0.4): a little
+  more than one answer, 0.6 to 2.7. With ``gold`` it is learnt, and so is ``firmness``: the smaller,
+  the more alike in class are the items of a type. Its prior, log-normal(−2.5, 1.5), makes types
+  nearly pure, which the next point needs.
 * Every class occurs: the prior has seen one item of each, of unknown type and without responses.
   Where there are as many clear types as classes, this gives every class its type.
-* Competence, guesses and rows of raters with few responses are near those of the crowd.
+* Competence, guesses and rows of raters with few responses are near those of the crowd, whose means
+  are inferred: competence around Beta(2, 1), guesses around a flat row. How near is inferred, too,
+  under wide gamma priors, with means of 4, 5 and (for rows) 10 responses.
+
+The constants were chosen among some forty by the labels of ten public crowds and of six simulated
+tables; ``priors=`` takes others.
 """
 
 from __future__ import annotations
@@ -39,6 +47,7 @@ import pytensor.tensor as pt
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, require_count, require_number
+from bayesfuse.parameters.contract import Support
 from bayesfuse.parameters.pool import SCALE, SMALLEST, Member
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
 from bayesfuse.parameters.typed_rows import Hyperpriors, TypedRows, says
@@ -107,7 +116,8 @@ class ItemTypes(LabelModel):
 
     That raters share an opinion of a type, and that this opinion names the class once however many
     they are, is what keeps label probabilities honest. Where raters do err independently given the
-    class, little is lost.
+    class, the model of Dawid and Skene is better: on six simulated tables the log-loss was .01 to
+    .11 above its, and at most .01 with a hundred known labels.
 
     References
     ----------
@@ -151,60 +161,64 @@ class ItemTypes(LabelModel):
             )
         self.add_coord("type", [f"type {z + 1}" for z in range(n_types)])
         hyper = Hyperpriors() if priors is None else priors
-        members: dict[str, Member] = {}
+        members = _Members()
 
-        def scale(role: str, prior: tuple[float, float], dims: Any = None) -> Any:
-            shape, rate = prior
-            variable = pm.Gamma(role, shape, rate, dims=dims)
-            members[role] = Member(variable, SCALE)
-            return variable
-
-        def rows(role: str, concentration: Any, dims: Any, support: Any = SIMPLEX) -> Any:
-            if support is SIMPLEX:
-                variable = pm.Dirichlet(role, pt.maximum(concentration, SMALLEST), dims=dims)
-            else:
-                variable = pm.Beta(role, concentration[0], concentration[1], dims=dims)
-            members[role] = Member(variable, support)
-            return variable
-
-        spread = scale("type_concentration", hyper.type_concentration)
-        share = rows("type_share", pt.ones(n_types) * spread / n_types, "type")
+        spread = members.scale("type_concentration", hyper.type_concentration)
+        share = members.rows("type_share", pt.ones(n_types) * spread / n_types, "type")
         flat = np.full((n_types, n_classes), hyper.consensus)
-        consensus = rows("consensus", flat, ("type", "answer"))
-        trusts, fixed = {}, {}
-        for role, given in (("trust", trust), ("firmness", None)):
-            if given is None:
-                mean, deviation = getattr(hyper, role)
-                trusts[role] = pm.LogNormal(role, mean, deviation)
-                members[role] = Member(trusts[role], SCALE)
-            else:
-                trusts[role] = fixed[role] = np.asarray(float(given))
-        said = says(pt.log(consensus), trusts["trust"], pt)
-        of_type = rows("class_of_type", trusts["firmness"] * said, ("type", "class"))
-        base = consensus[None]
+        consensus = members.rows("consensus", flat, ("type", "answer"))
+
+        fixed = {} if trust is None else {"trust": np.asarray(float(trust))}
+        power = members.log_normal("trust", hyper.trust) if trust is None else fixed["trust"]
+        firmness = members.log_normal("firmness", hyper.firmness)
+        said = firmness * says(pt.log(consensus), power, pt)
+        class_of_type = members.rows("class_of_type", said, ("type", "class"))
+
+        rows = pt.repeat(consensus[None], n_raters, axis=0)
         if competence:
-            mean = rows("competence_mean", hyper.competence_mean, None, PROBABILITY)
-            near = scale("competence_concentration", hyper.competence_concentration)
-            looks = rows("competence", (near * mean, near * (1 - mean)), "rater", PROBABILITY)
-            mean = rows("guess_mean", np.full(n_classes, hyper.guess_mean), "answer")
-            near = scale("guess_concentration", hyper.guess_concentration)
-            guess = rows("guess", pt.outer(pt.ones(n_raters), near * mean), ("rater", "answer"))
-            base = looks[:, None, None] * base + (1 - looks[:, None, None]) * guess[:, None]
-        else:
-            base = pt.repeat(base, n_raters, axis=0)
+            mean = members.share("competence_mean", hyper.competence_mean)
+            near = members.scale("competence_concentration", hyper.competence_concentration)
+            looks = members.share("competence", (near * mean, near * (1 - mean)), "rater")
+            mean = members.rows("guess_mean", np.full(n_classes, hyper.guess_mean), "answer")
+            near = members.scale("guess_concentration", hyper.guess_concentration)
+            alike = pt.outer(pt.ones(n_raters), near * mean)
+            guess = members.rows("guess", alike, ("rater", "answer"))
+            rows = looks[:, None, None] * rows + (1 - looks[:, None, None]) * guess[:, None]
         if own_rows:
-            near = scale("row_concentration", hyper.row_concentration, "type")
-            base = pm.Dirichlet(
+            near = members.scale("row_concentration", hyper.row_concentration, "type")
+            rows = pm.Dirichlet(
                 "type_confusion",
-                pt.maximum(near[:, None] * base, SMALLEST),
+                pt.maximum(near[:, None] * rows, SMALLEST),
                 dims=("rater", "type", "answer"),
             )
-        joint = share[:, None] * of_type
+
+        joint = share[:, None] * class_of_type
         prevalence = pm.Deterministic("prevalence", joint.sum(axis=0), dims="class")
         if every_class:
             pm.Potential("every_class", every_class * pt.log(prevalence).sum())
-        self.pools.append(
-            TypedRows(members, n_raters, n_types, n_classes, int(every_class), fixed, hyper)
-        )
-        channel = bf.TypedConfusion((joint / prevalence).T, base)
+        sizes = n_raters, n_types, n_classes
+        self.pools.append(TypedRows(members, *sizes, int(every_class), fixed, hyper))
+        channel = bf.TypedConfusion((joint / prevalence).T, rows)
         self.observe(labels=bf.Independent(prevalence), raters=channel)
+
+
+class _Members(dict[str, Member]):
+    """Variables that Gibbs sampling draws together, registered with the model at hand."""
+
+    def scale(self, role: str, prior: tuple[float, float], dims: Any = None) -> Any:
+        shape, rate = prior
+        return self._add(role, pm.Gamma(role, shape, rate, dims=dims), SCALE)
+
+    def log_normal(self, role: str, prior: tuple[float, float]) -> Any:
+        return self._add(role, pm.LogNormal(role, *prior), SCALE)
+
+    def rows(self, role: str, concentration: Any, dims: Any) -> Any:
+        concentration = pt.maximum(concentration, SMALLEST)
+        return self._add(role, pm.Dirichlet(role, concentration, dims=dims), SIMPLEX)
+
+    def share(self, role: str, concentration: tuple[Any, Any], dims: Any = None) -> Any:
+        return self._add(role, pm.Beta(role, *concentration, dims=dims), PROBABILITY)
+
+    def _add(self, role: str, variable: Any, support: Support) -> Any:
+        self[role] = Member(variable, support)
+        return variable

@@ -130,8 +130,7 @@ def conditional_dependence(
               - \sum_{c \ne k} \theta_{akc} \theta_{bkc} \Bigr)
 
     (within a group, the latter summed over its verdicts, and of items with types, over these), is
-    compared with that of data replicated
-    at the same draws of θ, for which it is zero on average.
+    compared with that of data replicated at the same draws of θ, for which it is zero on average.
 
     Parameters
     ----------

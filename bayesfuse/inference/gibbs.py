@@ -257,7 +257,9 @@ class LabelGibbs(BlockedStep):
     def _pooled(self, rows: Rows) -> dict[str, Prior]:
         """Return the priors of rows below pools, whose members have these values."""
         return {
-            pooled.pool.parameter: pooled.pool.prior(pooled.values(rows)) for pooled in self.pools
+            pooled.pool.parameter: pooled.pool.prior(pooled.values(rows))
+            for pooled in self.pools
+            if pooled.pool.parameter not in pooled.implied
         }
 
 

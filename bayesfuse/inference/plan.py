@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,7 @@ class PooledBlock:
     pool: Pool
     members: dict[str, Block]
 
-    @property
+    @cached_property
     def implied(self) -> set[str]:
         """Names of parameters that follow from the members."""
         return set(self.pool.implied(self.pool.begin(np.random.default_rng(0))))

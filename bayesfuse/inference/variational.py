@@ -123,7 +123,8 @@ def fit(
     Raises
     ------
     ModelError
-        The model observes no responses; a method it cannot use; numbers that make no sense.
+        The model observes no responses, or has no mode (item types); a method it cannot use;
+        numbers that make no sense.
     ImpossibleDataError
         The prior or the gold labels rule out some item's responses.
     ImportError

@@ -19,7 +19,7 @@ FLOOR = 1e-6
 """Least share of a class in what a consensus says of the truth, so that nothing is impossible."""
 
 ROUNDS = 3
-"""How often imaginary items, and trust, are drawn anew in a sweep: they cost little."""
+"""Rounds in which imaginary items, and steps in which trust, are drawn in a sweep."""
 
 BEGINNING = 4.0
 """Concentration of a type's consensus on its class, where chains begin."""
@@ -28,7 +28,7 @@ RARE = 0.02
 """Share of other types there: chains divide types within a few sweeps, and join them slowly."""
 
 STRIDE = {"trust": 0.3, "firmness": 0.6}
-"""Standard deviations of proposals, in logarithms: those of the posterior given 100 labels."""
+"""Standard deviations of proposals, in logarithms."""
 
 
 @dataclass(frozen=True)

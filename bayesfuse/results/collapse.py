@@ -75,8 +75,8 @@ def in_words(found: Lost, observation: Observation) -> str:
         )
     text.append(
         "The responses alone cannot tell whether that is right. If it is not, use a strong "
-        "prevalence prior (prevalence_prior= the expected shares times the number of items), known "
-        "labels (gold=, hundreds rather than dozens) or another model."
+        "prevalence prior (prevalence_prior= the expected shares times the number of items) or "
+        "another model; known labels (gold=) may not be enough."
     )
     if not isinstance(observation.raters, TypedConfusion):
         text.append("bayesfuse.models.ItemTypes leaves such labels unsure rather than wrong.")

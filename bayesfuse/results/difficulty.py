@@ -44,8 +44,7 @@ def difficulty(
     Parameters
     ----------
     result : DataTree
-        From ``bf.sample`` or ``bf.fit``. In the point of ``bf.find_map`` all raters who look agree,
-        because the posterior density of a consensus is highest there.
+        From ``bf.sample``; for a model of your own also from ``bf.fit`` or ``bf.find_map``.
     model : pymc.Model
         The model of the result: :class:`bayesfuse.models.ItemTypes`, or any label prior with the
         rater channel :class:`bayesfuse.TypedConfusion`.

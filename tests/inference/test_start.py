@@ -339,7 +339,7 @@ def test_a_plan_is_made_once_and_handed_down(small_model, monkeypatch):
     monkeypatch.setattr(gibbs, "make_plan", lambda m: pytest.fail("another plan"))
     quiet = {"progressbar": False, "random_seed": 1}
     bf.sample(small_model, 5, tune=5, chains=1, quiet=True, **quiet)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings():  # a few draws of a tiny model
         warnings.simplefilter("ignore", PoorFitWarning)
         bf.fit(small_model, draws=120, **quiet)
     bf.find_map(small_model)

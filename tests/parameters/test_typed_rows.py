@@ -129,7 +129,7 @@ def test_members_have_them_in_long_chains(name):
     answers[0, [0, 0, 1, 2], [0, 2, 2, 1]] = [2.0, 1.0, 1.0, 1.0]
     answers[1, [0, 1], [0, 2]] = [1.0, 2.0]
     pool = pool_of(2, 3, 3, **{"imaginary": 1} | CASES[name])
-    exact = by_importance(pool, by_class, answers, size=600_000)
+    exact = by_importance(pool, by_class, answers, size=1_000_000)
     assert_same(run(pool, by_class, answers, draws=3000), exact)
 
 
