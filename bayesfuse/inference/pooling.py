@@ -47,6 +47,7 @@ def disperse(plan: Plan, begun: Rows, rng: np.random.Generator) -> dict[str, Arr
     for pooled, value in zip(plan.pools, values, strict=True):
         rows |= pooled.rows(value)
     rows |= {name: prior.centre() for name, prior in below().items()}
+    rows = {name: prior.centre() for name, prior in plan.priors().items()} | rows
     counts = observation.tally(rows, drawn, rng)  # hidden variables of the channel are drawn once
     for _ in range(SETTLING):
         for at, pooled in enumerate(plan.pools):
