@@ -26,10 +26,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import pymc as pm
-
 import bayesfuse as bf
-from bayesfuse import priors
+from bayesfuse.pymc.item_priors import independent_labels
 from bayesfuse.pymc.model import LabelModel
 
 
@@ -41,7 +39,8 @@ class DawidSkene(LabelModel):
     responses : bf.Responses
         The responses of raters to items.
     prevalence_prior : float or array, shape (classes,), optional
-        Dirichlet concentration of the prevalence. Default 1 (uniform).
+        Dirichlet concentration of the prevalence. Default 1 (uniform). With ``populations`` of all
+        of them, or (populations, classes), or a mapping by name.
     confusion_prior : array (classes, labels) or (raters, classes, labels), or mapping, optional
         Dirichlet concentration of the confusion rows, for all raters, for each, or by rater name
         (others keep the default). Default ``bf.priors.diagonal(classes)``. Any of these may be a
@@ -56,6 +55,16 @@ class DawidSkene(LabelModel):
         or ``"coin"`` accuracies are Beta(κp, κ(1 − p)), with "accuracy_mean" p and
         "accuracy_concentration" κ. ``confusion_prior`` is then the prior of the mean, the same for
         all raters and no mixture.
+    populations : mapping, Series or array, shape (items,), optional
+        The population of every item, by item name or in the order of ``responses.items``. Each has
+        its own "population_prevalence", and "prevalence" is the share of every class in all. Two
+        populations of different prevalence identify two diagnostic tests.
+    covariates : DataFrame or array, shape (items, covariates), optional
+        Numbers that say something of the class, the index holding the items. "slope" (covariate,
+        other_class) is the change of the log-odds of a class against the first one per unit.
+    classifier : DataFrame, DataArray or array, shape (items, classes), optional
+        Class probabilities from a model that saw none of the responses. How much they count for,
+        "classifier_scale", is inferred: 1 takes them at their word, 0 not at all.
     gold : mapping of item name to class name, optional
         Items whose true class is known.
     name : str, optional
@@ -65,10 +74,19 @@ class DawidSkene(LabelModel):
     ------
     bayesfuse.errors.ModelError
         Priors of the wrong shape, or not positive; with ``pooled=True`` a prior by rater or a
-        mixture.
+        mixture; collinear covariates.
+    bayesfuse.errors.ResponsesError
+        Items without population, covariates or probabilities, or that are not in the table; values
+        that are missing, infinite or no probabilities.
 
     Notes
     -----
+    With ``covariates`` or ``classifier``, "average_prevalence" is that of an item of which they say
+    what they say on average (or "population_prevalence", in each population), with the prior of a
+    prevalence. Slopes per standard deviation of a covariate are Normal(0, τ), "standard_slope",
+    with τ ~ Gamma(2, 2), "slope_scale"; the scale of a classifier is HalfNormal(1). These variables
+    are drawn by NUTS next to Gibbs steps.
+
     With ``pooled=True`` use ``bf.sample``: the density has poles where concentrations are small, so
     ``bf.find_map`` seldom finds a mode, as its attribute ``converged`` tells, and ``bf.fit`` takes
     ADVI. The classes are then identified by one row of the mean instead of one row of every rater,
@@ -82,7 +100,9 @@ class DawidSkene(LabelModel):
     Dawid & Skene (1979), Maximum likelihood estimation of observer error-rates using the EM
     algorithm, Applied Statistics 28, 20–28. Paun, Carpenter, Chamberlain, Hovy, Kruschwitz &
     Poesio (2018), Comparing Bayesian models of annotation, Transactions of the ACL 6, 571–585
-    (pooled rows).
+    (pooled rows). Hui & Walter (1980), Estimating the error rates of diagnostic tests, Biometrics
+    36, 167–171 (populations). Raykar et al. (2010), Learning from crowds, Journal of Machine
+    Learning Research 11, 1297–1322 (covariates).
 
     Examples
     --------
@@ -117,11 +137,14 @@ class DawidSkene(LabelModel):
         confusion_prior: Any = None,
         raters: Literal["confusion", "class", "coin"] = "confusion",
         pooled: bool = False,
+        populations: Any = None,
+        covariates: Any = None,
+        classifier: Any = None,
         gold: Mapping[Any, Any] | None = None,
         name: str = "",
     ) -> None:
         super().__init__(responses, gold=gold, name=name)
-        concentration = priors.prevalence(prevalence_prior, responses)
-        prevalence = pm.Dirichlet("prevalence", concentration, dims="class")
-        channel = self.rater_channel(raters, confusion_prior, pooled)
-        self.observe(labels=bf.Independent(prevalence), raters=channel)
+        labels = independent_labels(
+            responses, prevalence_prior, populations, covariates, classifier
+        )
+        self.observe(labels=labels, raters=self.rater_channel(raters, confusion_prior, pooled))

@@ -109,6 +109,7 @@ class HiddenMarkov(LabelModel):
         else:
             first = bf.dirichlet("initial", begin, dims="class")
             labels = bf.MarkovChain(first, transition, sequences)
-        share = labels.prevalence(tuple(labels.parameters.values()), responses.n_classes, pt)
+        given, n_classes = tuple(labels.parameters.values()), responses.n_classes
+        share = labels.prevalence(given, n_classes, labels.structure(responses), pt)
         pm.Deterministic("prevalence", share, dims="class")
         self.observe(labels=labels, raters=self.rater_channel(raters, confusion_prior, pooled))

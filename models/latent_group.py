@@ -34,6 +34,7 @@ from bayesfuse import priors
 from bayesfuse.errors import ModelError, NoGroupsWarning
 from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.parameters.variables import partition
+from bayesfuse.pymc.item_priors import independent_labels
 from bayesfuse.pymc.model import LabelModel, one_against_rest
 from bayesfuse.raters.given_groups import Groups, groups_at_most
 
@@ -68,6 +69,8 @@ class LatentGroup(LabelModel):
         two raters and fall to about three to two for many.
     max_groups : int, optional
         With "posterior", the largest number of groups. Default half the number of raters.
+    populations, covariates, classifier : optional
+        What is known about items, as in :class:`bayesfuse.models.DawidSkene`.
     gold : mapping of item name to class name, optional
         Items whose true class is known.
     name : str, optional
@@ -133,6 +136,9 @@ class LatentGroup(LabelModel):
         confusion_prior: Any = None,
         share_prior: float | None = None,
         max_groups: int | None = None,
+        populations: Any = None,
+        covariates: Any = None,
+        classifier: Any = None,
         gold: Mapping[Any, Any] | None = None,
         name: str = "",
     ) -> None:
@@ -158,8 +164,8 @@ class LatentGroup(LabelModel):
             names = list(range(groups_at_most(max_groups, responses)))
             self.groups = self.groups.largest(len(names))
         self.add_coords({"group": names, "verdict": responses.classes.tolist()})
-        prevalence = pm.Dirichlet(
-            "prevalence", priors.prevalence(prevalence_prior, responses), dims="class"
+        labels = independent_labels(
+            responses, prevalence_prior, populations, covariates, classifier
         )
         rows = priors.confusion(confusion_prior, responses)
         if inferred and isinstance(rows, DirichletMixture):
@@ -182,8 +188,8 @@ class LatentGroup(LabelModel):
         else:
             channel = bf.LatentGroups(outer, inner, assignment)
             pm.Data("assignment", assignment, dims="rater")
-        self.observe(labels=bf.Independent(prevalence), raters=channel)
-        source = prevalence  # distribution of the source of every rater
+        self.observe(labels=labels, raters=channel)
+        source = prevalence = self["prevalence"]  # distribution of the source of every rater
         if outer is not None:
             member = pt.eq(pt.as_tensor(assignment)[:, None], np.arange(len(names)))
             verdicts = pt.dot(member.astype("float64"), pt.dot(prevalence, outer))

@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
-from bayesfuse.parameters.contract import Prior
+from bayesfuse.parameters.contract import Prior, Role
 from bayesfuse.parameters.dirichlet import RowPrior
 
 WIDEST = 0.5
@@ -42,7 +41,7 @@ def turn(
     Parameters
     ----------
     observation : Observation
-        Of :class:`bayesfuse.Independent` labels.
+        Of labels with one prevalence for all items.
     rows : dict of ndarray
         Log rows now.
     priors : dict of RowPrior
@@ -86,9 +85,10 @@ def possible(
     ``priors`` holds that of every parameter that is drawn, None where it varies; ``indices`` some
     values of the parameters that the channel draws itself.
     """
-    if not isinstance(observation.labels, Independent):
+    share = observation.labels.named(Role.CLASS_SHARES)
+    if share is None:
         return False
-    names = {_shares_name(observation), *observation.raters.from_truth(indices)}
+    names = {share, *observation.raters.from_truth(indices)}
     return (
         len(names) > 1
         and names <= set(priors)
@@ -138,5 +138,6 @@ def _angle(observation: Observation, rng: np.random.Generator) -> float:
 
 
 def _shares_name(observation: Observation) -> str:
-    (name,) = observation.labels.parameters
+    name = observation.labels.named(Role.CLASS_SHARES)
+    assert name is not None  # `possible` has asked
     return name

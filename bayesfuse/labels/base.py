@@ -238,8 +238,13 @@ class LabelPrior(Factor):
         return self.draw(log_parameters, possible, structure, rng)
 
     @abstractmethod
-    def prevalence(self, parameters: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
-        """Return the share of every class (classes,); ``xp`` is numpy or pytensor.tensor."""
+    def prevalence(
+        self, parameters: tuple[Any, ...], n_classes: int, structure: tuple[Any, ...], xp: Any
+    ) -> Any:
+        """Return the share of every class, over all items (classes,).
+
+        ``parameters`` are values of the parameters, and ``xp`` is numpy or pytensor.tensor.
+        """
 
     def unit_of(self, responses: Responses) -> NDArray[np.int64]:
         """Return the index of every item's unit in :meth:`units`, shape (items,)."""

@@ -132,7 +132,9 @@ class MarkovChain(LabelPrior):
         sequence[self.sequences.places(responses)] = np.repeat(number, self.sequences.lengths)
         return sequence
 
-    def prevalence(self, parameters: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
+    def prevalence(
+        self, parameters: tuple[Any, ...], n_classes: int, structure: tuple[Any, ...], xp: Any
+    ) -> Any:
         """Return the expected share of every class, over all items."""
         initial, transition = parameters
         lengths = self.sequences.lengths
@@ -184,7 +186,7 @@ class StationaryMarkovChain(MarkovChain):
     >>> prior = bf.StationaryMarkovChain(
     ...     transition=[[0.9, 0.1], [0.3, 0.7]], sequences=bf.Sequences.from_lengths([3, 2])
     ... )
-    >>> prior.prevalence((np.array([[0.9, 0.1], [0.3, 0.7]]),), 2, np).round(3)
+    >>> prior.prevalence((np.array([[0.9, 0.1], [0.3, 0.7]]),), 2, (), np).round(3)
     array([0.75, 0.25])
     """
 
@@ -209,7 +211,9 @@ class StationaryMarkovChain(MarkovChain):
         initial, _ = self.both(log_parameters)
         return float(initial[drawn[place[start[:-1]]]].sum())
 
-    def prevalence(self, parameters: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
+    def prevalence(
+        self, parameters: tuple[Any, ...], n_classes: int, structure: tuple[Any, ...], xp: Any
+    ) -> Any:
         return _solve_stationary(parameters[0], xp)
 
     @staticmethod

@@ -1,41 +1,48 @@
-"""Independent labels with a common prevalence."""
+"""Independent labels: one prevalence for all items, one per population, or one per item."""
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.responses import Responses
+from bayesfuse.errors import ModelError
 from bayesfuse.labels.base import LabelPrior, Words
 from bayesfuse.numerics.kernels import TINY, Array, kernel, rescale
 from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.contract import Parameter, Role
+from bayesfuse.parameters.real import REAL
 from bayesfuse.parameters.simplex import SIMPLEX
 
 
+# Every kernel takes the prevalences of all populations as rows and, by ``place``, which of them is
+# an item's. Where there is one row, ``place`` is not read: compilers then make a loop without it,
+# which takes two thirds of the time.
+
+
 @kernel
-def marginal(log_prevalence, likelihood, log_scale, multiplicity):
-    """Bayes' rule by item: total, log evidence (n,), probability (n, k), class counts (k,)."""
+def marginal(log_prevalence, likelihood, log_scale, multiplicity, place):
+    """Bayes' rule by item: total, log evidence (n,), probability (n, k), class counts (p, k)."""
     n_items, n_classes = likelihood.shape
-    prevalence, expected = np.empty(n_classes), np.empty(n_classes)
-    for k in range(n_classes):
-        prevalence[k], expected[k] = math.exp(log_prevalence[k]), 0.0
-    sum_all = 0.0
+    prevalence, expected = np.exp(log_prevalence), np.zeros(log_prevalence.shape)
+    sum_all, several = 0.0, len(prevalence) > 1
     log_evidence = np.empty(n_items)
     probability = np.empty((n_items, n_classes))
     for n in range(n_items):
+        at = place[n] if several else 0
         shift, total = log_scale[n], 0.0
         for k in range(n_classes):
-            probability[n, k] = prevalence[k] * likelihood[n, k]
+            probability[n, k] = prevalence[at, k] * likelihood[n, k]
             total += probability[n, k]
         if total < TINY:  # underflow, or no class is possible
             for k in range(n_classes):
                 probability[n, k] = -np.inf
                 if likelihood[n, k] > 0.0:
-                    probability[n, k] = log_prevalence[k] + math.log(likelihood[n, k])
+                    probability[n, k] = log_prevalence[at, k] + math.log(likelihood[n, k])
             shift += rescale(probability, n)
             total = 0.0
             for k in range(n_classes):
@@ -49,7 +56,7 @@ def marginal(log_prevalence, likelihood, log_scale, multiplicity):
         sum_all += multiplicity[n] * log_evidence[n]
         for k in range(n_classes):
             probability[n, k] /= total
-            expected[k] += multiplicity[n] * probability[n, k]
+            expected[at, k] += multiplicity[n] * probability[n, k]
     return sum_all, log_evidence, probability, expected
 
 
@@ -58,30 +65,32 @@ def marginal(log_prevalence, likelihood, log_scale, multiplicity):
 
 
 @kernel
-def draw_of_two(prevalence, likelihood, uniform):
+def draw_of_two(prevalence, likelihood, place, uniform):
     """As :func:`draw_labels`."""
     labels, sound = np.empty(uniform.size, dtype=np.int32), True
-    assert likelihood.shape[1] == 2  # gives the compiler the stride of the rows
-    p0, p1 = prevalence[0], prevalence[1]
+    assert likelihood.shape[1] == 2 and prevalence.shape[1] == 2  # tells the compiler the strides
+    several = len(prevalence) > 1
     for n in range(uniform.size):
-        up_to_0 = p0 * likelihood[n, 0]
-        total = up_to_0 + p1 * likelihood[n, 1]
+        at = place[n] if several else 0
+        up_to_0 = prevalence[at, 0] * likelihood[n, 0]
+        total = up_to_0 + prevalence[at, 1] * likelihood[n, 1]
         labels[n] = up_to_0 <= uniform[n] * total
         sound &= total >= TINY
     return labels, sound
 
 
 @kernel
-def draw_of_four(prevalence, likelihood, uniform):
+def draw_of_four(prevalence, likelihood, place, uniform):
     """As :func:`draw_labels`."""
     labels, sound = np.empty(uniform.size, dtype=np.int32), True
-    assert likelihood.shape[1] == 4
-    p0, p1, p2, p3 = prevalence[0], prevalence[1], prevalence[2], prevalence[3]
+    assert likelihood.shape[1] == 4 and prevalence.shape[1] == 4
+    several = len(prevalence) > 1
     for n in range(uniform.size):
-        up_to_0 = p0 * likelihood[n, 0]
-        up_to_1 = up_to_0 + p1 * likelihood[n, 1]
-        up_to_2 = up_to_1 + p2 * likelihood[n, 2]
-        total = up_to_2 + p3 * likelihood[n, 3]
+        at = place[n] if several else 0
+        up_to_0 = prevalence[at, 0] * likelihood[n, 0]
+        up_to_1 = up_to_0 + prevalence[at, 1] * likelihood[n, 1]
+        up_to_2 = up_to_1 + prevalence[at, 2] * likelihood[n, 2]
+        total = up_to_2 + prevalence[at, 3] * likelihood[n, 3]
         left = uniform[n] * total
         labels[n] = np.int32(up_to_0 <= left) + (up_to_1 <= left) + (up_to_2 <= left)
         sound &= total >= TINY
@@ -89,15 +98,15 @@ def draw_of_four(prevalence, likelihood, uniform):
 
 
 @kernel
-def draw_of_any(prevalence, likelihood, uniform):
+def draw_of_any(prevalence, likelihood, place, uniform):
     """As :func:`draw_labels`."""
     labels, sound = np.empty(uniform.size, dtype=np.int32), True
-    n_classes = prevalence.size
+    n_classes, several = prevalence.shape[1], len(prevalence) > 1
     up_to = np.empty(n_classes)  # cumulative weights of the classes
     for n in range(uniform.size):
-        total = 0.0
+        at, total = place[n] if several else 0, 0.0
         for k in range(n_classes):
-            total += prevalence[k] * likelihood[n, k]
+            total += prevalence[at, k] * likelihood[n, k]
             up_to[k] = total
         left = uniform[n] * total
         label = 0
@@ -112,34 +121,46 @@ DRAWS = {2: draw_of_two, 4: draw_of_four}
 """Kernels by the number of classes; for other numbers :func:`draw_of_any`."""
 
 
-def draw_labels(prevalence: Array, likelihood: Array, uniform: Array) -> tuple[Any, bool]:
+def draw_labels(
+    prevalence: Array, likelihood: Array, place: NDArray[np.int32], uniform: Array
+) -> tuple[Any, bool]:
     """Draw labels by inversion of ``uniform`` (n,); return also whether no weights underflowed."""
-    drawn: tuple[Any, bool] = DRAWS.get(len(prevalence), draw_of_any)(
-        prevalence, likelihood, uniform
+    drawn: tuple[Any, bool] = DRAWS.get(prevalence.shape[1], draw_of_any)(
+        prevalence, likelihood, place, uniform
     )
     return drawn
 
 
 class Independent(LabelPrior):
-    r"""Labels that are independent given the prevalence, :math:`p(y_n = k) = \pi_k`.
+    r"""Labels that are independent given their prevalence.
+
+    :math:`p(y_n = k) = \pi_k`, the same for all items; :math:`\pi_{g_n k}`, that of the item's
+    population; or :math:`\pi_{nk}`, whatever is known about the item.
 
     Parameters
     ----------
-    prevalence : tensor or array, shape (classes,)
-        Probability of every class; sums to one.
+    prevalence : tensor or array, shape (classes,), (populations, classes) or (items, classes)
+        Probability of every class; rows sum to one.
+    log_odds : tensor or array, of the same shapes, optional
+        In its place: log-odds of the classes, each row up to a constant (a softmax follows). This
+        is what a regression has, and keeps the digits of small probabilities.
+    population : array of int, shape (items,), optional
+        The population of every item, in the order of ``responses.items``: the row of
+        ``prevalence`` that holds for it. Without it, rows are those of items.
 
     References
     ----------
-    Dawid & Skene (1979), Applied Statistics 28, 20–28.
+    Dawid & Skene (1979), Applied Statistics 28, 20–28. Populations: Hui & Walter (1980),
+    Biometrics 36, 167–171. Log-odds by a regression: Raykar et al. (2010), Journal of Machine
+    Learning Research 11, 1297–1322.
 
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
     >>> prior = bf.Independent(prevalence=np.array([0.9, 0.1]))
     >>> likelihood, log_scale = np.array([[0.2, 0.8], [0.5, 0.5]]), np.zeros(2)
-    >>> found = prior.marginal(
-    ...     (np.log([0.9, 0.1]),), likelihood, log_scale, prior.structure(bf.Responses.from_matrix(
-    ...     [[0, 1], [1, 1]])))
+    >>> structure = prior.structure(bf.Responses.from_matrix([[0, 1], [1, 1]]))
+    >>> found = prior.marginal((np.log([[0.9, 0.1]]),), likelihood, log_scale, structure)
     >>> found.probability.round(3)
     array([[0.692, 0.308],
            [0.9  , 0.1  ]])
@@ -152,27 +173,99 @@ class Independent(LabelPrior):
     # A multiplicity, and whether all of it are ones: checking in every sweep takes 5 to 10 µs of 80
     _plain: tuple[Any, bool] = None, True
 
-    def __init__(self, prevalence: Any) -> None:
-        self.parameters = {"prevalence": prevalence}
+    def __init__(
+        self,
+        prevalence: Any = None,
+        *,
+        log_odds: Any = None,
+        population: ArrayLike | None = None,
+    ) -> None:
+        if prevalence is not None and log_odds is not None:
+            raise ModelError("Give prevalence or log_odds, one of the two. Got: both.")
+        name, support, value = "prevalence", SIMPLEX, prevalence
+        if log_odds is not None:
+            name, support, value = "log_odds", REAL, log_odds
+        if not hasattr(value, "owner") and np.ndim(value) == 2 and population is None:
+            # items of which the same is known can be merged
+            value, population = np.unique(np.asarray(value), axis=0, return_inverse=True)
+        self.parameters = {name: value}
+        self.population = None if population is None else np.asarray(population).ravel()
+        self.axis = "population" if self.population is not None else None
+        shape = getattr(getattr(value, "type", value), "shape", ())
+        if self.population is not None:  # the last ones may have no items
+            known = shape[0] if len(shape) == 2 and shape[0] is not None else 0
+            self.n_populations = max(known, int(self.population.max(initial=0)) + 1)
+        elif len(shape) == 2:
+            self.axis = "item"
+        if self.axis is not None:
+            self.declared = (Parameter(name, support, (self.axis, "class")),)
+        elif log_odds is not None:
+            self.declared = (Parameter(name, support, ("class",)),)
+
+    def check(self, shapes, responses):
+        if self.population is not None:
+            _require_codes(self.population, responses.n_items)
+        super().check(shapes, responses)
+
+    def sizes(self, name, shape, responses):
+        own = {} if self.population is None else {"population": self.n_populations}
+        return super().sizes(name, shape, responses) | own
+
+    def kinds(self, responses):
+        return super().kinds(responses) if self.population is None else self.population
+
+    def taken(self, items):
+        if self.population is None:
+            return self
+        other = copy.copy(self)
+        other.population = self.population[items]
+        return other
 
     def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
-        return (responses.multiplicity,)
+        if self.population is not None:
+            place = self.population
+        elif self.axis == "item":
+            place = np.arange(responses.n_items)
+        else:
+            place = np.zeros(1)
+        return responses.multiplicity, place.astype(np.int32)
+
+    def _n_rows(self, place: NDArray[np.int32]) -> int:
+        """Return the number of rows of the kernels' table."""
+        if self.population is not None:
+            return self.n_populations
+        return 1 if self.axis is None else len(place)
+
+    def defining(self, structure):
+        return () if self.population is None else (structure[1],)
 
     def part(self, structure, units):
-        (multiplicity,) = structure
-        return units, (multiplicity[units],)
+        multiplicity, place = structure
+        return units, (multiplicity[units], place if len(place) == 1 else place[units])
+
+    def expand(self, values, n_classes, xp):
+        (table,) = values
+        if "log_odds" in self.parameters:
+            table = _log_shares(table, xp)
+        return (table if self.axis is not None else table[None],)
+
+    def collapse(self, counts):
+        if self.axis is None:
+            counts = (counts[0][0],)
+        return super().collapse(counts)
 
     def draw(self, log_parameters, likelihood, structure, rng, previous=None):
-        (log_prevalence,), (multiplicity,) = log_parameters, structure
+        (log_prevalence,), (multiplicity, place) = log_parameters, structure
         if self._plain[0] is not multiplicity:
             self._plain = multiplicity, bool((multiplicity == 1).all())
         plain = self._plain[1]
         if plain:
             uniform = rng.random(len(likelihood))
-            labels, sound = draw_labels(np.exp(log_prevalence), likelihood, uniform)
+            labels, sound = draw_labels(np.exp(log_prevalence), likelihood, place, uniform)
             if sound:
                 return labels
-        found = marginal(log_prevalence, likelihood, np.zeros(len(likelihood)), multiplicity)
+        no_scale = np.zeros(len(likelihood))
+        found = marginal(log_prevalence, likelihood, no_scale, multiplicity, place)
         _, log_evidence, probability, _ = found
         impossible = log_evidence == -np.inf
         if plain:
@@ -182,25 +275,58 @@ class Independent(LabelPrior):
         return rng.multinomial(multiplicity, probability).astype(float)
 
     def tally(self, drawn, structure, n_classes):
+        _, place = structure
+        n_rows = self._n_rows(place)
+        if n_rows == 1:
+            if drawn.ndim == 2:
+                return (drawn.sum(axis=0, keepdims=True),)
+            return (np.bincount(drawn, minlength=n_classes).astype(float)[None],)
         if drawn.ndim == 2:
-            return (drawn.sum(axis=0),)
-        return (np.bincount(drawn, minlength=n_classes).astype(float),)
+            columns = [np.bincount(place, copies, n_rows) for copies in drawn.T]
+            return (np.stack(columns, axis=1),)
+        cell = place.astype(np.int64) * n_classes + drawn
+        return (np.bincount(cell, minlength=n_rows * n_classes).astype(float).reshape(n_rows, -1),)
 
     def decode(self, log_parameters, likelihood, structure):
         with np.errstate(divide="ignore"):
-            return np.argmax(log_parameters[0] + np.log(likelihood), axis=1)
+            return np.argmax(log_parameters[0][structure[1]] + np.log(likelihood), axis=1)
 
     def log_prob(self, log_parameters, labels, structure):
-        return float(log_parameters[0][labels].sum())
+        return float(log_parameters[0][structure[1], labels].sum())
 
     def simulate(self, log_parameters, possible, structure, rng):
-        return self.draw(log_parameters, possible, (np.ones_like(structure[0]),), rng)
+        multiplicity, place = structure
+        return self.draw(log_parameters, possible, (np.ones_like(multiplicity), place), rng)
 
-    def prevalence(self, parameters: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
-        return parameters[0]
+    def prevalence(self, parameters, n_classes, structure, xp):
+        (rows,) = parameters
+        if "log_odds" in self.parameters:
+            rows = xp.exp(_log_shares(rows, xp))
+        if self.axis is None:
+            return rows
+        multiplicity, place = structure
+        share = np.bincount(place, multiplicity, self._n_rows(place)) / multiplicity.sum()
+        return (share[:, None] * rows).sum(axis=0)
 
     @staticmethod
-    def marginal_jax(log_prevalence, log_lik, multiplicity):
+    def marginal_jax(log_prevalence, log_lik, multiplicity, place):
         from jax.scipy.special import logsumexp
 
-        return logsumexp(log_prevalence + log_lik, axis=1)
+        return logsumexp(log_prevalence[place] + log_lik, axis=1)
+
+
+def _require_codes(population: NDArray[Any], n_items: int) -> None:
+    """Raise ModelError unless every item has the number of its population."""
+    rule = "population must hold the number of every item's population, from 0, in item order. Got: "
+    if population.dtype.kind not in "iu":
+        raise ModelError(f"{rule}{population.dtype} values.")
+    if len(population) != n_items:
+        raise ModelError(f"{rule}{len(population)} for {n_items} items.")
+    if population.min(initial=0) < 0:
+        raise ModelError(f"{rule}{population.min()}.")
+
+
+def _log_shares(log_odds: Any, xp: Any) -> Any:
+    """Return the logarithms of the probabilities in proportion to exp(log_odds), row by row."""
+    above = log_odds - log_odds.max(axis=-1, keepdims=True)
+    return above - xp.log(xp.exp(above).sum(axis=-1, keepdims=True))

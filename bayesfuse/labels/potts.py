@@ -127,7 +127,7 @@ class Potts(LabelPrior):
 
     def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
         graph, n_classes = self.graph.ordered(responses), responses.n_classes
-        prevalence = self.prevalence((), n_classes, np)
+        prevalence = self.prevalence((), n_classes, (), np)
         require_shape("prevalence", prevalence.shape, classes=n_classes)
         weight = potts_kernels.once(graph.weight)
         row = np.repeat(np.arange(graph.n_items, dtype=np.int32), graph.degree)
@@ -190,7 +190,7 @@ class Potts(LabelPrior):
                 "other graphs compare models by item. Got: a graph of "
                 f"{self.graph.n_items} items and {self.graph.n_edges} edges, with cycles."
             )
-        prevalence = self.prevalence((), responses.n_classes, np)
+        prevalence = self.prevalence((), responses.n_classes, (), np)
         trees = elimination.trees_of(self.graph.ordered(responses), unit)
 
         def evidence(log_parameters, likelihood, log_scale):
@@ -250,7 +250,9 @@ class Potts(LabelPrior):
             labels = self.draw(log_parameters, possible, structure, rng, labels)
         return labels
 
-    def prevalence(self, parameters: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
+    def prevalence(
+        self, parameters: tuple[Any, ...], n_classes: int, structure: tuple[Any, ...], xp: Any
+    ) -> Any:
         """Return π, the share of every class without neighbours."""
         if self._prevalence is None:
             return np.full(n_classes, 1 / n_classes)

@@ -254,7 +254,9 @@ class LabelModel(pm.Model):
         confusion = raters.confusion(
             raters.expand(tuple(rows.values()), n_classes, pt), n_classes, pt
         )
-        prevalence = labels.prevalence(tuple(labels.parameters.values()), n_classes, pt)
+        structure = answers.owner.op.observation.label_structure
+        given = tuple(labels.parameters.values())
+        prevalence = labels.prevalence(given, n_classes, structure, pt)
         if "confusion" not in raters.parameters:
             pm.Deterministic("confusion", confusion, dims=("rater", "class", "answer"))
         sensitivity, specificity = one_against_rest(confusion, prevalence, n_classes)

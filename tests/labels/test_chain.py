@@ -64,7 +64,8 @@ def test_equal_rows_are_independent_labels(stationary_start):
     chain = prior(*(None for _ in parameters), None)
     seen = relative(log_lik)
     found = chain.marginal(parameters, *seen, structure)
-    apart = bf.Independent(None).marginal((prevalence,), *seen, (np.ones(30, dtype=int),))
+    common = np.ones(30, dtype=int), np.zeros(30, dtype=np.int32)
+    apart = bf.Independent(None).marginal((prevalence[None],), *seen, common)
     assert_close(found.total, apart.total, "log evidence")
     assert_close(found.probability, apart.probability, "label probability")
     by_sequence = np.add.reduceat(apart.log_evidence[structure[0]], structure[1][:-1])
@@ -316,7 +317,7 @@ def test_simulated_labels_have_the_chains_frequencies():
         for k in range(3):
             after = labels[:, 1:][labels[:, :-1] == k]
             assert_frequencies(np.bincount(after, minlength=3), transition[k], "next labels")
-        share = prior.prevalence(parameters, 3, np)
+        share = prior.prevalence(parameters, 3, (), np)
         spread = np.sqrt(share * (1 - share) / 4000)  # as if a sequence were one draw
         seen = np.bincount(labels.ravel(), minlength=3) / labels.size
         assert (np.abs(seen - share) < 5 * spread).all()
@@ -329,9 +330,9 @@ def test_prevalence_is_the_mean_over_all_items(lengths):
         initial @ np.linalg.matrix_power(transition, t) for size in lengths for t in range(size)
     ]
     prior = bf.MarkovChain(None, None, bf.Sequences.from_lengths(lengths))
-    assert_close(prior.prevalence((initial, transition), 3, np), np.mean(share, axis=0), "share")
+    assert_close(prior.prevalence((initial, transition), 3, (), np), np.mean(share, axis=0), "share")
     constants = pt.as_tensor(initial), pt.as_tensor(transition)
-    found = prior.prevalence(constants, 3, pt).eval(mode="FAST_COMPILE")
+    found = prior.prevalence(constants, 3, (), pt).eval(mode="FAST_COMPILE")
     assert_close(found, np.mean(share, axis=0), "share as a tensor")
 
 

@@ -192,7 +192,7 @@ def test_without_coupling_labels_are_independent():
     prior, structure, log_lik = case("eight", 3, 8, prevalence=[0.2, 0.5, 0.3])
     seen = relative(log_lik)
     apart = bf.Independent(None).marginal(
-        (np.log([0.2, 0.5, 0.3]),), *seen, (np.ones(8, dtype=int),)
+        (np.log([[0.2, 0.5, 0.3]]),), *seen, (np.ones(8, dtype=int), np.zeros(8, dtype=np.int32))
     )
     found = prior.marginal((np.array(0.0),), *seen, structure)
     assert found.total == pytest.approx(apart.total, abs=1e-9)

@@ -45,7 +45,7 @@ def test_stationary_distribution(n_classes):
     assert_close(share @ np.exp(transition), share, "stationary distribution")
     assert share.sum() == pytest.approx(1.0, rel=1e-14)
     prior = bf.StationaryMarkovChain(None, bf.Sequences.from_lengths([2]))
-    assert_close(prior.prevalence((np.exp(transition),), n_classes, np), share, "prevalence")
+    assert_close(prior.prevalence((np.exp(transition),), n_classes, (), np), share, "prevalence")
 
 
 def test_stationary_distribution_looks_at_rows_relative_to_their_sums():

@@ -40,31 +40,33 @@ def test_independent_labels_against_enumeration(n_classes):
     log_lik[2] -= 5000.0  # whose probabilities underflow
     prior = bf.Independent(None)
     check_label_prior(
-        prior, (random_rows((n_classes,), 1),), log_lik, (np.ones(4, dtype=np.int64),)
+        prior, (random_rows((1, n_classes), 1),), log_lik, (np.ones(4, int), np.zeros(4, np.int32))
     )
 
 
 def test_a_class_of_prevalence_zero_is_never_drawn():
     with np.errstate(divide="ignore"):
-        prevalence = np.log([0.7, 0.0, 0.3])
+        prevalence = np.log([[0.7, 0.0, 0.3]])
     log_lik = np.random.default_rng(0).normal(size=(4, 3))
-    check_label_prior(bf.Independent(None), (prevalence,), log_lik, (np.ones(4, dtype=np.int64),))
+    structure = np.ones(4, int), np.zeros(4, np.int32)
+    check_label_prior(bf.Independent(None), (prevalence,), log_lik, structure)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_usual_numbers_of_classes_are_drawn_as_all_others(n_classes):
     """A class that never occurs takes the draw to the loop over classes and changes no label."""
     rng = np.random.default_rng(n_classes)
-    prevalence, likelihood = rng.dirichlet(np.ones(n_classes)), rng.random((500, n_classes))
-    uniform = rng.random(500)
-    labels, sound = draw_labels(prevalence, likelihood, uniform)
+    prevalence, likelihood = rng.dirichlet(np.ones(n_classes), 3), rng.random((500, n_classes))
+    place, uniform = rng.integers(0, 3, 500).astype(np.int32), rng.random(500)
+    labels, sound = draw_labels(prevalence, likelihood, place, uniform)
     wider = np.append(likelihood, np.ones((500, 1)), axis=1)
-    others, others_sound = draw_labels(np.append(prevalence, 0.0), wider, uniform)
+    never = np.append(prevalence, np.zeros((3, 1)), axis=1)
+    others, others_sound = draw_labels(never, wider, place, uniform)
     np.testing.assert_array_equal(labels, others)
     assert set(labels.tolist()) == set(range(n_classes))
     assert sound and others_sound
     likelihood[7] = 1e-300
-    assert not draw_labels(prevalence, likelihood, uniform)[1]
+    assert not draw_labels(prevalence, likelihood, place, uniform)[1]
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 5, 7])
@@ -157,9 +159,9 @@ def test_merging_identical_items_changes_nothing():
     known = np.full(500, -1)
     known[:3] = 1, 0, 1
     found = channel.likelihood_kernel(rows["confusion"], *channel.structure(responses, known))
-    apart = prior.marginal((rows["prevalence"],), *found, (np.ones(500, dtype=np.int64),))
+    apart = prior.marginal((rows["prevalence"][None],), *found, prior.structure(responses))
     assert_close(log_evidence, apart.total, "log evidence")
-    assert_close(counts["prevalence"], apart.expected[0], "class counts")
+    assert_close(counts["prevalence"], apart.expected[0][0], "class counts")
     found = merged.marginal(rows).probability[merged.inverse]
     assert_close(found, apart.probability, "label probability")
 
@@ -229,11 +231,11 @@ def test_likelihoods_that_underflow_are_worked_out_in_logarithms(n_classes):
 
 
 def test_classes_of_next_to_no_prevalence_are_drawn_where_nothing_else_is_possible():
-    log_prevalence = np.array([0.0, -2000.0, -2001.0])
+    log_prevalence = np.array([[0.0, -2000.0, -2001.0]])
     log_lik = np.log([[0.5, 0.2, 0.1], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]])
     log_lik[1:, 0] = -np.inf
-    ones = np.ones(3, dtype=np.int64)
-    check_label_prior(bf.Independent(None), (log_prevalence,), log_lik, (ones,))
+    structure = np.ones(3, int), np.zeros(3, np.int32)
+    check_label_prior(bf.Independent(None), (log_prevalence,), log_lik, structure)
 
 
 def test_dirichlet_draws_have_their_moments_even_where_they_underflow():

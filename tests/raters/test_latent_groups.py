@@ -198,7 +198,7 @@ def test_merging_identical_items_changes_nothing():
     channel = bf.LatentGroups(None, None, ASSIGNMENT)
     found = channel.likelihood_kernel(*both, *channel.structure(responses, np.full(500, -1)))
     apart = bf.Independent(None).marginal(
-        (log_prevalence,), *found, (np.ones(500, dtype=np.int64),)
+        (log_prevalence[None],), *found, (np.ones(500, dtype=int), np.zeros(500, dtype=np.int32))
     )
     total, _ = merged.expected(rows)
     assert_close(total, apart.total, "log evidence")

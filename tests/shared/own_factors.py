@@ -227,7 +227,7 @@ class ByItem(LabelPrior):
     def log_prob(self, tables, labels, structure):
         return float(tables[0][np.arange(len(labels)), labels].sum())
 
-    def prevalence(self, parameters, n_classes, xp):
+    def prevalence(self, parameters, n_classes, structure, xp):
         (odds,) = self.expand(parameters, n_classes, xp)
         return xp.exp(odds).mean(axis=0)
 
@@ -297,7 +297,7 @@ class ByPopulation(LabelPrior):
         ones = np.ones(len(possible), dtype=np.int64)
         return self.draw(tables, possible, (ones, structure[1]), rng)
 
-    def prevalence(self, parameters, n_classes, xp):
+    def prevalence(self, parameters, n_classes, structure, xp):
         share = np.bincount(self.population) / len(self.population)
         return (share[:, None] * parameters[0]).sum(axis=0)
 

@@ -1,0 +1,138 @@
+r"""Variables behind the prevalence of every item: populations, covariates, a classifier's word.
+
+For item n of population g, with covariates x standardised to :math:`\tilde x` and the classifier's
+probabilities :math:`\hat p`, the log-odds of its classes are, up to a constant,
+
+.. math:: \log \pi_{gk} + \sum_j \tilde x_{nj} \beta_{jk} + s \log \hat p_{nk}.
+
+The class shares π of an average item have the prior of a prevalence, so that without slopes and
+scale this is the model with a prevalence for every population. Slopes :math:`\beta_{jk}` are
+Normal(0, τ) per standard deviation, zero for the first class, with τ ~ Gamma(2, 2), so that many
+weak covariates are shrunk. The scale s of the classifier is HalfNormal(1): below one, the
+classifier is too sure of itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+
+from bayesfuse import priors
+from bayesfuse.data.arrays import shown
+from bayesfuse.data.item_tables import read_classifier, read_covariates, read_populations
+from bayesfuse.data.names import listed
+from bayesfuse.data.responses import Responses
+from bayesfuse.errors import ModelError
+from bayesfuse.labels.independent import Independent
+from bayesfuse.numerics.kernels import Array
+
+SLOPE_SCALE = 2.0, 2.0
+"""Shape and rate of the gamma prior of the slopes' standard deviation."""
+
+LEAST = 1e-6
+"""Least probability that a classifier's word counts as: zero would overrule all raters."""
+
+DEPENDENT = 1e-8
+"""Share of a standardised column that others leave unexplained, below which it is a copy."""
+
+
+def independent_labels(
+    responses: Responses,
+    prevalence_prior: Any,
+    populations: Any = None,
+    covariates: Any = None,
+    classifier: Any = None,
+) -> Independent:
+    """Register the variables with the model at hand, and return the label prior they make.
+
+    ``prevalence`` is always the share of every class over all items.
+    """
+    model = pm.modelcontext(None)
+    if populations is None and covariates is None and classifier is None:
+        concentration = priors.prevalence(prevalence_prior, responses)
+        return Independent(pm.Dirichlet("prevalence", concentration, dims="class"))
+    if populations is None:
+        number, dims, name = None, ("class",), "average_prevalence"
+        concentration = priors.prevalence(prevalence_prior, responses)
+    else:
+        names, number = read_populations(responses, populations)
+        model.add_coord("population", listed(names))
+        pm.Data("population_index", number, dims="item")
+        dims, name = ("population", "class"), "population_prevalence"
+        concentration = priors.populations(prevalence_prior, names, responses)
+    share = pm.Dirichlet(name, concentration, dims=dims)
+    if covariates is None and classifier is None:
+        labels = Independent(share, population=number)
+    else:
+        labels = _from_log_odds(responses, share, number, covariates, classifier)
+    given = tuple(labels.parameters.values())
+    overall = labels.prevalence(given, responses.n_classes, labels.structure(responses), pt)
+    pm.Deterministic("prevalence", overall, dims="class")
+    return labels
+
+
+def _from_log_odds(
+    responses: Responses, share: Any, number: Any, covariates: Any, classifier: Any
+) -> Independent:
+    """Return the prior of items with covariates or a classifier's word, items alike merged."""
+    n_items, n_classes = responses.n_items, responses.n_classes
+    known = [np.zeros((n_items, 1)) if number is None else number[:, None].astype(float)]
+    n_covariates = 0
+    if covariates is not None:
+        known.append(_standardised(responses, covariates))
+        n_covariates = known[1].shape[1]
+    if classifier is not None:
+        word = np.log(np.maximum(read_classifier(responses, classifier), LEAST))
+        pm.Data("classifier_mean", word.mean(axis=0), dims="class")
+        known.append(word - word.mean(axis=0))
+    rows, kind = np.unique(np.concatenate(known, axis=1), axis=0, return_inverse=True)
+    log_share = pt.log(share)
+    log_odds = log_share[None] if number is None else log_share[rows[:, 0].astype(np.int64)]
+    if covariates is not None:
+        scale = pm.Gamma("slope_scale", *SLOPE_SCALE)
+        dims = "covariate", "other_class"
+        slope = pm.Normal("standard_slope", 0.0, scale, dims=dims)
+        sd = pm.modelcontext(None)["covariate_sd"]
+        pm.Deterministic("slope", slope / sd[:, None], dims=dims)
+        moved = pt.dot(rows[:, 1 : n_covariates + 1], slope)
+        log_odds = log_odds + pt.concatenate([np.zeros((len(rows), 1)), moved], axis=1)
+    if classifier is not None:
+        scale = pm.HalfNormal("classifier_scale", 1.0)
+        log_odds = log_odds + scale * rows[:, -n_classes:]
+    return Independent(log_odds=log_odds, population=kind.ravel())
+
+
+def _standardised(responses: Responses, covariates: Any) -> Array:
+    """Return covariates of mean zero and standard deviation one; register what that takes."""
+    names, table = read_covariates(responses, covariates)
+    mean, sd = table.mean(axis=0), table.std(axis=0)
+    flat = sd <= DEPENDENT * np.maximum(np.abs(mean), 1.0)
+    sd = np.where(flat, 1.0, sd)  # a constant says nothing of any item
+    found: Array = np.where(flat, 0.0, (table - mean) / sd)
+    _require_distinct(names, found[:, ~flat], flat)
+    model = pm.modelcontext(None)
+    model.add_coord("covariate", names)
+    model.add_coord("other_class", listed(responses.classes)[1:])
+    pm.Data("covariate_mean", mean, dims="covariate")
+    pm.Data("covariate_sd", sd, dims="covariate")
+    return found
+
+
+def _require_distinct(names: list[str], table: Array, flat: Array) -> None:
+    """Raise ModelError if some column is a sum of multiples of those before it."""
+    moving = [name for name, same in zip(names, flat, strict=True) if not same]
+    if not moving:
+        return
+    left = np.abs(np.diag(np.linalg.qr(table / np.sqrt(len(table)), mode="r")))
+    copies = [name for name, own in zip(moving, left, strict=False) if own < DEPENDENT]
+    copies += moving[len(left) :]
+    if copies:
+        raise ModelError(
+            "Covariates must not be collinear, because their slopes cannot be told apart: leave "
+            "out columns that follow from others, such as one of a full set of indicators, or use "
+            f"principal components. Got: {shown(copies, 3)}, which follows from the columns before "
+            "it."
+        )
