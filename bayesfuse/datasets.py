@@ -31,6 +31,7 @@ __all__ = [
     "simulate_blocks",
     "simulate_dawid_skene",
     "simulate_responses",
+    "tuberculosis",
 ]
 
 
@@ -99,6 +100,45 @@ def caries() -> Responses:
         raters=[f"dentist {number}" for number in range(1, 6)],
         classes=["sound", "carious"],
     )
+
+
+def tuberculosis() -> tuple[Responses, dict[str, str]]:
+    """Return results of two skin tests for tuberculosis in two populations, as four patterns each.
+
+    Returns
+    -------
+    responses : Responses
+        A table of counts of 1,877 people; "Mantoux" and "tine" are the tests, "+" is positive.
+    populations : dict
+        The population of every pattern, "1" (a school district) or "2" (a sanatorium).
+
+    References
+    ----------
+    Hui & Walter (1980), Estimating the error rates of diagnostic tests, Biometrics 36, 167–171.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> responses, populations = bf.datasets.tuberculosis()
+    >>> model = DawidSkene(responses, populations=populations, confusion_prior=[[1, 1], [1, 1]])
+    >>> point = bf.find_map(model)["point"]
+    >>> point["population_prevalence"].sel({"class": "+"}).round(4).values.tolist()
+    [0.0268, 0.7168]
+    >>> point["sensitivity"].round(4).values.tolist()
+    [0.9661, 0.9688]
+    """
+    patterns = ("++", "+-", "-+", "--")
+    counts = {"1": (14, 4, 9, 528), "2": (887, 31, 37, 367)}
+    populations = {f"{name}: {pattern}": name for name in counts for pattern in patterns}
+    responses = Responses.from_counts(
+        np.array([list(pattern) for _ in counts for pattern in patterns]),
+        [number for numbers in counts.values() for number in numbers],
+        items=list(populations),
+        raters=["Mantoux", "tine"],
+        classes=["-", "+"],
+    )
+    return responses, populations
 
 
 ATTEMPTS = 100

@@ -167,9 +167,7 @@ def read_classifier(responses: Responses, given: Any) -> Array:
     return table
 
 
-def _table(
-    what: str, responses: Responses, given: Any
-) -> tuple[list[Any] | None, Array]:
+def _table(what: str, responses: Responses, given: Any) -> tuple[list[Any] | None, Array]:
     """Return the column names, None for an array, and numbers by item and column."""
     columns = None
     if isinstance(given, pd.Series):

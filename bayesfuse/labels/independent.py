@@ -18,7 +18,6 @@ from bayesfuse.parameters.contract import Parameter, Role
 from bayesfuse.parameters.real import REAL
 from bayesfuse.parameters.simplex import SIMPLEX
 
-
 # Every kernel takes the prevalences of all populations as rows and, by ``place``, which of them is
 # an item's. Where there is one row, ``place`` is not read: compilers then make a loop without it,
 # which takes two thirds of the time.
@@ -317,7 +316,9 @@ class Independent(LabelPrior):
 
 def _require_codes(population: NDArray[Any], n_items: int) -> None:
     """Raise ModelError unless every item has the number of its population."""
-    rule = "population must hold the number of every item's population, from 0, in item order. Got: "
+    rule = (
+        "population must hold the number of every item's population, from 0, in item order. Got: "
+    )
     if population.dtype.kind not in "iu":
         raise ModelError(f"{rule}{population.dtype} values.")
     if len(population) != n_items:

@@ -330,7 +330,9 @@ def test_prevalence_is_the_mean_over_all_items(lengths):
         initial @ np.linalg.matrix_power(transition, t) for size in lengths for t in range(size)
     ]
     prior = bf.MarkovChain(None, None, bf.Sequences.from_lengths(lengths))
-    assert_close(prior.prevalence((initial, transition), 3, (), np), np.mean(share, axis=0), "share")
+    assert_close(
+        prior.prevalence((initial, transition), 3, (), np), np.mean(share, axis=0), "share"
+    )
     constants = pt.as_tensor(initial), pt.as_tensor(transition)
     found = prior.prevalence(constants, 3, (), pt).eval(mode="FAST_COMPILE")
     assert_close(found, np.mean(share, axis=0), "share as a tensor")

@@ -1,0 +1,148 @@
+"""Populations, covariates and a classifier's probabilities, read by item name or in order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import bayesfuse as bf
+from bayesfuse.data.item_tables import read_classifier, read_covariates, read_populations
+from bayesfuse.errors import ResponsesError
+
+RESPONSES = bf.Responses.from_long(
+    {"item": ["b", "a", "c", "b"], "rater": [1, 1, 2, 2], "label": ["no", "yes", "no", "no"]}
+)
+"""Items a, b, c and classes no, yes."""
+
+
+def series(values, items="cab", **more):
+    return pd.Series(values, index=list(items), **more)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"c": "south", "a": "north", "b": "south"},
+        series(["south", "north", "south"]),
+        series(pd.Categorical(["south", "north", "south"])),
+        series(["south", "north", "south", "south"], "cabb"),  # a column of the responses
+        ["north", "south", "south"],
+        np.array(["north", "south", "south"], dtype=object),
+        pd.Categorical(["north", "south", "south"]),
+    ],
+)
+def test_populations_by_name_and_in_order(given):
+    names, number = read_populations(RESPONSES, given)
+    assert names.tolist() == ["north", "south"]
+    assert number.tolist() == [0, 1, 1]
+
+
+def test_populations_that_are_numbers_and_those_of_another_table():
+    names, number = read_populations(RESPONSES, {"a": 7, "b": 3, "c": 7})
+    assert (names.tolist(), number.tolist()) == ([3, 7], [1, 0, 1])
+    _, number = read_populations(RESPONSES, [9, 3, 9], np.array([3, 5, 9]))
+    assert number.tolist() == [2, 0, 2]
+    with pytest.raises(ResponsesError, match=r"among \[3, 7\].*Got: 9 for item 'a' \(2 such\)"):
+        read_populations(RESPONSES, [9, 3, 9], names)
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"a": 1, "b": 1}, r"Every item.*\['c'\] missing"),
+        ({"a": 1, "b": 1, "c": 1, "d": 2}, r"must be items of the responses.*\['d'\]"),
+        (series([1, 2, 1, 3], "cabb"), r"one population.*several for item 'b' \(1 such"),
+        ([1, 2], r"3 items in their order.*list of shape \(2,\)"),
+        ("north", r"mapping.*Got: str"),
+        ([1.0, np.nan, 2.0], r"belong to a population.*\['b'\]"),
+        ({"a": "x", "b": None, "c": "x"}, r"belong to a population.*\['b'\]"),
+        (["x", 1, "x"], "one kind"),
+    ],
+)
+def test_populations_that_say_too_little_or_too_much(given, match):
+    with pytest.raises(ResponsesError, match=match):
+        read_populations(RESPONSES, given)
+
+
+FRAME = pd.DataFrame({"age": [30, 10, 20], "male": [True, False, True]}, index=list("cab"))
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        (FRAME, ["age", "male"]),
+        (np.array([[10, 0], [20, 1], [30, 1]]), ["x1", "x2"]),
+        ([[10, 0], [20, 1], [30, 1]], ["x1", "x2"]),
+    ],
+)
+def test_covariates_by_name_and_in_order(given, names):
+    found, table = read_covariates(RESPONSES, given)
+    assert found == names
+    assert table.tolist() == [[10, 0], [20, 1], [30, 1]]
+
+
+def test_one_covariate_and_covariates_of_another_table():
+    names, table = read_covariates(RESPONSES, series([3.0, 1.0, 2.0], name="age"))
+    assert (names, table.ravel().tolist()) == (["age"], [1.0, 2.0, 3.0])
+    names, table = read_covariates(RESPONSES, FRAME, ["male", "age"])
+    assert (names, table[2].tolist()) == (["male", "age"], [1.0, 30.0])
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        (FRAME.loc[["a", "b"]], r"Every item.*\['c'\] missing"),
+        (FRAME.set_index(pd.Index(list("abd"))), r"items of the responses.*\['d'\]"),
+        (FRAME.set_index(pd.Index(list("aba"))), "one row per item.*'a'"),
+        (FRAME.assign(age=[1.0, np.nan, 2.0]), r"finite.*nan in 'age' for item 'a' \(1 such\)"),
+        (FRAME.assign(age=[1.0, 2.0, -np.inf]), r"finite.*-inf in 'age' for item 'b'"),
+        (FRAME.assign(age=["old", "young", "old"]), "must hold numbers"),
+        (FRAME.set_axis(["age", "age"], axis=1), r"different names.*\['age', 'age'\]"),
+        (FRAME[[]], r"different names. Got: \[\]"),
+        ([[1.0], [2.0]], r"each of the 3 items.*shape \(2, 1\)"),
+        ([1.0, 2.0, 3.0], r"each of the 3 items.*shape \(3,\)"),
+    ],
+)
+def test_covariates_that_are_none(given, match):
+    with pytest.raises(ResponsesError, match=match):
+        read_covariates(RESPONSES, given)
+
+
+def test_covariates_with_other_columns_than_those_of_the_fit():
+    with pytest.raises(ResponsesError, match=r"columns \['age'\]. Got: \['age', 'male'\]"):
+        read_covariates(RESPONSES, FRAME, ["age"])
+
+
+WORD = pd.DataFrame({"yes": [0.9, 0.2, 0.5], "no": [0.1, 0.8, 0.5]}, index=list("abc"))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        WORD,
+        WORD.loc[list("cab")],
+        xr.DataArray(WORD.to_numpy().T, {"class": ["yes", "no"], "item": list("abc")}),
+        WORD[["no", "yes"]].to_numpy(),
+    ],
+)
+def test_a_classifier_by_name_and_in_order(given):
+    assert read_classifier(RESPONSES, given).tolist() == [[0.1, 0.9], [0.8, 0.2], [0.5, 0.5]]
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        (WORD[["yes"]], r"classes \['no', 'yes'\]. Got: \['yes'\]"),
+        (WORD.assign(maybe=0.0), r"Got: \['yes', 'no', 'maybe'\]"),
+        (WORD.to_numpy()[:, :1], "Got: 1 columns"),
+        (WORD * 2, r"sum to one. Got: \[0.2, 1.8\] for item 'a' \(3 such\)"),
+        (WORD.assign(yes=[0.9, 1.2, 0.5], no=[0.1, -0.2, 0.5]), r"\[-0.2, 1.2\] for item 'b'"),
+        (WORD.assign(yes=[0.9, np.nan, 0.5]), r"\[0.8, nan\] for item 'b' \(1 such\)"),
+        (WORD.loc[["a", "b"]], r"\['c'\] missing"),
+    ],
+)
+def test_a_classifier_that_gives_no_probabilities(given, match):
+    with pytest.raises(ResponsesError, match=match):
+        read_classifier(RESPONSES, given)

@@ -1,0 +1,293 @@
+"""Models of items of which populations, covariates or a classifier's word are known."""
+
+from __future__ import annotations
+
+import arviz as az
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError, NoGroupsWarning
+from bayesfuse.inference.plan import make_plan
+from bayesfuse.models import DawidSkene, LatentGroup
+from bayesfuse.parameters.compiled import plain_python, value_function
+from bayesfuse.testing import assert_close, assert_uniform, assert_within_mcse, sbc_ranks
+
+QUIET = {"progressbar": False, "quiet": True}
+
+
+def three_populations(n_items=90, seed=1):
+    """Three classes, five raters, populations of 60, 20 and 10 in 90, responses missing."""
+    rng = np.random.default_rng(seed)
+    population = np.repeat(
+        ["north", "south", "west"], [n_items * 6 // 9, n_items * 2 // 9, n_items // 9]
+    )
+    share = {"north": [0.7, 0.2, 0.1], "south": [0.1, 0.3, 0.6], "west": [0.1, 0.8, 0.1]}
+    truth = np.array([rng.choice(3, p=share[name]) for name in population])
+    right = rng.random((n_items, 5)) < [0.9, 0.8, 0.7, 0.85, 0.6]
+    said = np.where(right, truth[:, None], (truth[:, None] + rng.integers(1, 3, right.shape)) % 3)
+    said[rng.random(said.shape) < 0.3] = -1
+    return population, truth, bf.Responses.from_matrix(said, classes=[0, 1, 2])
+
+
+POPULATION, TRUTH, RESPONSES = three_populations()
+X = pd.DataFrame({"height": 170 + 5 * TRUTH + np.random.default_rng(2).normal(0, 5, 90),
+                  "tall": (TRUTH == 2) ^ (np.arange(90) % 5 == 0)})  # fmt: skip
+WORD = np.log(np.random.default_rng(5).dirichlet(np.ones(3), 90))
+"""What a classifier says, in logarithms."""
+GOLD = {0: int(TRUTH[0]), 70: int(TRUTH[70])}
+
+
+def both_points(*models):
+    points = [bf.find_map(model) for model in models]
+    return [point["point"].dataset for point in points], points
+
+
+def test_one_population_is_none():
+    (one, none), points = both_points(
+        DawidSkene(RESPONSES, populations=["all"] * 90, gold=GOLD), DawidSkene(RESPONSES, gold=GOLD)
+    )
+    assert_close(one["population_prevalence"][0], none["prevalence"], "prevalence", atol=1e-6)
+    assert_close(one["prevalence"], none["prevalence"], "share of every class", atol=1e-6)
+    assert_close(*(bf.label_probabilities(p).values for p in points), "labels", atol=1e-5)
+
+
+def evidence_at(model, **values):
+    """Return the log evidence of the responses, other variables where PyMC begins."""
+    point = {**model.initial_point(1), **{name: np.asarray(v) for name, v in values.items()}}
+    with plain_python():
+        return model.compile_logp([model["responses"]])(point)
+
+
+SHARE = np.array([0.3, -0.8])
+"""Of the classes, in PyMC's coordinates."""
+
+
+def test_a_constant_covariate_is_none():
+    expected = evidence_at(DawidSkene(RESPONSES, gold=GOLD), prevalence_simplex__=SHARE)
+    same = DawidSkene(RESPONSES, covariates=np.full((90, 1), 3.7), gold=GOLD)
+    for slope in ([[0.0, 0.0]], [[5.0, -2.0]]):
+        found = evidence_at(same, average_prevalence_simplex__=SHARE, standard_slope=slope)
+        assert found == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_classifier_of_scale_zero_is_none():
+    expected = evidence_at(DawidSkene(RESPONSES), prevalence_simplex__=SHARE)
+    told = DawidSkene(RESPONSES, classifier=np.exp(WORD))
+    none, some = (
+        evidence_at(told, average_prevalence_simplex__=SHARE, classifier_scale_log__=scale)
+        for scale in (-800.0, 0.0)
+    )
+    assert none == pytest.approx(expected, abs=1e-9)
+    assert abs(some - expected) > 1
+
+
+def log_odds_by_hand(values):
+    """Return the log-odds of all items from the values of the variables."""
+    x = X.astype(float).to_numpy()
+    x = (x - x.mean(axis=0)) / x.std(axis=0)
+    rows = np.log(values["population_prevalence"][np.unique(POPULATION, return_inverse=True)[1]])
+    rows[:, 1:] += x @ values["standard_slope"]
+    return rows + values["classifier_scale"] * (WORD - WORD.mean(axis=0))
+
+
+def test_everything_together_by_hand():
+    """Populations, covariates in the user's units and a classifier: prior of labels, shares."""
+    model = DawidSkene(
+        RESPONSES, populations=POPULATION, covariates=X, classifier=np.exp(WORD), gold=GOLD
+    )
+    rng = np.random.default_rng(3)
+    point = {k: v + rng.normal(0, 0.5, np.shape(v)) for k, v in model.initial_point(3).items()}
+    variables = {v.name: v for v in [*model.free_RVs, *model.deterministics]}
+    with plain_python():
+        values = value_function(model, variables)(point)
+    odds = log_odds_by_hand(values)
+    share = np.exp(odds) / np.exp(odds).sum(axis=1, keepdims=True)
+    assert_close(values["prevalence"], share.mean(axis=0), "prevalence")
+    sd = X.astype(float).std(ddof=0).to_numpy()
+    assert_close(values["slope"], values["standard_slope"] / sd[:, None], "slope")
+    total = 0.0
+    for n in range(90):
+        own = RESPONSES.item == n
+        each = share[n].copy()
+        for m, c in zip(RESPONSES.rater[own], RESPONSES.label[own], strict=True):
+            each *= values["confusion"][m, :, c]
+        total += np.log(each[GOLD[n]] if n in GOLD else each.sum())
+    assert evidence_at(model, **point) == pytest.approx(total, rel=1e-9)
+
+
+def test_names_and_data_of_the_result(tmp_path):
+    model = DawidSkene(RESPONSES, populations=POPULATION, covariates=X, classifier=np.exp(WORD))
+    result = bf.sample(model, 30, tune=60, chains=2, random_seed=1, **QUIET)
+    posterior = result["posterior"].dataset
+    assert posterior["population_prevalence"].dims[2:] == ("population", "class")
+    assert posterior["population"].values.tolist() == ["north", "south", "west"]
+    assert posterior["slope"].dims[2:] == ("covariate", "other_class")
+    assert posterior["covariate"].values.tolist() == ["height", "tall"]
+    assert posterior["other_class"].values.tolist() == [1, 2]
+    known = result["constant_data"].dataset
+    assert known["population_index"].values.tolist() == [*[0] * 60, *[1] * 20, *[2] * 10]
+    assert known["covariate_mean"].values[0] == pytest.approx(X["height"].mean())
+    assert "slope[height, 1]" in az.summary(result, var_names=["slope"]).index
+    result.to_netcdf(tmp_path / "all.nc")
+    for check in (bf.checks.item_difficulty, bf.checks.conditional_dependence):
+        check(result, model, draws=20, random_seed=1)
+    again = bf.label_probabilities(result.isel(draw=slice(0, 10)), model)
+    assert_close(again.sum("class").values, np.ones(90), "sums")
+
+
+def test_populations_are_conjugate_and_merged():
+    plan = make_plan(DawidSkene(RESPONSES, populations=POPULATION))
+    assert plan.complete and set(plan.blocks) == {"prevalence", "confusion"}
+    assert not make_plan(DawidSkene(RESPONSES, covariates=X)).complete
+    binary = bf.Responses.from_matrix(np.random.default_rng(1).integers(0, 2, (900, 3)))
+    cells = pd.DataFrame({"smokes": np.arange(900) % 2})
+    for known in ({"populations": np.arange(900) % 3}, {"covariates": cells}):
+        model = DawidSkene(binary, **known)
+        seen = model["responses"].owner.op.observation
+        assert seen.table.n_items <= 8 * 3
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        2.0,
+        [2.0, 1.0, 3.0],
+        np.array([[2.0, 1.0, 3.0], [1.0, 1.0, 1.0], [4.0, 1.0, 1.0]]),
+        {"west": [4.0, 1.0, 1.0], "north": [2.0, 1.0, 3.0]},
+    ],
+)
+def test_priors_of_populations(prior):
+    model = DawidSkene(RESPONSES, populations=POPULATION, prevalence_prior=prior)
+    found = model["population_prevalence"].owner.op.dist_params(
+        model["population_prevalence"].owner
+    )[0].eval()  # fmt: skip
+    expected = np.ones((3, 3))
+    if isinstance(prior, dict):
+        expected[[2, 0]] = list(prior.values())
+    else:
+        expected[:] = prior
+    np.testing.assert_array_equal(np.broadcast_to(found, (3, 3)), expected)
+
+
+def test_the_published_maximum_of_two_tests_in_two_populations():
+    """Hui & Walter (1980): flat priors, so the mode is their maximum likelihood."""
+    responses, populations = bf.datasets.tuberculosis()
+    flat = {"prevalence_prior": 1.0, "confusion_prior": np.ones((2, 2))}
+    point = bf.find_map(DawidSkene(responses, populations=populations, **flat))["point"].dataset
+    positive = point["population_prevalence"].sel({"class": "+"})
+    assert positive.round(4).values.tolist() == [0.0268, 0.7168]
+    assert (1 - point["sensitivity"]).round(4).values.tolist() == [0.0339, 0.0312]
+    assert (1 - point["specificity"]).round(4).values.tolist() == [0.0067, 0.0159]
+    in_all = positive.values @ [555, 1322] / 1877
+    assert point["prevalence"].values[1] == pytest.approx(in_all, abs=1e-9)
+
+
+def test_populations_of_groups_of_raters():
+    """The third test repeats the second one's mistakes."""
+    rng = np.random.default_rng(4)
+    herd = np.repeat([0, 1], 400)
+    truth = (rng.random(800) < np.array([0.1, 0.7])[herd]).astype(int)
+    flip = (rng.random((800, 3)) < [0.1, 0.1, 0.02]).astype(int)
+    one, shared = truth ^ flip[:, 0], truth ^ flip[:, 1]
+    responses = bf.Responses.from_matrix(
+        np.column_stack([one, shared, shared ^ flip[:, 2]]), raters=["a", "b", "c"]
+    )
+    model = LatentGroup(responses, {"antibody": ["b", "c"]}, populations=herd)
+    found = bf.sample(model, 400, tune=200, chains=2, random_seed=1, **QUIET)["posterior"]
+    low, high = np.array([0.1, 0.7]) - 0.08, np.array([0.1, 0.7]) + 0.08
+    mean = found["population_prevalence"].mean(("chain", "draw")).values[:, 1]
+    assert (low < mean).all() and (mean < high).all()
+    with pytest.warns(NoGroupsWarning):
+        plain = LatentGroup(responses.take(np.arange(60)), populations=herd[:60])
+    assert "population_prevalence" in plain.named_vars
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "match"),
+    [
+        (
+            {"covariates": X.assign(twice=2 * X["height"] + 1)},
+            ModelError,
+            r"collinear.*\['twice'\]",
+        ),
+        ({"covariates": np.random.default_rng(1).normal(size=(90, 95))}, ModelError, "collinear"),
+        ({"populations": POPULATION, "prevalence_prior": {"east": 1.0}}, ModelError, "'east'"),
+        ({"populations": POPULATION, "prevalence_prior": np.ones((2, 3))}, ModelError, "3 populat"),
+        ({"prevalence_prior": np.ones((3, 3))}, ModelError, "3 classes"),
+        ({"covariates": X.iloc[1:]}, bf.errors.ResponsesError, "missing"),
+    ],
+)
+def test_what_cannot_be_is_refused(given, error, match):
+    with pytest.raises(error, match=match):
+        DawidSkene(RESPONSES, **given)
+
+
+@pytest.mark.slow
+def test_prior_draws_rank_uniformly_among_posterior_draws():
+    population, _, responses = three_populations(36)
+    ranks = sbc_ranks(
+        lambda table, gold=None: DawidSkene(
+            table,
+            populations=population,
+            prevalence_prior={"north": [6.0, 2.0, 3.0], "west": [1.0, 2.0, 4.0]},
+            confusion_prior=np.ones((3, 3)) + 6 * np.eye(3),
+            gold=gold,
+        ),
+        responses,
+        revealed=[0, 22],
+        simulations=200,
+        draws=99,
+        sweeps=5,
+        random_seed=7,
+        start="prior",
+    )
+    for name in ("population_prevalence", "confusion"):
+        for entry in ranks[name].values.reshape(200, -1).T:
+            assert_uniform(entry, 99, name)
+    assert_uniform(ranks["labels"].values[np.arange(200), np.arange(200) % 36], 1, "labels")
+
+
+@pytest.mark.slow
+def test_two_tests_as_a_plain_model_of_counts():
+    """The same posterior by NUTS on a multinomial model without labels."""
+    responses, populations = bf.datasets.tuberculosis()
+    prior = np.array([[6.0, 1.0], [2.0, 5.0]])
+    model = DawidSkene(responses, populations=populations, confusion_prior=prior)
+    gibbs = bf.sample(model, 4000, random_seed=1, **QUIET)["posterior"]
+    cells = np.array([[14, 4, 9, 528], [887, 31, 37, 367]])
+    with pm.Model():
+        sick = pm.Uniform("sick", shape=2)
+        sensitivity = pm.Beta("sensitivity", 5.0, 2.0, shape=2)
+        specificity = pm.Beta("specificity", 6.0, 1.0, shape=2)
+        sensitivities, specificities = ([rate[0], rate[1]] for rate in (sensitivity, specificity))
+        columns = []
+        for a, b in ((1, 1), (1, 0), (0, 1), (0, 0)):
+            one = [s if x else 1 - s for s, x in zip(sensitivities, (a, b), strict=True)]
+            two = [1 - s if x else s for s, x in zip(specificities, (a, b), strict=True)]
+            columns.append(sick * one[0] * one[1] + (1 - sick) * two[0] * two[1])
+        pm.Multinomial("cells", cells.sum(axis=1), pt.stack(columns, axis=1), observed=cells)
+        begin = {"sensitivity": [0.9, 0.9], "specificity": [0.9, 0.9]}
+        nuts = pm.sample(
+            2000, tune=1000, chains=2, random_seed=2, progressbar=False, initvals=begin
+        )
+    ours = gibbs.dataset.assign(sick=gibbs["population_prevalence"].sel({"class": "+"}))
+    assert_within_mcse(ours, nuts["posterior"].dataset, ["sick", "sensitivity", "specificity"])
+
+
+@pytest.mark.slow
+def test_nuts_next_to_gibbs_agrees_with_nuts_alone():
+    model = DawidSkene(
+        RESPONSES, populations=POPULATION, covariates=X, classifier=np.exp(WORD), gold=GOLD
+    )
+    both = [
+        bf.sample(model, 1500, tune=1000, chains=2, sampler=sampler, random_seed=1, **QUIET)
+        for sampler in ("auto", "nuts")
+    ]
+    assert [each.attrs["sampler"] for each in both][1] == "nuts"
+    names = ["prevalence", "population_prevalence", "slope", "slope_scale", "classifier_scale",
+             "confusion"]  # fmt: skip
+    assert_within_mcse(*(each["posterior"].dataset for each in both), names)
