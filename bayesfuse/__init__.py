@@ -20,6 +20,7 @@ from bayesfuse.labels import (
     MarkovChain,
     MeanFieldPotts,
     PlantedPotts,
+    PopulationMarkovChain,
     Potts,
     StationaryMarkovChain,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "MeanFieldPotts",
     "OneCoin",
     "PlantedPotts",
+    "PopulationMarkovChain",
     "Potts",
     "Responses",
     "Sequences",

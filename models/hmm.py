@@ -21,11 +21,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
 import bayesfuse as bf
 from bayesfuse import priors
+from bayesfuse.data.item_tables import read_populations
+from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_kind
 from bayesfuse.pymc.model import LabelModel
 
@@ -48,6 +51,9 @@ class HiddenMarkov(LabelModel):
     transition_prior : float or array, shape (classes, classes), optional
         Dirichlet concentration of the transition rows (class, next class). Default 1. Zeros rule
         out a transition.
+    populations : mapping, Series or array, shape (sequences,), optional
+        The population of every sequence, by its name or in the order of ``sequences.names``. Each
+        has its own "initial" (population, class) and "transition" (population, class, next_class).
     confusion_prior, raters, pooled, gold, name : optional
         As in :class:`bayesfuse.models.DawidSkene`.
 
@@ -86,29 +92,51 @@ class HiddenMarkov(LabelModel):
         confusion_prior: Any = None,
         raters: Literal["confusion", "class", "coin"] = "confusion",
         pooled: bool = False,
+        populations: Any = None,
         gold: Mapping[Any, Any] | None = None,
         name: str = "",
     ) -> None:
         if initial not in ("free", "stationary"):
             raise ModelError(f"initial must be 'free' or 'stationary'. Got: {initial!r}.")
-        if initial == "stationary" and initial_prior is not None:
+        stationary = initial == "stationary"
+        if stationary and initial_prior is not None:
             raise ModelError(
                 'initial_prior needs initial="free", because the transition determines a '
                 f"stationary distribution. Got: initial_prior={initial_prior!r}."
             )
+        if stationary and populations is not None:
+            raise ModelError(
+                'initial="stationary" is for sequences of one population: fit each on its own, or '
+                "leave initial= out. Got: both."
+            )
         require_kind("sequences", sequences, bf.Sequences)
         super().__init__(responses, gold=gold, name=name)
         self.add_coord("next_class", responses.classes.tolist())
-        stationary = initial == "stationary"
         rows = priors.transition(transition_prior, responses, irreducible=stationary)
-        begin = None if stationary else priors.initial(initial_prior, rows, responses)
-        transition = bf.dirichlet("transition", rows, dims=("class", "next_class"))
+        dims: tuple[str, ...] = ("class", "next_class")
         labels: bf.MarkovChain
-        if begin is None:
-            labels = bf.StationaryMarkovChain(transition, sequences)
-        else:
-            first = bf.dirichlet("initial", begin, dims="class")
+        if stationary:
+            labels = bf.StationaryMarkovChain(
+                bf.dirichlet("transition", rows, dims=dims), sequences
+            )
+        elif populations is None:
+            first = bf.dirichlet(
+                "initial", priors.initial(initial_prior, rows, responses), dims="class"
+            )
+            transition = bf.dirichlet("transition", rows, dims=dims)
             labels = bf.MarkovChain(first, transition, sequences)
+        else:
+            names, number = read_populations(sequences.names, populations, unit="sequence")
+            self.add_coord("population", listed(names))
+            begin = np.tile(priors.initial(initial_prior, rows, responses), (len(names), 1))
+            labels = bf.PopulationMarkovChain(
+                bf.dirichlet("initial", begin, dims=("population", "class")),
+                bf.dirichlet(
+                    "transition", np.tile(rows, (len(names), 1, 1)), dims=("population", *dims)
+                ),
+                sequences,
+                number,
+            )
         given, n_classes = tuple(labels.parameters.values()), responses.n_classes
         share = labels.prevalence(given, n_classes, labels.structure(responses), pt)
         pm.Deterministic("prevalence", share, dims="class")

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from bayesfuse.data.arrays import as_array, plain, shown
 from bayesfuse.data.names import encode, listed, places
 from bayesfuse.data.responses import Responses
-from bayesfuse.data.sequences import item_places
 from bayesfuse.errors import ResponsesError
 from bayesfuse.numerics.kernels import Array
 
@@ -25,44 +24,44 @@ CLOSE = 1e-3
 
 
 def read_populations(
-    responses: Responses, given: Any, names: NDArray[Any] | None = None
+    units: NDArray[Any], given: Any, names: NDArray[Any] | None = None, unit: str = "item"
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the names of the populations, and the number of every item's (items,).
+    """Return the names of the populations, and the number of every unit's (units,).
 
     Parameters
     ----------
-    given : mapping, Series or array, shape (items,)
-        Population by item name (a column of a table of responses with their items as index may
-        say it several times), or in the order of ``responses.items``.
+    units : ndarray
+        Names of items, or of sequences.
+    given : mapping, Series or array, shape (units,)
+        Population by name (a column of a table of responses with their items as index may say it
+        several times), or in the order of ``units``.
     names : ndarray, optional
         The populations there are. Default: those that occur, sorted.
+    unit : {"item", "sequence"}
 
     Raises
     ------
     ResponsesError
-        An item in no population or in two; one that is not in ``responses`` or ``names``.
+        A unit in no population or in two; one that is not there; a population not in ``names``.
     """
     if isinstance(given, Mapping):
         given = pd.Series(dict(given), dtype=object).infer_objects()
     if isinstance(given, pd.Series):
-        said = given.reset_index().set_axis(["item", "population"], axis=1).drop_duplicates()
-        twice = said["item"][said["item"].duplicated()]
+        said = given.reset_index().set_axis([unit, "population"], axis=1).drop_duplicates()
+        twice = said[unit][said[unit].duplicated()]
         if len(twice):
             raise ResponsesError(
-                "An item belongs to one population. Got: several for item "
-                f"{plain(twice.iloc[0])!r} ({twice.nunique()} such items)."
+                f"Every {unit} belongs to one population. Got: several for {unit} "
+                f"{plain(twice.iloc[0])!r} ({twice.nunique()} such)."
             )
-        values = as_array(said["population"].to_numpy())
-        place = item_places(as_array(said["item"].to_numpy()), responses, "populations=", "it")
-        order = np.empty(len(place), dtype=np.int64)
-        order[place] = np.arange(len(place))
-        values = values[order]
+        order = _order(as_array(said[unit].to_numpy()), units, "populations=", unit)
+        values = as_array(said["population"].to_numpy())[order]
     else:
         values = as_array(given)
-        if values.ndim != 1 or len(values) != responses.n_items:
+        if values.ndim != 1 or len(values) != len(units):
             raise ResponsesError(
-                "populations= is a mapping (a dict, a pandas Series) from items to populations, or "
-                f"has one entry for each of the {responses.n_items} items in their order. Got: "
+                f"populations= is a mapping (a dict, a pandas Series) from {unit}s to populations, "
+                f"or has one entry for each of the {len(units)} {unit}s in their order. Got: "
                 f"{type(given).__name__} of shape {np.shape(values)}."
             )
     if isinstance(values, pd.Categorical):
@@ -70,8 +69,8 @@ def read_populations(
     missing = pd.isna(values)
     if missing.any():
         raise ResponsesError(
-            "Every item must belong to a population; those of which it is not known can form one "
-            f"of their own. Got: none for {shown(responses.items[missing], 3)} "
+            f"Every {unit} must belong to a population; those of which it is not known can form "
+            f"one of their own. Got: none for {shown(units[missing], 3)} "
             f"({int(missing.sum())} such)."
         )
     if names is None:
@@ -80,7 +79,7 @@ def read_populations(
     if (unknown := np.flatnonzero(codes < 0)).size:
         raise ResponsesError(
             f"Populations must be among {shown(names)}. Got: {plain(values[unknown[0]])!r} for "
-            f"item {plain(responses.items[unknown[0]])!r} ({len(unknown)} such)."
+            f"{unit} {plain(units[unknown[0]])!r} ({len(unknown)} such)."
         )
     return names, codes
 
@@ -179,8 +178,8 @@ def _table(what: str, responses: Responses, given: Any) -> tuple[list[Any] | Non
                 f"{what} must have one row per item. Got: several for "
                 f"{plain(given.index[given.index.duplicated()][0])!r}."
             )
-        place = item_places(items, responses, f"Rows of {what}", what)
         columns, values = listed(given.columns), given.to_numpy()
+        values = values[_order(items, responses.items, what, "item")]
     else:
         values = np.asarray(given)
         if values.ndim != 2 or len(values) != responses.n_items:
@@ -189,14 +188,26 @@ def _table(what: str, responses: Responses, given: Any) -> tuple[list[Any] | Non
                 f"the {responses.n_items} items in their order. Got: {type(given).__name__} of "
                 f"shape {values.shape}."
             )
-        place = np.arange(responses.n_items)
     try:
-        numbers = values.astype(float)
+        return columns, values.astype(float)
     except (TypeError, ValueError):
         raise ResponsesError(
             f"{what} must hold numbers; make columns of zeros and ones of categories "
             "(pandas.get_dummies). Got: columns of other types."
         ) from None
-    table = np.empty_like(numbers)
-    table[place] = numbers
-    return columns, table
+
+
+def _order(given: NDArray[Any], names: NDArray[Any], what: str, unit: str) -> NDArray[np.int64]:
+    """Return where every one of ``names`` stands in ``given``, which must be the same."""
+    place = places(given, names)
+    if (unknown := place < 0).any():
+        raise ResponsesError(
+            f"{what} must be of {unit}s that are there. Got: {shown(given[unknown], 3)}, which "
+            f"are not ({int(unknown.sum())} such)."
+        )
+    if len(missing := np.setdiff1d(np.arange(len(names)), place)):
+        raise ResponsesError(
+            f"Every {unit} must be in {what}. Got: {shown(names[missing], 3)} missing "
+            f"({len(missing)} such)."
+        )
+    return np.argsort(place)

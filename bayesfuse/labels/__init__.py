@@ -5,6 +5,7 @@ from bayesfuse.labels.chain import MarkovChain, StationaryMarkovChain
 from bayesfuse.labels.couplings import bethe_coupling
 from bayesfuse.labels.independent import Independent
 from bayesfuse.labels.planted import PlantedPotts
+from bayesfuse.labels.population_chain import PopulationMarkovChain
 from bayesfuse.labels.potts import MeanFieldPotts, Potts, paper_coupling
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "MarkovChain",
     "MeanFieldPotts",
     "PlantedPotts",
+    "PopulationMarkovChain",
     "Potts",
     "StationaryMarkovChain",
     "bethe_coupling",

@@ -136,11 +136,15 @@ class MarkovChain(LabelPrior):
         self, parameters: tuple[Any, ...], n_classes: int, structure: tuple[Any, ...], xp: Any
     ) -> Any:
         """Return the expected share of every class, over all items."""
+        return self.of_lengths(self.sequences.lengths, parameters, xp)
+
+    @staticmethod
+    def of_lengths(lengths: NDArray[np.int64], parameters: tuple[Any, ...], xp: Any) -> Any:
+        """Return the expected share of every class in sequences of these lengths."""
         initial, transition = parameters
-        lengths = self.sequences.lengths
         # number of sequences longer than t, for t = 0, 1, …
         longer = len(lengths) - np.bincount(lengths).cumsum()[:-1]
-        return initial @ _polynomial(longer / len(self.sequences.items), transition, xp)
+        return initial @ _polynomial(longer / lengths.sum(), transition, xp)
 
     @staticmethod
     def marginal_jax(*arguments: Any) -> Any:

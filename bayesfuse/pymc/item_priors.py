@@ -58,7 +58,7 @@ def independent_labels(
         number, dims, name = None, ("class",), "average_prevalence"
         concentration = priors.prevalence(prevalence_prior, responses)
     else:
-        names, number = read_populations(responses, populations)
+        names, number = read_populations(responses.items, populations)
         model.add_coord("population", listed(names))
         pm.Data("population_index", number, dims="item")
         dims, name = ("population", "class"), "population_prevalence"

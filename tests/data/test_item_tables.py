@@ -34,26 +34,26 @@ def series(values, items="cab", **more):
     ],
 )
 def test_populations_by_name_and_in_order(given):
-    names, number = read_populations(RESPONSES, given)
+    names, number = read_populations(RESPONSES.items, given)
     assert names.tolist() == ["north", "south"]
     assert number.tolist() == [0, 1, 1]
 
 
 def test_populations_that_are_numbers_and_those_of_another_table():
-    names, number = read_populations(RESPONSES, {"a": 7, "b": 3, "c": 7})
+    names, number = read_populations(RESPONSES.items, {"a": 7, "b": 3, "c": 7})
     assert (names.tolist(), number.tolist()) == ([3, 7], [1, 0, 1])
-    _, number = read_populations(RESPONSES, [9, 3, 9], np.array([3, 5, 9]))
+    _, number = read_populations(RESPONSES.items, [9, 3, 9], np.array([3, 5, 9]))
     assert number.tolist() == [2, 0, 2]
     with pytest.raises(ResponsesError, match=r"among \[3, 7\].*Got: 9 for item 'a' \(2 such\)"):
-        read_populations(RESPONSES, [9, 3, 9], names)
+        read_populations(RESPONSES.items, [9, 3, 9], names)
 
 
 @pytest.mark.parametrize(
     ("given", "match"),
     [
         ({"a": 1, "b": 1}, r"Every item.*\['c'\] missing"),
-        ({"a": 1, "b": 1, "c": 1, "d": 2}, r"must be items of the responses.*\['d'\]"),
-        (series([1, 2, 1, 3], "cabb"), r"one population.*several for item 'b' \(1 such"),
+        ({"a": 1, "b": 1, "c": 1, "d": 2}, r"items that are there.*\['d'\]"),
+        (series([1, 2, 1, 3], "cabb"), r"one population. Got: several for item 'b' \(1 such"),
         ([1, 2], r"3 items in their order.*list of shape \(2,\)"),
         ("north", r"mapping.*Got: str"),
         ([1.0, np.nan, 2.0], r"belong to a population.*\['b'\]"),
@@ -63,7 +63,7 @@ def test_populations_that_are_numbers_and_those_of_another_table():
 )
 def test_populations_that_say_too_little_or_too_much(given, match):
     with pytest.raises(ResponsesError, match=match):
-        read_populations(RESPONSES, given)
+        read_populations(RESPONSES.items, given)
 
 
 FRAME = pd.DataFrame({"age": [30, 10, 20], "male": [True, False, True]}, index=list("cab"))
@@ -94,7 +94,7 @@ def test_one_covariate_and_covariates_of_another_table():
     ("given", "match"),
     [
         (FRAME.loc[["a", "b"]], r"Every item.*\['c'\] missing"),
-        (FRAME.set_index(pd.Index(list("abd"))), r"items of the responses.*\['d'\]"),
+        (FRAME.set_index(pd.Index(list("abd"))), r"items that are there.*\['d'\]"),
         (FRAME.set_index(pd.Index(list("aba"))), "one row per item.*'a'"),
         (FRAME.assign(age=[1.0, np.nan, 2.0]), r"finite.*nan in 'age' for item 'a' \(1 such\)"),
         (FRAME.assign(age=[1.0, 2.0, -np.inf]), r"finite.*-inf in 'age' for item 'b'"),

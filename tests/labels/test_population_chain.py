@@ -1,0 +1,174 @@
+"""A Markov chain for every population of sequences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError, ResponsesError
+from bayesfuse.models import HiddenMarkov
+from bayesfuse.testing import assert_close, assert_uniform, check_label_prior, sbc_ranks
+
+ITEMS = list("fbdaceg")
+"""Of the responses, in another order than in sequence."""
+SEQUENCES = bf.Sequences.from_table(
+    {"item": list("abcdefg"), "sequence": [5, 5, 5, 2, 2, 9, 9], "position": [0, 1, 2, 0, 1, 0, 1]}
+)
+"""Sequences 2 (d, e), 5 (a, b, c) and 9 (f, g)."""
+POPULATION = np.array([2, 0, 2])
+"""Nobody is of population 1."""
+
+
+def random_rows(shape, seed, zero=False):
+    rows = np.random.default_rng(seed).dirichlet(np.ones(shape[-1]), shape[:-1])
+    if zero:
+        rows[0, 0] = np.eye(shape[-1])[1]
+    with np.errstate(divide="ignore"):
+        return np.log(rows)
+
+
+def responses(n_classes):
+    return bf.Responses.from_matrix(np.zeros((7, 1), int), items=ITEMS, classes=range(n_classes))
+
+
+@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_labels_against_enumeration(n_classes, far):
+    """Structural zeros, an impossible class, and likelihoods that probabilities cannot hold."""
+    prior = bf.PopulationMarkovChain(None, None, SEQUENCES, POPULATION)
+    tables = random_rows((3, n_classes), 1), random_rows((3, n_classes, n_classes), 2, zero=True)
+    log_lik = np.random.default_rng(3).normal(0, 2, (7, n_classes))
+    log_lik[4, 1] = -np.inf
+    if far:
+        log_lik[:, 0] -= 200.0
+    check_label_prior(prior, tables, log_lik, prior.structure(responses(n_classes)))
+
+
+def test_one_population_is_the_plain_chain():
+    one = bf.PopulationMarkovChain(None, None, SEQUENCES, [0, 0, 0])
+    plain = bf.MarkovChain(None, None, SEQUENCES)
+    tables = random_rows((1, 3), 1), random_rows((1, 3, 3), 2)
+    likelihood = np.random.default_rng(3).random((7, 3))
+    table = responses(3)
+    found = one.marginal(tables, likelihood, np.zeros(7), one.structure(table))
+    flat = tuple(each[0] for each in tables)
+    other = plain.marginal(flat, likelihood, np.zeros(7), plain.structure(table))
+    assert_close(found.log_evidence, other.log_evidence, "evidence")
+    assert_close(found.probability, other.probability, "labels")
+    for counts, expected in zip(found.expected, other.expected, strict=True):
+        assert_close(counts[0], expected, "counts")
+    shares = [
+        prior.prevalence(tuple(map(np.exp, rows)), 3, prior.structure(table), np)
+        for prior, rows in ((one, tables), (plain, flat))
+    ]
+    assert_close(*shares, "share of every class")
+    assert one.units(table).tolist() == [2, 5, 9]
+
+
+def test_populations_are_chains_of_their_own():
+    """Names of sequences, shares of classes, counts, batches and JAX."""
+    prior = bf.PopulationMarkovChain(None, None, SEQUENCES, POPULATION)
+    table = responses(3)
+    assert prior.units(table).tolist() == [5, 2, 9]
+    tables = random_rows((3, 3), 1), random_rows((3, 3, 3), 2)
+    log_lik = np.random.default_rng(3).normal(size=(7, 3))
+    structure = prior.structure(table)
+    found = prior.marginal(tables, np.exp(log_lik), np.zeros(7), structure)
+    share = np.zeros(3)
+    for p, names in ((0, [5]), (2, [2, 9])):
+        items = [n for s in names for n in SEQUENCES.items[_rows(s)]]
+        place = [ITEMS.index(n) for n in items]
+        alone = bf.MarkovChain(
+            None, None, bf.Sequences.from_lengths([len(_rows(s)) for s in names])
+        )
+        own = bf.Responses.from_matrix(np.zeros((len(items), 1), int), classes=range(3))
+        rows = tuple(each[p] for each in tables)
+        other = alone.marginal(
+            rows, np.exp(log_lik[place]), np.zeros(len(items)), alone.structure(own)
+        )
+        assert_close(found.probability[place], other.probability, f"labels of {p}")
+        assert_close(found.expected[1][p], other.expected[1], f"pairs of {p}")
+        values = tuple(map(np.exp, rows))
+        share += len(items) / 7 * alone.prevalence(values, 3, alone.structure(own), np)
+    values = tuple(map(np.exp, tables))
+    assert_close(prior.prevalence(values, 3, structure, np), share, "share of every class")
+    soft = prior.tally(found.probability, structure, 3)
+    assert soft[0][1].sum() == soft[1][1].sum() == 0
+    assert_close(soft[0].sum(axis=1), [1, 0, 2], "beginnings")
+    items, part = prior.part(structure, np.array([2, 0]))
+    few = prior.marginal(tables, np.exp(log_lik[items]), np.zeros(len(items)), part)
+    assert_close(few.log_evidence, found.log_evidence[[0, 2]], "evidence of a batch")
+    jax = pytest.importorskip("jax")
+    with jax.enable_x64():
+        by_jax = prior.marginal_jax(*tables, log_lik, *structure)
+    assert_close(np.asarray(by_jax), found.log_evidence, "JAX", rtol=1e-6)
+
+
+def _rows(sequence):
+    s = SEQUENCES.names.tolist().index(sequence)
+    return np.arange(SEQUENCES.start[s], SEQUENCES.start[s + 1])
+
+
+def crowd(n_sequences=12, seed=1):
+    """Sequences of ten items whose classes last long in one population and not in the other."""
+    rng = np.random.default_rng(seed)
+    population = np.arange(n_sequences) % 2
+    stay = np.array([0.95, 0.4])
+    truth = []
+    for p in population:
+        label = [rng.integers(0, 2)]
+        for _ in range(9):
+            label.append(label[-1] if rng.random() < stay[p] else 1 - label[-1])
+        truth += label
+    truth = np.array(truth)
+    right = rng.random((len(truth), 4)) < [0.9, 0.8, 0.75, 0.85]
+    table = bf.Responses.from_matrix(np.where(right, truth[:, None], 1 - truth[:, None]))
+    return population, bf.Sequences.from_lengths([10] * n_sequences), table
+
+
+def test_a_model_by_the_names_of_sequences(tmp_path):
+    population, sequences, table = crowd(60)
+    given = {
+        name: "steady" if p == 0 else "jumpy"
+        for name, p in zip(sequences.names.tolist(), population, strict=True)
+    }
+    model = HiddenMarkov(table, sequences, populations=given)
+    result = bf.sample(model, 300, tune=100, chains=2, random_seed=1, progressbar=False, quiet=True)
+    mean = result["posterior"]["transition"].mean(("chain", "draw"))
+    assert mean.dims == ("population", "class", "next_class")
+    stays = {name: np.diag(mean.sel(population=name)) for name in ("steady", "jumpy")}
+    assert stays["steady"].min() > 0.88 and stays["jumpy"].max() < 0.6
+    result.to_netcdf(tmp_path / "result.nc")
+    assert bf.decode(result, model).sizes == {"item": 600}
+    assert result["log_likelihood"].sizes["sequence"] == 60
+    bf.checks.runs(result, model, draws=20, random_seed=1)
+
+
+def test_what_cannot_be_is_refused():
+    population, sequences, table = crowd()
+    with pytest.raises(ModelError, match="one population"):
+        HiddenMarkov(table, sequences, populations=population, initial="stationary")
+    with pytest.raises(ResponsesError, match="Every sequence must be in populations="):
+        HiddenMarkov(table, sequences, populations={0: "a"})
+    with pytest.raises(ModelError, match=r"float64 of shape \(3,\) for 3 sequences"):
+        bf.PopulationMarkovChain(None, None, SEQUENCES, np.ones(3))
+    with pytest.raises(ModelError, match=r"numbered from 0\. Got: -1"):
+        bf.PopulationMarkovChain(None, None, SEQUENCES, [-1, 0, 1]).check({}, table)
+
+
+@pytest.mark.slow
+def test_prior_draws_rank_uniformly_among_posterior_draws():
+    population, sequences, table = crowd(6)
+    confusion = np.array([[12.0, 3.0], [2.0, 9.0]])
+    ranks = sbc_ranks(
+        lambda t: HiddenMarkov(
+            t, sequences, populations=population, confusion_prior=confusion,
+            transition_prior=[[4.0, 1.0], [2.0, 2.0]], initial_prior=[2.0, 1.0],
+        ),
+        table, simulations=200, draws=99, sweeps=5, random_seed=3, start="prior",
+    )  # fmt: skip
+    for name in ("initial", "transition", "confusion"):
+        for entry in ranks[name].values.reshape(200, -1).T:
+            assert_uniform(entry, 99, name)
+    assert_uniform(ranks["labels"].values[np.arange(200), np.arange(200) % 60], 1, "labels")
