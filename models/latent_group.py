@@ -167,6 +167,7 @@ class LatentGroup(LabelModel):
                 "groups='posterior' needs Dirichlet priors, because confusion rows are integrated "
                 "out: give concentrations, or the groups. Got: a mixture as confusion_prior."
             )
+        self.newcomers["rater_confusion"] = "nothing tells which raters they share a source with"
         inner = bf.dirichlet("rater_confusion", rows, dims=("rater", "verdict", "answer"))
         outer, assignment = None, self.groups.assignment
         if names:
