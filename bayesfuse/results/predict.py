@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
-from pytensor.graph.basic import Variable
 
-from bayesfuse import labels as label_priors
-from bayesfuse import raters as rater_channels
-from bayesfuse.data.arrays import plain, shown
+from bayesfuse.data.arrays import as_array, plain, shown
 from bayesfuse.data.names import places
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ImpossibleDataError, ModelError, require_count, require_kind
 from bayesfuse.labels.base import LabelPrior
-from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
-from bayesfuse.parameters.compiled import plain_python
-from bayesfuse.pymc.evaluate import evaluate
-from bayesfuse.raters.base import RaterChannel
-from bayesfuse.results.compatibility import observation_of
-from bayesfuse.results.contents import all_draws, constants
-from bayesfuse.results.parameters import evenly_spaced, parameters
-from bayesfuse.results.posterior import PREDICTION, add_constants, sum_up
-
-FITTED, POOL, PRIOR = "fitted", "pool", "prior"
-"""Where the rows of a rater come from."""
+from bayesfuse.results.fitted import Fitted, from_model, from_result
+from bayesfuse.results.posterior import add_constants, sum_up
 
 
 def predict(
@@ -103,15 +90,15 @@ def predict(
     A rater without fitted responses has, at every draw, the expected row of a new rater: with
     ``pooled=True`` and in ``ItemTypes`` the mean of the pool, else the mean of the prior, if all
     raters have the same prior. The likelihood of an item is linear in the row of every response,
-    so the expected row is exact for a rater who answers one item once. Several responses of
-    such a rater would also inform the row, which is left out here.
+    so the expected row is exact for a rater who answers one item once. Several responses of such a
+    rater would also inform the row, which is left out here.
 
     Draws that rule out the responses to an item (zeros in rows) do not count for the item.
 
     Examples
     --------
-    Two patients after those of the fit, both seen by doctor 1, the second also by a locum, who is
-    not among the fitted doctors:
+    Two patients after those of the fit, both seen by doctor 1, the second also by doctor 6, who is
+    not among the fitted ones:
 
     >>> import bayesfuse as bf
     >>> from bayesfuse.models import DawidSkene
@@ -128,14 +115,11 @@ def predict(
     require_kind("responses", responses, Responses)
     require_count("draws", draws)
     require_count("batch_size", batch_size)
-    fitted = _from_result(result) if model is None else _from_model(result, model)
-    given = {"sequences": sequences, "graph": graph}
-    given = _require_places(fitted, {name: each for name, each in given.items() if each is not None})
+    fitted = from_result(result) if model is None else from_model(result, model)
+    given = _places(fitted, {"sequences": sequences, "graph": graph})
     fitted = fitted.thinned(int(draws))
-    names = constants(result, "rater_index")
-    responses = _with_classes(responses, names["class"].values)
-    index = places(responses.raters, names["rater"].values)
-    values, source = fitted.of_raters(index, responses.raters)
+    responses = _with_classes(responses, fitted.class_names)
+    values, index, source = fitted.of_raters(responses.raters)
     observation = _observe(fitted, responses, values, index, given)
     found = _label_posterior(observation, values, int(batch_size))
     tree = {
@@ -148,185 +132,10 @@ def predict(
     return predicted
 
 
-# ---------------------------------------------------------------- the fitted parameters
-
-
-@dataclass(frozen=True)
-class _Fitted:
-    """What a fit says of items and raters in general.
-
-    Attributes
-    ----------
-    labels, raters : type
-        The factors, whose ``anew`` makes those of other items and raters.
-    label_settings, rater_settings : mapping
-        Their settings.
-    needs : list of str
-        What places new items.
-    values : dict of str to ndarray, shape (chain, draw, …)
-        The parameters.
-    newcomers : dict of str to ndarray or str
-        By parameter, the rows of a rater without responses, (…) or (chain, draw, …), or the
-        reason why there are none.
-    sources : dict of str to str
-        By parameter, where these come from.
-    """
-
-    labels: type[LabelPrior]
-    raters: type[RaterChannel]
-    label_settings: Mapping[str, Any]
-    rater_settings: Mapping[str, Any]
-    needs: list[str]
-    values: dict[str, NDArray[Any]]
-    newcomers: dict[str, Array | str]
-    sources: dict[str, str]
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """Numbers of chains and draws."""
-        n_chains, n_draws = next(iter(self.values.values())).shape[:2]
-        return n_chains, n_draws
-
-    def thinned(self, draws: int) -> _Fitted:
-        """Return evenly spaced draws of every chain."""
-        n_chains, n_draws = self.sizes
-        chosen = evenly_spaced(min(-(-draws // n_chains), n_draws), n_draws)
-        values = {name: drawn[:, chosen] for name, drawn in self.values.items()}
-        newcomers = {
-            name: row[:, chosen] if self.sources.get(name) == POOL else row  # type: ignore[index]
-            for name, row in self.newcomers.items()
-        }
-        return replace(self, values=values, newcomers=newcomers)
-
-    def of_raters(
-        self, index: NDArray[np.int64], raters: NDArray[Any]
-    ) -> tuple[dict[str, NDArray[Any]], list[str]]:
-        """Return the parameters for the raters of new responses, and where each comes from.
-
-        ``index`` (raters,) is the place among the fitted raters, −1 for others.
-        """
-        new, values = index < 0, dict(self.values)
-        sources: set[str] = set()
-        for parameter in (*self.labels.declared, *self.raters.declared):
-            name = parameter.name
-            if "item" in parameter.dims and name in values:
-                raise ModelError(
-                    "Parameters of new items must be shared with the fitted ones, because nothing "
-                    f"else is known of them. Got: {name}, which belongs to single items."
-                )
-            if "rater" not in parameter.dims or name not in values:
-                continue
-            axis = 2 + parameter.dims.index("rater")
-            rows = np.take(values[name], np.maximum(index, 0), axis=axis)
-            if new.any():
-                row = self.newcomers.get(name, "the model says nothing of other raters")
-                if isinstance(row, str):
-                    raise ModelError(
-                        "A rater without fitted responses needs rows that the model expects of new "
-                        "raters: those of a pool (pooled=True) or of a prior that all raters "
-                        f"share. Got: rater {plain(raters[new][0])!r} ({int(new.sum())} such); "
-                        f"for {name}, {row}."
-                    )
-                np.moveaxis(rows, axis, 0)[new] = row
-                sources.add(self.sources[name])
-            values[name] = rows
-        source = PRIOR if PRIOR in sources else POOL
-        return values, [FITTED if at >= 0 else source for at in index.tolist()]
-
-
-def _from_model(result: xr.DataTree, model: pm.Model) -> _Fitted:
-    """Evaluate the parameters by the model of a result."""
-    values = parameters(result, model)
-    observation = observation_of(result, model)
-    given = getattr(model, "newcomers", {})
-    variables = {name: row for name, row in given.items() if isinstance(row, Variable)}
-    with plain_python():
-        pools = evaluate(model, all_draws(result), variables)
-    return _Fitted(
-        type(observation.labels),
-        type(observation.raters),
-        observation.labels.settings(),
-        observation.raters.settings(),
-        list(observation.labels.needs),
-        values,
-        {**given, **pools},
-        {name: POOL if name in variables else PRIOR for name in given},
-    )
-
-
-def _from_result(result: xr.DataTree) -> _Fitted:
-    """Read the parameters from what the functions of this package store in a result."""
-    text = constants(result, "rater_index").attrs.get(PREDICTION)
-    if text is None:
-        raise ModelError(
-            "Predictions need to know where a result holds the parameters, which bf.sample, bf.fit "
-            "and bf.find_map note in it; bf.predict(result, responses, model=model) asks the "
-            "model. Got: a result without this note, and no model."
-        )
-    told = json.loads(text)
-    for what in ("labels", "raters"):
-        if told[what]["kind"] is None:
-            raise ModelError(
-                "A label prior or rater channel that is not of this package, or has many settings, "
-                f"is known to its model only: give model=. Got: such {what}, and no model."
-            )
-    values = {name: _stored(result, name, where) for name, where in told["parameters"].items()}
-    newcomers, sources = {}, {}
-    for name, row in told["newcomers"].items():
-        if "reason" in row:
-            newcomers[name] = row["reason"]
-        elif row["stored"] is None:
-            newcomers[name] = "they are known to the model only, so give model="
-        else:
-            drawn = _stored(result, name, row["stored"])
-            newcomers[name] = drawn if row["source"] == POOL else drawn[0, 0]
-            sources[name] = row["source"]
-    return _Fitted(
-        getattr(label_priors, told["labels"]["kind"]),
-        getattr(rater_channels, told["raters"]["kind"]),
-        told["labels"]["settings"],
-        told["raters"]["settings"],
-        told["labels"]["needs"],
-        values,
-        newcomers,
-        sources,
-    )
-
-
-def _stored(result: xr.DataTree, name: str, where: Mapping[str, Any] | None) -> NDArray[Any]:
-    """Return the draws of a parameter (chain, draw, …) from where a result stores them."""
-    draws = all_draws(result)
-    if not {"chain", "draw"} <= set(draws.sizes):
-        raise ModelError(
-            "Predictions need parameters, from the group posterior or point of a result. Got: "
-            f"groups {sorted(result.children)}."
-        )
-    if where is None:
-        raise ModelError(
-            "A parameter that is an expression of other variables, or a large constant, is known "
-            f"to the model only: give model=. Got: {name}, and no model."
-        )
-    if own := where.get("variable"):
-        if own not in draws:
-            raise ModelError(
-                "A result must hold all parameters of its labels and raters, because predictions "
-                f"follow from them. Got: no {own!r} among {list(draws.data_vars)}."
-            )
-        drawn: NDArray[Any] = draws[own].transpose("chain", "draw", ...).values
-        return drawn
-    if own := where.get("constant"):
-        value = constants(result, own)[own].values
-    else:
-        value = np.asarray(where["value"])
-    return np.broadcast_to(value, (draws.sizes["chain"], draws.sizes["draw"], *value.shape))
-
-
-# ---------------------------------------------------------------- the new items
-
-
-def _require_places(fitted: _Fitted, given: dict[str, Any]) -> dict[str, Any]:
-    """Raise ModelError unless what places the new items is given, and nothing else."""
+def _places(fitted: Fitted, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what places the new items, or raise ModelError if it is missing or given in vain."""
     labels = fitted.labels.__name__
+    given = {name: each for name, each in given.items() if each is not None}
     if missing := [name for name in fitted.needs if name not in given]:
         raise ModelError(
             f"Labels of {labels} depend on each other, so the places of the new items must be "
@@ -342,7 +151,7 @@ def _require_places(fitted: _Fitted, given: dict[str, Any]) -> dict[str, Any]:
 
 def _with_classes(responses: Responses, classes: NDArray[Any]) -> Responses:
     """Return the same responses with the classes of a fit."""
-    place = places(responses.classes, classes)
+    place = places(as_array(responses.classes), classes)
     if (place < 0).any():
         unknown = responses.classes[place < 0]
         raise ModelError(
@@ -359,7 +168,7 @@ def _with_classes(responses: Responses, classes: NDArray[Any]) -> Responses:
 
 
 def _observe(
-    fitted: _Fitted,
+    fitted: Fitted,
     responses: Responses,
     values: Mapping[str, NDArray[Any]],
     index: NDArray[np.int64],
@@ -373,6 +182,12 @@ def _observe(
     ]
     labels = fitted.labels.anew(own[0], fitted.label_settings, **given)
     raters = fitted.raters.anew(own[1], fitted.rater_settings, index)
+    for parameter in (*labels.used_parameters, *raters.used_parameters):
+        if "item" in parameter.dims:
+            raise ModelError(
+                "Parameters must be shared by all items, because those of new items are not "
+                f"known. Got: {parameter.name}, which belongs to single items."
+            )
     shapes = {name: value.shape for name, value in first.items()}
     labels.check(shapes, responses)
     raters.check(shapes, responses)
