@@ -17,7 +17,7 @@ from bayesfuse.parameters.factor import Factor
 from bayesfuse.raters.base import RaterChannel
 
 LARGEST = 1000
-"""Numbers per value that are stored; HDF5 takes 64 kB for all attributes of a group."""
+"""Numbers per value that are stored, because HDF5 holds 64 kB in an attribute."""
 
 DIFFERENT = "the priors of the fitted raters differ"
 

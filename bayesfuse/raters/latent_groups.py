@@ -74,7 +74,7 @@ class LatentGroups(RaterChannel):
 
     @classmethod
     def anew(cls, values, settings, raters):
-        assignment = np.asarray(settings["assignment"])[raters]
+        assignment = np.where(raters < 0, ALONE, np.asarray(settings["assignment"])[raters])
         return cls(values.get("group_confusion"), values["rater_confusion"], assignment)
 
     def defining(self):

@@ -48,6 +48,7 @@ def by_hand(result, expected_row):
 
 
 HALF = np.array([[8.0, 1.0, 1.0], [2.0, 6.0, 2.0], [1.0, 3.0, 8.0]])
+MEAN = HALF / HALF.sum(axis=1, keepdims=True)
 MIXED = bf.priors.mixture([0.8, 0.2], [HALF, np.ones((3, 3))])
 NEWCOMERS = {
     "pool": ({"pooled": True}, "pool", lambda draw: draw["confusion_mean"]),
@@ -61,35 +62,22 @@ NEWCOMERS = {
         "pool",
         lambda draw: coin(draw["accuracy_mean"].item()),
     ),
-    "default": (
-        {},
-        "prior",
-        lambda draw: np.where(np.eye(3), 0.6, 0.2),
-    ),
-    "common prior": (
-        {"confusion_prior": HALF},
-        "prior",
-        lambda draw: HALF / HALF.sum(axis=1, keepdims=True),
-    ),
-    "mixture": (
-        {"confusion_prior": MIXED},
-        "prior",
-        lambda draw: 0.8 * HALF / HALF.sum(axis=1, keepdims=True) + 0.2 / 3,
-    ),
+    "default": ({}, "prior", lambda _: np.where(np.eye(3), 0.6, 0.2)),
+    "common prior": ({"confusion_prior": HALF}, "prior", lambda _: MEAN),
+    "mixture": ({"confusion_prior": MIXED}, "prior", lambda _: 0.8 * MEAN + 0.2 / 3),
     "classes": (
         {"raters": "class", "confusion_prior": [[3, 1], [2, 2], [7, 3]]},
         "prior",
-        lambda draw: coin([0.75, 0.5, 0.7]),
+        lambda _: coin([0.75, 0.5, 0.7]),
     ),
-    "coins": ({"raters": "coin", "confusion_prior": [4, 1]}, "prior", lambda draw: coin(0.8)),
+    "coins": ({"raters": "coin", "confusion_prior": [4, 1]}, "prior", lambda _: coin(0.8)),
 }
 
 
 @pytest.mark.parametrize("name", NEWCOMERS)
 def test_new_raters_have_the_expected_row(name):
     settings, source, row = NEWCOMERS[name]
-    model = DawidSkene(fitted_table(), **settings)
-    result = bf.sample(model, **FIT)
+    result = bf.sample(model := DawidSkene(fitted_table(), **settings), **FIT)
     plain = result.copy()
     if prefix := settings.get("name"):
         posterior = result["posterior"].dataset
@@ -304,6 +292,14 @@ def test_large_values_need_the_model(monkeypatch):
     given = bayes(result["point"]["prevalence"].values, likelihood(MORE_ROWS, rows))
     found = probability(bf.predict(result, table, model=model))
     np.testing.assert_allclose(found, given, atol=1e-12)
+
+
+def test_new_raters_are_in_no_group():
+    """With a rule for their rows, as LatentGroup has where there are no groups."""
+    result = bf.find_map(LatentGroup(fitted_table(), []))
+    plain = bf.find_map(DawidSkene(fitted_table()))
+    one, other = (bf.predict(fit, new_table(MORE_ROWS, **MORE)) for fit in (result, plain))
+    np.testing.assert_allclose(probability(one), probability(other), atol=1e-6)
 
 
 # ---------------------------------------------------------------- what is refused
