@@ -31,6 +31,7 @@ from bayesfuse.raters import Confusion, InferredGroups, LatentGroups, OneCoin, T
 from bayesfuse.results.averaging import average, common_units
 from bayesfuse.results.difficulty import difficulty
 from bayesfuse.results.paths import decode, draw_labels, run_lengths, spans
+from bayesfuse.results.predict import predict
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import summary
 
@@ -71,6 +72,7 @@ __all__ = [
     "moments",
     "observe",
     "plots",
+    "predict",
     "priors",
     "run_lengths",
     "sample",

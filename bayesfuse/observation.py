@@ -71,6 +71,8 @@ class Observation:
     """What a PyMC model calls the responses."""
     rows_name: str = "response"
     """What it calls their dimension."""
+    prediction: Mapping[str, Any] | None = None
+    """Where predictions of other items find the parameters in a result, as JSON holds it."""
 
     def __repr__(self) -> str:
         names = f"{type(self.labels).__name__} × {type(self.raters).__name__}"

@@ -109,10 +109,11 @@ class ItemTypes(LabelModel):
 
     Variables: ``type_share`` w, ``type_concentration`` α, ``consensus`` μ, ``class_of_type`` φ,
     ``trust`` δ, ``firmness`` λ, ``type_confusion`` θ, ``row_concentration`` κ, ``competence`` a,
-    ``guess`` g, and for the latter two their ``…_mean`` and ``…_concentration``. ``prevalence``,
-    ``confusion``, ``sensitivity`` and ``specificity`` are with respect to the truth, the mean over
-    the types of a class. Types have no fixed numbers, so means by type over chains say nothing; ask
-    by item.
+    ``guess`` g, and for the latter two their ``…_mean`` and ``…_concentration``. Of these follow
+    ``type_of_class``, the shares of the types within a class, and ``type_confusion_mean``, the
+    expected row of a new rater. ``prevalence``, ``confusion``, ``sensitivity`` and ``specificity``
+    are with respect to the truth, the mean over the types of a class. Types have no fixed numbers,
+    so means by type over chains say nothing; ask by item.
 
     That raters share an opinion of a type, and that this opinion names the class once however many
     they are, is what keeps label probabilities honest. Where raters do err independently given the
@@ -174,16 +175,21 @@ class ItemTypes(LabelModel):
         said = firmness * says(pt.log(consensus), power, pt)
         class_of_type = members.rows("class_of_type", said, ("type", "class"))
 
-        rows = pt.repeat(consensus[None], n_raters, axis=0)
+        rows, newcomer = pt.repeat(consensus[None], n_raters, axis=0), consensus
         if competence:
-            mean = members.share("competence_mean", hyper.competence_mean)
+            looking = members.share("competence_mean", hyper.competence_mean)
             near = members.scale("competence_concentration", hyper.competence_concentration)
-            looks = members.share("competence", (near * mean, near * (1 - mean)), "rater")
+            looks = members.share("competence", (near * looking, near * (1 - looking)), "rater")
             mean = members.rows("guess_mean", np.full(n_classes, hyper.guess_mean), "answer")
             near = members.scale("guess_concentration", hyper.guess_concentration)
             alike = pt.outer(pt.ones(n_raters), near * mean)
             guess = members.rows("guess", alike, ("rater", "answer"))
             rows = looks[:, None, None] * rows + (1 - looks[:, None, None]) * guess[:, None]
+            newcomer = pm.Deterministic(
+                "type_confusion_mean",
+                looking * consensus + (1 - looking) * mean,
+                dims=("type", "answer"),
+            )
         if own_rows:
             near = members.scale("row_concentration", hyper.row_concentration, "type")
             rows = pm.Dirichlet(
@@ -198,7 +204,10 @@ class ItemTypes(LabelModel):
             pm.Potential("every_class", every_class * pt.log(prevalence).sum())
         sizes = n_raters, n_types, n_classes
         self.pools.append(TypedRows(members, *sizes, int(every_class), fixed, hyper))
-        channel = bf.TypedConfusion((joint / prevalence).T, rows)
+        self.newcomers["type_confusion"] = newcomer
+        share = (joint / prevalence).T
+        types = pm.Deterministic("type_of_class", share, dims=("class", "type"))
+        channel = bf.TypedConfusion(types, rows)
         self.observe(labels=bf.Independent(prevalence), raters=channel)
 
 

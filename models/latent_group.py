@@ -34,6 +34,7 @@ from bayesfuse import priors
 from bayesfuse.errors import ModelError, NoGroupsWarning
 from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.parameters.variables import partition
+from bayesfuse.pymc.described import common_mean
 from bayesfuse.pymc.item_priors import independent_labels
 from bayesfuse.pymc.model import LabelModel, one_against_rest
 from bayesfuse.raters.given_groups import Groups, groups_at_most
@@ -173,6 +174,9 @@ class LatentGroup(LabelModel):
                 "groups='posterior' needs Dirichlet priors, because confusion rows are integrated "
                 "out: give concentrations, or the groups. Got: a mixture as confusion_prior."
             )
+        self.newcomers["rater_confusion"] = (
+            "nothing tells which raters they share a source with" if names else common_mean(rows)
+        )
         inner = bf.dirichlet("rater_confusion", rows, dims=("rater", "verdict", "answer"))
         outer, assignment = None, self.groups.assignment
         if names:

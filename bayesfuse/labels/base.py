@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.parameters.factor import Factor, weight_of
+from bayesfuse.parameters.factor import Factor, made, weight_of
 
 
 class Marginal(NamedTuple):
@@ -83,7 +83,25 @@ class LabelPrior(Factor):
     counts_all: ClassVar[bool] = True
     """Whether :meth:`tally` is a sufficient statistic; if not, :meth:`uncounted` has the rest."""
 
+    needs: tuple[str, ...] = ()
+    """What places new items: arguments of ``bf.predict`` and of the constructor."""
+
     marginal_kernel: ClassVar[Callable[..., Any]]
+
+    @classmethod
+    def anew(cls, values: Mapping[str, Any], settings: Mapping[str, Any], **places: Any) -> Self:
+        """Return the prior over the labels of other items.
+
+        Parameters
+        ----------
+        values : mapping of str to ndarray
+            The parameters at some draw, for their shapes.
+        settings : mapping
+            From :meth:`settings` of the fitted prior.
+        **places
+            What :attr:`needs` names, of the new items.
+        """
+        return made(cls, {**values, **settings, **places})
 
     def kinds(self, responses: Responses) -> NDArray[np.int64] | None:
         return super().kinds(responses) if self.merges else None

@@ -106,6 +106,7 @@ class Potts(LabelPrior):
     adds_up = False
     linear = False
     decodes_exactly = False
+    needs = ("graph",)
     marginal_kernel = staticmethod(potts_evidence.marginal)
 
     def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
@@ -124,6 +125,9 @@ class Potts(LabelPrior):
         self.table: PartitionTable | None = None
         """log Z of the prior over the coupling, set by :meth:`structure` if that is inferred."""
         self._prevalence = None if prevalence is None else _shares(prevalence)
+
+    def settings(self):
+        return {} if self._prevalence is None else {"prevalence": self._prevalence.tolist()}
 
     def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
         graph, n_classes = self.graph.ordered(responses), responses.n_classes

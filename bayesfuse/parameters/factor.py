@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from abc import ABC
 from collections.abc import Mapping
 from functools import cached_property
@@ -41,6 +42,13 @@ class Factor(ABC):
     def taken(self, items: NDArray[np.int64]) -> Self:
         """Return the factor for some of the items, where it holds inputs by item."""
         return self
+
+    def settings(self) -> dict[str, Any]:
+        """Return what the constructor takes besides parameters and the places of items.
+
+        As JSON holds it: numbers, text and lists. Results store it for predictions.
+        """
+        return {}
 
     def expand(self, values: tuple[Any, ...], n_classes: int, xp: Any) -> tuple[Any, ...]:
         """Return the kernels' log tables from the parameters in kernel coordinates.
@@ -113,6 +121,19 @@ class Factor(ABC):
         other = copy.copy(self)
         other.parameters = dict.fromkeys(self.parameters)
         return other
+
+
+def made[F: Factor](kind: type[F], arguments: Mapping[str, Any]) -> F:
+    """Return a factor made from the arguments of its constructor, or raise ModelError."""
+    try:
+        inspect.signature(kind).bind(**arguments)
+    except TypeError as error:
+        raise ModelError(
+            "A factor whose constructor takes more than parameters must say by settings() or "
+            "anew() how it is made for other items and raters. Got: "
+            f"{kind.__name__}, which cannot be called with {sorted(arguments)} ({error})."
+        ) from error
+    return kind(**arguments)
 
 
 def weight_of(tables: tuple[Array, ...], counts: tuple[Array, ...]) -> float:

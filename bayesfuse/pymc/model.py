@@ -23,6 +23,7 @@ from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.pool import Pool
 from bayesfuse.parameters.variables import dirichlet
+from bayesfuse.pymc.described import common_mean, described
 from bayesfuse.pymc.observed import ObservedResponses, ResponsesDistribution
 from bayesfuse.pymc.pooled import pooled_accuracy, pooled_confusion
 from bayesfuse.raters import Confusion, OneCoin
@@ -108,7 +109,8 @@ def observe(
     whole = model.name_for(name)
     rows = "response" if whole == "responses" else f"{whole}_row"
     observation = Observation.build(responses, labels, raters, gold)
-    observation = replace(observation, name=whole, rows_name=rows)
+    prediction = described(model, labels, raters, parameters)
+    observation = replace(observation, name=whole, rows_name=rows, prediction=prediction)
     label = responses.label.astype(smallest_integer(responses.n_classes))
     model.add_coord(rows, length=len(label))
     answers = ResponsesDistribution(
@@ -203,6 +205,9 @@ class LabelModel(pm.Model):
         self.responses = responses
         self.gold = gold
         self.pools: list[Pool] = []  # variables above rows, which Gibbs sampling draws with them
+        # by parameter, what predictions take for raters without responses: the mean of a pool (a
+        # variable), that of the prior (an array), or the reason why there is none (text)
+        self.newcomers: dict[str, Any] = {}
         self.notes: dict[str, str] = {}  # what results should say of how the model was made
         self.add_coords(
             {
@@ -234,11 +239,15 @@ class LabelModel(pm.Model):
             else:
                 variable, pool = pooled_accuracy(confusion_prior, self.responses, by_class=by_class)
             self.pools.append(pool)
+            self.newcomers[pool.parameter] = pool.members["mean"].variable
             return Confusion(variable) if raters == "confusion" else OneCoin(variable)
         if raters == "confusion":
             rows = priors.confusion(confusion_prior, self.responses)
+            self.newcomers["confusion"] = common_mean(rows)
             return Confusion(dirichlet("confusion", rows, dims=("rater", "class", "answer")))
         right, wrong = priors.accuracy(confusion_prior, self.responses, by_class=by_class)
+        mean = common_mean(np.stack([right, wrong], axis=-1))
+        self.newcomers["accuracy"] = mean if isinstance(mean, str) else mean[..., 0]
         dims = ("rater", "class") if by_class else ("rater",)
         return OneCoin(pm.Beta("accuracy", right, wrong, dims=dims))
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array, inlined
-from bayesfuse.parameters.factor import Factor
+from bayesfuse.parameters.factor import Factor, made
 
 
 @inlined
@@ -47,6 +47,26 @@ class RaterChannel(Factor):
 
     likelihood_kernel: ClassVar[Callable[..., Any]]
     expected_kernel: ClassVar[Callable[..., Any]]
+
+    @classmethod
+    def anew(
+        cls,
+        values: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        raters: NDArray[np.int64],
+    ) -> Self:
+        """Return the channel of other raters.
+
+        Parameters
+        ----------
+        values : mapping of str to ndarray
+            The parameters of these raters at some draw, for their shapes.
+        settings : mapping
+            From :meth:`settings` of the fitted channel.
+        raters : ndarray of int64
+            Indices of the raters among the fitted ones, −1 for those that are new.
+        """
+        return made(cls, {**values, **settings})
 
     @abstractmethod
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:

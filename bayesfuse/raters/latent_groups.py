@@ -69,6 +69,14 @@ class LatentGroups(RaterChannel):
             del self.parameters["group_confusion"]
         self.assignment = whole(assignment)
 
+    def settings(self):
+        return {"assignment": self.assignment.tolist()}
+
+    @classmethod
+    def anew(cls, values, settings, raters):
+        assignment = np.where(raters < 0, ALONE, np.asarray(settings["assignment"])[raters])
+        return cls(values.get("group_confusion"), values["rater_confusion"], assignment)
+
     def defining(self):
         return (self.assignment,)
 

@@ -21,6 +21,9 @@ MOST_VALUES = 10**8
 OBSERVED = "observed"
 """Attribute of constant_data: the fingerprint of what the model observed."""
 
+PREDICTION = "prediction"
+"""Attribute of constant_data: where predictions find the parameters in the result."""
+
 OF_VARIABLE, OF_DRAWS = "of_variable", "of_draws"
 """Attributes that identify the draws: a variable, and a digest of its draws.
 
@@ -264,8 +267,10 @@ def add_constants(result: xr.DataTree, observation: Observation) -> None:
         constants["gold"] = (("item",), observation.gold)
     coords = {"item": responses.items, "rater": responses.raters, "class": responses.classes}
     before = result["constant_data"].dataset if "constant_data" in result.children else xr.Dataset()
-    observed = {OBSERVED: json.dumps(observation.fingerprint)}
-    _add(result, "constant_data", {**before.data_vars, **constants}, coords, **observed)
+    attrs = {OBSERVED: json.dumps(observation.fingerprint)}
+    if observation.prediction is not None:
+        attrs[PREDICTION] = json.dumps(observation.prediction)
+    _add(result, "constant_data", {**before.data_vars, **constants}, coords, **attrs)
     if "observed_data" not in result.children:
         label = responses.label.astype(np.int32)
         _add(result, "observed_data", {observation.name: ((observation.rows_name,), label)}, {})

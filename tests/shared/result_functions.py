@@ -44,6 +44,13 @@ def sequences_of(responses, length=6):
     return bf.Sequences.from_lengths([length] * (N_ITEMS // length), items=responses.items.tolist())
 
 
+def places_of(model):
+    """What places the items of a model among each other, as arguments of bf.predict."""
+    responses, needs = observed(model)[1].responses, observed(model)[1].labels.needs
+    kinds = {"sequences": sequences_of, "graph": graph_of}
+    return {name: make(responses) for name, make in kinds.items() if name in needs}
+
+
 MODELS = {
     "independent": DawidSkene,
     "groups": lambda responses, **kwargs: LatentGroup(
@@ -95,6 +102,7 @@ OF_MODEL = {
         r, m, draws=20, random_seed=1
     ),
     "value_of_response": lambda r, m: decisions.value_of_response(r, m, draws=2, repeats=True),
+    "predict": lambda r, m: bf.predict(r, observed(m)[1].responses, model=m, **places_of(m)),
     "pairwise_agreement": lambda r, m: checks.pairwise_agreement(r, m, draws=5, random_seed=1),
     "conditional_dependence": lambda r, m: checks.conditional_dependence(
         r, m, draws=5, random_seed=1

@@ -1,0 +1,85 @@
+"""Where predictions of other items find the parameters of a model, as results store it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pytensor.graph.basic import Constant, Variable
+from pytensor.tensor.variable import TensorVariable
+
+from bayesfuse.labels.base import LabelPrior
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.parameters.dirichlet import Dirichlet, DirichletMixture
+from bayesfuse.parameters.factor import Factor
+from bayesfuse.raters.base import RaterChannel
+
+LARGEST = 1000
+"""Numbers per value that are stored, because HDF5 holds 64 kB in an attribute."""
+
+DIFFERENT = "the priors of the fitted raters differ"
+
+
+def described(
+    model: pm.Model,
+    labels: LabelPrior,
+    raters: RaterChannel,
+    parameters: Mapping[str, TensorVariable],
+) -> dict[str, Any]:
+    """Return what ``bf.predict`` reads from a result, as JSON holds it.
+
+    ``labels`` and ``raters`` name the factors of this package (None for others) with their
+    settings, ``parameters`` says where the value of each is stored (None if nowhere), and
+    ``newcomers`` what raters without responses have.
+    """
+    newcomers: dict[str, Any] = {}
+    for name, value in getattr(model, "newcomers", {}).items():
+        if isinstance(value, str):
+            newcomers[name] = {"reason": value}
+        else:
+            source = "pool" if isinstance(value, Variable) else "prior"
+            newcomers[name] = {"source": source, "stored": _stored(model.root, value)}
+    return {
+        "labels": {**_kind(labels), "needs": list(labels.needs)},
+        "raters": _kind(raters),
+        "parameters": {name: _stored(model.root, value) for name, value in parameters.items()},
+        "newcomers": newcomers,
+    }
+
+
+def _kind(factor: Factor) -> dict[str, Any]:
+    kind, settings = type(factor), factor.settings()
+    own = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
+    small = all(np.size(value) <= LARGEST for value in settings.values())
+    return {"kind": kind.__name__, "settings": settings} if own and small else {"kind": None}
+
+
+def _stored(model: pm.Model, value: Any) -> dict[str, Any] | None:
+    """Return where a result stores a value: as a variable, as constant data, or here."""
+    if isinstance(value, Variable) and not isinstance(value, Constant):
+        if value in model.free_RVs or value in model.deterministics:
+            return {"variable": value.name}
+        return {"constant": value.name} if value in model.data_vars else None
+    number = np.asarray(value.data if isinstance(value, Constant) else value)
+    return {"value": number.tolist()} if number.size <= LARGEST else None
+
+
+def common_mean(prior: Array | DirichletMixture) -> Array | str:
+    """Return the mean rows of a rater, or the reason why there are none, from all raters' prior.
+
+    Parameters
+    ----------
+    prior : ndarray, shape (raters, …, columns), or DirichletMixture
+        Concentrations.
+    """
+    mixed = isinstance(prior, DirichletMixture)
+    rows = prior if isinstance(prior, DirichletMixture) else Dirichlet(prior)
+    arrays = [np.moveaxis(rows.concentration, 1 if mixed else 0, 0)]
+    if isinstance(rows, DirichletMixture):
+        arrays.append(np.moveaxis(rows.log_shares, 1, 0))
+    if any((array != array[0]).any() for array in arrays):
+        return DIFFERENT
+    mean: Array = rows.mean()[0]
+    return mean

@@ -1,0 +1,205 @@
+"""What a fit says of labels and raters in general, for items that it has not seen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from numpy.typing import NDArray
+from pytensor.graph.basic import Variable
+
+from bayesfuse import labels as label_priors
+from bayesfuse import raters as rater_channels
+from bayesfuse.data.arrays import as_array, plain
+from bayesfuse.data.names import places, unique_names
+from bayesfuse.errors import ModelError
+from bayesfuse.labels.base import LabelPrior
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.parameters.compiled import plain_python
+from bayesfuse.pymc.evaluate import evaluate
+from bayesfuse.raters.base import RaterChannel
+from bayesfuse.results.compatibility import observation_of
+from bayesfuse.results.contents import all_draws, constants
+from bayesfuse.results.parameters import evenly_spaced, parameters
+from bayesfuse.results.posterior import PREDICTION
+
+FITTED, POOL, PRIOR = "fitted", "pool", "prior"
+"""Where the rows of a rater come from."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a fit says of items and raters in general.
+
+    Attributes
+    ----------
+    labels, raters : type
+        The factors, whose ``anew`` makes those of other items and raters.
+    label_settings, rater_settings : mapping
+        Their settings.
+    needs : list of str
+        What places new items.
+    values : dict of str to ndarray, shape (chain, draw, …)
+        The parameters.
+    newcomers : dict of str to ndarray or str
+        By parameter, the rows of a rater without responses, (chain, draw, …), or the reason why
+        there are none.
+    sources : dict of str to str
+        By parameter, where these come from.
+    rater_names, class_names : ndarray
+    """
+
+    labels: type[LabelPrior]
+    raters: type[RaterChannel]
+    label_settings: Mapping[str, Any]
+    rater_settings: Mapping[str, Any]
+    needs: list[str]
+    values: dict[str, NDArray[Any]]
+    newcomers: dict[str, Array | str]
+    sources: dict[str, str]
+    rater_names: NDArray[Any]
+    class_names: NDArray[Any]
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Numbers of chains and draws."""
+        n_chains, n_draws = next(iter(self.values.values())).shape[:2]
+        return n_chains, n_draws
+
+    def thinned(self, draws: int) -> Fitted:
+        """Return evenly spaced draws of every chain."""
+        n_chains, n_draws = self.sizes
+        chosen = evenly_spaced(min(-(-draws // n_chains), n_draws), n_draws)
+        values = {name: drawn[:, chosen] for name, drawn in self.values.items()}
+        newcomers = {
+            name: row if isinstance(row, str) else row[:, chosen]
+            for name, row in self.newcomers.items()
+        }
+        return replace(self, values=values, newcomers=newcomers)
+
+    def of_raters(
+        self, raters: NDArray[Any]
+    ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64], list[str]]:
+        """Return the parameters for the raters of new responses.
+
+        Also the place of each among the fitted raters, −1 for others, and where it comes from.
+        """
+        index = places(as_array(raters), self.rater_names)
+        new, values = index < 0, dict(self.values)
+        sources: set[str] = set()
+        for parameter in (*self.labels.declared, *self.raters.declared):
+            name = parameter.name
+            if "rater" not in parameter.dims or name not in values:
+                continue
+            axis = 2 + parameter.dims.index("rater")
+            rows = np.take(values[name], np.maximum(index, 0), axis=axis)
+            if new.any():
+                row = self.newcomers.get(name, "the model says nothing of other raters")
+                if isinstance(row, str):
+                    raise ModelError(
+                        "A rater without fitted responses needs rows that the model expects of new "
+                        "raters: those of a pool (pooled=True) or of a prior that all raters "
+                        f"share. Got: rater {plain(raters[new][0])!r} ({int(new.sum())} such); "
+                        f"for {name}, {row}."
+                    )
+                np.moveaxis(rows, axis, 0)[new] = row
+                sources.add(self.sources[name])
+            values[name] = rows
+        source = PRIOR if PRIOR in sources else POOL
+        return values, index, [FITTED if at >= 0 else source for at in index.tolist()]
+
+
+def from_model(result: xr.DataTree, model: pm.Model) -> Fitted:
+    """Evaluate the parameters by the model of a result."""
+    values = parameters(result, model)
+    observation = observation_of(result, model)
+    sizes = next(iter(values.values())).shape[:2]
+    given = getattr(model, "newcomers", {})
+    variables = {name: row for name, row in given.items() if isinstance(row, Variable)}
+    with plain_python():
+        newcomers = {**given, **evaluate(model, all_draws(result), variables)}
+    for name, row in newcomers.items():
+        if name not in variables and not isinstance(row, str):
+            newcomers[name] = np.broadcast_to(row, (*sizes, *np.shape(row)))
+    return Fitted(
+        type(observation.labels),
+        type(observation.raters),
+        observation.labels.settings(),
+        observation.raters.settings(),
+        list(observation.labels.needs),
+        values,
+        newcomers,
+        {name: POOL if name in variables else PRIOR for name in given},
+        observation.responses.raters,
+        observation.responses.classes,
+    )
+
+
+def from_result(result: xr.DataTree) -> Fitted:
+    """Read the parameters from what the functions of this package store in a result."""
+    known = constants(result, "rater_index")
+    text = known.attrs.get(PREDICTION)
+    if text is None:
+        raise ModelError(
+            "Predictions need to know where a result holds the parameters, which bf.sample, bf.fit "
+            "and bf.find_map note in it; bf.predict(result, responses, model=model) asks the "
+            "model. Got: a result without this note, and no model."
+        )
+    told = json.loads(text)
+    for what in ("labels", "raters"):
+        if told[what]["kind"] is None:
+            raise ModelError(
+                "A label prior or rater channel that is not of this package, or has many settings, "
+                f"is known to its model only: give model=. Got: such {what}, and no model."
+            )
+    values = {name: _stored(result, name, where) for name, where in told["parameters"].items()}
+    newcomers, sources = {}, {}
+    for name, row in told["newcomers"].items():
+        if "reason" in row:
+            newcomers[name] = row["reason"]
+        elif row["stored"] is None:
+            newcomers[name] = "they are known to the model only, so give model="
+        else:
+            newcomers[name] = _stored(result, name, row["stored"])
+            sources[name] = row["source"]
+    return Fitted(
+        getattr(label_priors, told["labels"]["kind"]),
+        getattr(rater_channels, told["raters"]["kind"]),
+        told["labels"]["settings"],
+        told["raters"]["settings"],
+        told["labels"]["needs"],
+        values,
+        newcomers,
+        sources,
+        known["rater"].values,
+        unique_names(known["class"].values, "class"),
+    )
+
+
+def _stored(result: xr.DataTree, name: str, where: Mapping[str, Any] | None) -> NDArray[Any]:
+    """Return the draws of a parameter (chain, draw, …) from where a result stores them."""
+    draws = all_draws(result)
+    if where is None:
+        raise ModelError(
+            "A parameter that is an expression of other variables, or a large constant, is known "
+            f"to the model only: give model=. Got: {name}, and no model."
+        )
+    if own := where.get("variable"):
+        if own not in draws:
+            raise ModelError(
+                "A result must hold all parameters of its labels and raters, in the group "
+                "posterior or point, because predictions follow from them. Got: no "
+                f"{own!r} among {list(draws.data_vars)}."
+            )
+        drawn: NDArray[Any] = draws[own].transpose("chain", "draw", ...).values
+        return drawn
+    if own := where.get("constant"):
+        value = constants(result, own)[own].values
+    else:
+        value = np.asarray(where["value"])
+    return np.broadcast_to(value, (draws.sizes["chain"], draws.sizes["draw"], *value.shape))

@@ -1,0 +1,275 @@
+"""Predictions of new items: against the fit itself, Bayes' rule, enumeration and refits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import xarray as xr
+from new_items import (
+    NAMES,
+    NEW_ROWS,
+    bayes,
+    by_enumeration,
+    by_rater,
+    fitted_table,
+    likelihood,
+    new_table,
+)
+
+import bayesfuse as bf
+from bayesfuse import decisions, plots
+from bayesfuse.errors import ImpossibleDataError, ModelError
+from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
+
+FIT = {"draws": 9, "tune": 10, "chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
+ITEMS = NAMES["items"]
+SEQUENCES = bf.Sequences.from_lengths([5, 1, 11, 7], items=ITEMS[12:] + ITEMS[:12])
+TREE = bf.Graph.from_edges([(ITEMS[n], ITEMS[n // 2]) for n in range(1, 20)], items=ITEMS)
+INSIDE = bf.priors.diagonal(3, weight=12)  # whose mode has no zeros
+NEW_ITEMS = ["a", "b", "c", "d"]
+NEW_SEQUENCES = bf.Sequences.from_lengths([3, 1], items=["b", "d", "c", "a"])
+EDGES = [("a", "b"), ("b", "c"), ("b", "d")]
+NEW_TREE = bf.Graph.from_edges(EDGES, items=NEW_ITEMS)
+
+
+def probability(result):
+    return bf.label_probabilities(result).values
+
+
+OWN = {
+    "confusion": (DawidSkene, {}),
+    "class": (lambda r: DawidSkene(r, raters="class"), {}),
+    "coin": (lambda r: DawidSkene(r, raters="coin", name="inner"), {}),
+    "pooled": (lambda r: DawidSkene(r, pooled=True), {}),
+    "given groups": (lambda r: LatentGroup(r, [["ann", "bob"], ["cyd", "dan"]]), {}),
+    "inferred groups": (lambda r: LatentGroup(r, "posterior"), {}),
+    "chain": (lambda r: HiddenMarkov(r, SEQUENCES), {"sequences": SEQUENCES}),
+    "stationary": (
+        lambda r: HiddenMarkov(r, SEQUENCES, initial="stationary"),
+        {"sequences": SEQUENCES},
+    ),
+    "forest": (lambda r: MarkovRandomField(r, TREE), {"graph": TREE}),
+    "given coupling": (
+        lambda r: MarkovRandomField(r, TREE, trust=1.5, prevalence=[0.5, 0.2, 0.3]),
+        {"graph": TREE},
+    ),
+    "types": (lambda r: ItemTypes(r, types=4), {}),
+    "types without competence": (lambda r: ItemTypes(r, types=4, competence=False), {}),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_the_fitted_items_have_the_fitted_labels(name, tmp_path):
+    """With all draws, from the result, from its file and by the model; raters in another order."""
+    make, places = OWN[name]
+    responses = fitted_table()
+    model = make(responses)
+    result = bf.sample(model, **FIT)
+    result.to_netcdf(tmp_path / "result.nc")
+    with xr.open_datatree(tmp_path / "result.nc") as opened:
+        loaded = opened.load()
+    shuffled = bf.Responses.from_long(
+        responses.to_frame(), items=ITEMS, raters=["dan", "eve", "ann", "cyd", "bob"]
+    )
+    for predicted in (
+        bf.predict(result, responses, draws=1000, **places),
+        bf.predict(loaded, responses, draws=18, **places),
+        bf.predict(result, shuffled, draws=18, model=model, **places),
+    ):
+        expected = result["label_posterior"].dataset
+        found = predicted["label_posterior"].dataset
+        assert found["class"].values.tolist() == NAMES["classes"]
+        for of in ("probability", "mcse"):
+            np.testing.assert_allclose(found[of], expected[of], rtol=0, atol=1e-12)
+        for said in ("exact", "method"):
+            assert found.attrs[said] == expected.attrs[said]
+        assert predicted.attrs["draws"] == 18
+        assert set(predicted["raters"]["source"].values.tolist()) == {"fitted"}
+
+
+@pytest.fixture(scope="module")
+def point():
+    return bf.find_map(DawidSkene(fitted_table(), confusion_prior=INSIDE))
+
+
+def test_a_point_is_bayes_rule(point):
+    found = bf.predict(point, new_table())
+    rows = by_rater(point["point"]["confusion"])
+    prevalence = point["point"]["prevalence"].values
+    expected = bayes(prevalence, likelihood(NEW_ROWS, rows))
+    labels = found["label_posterior"].dataset
+    assert labels["item"].values.tolist() == NEW_ITEMS
+    np.testing.assert_allclose(labels["probability"], expected, atol=1e-12)
+    np.testing.assert_allclose(labels["probability"].sel(item="c"), prevalence, atol=1e-12)
+    assert "mcse" not in labels and found.attrs["draws"] == 1
+
+
+def test_predictions_are_used_like_fits(point):
+    found = bf.predict(point, new_table())
+    assert decisions.rank_items(found)["item"].tolist()[0] == "c"  # without responses
+    assert decisions.expected_errors(found) is not None
+    plots.plot_labels(found)
+    both = bf.average({"one": found, "other": found}, {"one": 1, "other": 1})
+    np.testing.assert_allclose(probability(both), probability(found), atol=1e-12)
+    columns = found["constant_data"]["rater_index"], found["observed_data"]["responses"]
+    assert [len(column) for column in columns] == [len(NEW_ROWS)] * 2
+
+
+def test_a_variational_fit():
+    fit = bf.fit(DawidSkene(fitted_table()), draws=50, random_seed=1, progressbar=False)
+    rows = fit["posterior"]["confusion"].values[0]
+    shares = fit["posterior"]["prevalence"].values[0]
+    each = [
+        bayes(share, likelihood(NEW_ROWS, by_rater(row)))
+        for share, row in zip(shares, rows, strict=True)
+    ]
+    found = bf.predict(fit, new_table())
+    np.testing.assert_allclose(probability(found), np.mean(each, axis=0), atol=1e-12)
+    batches = np.reshape(each, (50, 4, 3))[:49].reshape(7, 7, 4, 3).mean(axis=1)
+    error = batches.std(axis=0, ddof=1) / np.sqrt(7)
+    np.testing.assert_allclose(found["label_posterior"]["mcse"], error, atol=1e-12)
+    some = bf.predict(fit, new_table(), draws=5)  # 0, 10, 20, …
+    np.testing.assert_allclose(probability(some), np.mean(each[::10], axis=0), atol=1e-12)
+
+
+def test_draws_are_of_all_chains(point):
+    result = bf.sample(DawidSkene(fitted_table()), **(FIT | {"chains": 3}))
+    found = bf.predict(result, new_table(), draws=7)  # three of each
+    draws = result["posterior"].dataset.isel(draw=[0, 3, 6]).stack(sample=("chain", "draw"))
+    each = [
+        bayes(
+            draws["prevalence"].isel(sample=n).values,
+            likelihood(NEW_ROWS, by_rater(draws["confusion"].isel(sample=n))),
+        )
+        for n in range(9)
+    ]
+    assert found.attrs["draws"] == 9
+    np.testing.assert_allclose(probability(found), np.mean(each, axis=0), atol=1e-12)
+    alone = bf.predict(result.isel(chain=1), new_table(), draws=3)
+    np.testing.assert_allclose(probability(alone), np.mean(each[3:6], axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize("initial", ["free", "stationary"])
+def test_chains_against_all_paths(initial):
+    priors = {"transition_prior": 2, "confusion_prior": INSIDE}
+    result = bf.find_map(HiddenMarkov(fitted_table(), SEQUENCES, initial=initial, **priors))
+    fit = result["point"].dataset
+    given = likelihood(NEW_ROWS, by_rater(fit["confusion"]))
+    step = fit["transition"].values
+    if initial == "free":
+        first = fit["initial"].values
+    else:
+        first = np.linalg.matrix_power(step, 10_000)[0]
+
+    def weight(labels):
+        a, b, c, d = labels
+        own = given[np.arange(4), labels].prod()
+        return own * first[b] * step[b, d] * step[d, c] * first[a]
+
+    found = bf.predict(result, new_table(), sequences=NEW_SEQUENCES)
+    np.testing.assert_allclose(probability(found), by_enumeration(weight, 4), atol=1e-9)
+    assert found["constant_data"]["sequence_index"].values.tolist() == [1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("trust", ["infer", 1.8])
+def test_graphs_against_all_labellings(trust):
+    shares = np.array([0.5, 0.2, 0.3])
+    model = MarkovRandomField(
+        fitted_table(), TREE, trust=trust, prevalence=shares, confusion_prior=INSIDE
+    )
+    result = bf.find_map(model)
+    coupling = 0.9 if trust == 1.8 else result["point"]["coupling"].item()
+    given = likelihood(NEW_ROWS, by_rater(result["point"]["confusion"]))
+    place = {name: n for n, name in enumerate(NEW_ITEMS)}
+
+    def weight(labels):
+        agree = sum(labels[place[a]] == labels[place[b]] for a, b in EDGES)
+        return (shares[list(labels)] * given[np.arange(4), labels]).prod() * np.exp(
+            coupling * agree
+        )
+
+    found = bf.predict(result, new_table(), graph=NEW_TREE)
+    np.testing.assert_allclose(probability(found), by_enumeration(weight, 4), atol=1e-9)
+    assert found["label_posterior"].attrs["exact"] == 1
+    circle = bf.Graph.from_edges([*EDGES, ("c", "d")])
+    loopy = bf.predict(result, new_table(), graph=circle)["label_posterior"]
+    assert (loopy.attrs["exact"], loopy.attrs["converged"]) == (0, 1)
+    assert loopy.attrs["method"] == "belief propagation"
+
+
+def test_some_classes_and_raters():
+    """The answer does not depend on which other names the new table has."""
+    result = bf.find_map(DawidSkene(fitted_table(), confusion_prior=INSIDE))
+    rows = [row for row in NEW_ROWS if row[2] != "high"]
+    full = bf.predict(result, new_table(rows, raters=NAMES["raters"], classes=NAMES["classes"]))
+    few = bf.predict(result, new_table(rows, classes=["mid", "low"]))
+    np.testing.assert_array_equal(probability(few), probability(full))
+    assert few["label_posterior"]["class"].values.tolist() == NAMES["classes"]
+    assert few["raters"]["rater"].values.tolist() == ["dan", "bob", "ann"]
+
+
+@pytest.fixture(scope="module")
+def many():
+    return bf.datasets.simulate_dawid_skene(700, 5, 3, per_item=4, random_seed=3).responses
+
+
+def test_batches_change_nothing(many):
+    first = bf.datasets.simulate_dawid_skene(60, 5, 3, random_seed=4).responses
+    lengths = [7] * 60 + [280]
+    sequences = bf.Sequences.from_lengths(lengths, items=np.roll(np.arange(700), 100))
+    chain = HiddenMarkov(first, bf.Sequences.from_lengths([6] * 10))
+    for model, places in ((DawidSkene(first), {}), (chain, {"sequences": sequences})):
+        result = bf.sample(model, **FIT)
+        whole = bf.predict(result, many, draws=6, **places)["label_posterior"].dataset
+        for batch_size in (1, 64, 699):
+            found = bf.predict(result, many, draws=6, batch_size=batch_size, **places)
+            xr.testing.assert_allclose(found["label_posterior"].dataset, whole, atol=1e-14)
+
+
+def test_tables_of_counts(many):
+    result = bf.find_map(DawidSkene(many))
+    patterns, counts = ["00122", "11200", "22222"], [40, 1, 3]
+    labels = [[int(label) for label in pattern] for pattern in patterns]
+    table = bf.Responses.from_counts(labels, counts, items=patterns)
+    found = probability(bf.predict(result, table))
+    separate = bf.predict(result, table.expand())
+    np.testing.assert_allclose(np.repeat(found, counts, axis=0), probability(separate), atol=1e-14)
+
+
+def test_known_items_are_predicted_as_if_unknown():
+    """Gold labels inform the parameters; a new item with the same responses is not known."""
+    responses = fitted_table()
+    gold = {"old 0": "low", "old 1": "high"}
+    result = bf.find_map(DawidSkene(responses, confusion_prior=INSIDE, gold=gold))
+    found = bf.predict(result, responses)
+    rows = by_rater(result["point"]["confusion"])
+    given = likelihood(responses.to_frame().values.tolist(), rows, items=ITEMS)
+    expected = bayes(result["point"]["prevalence"].values, given)
+    np.testing.assert_allclose(probability(found), expected, atol=1e-12)
+
+
+def test_draws_that_rule_out_responses_do_not_count():
+    rows = np.tile(np.eye(3) * 0.7 + 0.1, (2, 1, 1, 1, 1))  # chain, draw, rater, class, answer
+    rows[1, 0, 0] = np.eye(3)[[1, 1, 1]]
+    result = bf.sample(DawidSkene(new_table([("a", "ann", "low")], raters=["ann"])), **FIT)
+    posterior = result["posterior"].dataset.isel(draw=[0]).copy(deep=True)
+    posterior["confusion"] = (posterior["confusion"].dims, rows)
+    posterior["prevalence"] = (("chain", "draw", "class"), np.tile([0.5, 0.2, 0.3], (2, 1, 1)))
+    result["posterior"] = xr.DataTree(posterior)
+    table = new_table([("a", "ann", "mid")], raters=["ann"], items=["a"])
+    expected = bayes([0.5, 0.2, 0.3], np.array([[0.8, 0.1, 0.1]]))  # of the first draw alone
+    np.testing.assert_allclose(probability(bf.predict(result, table)), expected, atol=1e-12)
+    with pytest.raises(ImpossibleDataError, match=r"at some draw.* Got: .* item 'a'"):
+        bf.predict(result.isel(chain=[1]), table)
+
+
+@pytest.mark.parametrize("what", ["result", "model"])
+def test_expressions_need_the_model(what):
+    model = ItemTypes(fitted_table(), types=4, own_rows=False)
+    result = bf.sample(model, **FIT)
+    if what == "result":
+        with pytest.raises(ModelError, match=r"expression of other variables.* Got: type_confusi"):
+            bf.predict(result, fitted_table())
+        return
+    found = bf.predict(result, fitted_table(), model=model, draws=18)
+    np.testing.assert_allclose(probability(found), probability(result), rtol=0, atol=1e-12)
