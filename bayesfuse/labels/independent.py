@@ -187,6 +187,8 @@ class Independent(LabelPrior):
         if not hasattr(value, "owner") and np.ndim(value) == 2 and population is None:
             # items of which the same is known can be merged
             value, population = np.unique(np.asarray(value), axis=0, return_inverse=True)
+        elif population is not None:
+            self.needs = ("populations",)
         self.parameters = {name: value}
         self.population = None if population is None else np.asarray(population).ravel()
         self.axis = "population" if self.population is not None else None
@@ -200,6 +202,16 @@ class Independent(LabelPrior):
             self.declared = (Parameter(name, support, (self.axis, "class")),)
         elif log_odds is not None:
             self.declared = (Parameter(name, support, ("class",)),)
+
+    @classmethod
+    def anew(cls, values, settings, populations=None):
+        ((name, value),) = values.items()
+        if value.ndim == 2 and populations is None:
+            raise ModelError(
+                "Labels of new items need a prevalence of their own or of a population, because "
+                f"that of others is not theirs. Got: {name} of {len(value)} single items."
+            )
+        return cls(**{name: value}, population=populations)
 
     def check(self, shapes, responses):
         if self.population is not None:

@@ -85,7 +85,12 @@ class PopulationMarkovChain(MarkovChain):
         Parameter("initial", SIMPLEX, ("population", "class")),
         Parameter("transition", SIMPLEX, ("population", "class", "next_class")),
     )
+    needs = ("sequences", "populations")
     marginal_kernel = staticmethod(marginal)
+
+    @classmethod
+    def anew(cls, values, settings, sequences, populations):
+        return cls(**values, sequences=sequences, population=populations)
 
     def __init__(
         self, initial: Any, transition: Any, sequences: Sequences, population: ArrayLike
@@ -99,7 +104,9 @@ class PopulationMarkovChain(MarkovChain):
         order = np.argsort(number, kind="stable")
         super().__init__(initial, transition, _reordered(sequences, order))
         self.population = number[order]
-        self.n_populations = int(number.max(initial=0)) + 1
+        shape = getattr(getattr(initial, "type", initial), "shape", ())
+        known = shape[0] if len(shape) == 2 and shape[0] is not None else 0
+        self.n_populations = max(known, int(number.max(initial=0)) + 1)
 
     def check(self, shapes, responses):
         if self.population.min(initial=0) < 0:

@@ -27,13 +27,14 @@ from bayesfuse.data.names import listed
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
 from bayesfuse.labels.independent import Independent
+from bayesfuse.labels.item_odds import ItemRows, log_word
 from bayesfuse.numerics.kernels import Array
 
 SLOPE_SCALE = 2.0, 2.0
 """Shape and rate of the gamma prior of the slopes' standard deviation."""
 
-LEAST = 1e-6
-"""Least probability that a classifier's word counts as: zero would overrule all raters."""
+SHARE = {False: "average_prevalence", True: "population_prevalence"}
+"""Names of the class shares of average items, without and with populations."""
 
 DEPENDENT = 1e-8
 """Share of a standardised column that others leave unexplained, below which it is a copy."""
@@ -51,25 +52,28 @@ def independent_labels(
     ``prevalence`` is always the share of every class over all items.
     """
     model = pm.modelcontext(None)
-    if populations is None and covariates is None and classifier is None:
+    given = {"populations": populations, "covariates": covariates, "classifier": classifier}
+    needs = tuple(name for name, each in given.items() if each is not None)
+    if not needs:
         concentration = priors.prevalence(prevalence_prior, responses)
         return Independent(pm.Dirichlet("prevalence", concentration, dims="class"))
     if populations is None:
-        number, dims, name = None, ("class",), "average_prevalence"
+        number, dims = None, ("class",)
         concentration = priors.prevalence(prevalence_prior, responses)
     else:
         names, number = read_populations(responses.items, populations)
         model.add_coord("population", listed(names))
         pm.Data("population_index", number, dims="item")
-        dims, name = ("population", "class"), "population_prevalence"
+        dims = ("population", "class")
         concentration = priors.populations(prevalence_prior, names, responses)
-    share = pm.Dirichlet(name, concentration, dims=dims)
-    if covariates is None and classifier is None:
+    share = pm.Dirichlet(SHARE[populations is not None], concentration, dims=dims)
+    if needs == ("populations",):
         labels = Independent(share, population=number)
     else:
         labels = _from_log_odds(responses, share, number, covariates, classifier)
-    given = tuple(labels.parameters.values())
-    overall = labels.prevalence(given, responses.n_classes, labels.structure(responses), pt)
+    labels.needs = needs
+    values = tuple(labels.parameters.values())
+    overall = labels.prevalence(values, responses.n_classes, labels.structure(responses), pt)
     pm.Deterministic("prevalence", overall, dims="class")
     return labels
 
@@ -78,31 +82,20 @@ def _from_log_odds(
     responses: Responses, share: Any, number: Any, covariates: Any, classifier: Any
 ) -> Independent:
     """Return the prior of items with covariates or a classifier's word, items alike merged."""
-    n_items, n_classes = responses.n_items, responses.n_classes
-    known = [np.zeros((n_items, 1)) if number is None else number[:, None].astype(float)]
-    n_covariates = 0
+    x = word = slope = scale = None
     if covariates is not None:
-        known.append(_standardised(responses, covariates))
-        n_covariates = known[1].shape[1]
-    if classifier is not None:
-        word = np.log(np.maximum(read_classifier(responses, classifier), LEAST))
-        pm.Data("classifier_mean", word.mean(axis=0), dims="class")
-        known.append(word - word.mean(axis=0))
-    rows, kind = np.unique(np.concatenate(known, axis=1), axis=0, return_inverse=True)
-    log_share = pt.log(share)
-    log_odds = log_share[None] if number is None else log_share[rows[:, 0].astype(np.int64)]
-    if covariates is not None:
-        scale = pm.Gamma("slope_scale", *SLOPE_SCALE)
+        x = _standardised(responses, covariates)
         dims = "covariate", "other_class"
-        slope = pm.Normal("standard_slope", 0.0, scale, dims=dims)
+        slope = pm.Normal("standard_slope", 0.0, pm.Gamma("slope_scale", *SLOPE_SCALE), dims=dims)
         sd = pm.modelcontext(None)["covariate_sd"]
         pm.Deterministic("slope", slope / sd[:, None], dims=dims)
-        moved = pt.dot(rows[:, 1 : n_covariates + 1], slope)
-        log_odds = log_odds + pt.concatenate([np.zeros((len(rows), 1)), moved], axis=1)
     if classifier is not None:
+        word = log_word(read_classifier(responses, classifier))
+        pm.Data("classifier_mean", word.mean(axis=0), dims="class")
+        word = word - word.mean(axis=0)
         scale = pm.HalfNormal("classifier_scale", 1.0)
-        log_odds = log_odds + scale * rows[:, -n_classes:]
-    return Independent(log_odds=log_odds, population=kind.ravel())
+    rows = ItemRows.build(responses.n_items, number, x, word)
+    return Independent(log_odds=rows.log_odds(share, slope, scale, pt), population=rows.kind)
 
 
 def _standardised(responses: Responses, covariates: Any) -> Array:

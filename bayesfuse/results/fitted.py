@@ -25,6 +25,7 @@ from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.contents import all_draws, constants
+from bayesfuse.results.known_items import KnownItems, known_items
 from bayesfuse.results.parameters import evenly_spaced, parameters
 from bayesfuse.results.posterior import PREDICTION
 
@@ -52,6 +53,9 @@ class Fitted:
     sources : dict of str to str
         By parameter, where these come from.
     rater_names, class_names : ndarray
+    population_names : ndarray, optional
+    items : KnownItems, optional
+        What covariates and a classifier's word of new items say of their labels.
     """
 
     labels: type[LabelPrior]
@@ -64,6 +68,8 @@ class Fitted:
     sources: dict[str, str]
     rater_names: NDArray[Any]
     class_names: NDArray[Any]
+    population_names: NDArray[Any] | None = None
+    items: KnownItems | None = None
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -80,7 +86,8 @@ class Fitted:
             name: row if isinstance(row, str) else row[:, chosen]
             for name, row in self.newcomers.items()
         }
-        return replace(self, values=values, newcomers=newcomers)
+        items = None if self.items is None else self.items.at(chosen)
+        return replace(self, values=values, newcomers=newcomers, items=items)
 
     def of_raters(
         self, raters: NDArray[Any]
@@ -118,6 +125,9 @@ def from_model(result: xr.DataTree, model: pm.Model) -> Fitted:
     """Evaluate the parameters by the model of a result."""
     values = parameters(result, model)
     observation = observation_of(result, model)
+    items = known_items(result, observation.labels.needs)
+    if items is not None:
+        values = {name: values[name] for name in observation.raters.parameters}
     sizes = next(iter(values.values())).shape[:2]
     given = getattr(model, "newcomers", {})
     variables = {name: row for name, row in given.items() if isinstance(row, Variable)}
@@ -137,6 +147,8 @@ def from_model(result: xr.DataTree, model: pm.Model) -> Fitted:
         {name: POOL if name in variables else PRIOR for name in given},
         observation.responses.raters,
         observation.responses.classes,
+        _population_names(result),
+        items,
     )
 
 
@@ -157,7 +169,12 @@ def from_result(result: xr.DataTree) -> Fitted:
                 "A label prior or rater channel that is not of this package, or has many settings, "
                 f"is known to its model only: give model=. Got: such {what}, and no model."
             )
-    values = {name: _stored(result, name, where) for name, where in told["parameters"].items()}
+    labels = getattr(label_priors, told["labels"]["kind"])
+    raters = getattr(rater_channels, told["raters"]["kind"])
+    items, places = known_items(result, told["labels"]["needs"]), told["parameters"]
+    if items is not None:  # the labels of others have other log-odds
+        places = {parameter.name: places[parameter.name] for parameter in raters.declared}
+    values = {name: _stored(result, name, where) for name, where in places.items()}
     newcomers, sources = {}, {}
     for name, row in told["newcomers"].items():
         if "reason" in row:
@@ -168,8 +185,8 @@ def from_result(result: xr.DataTree) -> Fitted:
             newcomers[name] = _stored(result, name, row["stored"])
             sources[name] = row["source"]
     return Fitted(
-        getattr(label_priors, told["labels"]["kind"]),
-        getattr(rater_channels, told["raters"]["kind"]),
+        labels,
+        raters,
         told["labels"]["settings"],
         told["raters"]["settings"],
         told["labels"]["needs"],
@@ -178,7 +195,17 @@ def from_result(result: xr.DataTree) -> Fitted:
         sources,
         known["rater"].values,
         unique_names(known["class"].values, "class"),
+        _population_names(result),
+        items,
     )
+
+
+def _population_names(result: xr.DataTree) -> NDArray[Any] | None:
+    """Return the names of populations, if the result has some."""
+    draws = all_draws(result)
+    if "population" not in draws.coords:
+        return None
+    return unique_names(draws["population"].values, "population")
 
 
 def _stored(result: xr.DataTree, name: str, where: Mapping[str, Any] | None) -> NDArray[Any]:

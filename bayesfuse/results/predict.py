@@ -12,6 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import as_array, plain, shown
+from bayesfuse.data.item_tables import read_populations
 from bayesfuse.data.names import places
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.sequences import Sequences
@@ -29,6 +30,9 @@ def predict(
     model: pm.Model | None = None,
     sequences: Sequences | None = None,
     graph: Any = None,
+    populations: Any = None,
+    covariates: Any = None,
+    classifier: Any = None,
     draws: int = 400,
     batch_size: int = 100_000,
 ) -> xr.DataTree:
@@ -53,6 +57,11 @@ def predict(
         The order of the new items, for models of labels in sequence.
     graph : Graph, optional
         Adjacency of the new items, for models of labels on a graph.
+    populations, covariates, classifier : optional
+        What is known about the new items, for models that were told it of the fitted ones:
+        populations of the fit, covariates of the same names. As in
+        :class:`bayesfuse.models.DawidSkene`; populations of sequences as in
+        :class:`bayesfuse.models.HiddenMarkov`.
     draws : int, default 400
         Posterior draws, evenly spaced, the same number (rounded up) of every chain; all if there
         are fewer.
@@ -73,12 +82,13 @@ def predict(
     ------
     ModelError
         Classes that the result does not know; new raters of a model that says nothing of them;
-        ``sequences`` or ``graph`` missing, or given in vain; parameters that the result does not
-        hold; a model of another result.
+        what places the items (``sequences``, ``graph``, …) missing, or given in vain;
+        parameters that the result does not hold; a model of another result.
     ImpossibleDataError
         Every draw rules out the responses to some item.
     ResponsesError
-        Sequences or a graph of other items.
+        Sequences or a graph of other items; populations that the result does not know, other
+        covariates.
 
     Notes
     -----
@@ -116,10 +126,16 @@ def predict(
     require_count("draws", draws)
     require_count("batch_size", batch_size)
     fitted = from_result(result) if model is None else from_model(result, model)
-    given = _places(fitted, {"sequences": sequences, "graph": graph})
+    told = {"sequences": sequences, "graph": graph, "populations": populations}
+    given = _places(fitted, told | {"covariates": covariates, "classifier": classifier})
     fitted = fitted.thinned(int(draws))
     responses = _with_classes(responses, fitted.class_names)
     values, index, source = fitted.of_raters(responses.raters)
+    if "populations" in given:
+        given["populations"] = _numbered(fitted, responses, values, given)
+    if fitted.items is not None:
+        known = (given.pop(name, None) for name in ("populations", "covariates", "classifier"))
+        given["populations"], values["log_odds"] = fitted.items.rows(responses, *known)
     observation = _observe(fitted, responses, values, index, given)
     found = _label_posterior(observation, values, int(batch_size))
     tree = {
@@ -138,8 +154,8 @@ def _places(fitted: Fitted, given: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: each for name, each in given.items() if each is not None}
     if missing := [name for name in fitted.needs if name not in given]:
         raise ModelError(
-            f"Labels of {labels} depend on each other, so the places of the new items must be "
-            f"known: give {missing[0]}=. Got: no {missing[0]}."
+            f"Labels depend on the {missing[0]} in this model, so those of the new items must be "
+            f"known: give {missing[0]}=. Got: none, for a result of {labels} labels."
         )
     if vain := [name for name in given if name not in fitted.needs]:
         raise ModelError(
@@ -147,6 +163,19 @@ def _places(fitted: Fitted, given: Mapping[str, Any]) -> dict[str, Any]:
             f"labels. Got: {vain[0]} for a result of {labels} labels."
         )
     return given
+
+
+def _numbered(
+    fitted: Fitted, responses: Responses, values: Mapping[str, Any], given: Mapping[str, Any]
+) -> NDArray[np.int64]:
+    """Return the number of the population of every new item or sequence."""
+    names, unit = fitted.population_names, fitted.labels.unit
+    if names is None:  # a model of the user's own, which numbers them
+        of_raters = {parameter.name for parameter in fitted.raters.declared}
+        first = next(name for name in values if name not in of_raters)
+        names = np.arange(values[first].shape[2])
+    units = given["sequences"].names if unit == "sequence" else responses.items
+    return read_populations(units, given["populations"], names, unit)[1]
 
 
 def _with_classes(responses: Responses, classes: NDArray[Any]) -> Responses:
@@ -170,15 +199,16 @@ def _with_classes(responses: Responses, classes: NDArray[Any]) -> Responses:
 def _observe(
     fitted: Fitted,
     responses: Responses,
-    values: Mapping[str, NDArray[Any]],
+    values: Mapping[str, Any],
     index: NDArray[np.int64],
     given: Mapping[str, Any],
 ) -> Observation:
     """Return the new responses as seen through the fitted label prior and channel."""
     first = {name: drawn[0, 0] for name, drawn in values.items()}
+    of_raters = {parameter.name for parameter in fitted.raters.declared}
     own = [
-        {p.name: first[p.name] for p in factor.declared if p.name in first}
-        for factor in (fitted.labels, fitted.raters)
+        {name: first[name] for name in first if (name in of_raters) is raters}
+        for raters in (False, True)
     ]
     labels = fitted.labels.anew(own[0], fitted.label_settings, **given)
     raters = fitted.raters.anew(own[1], fitted.rater_settings, index)
@@ -195,7 +225,7 @@ def _observe(
 
 
 def _label_posterior(
-    observation: Observation, values: Mapping[str, NDArray[Any]], batch_size: int
+    observation: Observation, values: Mapping[str, Any], batch_size: int
 ) -> xr.Dataset:
     """Return label probabilities and their Monte Carlo error, batch by batch."""
     n_chains, n_draws = next(iter(values.values())).shape[:2]

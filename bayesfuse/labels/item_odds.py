@@ -1,0 +1,82 @@
+"""Log-odds of the classes of items of which more is known than the responses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesfuse.numerics.kernels import Array
+
+LEAST = 1e-6
+"""Least probability that a classifier's word counts as: zero would overrule all raters."""
+
+
+@dataclass(frozen=True)
+class ItemRows:
+    """What is known of items, one row for all of which the same is known.
+
+    Attributes
+    ----------
+    kind : ndarray of int64, shape (items,)
+        The row of every item.
+    population : ndarray of int64, shape (rows,), optional
+    covariates : ndarray, shape (rows, covariates), optional
+        Standardised.
+    word : ndarray, shape (rows, classes), optional
+        Logarithms of a classifier's probabilities, less their mean.
+    """
+
+    kind: NDArray[np.int64]
+    population: NDArray[np.int64] | None
+    covariates: Array | None
+    word: Array | None
+
+    @classmethod
+    def build(
+        cls,
+        n_items: int,
+        population: NDArray[np.int64] | None,
+        covariates: Array | None,
+        word: Array | None,
+    ) -> ItemRows:
+        """Merge items, given what is known of each, (items, …)."""
+        parts = [None if population is None else population[:, None], covariates, word]
+        known = [np.zeros((n_items, 0)) if part is None else part for part in parts]
+        table = np.concatenate(known, axis=1)
+        rows, kind = np.unique(table, axis=0, return_inverse=True)
+        ends = np.cumsum([part.shape[1] for part in known])[:-1]
+        number, x, own = (
+            None if part is None else found
+            for part, found in zip(parts, np.split(rows, ends, axis=1), strict=True)
+        )
+        number = None if number is None else number[:, 0].astype(np.int64)
+        return cls(kind.ravel().astype(np.int64), number, x, own)
+
+    def log_odds(self, share: Any, slope: Any, scale: Any, xp: Any) -> Any:
+        """Return the log-odds of every row (rows, classes), up to a constant each.
+
+        Parameters
+        ----------
+        share : tensor or array, shape (classes,) or (populations, classes)
+            Of items with average covariates, of which a classifier says what it says on average.
+        slope : tensor or array, shape (covariates, classes − 1)
+            Of all classes but the first, by standardised covariates.
+        scale : scalar tensor or float
+            Of the classifier's word.
+        """
+        found = xp.log(share)
+        found = found[None] if self.population is None else found[self.population]
+        if self.covariates is not None:
+            moved = xp.dot(self.covariates, slope)
+            nothing = np.zeros((len(self.covariates), 1))
+            found = found + xp.concatenate([nothing, moved], axis=1)
+        return found if self.word is None else found + scale * self.word
+
+
+def log_word(probability: Array) -> Array:
+    """Return a classifier's word from its probabilities (items, classes)."""
+    found: Array = np.log(np.maximum(probability, LEAST))
+    return found
