@@ -70,7 +70,7 @@ class MarkovChain(LabelPrior):
     )
     words = Words("forward–backward")
     unit = "sequence"
-    needs = ("sequences",)
+    needs: tuple[str, ...] = ("sequences",)
     marginal_kernel = staticmethod(forward_backward.marginal)
 
     def __init__(self, initial: Any, transition: Any, sequences: Sequences) -> None:

@@ -14,7 +14,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.labels.base import LabelPrior, Words
 from bayesfuse.numerics.kernels import TINY, Array, kernel, rescale
 from bayesfuse.numerics.rows import invert
-from bayesfuse.parameters.contract import Parameter, Role
+from bayesfuse.parameters.contract import Parameter, Role, Support
 from bayesfuse.parameters.real import REAL
 from bayesfuse.parameters.simplex import SIMPLEX
 
@@ -181,9 +181,8 @@ class Independent(LabelPrior):
     ) -> None:
         if prevalence is not None and log_odds is not None:
             raise ModelError("Give prevalence or log_odds, one of the two. Got: both.")
-        name, support, value = "prevalence", SIMPLEX, prevalence
-        if log_odds is not None:
-            name, support, value = "log_odds", REAL, log_odds
+        name, value = ("prevalence", prevalence) if log_odds is None else ("log_odds", log_odds)
+        support: Support = SIMPLEX if log_odds is None else REAL
         if not hasattr(value, "owner") and np.ndim(value) == 2 and population is None:
             # items of which the same is known can be merged
             value, population = np.unique(np.asarray(value), axis=0, return_inverse=True)
@@ -192,7 +191,7 @@ class Independent(LabelPrior):
         self.parameters = {name: value}
         self.population = None if population is None else np.asarray(population).ravel()
         self.axis = "population" if self.population is not None else None
-        shape = getattr(getattr(value, "type", value), "shape", ())
+        shape: Any = getattr(getattr(value, "type", value), "shape", ())
         if self.population is not None:  # the last ones may have no items
             known = shape[0] if len(shape) == 2 and shape[0] is not None else 0
             self.n_populations = max(known, int(self.population.max(initial=0)) + 1)
@@ -204,7 +203,8 @@ class Independent(LabelPrior):
             self.declared = (Parameter(name, support, ("class",)),)
 
     @classmethod
-    def anew(cls, values, settings, populations=None):
+    def anew(cls, values, settings, **places):
+        populations = places.get("populations")
         ((name, value),) = values.items()
         if value.ndim == 2 and populations is None:
             raise ModelError(

@@ -43,17 +43,19 @@ class ItemRows:
         word: Array | None,
     ) -> ItemRows:
         """Merge items, given what is known of each, (items, …)."""
-        parts = [None if population is None else population[:, None], covariates, word]
-        known = [np.zeros((n_items, 0)) if part is None else part for part in parts]
+        given = [None if population is None else population[:, None], covariates, word]
+        known = [np.zeros((n_items, 0)) if each is None else each for each in given]
         table = np.concatenate(known, axis=1)
         rows, kind = np.unique(table, axis=0, return_inverse=True)
-        ends = np.cumsum([part.shape[1] for part in known])[:-1]
-        number, x, own = (
-            None if part is None else found
-            for part, found in zip(parts, np.split(rows, ends, axis=1), strict=True)
+        ends = np.cumsum([each.shape[1] for each in known])[:-1]
+        parts: list[Array] = np.split(rows, ends, axis=1)
+        number, x, own = parts
+        return cls(
+            kind.ravel().astype(np.int64),
+            None if population is None else number[:, 0].astype(np.int64),
+            None if covariates is None else x,
+            None if word is None else own,
         )
-        number = None if number is None else number[:, 0].astype(np.int64)
-        return cls(kind.ravel().astype(np.int64), number, x, own)
 
     def log_odds(self, share: Any, slope: Any, scale: Any, xp: Any) -> Any:
         """Return the log-odds of every row (rows, classes), up to a constant each.

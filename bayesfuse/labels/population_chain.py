@@ -85,12 +85,13 @@ class PopulationMarkovChain(MarkovChain):
         Parameter("initial", SIMPLEX, ("population", "class")),
         Parameter("transition", SIMPLEX, ("population", "class", "next_class")),
     )
-    needs = ("sequences", "populations")
+    needs: tuple[str, ...] = ("sequences", "populations")
     marginal_kernel = staticmethod(marginal)
 
     @classmethod
-    def anew(cls, values, settings, sequences, populations):
-        return cls(**values, sequences=sequences, population=populations)
+    def anew(cls, values, settings, **places):
+        population = places.pop("populations")
+        return cls(**values, **places, population=population)
 
     def __init__(
         self, initial: Any, transition: Any, sequences: Sequences, population: ArrayLike
@@ -104,7 +105,7 @@ class PopulationMarkovChain(MarkovChain):
         order = np.argsort(number, kind="stable")
         super().__init__(initial, transition, _reordered(sequences, order))
         self.population = number[order]
-        shape = getattr(getattr(initial, "type", initial), "shape", ())
+        shape: Any = getattr(getattr(initial, "type", initial), "shape", ())
         known = shape[0] if len(shape) == 2 and shape[0] is not None else 0
         self.n_populations = max(known, int(number.max(initial=0)) + 1)
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from numpy.typing import NDArray
 
 from bayesfuse import priors
 from bayesfuse.data.arrays import shown
@@ -57,8 +58,9 @@ def independent_labels(
     if not needs:
         concentration = priors.prevalence(prevalence_prior, responses)
         return Independent(pm.Dirichlet("prevalence", concentration, dims="class"))
+    dims: tuple[str, ...] = ("class",)
     if populations is None:
-        number, dims = None, ("class",)
+        number = None
         concentration = priors.prevalence(prevalence_prior, responses)
     else:
         names, number = read_populations(responses.items, populations)
@@ -114,7 +116,7 @@ def _standardised(responses: Responses, covariates: Any) -> Array:
     return found
 
 
-def _require_distinct(names: list[str], table: Array, flat: Array) -> None:
+def _require_distinct(names: list[str], table: Array, flat: NDArray[np.bool_]) -> None:
     """Raise ModelError if some column is a sum of multiples of those before it."""
     moving = [name for name, same in zip(names, flat, strict=True) if not same]
     if not moving:

@@ -130,7 +130,8 @@ def predict(
     given = _places(fitted, told | {"covariates": covariates, "classifier": classifier})
     fitted = fitted.thinned(int(draws))
     responses = _with_classes(responses, fitted.class_names)
-    values, index, source = fitted.of_raters(responses.raters)
+    of_raters, index, source = fitted.of_raters(responses.raters)
+    values: dict[str, Any] = {**of_raters}
     if "populations" in given:
         given["populations"] = _numbered(fitted, responses, values, given)
     if fitted.items is not None:

@@ -1,0 +1,95 @@
+"""LabelMe: 1,000 images labelled by 59 people, 1,188 without labels, image features for all.
+
+What raters alone, raters and features together, and a classifier trained on the raters' labels say
+of the images with and without labels. The features are averages of a network's last layer, reduced
+to principal components. The data are read from ../shared/data/labelme, next to the checkout.
+
+    python benchmarks/labelme.py [--components 10 30 50] [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
+
+import bayesfuse as bf
+from bayesfuse.models import DawidSkene
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "labelme"
+
+
+def read():
+    """Return the responses, true labels, and features of all images."""
+    table = pd.read_csv(DATA / "responses.csv.gz")
+    truth = pd.read_csv(DATA / "truth.csv.gz").set_index("item")["label"]
+    features = np.asarray(sp.load_npz(DATA / "features.npz").todense())
+    responses = bf.Responses.from_long(table, items=range(len(features)))
+    return responses, truth.loc[responses.items.tolist()].to_numpy(), features
+
+
+def components(features, number):
+    """Return the first principal components, of standard deviation one, as a table."""
+    left, *_ = np.linalg.svd(features - features.mean(axis=0), full_matrices=False)
+    scores = left[:, :number] * np.sqrt(len(left))
+    return pd.DataFrame(scores, columns=[f"component {j + 1}" for j in range(number)])
+
+
+def show(name, probability, truth, labelled, seconds):
+    """Print accuracy and log-loss of the images with labels, then of the others."""
+    right = probability.argmax(axis=1) == truth
+    loss = -np.log(np.clip(probability[np.arange(len(truth)), truth], 1e-4, 1.0))
+    cells = "".join(f"{right[part].mean():9.3f}{loss[part].mean():8.3f}"
+                    for part in (labelled, ~labelled))  # fmt: skip
+    print(f"{name:<46}{cells}{seconds:9.1f}", flush=True)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--components", type=int, nargs="+", default=[10, 30, 50])
+    parser.add_argument("--quick", action="store_true", help="posterior modes only")
+    options = parser.parse_args()
+    if not DATA.exists():
+        sys.exit(f"Skipped: the data are not in {DATA}.")
+    responses, truth, features = read()
+    labelled = responses.per_item > 0
+    print(f"{'':<46}{'labelled:':>9}{'':>8}{'others:':>9}")
+    print(f"{'':<46}{'accuracy':>9}{'loss':>8}{'accuracy':>9}{'loss':>8}{'seconds':>9}")
+
+    def fit(name, model):
+        for how in ("mode", "posterior"):
+            if how == "posterior" and options.quick:
+                continue
+            begun = time.perf_counter()
+            result = (
+                bf.find_map(model)
+                if how == "mode"
+                else bf.sample(
+                    model, 500, tune=500, chains=2, random_seed=1, progressbar=False, quiet=True
+                )
+            )
+            taken = time.perf_counter() - begun
+            probability = bf.label_probabilities(result).values
+            show(f"{name}: {how}", probability, truth, labelled, taken)
+        return probability
+
+    fused = fit("raters alone", DawidSkene(responses))
+    for number in options.components:
+        frame = components(features, number)
+        fit(f"raters and {number} components", DawidSkene(responses, covariates=frame))
+        for strength in (0.1, 1.0):
+            learnt = LogisticRegression(C=strength, max_iter=3000)
+            learnt.fit(frame[labelled], fused[labelled].argmax(axis=1))
+            name = f"classifier on their labels, C={strength:g}"
+            show(name, learnt.predict_proba(frame), truth, labelled, 0.0)
+
+
+if __name__ == "__main__":
+    main()
