@@ -27,6 +27,7 @@ from bayesfuse.labels import (
 from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.priors import bio_transitions
 from bayesfuse.pymc.model import LabelModel, observe
+from bayesfuse.pymc.parts import part
 from bayesfuse.raters import Confusion, InferredGroups, LatentGroups, OneCoin, TypedConfusion
 from bayesfuse.results.averaging import average, common_units
 from bayesfuse.results.difficulty import difficulty
@@ -71,6 +72,7 @@ __all__ = [
     "models",
     "moments",
     "observe",
+    "part",
     "plots",
     "predict",
     "priors",

@@ -113,30 +113,23 @@ class HiddenMarkov(LabelModel):
         super().__init__(responses, gold=gold, name=name)
         self.add_coord("next_class", responses.classes.tolist())
         rows = priors.transition(transition_prior, responses, irreducible=stationary)
-        dims: tuple[str, ...] = ("class", "next_class")
-        labels: bf.MarkovChain
-        if stationary:
-            labels = bf.StationaryMarkovChain(
-                bf.dirichlet("transition", rows, dims=dims), sequences
-            )
-        elif populations is None:
-            first = bf.dirichlet(
-                "initial", priors.initial(initial_prior, rows, responses), dims="class"
-            )
-            transition = bf.dirichlet("transition", rows, dims=dims)
-            labels = bf.MarkovChain(first, transition, sequences)
-        else:
+        begin = None if stationary else priors.initial(initial_prior, rows, responses)
+        of: tuple[str, ...] = ()
+        if populations is not None:
             names, number = read_populations(sequences.names, populations, unit="sequence")
             self.add_coord("population", listed(names))
-            begin = np.tile(priors.initial(initial_prior, rows, responses), (len(names), 1))
-            labels = bf.PopulationMarkovChain(
-                bf.dirichlet("initial", begin, dims=("population", "class")),
-                bf.dirichlet(
-                    "transition", np.tile(rows, (len(names), 1, 1)), dims=("population", *dims)
-                ),
-                sequences,
-                number,
-            )
+            of, rows = ("population",), np.tile(rows, (len(names), 1, 1))
+        transition = bf.dirichlet("transition", rows, dims=(*of, "class", "next_class"))
+        labels: bf.MarkovChain
+        if begin is None:
+            labels = bf.StationaryMarkovChain(transition, sequences)
+        elif not of:
+            first = bf.dirichlet("initial", begin, dims="class")
+            labels = bf.MarkovChain(first, transition, sequences)
+        else:
+            begin = np.tile(begin, (len(rows), 1))
+            first = bf.dirichlet("initial", begin, dims=(*of, "class"))
+            labels = bf.PopulationMarkovChain(first, transition, sequences, number)
         given, n_classes = tuple(labels.parameters.values()), responses.n_classes
         share = labels.prevalence(given, n_classes, labels.structure(responses), pt)
         pm.Deterministic("prevalence", share, dims="class")

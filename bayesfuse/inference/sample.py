@@ -10,12 +10,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import pymc as pm
-import pytensor
-import pytensor.tensor as pt
 import xarray as xr
 from pymc.sampling.mcmc import NUTPIE_INSTALLED
-from pytensor.compile.ops import wrap_py
-from pytensor.tensor.type import TensorType
 
 from bayesfuse.errors import (
     IncompleteWarning,
@@ -23,23 +19,23 @@ from bayesfuse.errors import (
     interruptible,
     require_count,
     require_flag,
-    require_mapping,
     require_seed,
 )
-from bayesfuse.inference import pooling
+from bayesfuse.inference.chains import begin, drawn_anew, initial_values, sample_nuts
 from bayesfuse.inference.gibbs import LabelGibbs
-from bayesfuse.inference.gradients import Gradients, gradients_of, natural
-from bayesfuse.inference.plan import Plan, make_plan, require_value
+from bayesfuse.inference.gradients import gradients_of
+from bayesfuse.inference.plan import Plan, make_plan
 from bayesfuse.inference.recording import (
     add_deterministics,
     check_convergence,
     label_trace,
     parameter_trace,
 )
-from bayesfuse.inference.start import DEFAULT, Start, disperse, find_start
-from bayesfuse.observation import Rows
+from bayesfuse.inference.several import sample_several
+from bayesfuse.inference.start import DEFAULT
 from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.pymc.evaluate import evaluate
+from bayesfuse.pymc.model import all_observed
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.posterior import Draws, add_constants, complete, order_variables
 
@@ -118,6 +114,9 @@ def sample(
         (probability, mcse by item and class) and log_likelihood (by item); with labels on a
         graph with circles also label_draws, the labels themselves, where they take no more than
         10⁸ values.
+        Where the model observes several tables, by ``bf.observe`` with names: a child by each
+        name, with these groups of its labels, for ``bf.label_probabilities(result[name])``;
+        functions that take a model take ``bf.part(model, name)``. Sampled by NUTS.
         Interrupting ends the chain that runs, all of them if they run side by side, and returns
         the chains and draws that PyMC keeps (if all are being tuned there are none: its
         ValueError); ``label_posterior`` is of all draws made. Interrupting what follows leaves
@@ -166,20 +165,9 @@ def sample(
             "bf.sample chooses the step method, the recorded variables and, by start=, where "
             f"chains begin; use pm.sample to choose them. Got: {sorted(taken)}."
         )
-    plan = make_plan(model)
-    uses_gibbs = _uses_gibbs(sampler, plan)
-    foreign = ("nuts_sampler", nuts_sampler) if uses_gibbs else ("sweeps", sweeps)
-    if foreign[1] is not None:
-        raise ModelError(
-            "nuts_sampler= is for NUTS and sweeps= for Gibbs; choose by sampler=. Got: "
-            f"{foreign[0]}={foreign[1]!r} for {'Gibbs' if uses_gibbs else 'NUTS'}."
-        )
-    generator = require_seed(random_seed)
-    rest = gradients_of(plan) if isinstance(start, str) and not plan.pooled else None
-    begun = _begin(plan, rest, start)
-    initial = _initial_values(plan, rest, begun, generator.spawn(chains))
     # PyMC's own checks would look at every entry of every matrix
     checks = kwargs.pop("compute_convergence_checks", True) and not kwargs.get("quiet", False)
+    generator = require_seed(random_seed)
     settings = {
         "model": model,
         "draws": int(draws),
@@ -191,14 +179,31 @@ def sample(
         "compute_convergence_checks": False,
         **kwargs,
     }
+    if isinstance(model, pm.Model) and len(all_observed(model)) > 1:
+        chosen = {"sampler": sampler, "nuts_sampler": nuts_sampler, "sweeps": sweeps, "thin": thin}
+        several = sample_several(model, start, chosen, log_likelihood, settings)
+        if checks:
+            check_convergence(several, model)
+        return several
+    plan = make_plan(model)
+    uses_gibbs = _uses_gibbs(sampler, plan)
+    foreign = ("nuts_sampler", nuts_sampler) if uses_gibbs else ("sweeps", sweeps)
+    if foreign[1] is not None:
+        raise ModelError(
+            "nuts_sampler= is for NUTS and sweeps= for Gibbs; choose by sampler=. Got: "
+            f"{foreign[0]}={foreign[1]!r} for {'Gibbs' if uses_gibbs else 'NUTS'}."
+        )
+    rest = gradients_of(plan) if isinstance(start, str) and not plan.pooled else None
+    begun = begin(plan, rest, start)
+    initial = initial_values(plan, rest, begun, generator.spawn(chains))
     if uses_gibbs:
         result, seen = _sample_gibbs(plan, initial, sweeps, thin, log_likelihood, settings)
     else:
         if nuts_sampler is None:
             nuts_sampler = "nutpie" if NUTPIE_INSTALLED else "pymc"
         if nuts_sampler == "nutpie":
-            settings["initvals"] = _drawn_anew(plan, rest, begun, initial[0])
-        result, seen = _thinned(_sample_nuts(initial, nuts_sampler, settings), thin), None
+            settings["initvals"] = drawn_anew(plan, rest, begun, initial[0])
+        result, seen = _thinned(sample_nuts(initial, nuts_sampler, settings), thin), None
     result.attrs["sampler"] = "gibbs" if uses_gibbs else "nuts"
     result.attrs.update(begun.record())
     result.attrs.update(getattr(model, "notes", {}))
@@ -252,65 +257,6 @@ def _uses_gibbs(sampler: str, plan: Plan) -> bool:
             f"give their values. Got: {sorted(indices)} to be inferred."
         )
     return sampler == "gibbs" or (sampler == "auto" and bool(plan.blocks or plan.pools))
-
-
-def _begin(plan: Plan, rest: Gradients | None, start: str | Mapping[str, Any]) -> Start:
-    """Choose the start."""
-    if not isinstance(start, str):
-        require_mapping("start, unless it is a word,", start)
-        return Start({}, "given", values=dict(start))
-    if plan.pooled:
-        return pooling.begin(plan, start)
-    return find_start(plan.begun(), plan.continuous_priors(), start, rest)
-
-
-def _initial_values(
-    plan: Plan, rest: Gradients | None, begun: Start, streams: list[np.random.Generator]
-) -> list[dict[str, Any]]:
-    """Return one starting point per chain, in the variables' own space."""
-    if begun.values is not None:
-        known = {variable.name for variable in plan.model.free_RVs}
-        if unknown := set(begun.values) - known:
-            raise ModelError(
-                f"A start must give values to free variables of the model, {sorted(known)}. Got: "
-                f"{sorted(unknown)}."
-            )
-        for variable in plan.model.free_RVs:
-            if variable.name in begun.values:
-                require_value(plan.model, variable, begun.values[variable.name])
-        return [dict(begun.values) for _ in streams]
-    return [_dispersed(plan, rest, begun, stream) for stream in streams]
-
-
-def _dispersed(
-    plan: Plan, rest: Gradients | None, begun: Start, rng: np.random.Generator
-) -> dict[str, Any]:
-    """Draw a starting point, in the variables' own space."""
-    if plan.pooled:
-        return pooling.disperse(plan, begun.rows, rng)
-    begin: Rows = {**begun.rows, **plan.indices()}
-    return natural(plan, rest, disperse(plan.observation, begin, plan.priors(), rng, rest))
-
-
-def _drawn_anew(
-    plan: Plan, rest: Gradients | None, begun: Start, one: dict[str, Any]
-) -> dict[str, Any]:
-    """Return a starting point for nutpie, which takes one for all chains: a random one.
-
-    nutpie evaluates it for every chain, with a seed of its own.
-    """
-    if begun.values is not None:
-        return one
-    stream = pytensor.shared(np.random.default_rng(0))
-    _, seed = pt.random.integers(0, 2**31 - 1, rng=stream, return_next_rng=True)
-
-    def draw(number: Any) -> list[Any]:
-        point = _dispersed(plan, rest, begun, np.random.default_rng(int(number)))
-        return [np.asarray(point[name]) for name in one]
-
-    types = [TensorType("float64", (None,) * np.ndim(value)) for value in one.values()]
-    drawn = wrap_py([seed.type], types)(draw)(seed)
-    return dict(zip(one, drawn if isinstance(drawn, list) else [drawn], strict=True))
 
 
 def _rows(plan: Plan) -> dict[str, Any]:
@@ -371,21 +317,3 @@ def _sweep_cost(plan: Plan) -> float:
     adds = table.n_responses * table.n_classes
     pools = sum(each.pool.seconds(plan.observation.n_responses) for each in plan.pools)
     return 20e-6 + 0.4e-9 * adds + 2e-9 * table.n_items * table.n_classes + 60e-9 * entries + pools
-
-
-def _sample_nuts(
-    initial: list[dict[str, Any]], nuts_sampler: str, settings: dict[str, Any]
-) -> xr.DataTree:
-    settings["nuts_sampler"] = nuts_sampler
-    if initial[0]:  # jitter would undo the start
-        if nuts_sampler == "nutpie":
-            own = settings.get("compile_kwargs", {})
-            settings["compile_kwargs"] = {"jitter_rvs": set()} | own
-        else:
-            settings["initvals"] = initial
-    if nuts_sampler == "pymc":
-        settings.setdefault("init", "adapt_diag" if initial[0] else "auto")
-    elif nuts_sampler in ("numpyro", "blackjax"):
-        own = settings.get("nuts", {})
-        settings["nuts"] = {"jitter": not initial[0], "chain_method": "vectorized"} | own
-    return pm.sample(**settings)

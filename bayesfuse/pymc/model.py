@@ -130,6 +130,15 @@ def latest() -> pm.Model | None:
     return _latest[0]() if _latest else None
 
 
+def all_observed(model: pm.Model) -> list[TensorVariable]:
+    """Return the variables of ``model`` that ``observe`` made."""
+    return [
+        variable
+        for variable in model.observed_RVs
+        if isinstance(getattr(variable.owner, "op", None), ObservedResponses)
+    ]
+
+
 def observed(model: pm.Model) -> tuple[TensorVariable, Observation]:
     """Return the one variable of ``model`` that ``observe`` made, and its observation.
 
@@ -139,15 +148,16 @@ def observed(model: pm.Model) -> tuple[TensorVariable, Observation]:
         There is none, or more than one.
     """
     require_kind("model", model, pm.Model)
-    found = [
-        variable
-        for variable in model.observed_RVs
-        if isinstance(getattr(variable.owner, "op", None), ObservedResponses)
-    ]
-    if len(found) != 1:
+    found = all_observed(model)
+    if len(found) > 1:
         raise ModelError(
-            "The model must observe responses once, with bf.observe or as one of bayesfuse.models. "
-            f"Got: {len(found)} such variables among {[v.name for v in model.observed_RVs]}."
+            "This takes the model of one table of responses: bf.part(model, name) is that of one "
+            f"of several. Got: a model of {[v.name for v in found]}."
+        )
+    if not found:
+        raise ModelError(
+            "The model must observe responses, with bf.observe or as one of bayesfuse.models. "
+            f"Got: 0 such variables among {[v.name for v in model.observed_RVs]}."
         )
     return found[0], found[0].owner.op.observation
 

@@ -156,7 +156,7 @@ def _places(fitted: Fitted, given: Mapping[str, Any]) -> dict[str, Any]:
     if missing := [name for name in fitted.needs if name not in given]:
         raise ModelError(
             f"Labels depend on the {missing[0]} in this model, so those of the new items must be "
-            f"known: give {missing[0]}=. Got: none, for a result of {labels} labels."
+            f"known: give {missing[0]}=. Got: no {missing[0]}, for a result of {labels} labels."
         )
     if vain := [name for name in given if name not in fitted.needs]:
         raise ModelError(

@@ -96,7 +96,7 @@ def test_new_items_by_hand(fitted):
 def test_what_is_missing_or_given_in_vain(fitted):
     names, _, result = fitted
     given = chosen(names)
-    with pytest.raises(ModelError, match=f"give {names[0]}=. Got: none"):
+    with pytest.raises(ModelError, match=f"give {names[0]}=. Got: no {names[0]}"):
         bf.predict(result, RESPONSES, **{n: v for n, v in given.items() if n != names[0]})
     if vain := [name for name in KNOWN if name not in names]:
         with pytest.raises(ModelError, match=f"{vain[0]}= is for labels that depend on it"):
