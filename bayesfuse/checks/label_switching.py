@@ -157,6 +157,7 @@ def align_labels(
     ------
     ModelError
         Raters with accuracies instead of confusion matrices (a permuted confusion matrix has none);
+        covariates or a classifier, which know the classes;
         different permutations, or known labels, without a model; a result without ``confusion``.
 
     Notes
@@ -187,6 +188,12 @@ def align_labels(
             "Accuracies cannot be permuted, because wrong labels have no accuracy: start all "
             f"chains at one point (start='moments') instead. Got: {int(moved.sum())} permuted "
             "draws of a model with accuracies."
+        )
+    if "other_class" in posterior.dims or named(posterior, "classifier_scale") is not None:
+        raise ModelError(
+            "Classes cannot be permuted where covariates or a classifier tell them apart, because "
+            "the likelihood is another one then: start all chains at one point (start='moments') "
+            f"instead. Got: {int(moved.sum())} permuted draws of such a model."
         )
     common = bool((order == order[0, 0]).all()) and (
         "label_posterior" not in result.children or of_all_draws(result)

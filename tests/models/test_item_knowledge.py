@@ -139,6 +139,28 @@ def test_names_and_data_of_the_result(tmp_path):
     assert_close(again.sum("class").values, np.ones(90), "sums")
 
 
+@pytest.mark.parametrize("kind", ["populations", "covariates"])
+def test_switched_classes(kind):
+    """Populations are permuted with the classes; covariates tell these apart."""
+    known = {"populations": POPULATION} if kind == "populations" else {"covariates": X}
+    model = DawidSkene(RESPONSES, **known)
+    result = bf.sample(model, 10, tune=30, chains=2, random_seed=1, **QUIET)
+    posterior = result["posterior"].dataset.copy(deep=True)
+    for name in ("confusion", "prevalence", "population_prevalence"):
+        if name in posterior:
+            axis = posterior[name].dims.index("class") - 1
+            posterior[name].values[1] = np.flip(posterior[name].values[1], axis)
+    result["posterior"] = posterior
+    if kind == "covariates":
+        with pytest.raises(ModelError, match="tell them apart"):
+            bf.align_labels(result, model)
+        return
+    aligned = bf.align_labels(result, model)
+    assert aligned.attrs["aligned"] == 10
+    found = aligned["posterior"]["population_prevalence"].values
+    np.testing.assert_array_equal(found[1], posterior["population_prevalence"].values[1][..., ::-1])
+
+
 def test_populations_are_conjugate_and_merged():
     plan = make_plan(DawidSkene(RESPONSES, populations=POPULATION))
     assert plan.complete and set(plan.blocks) == {"prevalence", "confusion"}
