@@ -282,7 +282,8 @@ def sbc_ranks(
     Returns
     -------
     Dataset
-        One variable per parameter or hyperparameter, (simulation, …) ranks; ``labels``
+        One variable per parameter or hyperparameter that results hold, (simulation, …) ranks, under
+        the name of the model's variable; ``labels``
         (simulation, item), uniform on (0, 1). The attribute ``draws`` is the highest rank.
 
     References
@@ -293,6 +294,8 @@ def sbc_ranks(
     place = {item: n for n, item in enumerate(responses.items.tolist())}
     known = {item: place[item] for item in revealed}
     template = build(responses)
+    variables = parameter_variables(observed(template)[0])
+    called = {key: v.name for key, v in variables.items() if v in template.free_RVs}
     found: dict[str, list[Array]] = {}
     for stream in np.random.default_rng(random_seed).spawn(simulations):
         parameters, truth, table = simulate(template, stream)
@@ -309,7 +312,9 @@ def sbc_ranks(
             **kwargs,
         )
         posterior = result["posterior"].dataset
-        for name, value in parameters.items():
+        for key, value in parameters.items():
+            if (name := called.get(key, key)) not in posterior:
+                continue  # an expression of other variables
             kept = posterior[name].values[0, ::thin]
             found.setdefault(name, []).append((kept < value).sum(axis=0).astype(float))
         probability = label_probabilities(result).values
