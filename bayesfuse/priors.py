@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import (
@@ -180,30 +180,6 @@ def mixture(shares: ArrayLike, concentration: ArrayLike) -> DirichletMixture:
 def prevalence(prior: ArrayLike | None, responses: Responses) -> Array:
     """Return the concentration of the prevalence (classes,), by default all ones."""
     return _filled("prevalence_prior", prior, {"classes": responses.n_classes})
-
-
-def populations(
-    prior: ArrayLike | Mapping[Any, ArrayLike] | None, names: NDArray[Any], responses: Responses
-) -> Array:
-    """Return the concentration of every population's prevalence (populations, classes).
-
-    ``prior`` holds one row for all, one each, or some by name; all ones where it says nothing.
-    """
-    found = np.ones((len(names), responses.n_classes))
-    if isinstance(prior, Mapping):
-        place = {name: number for number, name in enumerate(names.tolist())}
-        for name, own in prior.items():
-            if name not in place:
-                raise ModelError(
-                    f"prevalence_prior must name populations, of {list(place)}. Got: {name!r}."
-                )
-            found[place[name]] = prevalence(own, responses)
-        return found
-    if prior is not None and np.ndim(prior) == 2:
-        axes = {"populations": len(names), "classes": responses.n_classes}
-        return _filled("prevalence_prior", prior, axes)
-    found[:] = prevalence(prior, responses)
-    return found
 
 
 def transition(prior: ArrayLike | None, responses: Responses, *, irreducible: bool) -> Array:

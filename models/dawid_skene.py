@@ -112,6 +112,16 @@ class DawidSkene(LabelModel):
     >>> sorted(variable.name for variable in model.free_RVs)
     ['confusion', 'prevalence']
 
+    Two tests in two populations; with flat priors the mode is the published maximum likelihood:
+
+    >>> responses, populations = bf.datasets.tuberculosis()
+    >>> model = DawidSkene(responses, populations=populations, confusion_prior=[[1, 1], [1, 1]])
+    >>> point = bf.find_map(model)["point"]
+    >>> point["population_prevalence"].sel({"class": "+"}).round(4).values.tolist()
+    [0.0268, 0.7168]
+    >>> point["sensitivity"].round(4).values.tolist()
+    [0.9661, 0.9688]
+
     With ``pooled=True`` a new rater is predicted by drawing a row from Dirichlet(κμ) at every draw
     of the posterior. Here is how often such a rater recognises patients of class 1, and its 89 %
     interval:

@@ -14,6 +14,7 @@ classifier is too sure of itself.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from bayesfuse.data.arrays import shown
 from bayesfuse.data.item_tables import read_classifier, read_covariates, read_populations
 from bayesfuse.data.names import listed
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_shape
 from bayesfuse.labels.independent import Independent
 from bayesfuse.labels.item_odds import ItemRows, log_word
 from bayesfuse.numerics.kernels import Array
@@ -67,7 +68,7 @@ def independent_labels(
         model.add_coord("population", listed(names))
         pm.Data("population_index", number, dims="item")
         dims = ("population", "class")
-        concentration = priors.populations(prevalence_prior, names, responses)
+        concentration = _by_population(prevalence_prior, names, responses)
     share = pm.Dirichlet(SHARE[populations is not None], concentration, dims=dims)
     if needs == ("populations",):
         labels = Independent(share, population=number)
@@ -78,6 +79,27 @@ def independent_labels(
     overall = labels.prevalence(values, responses.n_classes, labels.structure(responses), pt)
     pm.Deterministic("prevalence", overall, dims="class")
     return labels
+
+
+def _by_population(prior: Any, names: NDArray[Any], responses: Responses) -> Array:
+    """Return the concentration of every population's prevalence (populations, classes).
+
+    ``prior`` holds one row for all, one each, or some by name; all ones where it says nothing.
+    """
+    rows = dict.fromkeys(names.tolist())
+    if isinstance(prior, Mapping):
+        if unknown := [name for name in prior if name not in rows]:
+            raise ModelError(
+                f"prevalence_prior must name populations, of {list(rows)}. Got: {unknown[0]!r}."
+            )
+        rows |= prior
+    elif np.ndim(prior) == 2:
+        axes = {"populations": len(names), "classes": responses.n_classes}
+        require_shape("prevalence_prior", np.shape(prior), **axes)
+        rows = dict(zip(rows, prior, strict=True))
+    else:
+        rows = dict.fromkeys(rows, prior)
+    return np.stack([priors.prevalence(row, responses) for row in rows.values()])
 
 
 def _from_log_odds(
