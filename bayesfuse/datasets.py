@@ -105,8 +105,7 @@ def caries() -> Responses:
 def tuberculosis() -> tuple[Responses, dict[str, str]]:
     """Return results of two skin tests for tuberculosis in two populations, as four patterns each.
 
-    The counts of 1,877 people ("+" is positive), and the population of every pattern: "1", a school
-    district, or "2", a sanatorium.
+    Of 1,877 people, "+" is positive. Population "1" is a school district, "2" a sanatorium.
 
     References
     ----------
@@ -118,8 +117,7 @@ def tuberculosis() -> tuple[Responses, dict[str, str]]:
     >>> bf.datasets.tuberculosis()[1]["2: +-"]
     '2'
     """
-    patterns = ("++", "+-", "-+", "--")
-    counts = {"1": (14, 4, 9, 528), "2": (887, 31, 37, 367)}
+    patterns, counts = ("++", "+-", "-+", "--"), {"1": (14, 4, 9, 528), "2": (887, 31, 37, 367)}
     populations = {f"{name}: {pattern}": name for name in counts for pattern in patterns}
     responses = Responses.from_counts(
         np.array([list(pattern) for _ in counts for pattern in patterns]),
