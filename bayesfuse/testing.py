@@ -282,8 +282,7 @@ def sbc_ranks(
     Returns
     -------
     Dataset
-        One variable per parameter or hyperparameter that results hold, (simulation, …) ranks, under
-        the name of the model's variable; ``labels``
+        Ranks (simulation, …) by variable that is a parameter or a hyperparameter; ``labels``
         (simulation, item), uniform on (0, 1). The attribute ``draws`` is the highest rank.
 
     References
@@ -294,8 +293,7 @@ def sbc_ranks(
     place = {item: n for n, item in enumerate(responses.items.tolist())}
     known = {item: place[item] for item in revealed}
     template = build(responses)
-    variables = parameter_variables(observed(template)[0])
-    called = {key: v.name for key, v in variables.items() if v in template.free_RVs}
+    called = {k: v.name for k, v in parameter_variables(observed(template)[0]).items() if v.name}
     found: dict[str, list[Array]] = {}
     for stream in np.random.default_rng(random_seed).spawn(simulations):
         parameters, truth, table = simulate(template, stream)
@@ -313,10 +311,9 @@ def sbc_ranks(
         )
         posterior = result["posterior"].dataset
         for key, value in parameters.items():
-            if (name := called.get(key, key)) not in posterior:
-                continue  # an expression of other variables
-            kept = posterior[name].values[0, ::thin]
-            found.setdefault(name, []).append((kept < value).sum(axis=0).astype(float))
+            if (name := called.get(key, key)) in posterior:  # else an expression of others
+                kept = posterior[name].values[0, ::thin]
+                found.setdefault(name, []).append((kept < value).sum(axis=0).astype(float))
         probability = label_probabilities(result).values
         below = np.where(np.arange(probability.shape[1]) < truth[:, None], probability, 0).sum(1)
         own = probability[np.arange(len(truth)), truth]

@@ -102,3 +102,8 @@ def sample_nuts(
         own = settings.get("nuts", {})
         settings["nuts"] = {"jitter": not initial[0], "chain_method": "vectorized"} | own
     return pm.sample(**settings)
+
+
+def thinned(result: xr.DataTree, thin: int) -> xr.DataTree:
+    """Return one draw in so many."""
+    return result.isel(draw=slice(None, None, thin), missing_dims="ignore") if thin > 1 else result

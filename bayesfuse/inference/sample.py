@@ -21,7 +21,7 @@ from bayesfuse.errors import (
     require_flag,
     require_seed,
 )
-from bayesfuse.inference.chains import begin, drawn_anew, initial_values, sample_nuts
+from bayesfuse.inference.chains import begin, drawn_anew, initial_values, sample_nuts, thinned
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.gradients import gradients_of
 from bayesfuse.inference.plan import Plan, make_plan
@@ -179,7 +179,7 @@ def sample(
         "compute_convergence_checks": False,
         **kwargs,
     }
-    if isinstance(model, pm.Model) and len(all_observed(model)) > 1:
+    if len(all_observed(model)) > 1:
         chosen = {"sampler": sampler, "nuts_sampler": nuts_sampler, "sweeps": sweeps, "thin": thin}
         several = sample_several(model, start, chosen, log_likelihood, settings)
         if checks:
@@ -203,7 +203,7 @@ def sample(
             nuts_sampler = "nutpie" if NUTPIE_INSTALLED else "pymc"
         if nuts_sampler == "nutpie":
             settings["initvals"] = drawn_anew(plan, rest, begun, initial[0])
-        result, seen = _thinned(sample_nuts(initial, nuts_sampler, settings), thin), None
+        result, seen = thinned(sample_nuts(initial, nuts_sampler, settings), thin), None
     result.attrs["sampler"] = "gibbs" if uses_gibbs else "nuts"
     result.attrs.update(begun.record())
     result.attrs.update(getattr(model, "notes", {}))
@@ -288,7 +288,7 @@ def _sample_gibbs(
         seen = Draws(plan.observation, *sizes, log_likelihood=log_likelihood)
     if set(step.vars) != set(model.value_vars):  # NUTS takes the rest
         trace = label_trace(plan, seen, thin) if seen is not None else None
-        return _thinned(pm.sample(trace=trace, **settings), thin), seen
+        return thinned(pm.sample(trace=trace, **settings), thin), seen
     if settings["tune"] is None:
         settings["tune"] = LabelGibbs.default_tune_steps
     step.sweeps = sweeps = sweeps * thin  # as good as draws that are made and dropped
@@ -301,10 +301,6 @@ def _sample_gibbs(
     # Python than the compilation it would take to speed it up.
     with plain_python():
         return pm.sample(trace=parameter_trace(model, step, seen), **settings), seen
-
-
-def _thinned(result: xr.DataTree, thin: int) -> xr.DataTree:
-    return result.isel(draw=slice(None, None, thin), missing_dims="ignore") if thin > 1 else result
 
 
 def _sweep_cost(plan: Plan) -> float:

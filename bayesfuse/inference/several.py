@@ -9,7 +9,7 @@ import pymc as pm
 import xarray as xr
 
 from bayesfuse.errors import ModelError, require_mapping
-from bayesfuse.inference.chains import begin, initial_values, require_known, sample_nuts
+from bayesfuse.inference.chains import begin, initial_values, require_known, sample_nuts, thinned
 from bayesfuse.inference.gradients import gradients_of
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.parameters.compiled import plain_python
@@ -59,8 +59,8 @@ def sample_several(
             own = initial_values(plan, None, begin(plan, None, mine), streams)
         for chain, point in zip(initial, own, strict=True):
             chain.update({name: value for name, value in point.items() if name not in chain})
-    result = sample_nuts(initial, chosen["nuts_sampler"] or "pymc", settings)
-    result = result.isel(draw=slice(None, None, chosen["thin"]), missing_dims="ignore")
+    nuts_sampler = chosen["nuts_sampler"] or "pymc"  # which takes a start for every chain
+    result = thinned(sample_nuts(initial, nuts_sampler, settings), chosen["thin"])
     result.attrs |= {"sampler": "nuts", "tables": names}
     posterior = result["posterior"].dataset
     for name, plan in plans.items():

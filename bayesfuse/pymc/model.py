@@ -132,6 +132,7 @@ def latest() -> pm.Model | None:
 
 def all_observed(model: pm.Model) -> list[TensorVariable]:
     """Return the variables of ``model`` that ``observe`` made."""
+    require_kind("model", model, pm.Model)
     return [
         variable
         for variable in model.observed_RVs
@@ -147,7 +148,6 @@ def observed(model: pm.Model) -> tuple[TensorVariable, Observation]:
     ModelError
         There is none, or more than one.
     """
-    require_kind("model", model, pm.Model)
     found = all_observed(model)
     if len(found) > 1:
         raise ModelError(

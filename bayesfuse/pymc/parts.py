@@ -6,7 +6,7 @@ import pymc as pm
 from pymc.model.fgraph import fgraph_from_model, model_from_fgraph
 from pymc.model.transform.basic import prune_vars_detached_from_observed
 
-from bayesfuse.errors import ModelError, require_kind
+from bayesfuse.errors import ModelError
 from bayesfuse.pymc.model import all_observed
 
 
@@ -51,7 +51,6 @@ def part(model: pm.Model, name: str) -> pm.Model:
     >>> [variable.name for variable in bf.part(model, "second").free_RVs]
     ['confusion', 'share of second']
     """
-    require_kind("model", model, pm.Model)
     found = {variable.name: variable for variable in all_observed(model)}
     if name not in found:
         raise ModelError(

@@ -77,8 +77,9 @@ class LogOdds:
     def __getitem__(self, at: tuple[int, int]) -> Array:
         draws = {name: each[at] for name, each in self.known.draws.items()}
         with np.errstate(divide="ignore"):
-            odds = self.rows.log_odds(draws["share"], draws.get("slope"), draws.get("scale"), np)
-        found: Array = np.broadcast_to(odds, self.shape[2:])
+            found: Array = self.rows.log_odds(
+                draws["share"], draws.get("slope"), draws.get("scale"), np
+            )
         return found
 
 

@@ -17,7 +17,7 @@ from shell import COLUMNS, fails, fit, interrupt_in, tables
 import bayesfuse as bf
 from bayesfuse.__main__ import main
 from bayesfuse.command_line import commands, files
-from bayesfuse.inference.sample import _thinned
+from bayesfuse.inference.chains import thinned
 from bayesfuse.models import DawidSkene
 
 QUICK = ["--no-checks", "--draws", "3", "--chains", "1"]
@@ -185,7 +185,7 @@ def test_thin_of_nuts_takes_every_so_manieth_draw():
     kept = xr.DataTree.from_dict(
         {"posterior": xr.Dataset({"x": (("chain", "draw"), np.arange(14.0).reshape(2, 7))})}
     )
-    assert _thinned(kept, 3)["posterior"]["x"].values.tolist() == [[0, 3, 6], [7, 10, 13]]
+    assert thinned(kept, 3)["posterior"]["x"].values.tolist() == [[0, 3, 6], [7, 10, 13]]
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,7 @@ class Guessing(RaterChannel):
 
     @staticmethod
     def log_lik_jax(*arguments):
-        raise NotImplementedError
+        raise NotImplementedError  # nobody samples it with JAX
 
 
 @kernel
