@@ -28,7 +28,7 @@ from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.priors import bio_transitions
 from bayesfuse.pymc.model import LabelModel, observe
 from bayesfuse.pymc.parts import part
-from bayesfuse.raters import Confusion, InferredGroups, LatentGroups, OneCoin, TypedConfusion
+from bayesfuse.raters import Confusion, InferredGroups, LatentGroups, OneCoin, TypedConfusion, Votes
 from bayesfuse.results.averaging import average, common_units
 from bayesfuse.results.difficulty import difficulty
 from bayesfuse.results.paths import decode, draw_labels, run_lengths, spans
@@ -54,6 +54,7 @@ __all__ = [
     "Sequences",
     "StationaryMarkovChain",
     "TypedConfusion",
+    "Votes",
     "align_labels",
     "average",
     "bio_transitions",

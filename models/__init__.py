@@ -9,10 +9,18 @@ if __name__ != "bayesfuse.models":
 from bayesfuse.models.dawid_skene import DawidSkene
 from bayesfuse.models.hmm import HiddenMarkov
 from bayesfuse.models.item_types import ItemTypes
+from bayesfuse.models.labelling_functions import LabellingFunctions
 from bayesfuse.models.latent_group import LatentGroup
 from bayesfuse.models.mrf import MarkovRandomField
 
-__all__ = ["DawidSkene", "HiddenMarkov", "ItemTypes", "LatentGroup", "MarkovRandomField"]
+__all__ = [
+    "DawidSkene",
+    "HiddenMarkov",
+    "ItemTypes",
+    "LabellingFunctions",
+    "LatentGroup",
+    "MarkovRandomField",
+]
 
 
 def __dir__() -> list[str]:

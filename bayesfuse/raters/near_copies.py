@@ -1,0 +1,129 @@
+"""Votes that nearly copy each other, and how far votes are from being independent."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from bayesfuse.data.responses import Responses
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.raters.votes import NOBODY, Votes
+
+ALIKE = 0.5
+"""Two votes are near copies if they meet on more than this share of the items of either."""
+
+SURE = 3.0
+"""Standard deviations above what independent sources without errors would have in common."""
+
+ITEMS = 10_000
+"""Items from which dispersion is found, or a trifle would become a doubt in a large table."""
+
+BLOCK = 1 << 22
+"""Pairs of votes that are compared at a time."""
+
+
+def columns(responses: Responses, shares: Array) -> NDArray[np.int64]:
+    r"""Number the votes that occur; near copies get one number.
+
+    Sources that err independently meet at most as often as sources without errors: on
+    :math:`n_i n_j / (N \pi_k)` items. Votes for one label that meet much more often, on most of
+    their items, are copies.
+
+    Parameters
+    ----------
+    responses : Responses
+    shares : ndarray, shape (classes,)
+        Of the classes among the items.
+
+    Returns
+    -------
+    ndarray of int64, shape (raters, labels)
+        −1 where a source never gives a label.
+    """
+    given = np.bincount(responses.cell, minlength=responses.n_raters * responses.n_classes) > 0
+    column = np.where(given, np.cumsum(given) - 1, NOBODY)
+    label = np.flatnonzero(given) % responses.n_classes
+    votes = Votes(None, column.reshape(responses.n_raters, -1))
+    met = _meetings(votes, responses).tocoo()
+    number = votes.numbers(responses)
+    one, other, both = met.row, met.col, met.data
+    expected = number[one] * number[other] / responses.multiplicity.sum() / shares[label[one]]
+    either = number[one] + number[other] - both
+    copies = (label[one] == label[other]) & (both > ALIKE * either)
+    copies &= both - expected > SURE * np.sqrt(np.maximum(expected, 1.0))
+    pairs = sparse.coo_array(
+        (np.ones(copies.sum()), (one[copies], other[copies])), shape=(len(label), len(label))
+    )
+    _, group = sparse.csgraph.connected_components(pairs, directed=False)
+    return np.where(column == NOBODY, NOBODY, group[np.maximum(column, 0)]).reshape(
+        responses.n_raters, -1
+    )
+
+
+def dispersion(votes: Votes, responses: Responses, share: Array, probability: Array) -> float:
+    r"""Return how much more the meetings of votes vary than those of independent sources.
+
+    The mean over pairs of votes of :math:`(O - E)^2 / E`, with O the number of items on which they
+    meet and E what is expected of sources that are independent given the class. It is about one if
+    they are.
+
+    Parameters
+    ----------
+    votes : Votes
+    responses : Responses
+    share : ndarray, shape (classes, votes)
+        Shares of the votes in every class.
+    probability : ndarray, shape (items, classes)
+        Of the labels.
+
+    References
+    ----------
+    McCullagh & Nelder (1989), Generalized Linear Models, 2nd ed., section 4.5 (dispersion).
+    """
+    met = _meetings(votes, responses)
+    per_item = np.diff(votes.rows(responses)[0].astype(np.int64))
+    pairs = (responses.multiplicity * per_item * (per_item - 1.0)) @ probability
+    # who has spoken on an item does not speak again
+    source = np.zeros((len(votes.column), votes.n_votes))
+    where = np.nonzero(votes.column != NOBODY)
+    source[where[0], votes.column[where]] = 1.0
+    exclusive = sparse.csr_array(source)
+    again = ((exclusive @ share.T) ** 2).sum(axis=0) / np.maximum(
+        (source.sum(axis=0) @ share.T) / share.sum(axis=1), 1.0
+    )
+    weight = pairs / np.maximum(1.0 - again, 0.01)
+    total, number = 0.0, 0
+    step = max(BLOCK // votes.n_votes, 1)
+    for first in range(0, votes.n_votes, step):
+        block = slice(first, min(first + step, votes.n_votes))
+        expected = (share[:, block].T * weight) @ share
+        observed = met[block].toarray()
+        # every pair once, and none of two labels of one source
+        counted = np.triu(np.ones(expected.shape, dtype=bool), first + 1)
+        counted &= (exclusive.T[block] @ exclusive).toarray() == 0
+        gap = (observed - expected) ** 2 / np.maximum(expected, 1.0)
+        total += gap[counted].sum()
+        number += int(counted.sum())
+    return total / number if number else 1.0
+
+
+def _weight(votes: Votes, responses: Responses) -> Array:
+    start, _ = votes.rows(responses)
+    weight: Array = np.repeat(responses.multiplicity, np.diff(start.astype(np.int64))).astype(float)
+    return weight
+
+
+def _meetings(votes: Votes, responses: Responses) -> sparse.csr_array:
+    """Return on how many items every pair of votes meets, (votes, votes), zero with itself."""
+    start, vote = votes.rows(responses)
+    ones = np.ones(len(vote))
+    shape = responses.n_items, votes.n_votes
+    said = sparse.csr_array((ones, vote.astype(np.int64), start.astype(np.int64)), shape=shape)
+    weighed = sparse.csr_array(
+        (_weight(votes, responses), said.indices, said.indptr), shape=said.shape
+    )
+    met = sparse.csr_array(said.T @ weighed)
+    met.setdiag(0.0)
+    met.eliminate_zeros()
+    return met

@@ -1,0 +1,141 @@
+"""Votes given their number: the channel of sources that speak on few items only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bayesfuse.data.responses import Responses
+from bayesfuse.errors import ModelError, require_shape
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.rows import invert
+from bayesfuse.parameters.contract import Parameter
+from bayesfuse.parameters.simplex import SIMPLEX
+from bayesfuse.raters.confusion import Confusion
+from bayesfuse.raters.response_pairs import pair_up
+
+NOBODY = -1
+"""Column of a label that its source never gives."""
+
+
+class Votes(Confusion):
+    r"""The votes of sources that are mostly silent, given how many there are.
+
+    How many sources speak on an item says nothing of its class here; which of them do, and what
+    they say, is drawn from the votes that items of its class get:
+
+    .. math:: p(x_n \mid y_n = k, \text{number of votes}) = \prod_{v \in x_n} \psi_{kv}
+
+    So silence counts as little as it should where items differ in how much there is to say of them,
+    and nothing is computed for silent sources. In the limit of rare votes this is the channel in
+    which every source says label c at a rate of its own, if all classes get as many votes.
+
+    Parameters
+    ----------
+    vote_share : tensor or array, shape (classes, votes)
+        :math:`\psi_{kv}`, the share of vote v among the votes on items of class k.
+    column : array of int, shape (raters, labels)
+        Which vote, counted from 0, it is if a source gives a label; −1 if that says nothing. Votes
+        of one column count once per item: near copies share one.
+
+    Examples
+    --------
+    A rule for label 0, and two near copies for label 1 that count once:
+
+    >>> import numpy as np, bayesfuse as bf
+    >>> responses = bf.Responses.from_matrix([[0, -1, -1], [-1, 1, 1]])
+    >>> channel = bf.Votes([[0.8, 0.2], [0.3, 0.7]], column=[[0, -1], [-1, 1], [-1, 1]])
+    >>> structure = channel.structure(responses, gold=np.array([-1, -1]))
+    >>> tables = channel.expand((np.log([[0.8, 0.2], [0.3, 0.7]]),), n_classes=2, xp=np)
+    >>> np.exp(channel.log_lik(tables, structure)).round(2)
+    array([[0.8, 0.3],
+           [0.2, 0.7]])
+    """
+
+    declared = (Parameter("vote_share", SIMPLEX, ("class", "vote")),)
+
+    def __init__(self, vote_share: Any, column: ArrayLike) -> None:
+        self.parameters = {"vote_share": vote_share}
+        self.column = np.asarray(column, dtype=np.int64)
+        self.n_votes = int(self.column.max(initial=NOBODY)) + 1
+
+    @classmethod
+    def anew(cls, values, settings, raters):
+        """Return the channel of other sources, of which new ones say nothing."""
+        column = np.asarray(settings["column"])
+        return cls(values["vote_share"], np.where((raters >= 0)[:, None], column[raters], NOBODY))
+
+    def settings(self):
+        return {"column": self.column.tolist()}
+
+    def check(self, shapes, responses):
+        if self.column.ndim != 2:
+            raise ModelError(
+                "column must hold the number of a vote, or -1, for every source and label. Got: "
+                f"shape {self.column.shape}."
+            )
+        sizes = {"raters": responses.n_raters, "classes": responses.n_classes}
+        require_shape("column", self.column.shape, **sizes)
+        if self.n_votes == 0:
+            raise ModelError("Some source must give some label. Got: -1 in all of column.")
+        super().check(shapes, responses)
+
+    def sizes(self, name, shape, responses):
+        return super().sizes(name, shape, responses) | {"vote": self.n_votes}
+
+    @property
+    def label_of(self) -> NDArray[np.int64]:
+        """The label of every vote, shape (votes,)."""
+        found = np.zeros(self.n_votes, dtype=np.int64)
+        heard = self.column != NOBODY
+        found[self.column[heard]] = np.nonzero(heard)[1]
+        return found
+
+    def numbers(self, responses: Responses) -> Array:
+        """Return the number of items with every vote, shape (votes,)."""
+        start, vote = self.rows(responses)
+        copies = np.repeat(responses.multiplicity, np.diff(start.astype(np.int64)))
+        return np.bincount(vote, copies, self.n_votes)
+
+    def rows(self, responses: Responses) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """Return the different votes of every item: item n has ``vote[start[n]:start[n + 1]]``."""
+        vote = self.column.ravel()[responses.cell]
+        heard = vote != NOBODY
+        key = np.unique(responses.item[heard] * self.n_votes + vote[heard])
+        start = np.searchsorted(key, np.arange(responses.n_items + 1) * self.n_votes)
+        return start.astype(np.uint32), (key % self.n_votes).astype(np.uint32)
+
+    def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
+        return *pair_up(*self.rows(responses), self.n_votes), gold
+
+    def expand(self, log_rows, n_classes, xp):
+        return (log_rows[0][None],)  # as the one rater who gives all votes
+
+    def collapse(self, counts):
+        return (counts[0][0],)
+
+    def from_truth(self, rows):
+        return {"vote_share": None}  # one matrix, as if it had a first axis
+
+    def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
+        """Return how sources divide what they say among the labels, (raters, classes, labels).
+
+        A source that says nothing is as if it gave all labels alike.
+        """
+        share = xp.exp(tables[0][0])[:, np.maximum(self.column, 0)]  # (classes, raters, labels)
+        share = share * (self.column != NOBODY) + 1e-12
+        return (share / share.sum(axis=-1, keepdims=True)).swapaxes(0, 1)
+
+    def votes(self, responses):
+        start, vote = self.rows(responses)
+        item = np.repeat(np.arange(responses.n_items), np.diff(start.astype(np.int64)))
+        found = np.zeros((responses.n_items, responses.n_classes))
+        np.add.at(found, (item, self.label_of[vote]), 1.0)
+        return found
+
+    def simulate(self, tables, truth, responses, rng):
+        """Draw what sources say where they speak; that they speak is known."""
+        rows = self.confusion(tables, responses.n_classes, np).cumsum(axis=-1)
+        return invert(rows[responses.rater, truth[responses.item]], rng.random(responses.n_responses))

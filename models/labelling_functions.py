@@ -1,0 +1,272 @@
+"""Labelling functions: rules that speak on few items, and are wrong together.
+
+A rule of a weak-supervision project usually knows one label and is silent on most items. What is
+modelled here is the votes that an item gets, given their number:
+
+    class_shares ──► truth (item) ──► votes (item) ◄── vote_share (class, vote)
+
+Generative process: the class of an item is drawn from the shares of the classes. Items differ in
+how much there is to say of them, which tells nothing of their class. Each of the votes that an item
+gets is drawn from the shares that the votes of all rules have in its class.
+
+So a rule that fires on two items of three is little evidence for its label, and that a hundred
+rules are silent is no evidence that they would have been wrong. Both matter: with silence modelled
+rule by rule, dependent rules decide the labels by what they do not say; without silence, all items
+become one class.
+
+Priors and why:
+
+* A vote is eight times as probable in its own class as in another (``odds``): right for 89 % of two
+  classes, 62 % of six. This counts as much as twenty votes of every rule (``weight``).
+* Real rules are not independent given the class. How far they are from it, the ``dispersion``, is
+  seen in how often they meet, and measured before the fit. In the sense of quasi-likelihood, votes
+  then say less of the quality of their rule: by a factor of the dispersion, so the prior is given
+  as many votes more. Rules that are independent have a dispersion of one, and speak for themselves.
+* Near copies, rules that meet more often than two rules without errors could, count as one.
+* Class shares are even, with a prior that weighs as much as five items of each class, and by the
+  same argument (dispersion − 1) times the items more. Votes cannot tell that a class is common from
+  that its rules are eager, so where you know the shares, say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from numpy.typing import NDArray
+
+import bayesfuse as bf
+from bayesfuse.data.class_shares import read_shares
+from bayesfuse.data.names import listed
+from bayesfuse.errors import ModelError, require_positive
+from bayesfuse.inference import em
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation import Observation
+from bayesfuse.parameters.dirichlet import Dirichlet
+from bayesfuse.pymc.model import LabelModel
+from bayesfuse.raters import near_copies
+from bayesfuse.raters.given_groups import Groups
+from bayesfuse.raters.votes import NOBODY
+
+ITEMS = 5.0
+"""Items of every class that the prior of the class shares is worth."""
+
+ROUNDS = 100
+"""Steps in which typical votes are made as frequent as votes are."""
+
+
+class LabellingFunctions(LabelModel):
+    r"""Rules that mostly abstain, a :class:`pymc.Model`.
+
+    Parameters
+    ----------
+    responses : bf.Responses
+        The votes. Silence need not be in the table: every source counts as applied to every item.
+    class_shares : array or mapping, optional
+        What is known of the shares of the classes: numbers that sum to one, by class or in the
+        order of ``responses.classes``, or an interval (low, high) for every class, which holds its
+        share with a probability of 90 %. By default inferred around even shares.
+    groups : "copies", None, mapping or list of lists, default "copies"
+        Sources of one group give one vote for a label together. By default near copies are looked
+        for; None takes all sources apart.
+    odds : float, default 8
+        How many times more probable a vote is in its own class than in another, on average.
+    weight : float, default 20
+        Votes of every source that this is worth.
+    dispersion : float, optional
+        At least one. By default measured; 1 believes that sources are independent given the class.
+    gold : mapping of item name to class name, optional
+        Items whose true class is known.
+    name : str, optional
+        Prefix of the model's variables, as in PyMC.
+
+    Raises
+    ------
+    bayesfuse.errors.ModelError
+        Shares that are no probabilities or do not sum to one, or intervals that leave no room for
+        that; odds of one or less; a dispersion below one.
+    bayesfuse.errors.ResponsesError
+        Gold labels of unknown items or classes.
+
+    Notes
+    -----
+    With item n of class k, the votes v and :math:`c_v` the label of v:
+
+    .. math::
+
+        \pi &\sim \mathrm{Dir}(a), \qquad y_n \sim \pi, \qquad
+        x_{ni} \sim \psi_{y_n}, \quad i = 1 \dots \text{number of votes} \\
+        \psi_k &\sim \mathrm{Dir}(s_v\, p_{kv}), \qquad
+        s_v = s + (\varphi - 1)\, n_v, \qquad
+        p_{kv} \propto \pi_k b_v\, \omega^{[c_v = k]}, \quad \textstyle\sum_k p_{kv} = 1
+
+    with b such that votes are as frequent as they are, ω the ``odds``, s the ``weight``, φ the
+    ``dispersion`` and n the numbers of votes. Variables: ``prevalence`` π and ``vote_share`` ψ. Of
+    these follow, for every vote, ``accuracy``, the probability that an item with this vote is of
+    its class, ``hit_rate`` and ``false_alarm_rate``, the shares of the items of its class and of
+    the others that get it. :func:`bayesfuse.sources` shows them with coverage, overlaps and
+    conflicts. The dispersion is in the attributes of results, ``dispersion``. If it is far above
+    one, intervals of accuracies say little: they are then the prior's.
+
+    References
+    ----------
+    Ratner, De Sa, Wu, Selsam & Ré (2016), Data programming, NeurIPS. Fu et al. (2020), Fast and
+    three-rious: speeding up weak supervision with triplet methods, ICML. Wedderburn (1974),
+    Quasi-likelihood functions, Biometrika 61, 439–447 (dispersion).
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import LabellingFunctions
+    >>> votes = bf.Responses.from_matrix([[1, -1, 0], [1, 1, -1], [-1, -1, 0], [-1, 1, -1]])
+    >>> model = LabellingFunctions(votes, class_shares=[0.5, 0.5])
+    >>> list(model.coords["vote"])
+    ['0: 1', '1: 1', '2: 0']
+    """
+
+    def __init__(
+        self,
+        responses: bf.Responses,
+        class_shares: Any = None,
+        *,
+        groups: Any = "copies",
+        odds: float = 8.0,
+        weight: float = 20.0,
+        dispersion: float | None = None,
+        gold: Mapping[Any, Any] | None = None,
+        name: str = "",
+    ) -> None:
+        super().__init__(responses, gold=gold, name=name)
+        _require_above("odds", odds, "a vote is for a class, not against it")
+        require_positive("weight", weight)
+        n_classes, n_items = responses.n_classes, int(responses.multiplicity.sum())
+        known, concentration = read_shares(class_shares, responses)
+        given = known if concentration is None else concentration / concentration.sum()
+        shares = np.full(n_classes, 1.0 / n_classes) if given is None else given
+        column = _columns(groups, responses, shares)
+        votes = bf.Votes(None, column)
+        number = votes.numbers(responses)
+        own = np.eye(n_classes)[votes.label_of]  # (votes, classes)
+        typical = _typical(number, own, shares, odds)
+        if concentration is None:
+            concentration = np.full(n_classes, ITEMS)
+        if dispersion is None:
+            start = _Guess(concentration if known is None else known, known is not None)
+            dispersion = _measured(responses, votes, weight * typical, start, gold)
+        elif dispersion != 1:
+            _require_above("dispersion", dispersion, "independent sources have one")
+        doubt = float(dispersion) - 1.0
+        self.notes["dispersion"] = f"{dispersion:.3g}"
+
+        self.add_coord("vote", _names(votes, responses))
+        if known is not None:
+            prevalence = pm.Data("prevalence", known, dims="class")
+        else:
+            if given is None:
+                concentration = concentration + doubt * n_items * shares
+            prevalence = pm.Dirichlet("prevalence", concentration, dims="class")
+        prior = ((weight + doubt * number)[:, None] * typical).T
+        share = pm.Dirichlet("vote_share", prior, dims=("class", "vote"))
+        bf.observe(
+            responses,
+            labels=bf.Independent(prevalence),
+            raters=bf.Votes(share, column),
+            gold=gold,
+        )
+        joint = prevalence[:, None] * share * (number.sum() / n_items)
+        right, all_votes = (joint * own.T).sum(axis=0), joint.sum(axis=0)
+        in_class = (prevalence[:, None] * own.T).sum(axis=0)
+        rates = {
+            "accuracy": right / all_votes,
+            "hit_rate": right / in_class,
+            "false_alarm_rate": (all_votes - right) / (1.0 - in_class),
+        }
+        for role, rate in rates.items():
+            pm.Deterministic(role, pt.minimum(rate, 1.0), dims="vote")
+
+
+class _Guess(NamedTuple):
+    """Shares of the classes: known ones, or the concentration of their prior."""
+
+    value: Array
+    known: bool
+
+
+def _require_above(name: str, given: Any, reason: str) -> None:
+    if require_positive(name, given) <= 1.0:
+        raise ModelError(f"{name} must be above one, because {reason}. Got: {given!r}.")
+
+
+def _columns(groups: Any, responses: bf.Responses, shares: Array) -> NDArray[np.int64]:
+    """Return the number of the vote of every source and label; −1 where there is none."""
+    if isinstance(groups, str) and groups == "copies":
+        return near_copies.columns(responses, shares)
+    n_raters, n_classes = responses.n_raters, responses.n_classes
+    source = np.arange(n_raters)
+    if groups is not None:
+        assignment = Groups.read(groups, responses).assignment
+        source = np.where(assignment >= 0, n_raters + assignment, source)
+    vote = source[:, None] * n_classes + np.arange(n_classes)
+    given = np.zeros(n_raters * n_classes, dtype=bool)
+    given[responses.cell] = True
+    column = np.full(given.size, NOBODY)
+    column[given] = np.unique(vote.ravel()[given], return_inverse=True)[1]
+    return column.reshape(n_raters, n_classes)
+
+
+def _names(votes: bf.Votes, responses: bf.Responses) -> list[str]:
+    """Name every vote by its sources and its label."""
+    names: list[list[str]] = [[] for _ in range(votes.n_votes)]
+    for source, label in zip(*np.nonzero(votes.column != NOBODY), strict=True):
+        names[votes.column[source, label]].append(str(responses.raters[source]))
+    labels = listed(responses.classes)
+    return [
+        f"{' = '.join(sources)}: {labels[label]}"
+        for sources, label in zip(names, votes.label_of, strict=True)
+    ]
+
+
+def _typical(number: Array, own: Array, shares: Array, odds: float) -> Array:
+    """Return the classes of the items of every vote if all votes have these odds, (votes, classes).
+
+    The votes are as frequent as they are: iterative proportional fitting.
+    """
+    lift = 1.0 + own * (odds - 1.0)
+    target = number / number.sum()
+    base = target
+    for _ in range(ROUNDS):
+        share = base[:, None] * lift / (base @ lift)
+        joint = share * shares
+        base = base * target / joint.sum(axis=1)
+        base /= base.sum()
+    found: Array = joint / joint.sum(axis=1, keepdims=True)
+    return found
+
+
+def _measured(
+    responses: bf.Responses,
+    votes: bf.Votes,
+    prior: Array,
+    shares: _Guess,
+    gold: Mapping[Any, Any] | None,
+) -> float:
+    """Return the dispersion of the votes at a mode of the model for independent sources."""
+    sample = np.unique(np.linspace(0, responses.n_items - 1, near_copies.ITEMS).astype(np.int64))
+    few = responses.take(sample)
+    names = set(few.items.tolist())
+    known = {item: label for item, label in (gold or {}).items() if item in names}
+    observation = Observation.build(few, bf.Independent(shares.value), votes, known)
+    priors = {"vote_share": Dirichlet(prior.T)}
+    rows = {name: each.centre() for name, each in priors.items()}
+    if shares.known:
+        rows["prevalence"] = np.log(shares.value)
+    else:
+        priors["prevalence"] = Dirichlet(shares.value)
+        rows["prevalence"] = priors["prevalence"].centre()
+    rows = em.fit(observation, rows, priors).rows
+    probability = observation.marginal(rows).probability
+    share = np.exp(rows["vote_share"])
+    return max(near_copies.dispersion(votes, observation.table, share, probability), 1.0)
