@@ -34,6 +34,7 @@ from bayesfuse.results.difficulty import difficulty
 from bayesfuse.results.paths import decode, draw_labels, run_lengths, spans
 from bayesfuse.results.predict import predict
 from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.sources import sources
 from bayesfuse.results.summaries import summary
 
 __all__ = [
@@ -79,6 +80,7 @@ __all__ = [
     "priors",
     "run_lengths",
     "sample",
+    "sources",
     "spans",
     "summary",
 ]

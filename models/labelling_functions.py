@@ -17,7 +17,7 @@ become one class.
 Priors and why:
 
 * A vote is eight times as probable in its own class as in another (``odds``): right for 89 % of two
-  classes, 62 % of six. This counts as much as twenty votes of every rule (``weight``).
+  classes, 62 % of six. This counts as much as five votes of every rule (``weight``).
 * Real rules are not independent given the class. How far they are from it, the ``dispersion``, is
   seen in how often they meet, and measured before the fit. In the sense of quasi-likelihood, votes
   then say less of the quality of their rule: by a factor of the dispersion, so the prior is given
@@ -35,7 +35,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
-import pytensor.tensor as pt
 from numpy.typing import NDArray
 
 import bayesfuse as bf
@@ -74,7 +73,7 @@ class LabellingFunctions(LabelModel):
         for; None takes all sources apart.
     odds : float, default 8
         How many times more probable a vote is in its own class than in another, on average.
-    weight : float, default 20
+    weight : float, default 5
         Votes of every source that this is worth.
     dispersion : float, optional
         At least one. By default measured; 1 believes that sources are independent given the class.
@@ -104,12 +103,15 @@ class LabellingFunctions(LabelModel):
         p_{kv} \propto \pi_k b_v\, \omega^{[c_v = k]}, \quad \textstyle\sum_k p_{kv} = 1
 
     with b such that votes are as frequent as they are, ω the ``odds``, s the ``weight``, φ the
-    ``dispersion`` and n the numbers of votes. Variables: ``prevalence`` π and ``vote_share`` ψ. Of
-    these follow, for every vote, ``accuracy``, the probability that an item with this vote is of
-    its class, ``hit_rate`` and ``false_alarm_rate``, the shares of the items of its class and of
-    the others that get it. :func:`bayesfuse.sources` shows them with coverage, overlaps and
-    conflicts. The dispersion is in the attributes of results, ``dispersion``. If it is far above
-    one, intervals of accuracies say little: they are then the prior's.
+    ``dispersion`` and n the numbers of votes. Variables: ``prevalence`` π and ``vote_share`` ψ.
+    What follows for every source, :func:`bayesfuse.sources` shows: how often it is right, how often
+    it speaks in its class and elsewhere, its overlaps and conflicts. The dispersion is an attribute
+    of results. If it is far above one, votes tell little of their source's quality, and intervals
+    are as wide as before the data; ``vote_share`` holds the shares with which labels are computed,
+    not how well they are known.
+
+    Where rules are independent given the class and you know on which items they were silent,
+    :class:`bayesfuse.Abstaining` says more: silence counts there.
 
     References
     ----------
@@ -134,7 +136,7 @@ class LabellingFunctions(LabelModel):
         *,
         groups: Any = "copies",
         odds: float = 8.0,
-        weight: float = 20.0,
+        weight: float = 5.0,
         dispersion: float | None = None,
         gold: Mapping[Any, Any] | None = None,
         name: str = "",
@@ -159,6 +161,7 @@ class LabellingFunctions(LabelModel):
         elif dispersion != 1:
             _require_above("dispersion", dispersion, "independent sources have one")
         doubt = float(dispersion) - 1.0
+        self.weight = weight
         self.notes["dispersion"] = f"{dispersion:.3g}"
 
         self.add_coord("vote", _names(votes, responses))
@@ -176,16 +179,6 @@ class LabellingFunctions(LabelModel):
             raters=bf.Votes(share, column),
             gold=gold,
         )
-        joint = prevalence[:, None] * share * (number.sum() / n_items)
-        right, all_votes = (joint * own.T).sum(axis=0), joint.sum(axis=0)
-        in_class = (prevalence[:, None] * own.T).sum(axis=0)
-        rates = {
-            "accuracy": right / all_votes,
-            "hit_rate": right / in_class,
-            "false_alarm_rate": (all_votes - right) / (1.0 - in_class),
-        }
-        for role, rate in rates.items():
-            pm.Deterministic(role, pt.minimum(rate, 1.0), dims="vote")
 
 
 class _Guess(NamedTuple):

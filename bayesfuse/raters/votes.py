@@ -138,4 +138,6 @@ class Votes(Confusion):
     def simulate(self, tables, truth, responses, rng):
         """Draw what sources say where they speak; that they speak is known."""
         rows = self.confusion(tables, responses.n_classes, np).cumsum(axis=-1)
-        return invert(rows[responses.rater, truth[responses.item]], rng.random(responses.n_responses))
+        return invert(
+            rows[responses.rater, truth[responses.item]], rng.random(responses.n_responses)
+        )
