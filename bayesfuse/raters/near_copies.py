@@ -8,7 +8,7 @@ from scipy import sparse
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.raters.votes import NOBODY, Votes
+from bayesfuse.raters.votes import NOBODY, Votes, per_item
 
 ALIKE = 0.5
 """Two votes are near copies if they meet on more than this share of the items of either."""
@@ -82,8 +82,8 @@ def dispersion(votes: Votes, responses: Responses, share: Array, probability: Ar
     McCullagh & Nelder (1989), Generalized Linear Models, 2nd ed., section 4.5 (dispersion).
     """
     met = _meetings(votes, responses)
-    per_item = np.diff(votes.rows(responses)[0].astype(np.int64))
-    pairs = (responses.multiplicity * per_item * (per_item - 1.0)) @ probability
+    number = per_item(votes.rows(responses)[0]).astype(float)
+    pairs = (responses.multiplicity * number * (number - 1.0)) @ probability
     # who has spoken on an item does not speak again
     source = np.zeros((len(votes.column), votes.n_votes))
     where = np.nonzero(votes.column != NOBODY)
@@ -93,7 +93,7 @@ def dispersion(votes: Votes, responses: Responses, share: Array, probability: Ar
         (source.sum(axis=0) @ share.T) / share.sum(axis=1), 1.0
     )
     weight = pairs / np.maximum(1.0 - again, 0.01)
-    total, number = 0.0, 0
+    total, n_pairs = 0.0, 0
     step = max(BLOCK // votes.n_votes, 1)
     for first in range(0, votes.n_votes, step):
         block = slice(first, min(first + step, votes.n_votes))
@@ -103,15 +103,9 @@ def dispersion(votes: Votes, responses: Responses, share: Array, probability: Ar
         counted = np.triu(np.ones(expected.shape, dtype=bool), first + 1)
         counted &= (exclusive.T[block] @ exclusive).toarray() == 0
         gap = (observed - expected) ** 2 / np.maximum(expected, 1.0)
-        total += gap[counted].sum()
-        number += int(counted.sum())
-    return total / number if number else 1.0
-
-
-def _weight(votes: Votes, responses: Responses) -> Array:
-    start, _ = votes.rows(responses)
-    weight: Array = np.repeat(responses.multiplicity, np.diff(start.astype(np.int64))).astype(float)
-    return weight
+        total += float(gap[counted].sum())
+        n_pairs += int(counted.sum())
+    return total / n_pairs if n_pairs else 1.0
 
 
 def _meetings(votes: Votes, responses: Responses) -> sparse.csr_array:
@@ -120,9 +114,8 @@ def _meetings(votes: Votes, responses: Responses) -> sparse.csr_array:
     ones = np.ones(len(vote))
     shape = responses.n_items, votes.n_votes
     said = sparse.csr_array((ones, vote.astype(np.int64), start.astype(np.int64)), shape=shape)
-    weighed = sparse.csr_array(
-        (_weight(votes, responses), said.indices, said.indptr), shape=said.shape
-    )
+    copies = np.repeat(responses.multiplicity, per_item(start)).astype(float)
+    weighed = sparse.csr_array((copies, said.indices, said.indptr), shape=said.shape)
     met = sparse.csr_array(said.T @ weighed)
     met.setdiag(0.0)
     met.eliminate_zeros()

@@ -96,7 +96,7 @@ class Votes(Confusion):
     def numbers(self, responses: Responses) -> Array:
         """Return the number of items with every vote, shape (votes,)."""
         start, vote = self.rows(responses)
-        copies = np.repeat(responses.multiplicity, np.diff(start.astype(np.int64)))
+        copies = np.repeat(responses.multiplicity, per_item(start))
         return np.bincount(vote, copies, self.n_votes)
 
     def rows(self, responses: Responses) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
@@ -130,7 +130,7 @@ class Votes(Confusion):
 
     def votes(self, responses):
         start, vote = self.rows(responses)
-        item = np.repeat(np.arange(responses.n_items), np.diff(start.astype(np.int64)))
+        item = np.repeat(np.arange(responses.n_items), per_item(start))
         found = np.zeros((responses.n_items, responses.n_classes))
         np.add.at(found, (item, self.label_of[vote]), 1.0)
         return found
@@ -141,3 +141,9 @@ class Votes(Confusion):
         return invert(
             rows[responses.rater, truth[responses.item]], rng.random(responses.n_responses)
         )
+
+
+def per_item(start: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """Return how many rows every item has."""
+    found: NDArray[np.int64] = start[1:].astype(np.int64) - start[:-1]
+    return found

@@ -70,15 +70,16 @@ def sources(
     cells, said = _said(responses)
     if result is None:
         return said
-    votes = observed(model)[1].raters if model is not None else None
-    if not isinstance(votes, Votes) or not hasattr(model, "weight"):
+    votes = None if model is None else observed(model)[1].raters
+    weight = getattr(model, "weight", None)
+    if not isinstance(votes, Votes) or weight is None:
         raise ModelError(
             "Accuracies of votes follow from a model of labelling functions and its result: "
             f"bf.sources(model, result). Got: {type(given).__name__}."
         )
     doubt = float(result.attrs.get("dispersion", 1.0)) - 1.0
     vote = votes.column.ravel()[cells]
-    for name, rate in _rates(votes, responses, result, doubt, float(model.weight)).items():
+    for name, rate in _rates(votes, responses, result, doubt, float(weight)).items():
         said[name] = rate.mean(("chain", "draw")).values[vote]
         for end, bound in zip(("lower", "upper"), interval(rate, ci_prob), strict=True):
             said[f"{name}_{end}"] = bound.values[vote]

@@ -1,0 +1,46 @@
+"""What users say of the shares of classes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import bayesfuse as bf
+from bayesfuse.data.class_shares import read_shares
+from bayesfuse.errors import ModelError
+
+TABLE = bf.Responses.from_matrix([["a", "b"]], classes=["a", "b", "c"])
+
+
+def test_numbers_in_order_or_by_name():
+    known, concentration = read_shares([0.5, 0.3, 0.2], TABLE)
+    assert concentration is None and known.tolist() == [0.5, 0.3, 0.2]
+    assert read_shares({"c": 0.2, "a": 0.5, "b": 0.3}, TABLE)[0].tolist() == known.tolist()
+    assert read_shares(None, TABLE) == (None, None)
+
+
+def test_intervals_hold_ninety_percent_of_the_prior():
+    given = {"a": (0.4, 0.6), "b": (0.2, 0.4), "c": (0.1, 0.3)}
+    _, concentration = read_shares(given, TABLE)
+    total = concentration.sum()
+    assert np.allclose(concentration / total, [0.5, 0.3, 0.2])
+    for (low, high), one in zip(given.values(), concentration, strict=True):
+        inside = np.diff(stats.beta(one, total - one).cdf([low, high]))[0]
+        assert 0.86 < inside < 0.96
+
+
+@pytest.mark.parametrize(("given", "words"), [
+    ([0.5, 0.3, 0.3], "of sum 1.1"),
+    ([0.5, 0.5], "3 classes"),
+    ([0.5, 0.5, 0.0], "leave out"),
+    ({"a": 0.5, "b": 0.5}, "none for 'c'"),
+    ({"a": 0.5, "b": 0.3, "d": 0.2}, "Got: 'd'"),
+    ({"a": 0.5, "b": 0.3, "c": (0.1, 0.3)}, "not some of each"),
+    ([(0.4, 0.3), (0.2, 0.4), (0.1, 0.3)], "low below high"),
+    ([(0.1, 0.2), (0.2, 0.3), (0.1, 0.3)], "sum to one"),
+    ([0.5, np.nan, 0.5], "class_shares"),
+])  # fmt: skip
+def test_impossible_shares_are_refused(given, words):
+    with pytest.raises(ModelError, match=words):
+        read_shares(given, TABLE)

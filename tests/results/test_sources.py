@@ -1,0 +1,76 @@
+"""The table of sources against counting one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from rules import rules
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError
+from bayesfuse.models import DawidSkene, LabellingFunctions
+
+QUIET = {"progressbar": False, "quiet": True}
+
+
+def counted(responses):
+    """Coverage, overlaps and conflicts of every source and label, item by item."""
+    frame = responses.to_frame()
+    if "count" not in frame:
+        frame["count"] = 1
+    total = responses.multiplicity.sum()
+    found = {}
+    for (source, label), votes in frame.groupby(["rater", "label"]):
+        n = overlaps = conflicts = 0.0
+        for item, copies in votes.drop_duplicates("item")[["item", "count"]].to_numpy():
+            others = frame[(frame["item"] == item) & (frame["rater"] != source)]
+            n += copies
+            overlaps += copies * bool(len(others))
+            conflicts += copies * bool((others["label"] != label).any())
+        found[source, label] = n / total, overlaps / total, conflicts / total
+    return found
+
+
+def test_counts(small):
+    """Missing and repeated responses of three classes, and patterns with counts."""
+    patterns = {"0.1": 4, "00.": 6, ".11": 3, "...": 5, "10.": 0}
+    for responses in (small, bf.Responses.from_counts(patterns, missing=".")):
+        table = bf.sources(responses)
+        expected = counted(responses)
+        assert list(table.index) == list(expected)
+        assert np.allclose(table.to_numpy(), list(expected.values()))
+
+
+def test_rates_are_consistent():
+    responses, _ = rules(2, copies=2)
+    model = LabellingFunctions(responses, [0.5, 0.5])
+    result = bf.sample(model, draws=200, random_seed=1, **QUIET)
+    table = bf.sources(model, result)
+    for rate in ("accuracy", "hit_rate", "false_alarm_rate"):
+        assert (table[f"{rate}_lower"] <= table[rate]).all()
+        assert (table[rate] <= table[f"{rate}_upper"]).all()
+    alone = table.iloc[1:14]
+    assert np.allclose(alone["hit_rate"], alone["coverage"] * alone["accuracy"] / 0.5)
+    copies = table[table.index.get_level_values("source").isin([0, 14, 15])]
+    assert copies["accuracy"].nunique() == 1 and copies["coverage"].nunique() == 3
+
+
+def test_dependent_rules_have_wider_intervals():
+    responses, _ = rules(2)
+    width = []
+    for dispersion in (1.0, 6.0):
+        model = LabellingFunctions(responses, dispersion=dispersion)
+        result = bf.sample(model, draws=200, random_seed=1, **QUIET)
+        table = bf.sources(model, result)
+        width.append((table["accuracy_upper"] - table["accuracy_lower"]).mean())
+    assert width[1] > 2 * width[0]
+
+
+def test_other_models_are_refused():
+    responses = bf.datasets.anesthesia()
+    model = DawidSkene(responses)
+    result = bf.sample(model, draws=20, tune=20, random_seed=1, **QUIET)
+    with pytest.raises(ModelError, match="labelling functions"):
+        bf.sources(model, result)
+    with pytest.raises(ModelError, match="labelling functions"):
+        bf.sources(responses, result)
