@@ -254,8 +254,8 @@ def of_matrix(
     quiet: NDArray[np.bool_], answered: NDArray[np.bool_], raters: NDArray[Any], declared: bool
 ) -> Silence:
     """Return the silence of a matrix (items, raters), of which no cell is both."""
-    columns = (np.flatnonzero(cells.any(axis=0)) for cells in (answered, quiet))
-    require_speech(raters, *columns, declared)
+    speaking, silent = (np.flatnonzero(cells.any(axis=0)) for cells in (answered, quiet))
+    require_speech(raters, speaking, silent, declared)
     if np.all(quiet | answered):
         return Silence()
     n_items, n_raters = quiet.shape
