@@ -34,7 +34,8 @@ def of_responses(responses: Responses) -> dict[str, str]:
         total += row.sum(dtype=np.uint64), (row ^ (row >> np.uint64(29))).sum(dtype=np.uint64)
     heard = [total]
     if (silent := responses.silent) is not None:
-        unheard = _mixed(silent.sums(raters, responses.n_items), asked).sum(dtype=np.uint64)
+        word = _mixed(raters, np.ones_like(raters))  # the hash of the number 0 is 0
+        unheard = _mixed(silent.sums(word, responses.n_items), asked).sum(dtype=np.uint64)
         heard.append(np.array([int(silent.complete), unheard], dtype=np.uint64))
     return {
         "items": _digest([items]),

@@ -195,7 +195,7 @@ def with_stand_in(
     if isinstance(values, pd.Categorical):
         codes = np.where(silent, values.codes[~silent][0], values.codes)
         filled = pd.Categorical.from_codes(codes, dtype=values.dtype)
-        return filled.remove_categories(values.categories[named]), silent
+        return filled.set_categories(values.categories[~named]), silent
     filled = values.copy()
     filled[silent] = values[~silent][0]
     return narrow(filled) if filled.dtype == object else filled, silent

@@ -356,15 +356,16 @@ def known_pairs(
 
     All silence is written out, so this is for small tables.
     """
-    start, rater = np.zeros(responses.n_items + 1, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    if responses.silent is not None and responses.silent.complete:
+    silent = responses.silent
+    item, rater = np.zeros((2, 0), dtype=np.int64)
+    if silent is not None and silent.complete:
         speaks = np.zeros((responses.n_items, responses.n_raters), dtype=bool)
         speaks[responses.item, responses.rater] = True
         item, rater = np.nonzero(~speaks)
-    else:
-        if responses.silent is not None:
-            start, rater = (each.astype(np.int64) for each in responses.silent.pairs)
-        item = np.repeat(np.arange(responses.n_items), np.diff(start))
+    elif silent is not None:
+        start, own = silent.pairs
+        item = np.repeat(np.arange(responses.n_items), (start[1:] - start[:-1]).astype(np.int64))
+        rater = own.astype(np.int64)
     silence = np.full(len(item), responses.n_classes)
     return (
         np.append(responses.item, item),
