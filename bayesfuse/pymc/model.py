@@ -184,6 +184,13 @@ def parameter_variables(variable: TensorVariable) -> dict[str, TensorVariable]:
 SILENCE = "nothing"
 """Name of the last entry of what a source may say."""
 
+COVERAGE = 0.1
+"""Prior mean of the share of items of which a source speaks, for every class.
+
+Of rules that speak seldom, a higher one makes a class of few items that of all items of which they
+speak: with 1/2, a coverage of 5 % and one item in twenty the mean log loss is 0.59 instead of 0.20.
+"""
+
 
 class LabelModel(pm.Model):
     """A PyMC model over responses, with the user's names as coordinates.
@@ -276,8 +283,7 @@ class LabelModel(pm.Model):
     def _speech(self, prior: Any) -> Abstaining:
         """Register the rows of sources that may abstain."""
         own = priors.diagonal(self.responses.n_classes)
-        # speech and silence are equally probable, whatever the class
-        default = np.column_stack([own, own.sum(axis=1)])
+        default = np.column_stack([own, own.sum(axis=1) * (1 / COVERAGE - 1)])
         rows = priors.confusion(prior, self.responses, default)
         self.newcomers["speech"] = common_mean(rows)
         said = [*map(str, self.responses.classes.tolist()), SILENCE]

@@ -265,7 +265,7 @@ class Abstaining(RaterChannel):
             first += responses.cell
             return responses.start, first, complete, gold
         start, rater = silent.pairs
-        spoken, mute = responses.per_item, np.diff(start.astype(np.int64))
+        spoken, mute = responses.per_item, start[1:].astype(np.int64) - start[:-1]
         both = np.concatenate([[0], np.cumsum(spoken + mute)])
         row = np.empty(both[-1], dtype=np.uint32)
         speaks = np.arange(len(row)) < np.repeat(both[:-1] + spoken, spoken + mute)
@@ -364,7 +364,8 @@ def known_pairs(
         item, rater = np.nonzero(~speaks)
     elif silent is not None:
         start, own = silent.pairs
-        item = np.repeat(np.arange(responses.n_items), (start[1:] - start[:-1]).astype(np.int64))
+        size = start[1:].astype(np.int64) - start[:-1]
+        item = np.repeat(np.arange(responses.n_items), size)
         rater = own.astype(np.int64)
     silence = np.full(len(item), responses.n_classes)
     return (

@@ -13,6 +13,7 @@ from bayesfuse.results.fitted import FITTED, PRIOR
 from bayesfuse.testing import assert_close, assert_uniform, assert_within_mcse, sbc_ranks
 
 QUIET = {"progressbar": False, "quiet": True}
+OFTEN = np.column_stack([bf.priors.diagonal(2), [3.5, 3.5]])
 RULES = ["a", "b", "c", "d", "e", "f"]
 
 
@@ -34,7 +35,8 @@ def labelled(n_items, seed, missing=0.0):
 @pytest.fixture(scope="module", params=[0.0, 0.25])
 def fitted(request):
     truth, responses = labelled(150, 3, request.param)
-    model = DawidSkene(responses, gold={n: responses.classes[truth[n]] for n in range(10)})
+    gold = {n: responses.classes[truth[n]] for n in range(10)}
+    model = DawidSkene(responses, gold=gold, confusion_prior=OFTEN)
     return truth, model, bf.sample(model, 1000, random_seed=1, **QUIET)
 
 
@@ -80,8 +82,7 @@ def test_the_mode_is_where_the_gradient_vanishes(fitted):
     _, observation = observed(model)
     values = {name: point["point"][name].values for name in ("prevalence", "speech")}
     _, counts = observation.expected(observation.rows(values))
-    prior = np.column_stack([bf.priors.diagonal(2), [3.5, 3.5]])
-    power = counts["speech"] + prior - 1
+    power = counts["speech"] + OFTEN - 1
     expected = power / power.sum(axis=-1, keepdims=True)
     assert_close(values["speech"], expected, "speech at the mode", rtol=1e-3, atol=1e-4)
 
@@ -133,6 +134,28 @@ def test_a_file_predicts_new_items(fitted, tmp_path):
     assert bf.predict(kept, alone)["raters"]["source"].values.tolist() == [FITTED]
     with pytest.raises(ModelError, match="One more response"):
         bf.decisions.value_of_response(gibbs, model)
+
+
+def test_default_prior_says_nothing_of_the_class():
+    """Silence has the same prior under every class, and votes are right more often than wrong."""
+    _, responses = labelled(30, 1)
+    model = DawidSkene(responses)
+    alpha = model["speech"].owner.op.dist_params(model["speech"].owner)[0].eval()
+    own = np.column_stack([bf.priors.diagonal(2), [31.5, 31.5]])
+    assert_close(alpha, np.tile(own, (6, 1, 1)), "concentrations")
+
+
+def test_a_rare_class_is_not_that_of_all_votes():
+    """Of rules that speak of one item in twenty, whatever its class, silence says nothing."""
+    rng = np.random.default_rng(2)
+    truth = (rng.random(1000) < 0.05).astype(int)
+    right = rng.random((1000, 20)) < rng.uniform(0.6, 0.9, 20)
+    said = np.where(right, truth[:, None], 1 - truth[:, None])
+    said[rng.random(said.shape) > 0.05] = -1
+    responses = bf.Responses.from_matrix(said, abstain=-1, classes=[0, 1])
+    result = bf.sample(DawidSkene(responses), 200, chains=2, random_seed=1, **QUIET)
+    probability = bf.label_probabilities(result).values
+    assert -np.log(probability[np.arange(1000), truth]).mean() < 0.3
 
 
 def test_models_that_know_no_silence_say_so():
