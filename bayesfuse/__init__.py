@@ -28,7 +28,15 @@ from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.priors import bio_transitions
 from bayesfuse.pymc.model import LabelModel, observe
 from bayesfuse.pymc.parts import part
-from bayesfuse.raters import Confusion, InferredGroups, LatentGroups, OneCoin, TypedConfusion, Votes
+from bayesfuse.raters import (
+    Abstaining,
+    Confusion,
+    InferredGroups,
+    LatentGroups,
+    OneCoin,
+    TypedConfusion,
+    Votes,
+)
 from bayesfuse.results.averaging import average, common_units
 from bayesfuse.results.difficulty import difficulty
 from bayesfuse.results.paths import decode, draw_labels, run_lengths, spans
@@ -38,6 +46,7 @@ from bayesfuse.results.sources import sources
 from bayesfuse.results.summaries import summary
 
 __all__ = [
+    "Abstaining",
     "Confusion",
     "Graph",
     "Independent",

@@ -93,6 +93,7 @@ class Observation:
         gold : mapping of item name to class name, optional
             Items whose true class is known.
         """
+        raters.require_silence(responses)
         known = gold_labels(responses, gold)
         items = np.arange(responses.n_items)
         table, inverse, kinds = responses, items, _kinds(responses, labels, raters, known)
@@ -311,18 +312,33 @@ class Observation:
         """Draw truths (items,) given the known ones and, given them, a label for every response.
 
         Known truths stay as they are, and where labels depend on each other, others are drawn given
-        them. An item that stands for several is drawn once.
+        them, and given who spoke if the channel keeps that. An item that stands for several is
+        drawn once.
         """
+        channel, _ = self.raters.at(rows, self.rater_structure)
+        truth = self._truths(rows, channel.kept(self.tables(rows), self.responses), rng)
+        return truth, channel.simulate(self.tables(rows), truth, self.responses, rng)
+
+    def redraw(self, rows: Rows, rng: np.random.Generator) -> tuple[NDArray[np.int64], Responses]:
+        """Draw truths given the known ones and, given them, a table with who spoke drawn anew."""
+        channel, _ = self.raters.at(rows, self.rater_structure)
+        truth = self._truths(rows, None, rng)
+        return truth, channel.redrawn(self.tables(rows), truth, self.responses, rng)
+
+    def _truths(
+        self, rows: Rows, likelihood: Array | None, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
         n_classes = self.table.n_classes
         known = self.gold[:, None]
         possible = ((known < 0) | (known == np.arange(n_classes))).astype(float)
+        if likelihood is not None:
+            possible *= likelihood
         tables, structure = self.label_tables(rows), self.full_structure
         truth = self.labels.simulate(tables, possible, structure, rng)
         truth = np.where(self.gold >= 0, self.gold, truth)
         if truth.min(initial=0) < 0:
             self.require_possible(self.marginal(rows))
-        channel, _ = self.raters.at(rows, self.rater_structure)
-        return truth, channel.simulate(self.tables(rows), truth, self.responses, rng)
+        return truth
 
     def _counts(self, labels: tuple[Array, ...], raters: tuple[Array, ...]) -> Counts:
         found = (*self.labels.collapse(labels), *self.raters.collapse(raters))

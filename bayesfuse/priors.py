@@ -191,8 +191,7 @@ def transition(prior: ArrayLike | None, responses: Responses, *, irreducible: bo
 
     axes = {"classes": responses.n_classes, "next classes": responses.n_classes}
     alpha = _filled("transition_prior", prior, axes, zeros=True)
-    stuck = responses.classes[~alpha.any(axis=1)].tolist()
-    if stuck:
+    if stuck := responses.classes[~alpha.any(axis=1)].tolist():
         raise ModelError(
             "Every class must have a possible next class, if only itself, so that sequences can "
             f"continue. Got: a transition_prior of zeros for {stuck[0]!r} ({len(stuck)} such)."
@@ -285,22 +284,22 @@ def bio_transitions(
     }
 
 
-def confusion(prior: Any, responses: Responses) -> Array | DirichletMixture:
-    """Return the prior of the confusion rows (raters, classes, labels)."""
-    axes = {"classes": responses.n_classes, "labels": responses.n_classes}
-    default = diagonal(responses.n_classes)
+def confusion(prior: Any, responses: Responses, own: Any = None) -> Array | DirichletMixture:
+    """Return the prior of confusion rows (raters, classes, labels); zeros under ``own`` default."""
+    zeros = own is not None  # structural ones, of sources that never say some label
+    default = diagonal(responses.n_classes) if own is None else own
+    axes = {"classes": responses.n_classes, "labels": default.shape[1]}
     named = prior if isinstance(prior, Mapping) else {}
     mixed = {key: given for key, given in named.items() if isinstance(given, DirichletMixture)}
     if mixed:
         others = {key: given for key, given in named.items() if key not in mixed}
-        rows: list[Array | DirichletMixture]
-        rows = [*_per_rater(others, default, axes, responses)]
+        rows: list[Any] = [*_per_rater(others, default, axes, responses, zeros)]
         for rater, place in _places(mixed, responses).items():
             require_shape(f"confusion_prior of rater {rater!r}", mixed[rater].shape, **axes)
             rows[place] = mixed[rater]
         return stacked(rows)
     if not isinstance(prior, DirichletMixture):
-        return _per_rater(prior, default, axes, responses)
+        return _per_rater(prior, default, axes, responses, zeros)
     if len(prior.shape) == 2:
         require_shape("confusion_prior", prior.shape, **axes)
         return prior.repeated(responses.n_raters)
@@ -352,18 +351,20 @@ def accuracy(prior: Any, responses: Responses, *, by_class: bool) -> tuple[Array
     return full[..., 0], full[..., 1]
 
 
-def _per_rater(prior: Any, default: Array, axes: dict[str, int], responses: Responses) -> Array:
+def _per_rater(
+    prior: Any, default: Array, axes: dict[str, int], responses: Responses, zeros: bool = False
+) -> Array:
     """Return a concentration for every rater, from one for all, one each, or some by name."""
     everyone = np.tile(default, (responses.n_raters, *(1 for _ in default.shape)))
     if isinstance(prior, Mapping):
         for rater, place in _places(prior, responses).items():
             own = f"confusion_prior of rater {rater!r}"
-            everyone[place] = _checked(own, require_numbers(own, prior[rater]), axes)
+            everyone[place] = _checked(own, require_numbers(own, prior[rater]), axes, zeros=zeros)
     elif prior is not None:
         given = require_numbers("confusion_prior", prior)
         if given.ndim != len(axes):
-            return _checked("confusion_prior", given, {"raters": responses.n_raters, **axes})
-        everyone[:] = _checked("confusion_prior", given, axes)
+            axes = {"raters": responses.n_raters, **axes}
+        everyone[:] = _checked("confusion_prior", given, axes, zeros=zeros)
     return everyone
 
 

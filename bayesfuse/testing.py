@@ -193,13 +193,9 @@ def check_rater_channel(
     only = np.where(np.arange(n_classes) == gold[:, None], free, -np.inf)
     assert_close(known, only, "log-likelihood of known labels")
     first = int(np.argmax(responses.per_item))
-    rows = slice(int(responses.start[first]), int(responses.start[first + 1]))
     mass = np.zeros(n_classes)
-    for answers in product(range(n_classes), repeat=rows.stop - rows.start):
-        label = responses.label
-        label[rows] = answers
-        said = channel.structure(responses.relabelled(label), unknown)
-        mass += np.exp(channel.log_lik(tables, said)[first])
+    for other in channel.outcomes(responses, first):
+        mass += np.exp(channel.log_lik(tables, channel.structure(other, unknown))[first])
     assert_close(mass, np.ones(n_classes), "sum of the probabilities of all answers")
 
 
@@ -236,7 +232,7 @@ def simulate(
         variables by name.
     truth : ndarray of int64, shape (items,)
     responses : Responses
-        The model's table with the drawn labels.
+        The model's table with what was drawn: labels, and silence if the table knows it.
     """
     rng = np.random.default_rng(random_seed)
     variable, observation = observed(model)
@@ -245,8 +241,8 @@ def simulate(
     with plain_python():  # compilation does not pay for one draw
         values = pm.draw(list(variables.values()), random_seed=rng)
     parameters = dict(zip(variables, values, strict=True))
-    truth, label = observation.simulate(observation.rows(parameters), rng)
-    return parameters, truth, observation.responses.relabelled(label)
+    truth, table = observation.redraw(observation.rows(parameters), rng)
+    return parameters, truth, table
 
 
 def sbc_ranks(

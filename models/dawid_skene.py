@@ -45,7 +45,8 @@ class DawidSkene(LabelModel):
         Dirichlet concentration of the confusion rows, for all raters, for each, or by rater name
         (others keep the default). Default ``bf.priors.diagonal(classes)``. Any of these may be a
         mixture: with ``bf.priors.robust(classes)`` one odd rater cannot switch the classes. With
-        ``raters="class"`` or ``"coin"`` the last axis is (right, wrong), without mixtures.
+        ``raters="class"`` or ``"coin"`` the last axis is (right, wrong), without mixtures. Of
+        responses that know silence, see the notes.
     raters : {"confusion", "class", "coin"}, default "confusion"
         One confusion matrix per rater; one accuracy per rater and true class, with uniform errors;
         or one accuracy per rater.
@@ -87,6 +88,13 @@ class DawidSkene(LabelModel):
     with τ ~ Gamma(2, 2), "slope_scale"; the scale of a classifier is HalfNormal(1). These variables
     are drawn by NUTS next to Gibbs steps.
 
+    Responses that know silence (``abstain=`` where they are read, or ``responses.completed()``)
+    have rows over the labels and silence, "speech" (rater, class, said). "confusion", "sensitivity"
+    and "specificity" are then those of what is said. ``confusion_prior`` has a last column for
+    silence, by default nine times the sum of the others: sources speak of a tenth of the items,
+    whatever the class. Zeros are structural, for rules that never give some label. Other values of
+    ``raters``, and ``pooled=True``, take ``responses.without_silence()``.
+
     With ``pooled=True`` use ``bf.sample``: the density has poles where concentrations are small, so
     ``bf.find_map`` seldom finds a mode, as its attribute ``converged`` tells, and ``bf.fit`` takes
     ADVI. The classes are then identified by one row of the mean instead of one row of every rater,
@@ -121,6 +129,15 @@ class DawidSkene(LabelModel):
     [0.0268, 0.7168]
     >>> point["sensitivity"].round(4).values.tolist()
     [0.9661, 0.9688]
+
+    Two rules that were applied to five messages, and spoke of three:
+
+    >>> votes = {"item": [0, 0, 1, 3], "rater": ["link", "caps", "link", "caps"],
+    ...          "label": [1, 1, 1, 0]}
+    >>> rules = bf.Responses.from_long(votes, items=range(5)).completed()
+    >>> point = bf.find_map(DawidSkene(rules))["point"]
+    >>> point["speech"].dims, point["said"].values.tolist()
+    (('rater', 'class', 'said'), ['0', '1', 'nothing'])
 
     With ``pooled=True`` a new rater is predicted by drawing a row from Dirichlet(κμ) at every draw
     of the posterior. Here is how often such a rater recognises patients of class 1, and its 89 %

@@ -40,12 +40,18 @@ def summarise(responses: Any) -> tuple[str, list[tuple[str, str]]]:
     used = [
         f"{in_one_line(name)} ({n:,})" for name, n in zip(responses.classes, totals, strict=True)
     ]
-    return title, [
+    rows = [
         ("classes", ", ".join(used[:8]) + (", …" if len(used) > 8 else "")),
         ("responses per item", spread(responses.per_item, responses.multiplicity)),
         ("responses per rater", spread(responses.per_rater)),
         ("agreement", f"{responses.agreement():.2f} of the pairs of responses to one item"),
     ]
+    if responses.silent is not None:
+        low, high = np.nanmin(responses.coverage), np.nanmax(responses.coverage)
+        ends = f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"
+        given = "; silent on all others" if responses.silent.complete else " given to the source"
+        rows.append(("coverage", f"{ends} of the items{given}"))
+    return title, rows
 
 
 def summarise_graph(graph: Any) -> tuple[str, list[tuple[str, str]]]:

@@ -32,11 +32,16 @@ def of_responses(responses: Responses) -> dict[str, str]:
         part = slice(at, at + ROWS_AT_ONCE)
         row = _mixed(asked[item[part]], said[responses.cell[part]])
         total += row.sum(dtype=np.uint64), (row ^ (row >> np.uint64(29))).sum(dtype=np.uint64)
+    heard = [total]
+    if (silent := responses.silent) is not None:
+        word = _mixed(raters, np.ones_like(raters))  # the hash of the number 0 is 0
+        unheard = _mixed(silent.sums(word, responses.n_items), asked).sum(dtype=np.uint64)
+        heard.append(np.array([int(silent.complete), unheard], dtype=np.uint64))
     return {
         "items": _digest([items]),
         "raters": _digest([raters]),
         "classes": _digest([classes]),
-        "responses": _digest([total]),
+        "responses": _digest(heard),
     }
 
 

@@ -21,7 +21,7 @@ def encode(
     if declared is None:
         codes, found = numbered(values, what, column)
         return codes, unique_names(found, what)
-    _require_whole(values, column)
+    require_whole(values, column)
     names = unique_names(declared, what)
     if isinstance(values, pd.Categorical):
         codes = places(as_array(values.categories), names)[values.codes]
@@ -39,7 +39,7 @@ def encode(
 
 def numbered(values: Any, what: str, column: str) -> tuple[NDArray[np.int64], Any]:
     """Return codes and the sorted distinct values (the categories, of a categorical)."""
-    _require_whole(values, column)
+    require_whole(values, column)
     if isinstance(values, pd.Categorical):
         return values.codes.astype(np.int64), values.categories
     try:
@@ -55,7 +55,8 @@ def numbered(values: Any, what: str, column: str) -> tuple[NDArray[np.int64], An
     return codes.astype(np.int64), found
 
 
-def _require_whole(values: Any, column: str) -> None:
+def require_whole(values: Any, column: str) -> None:
+    """Raise ResponsesError if a value of a column is missing."""
     missing = pd.isna(values)
     if missing.any():
         raise ResponsesError(

@@ -23,6 +23,14 @@ from bayesfuse.data.arrays import (
     shown,
 )
 from bayesfuse.data.names import encode, names_of, places, unique_names
+from bayesfuse.data.silence import (
+    Silence,
+    apart,
+    marked,
+    of_matrix,
+    require_abstain,
+    with_stand_in,
+)
 from bayesfuse.errors import ResponsesError
 
 
@@ -35,11 +43,17 @@ class Undeclared:
 
 UNDECLARED = Undeclared()
 
-Rows = tuple[NDArray[np.int64], NDArray[Any], NDArray[Any], NDArray[Any]]
-"""``(item * raters + rater) * classes + label`` of every response, and the names of the three."""
+Rows = tuple[NDArray[np.int64], NDArray[Any], NDArray[Any], NDArray[Any], Silence | None]
+"""``(item * raters + rater) * classes + label`` of every response, the names of the three, and
+silence, if that is known."""
 
 
-def read_long(frame: Any, columns: tuple[str, str, str], declared: tuple[Any, Any, Any]) -> Rows:
+def read_long(
+    frame: Any,
+    columns: tuple[str, str, str],
+    declared: tuple[Any, Any, Any],
+    abstain: Any = None,
+) -> Rows:
     """Read the item, rater and label columns of a table."""
     values = [column(frame, name) for name in columns]
     sizes = [len(each) for each in values]
@@ -50,6 +64,10 @@ def read_long(frame: Any, columns: tuple[str, str, str], declared: tuple[Any, An
         raise ResponsesError(
             f"A table of responses must have at least one row. Got: no rows in {columns[0]!r}."
         )
+    quiet = None
+    if abstain is not None:
+        require_abstain(abstain, declared[2], [])
+        values[2], quiet = with_stand_in(values[2], declared[2], abstain, columns[2])
     key, found = np.zeros(sizes[0], dtype=np.int64), []
     for what, name, given in zip(("item", "rater", "class"), columns, declared, strict=True):
         # one column at a time: its codes are the largest arrays needed
@@ -57,7 +75,11 @@ def read_long(frame: Any, columns: tuple[str, str, str], declared: tuple[Any, An
         key *= len(names)
         key += code
         found.append(names)
-    return key, found[0], found[1], found[2]
+    silent = None
+    if quiet is not None:
+        sizes = [len(names) for names in found]
+        key, silent = apart(key, quiet, sizes[0], found[1], sizes[2], declared[1] is not None)
+    return key, found[0], found[1], found[2], silent
 
 
 def read_matrix(
@@ -66,12 +88,15 @@ def read_matrix(
     items: Sequence[Any] | None,
     raters: Sequence[Any] | None,
     classes: Any,
+    abstain: Any = None,
 ) -> Rows:
     """Read a matrix of labels, shape (items, raters)."""
-    matrix = present(matrix)
+    matrix, known = present(matrix), raters is not None
     if classes is not None:
         classes = unique_names(classes, "class")
-    marks = _marks(missing, classes)
+    marks = _marks(missing, classes, abstain)
+    if abstain is not None:
+        require_abstain(abstain, classes, marks)
     columns = None if isinstance(matrix, Mapping) else column_names(matrix)
     if columns is not None:
         items = getattr(matrix, "index", None) if items is None else items
@@ -86,7 +111,7 @@ def read_matrix(
                 hasattr(part, "codes") and -1 in part.categories for part in parts
             ):
                 marks = []
-            classes = _categories(parts, marks)
+            classes = _categories(parts, [*marks, abstain])
         values = _side_by_side(parts)
     else:
         if isinstance(matrix, xr.DataArray) and matrix.ndim == 2:
@@ -109,9 +134,14 @@ def read_matrix(
     answered = ~pd.isna(values)
     for mark in [] if values.dtype.kind == "m" else marks:  # durations equal no mark
         answered[answered] = np.asarray(values[answered] != mark, dtype=bool)
-    if not answered.any():
+    quiet = None
+    if abstain is not None:
+        quiet = marked(values, answered, abstain)
+        answered &= ~quiet
+    if not answered.any() and (quiet is None or classes is None or not quiet.any()):
+        nothing = "missing" if quiet is None else "missing or silent"
         raise ResponsesError(
-            f"A matrix must hold at least one response. Got: shape {values.shape}, all missing."
+            f"A matrix must hold at least one response. Got: shape {values.shape}, all {nothing}."
         )
     answers = values[answered]
     if answers.dtype == object:  # as in a frame with missing values
@@ -129,11 +159,14 @@ def read_matrix(
     label, class_names = encode(answers, classes, "class", "labels")
     item, rater = np.nonzero(answered)
     key = (item * n_raters + rater) * len(class_names) + label
-    return key, item_names, rater_names, class_names
+    silent = None if quiet is None else of_matrix(quiet, answered, rater_names, known)
+    return key, item_names, rater_names, class_names, silent
 
 
-def _marks(missing: Any, classes: NDArray[Any] | None) -> list[Any]:
+def _marks(missing: Any, classes: NDArray[Any] | None, abstain: Any = None) -> list[Any]:
     """Return the marks of missing responses, apart from NaN and None."""
+    if missing is UNDECLARED and np.isscalar(abstain) and abstain == -1:
+        return []
     given = [-1] if missing is UNDECLARED else missing if is_list_like(missing) else [missing]
     marks = [mark for mark in given if not np.all(pd.isna(mark))]
     if classes is None or not marks:

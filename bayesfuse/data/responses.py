@@ -14,15 +14,16 @@ from numpy.typing import ArrayLike, NDArray
 from bayesfuse.data.arrays import shown
 from bayesfuse.data.describing import as_html, as_text, summarise
 from bayesfuse.data.names import smallest_integer
-from bayesfuse.data.patterns import item_patterns
+from bayesfuse.data.patterns import Merging
 from bayesfuse.data.reading import UNDECLARED, read_counts, read_long, read_matrix
+from bayesfuse.data.silence import KnowsSilence, Silence, rows_of
 from bayesfuse.errors import ResponsesError
 
 __all__ = ["Responses"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Responses:
+class Responses(Merging, KnowsSilence):
     """Responses of imperfect raters to items, with the user's names.
 
     Build one with :meth:`from_long`, :meth:`from_matrix` or :meth:`from_counts`. Rows are sorted
@@ -40,6 +41,9 @@ class Responses:
         (rater × label, class).
     multiplicity : ndarray of int64, shape (items,)
         Number of identical items that each item represents; all ones except for tables of counts.
+    silent : Silence, optional
+        Who was silent where: from ``abstain=``, or by :meth:`completed` for a table in which every
+        source was applied to every item. None if a pair without a response says nothing.
 
     Examples
     --------
@@ -60,6 +64,7 @@ class Responses:
     start: NDArray[np.uint32]
     cell: NDArray[np.uint32]
     multiplicity: NDArray[np.int64]
+    silent: Silence | None = None
 
     @classmethod
     def from_long(
@@ -72,6 +77,7 @@ class Responses:
         items: Sequence[Any] | None = None,
         raters: Sequence[Any] | None = None,
         classes: Sequence[Any] | None = None,
+        abstain: Any = None,
     ) -> Responses:
         """Read a long table with one row per response.
 
@@ -85,15 +91,19 @@ class Responses:
             All names, in order. Declare them to keep items or raters without responses and to fix
             the order of the classes; of two classes the last one is positive. By default the
             sorted names in the table (the categories of a categorical column).
+        abstain : scalar, optional
+            The label of a source that was given the item and said nothing: no class, but kept in
+            :attr:`silent`. Pairs without a row stay unknown.
 
         Raises
         ------
         ResponsesError
             Unknown columns, no rows, missing values, undeclared or duplicate names, names of
-            mixed types, fewer than two classes.
+            mixed types, fewer than two classes; ``abstain`` among the classes; a source that
+            never speaks, unless ``raters`` declares it.
         """
         columns, declared = (item, rater, label), (items, raters, classes)
-        return from_key(*read_long(frame, columns, declared))
+        return from_key(*read_long(frame, columns, declared, abstain))
 
     @classmethod
     def from_matrix(
@@ -104,6 +114,7 @@ class Responses:
         items: Sequence[Any] | None = None,
         raters: Sequence[Any] | None = None,
         classes: Sequence[Any] | None = None,
+        abstain: Any = None,
     ) -> Responses:
         """Read a matrix with one row per item and one column per rater.
 
@@ -114,19 +125,22 @@ class Responses:
             of a DataArray.
         missing : scalar or collection, default -1
             Entries that mean "no response", beside NaN, None and masked entries. The default does
-            not apply if −1 is a declared class.
+            not apply if −1 is a declared class or means silence.
         items, raters : sequence, optional
             Names of rows and columns; by default those of the matrix, or 0, 1, 2, …
         classes : sequence, optional
             The possible labels, in order; by default the sorted labels found (the categories, if
             all columns of a frame share them).
+        abstain : scalar, optional
+            As in :meth:`from_long`: −1 in the matrices of labelling functions.
 
         Raises
         ------
         ResponsesError
-            Not two-dimensional, no responses, fractional labels, wrong numbers of names.
+            Not two-dimensional, no responses, fractional labels, wrong numbers of names; silence
+            as in :meth:`from_long`, or with the mark of missing responses.
         """
-        return from_key(*read_matrix(matrix, missing, items, raters, classes))
+        return from_key(*read_matrix(matrix, missing, items, raters, classes, abstain))
 
     @classmethod
     def from_counts(
@@ -138,6 +152,7 @@ class Responses:
         items: Sequence[Any] | None = None,
         raters: Sequence[Any] | None = None,
         classes: Sequence[Any] | None = None,
+        abstain: Any = None,
     ) -> Responses:
         """Read response patterns and their counts.
 
@@ -148,7 +163,7 @@ class Responses:
             strings with one character per rater) to counts.
         counts : array-like of int, shape (patterns,), optional
             Number of items with each pattern; not with a mapping.
-        missing, items, raters, classes
+        missing, items, raters, classes, abstain
             As in :meth:`from_matrix`. Items are patterns; those of a mapping are named by their
             labels by default ("01", or "1,11" if a label has several characters).
 
@@ -171,7 +186,12 @@ class Responses:
         """
         matrix, counts, names = read_counts(patterns, counts, items)
         table = cls.from_matrix(
-            matrix, missing=missing, items=names, raters=raters, classes=classes
+            matrix,
+            missing=missing,
+            items=names,
+            raters=raters,
+            classes=classes,
+            abstain=abstain,
         )
         return replace(table, multiplicity=counts.astype(np.int64))
 
@@ -254,7 +274,10 @@ class Responses:
         return float(same / pairs) if pairs else float("nan")
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the long table: columns item, rater, label (and count, for a table of counts)."""
+        """Return the long table: columns item, rater, label (and count, for a table of counts).
+
+        Without rows for silence, which may be many: :attr:`silent`.
+        """
         frame = pd.DataFrame(
             {
                 "item": self.items[self.item],
@@ -291,41 +314,7 @@ class Responses:
             )
         key = (self.item * self.n_raters + self.rater) * self.n_classes + given.astype(np.int64)
         table = from_key(key, self.items, self.raters, self.classes)
-        return replace(table, multiplicity=self.multiplicity)
-
-    def merged(self, key: NDArray[np.int64] | None = None) -> tuple[Responses, NDArray[np.int64]]:
-        """Merge items with the same responses, adding up their multiplicities.
-
-        Parameters
-        ----------
-        key : ndarray of int, shape (items,), optional
-            Merge only items with equal keys (known classes, for instance).
-
-        Returns
-        -------
-        responses : Responses
-            One item per pattern, named by the first item with that pattern.
-        inverse : ndarray of int64, shape (items,)
-            Position of every item's pattern in ``responses``.
-        """
-        first, inverse = item_patterns(self, key)
-        size = np.bincount(inverse, self.multiplicity, minlength=len(first)).astype(np.int64)
-        return replace(self.take(first), multiplicity=size), inverse
-
-    def condensed(
-        self, key: NDArray[np.int64] | None = None
-    ) -> tuple[Responses, NDArray[np.int64]]:
-        """Return :meth:`merged` if it at least halves the items, else this table.
-
-        A sample of the items is tried first.
-        """
-        unchanged = self, np.arange(self.n_items)
-        sample = min(self.n_items, 10_000)
-        few, _ = self.head(sample).merged(None if key is None else key[:sample])
-        if few.n_items > sample / 2:
-            return unchanged
-        table, inverse = self.merged(key)
-        return (table, inverse) if table.n_items <= self.n_items / 2 else unchanged
+        return replace(table, multiplicity=self.multiplicity, silent=self.silent)
 
     def head(self, n_items: int) -> Responses:
         """Return the first items with their responses."""
@@ -333,17 +322,14 @@ class Responses:
 
     def take(self, items: NDArray[np.int64]) -> Responses:
         """Return items, by number and in the given order, with their responses."""
-        size = self.per_item[items]
-        start = np.concatenate([[0], np.cumsum(size)])
-        # row = first row of the item + position within the item
-        row = np.repeat(self.start[items].astype(np.int64) - start[:-1], size)
-        row += np.arange(start[-1])
+        start, row = rows_of(self.start, items)
         return replace(
             self,
             items=self.items[items],
-            start=start.astype(np.uint32),
+            start=start,
             cell=self.cell[row],
             multiplicity=self.multiplicity[items],
+            silent=None if self.silent is None else self.silent.take(items),
         )
 
     def expand(self) -> Responses:
@@ -367,7 +353,11 @@ class Responses:
 
 
 def from_key(
-    key: NDArray[np.int64], items: NDArray[Any], raters: NDArray[Any], classes: NDArray[Any]
+    key: NDArray[np.int64],
+    items: NDArray[Any],
+    raters: NDArray[Any],
+    classes: NDArray[Any],
+    silent: Silence | None = None,
 ) -> Responses:
     """Build a table from one number per row, ``(item * raters + rater) * classes + label``.
 
@@ -389,5 +379,5 @@ def from_key(
     key %= cells
     multiplicity = np.ones(len(items), dtype=np.int64)
     return Responses(
-        items, raters, classes, start.astype(np.uint32), key.astype(np.uint32), multiplicity
+        items, raters, classes, start.astype(np.uint32), key.astype(np.uint32), multiplicity, silent
     )

@@ -102,6 +102,11 @@ def value_of_response(
     require_flag("repeats", repeats)
     observation = observation_of(result, model)
     responses = observation.responses
+    if responses.silent is not None:
+        raise ModelError(
+            "One more response is of value where a rater was not asked yet, and sources that may "
+            "abstain have been. Got: a table with silence."
+        )
     asked = _candidates(result, responses, raters, candidates)
     points = list(evenly_spaced_rows(result, model, observation, draws))
     probability = np.array(

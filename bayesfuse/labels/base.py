@@ -250,8 +250,8 @@ class LabelPrior(Factor):
     ) -> NDArray[Any]:
         """Draw true labels (items,) from the prior, given the known labels.
 
-        ``possible`` (items, classes) holds ones, and zeros where a known label excludes the class.
-        Merged items are drawn once.
+        ``possible`` (items, classes) holds ones, and zeros where a known label excludes the class,
+        or the likelihood of what predictive draws keep. Merged items are drawn once.
         """
         return self.draw(log_parameters, possible, structure, rng)
 

@@ -200,7 +200,8 @@ class Parameter:
     name : str
     support : Support
     dims : tuple of str
-        Its dimensions, of "item", "rater", "class", "next_class", "answer", "group", "verdict".
+        Its dimensions, of "item", "rater", "class", "next_class", "answer", "said", "group",
+        "verdict".
     role : Role, optional
     """
 

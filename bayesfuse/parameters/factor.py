@@ -17,7 +17,7 @@ from bayesfuse.errors import ModelError, require_shape
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.contract import Parameter, Role, Support
 
-PLURALS = {"class": "classes", "next_class": "next_classes"}
+PLURALS = {"class": "classes", "next_class": "next_classes", "said": "labels and silence"}
 
 
 class Factor(ABC):

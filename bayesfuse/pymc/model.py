@@ -26,7 +26,7 @@ from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.pymc.described import common_mean, described
 from bayesfuse.pymc.observed import ObservedResponses, ResponsesDistribution
 from bayesfuse.pymc.pooled import pooled_accuracy, pooled_confusion
-from bayesfuse.raters import Confusion, OneCoin
+from bayesfuse.raters import Abstaining, Confusion, OneCoin
 from bayesfuse.raters.base import RaterChannel
 
 
@@ -181,6 +181,17 @@ def parameter_variables(variable: TensorVariable) -> dict[str, TensorVariable]:
     return dict(zip(names, inputs, strict=False))
 
 
+SILENCE = "nothing"
+"""Name of the last entry of what a source may say."""
+
+COVERAGE = 0.1
+"""Prior mean of the share of items of which a source speaks, for every class.
+
+Of rules that speak seldom, a higher one makes a class of few items that of all items of which they
+speak: with 1/2, a coverage of 5 % and one item in twenty the mean log loss is 0.59 instead of 0.20.
+"""
+
+
 class LabelModel(pm.Model):
     """A PyMC model over responses, with the user's names as coordinates.
 
@@ -227,7 +238,9 @@ class LabelModel(pm.Model):
             }
         )
 
-    def rater_channel(self, raters: str, confusion_prior: Any, pooled: bool = False) -> Confusion:
+    def rater_channel(
+        self, raters: str, confusion_prior: Any, pooled: bool = False
+    ) -> RaterChannel:
         """Register the priors of the raters' parameters, and return the channel they belong to.
 
         Parameters
@@ -238,6 +251,10 @@ class LabelModel(pm.Model):
             Concentrations for all raters, for each, or by name.
         pooled : bool, default False
             Whether they are the concentrations of a mean that all raters share instead.
+
+        Notes
+        -----
+        If the responses know silence, confusion matrices have a last column for it: "speech".
         """
         if raters not in ("confusion", "class", "coin"):
             raise ModelError(f"raters must be 'confusion', 'class' or 'coin'. Got: {raters!r}.")
@@ -251,6 +268,8 @@ class LabelModel(pm.Model):
             self.pools.append(pool)
             self.newcomers[pool.parameter] = pool.members["mean"].variable
             return Confusion(variable) if raters == "confusion" else OneCoin(variable)
+        if raters == "confusion" and self.responses.silent is not None:
+            return self._speech(confusion_prior)
         if raters == "confusion":
             rows = priors.confusion(confusion_prior, self.responses)
             self.newcomers["confusion"] = common_mean(rows)
@@ -260,6 +279,18 @@ class LabelModel(pm.Model):
         self.newcomers["accuracy"] = mean if isinstance(mean, str) else mean[..., 0]
         dims = ("rater", "class") if by_class else ("rater",)
         return OneCoin(pm.Beta("accuracy", right, wrong, dims=dims))
+
+    def _speech(self, prior: Any) -> Abstaining:
+        """Register the rows of sources that may abstain."""
+        own = priors.diagonal(self.responses.n_classes)
+        default = np.column_stack([own, own.sum(axis=1) * (1 / COVERAGE - 1)])
+        rows = priors.confusion(prior, self.responses, default)
+        self.newcomers["speech"] = common_mean(rows)
+        said = [*map(str, self.responses.classes.tolist()), SILENCE]
+        while said[-1] in said[:-1]:
+            said[-1] += "_"
+        self.add_coords({"said": said})
+        return Abstaining(dirichlet("speech", rows, dims=("rater", "class", "said")))
 
     def observe(self, *, labels: LabelPrior, raters: RaterChannel) -> TensorVariable:
         """Observe the responses, and name the sensitivity and specificity of every rater.

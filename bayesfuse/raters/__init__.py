@@ -1,5 +1,6 @@
 """Rater channels: the distribution of responses given the true labels."""
 
+from bayesfuse.raters.abstaining import Abstaining
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.confusion import Confusion
 from bayesfuse.raters.inferred_groups import InferredGroups
@@ -9,6 +10,7 @@ from bayesfuse.raters.typed_confusion import TypedConfusion
 from bayesfuse.raters.votes import Votes
 
 __all__ = [
+    "Abstaining",
     "Confusion",
     "InferredGroups",
     "LatentGroups",

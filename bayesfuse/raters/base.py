@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
+from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array, inlined
 from bayesfuse.parameters.factor import Factor, made
 
@@ -72,6 +74,16 @@ class RaterChannel(Factor):
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
         """Return the arrays that every kernel takes after the tables and weights."""
 
+    def require_silence(self, responses: Responses) -> None:
+        """Raise ModelError unless the channel takes what the table says, or not, of silence."""
+        if responses.silent is not None:
+            raise ModelError(
+                "Only some channels know what silence says: bf.Abstaining, which DawidSkene, "
+                'HiddenMarkov and MarkovRandomField use for raters="confusion" without pooling, and '
+                "bf.Votes, of LabellingFunctions. For all others responses.without_silence() leaves silence out. Got: "
+                f"{type(self).__name__} for a table with silence."
+            )
+
     def defining(self) -> tuple[NDArray[Any], ...]:
         """Return the groups of raters, if they are not a parameter."""
         return ()
@@ -126,6 +138,34 @@ class RaterChannel(Factor):
         rng: np.random.Generator,
     ) -> NDArray[np.int64]:
         """Draw a label for every row of ``responses``, given the true labels (items,)."""
+
+    def kept(self, tables: tuple[Array, ...], responses: Responses) -> Array | None:
+        """Return the likelihood (items, classes), up to a scale, of what :meth:`simulate` keeps.
+
+        None if that does not depend on the truth.
+        """
+        return None
+
+    def redrawn(
+        self,
+        tables: tuple[Array, ...],
+        truth: NDArray[np.int64],
+        responses: Responses,
+        rng: np.random.Generator,
+    ) -> Responses:
+        """Draw all that the model says of the responses, given the true labels (items,).
+
+        Of what :meth:`simulate` keeps, this draws who spoke, too.
+        """
+        return responses.relabelled(self.simulate(tables, truth, responses, rng))
+
+    def outcomes(self, responses: Responses, item: int) -> Iterator[Responses]:
+        """Yield the table with all that might have been observed of an item in its place."""
+        own = responses.item == item
+        for answers in product(range(responses.n_classes), repeat=int(own.sum())):
+            label = responses.label
+            label[own] = answers
+            yield responses.relabelled(label)
 
     def from_truth(self, rows: Mapping[str, Any]) -> dict[str, Any]:
         """Return which matrices condition on the truth: indices of the first axis, by parameter.

@@ -1,0 +1,301 @@
+"""Sources that abstain: kernels against enumeration, and against confusion matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayesfuse as bf
+from bayesfuse.data.silence import first_rows
+from bayesfuse.errors import ModelError
+from bayesfuse.observation import Observation
+from bayesfuse.raters.abstaining import known_pairs
+from bayesfuse.testing import assert_close, assert_frequencies, check_rater_channel
+
+CHANNEL = bf.Abstaining(None)
+
+
+def rows(n_raters, n_classes, seed=0, concentration=1.0):
+    """Random log rows (raters, classes, labels and silence)."""
+    rng = np.random.default_rng(seed)
+    alpha = np.full(n_classes + 1, concentration)
+    return np.log(rng.dirichlet(alpha, (n_raters, n_classes)))
+
+
+def table(n_items, n_raters, n_classes, seed=0, missing=0.0, spoken=0.4):
+    """Every rater speaks of a share of the items; of some pairs nothing is known."""
+    rng = np.random.default_rng(seed)
+    said = rng.integers(0, n_classes, (n_items, n_raters)).astype(float)
+    said[rng.random(said.shape) > spoken] = -1
+    said[rng.random(said.shape) < missing] = np.nan
+    names = {"raters": range(n_raters), "classes": range(n_classes)}
+    return bf.Responses.from_matrix(said, abstain=-1, **names)
+
+
+def repeated(n_raters=4, n_classes=3):
+    """A complete table in which sources speak of an item more than once."""
+    rng = np.random.default_rng(5)
+    votes = {
+        "item": rng.integers(0, 6, 40),
+        "rater": rng.integers(0, n_raters, 40),
+        "label": rng.integers(0, n_classes, 40),
+    }
+    names = {"items": range(7), "raters": range(n_raters + 1), "classes": range(n_classes)}
+    return bf.Responses.from_long(votes, **names).completed()
+
+
+def written_out(log_speech, responses):
+    """Log-likelihood (items, classes), all silent pairs one by one."""
+    found = np.zeros((responses.n_items, responses.n_classes))
+    for n, m, said in zip(*known_pairs(responses), strict=True):
+        found[n] += log_speech[m, :, said]
+    return found
+
+
+def unknown(responses):
+    return np.full(responses.n_items, -1)
+
+
+def log_lik(log_speech, responses, channel=CHANNEL):
+    return channel.log_lik((log_speech,), channel.structure(responses, unknown(responses)))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_contract(n_classes, missing):
+    responses = table(4, 3, n_classes, n_classes, missing)
+    assert responses.silent.complete is (missing == 0)
+    check_rater_channel(CHANNEL, (rows(3, n_classes),), responses)
+
+
+def test_contract_where_sources_are_asked_again():
+    frame = {"item": [0, 0, 0, 1, 1], "rater": list("aaaab"), "label": [1, -1, 2, 0, 1]}
+    responses = bf.Responses.from_long(frame, abstain=-1, classes=[0, 1, 2])
+    assert not responses.silent.complete
+    check_rater_channel(CHANNEL, (rows(2, 3),), responses)
+
+
+TABLES = {
+    "complete": lambda k: table(40, 9, k),
+    "some missing": lambda k: table(40, 9, k, missing=0.2),
+    "repeats": lambda k: repeated(8, k),
+    "all speak": lambda k: table(20, 9, k, spoken=1.0),
+    "nobody speaks": lambda k: table(3, 9, k, spoken=0.0),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("n_classes", [2, 3, 4, 5, 7])
+def test_likelihood_is_that_of_all_pairs(name, n_classes):
+    responses = TABLES[name](n_classes)
+    log_speech = rows(9, n_classes, 1)
+    assert_close(log_lik(log_speech, responses), written_out(log_speech, responses), "log_lik")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_certainties_leave_no_odd_numbers(name):
+    """Sources that cannot be silent, that are never heard, and that never give some label."""
+    responses = TABLES[name](3)
+    speech = np.exp(rows(9, 3, 2))
+    speech[0, 1, 3] = speech[1, :, 3] = speech[2, 0, :3] = speech[3, 1, 0] = speech[4, 2, 2] = 0.0
+    speech[5, 0, 3] = 1e-300  # divided out, it overflows
+    speech[5, 0, 0] = 0.0
+    speech /= speech.sum(axis=-1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        log_speech = np.log(speech)
+    expected = written_out(log_speech, responses)
+    assert np.isneginf(expected).any()
+    # finite likelihoods stay positive, relative to the largest of the item
+    top = expected.max(axis=1, keepdims=True)
+    lowest = np.where(np.isneginf(top) | np.isneginf(expected), -np.inf, top - 660.0)
+    found = np.maximum(log_lik(log_speech, responses), lowest)
+    assert_close(found, np.maximum(expected, lowest), "log_lik", rtol=1e-9)
+    weight = np.where(np.isneginf(expected), 0.0, np.random.default_rng(0).random(expected.shape))
+    structure = CHANNEL.structure(responses, unknown(responses))
+    (counts,) = CHANNEL.expected_kernel(log_speech, weight, *structure)
+    assert (counts[np.isneginf(log_speech)] == 0).all() and np.isfinite(counts).all()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_counts_are_those_of_all_pairs(name):
+    responses = TABLES[name](3)
+    rng, (structure, log_speech) = (
+        np.random.default_rng(1),
+        (CHANNEL.structure(responses, unknown(responses)), rows(9, 3)),
+    )
+    labels = rng.integers(0, 3, responses.n_items)
+    weights = rng.random((responses.n_items, 3))
+    hard, soft, minus = np.zeros((3, 9, 3, 4))
+    for n, m, said in zip(*known_pairs(responses), strict=True):
+        hard[m, labels[n], said] += 1
+        soft[m, :, said] += weights[n]
+    assert_close(CHANNEL.tally((log_speech,), labels, structure, rng)[0], hard, "drawn labels")
+    copies = np.eye(3)[labels] * rng.integers(0, 5, responses.n_items)[:, None]
+    several = CHANNEL.tally((log_speech,), copies, structure, rng)[0]
+    for n, m, said in zip(*known_pairs(responses), strict=True):
+        minus[m, :, said] += copies[n]
+    assert_close(several, minus, "copies")
+    for sign in (1.0, -1.0):  # gradients of minus the density have negative weights
+        (counts,) = CHANNEL.expected_kernel(log_speech, sign * weights, *structure)
+        assert_close(counts, sign * soft, "expected counts", rtol=1e-9)
+    if name == "all speak":
+        assert (counts[..., -1] == 0).all()
+
+
+def test_who_never_abstains_has_a_confusion_matrix():
+    responses = table(50, 6, 3, spoken=1.0)
+    confusion = np.exp(rows(6, 2, 3)).reshape(6, 2, 3)[:, [0, 1, 1]]
+    confusion[:, 2] = confusion[:, 2, ::-1]
+    plain = np.log(confusion)
+    with np.errstate(divide="ignore"):
+        mute = np.log(np.concatenate([confusion, np.zeros((6, 3, 1))], axis=-1))
+    other = responses.without_silence()
+    assert_close(log_lik(mute, responses), log_lik(plain, other, bf.Confusion(None)), "log_lik")
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_silence_is_one_more_label(missing):
+    """A confusion matrix of one more class, which never occurs: the same evidence and counts."""
+    responses = table(30, 5, 2, missing=missing)
+    item, rater, said = known_pairs(responses)
+    written = bf.Responses.from_long({"item": item, "rater": rater, "label": said}, raters=range(5))
+    log_speech = rows(5, 2)
+    wider = np.concatenate([log_speech, np.full((5, 1, 3), -np.log(3))], axis=1)
+    one = Observation.build(responses, bf.Independent(None), CHANNEL)
+    other = Observation.build(written, bf.Independent(None), bf.Confusion(None))
+    with np.errstate(divide="ignore"):
+        share = np.log([0.3, 0.7, 0.0])
+    evidence, counts = one.expected({"prevalence": share[:2], "speech": log_speech})
+    same, others = other.expected({"prevalence": share, "confusion": wider})
+    assert_close(evidence, same, "log evidence")
+    assert_close(counts["speech"], others["confusion"][:, :2], "counts", rtol=1e-9, atol=1e-9)
+    assert_close(counts["prevalence"], others["prevalence"][:2], "class counts")
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_ten_thousand_sources(apart):
+    """Nearly all are silent; products of their silence would underflow, or their ratios."""
+    n_raters, rng = 10_000, np.random.default_rng(3)
+    said = np.full((12, n_raters), -1)
+    for n in range(12):
+        who = rng.choice(n_raters, 30 if n < 10 else 9000, replace=False)
+        said[n, who] = rng.integers(0, 2, len(who))
+    responses = bf.Responses.from_matrix(said, abstain=-1, raters=range(n_raters), classes=[0, 1])
+    coverage = rng.uniform(0.001, 0.9 if apart else 0.1, (n_raters, 2))
+    right = rng.uniform(0.5, 0.9, (n_raters, 2, 1)) * np.eye(2) + 0.1
+    speech = right / right.sum(axis=-1, keepdims=True) * coverage[..., None]
+    speech = np.concatenate([speech, 1 - coverage[..., None]], axis=-1)
+    dense = np.where(
+        (said >= 0)[..., None],
+        np.log(speech)[np.arange(n_raters), :, said],
+        np.log(speech)[:, :, -1],
+    ).sum(axis=1)
+    assert dense.max() < -500
+    likelihood, log_scale = CHANNEL.likelihood_kernel(
+        np.log(speech), *CHANNEL.structure(responses, unknown(responses))
+    )
+    assert (likelihood.max(axis=1) > 1e-280).all() and np.isfinite(likelihood).all()
+    assert_close(np.log(likelihood.max(axis=1)) + log_scale, dense.max(axis=1), "scale", rtol=1e-9)
+    ratio = np.clip(dense[:, 0] - dense[:, 1], -600, 600)
+    found = np.clip(np.log(likelihood[:, 0]) - np.log(likelihood[:, 1]), -600, 600)
+    assert_close(found, ratio, "log odds", rtol=1e-8, atol=1e-7)
+
+
+def test_rows_are_linear_in_the_responses():
+    responses = table(500, 80, 2, spoken=0.05)
+    start, row, complete, _ = CHANNEL.structure(responses, unknown(responses))
+    assert start is responses.start and row.shape == responses.cell.shape
+    assert row.dtype == np.uint32 and complete.tolist() == [1]
+    assert first_rows(responses).all() and not first_rows(repeated()).all()
+
+
+def test_jax_has_the_same_numbers():
+    pytest.importorskip("jax")
+    for name, make in TABLES.items():
+        responses = make(3)
+        log_speech = rows(9, 3, 4)
+        for _ in range(2):
+            gold = np.where(np.arange(responses.n_items) % 3 == 0, 1, -1)
+            structure = CHANNEL.structure(responses, gold)
+            found = np.asarray(CHANNEL.log_lik_jax(log_speech, *structure))
+            assert_close(found, CHANNEL.log_lik((log_speech,), structure), name, rtol=1e-4)
+            log_speech[0, 1] = np.log([0.2, 0.3, 0.5, 1e-30])
+            with np.errstate(divide="ignore"):
+                log_speech[1, :] = np.log([0.5, 0.0, 0.5, 0.0])
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_equal_items_are_merged(missing):
+    responses = table(400, 4, 2, missing=missing)
+    gold = {0: 1, 1: 0, 2: 1}
+    merged = Observation.build(responses, bf.Independent(None), CHANNEL, gold)
+    assert merged.table.n_items < 200
+    point = {"prevalence": np.log([0.3, 0.7]), "speech": rows(4, 2)}
+    evidence, counts = merged.expected(point)
+    known = unknown(responses)
+    known[:3] = 1, 0, 1
+    found = CHANNEL.likelihood_kernel(point["speech"], *CHANNEL.structure(responses, known))
+    prior = bf.Independent(None)
+    alone = prior.marginal((point["prevalence"][None],), *found, prior.structure(responses))
+    assert_close(evidence, alone.total, "log evidence")
+    by_item = merged.by_item(merged.marginal(point).probability)
+    assert_close(by_item, alone.probability, "label probability")
+    (apart,) = CHANNEL.expected_kernel(
+        point["speech"], alone.probability, *CHANNEL.structure(responses, known)
+    )
+    assert_close(counts["speech"], apart, "counts", rtol=1e-9, atol=1e-9)
+
+
+def test_confusion_is_that_of_who_speaks():
+    speech = np.exp(rows(3, 3))
+    speech[1, 2] = [0, 0, 0, 1]
+    with np.errstate(divide="ignore"):
+        found = CHANNEL.confusion((np.log(speech),), 3, np)
+    said = speech[0, :, :3]
+    assert_close(found[0], said / said.sum(axis=-1, keepdims=True), "confusion")
+    assert_close(found[1, 2], np.ones(3) / 3, "of who never speaks")
+
+
+def test_predictive_draws_keep_who_spoke():
+    """Truths follow from who spoke, labels from truths: the frequencies of all answers."""
+    responses = bf.Responses.from_matrix([[0, -1], [0, 1]], abstain=-1)
+    speech = np.array([[[0.5, 0.1, 0.4], [0.1, 0.2, 0.7]], [[0.3, 0.6, 0.1], [0.1, 0.1, 0.8]]])
+    observation = Observation.build(responses, bf.Independent(None), CHANNEL)
+    point = {"prevalence": np.log([0.4, 0.6]), "speech": np.log(speech)}
+    rng = np.random.default_rng(1)
+    seen, rounds = np.zeros((2, 2, 2)), 20_000
+    for _ in range(rounds):
+        _, (first, second, third) = observation.simulate(point, rng)
+        seen[first, second, third] += 1
+    share = np.array([0.4, 0.6])
+    one = np.einsum("k,kc->c", share * speech[1, :, 2], speech[0, :, :2])
+    two = np.einsum("k,kc,kd->cd", share, speech[0, :, :2], speech[1, :, :2])
+    expected = (one / one.sum())[:, None, None] * two / two.sum()
+    assert_frequencies(seen.ravel(), expected.ravel(), "predictive draws")
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_tables_are_drawn_anew(missing):
+    """All that is known is drawn, silence too: the frequencies are the rows."""
+    responses = table(4000, 3, 2, missing=missing)
+    log_speech, rng = rows(3, 2), np.random.default_rng(2)
+    truth = rng.integers(0, 2, 4000)
+    drawn = CHANNEL.redrawn((log_speech,), truth, responses, rng)
+    before, after = (
+        {(n, m) for n, m, _ in zip(*known_pairs(each), strict=True)} for each in (responses, drawn)
+    )
+    assert before == after and drawn.silent.complete is (missing == 0)
+    seen = np.zeros((3, 2, 3))
+    for n, m, said in zip(*known_pairs(drawn), strict=True):
+        seen[m, truth[n], said] += 1
+    for m, k in np.ndindex(3, 2):
+        assert_frequencies(seen[m, k], np.exp(log_speech[m, k]), f"rater {m}, class {k}")
+
+
+def test_tables_must_say_who_was_silent():
+    plain = table(5, 3, 2).without_silence()
+    with pytest.raises(ModelError, match=r"abstain=.*responses\.completed\(\).*Got: a table"):
+        Observation.build(plain, bf.Independent(None), CHANNEL)
+    for channel in (bf.Confusion(None), bf.OneCoin(np.full(3, 0.7))):
+        with pytest.raises(ModelError, match=r"bf\.Abstaining.*without_silence.*Got: "):
+            Observation.build(plain.completed(), bf.Independent(None), channel)

@@ -1,0 +1,251 @@
+"""Fits of sources that abstain: samplers against each other, predictions, calibration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayesfuse as bf
+from bayesfuse.errors import ImpossibleDataError, ModelError
+from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup
+from bayesfuse.pymc.model import observed
+from bayesfuse.results.fitted import FITTED, PRIOR
+from bayesfuse.testing import assert_close, assert_uniform, assert_within_mcse, sbc_ranks
+
+QUIET = {"progressbar": False, "quiet": True}
+OFTEN = np.column_stack([bf.priors.diagonal(2), [3.5, 3.5]])
+RULES = ["a", "b", "c", "d", "e", "f"]
+
+
+def labelled(n_items, seed, missing=0.0):
+    """Rules whose silence tells the classes apart: two never speak on items of class "ham"."""
+    rng = np.random.default_rng(seed)
+    truth = (rng.random(n_items) < 0.3).astype(int)
+    coverage = np.array([[0.02, 0.7], [0.02, 0.5], [0.6, 0.1], [0.5, 0.4], [0.3, 0.3], [0.8, 0.6]])
+    right = rng.random((n_items, 6)) < np.array([0.9, 0.85, 0.8, 0.7, 0.75, 0.8])
+    said = np.where(right, truth[:, None], 1 - truth[:, None])
+    said = np.array(["ham", "spam", "-", "?"])[
+        np.where(rng.random(said.shape) < coverage.T[truth], said, 2)
+    ]
+    said[rng.random(said.shape) < missing] = "?"
+    names = {"raters": RULES, "classes": ["ham", "spam"]}
+    return truth, bf.Responses.from_matrix(said, abstain="-", missing="?", **names)
+
+
+@pytest.fixture(scope="module", params=[0.0, 0.25])
+def fitted(request):
+    truth, responses = labelled(150, 3, request.param)
+    gold = {n: responses.classes[truth[n]] for n in range(10)}
+    model = DawidSkene(responses, gold=gold, confusion_prior=OFTEN)
+    return truth, model, bf.sample(model, 1000, random_seed=1, **QUIET)
+
+
+@pytest.mark.slow
+def test_gibbs_and_nuts_agree(fitted):
+    _, model, _ = fitted
+    gibbs = bf.sample(model, 3000, random_seed=3, **QUIET)
+    nuts = bf.sample(model, 1000, sampler="nuts", random_seed=2, **QUIET)
+    names = "prevalence", "speech", "confusion", "sensitivity", "specificity"
+    assert_within_mcse(gibbs["posterior"].dataset, nuts["posterior"].dataset, names)
+    assert_within_mcse(
+        *(each["posterior"].dataset.assign(n=each["posterior"]["speech"][..., 2] ** 2)
+          for each in (gibbs, nuts)),
+        ["n"],
+    )  # fmt: skip
+
+
+def test_speech_and_confusion_have_names(fitted):
+    _, model, gibbs = fitted
+    posterior = gibbs["posterior"].dataset
+    assert posterior["speech"].dims == ("chain", "draw", "rater", "class", "said")
+    assert posterior["said"].values.tolist() == ["ham", "spam", "nothing"]
+    speaks = posterior["speech"].isel(said=slice(2)).sum("said")
+    given = posterior["speech"].sel(said="spam") / speaks
+    assert_close(posterior["confusion"].sel(answer="spam"), given, "confusion")
+    assert_close(posterior["sensitivity"], given.sel({"class": "spam"}), "sensitivity", rtol=1e-9)
+    assert "speech[a, ham, nothing]" in bf.summary(gibbs, "speech").index
+    assert model.coords["said"] == ("ham", "spam", "nothing")
+
+
+def test_silence_makes_labels_better():
+    truth, responses = labelled(2000, 5)
+    losses = []
+    for each in (responses, responses.without_silence()):
+        probability = bf.label_probabilities(bf.find_map(DawidSkene(each))).values
+        losses.append(-np.log(probability[np.arange(2000), truth]).mean())
+    assert losses[0] < 0.85 * losses[1]
+
+
+def test_the_mode_is_where_the_gradient_vanishes(fitted):
+    _, model, _ = fitted
+    point = bf.find_map(model)
+    _, observation = observed(model)
+    values = {name: point["point"][name].values for name in ("prevalence", "speech")}
+    _, counts = observation.expected(observation.rows(values))
+    power = counts["speech"] + OFTEN - 1
+    expected = power / power.sum(axis=-1, keepdims=True)
+    assert_close(values["speech"], expected, "speech at the mode", rtol=1e-3, atol=1e-4)
+
+
+# the table is small, so posteriors are wide and not normal
+@pytest.mark.filterwarnings("ignore::bayesfuse.errors.PoorFitWarning")
+@pytest.mark.parametrize("method", ["cavi", pytest.param("advi", marks=pytest.mark.slow)])
+def test_variational_fits_are_near(fitted, method):
+    _, model, gibbs = fitted
+    fit = bf.fit(model, method=method, random_seed=1, progressbar=False)
+    near, far = (bf.label_probabilities(each).values for each in (fit, gibbs))
+    assert np.abs(near - far).mean() < 0.03
+
+
+def test_a_file_predicts_new_items(fitted, tmp_path):
+    """Silence of new items counts, of all rules that the table names."""
+    import xarray as xr
+
+    _, model, gibbs = fitted
+    file = tmp_path / "fit.nc"
+    gibbs.to_netcdf(file)
+    with xr.open_datatree(file) as kept:
+        kept = kept.load()
+    whole = observed(model)[1].responses
+    prediction = bf.predict(kept, whole, draws=400)
+    free = np.arange(10, whole.n_items)
+    found, known = (bf.label_probabilities(each).values[free] for each in (prediction, gibbs))
+    assert np.abs(found - known).max() < 0.1 and np.abs(found - known).mean() < 0.005
+
+    votes = {"item": ["new"], "rater": ["c"], "label": ["ham"]}
+    names = {"items": ["new", "mute"], "classes": ["spam", "ham"]}
+    full = bf.Responses.from_long(votes, raters=RULES, **names).completed()
+    alone = bf.Responses.from_long(votes, **names).completed()
+    both = [
+        bf.label_probabilities(bf.predict(kept, each)).sel({"class": "spam"})
+        for each in (full, alone)
+    ]
+    assert float(both[0].sel(item="new")) < float(both[1].sel(item="new"))
+    posterior = gibbs["posterior"].dataset
+    mean = posterior.stack(draws=("chain", "draw")).isel(draws=slice(None, None, 30))
+    share = mean["prevalence"] * mean["speech"].sel(said="nothing").prod("rater")
+    share = (share / share.sum("class")).mean("draws").sel({"class": "spam"})
+    assert float(both[0].sel(item="mute")) == pytest.approx(float(share), abs=0.01)
+
+    with pytest.raises(ModelError, match=r"responses\.completed\(\)"):
+        bf.predict(kept, bf.Responses.from_long(votes, **names))
+    other = bf.Responses.from_long(votes | {"rater": ["z"]}, **names).completed()
+    assert bf.predict(kept, other)["raters"]["source"].values.tolist() == [PRIOR]
+    assert bf.predict(kept, alone)["raters"]["source"].values.tolist() == [FITTED]
+    with pytest.raises(ModelError, match="One more response"):
+        bf.decisions.value_of_response(gibbs, model)
+
+
+def test_default_prior_says_nothing_of_the_class():
+    """Silence has the same prior under every class, and votes are right more often than wrong."""
+    _, responses = labelled(30, 1)
+    model = DawidSkene(responses)
+    alpha = model["speech"].owner.op.dist_params(model["speech"].owner)[0].eval()
+    own = np.column_stack([bf.priors.diagonal(2), [31.5, 31.5]])
+    assert_close(alpha, np.tile(own, (6, 1, 1)), "concentrations")
+
+
+def test_a_rare_class_is_not_that_of_all_votes():
+    """Of rules that speak of one item in twenty, whatever its class, silence says nothing."""
+    rng = np.random.default_rng(2)
+    truth = (rng.random(1000) < 0.05).astype(int)
+    right = rng.random((1000, 20)) < rng.uniform(0.6, 0.9, 20)
+    said = np.where(right, truth[:, None], 1 - truth[:, None])
+    said[rng.random(said.shape) > 0.05] = -1
+    responses = bf.Responses.from_matrix(said, abstain=-1, classes=[0, 1])
+    result = bf.sample(DawidSkene(responses), 200, chains=2, random_seed=1, **QUIET)
+    probability = bf.label_probabilities(result).values
+    assert -np.log(probability[np.arange(1000), truth]).mean() < 0.3
+
+
+def test_models_that_know_no_silence_say_so():
+    _, responses = labelled(30, 1)
+    of = {
+        "coin": lambda: DawidSkene(responses, raters="coin"),
+        "class": lambda: DawidSkene(responses, raters="class"),
+        "pooled": lambda: DawidSkene(responses, pooled=True),
+        "groups": lambda: LatentGroup(responses, [["a", "b"]]),
+        "types": lambda: ItemTypes(responses),
+    }
+    for name, make in of.items():
+        with pytest.raises(ModelError, match=r"without_silence\(\).*with silence"):
+            make()
+            pytest.fail(name)
+    assert DawidSkene(responses.without_silence(), raters="coin").free_RVs
+    with pytest.raises(ModelError, match=r"\(2 classes, 3 labels\)"):
+        DawidSkene(responses, confusion_prior=bf.priors.diagonal(2))
+
+
+def test_labels_in_sequence_know_silence():
+    _, responses = labelled(60, 2)
+    sequences = bf.Sequences.from_lengths([20, 20, 20], items=responses.items.tolist())
+    point = bf.find_map(HiddenMarkov(responses, sequences))
+    assert point["point"]["speech"].dims == ("rater", "class", "said")
+
+
+def test_names_of_silence_differ_from_classes():
+    frame = {"item": [0, 0, 1], "rater": list("aba"), "label": ["nothing", "x", "x"]}
+    model = DawidSkene(bf.Responses.from_long(frame).completed())
+    assert model.coords["said"] == ("nothing", "x", "nothing_")
+
+
+def test_rules_of_one_label():
+    """A prior of zero for labels that a rule never gives; other rules keep the default."""
+    truth, responses = labelled(300, 4)
+    frame = responses.to_frame()
+    keep = (frame["rater"] != "a") | (frame["label"] == "spam")
+    names = {"items": range(300), "raters": RULES}
+    responses = bf.Responses.from_long(frame[keep], **names).completed()
+    prior = {"a": [[0, 1, 3], [0, 3, 3]]}
+    model = DawidSkene(responses, confusion_prior=prior)
+    result = bf.sample(model, 200, chains=2, random_seed=1, **QUIET)
+    speech = result["posterior"]["speech"].sel(rater="a")
+    assert (speech.sel(said="ham") == 0).all() and (speech.sel(said="spam") > 0).all()
+    for each in (result, bf.find_map(model)):
+        right = bf.label_probabilities(each).values.argmax(axis=1) == truth
+        assert right.mean() > 0.75
+    with pytest.raises(ModelError, match="positive concentration"):
+        DawidSkene(responses, confusion_prior={"a": [[0, 0, 0], [0, 3, 3]]})
+    with pytest.raises(ModelError, match="must be positive"):
+        DawidSkene(responses.without_silence(), confusion_prior={"a": [[0, 1], [1, 1]]})
+    never = {"a": [[1, 0, 3], [3, 0, 3]]}
+    with pytest.raises(ImpossibleDataError):
+        bf.find_map(DawidSkene(responses, confusion_prior=never))
+
+
+def design(missing):
+    rng = np.random.default_rng(9)
+    said = rng.integers(-1, 2, (25, 4)).astype(float)
+    said[rng.random(said.shape) < missing] = np.nan
+    return bf.Responses.from_matrix(said, abstain=-1, raters=range(4), classes=[0, 1])
+
+
+PRIOR_ROWS = [[3.0, 1.0, 2.0], [0.5, 2.0, 1.0]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_prior_draws_rank_uniformly_among_posterior_draws(missing):
+    """Silence is simulated with the votes."""
+    ranks = sbc_ranks(
+        lambda responses, gold=None: DawidSkene(
+            responses, gold=gold, prevalence_prior=[1.0, 2.0], confusion_prior=PRIOR_ROWS
+        ),
+        design(missing),
+        revealed=[3],
+        simulations=300,
+        draws=99,
+        thin=2,
+        sweeps=5,
+        random_seed=5,
+        start="prior",
+    )
+    for name, values in ranks.items():
+        if name == "labels":
+            free = np.delete(values.values, 3, axis=1)
+            assert_uniform(free[:, 0], 1, "label of an item")
+            assert_uniform(free[np.arange(300), np.arange(300) % 24], 1, "labels")
+            continue
+        flat = values.values.reshape(300, -1)
+        for entry in range(flat.shape[1]):
+            assert_uniform(flat[:, entry], 99, f"{name}, entry {entry}")
