@@ -144,3 +144,12 @@ def test_odd_arguments(arguments, words):
     responses, _ = rules(1, n_items=100)
     with pytest.raises((ModelError, bf.errors.ResponsesError), match=words):
         LabellingFunctions(responses, **arguments)
+
+
+def test_silence_in_the_table_changes_nothing():
+    responses, _ = rules(1, n_items=300)
+    found = [
+        bf.sample(LabellingFunctions(each), draws=50, random_seed=1, **QUIET)["posterior"]
+        for each in (responses, responses.completed())
+    ]
+    assert (found[0]["vote_share"] == found[1]["vote_share"]).all()
