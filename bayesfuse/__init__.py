@@ -28,7 +28,14 @@ from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.priors import bio_transitions
 from bayesfuse.pymc.model import LabelModel, observe
 from bayesfuse.pymc.parts import part
-from bayesfuse.raters import Confusion, InferredGroups, LatentGroups, OneCoin, TypedConfusion
+from bayesfuse.raters import (
+    Confusion,
+    Graded,
+    InferredGroups,
+    LatentGroups,
+    OneCoin,
+    TypedConfusion,
+)
 from bayesfuse.results.averaging import average, common_units
 from bayesfuse.results.difficulty import difficulty
 from bayesfuse.results.paths import decode, draw_labels, run_lengths, spans
@@ -38,6 +45,7 @@ from bayesfuse.results.summaries import summary
 
 __all__ = [
     "Confusion",
+    "Graded",
     "Graph",
     "Independent",
     "InferredGroups",

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from bayesfuse.data.arrays import shown
 from bayesfuse.data.describing import as_html, as_text, summarise
 from bayesfuse.data.names import smallest_integer
+from bayesfuse.data.order import column_dtypes, read_order
 from bayesfuse.data.patterns import item_patterns
 from bayesfuse.data.reading import UNDECLARED, read_counts, read_long, read_matrix
 from bayesfuse.errors import ResponsesError
@@ -40,6 +41,8 @@ class Responses:
         (rater × label, class).
     multiplicity : ndarray of int64, shape (items,)
         Number of identical items that each item represents; all ones except for tables of counts.
+    ordered : bool
+        Whether the classes are grades, in increasing order.
 
     Examples
     --------
@@ -60,6 +63,7 @@ class Responses:
     start: NDArray[np.uint32]
     cell: NDArray[np.uint32]
     multiplicity: NDArray[np.int64]
+    ordered: bool = False
 
     @classmethod
     def from_long(
@@ -72,6 +76,7 @@ class Responses:
         items: Sequence[Any] | None = None,
         raters: Sequence[Any] | None = None,
         classes: Sequence[Any] | None = None,
+        ordered: bool | None = None,
     ) -> Responses:
         """Read a long table with one row per response.
 
@@ -85,15 +90,20 @@ class Responses:
             All names, in order. Declare them to keep items or raters without responses and to fix
             the order of the classes; of two classes the last one is positive. By default the
             sorted names in the table (the categories of a categorical column).
+        ordered : bool, optional
+            Whether the classes are grades, the lowest first. Default for numbers that increase,
+            and for ordered categoricals. Names that are text need classes= to say the order.
 
         Raises
         ------
         ResponsesError
             Unknown columns, no rows, missing values, undeclared or duplicate names, names of
-            mixed types, fewer than two classes.
+            mixed types, fewer than two classes; an order that is given twice, or not at all.
         """
         columns, declared = (item, rater, label), (items, raters, classes)
-        return from_key(*read_long(frame, columns, declared))
+        table = from_key(*read_long(frame, columns, declared))
+        order = read_order(ordered, column_dtypes(frame, [label]), classes, table.classes)
+        return replace(table, ordered=order)
 
     @classmethod
     def from_matrix(
@@ -104,6 +114,7 @@ class Responses:
         items: Sequence[Any] | None = None,
         raters: Sequence[Any] | None = None,
         classes: Sequence[Any] | None = None,
+        ordered: bool | None = None,
     ) -> Responses:
         """Read a matrix with one row per item and one column per rater.
 
@@ -120,13 +131,17 @@ class Responses:
         classes : sequence, optional
             The possible labels, in order; by default the sorted labels found (the categories, if
             all columns of a frame share them).
+        ordered : bool, optional
+            As in :meth:`from_long`.
 
         Raises
         ------
         ResponsesError
             Not two-dimensional, no responses, fractional labels, wrong numbers of names.
         """
-        return from_key(*read_matrix(matrix, missing, items, raters, classes))
+        table = from_key(*read_matrix(matrix, missing, items, raters, classes))
+        order = read_order(ordered, column_dtypes(matrix), classes, table.classes)
+        return replace(table, ordered=order)
 
     @classmethod
     def from_counts(
@@ -138,6 +153,7 @@ class Responses:
         items: Sequence[Any] | None = None,
         raters: Sequence[Any] | None = None,
         classes: Sequence[Any] | None = None,
+        ordered: bool | None = None,
     ) -> Responses:
         """Read response patterns and their counts.
 
@@ -148,7 +164,7 @@ class Responses:
             strings with one character per rater) to counts.
         counts : array-like of int, shape (patterns,), optional
             Number of items with each pattern; not with a mapping.
-        missing, items, raters, classes
+        missing, items, raters, classes, ordered
             As in :meth:`from_matrix`. Items are patterns; those of a mapping are named by their
             labels by default ("01", or "1,11" if a label has several characters).
 
@@ -171,7 +187,7 @@ class Responses:
         """
         matrix, counts, names = read_counts(patterns, counts, items)
         table = cls.from_matrix(
-            matrix, missing=missing, items=names, raters=raters, classes=classes
+            matrix, missing=missing, items=names, raters=raters, classes=classes, ordered=ordered
         )
         return replace(table, multiplicity=counts.astype(np.int64))
 
@@ -291,7 +307,7 @@ class Responses:
             )
         key = (self.item * self.n_raters + self.rater) * self.n_classes + given.astype(np.int64)
         table = from_key(key, self.items, self.raters, self.classes)
-        return replace(table, multiplicity=self.multiplicity)
+        return replace(table, multiplicity=self.multiplicity, ordered=self.ordered)
 
     def merged(self, key: NDArray[np.int64] | None = None) -> tuple[Responses, NDArray[np.int64]]:
         """Merge items with the same responses, adding up their multiplicities.

@@ -24,6 +24,7 @@ from bayesfuse.observation import Observation
 from bayesfuse.parameters.pool import Pool
 from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.pymc.described import common_mean, described
+from bayesfuse.pymc.graded import graded_raters, names_of_thresholds
 from bayesfuse.pymc.observed import ObservedResponses, ResponsesDistribution
 from bayesfuse.pymc.pooled import pooled_accuracy, pooled_confusion
 from bayesfuse.raters import Confusion, OneCoin
@@ -232,16 +233,21 @@ class LabelModel(pm.Model):
 
         Parameters
         ----------
-        raters : {"confusion", "class", "coin"}
-            One confusion matrix per rater, one accuracy per rater and class, or one per rater.
+        raters : {"confusion", "class", "coin", "graded"}
+            One confusion matrix per rater, one accuracy per rater and class, one per rater, or
+            thresholds and a precision per rater.
         confusion_prior : array or mapping, optional
             Concentrations for all raters, for each, or by name.
         pooled : bool, default False
             Whether they are the concentrations of a mean that all raters share instead.
         """
-        if raters not in ("confusion", "class", "coin"):
-            raise ModelError(f"raters must be 'confusion', 'class' or 'coin'. Got: {raters!r}.")
+        if raters not in ("confusion", "class", "coin", "graded"):
+            raise ModelError(
+                f"raters must be 'confusion', 'class', 'coin' or 'graded'. Got: {raters!r}."
+            )
         require_flag("pooled", pooled)
+        if raters == "graded":
+            return self._graded(confusion_prior, pooled)
         by_class = raters == "class"
         if pooled:
             if raters == "confusion":
@@ -260,6 +266,19 @@ class LabelModel(pm.Model):
         self.newcomers["accuracy"] = mean if isinstance(mean, str) else mean[..., 0]
         dims = ("rater", "class") if by_class else ("rater",)
         return OneCoin(pm.Beta("accuracy", right, wrong, dims=dims))
+
+    def _graded(self, confusion_prior: Any, pooled: bool) -> Confusion:
+        if confusion_prior is not None:
+            raise ModelError(
+                'confusion_prior is for free rows, and those of raters="graded" follow from '
+                "thresholds and precision: leave it out, or write your own priors around "
+                f"bf.Graded. Got: {type(confusion_prior).__name__}."
+            )
+        self.add_coords(names_of_thresholds(self.responses.classes))
+        channel, pool, newcomer = graded_raters(self.responses, pooled)
+        self.pools.append(pool)
+        self.newcomers["confusion"] = newcomer
+        return channel
 
     def observe(self, *, labels: LabelPrior, raters: RaterChannel) -> TensorVariable:
         """Observe the responses, and name the sensitivity and specificity of every rater.

@@ -2,6 +2,7 @@
 
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.confusion import Confusion
+from bayesfuse.raters.graded import Graded
 from bayesfuse.raters.inferred_groups import InferredGroups
 from bayesfuse.raters.latent_groups import LatentGroups
 from bayesfuse.raters.one_coin import OneCoin
@@ -9,6 +10,7 @@ from bayesfuse.raters.typed_confusion import TypedConfusion
 
 __all__ = [
     "Confusion",
+    "Graded",
     "InferredGroups",
     "LatentGroups",
     "OneCoin",

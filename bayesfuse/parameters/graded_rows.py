@@ -1,0 +1,271 @@
+"""What lies above the rows of graded raters: thresholds, precision, guesses, class positions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from bayesfuse.errors import require_numbers
+from bayesfuse.numerics import grades
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.rows import draw_dirichlet
+from bayesfuse.parameters.contract import Coordinates, Support
+from bayesfuse.parameters.dirichlet import Dirichlet
+from bayesfuse.parameters.pool import Member, Pool, Values
+
+LOGS = "threshold_gap", "precision"
+"""Those that are positive: the coordinates are their logarithms."""
+
+ROLES = "strictness", "threshold_gap", "precision", "guess_log_odds"
+"""What a rater has, in the order of the kernels' coordinates; gaps from three classes on."""
+
+INFORMATION = {"strictness": 0.5, "threshold_gap": 0.1, "precision": 0.2, "guess_log_odds": 0.03}
+"""What a response says of a coordinate, about: a slice's width follows from it."""
+
+ROUNDS = 4
+"""Moves of what all raters have in common in a draw, more where there are few raters."""
+
+START = 8.0
+"""Number of responses that a rater's row counts for where chains begin."""
+
+
+@dataclass(frozen=True)
+class GradedPriors:
+    """Constants of the priors of graded raters, in distances of neighbouring classes.
+
+    Normal priors are (mean, standard deviation), of the logarithm of gaps and precision; spreads
+    between raters are half-normal of a scale; Dirichlet priors have one concentration.
+
+    Attributes
+    ----------
+    alone : dict
+        The prior of a rater without pooling.
+    mean : dict
+        That of the common mean with pooling.
+    spread : dict
+        Scale of the standard deviation between raters with pooling.
+    """
+
+    alone: Mapping[str, tuple[float, float]] = field(
+        default_factory=lambda: {
+            "strictness": (0.0, 1.0),
+            "threshold_gap": (0.0, 0.5),
+            "precision": (math.log(2.0), 1.0),
+            "guess_log_odds": (-3.0, 1.5),
+        }
+    )
+    mean: Mapping[str, tuple[float, float]] = field(
+        default_factory=lambda: {
+            "strictness": (0.0, 0.5),
+            "threshold_gap": (0.0, 0.5),
+            "precision": (math.log(2.0), 0.7),
+            "guess_log_odds": (-3.0, 1.0),
+        }
+    )
+    spread: Mapping[str, float] = field(
+        default_factory=lambda: {
+            "strictness": 1.0,
+            "threshold_gap": 0.5,
+            "precision": 1.0,
+            "guess_log_odds": 1.5,
+        }
+    )
+    position_gap: float = 5.0
+    guess: float = 1.0
+
+
+def even_positions(n_classes: int) -> Array:
+    """Return equally spaced positions around zero, one apart."""
+    found: Array = np.arange(n_classes) - (n_classes - 1) / 2
+    return found
+
+
+def gaps_of(positions: Array) -> Array:
+    """Return the distances of neighbouring classes as shares of the line."""
+    gaps: Array = np.diff(positions) / (len(positions) - 1)
+    return gaps
+
+
+@dataclass(frozen=True)
+class GradedRows(Pool):
+    """The pool of graded raters, drawn given the counts by rater, class and answer.
+
+    Thresholds and precision have no closed form given counts, but the density of a rater costs as
+    many operations as a confusion matrix has entries, however many responses there are. So every
+    rater is moved by slice sampling, which needs no tuning; what raters have in common is drawn
+    given them, and moved together with them, because centred draws mix slowly where raters have
+    few responses and others where they have many (Yu & Meng 2011).
+
+    Attributes
+    ----------
+    n_raters, n_classes : int
+    gaps : ndarray, shape (classes − 1,)
+        Distances of neighbouring classes as shares of the line, unless a member.
+    priors : GradedPriors
+    pooled : bool
+        Whether means and spreads of raters are members.
+    """
+
+    members: dict[str, Member]
+    n_raters: int
+    n_classes: int
+    gaps: Array
+    priors: GradedPriors
+    pooled: bool
+    has_mode: bool = True
+    parameter: str = "confusion"
+
+    @property
+    def roles(self) -> list[str]:
+        """The coordinates of a rater."""
+        return [role for role in ROLES if role in self.members]
+
+    def begin(self, rng):
+        n_raters, n_classes, found = self.n_raters, self.n_classes, {}
+        for role in self.roles:
+            mean, _ = self.priors.alone[role]
+            shape = (n_raters, n_classes - 2) if role == "threshold_gap" else (n_raters,)
+            found[role] = mean + 0.2 * rng.standard_normal(shape)
+            if self.pooled:
+                found[f"{role}_mean"] = np.full(shape[1:], mean)
+                found[f"{role}_spread"] = 0.5 * self.priors.spread[role]
+            for name in (role, f"{role}_mean") if role in LOGS else ():
+                found[name] = np.exp(found.get(name, 0.0))
+        found["guess"] = np.full(n_classes, -math.log(n_classes))
+        if "position_gap" in self.members:
+            found["position_gap"] = np.log(self.gaps)
+        return {role: np.asarray(found[role]) for role in self.members}
+
+    def draw(self, values, counts, rng):
+        (counted,) = counts.raters
+        own, mean, spread, gaps = self._arrays(values)
+        hyper, guess = self._hyper(), np.exp(values["guess"])
+        for along in self._directions(rng):
+            grades.move_all(along, self.pooled, own, gaps, mean, spread, hyper, guess, counted, rng)
+        positions, by_coordinate = self._positions(gaps), spread[self._groups()]
+        width = self._widths(counted, by_coordinate)
+        grades.move_raters(own, positions, guess, counted, mean, by_coordinate, width, rng)
+        if self.pooled:
+            grades.move_spreads(own, mean, spread, hyper, self.n_classes, rng)
+        guessed = grades.count_guesses(own, positions, guess, counted, rng)
+        log_guess = draw_dirichlet(self.priors.guess + guessed, rng)
+        return self._values(own, mean, spread, gaps, log_guess)
+
+    def prior(self, values):
+        return self.unpooled()
+
+    def implied(self, values):
+        own, _, _, gaps = self._arrays(values)
+        rows = grades.log_rows(own, self._positions(gaps), np.exp(values["guess"]))
+        return {self.parameter: rows}
+
+    def unpooled(self):
+        """Return rows around those of a typical rater, so that a start knows the order."""
+        typical = [self.priors.alone[role][0] for role in ROLES for _ in range(self._size(role))]
+        even, guess = even_positions(self.n_classes), np.full(self.n_classes, 1 / self.n_classes)
+        rows = np.exp(grades.log_rows(np.array([typical]), even, guess))
+        return Dirichlet(START * np.repeat(rows, self.n_raters, axis=0))
+
+    def seconds(self, n_responses):
+        by_rater = 7 * (self.n_classes + 1 + ROUNDS) * self.n_classes**2 * 20e-9
+        return 80e-6 + by_rater * self.n_raters
+
+    def _size(self, role: str) -> int:
+        """Return the number of coordinates of a rater in a role."""
+        return self.n_classes - 2 if role == "threshold_gap" else 1
+
+    def _groups(self) -> Any:
+        """Return the spread of every coordinate."""
+        return np.repeat(np.arange(len(ROLES)), [self._size(role) for role in ROLES])
+
+    def _positions(self, gaps: Array) -> Array:
+        return (self.n_classes - 1) * (np.concatenate([[0.0], gaps.cumsum()]) - 0.5)
+
+    def _arrays(self, values: Values) -> tuple[Array, Array, Array, Array]:
+        """Return coordinates of raters, their means and spreads, and gaps of classes: copies."""
+        values = {n: np.log(v) if n.startswith(LOGS) and not n.endswith("spread") else v for n, v in values.items()}
+        own = np.column_stack([values[role] for role in self.roles])
+        alone = [self.priors.alone[role] for role in ROLES]
+        mean, spread = (np.array(each) for each in zip(*alone, strict=True))
+        mean = mean[self._groups()]
+        if self.pooled:
+            mean = np.concatenate([np.atleast_1d(values[f"{role}_mean"]) for role in self.roles])
+            for g, role in enumerate(ROLES):
+                if role in self.members:
+                    spread[g] = values[f"{role}_spread"]
+        gaps = np.exp(values["position_gap"]) if "position_gap" in values else self.gaps.copy()
+        return own, mean, spread, gaps
+
+    def _hyper(self) -> Array:
+        """Return the constants of the priors as `grades.move_all` takes them."""
+        groups = self._groups()
+        hyper = np.ones((4, max(len(groups), len(ROLES))))
+        common = np.array([self.priors.mean[role] for role in ROLES])[groups]
+        hyper[:2, : len(groups)] = common.T
+        hyper[2, : len(ROLES)] = [self.priors.spread[role] for role in ROLES]
+        hyper[3] = self.priors.position_gap
+        return hyper
+
+    def _directions(self, rng: np.random.Generator) -> Array:
+        """Return steps of what raters have in common, alone or all at once: (rounds, entries)."""
+        n_own, n_gaps = len(self._groups()), self.n_classes - 1
+        free = np.zeros(n_own + n_gaps + len(ROLES), dtype=bool)
+        free[:n_own] = True
+        free[n_own : n_own + n_gaps] = "position_gap" in self.members
+        free[n_own + n_gaps :] = [self.pooled and role in self.members for role in ROLES]
+        rounds = ROUNDS + ROUNDS * 20 // self.n_raters
+        steps = rng.standard_normal((rounds, len(free)))
+        alone = np.eye(len(free))[rng.choice(np.flatnonzero(free), rounds)]
+        one_by_one = rng.random((rounds, 1)) < 0.5
+        along: Array = np.where(one_by_one, alone, steps) * free
+        return along / math.sqrt(1 + 0.2 * self.n_raters)
+
+    def _widths(self, counted: Array, spread: Array) -> Array:
+        """Return about three posterior standard deviations, (raters, coordinates)."""
+        said = np.array([INFORMATION[role] for role in ROLES])[self._groups()]
+        answers = counted.sum(axis=(1, 2))
+        width: Array = 3.0 / np.sqrt(spread**-2.0 + answers[:, None] * said)
+        return width
+
+    def _values(
+        self, own: Array, mean: Array, spread: Array, gaps: Array, log_guess: Array
+    ) -> Values:
+        """Return values by role."""
+        found, groups = {"guess": log_guess, "position_gap": np.log(gaps)}, self._groups()
+        for g, role in enumerate(ROLES):
+            columns = np.flatnonzero(groups == g)
+            at = columns if role == "threshold_gap" else columns[:1].sum()
+            both = own[:, at], mean[at]
+            found |= zip((role, f"{role}_mean"), map(np.exp, both) if role in LOGS else both)
+            found[f"{role}_spread"] = spread[g]
+        return {role: np.asarray(found[role]) for role in self.members}
+
+
+class Line(Support):
+    """Numbers that only a pool draws."""
+
+    def require(self, name: str, value: Any) -> None:
+        require_numbers(name, value)
+
+    def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
+        return Plain() if model.rvs_to_transforms.get(variable) is None else None
+
+
+class Plain(Coordinates):
+    """Numbers as they are."""
+
+    def read(self, value: Array) -> Array:
+        return value
+
+    def write(self, value: Array) -> Array:
+        return value
+
+    def natural(self, value: Array) -> Array:
+        return value
+
+
+LINE = Line()
