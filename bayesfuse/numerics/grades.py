@@ -199,40 +199,41 @@ def try_all(at, along, pooled, own, gaps, mean, spread, hyper, guess, counts, tr
 
 
 @kernel
-def move_all(along, pooled, own, gaps, mean, spread, hyper, guess, counts, rng):
-    """Move all raters together along a line, and what they have in common with them, in place.
+def move_all(directions, pooled, own, gaps, mean, spread, hyper, guess, counts, rng):
+    """Move all raters together along lines, and what they have in common with them, in place.
 
-    By slice sampling, with what raters differ by held fixed if they are pooled. ``along`` has the
-    directions of the coordinates, of the logarithms of ``gaps`` and of those of ``spread``.
+    By slice sampling, with what raters differ by held fixed if they are pooled. Every row of
+    ``directions`` has those of the coordinates, of the logarithms of ``gaps`` and of ``spread``.
     ``hyper`` has the rows mean and standard deviation of ``mean``, scale of ``spread`` and
     concentrations of ``gaps``.
     """
     trial, found = np.empty_like(own), np.ones((3, hyper.shape[1]))
-    given = along, pooled, own, gaps, mean, spread, hyper, guess, counts, trial, found
-    level = try_all(0.0, *given) - rng.exponential(1.0)
-    low = -rng.random()
-    high = low + 1.0
-    left = np.int64(STEPS * rng.random())
-    right = STEPS - 1 - left
-    while left > 0 and try_all(low, *given) > level:
-        low -= 1.0
-        left -= 1
-    while right > 0 and try_all(high, *given) > level:
-        high += 1.0
-        right -= 1
-    for _ in range(SHRINKS):
-        at = low + (high - low) * rng.random()
-        if try_all(at, *given) > level:
-            own[:] = trial
-            gaps[:] = found[0, : gaps.size]
-            if pooled:
-                mean[:] = found[1, : mean.size]
-                spread[:] = found[2, : spread.size]
-            break
-        if at < 0.0:
-            low = at
-        else:
-            high = at
+    for along in directions:
+        given = along, pooled, own, gaps, mean, spread, hyper, guess, counts, trial, found
+        level = try_all(0.0, *given) - rng.exponential(1.0)
+        low = -rng.random()
+        high = low + 1.0
+        left = np.int64(STEPS * rng.random())
+        right = STEPS - 1 - left
+        while left > 0 and try_all(low, *given) > level:
+            low -= 1.0
+            left -= 1
+        while right > 0 and try_all(high, *given) > level:
+            high += 1.0
+            right -= 1
+        for _ in range(SHRINKS):
+            at = low + (high - low) * rng.random()
+            if try_all(at, *given) > level:
+                own[:] = trial
+                gaps[:] = found[0, : gaps.size]
+                if pooled:
+                    mean[:] = found[1, : mean.size]
+                    spread[:] = found[2, : spread.size]
+                break
+            if at < 0.0:
+                low = at
+            else:
+                high = at
 
 
 @kernel

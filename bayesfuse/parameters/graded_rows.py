@@ -144,8 +144,8 @@ class GradedRows(Pool):
         (counted,) = counts.raters
         own, mean, spread, gaps = self._arrays(values)
         hyper, guess = self._hyper(), np.exp(values["guess"])
-        for along in self._directions(rng):
-            grades.move_all(along, self.pooled, own, gaps, mean, spread, hyper, guess, counted, rng)
+        common = own, gaps, mean, spread, hyper
+        grades.move_all(self._directions(rng), self.pooled, *common, guess, counted, rng)
         positions, by_coordinate = self._positions(gaps), spread[self._groups()]
         width = self._widths(counted, by_coordinate)
         grades.move_raters(own, positions, guess, counted, mean, by_coordinate, width, rng)
@@ -171,8 +171,13 @@ class GradedRows(Pool):
         return Dirichlet(START * np.repeat(rows, self.n_raters, axis=0))
 
     def seconds(self, n_responses):
-        by_rater = 7 * (self.n_classes + 1 + ROUNDS) * self.n_classes**2 * 20e-9
-        return 80e-6 + by_rater * self.n_raters
+        by_rater = 7 * (self.n_classes + 1 + self.rounds) * self.n_classes**2 * 10e-9
+        return 300e-6 + by_rater * self.n_raters
+
+    @property
+    def rounds(self) -> int:
+        """Number of moves of what all raters have in common."""
+        return ROUNDS + 20 * ROUNDS // self.n_raters
 
     def _size(self, role: str) -> int:
         """Return the number of coordinates of a rater in a role."""
@@ -211,16 +216,15 @@ class GradedRows(Pool):
         return hyper
 
     def _directions(self, rng: np.random.Generator) -> Array:
-        """Return steps of what raters have in common, alone or all at once: (rounds, entries)."""
+        """Return steps of what raters have in common, alone or all at once: (self.rounds, entries)."""
         n_own, n_gaps = len(self._groups()), self.n_classes - 1
         free = np.zeros(n_own + n_gaps + len(ROLES), dtype=bool)
         free[:n_own] = True
         free[n_own : n_own + n_gaps] = "position_gap" in self.members
         free[n_own + n_gaps :] = [self.pooled and role in self.members for role in ROLES]
-        rounds = ROUNDS + ROUNDS * 20 // self.n_raters
-        steps = rng.standard_normal((rounds, len(free)))
-        alone = np.eye(len(free))[rng.choice(np.flatnonzero(free), rounds)]
-        one_by_one = rng.random((rounds, 1)) < 0.5
+        steps = rng.standard_normal((self.rounds, len(free)))
+        alone = np.eye(len(free))[rng.choice(np.flatnonzero(free), self.rounds)]
+        one_by_one = rng.random((self.rounds, 1)) < 0.5
         along: Array = np.where(one_by_one, alone, steps) * free
         return along / math.sqrt(1 + 0.2 * self.n_raters)
 

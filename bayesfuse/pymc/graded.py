@@ -72,6 +72,7 @@ def graded_raters(responses: Responses, pooled: bool) -> tuple[Graded, GradedRow
     positions = pm.Deterministic("position", pt.as_tensor(positions), dims="class")
     guess = add(dirichlet("guess", np.full(n_classes, priors.guess), dims="answer"), SIMPLEX)
     cuts = thresholds(own["strictness"], own.get("threshold_gap"), positions, n_classes)
+    cuts = pt.specify_shape(cuts, (n_raters, n_classes - 1))
     pm.Deterministic("thresholds", cuts, dims=("rater", "threshold"))
     rate = pm.Deterministic("guess_rate", pm.math.sigmoid(own["guess_log_odds"]), dims="rater")
     rows = graded_rows(cuts, own["precision"], rate, guess, positions)
@@ -114,6 +115,7 @@ def _newcomer(means: Any, spreads: Any, positions: Any, guess: Any, n_classes: i
     if n_classes > 2:
         gap = pt.exp(pt.as_tensor(means["threshold_gap"])) * np.ones((len(weight), n_classes - 2))
     cuts = thresholds(pt.as_tensor(each["strictness"]), gap, positions, n_classes)
+    cuts = pt.specify_shape(cuts, (len(weight), n_classes - 1))
     precision, rate = pt.exp(each["precision"]), pm.math.sigmoid(each["guess_log_odds"])
     rows = graded_rows(cuts, precision, rate, guess, positions)
     return (weight[:, None, None] * rows).sum(axis=0)
