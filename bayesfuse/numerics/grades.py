@@ -163,33 +163,24 @@ def try_all(at, along, pooled, own, gaps, mean, spread, hyper, guess, counts, tr
         found[0, k] = gaps[k] * math.exp(at * along[n_coordinates + k])
         whole += found[0, k]
     for k in range(gaps.size):
-        found[0, k] /= whole
-        total += hyper[3, k] * math.log(max(found[0, k], LEAST))
-    # A longer distance between two classes leaves the others as they are, in units of the noise,
-    # if precision grows as the line does; so strictness, in distances of classes, shrinks
+        found[0, k] = max(found[0, k] / whole, LEAST)
+        total += hyper[3, k] * math.log(found[0, k])
     for g in range(4):
-        factor = math.exp(at * along[n_coordinates + gaps.size + g])
-        found[2, g] = spread[g] * factor / (whole if g == 0 else 1.0)
+        found[2, g] = spread[g]
         if pooled:
-            log_scale = math.log(factor / (whole if g == 0 else 1.0))
-            total += log_scale - 0.5 * (found[2, g] / hyper[2, g]) ** 2
+            log_factor = at * along[n_coordinates + gaps.size + g]
+            found[2, g] *= math.exp(log_factor)
+            total += log_factor - 0.5 * (found[2, g] / hyper[2, g]) ** 2
     for j in range(n_coordinates):
-        found[1, j] = mean[j]
-        if pooled:
-            moved = mean[j] / whole if j == 0 else mean[j]
-            moved += math.log(whole) if j == n_classes - 1 else 0.0
-            found[1, j] = moved + at * along[j]
-            total -= 0.5 * ((found[1, j] - hyper[0, j]) / hyper[1, j]) ** 2
         g = group_of(j, n_classes)
+        step, factor = at * along[j], found[2, g] / spread[g]
+        found[1, j] = mean[j] + step
+        if pooled:
+            total -= 0.5 * ((found[1, j] - hyper[0, j]) / hyper[1, j]) ** 2
         for m in range(n_raters):
-            if pooled:
-                trial[m, j] = found[1, j] + (own[m, j] - mean[j]) * (found[2, g] / spread[g])
-            else:
-                moved = own[m, j] / whole if j == 0 else own[m, j]
-                moved += math.log(whole) if j == n_classes - 1 else 0.0
-                trial[m, j] = moved + at * along[j]
+            trial[m, j] = found[1, j] + (own[m, j] - mean[j]) * factor
+            if not pooled:
                 total -= 0.5 * ((trial[m, j] - mean[j]) / spread[g]) ** 2
-    total -= math.log(whole) * (1 if pooled else n_raters)  # strictness was divided by it
     positions, cuts = np.empty(n_classes), np.empty(n_classes - 1)
     place(found[0, : gaps.size], positions)
     middles = middles_of(positions)
@@ -282,6 +273,29 @@ def log_spread(log_value, squares, number, scale):
     """Return the log density of the logarithm of a spread, of a half-normal prior."""
     value = math.exp(log_value)
     return (1 - number) * log_value - 0.5 * squares / value**2 - 0.5 * (value / scale) ** 2
+
+
+@kernel
+def slopes(own, gaps, guess, step):
+    """Return the rows of one rater and their derivatives (coordinates and log gaps, k, c)."""
+    n_classes, n_own = gaps.size + 1, own.size
+    n_all = n_own + gaps.size
+    positions, rows = np.empty(n_classes), np.empty((n_all + 1, n_classes, n_classes))
+    moved, stretched = own.copy(), gaps.copy()
+    for i in range(n_all + 1):
+        for j in range(n_own):
+            moved[j] = own[j] + (step if i == j else 0.0)
+        whole = 0.0
+        for k in range(gaps.size):
+            stretched[k] = gaps[k] * math.exp(step if i == n_own + k else 0.0)
+            whole += stretched[k]
+        for k in range(gaps.size):
+            stretched[k] /= whole
+        place(stretched, positions)
+        rows[i] = np.exp(log_rows(moved.reshape(1, -1), positions, guess)[0])
+    for i in range(n_all):
+        rows[i] = (rows[i] - rows[n_all]) / step
+    return rows
 
 
 @kernel

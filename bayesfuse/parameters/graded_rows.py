@@ -29,6 +29,9 @@ INFORMATION = {"strictness": 0.5, "threshold_gap": 0.1, "precision": 0.2, "guess
 ROUNDS = 4
 """Moves of what all raters have in common in a draw, more where there are few raters."""
 
+SCORING = 6
+"""Steps of Fisher scoring to where raters are most probable if all are alike."""
+
 START = 8.0
 """Number of responses that a rater's row counts for where chains begin."""
 
@@ -145,7 +148,8 @@ class GradedRows(Pool):
         own, mean, spread, gaps = self._arrays(values)
         hyper, guess = self._hyper(), np.exp(values["guess"])
         common = own, gaps, mean, spread, hyper
-        grades.move_all(self._directions(rng), self.pooled, *common, guess, counted, rng)
+        along = self._directions(counted.sum(axis=0), guess, hyper, rng)
+        grades.move_all(along, self.pooled, *common, guess, counted, rng)
         positions, by_coordinate = self._positions(gaps), spread[self._groups()]
         width = self._widths(counted, by_coordinate)
         grades.move_raters(own, positions, guess, counted, mean, by_coordinate, width, rng)
@@ -215,18 +219,44 @@ class GradedRows(Pool):
         hyper[3] = self.priors.position_gap
         return hyper
 
-    def _directions(self, rng: np.random.Generator) -> Array:
-        """Return steps of what raters have in common, alone or all at once: (self.rounds, entries)."""
-        n_own, n_gaps = len(self._groups()), self.n_classes - 1
-        free = np.zeros(n_own + n_gaps + len(ROLES), dtype=bool)
-        free[:n_own] = True
-        free[n_own : n_own + n_gaps] = "position_gap" in self.members
-        free[n_own + n_gaps :] = [self.pooled and role in self.members for role in ROLES]
-        steps = rng.standard_normal((self.rounds, len(free)))
-        alone = np.eye(len(free))[rng.choice(np.flatnonzero(free), self.rounds)]
-        one_by_one = rng.random((self.rounds, 1)) < 0.5
-        along: Array = np.where(one_by_one, alone, steps) * free
-        return along / math.sqrt(1 + 0.2 * self.n_raters)
+    def _directions(
+        self, total: Array, guess: Array, hyper: Array, rng: np.random.Generator
+    ) -> Array:
+        """Return steps of what raters have in common: (rounds, entries).
+
+        Most are as large as the posterior is wide for raters who are all alike. That is far
+        narrower in some directions than in others, and depends on the counts alone, not on what
+        is moved.
+        """
+        groups, n_gaps = self._groups(), self.n_classes - 1
+        n_own = len(groups)
+        steps = np.zeros((self.rounds, n_own + n_gaps + len(ROLES)))
+        free = np.arange(n_own + n_gaps if "position_gap" in self.members else n_own)
+        prior, flat = np.full(len(free), self.priors.position_gap), np.zeros(len(free))
+        prior[:n_own] = hyper[1, :n_own] ** -2.0
+        if not self.pooled:
+            alone = np.array([self.priors.alone[role][1] for role in ROLES])
+            prior[:n_own] = self.n_raters * alone[groups] ** -2.0
+        at, centre = flat.copy(), hyper[0, :n_own]
+        for _ in range(SCORING):
+            gaps = self.gaps.copy()
+            if len(free) > n_own:
+                gaps *= np.exp(at[n_own:])
+            found = grades.slopes(centre + at[:n_own], gaps / gaps.sum(), guess, 1e-5)
+            slope, rows = found[: len(free)].reshape(len(free), -1), found[-1].ravel()
+            used = (total.sum(axis=1, keepdims=True) * np.ones_like(total)).ravel()
+            weighed = slope / rows
+            information = (weighed * (used * rows)) @ weighed.T + np.diag(prior)
+            climb = np.linalg.solve(information, weighed @ total.ravel() - prior * at)
+            at += climb / max(1.0, np.abs(climb).max())
+        root = np.linalg.inv(np.linalg.cholesky(information))
+        steps[:, free] = 2.0 * rng.standard_normal((self.rounds, len(free))) @ root
+        if self.pooled:
+            scales = [n_own + n_gaps + g for g, role in enumerate(ROLES) if role in self.members]
+            alone = np.eye(steps.shape[1])[rng.choice(scales, self.rounds)]
+            one_by_one = rng.random((self.rounds, 1)) < 0.3
+            steps = np.where(one_by_one, alone / math.sqrt(1 + 0.2 * self.n_raters), steps)
+        return steps
 
     def _widths(self, counted: Array, spread: Array) -> Array:
         """Return about three posterior standard deviations, (raters, coordinates)."""
