@@ -296,24 +296,3 @@ def slopes(own, gaps, guess, step):
     for i in range(n_all):
         rows[i] = (rows[i] - rows[n_all]) / step
     return rows
-
-
-@kernel
-def count_guesses(own, positions, guess, counts, rng):
-    """Draw how many of the answers (answers,) were guessed."""
-    n_raters, n_classes = own.shape[0], positions.size
-    middles, cuts, guessed = middles_of(positions), np.empty(n_classes - 1), np.zeros(n_classes)
-    for m in range(n_raters):
-        cut(own[m], middles, cuts)
-        precision = math.exp(min(own[m, n_classes - 1], 50.0))
-        share = 1.0 / (1.0 + math.exp(-own[m, n_classes]))
-        for k in range(n_classes):
-            for c in range(n_classes):
-                if counts[m, k, c] > 0.0:
-                    low = -np.inf if c == 0 else precision * (cuts[c - 1] - positions[k])
-                    high = np.inf if c == n_classes - 1 else precision * (cuts[c] - positions[k])
-                    by_guess = share * guess[c]
-                    whole = by_guess + (1.0 - share) * informed(low, high)
-                    part = min(by_guess / whole, 1.0) if whole > 0.0 else 1.0
-                    guessed[c] += rng.binomial(np.int64(counts[m, k, c]), part)
-    return guessed

@@ -12,7 +12,6 @@ import numpy as np
 from bayesfuse.errors import require_numbers
 from bayesfuse.numerics import grades
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.parameters.contract import Coordinates, Support
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.pool import Member, Pool, Values
@@ -26,7 +25,7 @@ ROLES = "strictness", "threshold_gap", "precision", "guess_log_odds"
 INFORMATION = {"strictness": 0.5, "threshold_gap": 0.1, "precision": 0.2, "guess_log_odds": 0.03}
 """What a response says of a coordinate, about: a slice's width follows from it."""
 
-ROUNDS = 4
+ROUNDS = 6
 """Moves of what all raters have in common in a draw, more where there are few raters."""
 
 SCORING = 6
@@ -78,7 +77,6 @@ class GradedPriors:
         }
     )
     position_gap: float = 5.0
-    guess: float = 1.0
 
 
 def even_positions(n_classes: int) -> Array:
@@ -138,7 +136,6 @@ class GradedRows(Pool):
                 found[f"{role}_spread"] = 0.5 * self.priors.spread[role]
             for name in (role, f"{role}_mean") if role in LOGS else ():
                 found[name] = np.exp(found.get(name, 0.0))
-        found["guess"] = np.full(n_classes, -math.log(n_classes))
         if "position_gap" in self.members:
             found["position_gap"] = np.log(self.gaps)
         return {role: np.asarray(found[role]) for role in self.members}
@@ -146,7 +143,7 @@ class GradedRows(Pool):
     def draw(self, values, counts, rng):
         (counted,) = counts.raters
         own, mean, spread, gaps = self._arrays(values)
-        hyper, guess = self._hyper(), np.exp(values["guess"])
+        hyper, guess = self._hyper(), self._guess
         common = own, gaps, mean, spread, hyper
         along = self._directions(counted.sum(axis=0), guess, hyper, rng)
         grades.move_all(along, self.pooled, *common, guess, counted, rng)
@@ -155,23 +152,21 @@ class GradedRows(Pool):
         grades.move_raters(own, positions, guess, counted, mean, by_coordinate, width, rng)
         if self.pooled:
             grades.move_spreads(own, mean, spread, hyper, self.n_classes, rng)
-        guessed = grades.count_guesses(own, positions, guess, counted, rng)
-        log_guess = draw_dirichlet(self.priors.guess + guessed, rng)
-        return self._values(own, mean, spread, gaps, log_guess)
+        return self._values(own, mean, spread, gaps)
 
     def prior(self, values):
         return self.unpooled()
 
     def implied(self, values):
         own, _, _, gaps = self._arrays(values)
-        rows = grades.log_rows(own, self._positions(gaps), np.exp(values["guess"]))
+        rows = grades.log_rows(own, self._positions(gaps), self._guess)
         return {self.parameter: rows}
 
     def unpooled(self):
         """Return rows around those of a typical rater, so that a start knows the order."""
         typical = [self.priors.alone[role][0] for role in ROLES for _ in range(self._size(role))]
-        even, guess = even_positions(self.n_classes), np.full(self.n_classes, 1 / self.n_classes)
-        rows = np.exp(grades.log_rows(np.array([typical]), even, guess))
+        even = even_positions(self.n_classes)
+        rows = np.exp(grades.log_rows(np.array([typical]), even, self._guess))
         return Dirichlet(START * np.repeat(rows, self.n_raters, axis=0))
 
     def seconds(self, n_responses):
@@ -181,7 +176,11 @@ class GradedRows(Pool):
     @property
     def rounds(self) -> int:
         """Number of moves of what all raters have in common."""
-        return ROUNDS + 20 * ROUNDS // self.n_raters
+        return ROUNDS + 100 // self.n_raters
+
+    @property
+    def _guess(self) -> Array:
+        return np.full(self.n_classes, 1 / self.n_classes)
 
     def _size(self, role: str) -> int:
         """Return the number of coordinates of a rater in a role."""
@@ -254,7 +253,7 @@ class GradedRows(Pool):
         if self.pooled:
             scales = [n_own + n_gaps + g for g, role in enumerate(ROLES) if role in self.members]
             alone = np.eye(steps.shape[1])[rng.choice(scales, self.rounds)]
-            one_by_one = rng.random((self.rounds, 1)) < 0.3
+            one_by_one = rng.random((self.rounds, 1)) < 0.5
             steps = np.where(one_by_one, alone / math.sqrt(1 + 0.2 * self.n_raters), steps)
         return steps
 
@@ -265,11 +264,9 @@ class GradedRows(Pool):
         width: Array = 3.0 / np.sqrt(spread**-2.0 + answers[:, None] * said)
         return width
 
-    def _values(
-        self, own: Array, mean: Array, spread: Array, gaps: Array, log_guess: Array
-    ) -> Values:
+    def _values(self, own: Array, mean: Array, spread: Array, gaps: Array) -> Values:
         """Return values by role."""
-        found, groups = {"guess": log_guess, "position_gap": np.log(gaps)}, self._groups()
+        found, groups = {"position_gap": np.log(gaps)}, self._groups()
         for g, role in enumerate(ROLES):
             columns = np.flatnonzero(groups == g)
             at = columns if role == "threshold_gap" else columns[:1].sum()

@@ -70,15 +70,14 @@ def graded_raters(responses: Responses, pooled: bool) -> tuple[Graded, GradedRow
         ends = pt.concatenate([pt.zeros(1), pt.cumsum(share)])
         positions = (n_classes - 1) * (ends - 0.5)
     positions = pm.Deterministic("position", pt.as_tensor(positions), dims="class")
-    guess = add(dirichlet("guess", np.full(n_classes, priors.guess), dims="answer"), SIMPLEX)
     cuts = thresholds(own["strictness"], own.get("threshold_gap"), positions, n_classes)
     cuts = pt.specify_shape(cuts, (n_raters, n_classes - 1))
     pm.Deterministic("thresholds", cuts, dims=("rater", "threshold"))
     rate = pm.Deterministic("guess_rate", pm.math.sigmoid(own["guess_log_odds"]), dims="rater")
-    rows = graded_rows(cuts, own["precision"], rate, guess, positions)
+    rows = graded_rows(cuts, own["precision"], rate, positions=positions)
     rows = pm.Deterministic("confusion", rows, dims=("rater", "class", "answer"))
     pool = GradedRows(members, n_raters, n_classes, gaps, priors, pooled, has_mode=not pooled)
-    newcomer = _newcomer(means, spreads, positions, guess, n_classes)
+    newcomer = _newcomer(means, spreads, positions, n_classes)
     return Graded.of_rows(rows), pool, newcomer
 
 
@@ -100,7 +99,7 @@ def thresholds(strictness: Any, gap: Any, positions: Any, n_classes: int) -> Any
     return steps + shift[..., None]
 
 
-def _newcomer(means: Any, spreads: Any, positions: Any, guess: Any, n_classes: int) -> Any:
+def _newcomer(means: Any, spreads: Any, positions: Any, n_classes: int) -> Any:
     """Return the expected rows (classes, answers) of a rater without responses.
 
     Strictness, precision and guesses are integrated over raters by quadrature, gaps at the median.
@@ -117,5 +116,5 @@ def _newcomer(means: Any, spreads: Any, positions: Any, guess: Any, n_classes: i
     cuts = thresholds(pt.as_tensor(each["strictness"]), gap, positions, n_classes)
     cuts = pt.specify_shape(cuts, (len(weight), n_classes - 1))
     precision, rate = pt.exp(each["precision"]), pm.math.sigmoid(each["guess_log_odds"])
-    rows = graded_rows(cuts, precision, rate, guess, positions)
+    rows = graded_rows(cuts, precision, rate, positions=positions)
     return (weight[:, None, None] * rows).sum(axis=0)
