@@ -38,6 +38,7 @@ from bayesfuse.raters import (
 )
 from bayesfuse.results.averaging import average, common_units
 from bayesfuse.results.difficulty import difficulty
+from bayesfuse.results.grades import grades, rater_grades
 from bayesfuse.results.paths import decode, draw_labels, run_lengths, spans
 from bayesfuse.results.predict import predict
 from bayesfuse.results.probabilities import label_probabilities
@@ -76,6 +77,7 @@ __all__ = [
     "errors",
     "find_map",
     "fit",
+    "grades",
     "label_probabilities",
     "models",
     "moments",
@@ -84,6 +86,7 @@ __all__ = [
     "plots",
     "predict",
     "priors",
+    "rater_grades",
     "run_lengths",
     "sample",
     "spans",

@@ -31,12 +31,12 @@ from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.raters.graded import Graded, graded_rows, require_ordered
 
-NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
 """Quadrature of a standard normal distribution."""
 
 
 def graded_raters(responses: Responses, pooled: bool) -> tuple[Graded, GradedRows, Any]:
-    """Register the variables of graded raters; return channel, pool and a new rater's rows."""
+    """Register the variables of graded raters; return channel, pool and a new rater's rows, "confusion_mean"."""
     require_ordered(responses)
     n_raters, n_classes, priors = responses.n_raters, responses.n_classes, GradedPriors()
     members: dict[str, Member] = {}
@@ -77,7 +77,9 @@ def graded_raters(responses: Responses, pooled: bool) -> tuple[Graded, GradedRow
     rows = graded_rows(cuts, own["precision"], rate, positions=positions)
     rows = pm.Deterministic("confusion", rows, dims=("rater", "class", "answer"))
     pool = GradedRows(members, n_raters, n_classes, gaps, priors, pooled, has_mode=not pooled)
-    newcomer = _newcomer(means, spreads, positions, n_classes)
+    newcomer = pm.Deterministic(
+        "confusion_mean", _newcomer(means, spreads, positions, n_classes), dims=("class", "answer")
+    )
     return Graded.of_rows(rows), pool, newcomer
 
 
