@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,20 @@ from numpy.typing import NDArray
 from bayesfuse.data.arrays import as_array, shown
 from bayesfuse.data.names import places
 from bayesfuse.errors import ResponsesError
+
+
+def with_order[T: Any](
+    table: T, ordered: bool | None, declared: Any, frame: Any, label: str | None = None
+) -> T:
+    """Return a table of responses that knows whether its classes are ordered.
+
+    ``declared`` are the classes, if the user gives them, ``frame`` is what was read, all of it or
+    the column ``label``.
+    """
+    dtypes = column_dtypes(frame, None if label is None else [label])
+    order = read_order(ordered, dtypes, declared, table.classes)
+    changed: T = replace(table, ordered=order)
+    return changed
 
 
 def column_dtypes(frame: Any, names: Sequence[str] | None = None) -> list[Any]:

@@ -12,9 +12,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.arrays import shown
-from bayesfuse.data.describing import as_html, as_text, summarise
+from bayesfuse.data.describing import agreement, as_html, as_text, summarise
 from bayesfuse.data.names import smallest_integer
-from bayesfuse.data.order import column_dtypes, read_order
+from bayesfuse.data.order import with_order
 from bayesfuse.data.patterns import item_patterns
 from bayesfuse.data.reading import UNDECLARED, read_counts, read_long, read_matrix
 from bayesfuse.errors import ResponsesError
@@ -91,8 +91,8 @@ class Responses:
             the order of the classes; of two classes the last one is positive. By default the
             sorted names in the table (the categories of a categorical column).
         ordered : bool, optional
-            Whether the classes are grades, the lowest first. Default for numbers that increase,
-            and for ordered categoricals. Names that are text need classes= to say the order.
+            Whether the classes are grades, the lowest first. Default for increasing numbers and
+            ordered categoricals; text needs classes= to say the order.
 
         Raises
         ------
@@ -102,8 +102,7 @@ class Responses:
         """
         columns, declared = (item, rater, label), (items, raters, classes)
         table = from_key(*read_long(frame, columns, declared))
-        order = read_order(ordered, column_dtypes(frame, [label]), classes, table.classes)
-        return replace(table, ordered=order)
+        return with_order(table, ordered, classes, frame, label)
 
     @classmethod
     def from_matrix(
@@ -121,8 +120,7 @@ class Responses:
         Parameters
         ----------
         matrix : array-like, shape (items, raters)
-            Labels. Names are taken from the index and columns of a frame, and from the coordinates
-            of a DataArray.
+            Labels, with names from the index and columns of a frame or from coordinates.
         missing : scalar or collection, default -1
             Entries that mean "no response", beside NaN, None and masked entries. The default does
             not apply if −1 is a declared class.
@@ -140,8 +138,7 @@ class Responses:
             Not two-dimensional, no responses, fractional labels, wrong numbers of names.
         """
         table = from_key(*read_matrix(matrix, missing, items, raters, classes))
-        order = read_order(ordered, column_dtypes(matrix), classes, table.classes)
-        return replace(table, ordered=order)
+        return with_order(table, ordered, classes, matrix)
 
     @classmethod
     def from_counts(
@@ -185,10 +182,9 @@ class Responses:
         >>> table.n_items, int(table.multiplicity.sum()), table.classes.tolist()
         (3, 60, ['0', '1'])
         """
-        matrix, counts, names = read_counts(patterns, counts, items)
-        table = cls.from_matrix(
-            matrix, missing=missing, items=names, raters=raters, classes=classes, ordered=ordered
-        )
+        matrix, counts, items = read_counts(patterns, counts, items)
+        given = {"missing": missing, "items": items, "raters": raters, "classes": classes}
+        table = cls.from_matrix(matrix, **given, ordered=ordered)
         return replace(table, multiplicity=counts.astype(np.int64))
 
     @property
@@ -262,12 +258,7 @@ class Responses:
 
     def agreement(self) -> float:
         """Share of the pairs of responses to one item that give the same label (NaN if none)."""
-        votes = self.votes()
-        size = votes.sum(axis=1)
-        weight = self.multiplicity.astype(np.float64)  # the products may overflow integers
-        pairs = (weight * size * (size - 1)).sum()
-        same = (weight * (votes * (votes - 1)).sum(axis=1)).sum()
-        return float(same / pairs) if pairs else float("nan")
+        return agreement(self)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the long table: columns item, rater, label (and count, for a table of counts)."""

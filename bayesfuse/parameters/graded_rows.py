@@ -81,7 +81,7 @@ class GradedPriors:
 
 def even_positions(n_classes: int) -> Array:
     """Return equally spaced positions around zero, one apart."""
-    found: Array = np.arange(n_classes) - (n_classes - 1) / 2
+    found: Array = np.arange(n_classes, dtype=np.float64) - (n_classes - 1) / 2
     return found
 
 
@@ -195,7 +195,10 @@ class GradedRows(Pool):
 
     def _arrays(self, values: Values) -> tuple[Array, Array, Array, Array]:
         """Return coordinates of raters, their means and spreads, and gaps of classes: copies."""
-        values = {n: np.log(v) if n.startswith(LOGS) and not n.endswith("spread") else v for n, v in values.items()}
+        values = {
+            n: np.log(v) if n.startswith(LOGS) and not n.endswith("spread") else v
+            for n, v in values.items()
+        }
         own = np.column_stack([values[role] for role in self.roles])
         alone = [self.priors.alone[role] for role in ROLES]
         mean, spread = (np.array(each) for each in zip(*alone, strict=True))
@@ -270,8 +273,8 @@ class GradedRows(Pool):
         for g, role in enumerate(ROLES):
             columns = np.flatnonzero(groups == g)
             at = columns if role == "threshold_gap" else columns[:1].sum()
-            both = own[:, at], mean[at]
-            found |= zip((role, f"{role}_mean"), map(np.exp, both) if role in LOGS else both)
+            natural = np.exp if role in LOGS else np.asarray
+            found |= {role: natural(own[:, at]), f"{role}_mean": natural(mean[at])}
             found[f"{role}_spread"] = spread[g]
         return {role: np.asarray(found[role]) for role in self.members}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -72,7 +72,7 @@ def plot_graders(
         ends = [order[at] for i in range(EXTREMES) for at in (i, -1 - i) for order in orders]
         first = np.array(list(dict.fromkeys(ends)))
     else:
-        line = {"color": "C0", "lw": 1.5, "alpha": 0.5}
+        line: dict[str, Any] = {"color": "C0", "lw": 1.5, "alpha": 0.5}
         ax.hlines(y, found["bias_low"], found["bias_high"], **line)
         ax.vlines(x, found["precision_low"], found["precision_high"], **line)
         ax.plot(x, y, "o", color="C0", ms=5)

@@ -10,6 +10,7 @@ where a rater names a middle class rightly in 68 % of its items, and within a fa
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
 
 
 def graded_raters(responses: Responses, pooled: bool) -> tuple[Graded, GradedRows, Any]:
-    """Register the variables of graded raters; return channel, pool and a new rater's rows, "confusion_mean"."""
+    """Register the variables of graded raters; return channel, pool and rows of a new rater."""
     require_ordered(responses)
     n_raters, n_classes, priors = responses.n_raters, responses.n_classes, GradedPriors()
     members: dict[str, Member] = {}
@@ -86,7 +87,7 @@ def graded_raters(responses: Responses, pooled: bool) -> tuple[Graded, GradedRow
 def names_of_thresholds(classes: Any) -> dict[str, list[str]]:
     """Return coordinates: a threshold lies between two classes, a gap between two thresholds."""
     names = [str(name) for name in classes.tolist()]
-    between = [f"{one}|{other}" for one, other in zip(names[:-1], names[1:], strict=True)]
+    between = [f"{one}|{other}" for one, other in pairwise(names)]
     return {"threshold": between, "gap": names[1:-1], "distance": between}
 
 
@@ -106,7 +107,7 @@ def _newcomer(means: Any, spreads: Any, positions: Any, n_classes: int) -> Any:
 
     Strictness, precision and guesses are integrated over raters by quadrature, gaps at the median.
     """
-    grid: list[Array] = np.meshgrid(NODES, NODES, NODES, indexing="ij")
+    grid: tuple[Array, ...] = np.meshgrid(NODES, NODES, NODES, indexing="ij")
     weights = WEIGHTS[:, None, None] * WEIGHTS[:, None] * WEIGHTS
     weight = (weights / weights.sum()).ravel()
     each = {}

@@ -108,7 +108,9 @@ class Graded(Confusion):
     def anew(
         cls, values: Mapping[str, Any], settings: Mapping[str, Any], raters: NDArray[np.int64]
     ) -> Any:
-        return made(Confusion, {**values, **settings})  # rows of new raters are means of graded ones
+        return made(
+            Confusion, {**values, **settings}
+        )  # rows of new raters are means of graded ones
 
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         n_raters, *_, n_labels = shapes["confusion"]
@@ -139,13 +141,7 @@ def graded_rows(
 ) -> Any:
     """Return the rows (raters, classes, labels) of :class:`Graded`, of tensors or arrays."""
     given = [thresholds, precision, guess_rate, guess, positions]
-    xp: Any = np
-    if any(hasattr(value, "owner") for value in given):
-        import pytensor.tensor as xp
-
-        erfc = xp.erfc
-    else:
-        from scipy.special import erfc
+    xp, erfc = _mathematics(any(hasattr(value, "owner") for value in given))
     _require_sound(thresholds, precision, guess_rate, positions)
     sizes = [v.type.shape if hasattr(v, "owner") else np.shape(v) for v in (thresholds, positions)]
     if (n_thresholds := sizes[0][-1] if sizes[0] else None) is None:
@@ -180,6 +176,17 @@ def graded_rows(
         right > 0, above[..., :-1] - above[..., 1:], below[..., 1:] - below[..., :-1]
     )
     return xp.maximum((1.0 - guess_rate) * informed + guess_rate * guess, LEAST)
+
+
+def _mathematics(symbolic: bool) -> tuple[Any, Any]:
+    """Return the module for tensors or arrays, and its complementary error function."""
+    if symbolic:
+        import pytensor.tensor as pt
+
+        return pt, pt.erfc
+    from scipy.special import erfc
+
+    return np, erfc
 
 
 def _require_sound(thresholds: Any, precision: Any, guess_rate: Any, positions: Any) -> None:

@@ -14,9 +14,7 @@ from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import interval, posterior_draws, responses_per_rater, tails
 
 
-def grades(
-    result: xr.DataTree | xr.DataArray, *, ci_prob: float | None = None
-) -> xr.Dataset:
+def grades(result: xr.DataTree | xr.DataArray, *, ci_prob: float | None = None) -> xr.Dataset:
     """Return the posterior mean and median of the true grade of every item.
 
     Parameters
