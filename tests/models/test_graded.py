@@ -36,14 +36,14 @@ def test_everything_is_drawn_by_gibbs_and_mixes(small, pooled):
     table, truth = small
     model = DawidSkene(table, raters="graded", pooled=pooled)
     assert set(bf.LabelGibbs(model=model).vars) == set(model.value_vars)
-    result = bf.sample(model, 400, random_seed=1, **QUIET)
+    result = bf.sample(model, 200, random_seed=1, **QUIET)
     posterior = result["posterior"].dataset
     assert posterior["thresholds"].dims[2:] == ("rater", "threshold")
     assert (posterior["thresholds"].diff("threshold") > 0).all()
     assert posterior["position"].values[..., [0, -1]].ravel().tolist() == pytest.approx(
         [-2.0, 2.0] * (posterior.sizes["chain"] * posterior.sizes["draw"])
     )
-    assert float(az.ess(posterior)["strictness"].min()) > 50
+    assert float(az.ess(posterior)["strictness"].min()) > 20
     found = bf.grades(result)
     assert np.abs(found["mean"].values - truth).mean() < 0.4
 
@@ -67,12 +67,14 @@ def test_any_label_prior(small, build):
 
 
 def test_two_classes_and_a_named_model():
-    made = bf.datasets.simulate_dawid_skene(150, 5, 2, random_seed=2)
+    made = bf.datasets.simulate_dawid_skene(600, 12, 2, random_seed=2)
     model = DawidSkene(made.responses, raters="graded", pooled=True, name="a")
     result = bf.sample(model, 100, chains=2, random_seed=1, **QUIET)
     own = bf.sample(DawidSkene(made.responses, pooled=True), 100, chains=2, random_seed=1, **QUIET)
     one, other = (bf.label_probabilities(each).values for each in (result, own))
-    assert np.abs(one - other).mean() < 0.02  # the priors differ, the rows do not
+    # the priors differ, the rows do not
+    assert (one.argmax(axis=1) == other.argmax(axis=1)).mean() > 0.98
+    assert np.abs(one - other).mean() < 0.02
 
 
 def test_raters_without_responses_are_predicted(small):
