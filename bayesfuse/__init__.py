@@ -31,6 +31,7 @@ from bayesfuse.pymc.parts import part
 from bayesfuse.raters import (
     Abstaining,
     Confusion,
+    Graded,
     InferredGroups,
     LatentGroups,
     OneCoin,
@@ -39,6 +40,7 @@ from bayesfuse.raters import (
 )
 from bayesfuse.results.averaging import average, common_units
 from bayesfuse.results.difficulty import difficulty
+from bayesfuse.results.grades import grades, rater_grades
 from bayesfuse.results.paths import decode, draw_labels, run_lengths, spans
 from bayesfuse.results.predict import predict
 from bayesfuse.results.probabilities import label_probabilities
@@ -48,6 +50,7 @@ from bayesfuse.results.summaries import summary
 __all__ = [
     "Abstaining",
     "Confusion",
+    "Graded",
     "Graph",
     "Independent",
     "InferredGroups",
@@ -79,6 +82,7 @@ __all__ = [
     "errors",
     "find_map",
     "fit",
+    "grades",
     "label_probabilities",
     "models",
     "moments",
@@ -87,6 +91,7 @@ __all__ = [
     "plots",
     "predict",
     "priors",
+    "rater_grades",
     "run_lengths",
     "sample",
     "sources",

@@ -19,6 +19,26 @@ The mean has the prior that the rows of every rater have otherwise. The concentr
 the number of responses that the crowd counts for in the row of a rater. Its prior is Gamma(1, 0.1),
 of mean ten: the density is highest at zero, where raters have nothing in common, and falls slowly,
 so many raters with many responses can say that they are alike.
+
+With ``raters="graded"`` the classes are grades on a line, and a rater sees an item with noise and
+cuts what is seen at own thresholds (:class:`bayesfuse.Graded`):
+
+    position (class), strictness, threshold_gap, precision, guess_rate (rater) ──► confusion (rater)
+
+Distances are in those of neighbouring classes on average, and priors are weak on this scale:
+
+* positions: the ends are fixed and the distances between neighbours are inferred, Dirichlet(5), as
+  grades that are often confused are near each other for all raters;
+* strictness, the mean shift of thresholds from the middles between classes: Normal(0, 1);
+* gaps between thresholds, relative to those between the middles: log-normal(0, 0.5), so that they
+  keep their order;
+* precision, one over the standard deviation of the noise: log-normal(log 2, 1). At two a middle
+  class is named rightly in 68 % of its items;
+* guesses: a rate of log-odds Normal(−3, 1.5), uniform over the grades. Who always gives one grade
+  has a low precision and thresholds that are far away.
+
+With ``pooled=True`` raters are around common means with inferred spreads, half-normal of scale 1
+for strictness and log precision, 0.5 for log gaps and 1.5 for the log-odds of guesses.
 """
 
 from __future__ import annotations
@@ -47,15 +67,16 @@ class DawidSkene(LabelModel):
         mixture: with ``bf.priors.robust(classes)`` one odd rater cannot switch the classes. With
         ``raters="class"`` or ``"coin"`` the last axis is (right, wrong), without mixtures. Of
         responses that know silence, see the notes.
-    raters : {"confusion", "class", "coin"}, default "confusion"
+    raters : {"confusion", "class", "coin", "graded"}, default "confusion"
         One confusion matrix per rater; one accuracy per rater and true class, with uniform errors;
-        or one accuracy per rater.
+        one accuracy per rater; or, where classes are ordered, thresholds and a precision per rater.
     pooled : bool, default False
         Whether the raters share a mean: rows are Dirichlet(κμ), with "confusion_mean" μ (class,
         answer) and "confusion_concentration" κ (class), which are inferred. With ``raters="class"``
         or ``"coin"`` accuracies are Beta(κp, κ(1 − p)), with "accuracy_mean" p and
         "accuracy_concentration" κ. ``confusion_prior`` is then the prior of the mean, the same for
-        all raters and no mixture.
+        all raters and no mixture. With ``raters="graded"`` means and spreads of "strictness",
+        "threshold_gap", "precision" and "guess_log_odds" are inferred.
     populations : mapping, Series or array, shape (items,), optional
         The population of every item, by item name or in the order of ``responses.items``. Each has
         its own "population_prevalence", and "prevalence" is the share of every class in all. Two
@@ -75,7 +96,8 @@ class DawidSkene(LabelModel):
     ------
     bayesfuse.errors.ModelError
         Priors of the wrong shape, or not positive; with ``pooled=True`` a prior by rater or a
-        mixture; collinear covariates.
+        mixture; ``raters="graded"`` with classes that are not ordered, or with a
+        ``confusion_prior``; collinear covariates.
     bayesfuse.errors.ResponsesError
         Items without population, covariates or probabilities, or that are not in the table; values
         that are missing, infinite or no probabilities.
@@ -102,6 +124,11 @@ class DawidSkene(LabelModel):
     ``confusion_prior`` counteracts that: on a crowd of 461 raters with four responses each and a
     class of one item in thirty, the accuracy of the labels is 0.89 without pooling, 0.82 with it,
     and 0.90 with ``bf.priors.diagonal(5, weight=200)``.
+
+    With ``raters="graded"`` :func:`bayesfuse.grades` returns the grade of every item, and
+    :func:`bayesfuse.rater_grades` how strict and precise every rater is. ``threshold_gap`` and
+    ``precision`` are drawn by slice sampling next to the labels, see
+    ``bayesfuse/parameters/graded_rows.py``. With ``pooled=True`` use ``bf.sample``.
 
     References
     ----------
@@ -162,7 +189,7 @@ class DawidSkene(LabelModel):
         *,
         prevalence_prior: Any = None,
         confusion_prior: Any = None,
-        raters: Literal["confusion", "class", "coin"] = "confusion",
+        raters: Literal["confusion", "class", "coin", "graded"] = "confusion",
         pooled: bool = False,
         populations: Any = None,
         covariates: Any = None,

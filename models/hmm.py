@@ -90,7 +90,7 @@ class HiddenMarkov(LabelModel):
         initial_prior: Any = None,
         transition_prior: Any = None,
         confusion_prior: Any = None,
-        raters: Literal["confusion", "class", "coin"] = "confusion",
+        raters: Literal["confusion", "class", "coin", "graded"] = "confusion",
         pooled: bool = False,
         populations: Any = None,
         gold: Mapping[Any, Any] | None = None,

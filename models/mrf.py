@@ -113,7 +113,7 @@ class MarkovRandomField(LabelModel):
         coupling_scale: float | None = None,
         approximation: Literal["belief propagation", "mean field"] = "belief propagation",
         confusion_prior: Any = None,
-        raters: Literal["confusion", "class", "coin"] = "confusion",
+        raters: Literal["confusion", "class", "coin", "graded"] = "confusion",
         pooled: bool = False,
         gold: Mapping[Any, Any] | None = None,
         name: str = "",

@@ -11,7 +11,7 @@ import bayesfuse as bf
 from bayesfuse.command_line import CommandError
 from bayesfuse.command_line.files import STDIN
 
-RATERS = ("confusion", "class", "coin")
+RATERS = ("confusion", "class", "coin", "graded")
 """Parameters of a rater, the default first."""
 
 MOST, MOST_CHAINS = 10**15, 10_000

@@ -24,6 +24,16 @@ def in_one_line(name: Any, most: int = LETTERS) -> str:
     return text
 
 
+def agreement(responses: Any) -> float:
+    """Return the share of the pairs of responses to one item that agree (NaN if none)."""
+    votes = responses.votes()
+    size = votes.sum(axis=1)
+    weight = responses.multiplicity.astype(np.float64)  # the products may overflow integers
+    pairs = (weight * size * (size - 1)).sum()
+    same = (weight * (votes * (votes - 1)).sum(axis=1)).sum()
+    return float(same / pairs) if pairs else float("nan")
+
+
 def summarise(responses: Any) -> tuple[str, list[tuple[str, str]]]:
     """Return a title and rows (quantity, value) for a table of responses."""
     weight = None if responses.is_plain else np.repeat(responses.multiplicity, responses.per_item)

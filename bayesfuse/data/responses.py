@@ -12,8 +12,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.arrays import shown
-from bayesfuse.data.describing import as_html, as_text, summarise
+from bayesfuse.data.describing import agreement, as_html, as_text, summarise
 from bayesfuse.data.names import smallest_integer
+from bayesfuse.data.order import with_order
 from bayesfuse.data.patterns import Merging
 from bayesfuse.data.reading import UNDECLARED, read_counts, read_long, read_matrix
 from bayesfuse.data.silence import KnowsSilence, Silence, rows_of
@@ -44,6 +45,8 @@ class Responses(Merging, KnowsSilence):
     silent : Silence, optional
         Who was silent where: from ``abstain=``, or by :meth:`completed` for a table in which every
         source was applied to every item. None if a pair without a response says nothing.
+    ordered : bool
+        Whether the classes are grades, in increasing order.
 
     Examples
     --------
@@ -65,6 +68,7 @@ class Responses(Merging, KnowsSilence):
     cell: NDArray[np.uint32]
     multiplicity: NDArray[np.int64]
     silent: Silence | None = None
+    ordered: bool = False
 
     @classmethod
     def from_long(
@@ -78,6 +82,7 @@ class Responses(Merging, KnowsSilence):
         raters: Sequence[Any] | None = None,
         classes: Sequence[Any] | None = None,
         abstain: Any = None,
+        ordered: bool | None = None,
     ) -> Responses:
         """Read a long table with one row per response.
 
@@ -94,16 +99,21 @@ class Responses(Merging, KnowsSilence):
         abstain : scalar, optional
             The label of a source that was given the item and said nothing: no class, but kept in
             :attr:`silent`. Pairs without a row stay unknown.
+        ordered : bool, optional
+            Whether the classes are grades, the lowest first. Default for increasing numbers and
+            ordered categoricals; text needs classes= to say the order.
 
         Raises
         ------
         ResponsesError
             Unknown columns, no rows, missing values, undeclared or duplicate names, names of
             mixed types, fewer than two classes; ``abstain`` among the classes; a source that
-            never speaks, unless ``raters`` declares it.
+            never speaks, unless ``raters`` declares it; an order that is given twice, or not at
+            all.
         """
         columns, declared = (item, rater, label), (items, raters, classes)
-        return from_key(*read_long(frame, columns, declared, abstain))
+        table = from_key(*read_long(frame, columns, declared, abstain))
+        return with_order(table, ordered, classes, frame, label)
 
     @classmethod
     def from_matrix(
@@ -115,14 +125,14 @@ class Responses(Merging, KnowsSilence):
         raters: Sequence[Any] | None = None,
         classes: Sequence[Any] | None = None,
         abstain: Any = None,
+        ordered: bool | None = None,
     ) -> Responses:
         """Read a matrix with one row per item and one column per rater.
 
         Parameters
         ----------
         matrix : array-like, shape (items, raters)
-            Labels. Names are taken from the index and columns of a frame, and from the coordinates
-            of a DataArray.
+            Labels, with names from the index and columns of a frame or from coordinates.
         missing : scalar or collection, default -1
             Entries that mean "no response", beside NaN, None and masked entries. The default does
             not apply if −1 is a declared class or means silence.
@@ -133,6 +143,8 @@ class Responses(Merging, KnowsSilence):
             all columns of a frame share them).
         abstain : scalar, optional
             As in :meth:`from_long`: −1 in the matrices of labelling functions.
+        ordered : bool, optional
+            As in :meth:`from_long`.
 
         Raises
         ------
@@ -140,7 +152,8 @@ class Responses(Merging, KnowsSilence):
             Not two-dimensional, no responses, fractional labels, wrong numbers of names; silence
             as in :meth:`from_long`, or with the mark of missing responses.
         """
-        return from_key(*read_matrix(matrix, missing, items, raters, classes, abstain))
+        table = from_key(*read_matrix(matrix, missing, items, raters, classes, abstain))
+        return with_order(table, ordered, classes, matrix)
 
     @classmethod
     def from_counts(
@@ -153,6 +166,7 @@ class Responses(Merging, KnowsSilence):
         raters: Sequence[Any] | None = None,
         classes: Sequence[Any] | None = None,
         abstain: Any = None,
+        ordered: bool | None = None,
     ) -> Responses:
         """Read response patterns and their counts.
 
@@ -163,7 +177,7 @@ class Responses(Merging, KnowsSilence):
             strings with one character per rater) to counts.
         counts : array-like of int, shape (patterns,), optional
             Number of items with each pattern; not with a mapping.
-        missing, items, raters, classes, abstain
+        missing, items, raters, classes, abstain, ordered
             As in :meth:`from_matrix`. Items are patterns; those of a mapping are named by their
             labels by default ("01", or "1,11" if a label has several characters).
 
@@ -185,14 +199,8 @@ class Responses(Merging, KnowsSilence):
         (3, 60, ['0', '1'])
         """
         matrix, counts, names = read_counts(patterns, counts, items)
-        table = cls.from_matrix(
-            matrix,
-            missing=missing,
-            items=names,
-            raters=raters,
-            classes=classes,
-            abstain=abstain,
-        )
+        given = {"missing": missing, "raters": raters, "classes": classes, "abstain": abstain}
+        table = cls.from_matrix(matrix, items=names, **given, ordered=ordered)
         return replace(table, multiplicity=counts.astype(np.int64))
 
     @property
@@ -266,12 +274,7 @@ class Responses(Merging, KnowsSilence):
 
     def agreement(self) -> float:
         """Share of the pairs of responses to one item that give the same label (NaN if none)."""
-        votes = self.votes()
-        size = votes.sum(axis=1)
-        weight = self.multiplicity.astype(np.float64)  # the products may overflow integers
-        pairs = (weight * size * (size - 1)).sum()
-        same = (weight * (votes * (votes - 1)).sum(axis=1)).sum()
-        return float(same / pairs) if pairs else float("nan")
+        return agreement(self)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the long table: columns item, rater, label (and count, for a table of counts).
@@ -314,7 +317,9 @@ class Responses(Merging, KnowsSilence):
             )
         key = (self.item * self.n_raters + self.rater) * self.n_classes + given.astype(np.int64)
         table = from_key(key, self.items, self.raters, self.classes)
-        return replace(table, multiplicity=self.multiplicity, silent=self.silent)
+        return replace(
+            table, multiplicity=self.multiplicity, silent=self.silent, ordered=self.ordered
+        )
 
     def head(self, n_items: int) -> Responses:
         """Return the first items with their responses."""

@@ -129,10 +129,17 @@ def parameter_trace(model: pm.Model, step: LabelGibbs, labels: Draws | None = No
     trace.blocks = blocks
     if labels is not None:
         others = step.others(model.initial_point()) if step.others is not None else {}
-        # what is not drawn is the same at every point, since all variables of the model are
-        trace.parameters = lambda point: (
-            others | {b.parameter: b.support.from_kernel(b.read(point)) for b in step.blocks}
-        )
+
+        def parameters(point: Mapping[str, Array]) -> dict[str, Array]:
+            # what is not drawn is the same at every point, since all variables of the model are
+            read = {block.parameter: block.read(point) for block in step.blocks}
+            own = {b.parameter: b.support.from_kernel(read[b.parameter]) for b in step.blocks}
+            for pooled in step.pools:
+                for name, value in pooled.pool.implied(pooled.values(read)).items():
+                    own[name] = step.observation.support(name).from_kernel(value)
+            return others | own
+
+        trace.parameters = parameters
         trace.labels = labels
     return trace
 

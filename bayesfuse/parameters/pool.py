@@ -149,10 +149,10 @@ class Logs(Coordinates):
     """Positive numbers and their logarithms."""
 
     def read(self, value: Array) -> Array:
-        return np.exp(value)
+        return np.asarray(np.exp(value))
 
     def write(self, value: Array) -> Array:
-        return np.log(value)
+        return np.asarray(np.log(value))  # compiled functions take no NumPy scalars
 
     def natural(self, value: Array) -> Array:
         return value

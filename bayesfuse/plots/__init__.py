@@ -13,6 +13,7 @@ from bayesfuse.plots.checks import (
     plot_score_matrix,
 )
 from bayesfuse.plots.fits import plot_elbo, plot_start
+from bayesfuse.plots.graders import plot_graders
 from bayesfuse.plots.graphs import plot_graph, plot_grid, plot_phases
 from bayesfuse.plots.groups import plot_co_assignment, plot_covariance
 from bayesfuse.plots.hard_items import plot_hard_items
@@ -31,6 +32,7 @@ __all__ = [
     "plot_dependence",
     "plot_difficulty",
     "plot_elbo",
+    "plot_graders",
     "plot_graph",
     "plot_grid",
     "plot_hard_items",

@@ -24,6 +24,7 @@ from bayesfuse.observation import Observation
 from bayesfuse.parameters.pool import Pool
 from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.pymc.described import common_mean, described
+from bayesfuse.pymc.graded import graded_raters, names_of_thresholds
 from bayesfuse.pymc.observed import ObservedResponses, ResponsesDistribution
 from bayesfuse.pymc.pooled import pooled_accuracy, pooled_confusion
 from bayesfuse.raters import Abstaining, Confusion, OneCoin
@@ -245,8 +246,9 @@ class LabelModel(pm.Model):
 
         Parameters
         ----------
-        raters : {"confusion", "class", "coin"}
-            One confusion matrix per rater, one accuracy per rater and class, or one per rater.
+        raters : {"confusion", "class", "coin", "graded"}
+            One confusion matrix per rater, one accuracy per rater and class, one per rater, or
+            thresholds and a precision per rater.
         confusion_prior : array or mapping, optional
             Concentrations for all raters, for each, or by name.
         pooled : bool, default False
@@ -256,9 +258,13 @@ class LabelModel(pm.Model):
         -----
         If the responses know silence, confusion matrices have a last column for it: "speech".
         """
-        if raters not in ("confusion", "class", "coin"):
-            raise ModelError(f"raters must be 'confusion', 'class' or 'coin'. Got: {raters!r}.")
+        if raters not in ("confusion", "class", "coin", "graded"):
+            raise ModelError(
+                f"raters must be 'confusion', 'class', 'coin' or 'graded'. Got: {raters!r}."
+            )
         require_flag("pooled", pooled)
+        if raters == "graded":
+            return self._graded(confusion_prior, pooled)
         by_class = raters == "class"
         if pooled:
             if raters == "confusion":
@@ -291,6 +297,19 @@ class LabelModel(pm.Model):
             said[-1] += "_"
         self.add_coords({"said": said})
         return Abstaining(dirichlet("speech", rows, dims=("rater", "class", "said")))
+
+    def _graded(self, confusion_prior: Any, pooled: bool) -> Confusion:
+        if confusion_prior is not None:
+            raise ModelError(
+                'confusion_prior is for free rows, and those of raters="graded" follow from '
+                "thresholds and precision: leave it out, or write your own priors around "
+                f"bf.Graded. Got: {type(confusion_prior).__name__}."
+            )
+        self.add_coords(names_of_thresholds(self.responses.classes))
+        channel, pool, newcomer = graded_raters(self.responses, pooled)
+        self.pools.append(pool)
+        self.newcomers["confusion"] = newcomer
+        return channel
 
     def observe(self, *, labels: LabelPrior, raters: RaterChannel) -> TensorVariable:
         """Observe the responses, and name the sensitivity and specificity of every rater.

@@ -3,6 +3,7 @@
 from bayesfuse.raters.abstaining import Abstaining
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.confusion import Confusion
+from bayesfuse.raters.graded import Graded
 from bayesfuse.raters.inferred_groups import InferredGroups
 from bayesfuse.raters.latent_groups import LatentGroups
 from bayesfuse.raters.one_coin import OneCoin
@@ -12,6 +13,7 @@ from bayesfuse.raters.votes import Votes
 __all__ = [
     "Abstaining",
     "Confusion",
+    "Graded",
     "InferredGroups",
     "LatentGroups",
     "OneCoin",

@@ -21,6 +21,9 @@ MOST_VALUES = 10**8
 OBSERVED = "observed"
 """Attribute of constant_data: the fingerprint of what the model observed."""
 
+ORDERED = "ordered_classes"
+"""Attribute of constant_data: whether the classes are grades, 1 or 0."""
+
 PREDICTION = "prediction"
 """Attribute of constant_data: where predictions find the parameters in the result."""
 
@@ -267,7 +270,8 @@ def add_constants(result: xr.DataTree, observation: Observation) -> None:
         constants["gold"] = (("item",), observation.gold)
     coords = {"item": responses.items, "rater": responses.raters, "class": responses.classes}
     before = result["constant_data"].dataset if "constant_data" in result.children else xr.Dataset()
-    attrs = {OBSERVED: json.dumps(observation.fingerprint)}
+    attrs: dict[str, Any] = {OBSERVED: json.dumps(observation.fingerprint)}
+    attrs[ORDERED] = int(responses.ordered)
     if observation.prediction is not None:
         attrs[PREDICTION] = json.dumps(observation.prediction)
     _add(result, "constant_data", {**before.data_vars, **constants}, coords, **attrs)

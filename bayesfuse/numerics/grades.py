@@ -1,0 +1,298 @@
+"""Rows of raters who cut a line at thresholds, and draws of what they depend on, given counts.
+
+Every rater has the coordinates v: the shift of all thresholds, the logarithms of the gaps between
+them relative to those between the middles of neighbouring classes, the logarithm of the precision,
+and the log-odds to guess. Given the labels, the counts of a rater by class and answer are all the
+responses say of them, so a draw costs the same however many responses there are.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from bayesfuse.numerics.kernels import inner, kernel
+
+ROOT_HALF = math.sqrt(0.5)
+
+LEAST = 1e-300
+"""Least probability of an answer, so that logarithms are finite."""
+
+STEPS = 50
+"""Largest slice, in widths: more than any of these densities needs."""
+
+SHRINKS = 60
+"""Times that a slice may shrink: after so many it is narrower than rounding."""
+
+
+@inner
+def cut(own, middles, cuts):
+    """Fill in the thresholds (classes − 1,) of the coordinates ``own`` of a rater."""
+    place, mean = 0.0, 0.0
+    for c in range(cuts.size):
+        if c > 0:
+            place += (middles[c] - middles[c - 1]) * math.exp(min(own[c], 50.0))
+        cuts[c] = place
+        mean += (place - middles[c]) / cuts.size
+    for c in range(cuts.size):
+        cuts[c] += own[0] - mean
+
+
+@inner
+def informed(low, high):
+    """Return the normal probability of an interval, from the tail that is exact."""
+    if low > 0.0:
+        return 0.5 * (math.erfc(low * ROOT_HALF) - math.erfc(high * ROOT_HALF))
+    return 0.5 * (math.erfc(-high * ROOT_HALF) - math.erfc(-low * ROOT_HALF))
+
+
+@inner
+def weigh(own, positions, middles, guess, counts, cuts):
+    """Return the log probability of the counts (classes, answers) of a rater."""
+    n_classes, last, total = positions.size, cuts.size, 0.0
+    cut(own, middles, cuts)
+    precision = math.exp(min(own[last], 50.0))
+    guesses = 1.0 / (1.0 + math.exp(-own[last + 1]))
+    for k in range(n_classes):
+        for c in range(n_classes):
+            if counts[k, c] > 0.0:
+                low = -np.inf if c == 0 else precision * (cuts[c - 1] - positions[k])
+                high = np.inf if c == last else precision * (cuts[c] - positions[k])
+                p = (1.0 - guesses) * informed(low, high) + guesses * guess[c]
+                total += counts[k, c] * math.log(max(p, LEAST))
+    return total
+
+
+@inner
+def middles_of(positions):
+    """Return the middles between neighbouring positions."""
+    return 0.5 * (positions[1:] + positions[:-1])
+
+
+@kernel
+def log_rows(own, positions, guess):
+    """Return the log rows (raters, classes, answers) of raters with coordinates ``own``."""
+    n_raters, n_classes = own.shape[0], positions.size
+    middles, cuts = middles_of(positions), np.empty(n_classes - 1)
+    rows = np.empty((n_raters, n_classes, n_classes))
+    for m in range(n_raters):
+        cut(own[m], middles, cuts)
+        precision = math.exp(min(own[m, n_classes - 1], 50.0))
+        guesses = 1.0 / (1.0 + math.exp(-own[m, n_classes]))
+        for k in range(n_classes):
+            for c in range(n_classes):
+                low = -np.inf if c == 0 else precision * (cuts[c - 1] - positions[k])
+                high = np.inf if c == n_classes - 1 else precision * (cuts[c] - positions[k])
+                p = (1.0 - guesses) * informed(low, high) + guesses * guess[c]
+                rows[m, k, c] = math.log(max(p, LEAST))
+    return rows
+
+
+@inner
+def height(own, j, at, positions, middles, guess, counts, cuts, mean, spread):
+    """Return the log density of a rater whose coordinate j is ``at``."""
+    own[j] = at
+    z = (at - mean[j]) / spread[j]
+    return weigh(own, positions, middles, guess, counts, cuts) - 0.5 * z * z
+
+
+@kernel
+def move_raters(own, positions, guess, counts, mean, spread, width, rng):
+    """Move every coordinate of every rater by slice sampling, in place.
+
+    ``mean`` and ``spread`` (coordinates,) are those of their normal prior. Slices are found by
+    stepping out and shrinking (Neal 2003, Annals of Statistics 31, 705–767).
+    """
+    middles, cuts = middles_of(positions), np.empty(positions.size - 1)
+    for m in range(own.shape[0]):
+        v, n = own[m], counts[m]
+        for j in range(v.size):
+            old = v[j]
+            level = height(v, j, old, positions, middles, guess, n, cuts, mean, spread)
+            level -= rng.exponential(1.0)
+            low = old - width[m, j] * rng.random()
+            high = low + width[m, j]
+            left = np.int64(STEPS * rng.random())
+            right = STEPS - 1 - left
+            while left > 0:
+                if height(v, j, low, positions, middles, guess, n, cuts, mean, spread) <= level:
+                    break
+                low -= width[m, j]
+                left -= 1
+            while right > 0:
+                if height(v, j, high, positions, middles, guess, n, cuts, mean, spread) <= level:
+                    break
+                high += width[m, j]
+                right -= 1
+            for _ in range(SHRINKS):
+                at = low + (high - low) * rng.random()
+                if height(v, j, at, positions, middles, guess, n, cuts, mean, spread) > level:
+                    break
+                v[j] = old
+                if at < old:
+                    low = at
+                else:
+                    high = at
+
+
+@inner
+def group_of(j, n_classes):
+    """Return which spread a coordinate has: of shifts, gaps, precision or guessing."""
+    return 0 if j == 0 else (1 if j < n_classes - 1 else (2 if j == n_classes - 1 else 3))
+
+
+@inner
+def place(gaps, positions):
+    """Fill in the positions of the classes, whose gaps are shares of the line."""
+    n_classes = positions.size
+    positions[0] = -0.5 * (n_classes - 1)
+    for k in range(n_classes - 1):
+        positions[k + 1] = positions[k] + (n_classes - 1) * gaps[k]
+
+
+@inner
+def try_all(at, along, pooled, own, gaps, mean, spread, hyper, guess, counts, trial, found):
+    """Return the log density after a step ``at`` of all raters, who are then in ``trial``.
+
+    ``found`` has the rows gaps, mean and spread.
+    """
+    n_raters, n_coordinates = own.shape
+    n_classes, total, whole = gaps.size + 1, 0.0, 0.0
+    for k in range(gaps.size):
+        found[0, k] = gaps[k] * math.exp(at * along[n_coordinates + k])
+        whole += found[0, k]
+    for k in range(gaps.size):
+        found[0, k] = max(found[0, k] / whole, LEAST)
+        total += hyper[3, k] * math.log(found[0, k])
+    for g in range(4):
+        found[2, g] = spread[g]
+        if pooled:
+            log_factor = at * along[n_coordinates + gaps.size + g]
+            found[2, g] *= math.exp(log_factor)
+            total += log_factor - 0.5 * (found[2, g] / hyper[2, g]) ** 2
+    for j in range(n_coordinates):
+        g = group_of(j, n_classes)
+        step, factor = at * along[j], found[2, g] / spread[g]
+        found[1, j] = mean[j] + step
+        if pooled:
+            total -= 0.5 * ((found[1, j] - hyper[0, j]) / hyper[1, j]) ** 2
+        for m in range(n_raters):
+            trial[m, j] = found[1, j] + (own[m, j] - mean[j]) * factor
+            if not pooled:
+                total -= 0.5 * ((trial[m, j] - mean[j]) / spread[g]) ** 2
+    positions, cuts = np.empty(n_classes), np.empty(n_classes - 1)
+    place(found[0, : gaps.size], positions)
+    middles = middles_of(positions)
+    for m in range(n_raters):
+        total += weigh(trial[m], positions, middles, guess, counts[m], cuts)
+    return total
+
+
+@kernel
+def move_all(directions, pooled, own, gaps, mean, spread, hyper, guess, counts, rng):
+    """Move all raters together along lines, and what they have in common with them, in place.
+
+    By slice sampling, with what raters differ by held fixed if they are pooled. Every row of
+    ``directions`` has those of the coordinates, of the logarithms of ``gaps`` and of ``spread``.
+    ``hyper`` has the rows mean and standard deviation of ``mean``, scale of ``spread`` and
+    concentrations of ``gaps``.
+    """
+    trial, found = np.empty_like(own), np.ones((3, hyper.shape[1]))
+    for along in directions:
+        given = along, pooled, own, gaps, mean, spread, hyper, guess, counts, trial, found
+        level = try_all(0.0, *given) - rng.exponential(1.0)
+        low = -rng.random()
+        high = low + 1.0
+        left = np.int64(STEPS * rng.random())
+        right = STEPS - 1 - left
+        while left > 0 and try_all(low, *given) > level:
+            low -= 1.0
+            left -= 1
+        while right > 0 and try_all(high, *given) > level:
+            high += 1.0
+            right -= 1
+        for _ in range(SHRINKS):
+            at = low + (high - low) * rng.random()
+            if try_all(at, *given) > level:
+                own[:] = trial
+                gaps[:] = found[0, : gaps.size]
+                if pooled:
+                    mean[:] = found[1, : mean.size]
+                    spread[:] = found[2, : spread.size]
+                break
+            if at < 0.0:
+                low = at
+            else:
+                high = at
+
+
+@kernel
+def move_spreads(own, mean, spread, hyper, n_classes, rng):
+    """Draw common means and, by slice sampling, spreads given the raters' coordinates, in place."""
+    n_raters, n_coordinates = own.shape
+    for j in range(n_coordinates):
+        g = group_of(j, n_classes)
+        weight = n_raters / spread[g] ** 2 + 1.0 / hyper[1, j] ** 2
+        centre = own[:, j].sum() / spread[g] ** 2 + hyper[0, j] / hyper[1, j] ** 2
+        mean[j] = centre / weight + rng.normal() / math.sqrt(weight)
+    for g in range(4):
+        squares, number = 0.0, 0
+        for j in range(n_coordinates):
+            if group_of(j, n_classes) == g:
+                squares += ((own[:, j] - mean[j]) ** 2).sum()
+                number += n_raters
+        if number == 0:
+            continue
+        old = math.log(spread[g])
+        level = log_spread(old, squares, number, hyper[2, g]) - rng.exponential(1.0)
+        width = 3.0 / math.sqrt(number)
+        low = old - width * rng.random()
+        high = low + width
+        left = np.int64(STEPS * rng.random())
+        right = STEPS - 1 - left
+        while left > 0 and log_spread(low, squares, number, hyper[2, g]) > level:
+            low -= width
+            left -= 1
+        while right > 0 and log_spread(high, squares, number, hyper[2, g]) > level:
+            high += width
+            right -= 1
+        for _ in range(SHRINKS):
+            at = low + (high - low) * rng.random()
+            if log_spread(at, squares, number, hyper[2, g]) > level:
+                spread[g] = math.exp(at)
+                break
+            if at < old:
+                low = at
+            else:
+                high = at
+
+
+@inner
+def log_spread(log_value, squares, number, scale):
+    """Return the log density of the logarithm of a spread, of a half-normal prior."""
+    value = math.exp(log_value)
+    return (1 - number) * log_value - 0.5 * squares / value**2 - 0.5 * (value / scale) ** 2
+
+
+@kernel
+def slopes(own, gaps, guess, step):
+    """Return the rows of one rater and their derivatives (coordinates and log gaps, k, c)."""
+    n_classes, n_own = gaps.size + 1, own.size
+    n_all = n_own + gaps.size
+    positions, rows = np.empty(n_classes), np.empty((n_all + 1, n_classes, n_classes))
+    moved, stretched = own.copy(), gaps.copy()
+    for i in range(n_all + 1):
+        for j in range(n_own):
+            moved[j] = own[j] + (step if i == j else 0.0)
+        whole = 0.0
+        for k in range(gaps.size):
+            stretched[k] = gaps[k] * math.exp(step if i == n_own + k else 0.0)
+            whole += stretched[k]
+        for k in range(gaps.size):
+            stretched[k] /= whole
+        place(stretched, positions)
+        rows[i] = np.exp(log_rows(moved.reshape(1, -1), positions, guess)[0])
+    for i in range(n_all):
+        rows[i] = (rows[i] - rows[n_all]) / step
+    return rows

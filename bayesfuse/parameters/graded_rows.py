@@ -1,0 +1,305 @@
+"""What lies above the rows of graded raters: thresholds, precision, guesses, class positions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from bayesfuse.errors import require_numbers
+from bayesfuse.numerics import grades
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.parameters.contract import Coordinates, Support
+from bayesfuse.parameters.dirichlet import Dirichlet
+from bayesfuse.parameters.pool import Member, Pool, Values
+
+LOGS = "threshold_gap", "precision"
+"""Those that are positive: the coordinates are their logarithms."""
+
+ROLES = "strictness", "threshold_gap", "precision", "guess_log_odds"
+"""What a rater has, in the order of the kernels' coordinates; gaps from three classes on."""
+
+INFORMATION = {"strictness": 0.5, "threshold_gap": 0.1, "precision": 0.2, "guess_log_odds": 0.03}
+"""What a response says of a coordinate, about: a slice's width follows from it."""
+
+ROUNDS = 6
+"""Moves of what all raters have in common in a draw, more where there are few raters."""
+
+SCORING = 6
+"""Steps of Fisher scoring to where raters are most probable if all are alike."""
+
+START = 8.0
+"""Number of responses that a rater's row counts for where chains begin."""
+
+
+@dataclass(frozen=True)
+class GradedPriors:
+    """Constants of the priors of graded raters, in distances of neighbouring classes.
+
+    Normal priors are (mean, standard deviation), of the logarithm of gaps and precision; spreads
+    between raters are half-normal of a scale; Dirichlet priors have one concentration.
+
+    Attributes
+    ----------
+    alone : dict
+        The prior of a rater without pooling.
+    mean : dict
+        That of the common mean with pooling.
+    spread : dict
+        Scale of the standard deviation between raters with pooling.
+    """
+
+    alone: Mapping[str, tuple[float, float]] = field(
+        default_factory=lambda: {
+            "strictness": (0.0, 1.0),
+            "threshold_gap": (0.0, 0.5),
+            "precision": (math.log(2.0), 1.0),
+            "guess_log_odds": (-3.0, 1.5),
+        }
+    )
+    mean: Mapping[str, tuple[float, float]] = field(
+        default_factory=lambda: {
+            "strictness": (0.0, 0.5),
+            "threshold_gap": (0.0, 0.5),
+            "precision": (math.log(2.0), 0.7),
+            "guess_log_odds": (-3.0, 1.0),
+        }
+    )
+    spread: Mapping[str, float] = field(
+        default_factory=lambda: {
+            "strictness": 1.0,
+            "threshold_gap": 0.5,
+            "precision": 1.0,
+            "guess_log_odds": 1.5,
+        }
+    )
+    position_gap: float = 5.0
+
+
+def even_positions(n_classes: int) -> Array:
+    """Return equally spaced positions around zero, one apart."""
+    found: Array = np.arange(n_classes, dtype=np.float64) - (n_classes - 1) / 2
+    return found
+
+
+def gaps_of(positions: Array) -> Array:
+    """Return the distances of neighbouring classes as shares of the line."""
+    gaps: Array = np.diff(positions) / (len(positions) - 1)
+    return gaps
+
+
+@dataclass(frozen=True)
+class GradedRows(Pool):
+    """The pool of graded raters, drawn given the counts by rater, class and answer.
+
+    Thresholds and precision have no closed form given counts, but the density of a rater costs as
+    many operations as a confusion matrix has entries, however many responses there are. So every
+    rater is moved by slice sampling, which needs no tuning; what raters have in common is drawn
+    given them, and moved together with them, because centred draws mix slowly where raters have
+    few responses and others where they have many (Yu & Meng 2011).
+
+    Attributes
+    ----------
+    n_raters, n_classes : int
+    gaps : ndarray, shape (classes − 1,)
+        Distances of neighbouring classes as shares of the line, unless a member.
+    priors : GradedPriors
+    pooled : bool
+        Whether means and spreads of raters are members.
+    """
+
+    members: dict[str, Member]
+    n_raters: int
+    n_classes: int
+    gaps: Array
+    priors: GradedPriors
+    pooled: bool
+    has_mode: bool = True
+    parameter: str = "confusion"
+
+    @property
+    def roles(self) -> list[str]:
+        """The coordinates of a rater."""
+        return [role for role in ROLES if role in self.members]
+
+    def begin(self, rng):
+        n_raters, n_classes, found = self.n_raters, self.n_classes, {}
+        for role in self.roles:
+            mean, _ = self.priors.alone[role]
+            shape = (n_raters, n_classes - 2) if role == "threshold_gap" else (n_raters,)
+            found[role] = mean + 0.2 * rng.standard_normal(shape)
+            if self.pooled:
+                found[f"{role}_mean"] = np.full(shape[1:], mean)
+                found[f"{role}_spread"] = 0.5 * self.priors.spread[role]
+            for name in (role, f"{role}_mean") if role in LOGS else ():
+                found[name] = np.exp(found.get(name, 0.0))
+        if "position_gap" in self.members:
+            found["position_gap"] = np.log(self.gaps)
+        return {role: np.asarray(found[role]) for role in self.members}
+
+    def draw(self, values, counts, rng):
+        (counted,) = counts.raters
+        own, mean, spread, gaps = self._arrays(values)
+        hyper, guess = self._hyper(), self._guess
+        common = own, gaps, mean, spread, hyper
+        along = self._directions(counted.sum(axis=0), guess, hyper, rng)
+        grades.move_all(along, self.pooled, *common, guess, counted, rng)
+        positions, by_coordinate = self._positions(gaps), spread[self._groups()]
+        width = self._widths(counted, by_coordinate)
+        grades.move_raters(own, positions, guess, counted, mean, by_coordinate, width, rng)
+        if self.pooled:
+            grades.move_spreads(own, mean, spread, hyper, self.n_classes, rng)
+        return self._values(own, mean, spread, gaps)
+
+    def prior(self, values):
+        return self.unpooled()
+
+    def implied(self, values):
+        own, _, _, gaps = self._arrays(values)
+        rows = grades.log_rows(own, self._positions(gaps), self._guess)
+        return {self.parameter: rows}
+
+    def unpooled(self):
+        """Return rows around those of a typical rater, so that a start knows the order."""
+        typical = [self.priors.alone[role][0] for role in ROLES for _ in range(self._size(role))]
+        even = even_positions(self.n_classes)
+        rows = np.exp(grades.log_rows(np.array([typical]), even, self._guess))
+        return Dirichlet(START * np.repeat(rows, self.n_raters, axis=0))
+
+    def seconds(self, n_responses):
+        by_rater = 7 * (self.n_classes + 1 + self.rounds) * self.n_classes**2 * 10e-9
+        return 300e-6 + by_rater * self.n_raters
+
+    @property
+    def rounds(self) -> int:
+        """Number of moves of what all raters have in common."""
+        return ROUNDS + 100 // self.n_raters
+
+    @property
+    def _guess(self) -> Array:
+        return np.full(self.n_classes, 1 / self.n_classes)
+
+    def _size(self, role: str) -> int:
+        """Return the number of coordinates of a rater in a role."""
+        return self.n_classes - 2 if role == "threshold_gap" else 1
+
+    def _groups(self) -> Any:
+        """Return the spread of every coordinate."""
+        return np.repeat(np.arange(len(ROLES)), [self._size(role) for role in ROLES])
+
+    def _positions(self, gaps: Array) -> Array:
+        return (self.n_classes - 1) * (np.concatenate([[0.0], gaps.cumsum()]) - 0.5)
+
+    def _arrays(self, values: Values) -> tuple[Array, Array, Array, Array]:
+        """Return coordinates of raters, their means and spreads, and gaps of classes: copies."""
+        values = {
+            n: np.log(v) if n.startswith(LOGS) and not n.endswith("spread") else v
+            for n, v in values.items()
+        }
+        own = np.column_stack([values[role] for role in self.roles])
+        alone = [self.priors.alone[role] for role in ROLES]
+        mean, spread = (np.array(each) for each in zip(*alone, strict=True))
+        mean = mean[self._groups()]
+        if self.pooled:
+            mean = np.concatenate([np.atleast_1d(values[f"{role}_mean"]) for role in self.roles])
+            for g, role in enumerate(ROLES):
+                if role in self.members:
+                    spread[g] = values[f"{role}_spread"]
+        gaps = np.exp(values["position_gap"]) if "position_gap" in values else self.gaps.copy()
+        return own, mean, spread, gaps
+
+    def _hyper(self) -> Array:
+        """Return the constants of the priors as `grades.move_all` takes them."""
+        groups = self._groups()
+        hyper = np.ones((4, max(len(groups), len(ROLES))))
+        common = np.array([self.priors.mean[role] for role in ROLES])[groups]
+        hyper[:2, : len(groups)] = common.T
+        hyper[2, : len(ROLES)] = [self.priors.spread[role] for role in ROLES]
+        hyper[3] = self.priors.position_gap
+        return hyper
+
+    def _directions(
+        self, total: Array, guess: Array, hyper: Array, rng: np.random.Generator
+    ) -> Array:
+        """Return steps of what raters have in common: (rounds, entries).
+
+        Most are as large as the posterior is wide for raters who are all alike. That is far
+        narrower in some directions than in others, and depends on the counts alone, not on what
+        is moved.
+        """
+        groups, n_gaps = self._groups(), self.n_classes - 1
+        n_own = len(groups)
+        steps = np.zeros((self.rounds, n_own + n_gaps + len(ROLES)))
+        free = np.arange(n_own + n_gaps if "position_gap" in self.members else n_own)
+        prior, flat = np.full(len(free), self.priors.position_gap), np.zeros(len(free))
+        prior[:n_own] = hyper[1, :n_own] ** -2.0
+        if not self.pooled:
+            alone = np.array([self.priors.alone[role][1] for role in ROLES])
+            prior[:n_own] = self.n_raters * alone[groups] ** -2.0
+        at, centre = flat.copy(), hyper[0, :n_own]
+        for _ in range(SCORING):
+            gaps = self.gaps.copy()
+            if len(free) > n_own:
+                gaps *= np.exp(at[n_own:])
+            found = grades.slopes(centre + at[:n_own], gaps / gaps.sum(), guess, 1e-5)
+            slope, rows = found[: len(free)].reshape(len(free), -1), found[-1].ravel()
+            used = (total.sum(axis=1, keepdims=True) * np.ones_like(total)).ravel()
+            weighed = slope / rows
+            information = (weighed * (used * rows)) @ weighed.T + np.diag(prior)
+            climb = np.linalg.solve(information, weighed @ total.ravel() - prior * at)
+            at += climb / max(1.0, np.abs(climb).max())
+        root = np.linalg.inv(np.linalg.cholesky(information))
+        steps[:, free] = 2.0 * rng.standard_normal((self.rounds, len(free))) @ root
+        if self.pooled:
+            scales = [n_own + n_gaps + g for g, role in enumerate(ROLES) if role in self.members]
+            alone = np.eye(steps.shape[1])[rng.choice(scales, self.rounds)]
+            one_by_one = rng.random((self.rounds, 1)) < 0.5
+            steps = np.where(one_by_one, alone / math.sqrt(1 + 0.2 * self.n_raters), steps)
+        return steps
+
+    def _widths(self, counted: Array, spread: Array) -> Array:
+        """Return about three posterior standard deviations, (raters, coordinates)."""
+        said = np.array([INFORMATION[role] for role in ROLES])[self._groups()]
+        answers = counted.sum(axis=(1, 2))
+        width: Array = 3.0 / np.sqrt(spread**-2.0 + answers[:, None] * said)
+        return width
+
+    def _values(self, own: Array, mean: Array, spread: Array, gaps: Array) -> Values:
+        """Return values by role."""
+        found, groups = {"position_gap": np.log(gaps)}, self._groups()
+        for g, role in enumerate(ROLES):
+            columns = np.flatnonzero(groups == g)
+            at = columns if role == "threshold_gap" else columns[:1].sum()
+            natural = np.exp if role in LOGS else np.asarray
+            found |= {role: natural(own[:, at]), f"{role}_mean": natural(mean[at])}
+            found[f"{role}_spread"] = spread[g]
+        return {role: np.asarray(found[role]) for role in self.members}
+
+
+class Line(Support):
+    """Numbers that only a pool draws."""
+
+    def require(self, name: str, value: Any) -> None:
+        require_numbers(name, value)
+
+    def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
+        return Plain() if model.rvs_to_transforms.get(variable) is None else None
+
+
+class Plain(Coordinates):
+    """Numbers as they are."""
+
+    def read(self, value: Array) -> Array:
+        return value
+
+    def write(self, value: Array) -> Array:
+        return value
+
+    def natural(self, value: Array) -> Array:
+        return value
+
+
+LINE = Line()

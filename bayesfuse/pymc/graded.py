@@ -1,0 +1,123 @@
+"""Graded raters, each with thresholds and a precision of its own, or around common ones.
+
+Distances are in those of neighbouring classes, and priors are weak on this scale. A rater's
+thresholds lie in the middle between classes, shifted by "strictness" of standard deviation one and
+with gaps that are log-normal, so that they keep their order. (Normal thresholds cut to that order
+have no density in closed form given their hyperparameters.) The precision is log-normal around two,
+where a rater names a middle class rightly in 68 % of its items, and within a factor of seven in
+95 % of all raters. Guesses are rare, one in twenty at the median, but may be all there is.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+
+from bayesfuse.data.responses import Responses
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.parameters.contract import Support
+from bayesfuse.parameters.graded_rows import (
+    LINE,
+    GradedPriors,
+    GradedRows,
+    even_positions,
+    gaps_of,
+)
+from bayesfuse.parameters.pool import SCALE, Member
+from bayesfuse.parameters.simplex import SIMPLEX
+from bayesfuse.parameters.variables import dirichlet
+from bayesfuse.raters.graded import Graded, graded_rows, require_ordered
+
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
+"""Quadrature of a standard normal distribution."""
+
+
+def graded_raters(responses: Responses, pooled: bool) -> tuple[Graded, GradedRows, Any]:
+    """Register the variables of graded raters; return channel, pool and rows of a new rater."""
+    require_ordered(responses)
+    n_raters, n_classes, priors = responses.n_raters, responses.n_classes, GradedPriors()
+    members: dict[str, Member] = {}
+
+    def add(variable: Any, support: Any = LINE) -> Any:
+        members[variable.name.rpartition("::")[2]] = Member(variable, support)
+        return variable
+
+    own, means, spreads = {}, {}, {}
+    for role, kind in (
+        ("strictness", pm.Normal),
+        ("threshold_gap", pm.LogNormal),
+        ("precision", pm.LogNormal),
+        ("guess_log_odds", pm.Normal),
+    ):
+        if role == "threshold_gap" and n_classes == 2:
+            continue
+        inner = ("gap",) if role == "threshold_gap" else ()
+        mean, spread = priors.alone[role]
+        support: Support = SCALE if kind is pm.LogNormal else LINE
+        if pooled:
+            of_mean = add(kind(f"{role}_mean", *priors.mean[role], dims=inner or None), support)
+            spread = add(pm.HalfNormal(f"{role}_spread", priors.spread[role]), SCALE)
+            mean = pt.log(of_mean) if kind is pm.LogNormal else of_mean
+        own[role] = add(kind(role, mean, spread, dims=("rater", *inner)), support)
+        means[role], spreads[role] = mean, spread
+    positions, gaps = even_positions(n_classes), gaps_of(even_positions(n_classes))
+    if n_classes > 2:
+        shares = np.full(n_classes - 1, priors.position_gap)
+        share = add(dirichlet("position_gap", shares, dims="distance"), SIMPLEX)
+        ends = pt.concatenate([pt.zeros(1), pt.cumsum(share)])
+        positions = (n_classes - 1) * (ends - 0.5)
+    positions = pm.Deterministic("position", pt.as_tensor(positions), dims="class")
+    cuts = thresholds(own["strictness"], own.get("threshold_gap"), positions, n_classes)
+    cuts = pt.specify_shape(cuts, (n_raters, n_classes - 1))
+    pm.Deterministic("thresholds", cuts, dims=("rater", "threshold"))
+    rate = pm.Deterministic("guess_rate", pm.math.sigmoid(own["guess_log_odds"]), dims="rater")
+    rows = graded_rows(cuts, own["precision"], rate, positions=positions)
+    rows = pm.Deterministic("confusion", rows, dims=("rater", "class", "answer"))
+    pool = GradedRows(members, n_raters, n_classes, gaps, priors, pooled, has_mode=not pooled)
+    newcomer = pm.Deterministic(
+        "confusion_mean", _newcomer(means, spreads, positions, n_classes), dims=("class", "answer")
+    )
+    return Graded.of_rows(rows), pool, newcomer
+
+
+def names_of_thresholds(classes: Any) -> dict[str, list[str]]:
+    """Return coordinates: a threshold lies between two classes, a gap between two thresholds."""
+    names = [str(name) for name in classes.tolist()]
+    between = [f"{one}|{other}" for one, other in pairwise(names)]
+    return {"threshold": between, "gap": names[1:-1], "distance": between}
+
+
+def thresholds(strictness: Any, gap: Any, positions: Any, n_classes: int) -> Any:
+    """Return thresholds (…, classes − 1) whose mean shift is the strictness, (…,)."""
+    middles = (positions[1:] + positions[:-1]) / 2
+    if n_classes == 2:
+        return strictness[..., None] + middles
+    steps = pt.cumsum(gap * (middles[1:] - middles[:-1]), axis=-1)
+    steps = pt.concatenate([pt.zeros_like(steps[..., :1]), steps], axis=-1)
+    shift = strictness - (steps - middles).mean(axis=-1)
+    return steps + shift[..., None]
+
+
+def _newcomer(means: Any, spreads: Any, positions: Any, n_classes: int) -> Any:
+    """Return the expected rows (classes, answers) of a rater without responses.
+
+    Strictness, precision and guesses are integrated over raters by quadrature, gaps at the median.
+    """
+    grid: tuple[Array, ...] = np.meshgrid(NODES, NODES, NODES, indexing="ij")
+    weights = WEIGHTS[:, None, None] * WEIGHTS[:, None] * WEIGHTS
+    weight = (weights / weights.sum()).ravel()
+    each = {}
+    for role, node in zip(("strictness", "precision", "guess_log_odds"), grid, strict=True):
+        each[role] = means[role] + spreads[role] * node.ravel()
+    gap = None
+    if n_classes > 2:
+        gap = pt.exp(pt.as_tensor(means["threshold_gap"])) * np.ones((len(weight), n_classes - 2))
+    cuts = thresholds(pt.as_tensor(each["strictness"]), gap, positions, n_classes)
+    cuts = pt.specify_shape(cuts, (len(weight), n_classes - 1))
+    precision, rate = pt.exp(each["precision"]), pm.math.sigmoid(each["guess_log_odds"])
+    rows = graded_rows(cuts, precision, rate, positions=positions)
+    return (weight[:, None, None] * rows).sum(axis=0)

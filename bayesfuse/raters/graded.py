@@ -1,0 +1,205 @@
+"""Ordered classes: raters cut a line at thresholds of their own, or guess."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesfuse.data.responses import Responses
+from bayesfuse.errors import ModelError, require_numbers
+from bayesfuse.numerics.grades import LEAST
+from bayesfuse.parameters.factor import made
+from bayesfuse.parameters.graded_rows import even_positions
+from bayesfuse.raters.confusion import Confusion
+
+
+def require_ordered(responses: Responses) -> None:
+    """Raise ModelError unless the classes of a table are ordered."""
+    if not responses.ordered:
+        raise ModelError(
+            "Graded raters need ordered classes, because thresholds lie between neighbouring ones: "
+            "read the table with classes= in order and ordered=True, or from an ordered "
+            f"categorical. Got: classes {responses.classes.tolist()} without an order."
+        )
+
+
+class Graded(Confusion):
+    r"""Raters who see an item's grade with noise, and cut what they see at thresholds.
+
+    The classes lie at positions :math:`\tau_1 < … < \tau_K` on a line. Rater m perceives an item of
+    class k at :math:`\tau_k` plus normal noise of standard deviation :math:`1 / s_m`, and answers
+    by the thresholds :math:`b_{m1} < … < b_{m,K-1}`:
+
+    .. math::
+
+        P(x \le c \mid y = k) = (1 - \epsilon_m)\, \Phi(s_m (b_{mc} - \tau_k))
+            + \epsilon_m \sum_{j \le c} g_{mj}
+
+    Parameters
+    ----------
+    thresholds : tensor or array, shape (raters, classes − 1) or (classes − 1,)
+        Increasing. A strict rater has high ones.
+    precision : tensor or array, shape (raters,) or ()
+        Positive.
+    guess_rate : tensor or array, shape (raters,) or (), default 0
+        Probability that a response is a guess.
+    guess : tensor or array, shape (raters, classes) or (classes,), optional
+        Distribution of guesses. Default uniform.
+    positions : tensor or array, shape (classes,), optional
+        Default one apart around zero: −1, 0, 1 for three classes. Thresholds and precision are
+        in these units, so only the ratios of distances say something.
+
+    Raises
+    ------
+    ModelError
+        Constants out of order or out of their range.
+
+    Notes
+    -----
+    The channel is a confusion matrix whose rows are these, so whatever takes confusion rows takes
+    it. Of two classes every pair of a sensitivity and a specificity of sum above one has one
+    threshold and one precision.
+
+    References
+    ----------
+    McCullagh (1980), Regression models for ordinal data, Journal of the Royal Statistical Society B
+    42, 109–142; Samejima (1969), Estimation of latent ability using a response pattern of graded
+    scores, Psychometrika Monograph 17.
+
+    Examples
+    --------
+    A lenient and a strict rater of three grades:
+
+    >>> import numpy as np, bayesfuse as bf
+    >>> raters = bf.Graded(thresholds=[[-1.0, 0.0], [0.0, 1.0]], precision=[2.0, 2.0])
+    >>> raters.parameters["confusion"].round(2)
+    array([[[0.5 , 0.48, 0.02],
+            [0.02, 0.48, 0.5 ],
+            [0.  , 0.02, 0.98]],
+    <BLANKLINE>
+           [[0.98, 0.02, 0.  ],
+            [0.5 , 0.48, 0.02],
+            [0.02, 0.48, 0.5 ]]])
+    """
+
+    def __init__(
+        self,
+        thresholds: Any,
+        precision: Any,
+        guess_rate: Any = 0.0,
+        guess: Any = None,
+        positions: Any = None,
+    ) -> None:
+        given = thresholds, precision, guess_rate, guess, positions
+        super().__init__(graded_rows(*map(_plain, given)))
+
+    @classmethod
+    def of_rows(cls, confusion: Any) -> Self:
+        """Return the channel of raters with these rows (raters, classes, labels)."""
+        channel = cls.__new__(cls)
+        channel.parameters = {"confusion": confusion}
+        return channel
+
+    @classmethod
+    def anew(
+        cls, values: Mapping[str, Any], settings: Mapping[str, Any], raters: NDArray[np.int64]
+    ) -> Any:
+        return made(
+            Confusion, {**values, **settings}
+        )  # rows of new raters are means of graded ones
+
+    def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
+        n_raters, *_, n_labels = shapes["confusion"]
+        if n_labels not in (responses.n_classes, None):
+            raise ModelError(
+                "There must be one threshold between any two neighbouring classes, so one less "
+                f"than classes. Got: {n_labels - 1} for {responses.n_classes} classes."
+            )
+        if n_raters not in (responses.n_raters, None):
+            raise ModelError(
+                "thresholds or precision must have one row or number per rater. Got: "
+                f"{n_raters} for {responses.n_raters} raters."
+            )
+        require_ordered(responses)
+        super().check(shapes, responses)
+
+    def from_truth(self, rows):
+        return {}  # a mixture of graded rows is not graded
+
+
+def _plain(value: Any) -> Any:
+    """Return lists as arrays, and tensors as they are."""
+    return value if value is None or hasattr(value, "owner") else np.asarray(value, dtype=float)
+
+
+def graded_rows(
+    thresholds: Any, precision: Any, guess_rate: Any, guess: Any = None, positions: Any = None
+) -> Any:
+    """Return the rows (raters, classes, labels) of :class:`Graded`, of tensors or arrays."""
+    given = [thresholds, precision, guess_rate, guess, positions]
+    xp, erfc = _mathematics(any(hasattr(value, "owner") for value in given))
+    _require_sound(thresholds, precision, guess_rate, positions)
+    sizes = [v.type.shape if hasattr(v, "owner") else np.shape(v) for v in (thresholds, positions)]
+    if (n_thresholds := sizes[0][-1] if sizes[0] else None) is None:
+        raise ModelError(
+            "thresholds must have a known number of columns, one less than classes. Got: shape "
+            f"{sizes[0]}."
+        )
+    n_classes = n_thresholds + 1
+    if positions is None:
+        positions = even_positions(n_classes)
+    elif sizes[1] not in ((n_classes,), (None,)):
+        raise ModelError(
+            f"positions must be one number per class, here {n_classes}. Got: shape {sizes[1]}."
+        )
+    if guess is None:
+        guess = np.full(n_classes, 1 / n_classes)
+    if thresholds.ndim == 1:
+        thresholds = thresholds[None]
+    if precision.ndim == 1:
+        precision = precision[:, None, None]
+    if guess_rate.ndim == 1:
+        guess_rate = guess_rate[:, None, None]
+    if guess.ndim == 2:
+        guess = guess[:, None, :]
+    z = precision * (thresholds[:, None, :] - positions[:, None])  # (raters, classes, cuts)
+    below, above = 0.5 * erfc(-z * math.sqrt(0.5)), 0.5 * erfc(z * math.sqrt(0.5))
+    none = xp.zeros_like(z[..., :1])
+    below = xp.concatenate([none, below, none + 1.0], axis=-1)
+    above = xp.concatenate([none + 1.0, above, none], axis=-1)
+    right = xp.concatenate([none, xp.where(z > 0, 1.0, 0.0)], axis=-1)  # the exact tail
+    informed = xp.where(
+        right > 0, above[..., :-1] - above[..., 1:], below[..., 1:] - below[..., :-1]
+    )
+    return xp.maximum((1.0 - guess_rate) * informed + guess_rate * guess, LEAST)
+
+
+def _mathematics(symbolic: bool) -> tuple[Any, Any]:
+    """Return the module for tensors or arrays, and its complementary error function."""
+    if symbolic:
+        import pytensor.tensor as pt
+
+        return pt, pt.erfc
+    from scipy.special import erfc
+
+    return np, erfc
+
+
+def _require_sound(thresholds: Any, precision: Any, guess_rate: Any, positions: Any) -> None:
+    """Raise ModelError if constants are out of order or out of their range."""
+    for name, value in (("thresholds", thresholds), ("positions", positions)):
+        if isinstance(value, np.ndarray) and not (np.diff(require_numbers(name, value)) > 0).all():
+            raise ModelError(
+                f"{name} must increase with the class, because the classes are ordered. Got: "
+                f"{value.tolist()}."
+            )
+    if isinstance(precision, np.ndarray) and not (precision > 0).all():
+        raise ModelError(f"precision must be positive. Got: {precision.tolist()}.")
+    if isinstance(guess_rate, np.ndarray) and not ((guess_rate >= 0) & (guess_rate <= 1)).all():
+        raise ModelError(
+            f"guess_rate must be a probability, from 0 to 1. Got: {guess_rate.tolist()}."
+        )

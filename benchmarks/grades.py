@@ -1,0 +1,107 @@
+"""Ordered classes: graded raters against confusion rows, by leave-one-out and by the truth.
+
+One row per crowd and model: the expected log density of an item left out (sum over items, by
+PSIS-LOO, with the number of items of Pareto k above 0.7), its difference to the best model with the
+standard error, and on items with a truth log-loss (nats, probabilities clipped at 1e-4), accuracy
+and the mean absolute difference of median and true grade. Anesthesia has no truth.
+
+The classes of adult2 (G, P, R, X) and web (0 to 4) are grades. Those of weather_amt are negative,
+neutral, positive, not weather related and cannot tell: only three of five are ordered, so it shows
+what a wrong order costs. The data are read from ../shared/data, next to the checkout.
+
+    python benchmarks/grades.py [--only web] [--draws 500] [--chains 2]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from pathlib import Path
+
+import arviz as az
+import numpy as np
+import pandas as pd
+
+import bayesfuse as bf
+from bayesfuse.models import DawidSkene
+
+DATA = Path(__file__).resolve().parents[2] / "shared/data"
+CROWDS = "anesthesia", "weather_amt", "web", "adult2"
+MODELS = {
+    "confusion": {},
+    "confusion, pooled": {"pooled": True},
+    "graded": {"raters": "graded"},
+    "graded, pooled": {"raters": "graded", "pooled": True},
+}
+CLIP = 1e-4
+
+
+def load(name):
+    """Return responses, and the truth of items with a response (None without)."""
+    folder = DATA / name
+    classes = range(len((folder / "labels.txt").read_text().splitlines()))
+    frame = pd.read_csv(folder / "responses.csv.gz")
+    responses = bf.Responses.from_long(frame, classes=classes)
+    path = folder / "truth.csv.gz"
+    if not path.exists():
+        return responses, None
+    truth = pd.read_csv(path).set_index("item")["label"]
+    return responses, truth[truth.index.isin(responses.items)]
+
+
+def score(result, truth):
+    """Return log-loss, accuracy and the distance of the median grade."""
+    if truth is None:
+        return [np.nan] * 3
+    probability = bf.label_probabilities(result).sel(item=truth.index.to_numpy()).values
+    true, median = truth.to_numpy(), bf.grades(result)["median"].sel(item=truth.index.to_numpy())
+    own = probability[np.arange(len(true)), true]
+    right = (probability.argmax(axis=1) == true).mean()
+    return [-np.log(np.maximum(own, CLIP)).mean(), right, np.abs(median.values - true).mean()]
+
+
+def main():
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", nargs="+", choices=CROWDS, default=CROWDS)
+    parser.add_argument("--draws", type=int, default=500)
+    parser.add_argument("--chains", type=int, default=2)
+    arguments = parser.parse_args()
+    print(
+        f"{'crowd':<12}{'model':<20}{'elpd':>9}{'− best':>8}{'± se':>7}{'k>.7':>6}"
+        f"{'log-loss':>10}{'accuracy':>10}{'|median−y|':>12}{'seconds':>9}"
+    )
+    for name in arguments.only:
+        responses, truth = load(name)
+        rows = {}
+        for title, settings in MODELS.items():
+            began = time.perf_counter()
+            result = bf.sample(
+                DawidSkene(responses, **settings),
+                arguments.draws,
+                chains=arguments.chains,
+                random_seed=1,
+                progressbar=False,
+                quiet=True,
+            )
+            took = time.perf_counter() - began
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of large Pareto k, which the table counts
+                found = az.loo(result, pointwise=True)
+            rows[title] = found, score(result, truth), took
+        best = max(rows, key=lambda title: rows[title][0].elpd)
+        for title, (found, scores, took) in rows.items():
+            differ = (found.elpd_i - rows[best][0].elpd_i).values
+            error = np.sqrt(len(differ)) * differ.std()
+            log_loss, accuracy, distance = scores
+            print(
+                f"{name:<12}{title:<20}{float(found.elpd):>9.1f}{differ.sum():>8.1f}{error:>7.1f}"
+                f"{int((found.pareto_k > 0.7).sum()):>6}{log_loss:>10.4f}{accuracy:>10.4f}"
+                f"{distance:>12.4f}{took:>9.1f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
