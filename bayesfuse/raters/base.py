@@ -79,8 +79,9 @@ class RaterChannel(Factor):
         if responses.silent is not None:
             raise ModelError(
                 "Only some channels know what silence says: bf.Abstaining, which DawidSkene, "
-                'HiddenMarkov and MarkovRandomField use for raters="confusion" without pooling, and '
-                "bf.Votes, of LabellingFunctions. For all others responses.without_silence() leaves silence out. Got: "
+                'HiddenMarkov and MarkovRandomField use for raters="confusion" without pooling, '
+                "and bf.Votes, of LabellingFunctions. For all others responses.without_silence() "
+                "leaves silence out. Got: "
                 f"{type(self).__name__} for a table with silence."
             )
 
