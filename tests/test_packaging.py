@@ -4,6 +4,7 @@ import doctest
 import importlib
 import os
 import pkgutil
+import re
 import shutil
 import subprocess
 import sys
@@ -69,6 +70,14 @@ def test_examples(name):
     failed = doctest.testmod(importlib.import_module(name), optionflags=flags).failed
     plt.close("all")  # matplotlib warns of many open figures
     assert failed == 0
+
+
+def test_readme_example_of_labelling_functions():
+    text = (ROOT / "README.md").read_text().partition("## Labelling functions")[2]
+    found = {"bf": bayesfuse}
+    exec(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], found)
+    labels = bayesfuse.label_probabilities(found["result"]).idxmax("class")
+    assert labels.values.tolist() == ["spam", "ham", "spam", "ham"]
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ MODELS: dict[str, dict[str, Any]] = {
         "bio": False,
     },
     "item-types": {"types": None, "trust": None},
+    "labelling-functions": {"class_shares": None},
     "latent-group": {"groups": "moments"},
     "markov-random-field": {
         "raters": RATERS[0],
@@ -67,13 +68,19 @@ def _complete_options(arguments: argparse.Namespace) -> None:
             setattr(arguments, option, own.get(option))
         elif option not in own:
             others = " or ".join(model for model, options in MODELS.items() if option in options)
+            written = option.replace("_", "-")
             raise CommandError(
-                f"--{option} belongs to --model {others}. Got: --model {arguments.model}"
+                f"--{written} belongs to --model {others}. Got: --model {arguments.model}"
             )
     if arguments.model == "item-types" and arguments.robust:
         raise CommandError(
             "--robust is a prior of confusion matrices, which item-types infers from all raters. "
             "Got: --model item-types"
+        )
+    if arguments.model == "labelling-functions" and arguments.robust:
+        raise CommandError(
+            "--robust is a prior of confusion matrices, and labelling functions have none. Got: "
+            "--model labelling-functions"
         )
     if arguments.pooled and arguments.robust:
         raise CommandError(
@@ -134,14 +141,14 @@ def _add_fit(commands: Any) -> None:
         "--raters",
         choices=RATERS,
         help="parameters of a rater: a confusion matrix, one accuracy per class, or one accuracy "
-        f"({RATERS[0]}; not with item-types and latent-group)",
+        f"({RATERS[0]}; only with dawid-skene, hidden-markov and markov-random-field)",
     )
     add(
         "--pooled",
         action="store_true",
         default=None,
-        help="raters share a mean, so that those with few responses are like the crowd (not with "
-        "latent-group)",
+        help="raters share a mean, so that those with few responses are like the crowd (for the "
+        "same models)",
     )
     add(
         "--robust",
@@ -234,6 +241,15 @@ def _add_options_of_models(parser: argparse.ArgumentParser) -> None:
         "more like several (inferred, which needs known labels)",
     )
     add = parser.add_argument_group(
+        "--model labelling-functions", "Rules that are silent on most items."
+    ).add_argument
+    add(
+        "--class-shares",
+        type=_numbers,
+        metavar="S,T,...",
+        help="known shares of the classes, in their order (inferred)",
+    )
+    add = parser.add_argument_group(
         "--model latent-group", "Raters who share a source."
     ).add_argument
     add(
@@ -299,6 +315,10 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"invalid number: {text!r:.50}") from None
+
+
+def _numbers(text: str) -> list[float]:
+    return [_number(part) for part in text.split(",")]
 
 
 def _chains(text: str) -> int:

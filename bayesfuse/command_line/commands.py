@@ -18,7 +18,14 @@ from bayesfuse.command_line.report import report
 from bayesfuse.command_line.steps import Interruption, Step, carry_out
 from bayesfuse.command_line.tables import Tables, read_tables
 from bayesfuse.errors import ModelError, NoGroupsWarning
-from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
+from bayesfuse.models import (
+    DawidSkene,
+    HiddenMarkov,
+    ItemTypes,
+    LabellingFunctions,
+    LatentGroup,
+    MarkovRandomField,
+)
 from bayesfuse.pymc.model import LabelModel
 
 INTERRUPTED = 130
@@ -99,6 +106,8 @@ def _model(arguments: argparse.Namespace, tables: Tables) -> LabelModel:
         return MarkovRandomField(responses, tables.graph, edges=arguments.edges, **settings)
     if arguments.model == "item-types":
         return ItemTypes(responses, types=arguments.types, trust=arguments.trust, **settings)
+    if arguments.model == "labelling-functions":
+        return LabellingFunctions(responses, arguments.class_shares, **settings)
     if arguments.model == "latent-group":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoGroupsWarning)  # stated in the report

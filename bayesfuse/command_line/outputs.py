@@ -69,6 +69,13 @@ def draw(result: xr.DataTree, path: Path) -> None:
     from matplotlib.figure import Figure  # not pyplot, which would keep the figure
 
     probability = bf.label_probabilities(result)
+    if "sensitivity" not in result["posterior"]:  # labelling functions
+        height = 1.2 + 0.2 * min(BARS, probability.sizes["item"])
+        figure = Figure((5.0, height), layout="constrained")
+        plots.plot_labels(result, most=BARS, ax=figure.subplots())
+        with replacing(path) as new:
+            figure.savefig(new, dpi=150)
+        return
     n_classes, n_raters = probability.sizes["class"], result["posterior"].sizes["rater"]
     columns = min(n_classes, 5)
     rows = -(-n_classes // columns)

@@ -15,13 +15,14 @@ from bayesfuse.data.graph import Graph
 from bayesfuse.data.names import listed
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError
-from bayesfuse.models import ItemTypes
+from bayesfuse.models import ItemTypes, LabellingFunctions
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters.typed_confusion import UNORDERED
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.contents import all_draws, named, require_draws
 from bayesfuse.results.difficulty import difficulty
 from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.sources import sources
 from bayesfuse.results.summaries import (
     balanced_accuracy,
     coverage,
@@ -71,6 +72,7 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
     graph: Graph | None = getattr(labels, "graph", None)
     data = [repr(each) for each in (model.responses, sequences, graph) if each is not None]
     how, classes = result["label_posterior"].attrs, collapse(result, model)
+    rules = isinstance(model, LabellingFunctions)
     said = (
         f"{type(model).__name__}: {sizes['chain']} chains of {sizes['draw']:,} draws by "
         f"{settings.get('sampler', settings.get('method'))}, start: {settings['start']}.\n"
@@ -86,10 +88,10 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
         *([_transition_table(result)] if sequences is not None else []),
         *([_coupling(result)] if graph is not None else []),
         *([_group_table(result)] if hasattr(model, "groups") else []),
-        _rater_table(result),
+        _source_table(model, result) if rules else _rater_table(result),
         _item_table(probability, sequences),
         *([_hard_items(model, result)] if isinstance(model, ItemTypes) else []),
-        *([_check_list(model, result)] if checks else []),
+        *([_check_list(model, result)] if checks and not rules else []),
         _convergence(_identified(model), result),
     ]
     return "\n\n".join(parts)
@@ -172,6 +174,28 @@ def _rater_table(result: xr.DataTree) -> str:
     if left_out > 0:
         rows.insert(FEW, [f"… {left_out:,} more"])
     return _table(header, rows)
+
+
+def _source_table(model: LabelModel, result: xr.DataTree) -> str:
+    """Return every vote's coverage, conflicts and accuracy, or of many the best and worst."""
+    found = sources(model, result).sort_values("accuracy", ascending=False, kind="stable")
+    left_out = len(found) - 2 * FEW
+    rows = [
+        [
+            *map(in_one_line, (source, label)),
+            *(f"{share:.3f}" for share in (row.coverage, row.conflicts)),
+            f"{row.accuracy:.2f} ({row.accuracy_lower:.2f}–{row.accuracy_upper:.2f})",
+        ]
+        for (source, label), row in found.iterrows()
+    ]
+    if left_out > 0:
+        rows[FEW:-FEW] = [[f"… {left_out:,} more"]]
+    table = _table(["source", "label", "coverage", "conflicts", "accuracy"], rows)
+    words = (
+        f"The dispersion of the votes is {result.attrs['dispersion']} (about one: sources are "
+        "independent given the class; far above: intervals of accuracies say little)."
+    )
+    return f"{table}\n{fill(words, WIDTH)}"
 
 
 def _item_table(probability: xr.DataArray, sequences: Sequences | None) -> str:

@@ -10,9 +10,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.errors import CollapseWarning
+from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
 from bayesfuse.raters.typed_confusion import TypedConfusion
+from bayesfuse.raters.votes import Votes
 
 SHARE, ITEMS = 0.05, 20
 """Smallest share and number of items with a majority for a class that can count as lost."""
@@ -73,12 +75,23 @@ def in_words(found: Lost, observation: Observation) -> str:
             f"Raters who only give such a label: {n_raters}; the model treats their responses as "
             "uninformative."
         )
+    if isinstance(observation.raters, Votes):
+        text.append(
+            "The votes alone cannot tell whether that is right. If it is not, give the shares of "
+            "the classes (class_shares=); known labels (gold=) may not be enough."
+        )
+        return " ".join(text)
     text.append(
         "The responses alone cannot tell whether that is right. If it is not, use a strong "
         "prevalence prior (prevalence_prior= the expected shares times the number of items) or "
         "another model; known labels (gold=) may not be enough."
     )
-    if not isinstance(observation.raters, TypedConfusion):
+    independent = isinstance(observation.labels, Independent)
+    if independent and 2 * np.count_nonzero(found.one_label >= 0) > found.one_label.size:
+        text.append(
+            "Most raters only give one label: bayesfuse.models.LabellingFunctions is for these."
+        )
+    elif not isinstance(observation.raters, TypedConfusion):
         text.append("bayesfuse.models.ItemTypes leaves such labels unsure rather than wrong.")
     return " ".join(text)
 

@@ -11,7 +11,7 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.command_line.report import report
 from bayesfuse.errors import CollapseWarning, ModelError
-from bayesfuse.models import DawidSkene, HiddenMarkov
+from bayesfuse.models import DawidSkene, HiddenMarkov, LabellingFunctions
 
 CROWDS = ["rte", "bluebird", "web", "face", "zencrowd_in", "adult2", "weather_amt", "weather_cf"]
 
@@ -77,6 +77,7 @@ def test_every_fit_warns_and_the_report_says_so(habits):
         point = bf.find_map(model)
     verdict = bf.checks.collapse(point, model).attrs["verdict"]
     assert "prevalence_prior=" in verdict and "gold=" in verdict
+    assert "models.LabellingFunctions" in verdict and "ItemTypes" not in verdict
     with pytest.warns(CollapseWarning) as caught:
         result = bf.sample(model, 60, chains=2, compute_convergence_checks=True, **settings)
     assert [w.filename for w in caught if w.category is CollapseWarning] == [__file__]
@@ -140,6 +141,20 @@ def test_real_labelling_functions_collapse(development_data):
     assert bf.checks.label_scores(point, known)["accuracy"] < 0.5
     stated = bf.find_map(DawidSkene(responses, prevalence_prior=responses.n_items / 2))
     assert bf.checks.label_scores(stated, known)["accuracy"] > 0.85
+
+
+def test_advice_is_for_the_model_at_hand(habits):
+    """Labelling functions have class shares; where raters give several labels they do not fit."""
+    responses, _ = habits
+    one_class = np.tile([1.0, 0.0], (responses.n_items, 1))
+    model = LabellingFunctions(responses)
+    verdict = bf.checks.collapse(labelled(model, one_class), model).attrs["verdict"]
+    assert "class_shares=" in verdict
+    assert "prevalence_prior=" not in verdict and "LabellingFunctions" not in verdict
+    made = bf.datasets.simulate_dawid_skene(300, 5, 2, accuracy=(0.7, 0.9), random_seed=1)
+    model = DawidSkene(made.responses)
+    verdict = bf.checks.collapse(labelled(model, one_class[:300]), model).attrs["verdict"]
+    assert "ItemTypes" in verdict and "LabellingFunctions" not in verdict
 
 
 def test_labels_in_sequence_and_other_items():
