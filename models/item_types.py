@@ -50,8 +50,11 @@ from bayesfuse.errors import ModelError, require_count, require_number
 from bayesfuse.parameters.contract import Support
 from bayesfuse.parameters.pool import SCALE, SMALLEST, Member
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
+from bayesfuse.parameters.tilted_rows import TiltedRows
 from bayesfuse.parameters.typed_rows import Hyperpriors, TypedRows, says
+from bayesfuse.pymc.item_priors import tilted_labels
 from bayesfuse.pymc.model import LabelModel
+from bayesfuse.raters import TypedConfusionByKind
 
 
 class ItemTypes(LabelModel):
@@ -146,6 +149,9 @@ class ItemTypes(LabelModel):
         own_rows: bool = True,
         trust: float | None = None,
         every_class: int = 1,
+        populations: Any = None,
+        covariates: Any = None,
+        classifier: Any = None,
         gold: Mapping[Any, Any] | None = None,
         name: str = "",
         priors: Hyperpriors | None = None,
@@ -199,16 +205,29 @@ class ItemTypes(LabelModel):
             )
 
         joint = share[:, None] * class_of_type
-        prevalence = pm.Deterministic("prevalence", joint.sum(axis=0), dims="class")
+        labels, tilt = tilted_labels(
+            responses, joint.sum(axis=0), populations, covariates, classifier
+        )
+        average = self["prevalence" if tilt is None else "average_prevalence"]
         if every_class:
-            pm.Potential("every_class", every_class * pt.log(prevalence).sum())
-        sizes = n_raters, n_types, n_classes
-        self.pools.append(TypedRows(members, *sizes, int(every_class), fixed, hyper))
+            pm.Potential("every_class", every_class * pt.log(average).sum())
+        settings = members, n_raters, n_types, n_classes, int(every_class), fixed, hyper
         self.newcomers["type_confusion"] = newcomer
-        share = (joint / prevalence).T
-        types = pm.Deterministic("type_of_class", share, dims=("class", "type"))
+        types = pm.Deterministic("type_of_class", (joint / average).T, dims=("class", "type"))
         channel = bf.TypedConfusion(types, rows)
-        self.observe(labels=bf.Independent(prevalence), raters=channel)
+        if tilt is None:
+            self.pools.append(TypedRows(*settings))
+        else:
+            channel = TypedConfusionByKind(types, rows, tilt.kind)
+            (parameter,) = labels.parameters
+            tilted = TiltedRows(
+                *settings,
+                tilt=tilt.log_odds,
+                n_kinds=channel.n_kinds,
+                label_parameter=parameter,
+            )
+            self.pools.append(tilted)
+        self.observe(labels=labels, raters=channel)
 
 
 class _Members(dict[str, Member]):

@@ -17,6 +17,7 @@ from bayesfuse import priors
 from bayesfuse.inference.conditionals import statistics
 from bayesfuse.inference.plan import Plan
 from bayesfuse.inference.start import Start, find_start
+from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.contract import Prior, draw_all
@@ -51,7 +52,7 @@ def disperse(plan: Plan, begun: Rows, rng: np.random.Generator) -> dict[str, Arr
     counts = observation.tally(rows, drawn, rng)  # hidden variables of the channel are drawn once
     for _ in range(SETTLING):
         for at, pooled in enumerate(plan.pools):
-            values[at] = pooled.pool.draw(values[at], counts, rng)
+            values[at] |= pooled.pool.draw(values[at], counts, rng)
             rows |= pooled.rows(values[at])
     said = statistics(observation, rows, counts)
     own = {name: p for name, p in plan.priors().items() if name in said and p.free}
@@ -68,13 +69,18 @@ def _plain(plan: Plan) -> Observation:
     observation, channel = plan.observation, Confusion(None)
     if _unpooled(plan) is not None:
         return observation
-    structure = channel.structure(observation.table, observation.table_gold)
+    table = observation.table
+    if any(pooled.pool.inputs for pooled in plan.pools):  # without what is known of items
+        labels = Independent(np.full(table.n_classes, 1.0 / table.n_classes)).bare()
+        label_structure = labels.structure(table)
+        observation = replace(observation, labels=labels, label_structure=label_structure)
+    structure = channel.structure(table, observation.table_gold)
     return replace(observation, raters=channel, rater_structure=structure)
 
 
 def _plain_priors(plan: Plan) -> Mapping[str, Prior]:
     """Return fixed priors, those of the model where it has some."""
-    observation, own = plan.observation, plan.priors()
+    observation, own = _plain(plan), plan.priors()
     if (rows := _unpooled(plan)) is not None:
         return {**own, **rows}
     responses = observation.responses

@@ -6,6 +6,7 @@ from bayesfuse.raters.inferred_groups import InferredGroups
 from bayesfuse.raters.latent_groups import LatentGroups
 from bayesfuse.raters.one_coin import OneCoin
 from bayesfuse.raters.typed_confusion import TypedConfusion
+from bayesfuse.raters.typed_confusion_by_kind import TypedConfusionByKind
 
 __all__ = [
     "Confusion",
@@ -14,4 +15,5 @@ __all__ = [
     "OneCoin",
     "RaterChannel",
     "TypedConfusion",
+    "TypedConfusionByKind",
 ]
