@@ -32,6 +32,11 @@ Priors and why:
   are inferred: competence around Beta(2, 1), guesses around a flat row. How near is inferred, too,
   under wide gamma priors, with means of 4, 5 and (for rows) 10 responses.
 
+What is known of items (``populations=``, ``covariates=``, ``classifier=``) moves the log-odds of
+their classes, from the shares of average items on. The shares of the types within a class stay as
+they are: a covariate says what an item is, not how hard it is. Populations differ from the average
+by shifts, whose standard deviation is inferred.
+
 The constants were chosen among some forty by the labels of ten public crowds and of six simulated
 tables; ``priors=`` takes others.
 """
@@ -82,6 +87,8 @@ class ItemTypes(LabelModel):
     every_class : int, default 1
         Imaginary items of every class, of unknown type and without responses, that the prior has
         seen.
+    populations, covariates, classifier : optional
+        What is known about items, as in :class:`bayesfuse.models.DawidSkene`.
     gold : mapping of item name to class name, optional
         Items whose true class is known: a hundred calibrate the labels of all others.
     priors : bayesfuse.parameters.typed_rows.Hyperpriors, optional
@@ -92,9 +99,12 @@ class ItemTypes(LabelModel):
     Raises
     ------
     bayesfuse.errors.ModelError
-        Fewer types than classes; trust that is not positive; a negative number of imaginary items.
+        Fewer types than classes; trust that is not positive; a negative number of imaginary items;
+        collinear covariates.
     bayesfuse.errors.ResponsesError
-        Gold labels of unknown items or classes.
+        Gold labels of unknown items or classes. Items without population, covariates or
+        probabilities, or that are not in the table; values that are missing, infinite or no
+        probabilities.
 
     Notes
     -----
@@ -117,6 +127,19 @@ class ItemTypes(LabelModel):
     expected row of a new rater. ``prevalence``, ``confusion``, ``sensitivity`` and ``specificity``
     are with respect to the truth, the mean over the types of a class. Types have no fixed numbers,
     so means by type over chains say nothing; ask by item.
+
+    With ``populations``, ``covariates`` or ``classifier`` an item has types and classes with
+
+    .. math:: p(z_n = z, y_n = k) \propto w_z \phi_{zk} e^{\eta_{nk}}, \qquad
+        \eta_{nk} = b_{g_n k} + \xi_{nk} - \log \overline{e^{\xi_{\cdot k}}}, \qquad
+        \xi_{nk} = \sum_j \tilde x_{nj} \beta_{jk} + s \log \hat p_{nk},
+
+    so the shares of the types within a class do not change. As the mean of :math:`e^\xi` over all
+    items is taken out, the shares of types are about those over all items. "average_prevalence" is
+    that of :math:`\xi = b = 0`. "population_shift" b is Normal(0, σ), zero for the first class,
+    with σ ~ Gamma(2, 2), "population_scale", and "population_prevalence" follows. Slopes β and the
+    scale s are as in :class:`bayesfuse.models.DawidSkene`; "prevalence" is the share over all
+    items. Slopes, shifts and scales are drawn by NUTS next to Gibbs steps.
 
     That raters share an opinion of a type, and that this opinion names the class once however many
     they are, is what keeps label probabilities honest. Where raters do err independently given the
@@ -205,10 +228,10 @@ class ItemTypes(LabelModel):
             )
 
         joint = share[:, None] * class_of_type
-        labels, tilt = tilted_labels(
-            responses, joint.sum(axis=0), populations, covariates, classifier
-        )
-        average = self["prevalence" if tilt is None else "average_prevalence"]
+        average = joint.sum(axis=0)
+        labels, tilt = tilted_labels(responses, average, populations, covariates, classifier)
+        if tilt is None:
+            average = self["prevalence"]
         if every_class:
             pm.Potential("every_class", every_class * pt.log(average).sum())
         settings = members, n_raters, n_types, n_classes, int(every_class), fixed, hyper

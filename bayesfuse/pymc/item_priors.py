@@ -110,13 +110,13 @@ def tilted_labels(
 ) -> tuple[Independent, Tilt | None]:
     """Register the variables with the model at hand, and return the label prior they make.
 
-    ``share`` (classes,) is that of average items, which other variables of the model determine.
+    ``share`` (classes,) follows from other variables of the model. Its odds are those of an item
+    times the mean, over all items, of what covariates and the classifier multiply them with.
     """
     given = {"populations": populations, "covariates": covariates, "classifier": classifier}
     needs = tuple(name for name, each in given.items() if each is not None)
     if not needs:
         return Independent(pm.Deterministic("prevalence", share, dims="class")), None
-    share = pm.Deterministic(SHARE[False], share, dims="class")
     number, moved = None, pt.zeros(responses.n_classes)
     if populations is not None:
         names, number = _populations(responses, populations)
@@ -125,17 +125,44 @@ def tilted_labels(
         dims = "population", "other_class"
         shift = pm.Normal("population_shift", 0.0, spread, dims=dims)
         moved = pt.concatenate([np.zeros((len(names), 1)), shift], axis=1)
-        share = pt.special.softmax(pt.log(share) + moved, axis=1)
-        share = pm.Deterministic(SHARE[True], share, dims=("population", "class"))
-    if needs == ("populations",):
-        labels, tilt = Independent(share, population=number), Tilt(moved, number)
-    else:
+    rows, slope, scale, mean = None, None, None, pt.zeros(responses.n_classes)
+    if needs != ("populations",):
         rows, slope, scale = _known_rows(responses, number, covariates, classifier)
-        labels = _from_rows(rows, share, slope, scale)
-        tilt = Tilt(rows.moved(moved, slope, scale, pt), rows.kind)
+        mean = _log_mean_odds(rows.moved(pt.zeros_like(moved), slope, scale, pt), rows.kind)
+    average = pt.special.softmax(pt.log(share) - mean)
+    average = pm.Deterministic(SHARE[False], average, dims="class")
+    if populations is not None:
+        share = pt.special.softmax(pt.log(average) + moved, axis=1)
+        average = pm.Deterministic(SHARE[True], share, dims=("population", "class"))
+    if rows is None:
+        assert number is not None  # nothing else is known
+        labels, tilt = Independent(average, population=number), Tilt(moved, number)
+    else:
+        labels = _from_rows(rows, average, slope, scale)
+        tilt = Tilt(rows.moved(moved - mean, slope, scale, pt), rows.kind)
     labels.needs = needs
     _report_prevalence(labels, responses)
     return labels, tilt
+
+
+def require_nothing_known(labels: str, reason: str, instead: str, **given: Any) -> None:
+    """Raise ModelError if something is known of items whose labels cannot depend on it."""
+    if told := [name for name, each in given.items() if each is not None]:
+        raise ModelError(
+            f"{labels} take no {' or '.join(f'{name}=' for name in given)}, because {reason}. Add "
+            "the most probable classes of a classifier as the responses of one more rater, or "
+            f"{instead}. Got: {', '.join(f'{name}=' for name in told)}."
+        )
+
+
+def _log_mean_odds(moved: Any, kind: NDArray[np.int64]) -> Any:
+    """Return the logarithm of the mean odds over all items, (classes,).
+
+    Less these the log-odds leave the shares of all items nearly as they are: shares and slopes that
+    are drawn in turns do not hold each other back.
+    """
+    share = np.bincount(kind) / len(kind)
+    return pt.logsumexp(moved + np.log(share)[:, None], axis=0)
 
 
 def _report_prevalence(labels: Independent, responses: Responses) -> None:
@@ -144,9 +171,7 @@ def _report_prevalence(labels: Independent, responses: Responses) -> None:
     pm.Deterministic("prevalence", overall, dims="class")
 
 
-def _populations(
-    responses: Responses, populations: Any
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _populations(responses: Responses, populations: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the names of the populations and the number of every item's; register both."""
     names, number = read_populations(responses.items, populations)
     pm.modelcontext(None).add_coord("population", listed(names))

@@ -142,5 +142,5 @@ class TypedConfusionByKind(TypedConfusion):
         return found
 
     @staticmethod
-    def log_lik_jax(log_share, log_confusion, start, cell, gold, kind):
+    def log_lik_jax(log_share, log_confusion, start, cell, gold, kind=None):
         return TypedConfusion.log_lik_jax(log_share, log_confusion, start, cell, gold)

@@ -31,8 +31,11 @@ ANSWERS = np.array([[[4.0, 0.0], [1.0, 2.0], [0.0, 1.0]], [[3.0, 1.0], [0.0, 3.0
 
 
 BY_KIND = np.array(
-    [[[1.0, 2.0, 0.0], [2.0, 0.0, 1.0], [1.0, 0.0, 0.0]], [[1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0, 0, 0]]]
-)  # fmt: skip
+    [
+        [[1.0, 2.0, 0.0], [2.0, 0.0, 1.0], [1.0, 0.0, 0.0]],
+        [[1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 0.0]],
+    ]
+)
 """The same items by what is known of them, (unknown and known class, kinds, types)."""
 TILT = np.array([[0.0, 0.0], [2.0, 0.5], [-1.0, 1.5]])
 """Log-odds of the classes of every kind."""
