@@ -94,7 +94,7 @@ def main() -> None:
     frame = components(features, options.components[0])
     for name, known in ((f"item types and {frame.shape[1]} components", {"covariates": frame}),
                         ("item types", {})):  # fmt: skip
-        fit(name, ItemTypes(responses, **known), ways=("posterior",), draws=1000)
+        fit(name, ItemTypes(responses, **known), ways=("posterior",), draws=300)
 
 
 if __name__ == "__main__":
