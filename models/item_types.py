@@ -139,9 +139,9 @@ class ItemTypes(LabelModel):
     that of :math:`\xi = b = 0`. "population_shift" b is Normal(0, σ), zero for the first class,
     with σ ~ Gamma(2, 2), "population_scale", and "population_prevalence" follows. Slopes β and the
     scale s are as in :class:`bayesfuse.models.DawidSkene`; "prevalence" is the share over all
-    items. Slopes, shifts and scales are drawn by NUTS next to Gibbs steps. Where covariates separate
-    the classes and items have few responses, chains may stay in different modes: compare them, or
-    give ``gold``.
+    items. Slopes, shifts and scales are drawn by NUTS next to Gibbs steps. Where covariates
+    separate the classes and items have few responses, chains may stay in different modes: compare
+    them, or give ``gold``.
 
     That raters share an opinion of a type, and that this opinion names the class once however many
     they are, is what keeps label probabilities honest. Where raters do err independently given the
