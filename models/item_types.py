@@ -131,12 +131,10 @@ class ItemTypes(LabelModel):
     With ``populations``, ``covariates`` or ``classifier`` an item has types and classes with
 
     .. math:: p(z_n = z, y_n = k) \propto w_z \phi_{zk} e^{\eta_{nk}}, \qquad
-        \eta_{nk} = b_{g_n k} + \xi_{nk} - \log \overline{e^{\xi_{\cdot k}}}, \qquad
-        \xi_{nk} = \sum_j \tilde x_{nj} \beta_{jk} + s \log \hat p_{nk},
+        \eta_{nk} = b_{g_n k} + \sum_j \tilde x_{nj} \beta_{jk} + s \log \hat p_{nk},
 
-    so the shares of the types within a class do not change. As the mean of :math:`e^\xi` over all
-    items is taken out, the shares of types are about those over all items. "average_prevalence" is
-    that of :math:`\xi = b = 0`. "population_shift" b is Normal(0, σ), zero for the first class,
+    so the shares of the types within a class do not change. "average_prevalence" is that of
+    :math:`\eta = 0`. "population_shift" b is Normal(0, σ), zero for the first class,
     with σ ~ Gamma(2, 2), "population_scale", and "population_prevalence" follows. Slopes β and the
     scale s are as in :class:`bayesfuse.models.DawidSkene`; "prevalence" is the share over all
     items. Slopes, shifts and scales are drawn by NUTS next to Gibbs steps. Where covariates
@@ -230,10 +228,10 @@ class ItemTypes(LabelModel):
             )
 
         joint = share[:, None] * class_of_type
-        average = joint.sum(axis=0)
-        labels, tilt = tilted_labels(responses, average, populations, covariates, classifier)
-        if tilt is None:
-            average = self["prevalence"]
+        labels, tilt = tilted_labels(
+            responses, joint.sum(axis=0), populations, covariates, classifier
+        )
+        average = self["prevalence" if tilt is None else "average_prevalence"]
         if every_class:
             pm.Potential("every_class", every_class * pt.log(average).sum())
         settings = members, n_raters, n_types, n_classes, int(every_class), fixed, hyper

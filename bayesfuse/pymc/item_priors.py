@@ -110,13 +110,13 @@ def tilted_labels(
 ) -> tuple[Independent, Tilt | None]:
     """Register the variables with the model at hand, and return the label prior they make.
 
-    ``share`` (classes,) follows from other variables of the model. Its odds are those of an item
-    times the mean, over all items, of what covariates and the classifier multiply them with.
+    ``share`` (classes,) is that of average items, which follows from other variables of the model.
     """
     given = {"populations": populations, "covariates": covariates, "classifier": classifier}
     needs = tuple(name for name, each in given.items() if each is not None)
     if not needs:
         return Independent(pm.Deterministic("prevalence", share, dims="class")), None
+    share = pm.Deterministic(SHARE[False], share, dims="class")
     number, moved = None, pt.zeros(responses.n_classes)
     if populations is not None:
         names, number = _populations(responses, populations)
@@ -125,21 +125,15 @@ def tilted_labels(
         dims = "population", "other_class"
         shift = pm.Normal("population_shift", 0.0, spread, dims=dims)
         moved = pt.concatenate([np.zeros((len(names), 1)), shift], axis=1)
-    rows, slope, scale, mean = None, None, None, pt.zeros(responses.n_classes)
-    if needs != ("populations",):
-        rows, slope, scale = _known_rows(responses, number, covariates, classifier)
-        mean = _log_mean_odds(rows.moved(pt.zeros_like(moved), slope, scale, pt), rows.kind)
-    average = pt.special.softmax(pt.log(share) - mean)
-    average = pm.Deterministic(SHARE[False], average, dims="class")
-    if populations is not None:
-        share = pt.special.softmax(pt.log(average) + moved, axis=1)
-        average = pm.Deterministic(SHARE[True], share, dims=("population", "class"))
-    if rows is None:
-        assert number is not None  # nothing else is known
-        labels, tilt = Independent(average, population=number), Tilt(moved, number)
+        share = pt.special.softmax(pt.log(share) + moved, axis=1)
+        share = pm.Deterministic(SHARE[True], share, dims=("population", "class"))
+    if needs == ("populations",):
+        assert number is not None  # the populations are known
+        labels, tilt = Independent(share, population=number), Tilt(moved, number)
     else:
-        labels = _from_rows(rows, average, slope, scale)
-        tilt = Tilt(rows.moved(moved - mean, slope, scale, pt), rows.kind)
+        rows, slope, scale = _known_rows(responses, number, covariates, classifier)
+        labels = _from_rows(rows, share, slope, scale)
+        tilt = Tilt(rows.moved(moved, slope, scale, pt), rows.kind)
     labels.needs = needs
     _report_prevalence(labels, responses)
     return labels, tilt
@@ -153,16 +147,6 @@ def require_nothing_known(labels: str, reason: str, instead: str, **given: Any) 
             "the most probable classes of a classifier as the responses of one more rater, or "
             f"{instead}. Got: {', '.join(f'{name}=' for name in told)}."
         )
-
-
-def _log_mean_odds(moved: Any, kind: NDArray[np.int64]) -> Any:
-    """Return the logarithm of the mean odds over all items, (classes,).
-
-    Less these the log-odds leave the shares of all items nearly as they are: shares and slopes that
-    are drawn in turns do not hold each other back.
-    """
-    share = np.bincount(kind) / len(kind)
-    return pt.logsumexp(moved + np.log(share)[:, None], axis=0)
 
 
 def _report_prevalence(labels: Independent, responses: Responses) -> None:
