@@ -82,6 +82,12 @@ class PooledBlock:
         """What the pool needs of other variables, by the name in rows."""
         return {self._key(role): variable for role, variable in self.pool.inputs.items()}
 
+    def begin(self, rows: Rows, rng: np.random.Generator) -> dict[str, Array]:
+        """Return values of members to begin with, and of inputs those of rows that hold some."""
+        inputs = {role: self._key(role) for role in self.pool.inputs}
+        given = {role: rows[key] for role, key in inputs.items() if key in rows}
+        return self.pool.begin(rng) | given
+
     def values(self, rows: Rows) -> dict[str, Array]:
         """Return the values of members and inputs by role from rows, which hold them by name."""
         inputs = {role: rows[self._key(role)] for role in self.pool.inputs}

@@ -11,7 +11,9 @@ from item_types import SETTLED, hard_crowd
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
+from bayesfuse.inference.chains import begin, initial_values
 from bayesfuse.inference.plan import make_plan
+from bayesfuse.inference.pooling import rest_of
 from bayesfuse.models import DawidSkene, ItemTypes
 from bayesfuse.parameters.compiled import plain_python, value_function
 from bayesfuse.testing import assert_close, assert_within_mcse
@@ -200,6 +202,39 @@ def test_covariates_help_where_a_crowd_errs():
         probability = bf.label_probabilities(result).values
         loss.append(-np.log(probability[np.arange(300), truth]).mean())
     assert loss[1] < loss[0] - 0.1
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_chains_begin_at_slopes_that_fit_the_labels(name):
+    """Dispersed around those of the model of Dawid and Skene; some items have no responses."""
+    rng = np.random.default_rng(1)
+    truth = (rng.random(500) < 0.3).astype(int)
+    right = rng.random((500, 5)) < 0.85
+    matrix = np.where(right, truth[:, None], 1 - truth[:, None]).astype(float)
+    matrix[400:] = np.nan
+    responses = bf.Responses.from_matrix(matrix)
+    sure = np.where(rng.random(500) < 0.8, truth, 1 - truth)
+    known = {
+        "populations": np.where(rng.random(500) < 0.2 + 0.5 * truth, "north", "south"),
+        "covariates": truth[:, None] + 0.7 * rng.normal(size=(500, 1)),
+        "classifier": 0.3 + 0.4 * np.eye(2)[sure],
+    }[name]
+    mode = bf.find_map(DawidSkene(responses, **{name: known}))["point"].dataset
+    plan = make_plan(ItemTypes(responses, **{name: known}))
+    rest = rest_of(plan)
+    streams = np.random.default_rng(2).spawn(4)
+    points = initial_values(plan, rest, begin(plan, rest, "majority"), streams)
+    if name == "populations":
+        share = mode["population_prevalence"].values.ravel()[[1, 3]]
+        expected = np.diff(np.log(share / (1 - share)))
+        found = [np.diff(point["population_shift"][:, 0]) for point in points]
+    else:
+        slope = {"covariates": "standard_slope", "classifier": "classifier_scale"}[name]
+        expected = mode[slope].values.ravel()
+        found = [np.ravel(point[slope]) for point in points]
+    assert len(np.unique(found)) == 4
+    assert abs(expected[0]) > 1
+    assert_close(np.ravel(found), np.full(4, expected[0]), "slopes", rtol=0.3)
 
 
 @pytest.mark.parametrize("name", ["covariates", "classifier"])
