@@ -42,8 +42,7 @@ def begin(plan: Plan, method: str, rest: Gradients | None = None) -> Start:
     observation = _plain(plan)
     if rest is not None:  # slopes settle sooner without items of which no response is known
         told = (observation.table.per_item > 0) | (observation.table_gold >= 0)
-        if told.any():
-            observation = observation.part(np.flatnonzero(told))
+        observation = observation.part(np.flatnonzero(told))
     return find_start(observation, _plain_priors(plan), method, rest)
 
 
