@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
 import bayesfuse as bf
-from bayesfuse.models import DawidSkene
+from bayesfuse.models import DawidSkene, ItemTypes
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "labelme"
 
@@ -63,8 +63,8 @@ def main() -> None:
     print(f"{'':<46}{'labelled:':>9}{'':>8}{'others:':>9}")
     print(f"{'':<46}{'accuracy':>9}{'loss':>8}{'accuracy':>9}{'loss':>8}{'seconds':>9}")
 
-    def fit(name, model):
-        for how in ("mode", "posterior"):
+    def fit(name, model, ways=("mode", "posterior"), draws=500):
+        for how in ways:
             if how == "posterior" and options.quick:
                 continue
             begun = time.perf_counter()
@@ -72,7 +72,7 @@ def main() -> None:
                 bf.find_map(model)
                 if how == "mode"
                 else bf.sample(
-                    model, 500, tune=500, chains=2, random_seed=1, progressbar=False, quiet=True
+                    model, draws, tune=draws, chains=2, random_seed=1, progressbar=False, quiet=True
                 )
             )
             taken = time.perf_counter() - begun
@@ -89,6 +89,12 @@ def main() -> None:
             learnt.fit(frame[labelled], fused[labelled].argmax(axis=1))
             name = f"classifier on their labels, C={strength:g}"
             show(name, learnt.predict_proba(frame), truth, labelled, 0.0)
+    if options.quick:  # item types have no mode
+        return
+    frame = components(features, options.components[0])
+    for name, known in ((f"item types and {frame.shape[1]} components", {"covariates": frame}),
+                        ("item types", {})):  # fmt: skip
+        fit(name, ItemTypes(responses, **known), ways=("posterior",), draws=300)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from bayesfuse import priors
 from bayesfuse.data.item_tables import read_populations
 from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_kind
+from bayesfuse.pymc.item_priors import require_nothing_known
 from bayesfuse.pymc.model import LabelModel
 
 
@@ -54,14 +55,17 @@ class HiddenMarkov(LabelModel):
     populations : mapping, Series or array, shape (sequences,), optional
         The population of every sequence, by its name or in the order of ``sequences.names``. Each
         has its own "initial" (population, class) and "transition" (population, class, next_class).
+    covariates, classifier : None
+        Not available: transition rows would differ from item to item.
     confusion_prior, raters, pooled, gold, name : optional
         As in :class:`bayesfuse.models.DawidSkene`.
 
     Raises
     ------
     bayesfuse.errors.ModelError
-        Priors of the wrong shape, negative, or that make a class unreachable or without successor;
-        ``initial="stationary"`` for transitions without a stationary distribution.
+        Covariates or a classifier. Priors of the wrong shape, negative, or that make a class
+        unreachable or without successor; ``initial="stationary"`` for transitions without a
+        stationary distribution.
     bayesfuse.errors.ResponsesError
         Sequences and responses of different items.
 
@@ -93,9 +97,18 @@ class HiddenMarkov(LabelModel):
         raters: Literal["confusion", "class", "coin", "graded"] = "confusion",
         pooled: bool = False,
         populations: Any = None,
+        covariates: None = None,
+        classifier: None = None,
         gold: Mapping[Any, Any] | None = None,
         name: str = "",
     ) -> None:
+        require_nothing_known(
+            "Labels in sequence",
+            "the transition rows would differ from item to item",
+            "use populations= of sequences, or DawidSkene or ItemTypes without the order",
+            covariates=covariates,
+            classifier=classifier,
+        )
         if initial not in ("free", "stationary"):
             raise ModelError(f"initial must be 'free' or 'stationary'. Got: {initial!r}.")
         stationary = initial == "stationary"

@@ -32,6 +32,11 @@ Priors and why:
   are inferred: competence around Beta(2, 1), guesses around a flat row. How near is inferred, too,
   under wide gamma priors, with means of 4, 5 and (for rows) 10 responses.
 
+What is known of items (``populations=``, ``covariates=``, ``classifier=``) moves the log-odds of
+their classes, from the shares of average items on. The shares of the types within a class stay as
+they are: a covariate says what an item is, not how hard it is. Populations differ from the average
+by shifts, whose standard deviation is inferred.
+
 The constants were chosen among some forty by the labels of ten public crowds and of six simulated
 tables; ``priors=`` takes others.
 """
@@ -50,8 +55,11 @@ from bayesfuse.errors import ModelError, require_count, require_number
 from bayesfuse.parameters.contract import Support
 from bayesfuse.parameters.pool import SCALE, SMALLEST, Member
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
+from bayesfuse.parameters.tilted_rows import TiltedRows
 from bayesfuse.parameters.typed_rows import Hyperpriors, TypedRows, says
+from bayesfuse.pymc.item_priors import tilted_labels
 from bayesfuse.pymc.model import LabelModel
+from bayesfuse.raters import TypedConfusionByKind
 
 
 class ItemTypes(LabelModel):
@@ -79,6 +87,8 @@ class ItemTypes(LabelModel):
     every_class : int, default 1
         Imaginary items of every class, of unknown type and without responses, that the prior has
         seen.
+    populations, covariates, classifier : optional
+        What is known about items, as in :class:`bayesfuse.models.DawidSkene`.
     gold : mapping of item name to class name, optional
         Items whose true class is known: a hundred calibrate the labels of all others.
     priors : bayesfuse.parameters.typed_rows.Hyperpriors, optional
@@ -89,9 +99,12 @@ class ItemTypes(LabelModel):
     Raises
     ------
     bayesfuse.errors.ModelError
-        Fewer types than classes; trust that is not positive; a negative number of imaginary items.
+        Fewer types than classes; trust that is not positive; a negative number of imaginary items;
+        collinear covariates.
     bayesfuse.errors.ResponsesError
-        Gold labels of unknown items or classes.
+        Gold labels of unknown items or classes. Items without population, covariates or
+        probabilities, or that are not in the table; values that are missing, infinite or no
+        probabilities.
 
     Notes
     -----
@@ -114,6 +127,22 @@ class ItemTypes(LabelModel):
     expected row of a new rater. ``prevalence``, ``confusion``, ``sensitivity`` and ``specificity``
     are with respect to the truth, the mean over the types of a class. Types have no fixed numbers,
     so means by type over chains say nothing; ask by item.
+
+    With ``populations``, ``covariates`` or ``classifier`` an item has types and classes with
+
+    .. math:: p(z_n = z, y_n = k) \propto w_z \phi_{zk} e^{\eta_{nk}}, \qquad
+        \eta_{nk} = b_{g_n k} + \sum_j \tilde x_{nj} \beta_{jk} + s \log \hat p_{nk},
+
+    so the shares of the types within a class do not change. "average_prevalence" is that of
+    :math:`\eta = 0`. "population_shift" b is Normal(0, σ), zero for the first class, with
+    σ ~ Gamma(2, 2), "population_scale", and "population_prevalence" follows. Slopes β and the scale
+    s are as in :class:`bayesfuse.models.DawidSkene`; "prevalence" is the share over all items.
+    Slopes, shifts and scales are drawn by NUTS next to Gibbs steps. Where items have few responses,
+    chains may stay in different modes: compare them, or give ``gold``. On LabelMe with ten
+    covariates the label probabilities of two chains of 200 draws differed by .004 on average, those
+    of single images had an R-hat of up to 1.7. Accuracy and log-loss were .88 and .57 to .63, of
+    images without labels .87 and .55; those of :class:`bayesfuse.models.DawidSkene` with the same
+    covariates were .87 and .71, .87 and .53.
 
     That raters share an opinion of a type, and that this opinion names the class once however many
     they are, is what keeps label probabilities honest. Where raters do err independently given the
@@ -146,6 +175,9 @@ class ItemTypes(LabelModel):
         own_rows: bool = True,
         trust: float | None = None,
         every_class: int = 1,
+        populations: Any = None,
+        covariates: Any = None,
+        classifier: Any = None,
         gold: Mapping[Any, Any] | None = None,
         name: str = "",
         priors: Hyperpriors | None = None,
@@ -199,16 +231,29 @@ class ItemTypes(LabelModel):
             )
 
         joint = share[:, None] * class_of_type
-        prevalence = pm.Deterministic("prevalence", joint.sum(axis=0), dims="class")
+        labels, tilt = tilted_labels(
+            responses, joint.sum(axis=0), populations, covariates, classifier
+        )
+        average = self["prevalence" if tilt is None else "average_prevalence"]
         if every_class:
-            pm.Potential("every_class", every_class * pt.log(prevalence).sum())
-        sizes = n_raters, n_types, n_classes
-        self.pools.append(TypedRows(members, *sizes, int(every_class), fixed, hyper))
+            pm.Potential("every_class", every_class * pt.log(average).sum())
+        settings = members, n_raters, n_types, n_classes, int(every_class), fixed, hyper
         self.newcomers["type_confusion"] = newcomer
-        share = (joint / prevalence).T
-        types = pm.Deterministic("type_of_class", share, dims=("class", "type"))
+        types = pm.Deterministic("type_of_class", (joint / average).T, dims=("class", "type"))
         channel = bf.TypedConfusion(types, rows)
-        self.observe(labels=bf.Independent(prevalence), raters=channel)
+        if tilt is None:
+            self.pools.append(TypedRows(*settings))
+        else:
+            channel = TypedConfusionByKind(types, rows, tilt.kind)
+            (parameter,) = labels.parameters
+            tilted = TiltedRows(
+                *settings,
+                tilt=tilt.log_odds,
+                n_kinds=channel.n_kinds,
+                label_parameter=parameter,
+            )
+            self.pools.append(tilted)
+        self.observe(labels=labels, raters=channel)
 
 
 class _Members(dict[str, Member]):

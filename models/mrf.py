@@ -33,6 +33,7 @@ import bayesfuse as bf
 from bayesfuse.data.graph import as_graph
 from bayesfuse.errors import ModelError, require_positive
 from bayesfuse.labels import bethe_coupling, paper_coupling
+from bayesfuse.pymc.item_priors import require_nothing_known
 from bayesfuse.pymc.model import LabelModel
 
 
@@ -65,13 +66,16 @@ class MarkovRandomField(LabelModel):
         Scale of the half-normal prior of an inferred coupling.
     approximation : {"belief propagation", "mean field"}
         How NUTS and EM sum out the labels. Gibbs sampling, the default, needs neither.
+    populations, covariates, classifier : None
+        Not available: the normalising constant of the prior would depend on them.
     confusion_prior, raters, pooled, gold, name : optional
         As in :class:`bayesfuse.models.DawidSkene`.
 
     Raises
     ------
     bayesfuse.errors.ModelError
-        Unknown or nonpositive ``trust``; unknown ``edges`` or ``approximation``.
+        Populations, covariates or a classifier. Unknown or nonpositive ``trust``; unknown
+        ``edges`` or ``approximation``.
     bayesfuse.errors.ResponsesError
         Graph and responses of different items.
 
@@ -115,9 +119,20 @@ class MarkovRandomField(LabelModel):
         confusion_prior: Any = None,
         raters: Literal["confusion", "class", "coin", "graded"] = "confusion",
         pooled: bool = False,
+        populations: None = None,
+        covariates: None = None,
+        classifier: None = None,
         gold: Mapping[Any, Any] | None = None,
         name: str = "",
     ) -> None:
+        require_nothing_known(
+            "Labels on a graph",
+            "the normalising constant of their prior would depend on what is known of every item",
+            "use DawidSkene or ItemTypes without the graph",
+            populations=populations,
+            covariates=covariates,
+            classifier=classifier,
+        )
         if approximation not in ("belief propagation", "mean field"):
             raise ModelError(
                 "approximation must be 'belief propagation' or 'mean field'. Got: "

@@ -27,7 +27,7 @@ def begin(plan: Plan, rest: Gradients | None, start: str | Mapping[str, Any]) ->
         require_mapping("start, unless it is a word,", start)
         return Start({}, "given", values=dict(start))
     if plan.pooled:
-        return pooling.begin(plan, start)
+        return pooling.begin(plan, start, rest)
     return find_start(plan.begun(), plan.continuous_priors(), start, rest)
 
 
@@ -59,7 +59,7 @@ def dispersed(
 ) -> dict[str, Any]:
     """Draw a starting point, in the variables' own space."""
     if plan.pooled:
-        return pooling.disperse(plan, begun.rows, rng)
+        return pooling.disperse(plan, begun.rows, rng, rest)
     begin: Rows = {**begun.rows, **plan.indices()}
     return natural(plan, rest, disperse(plan.observation, begin, plan.priors(), rng, rest))
 

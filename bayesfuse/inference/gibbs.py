@@ -157,6 +157,8 @@ class LabelGibbs(BlockedStep):
         others = {name: variable for name, variable in plan.variables.items() if name not in known}
         _require_labels_anew(plan.observation, moved(model, others))
         self.others = value_function(model, others) if others else None
+        inputs = {name: each for pooled in self.pools for name, each in pooled.inputs.items()}
+        self.inputs = value_function(model, inputs) if inputs else None
         below = {pooled.pool.parameter for pooled in self.pools}
         self.varying = {
             b.parameter: b.prior_at for b in blocks if b.prior is None and b.parameter not in below
@@ -200,6 +202,8 @@ class LabelGibbs(BlockedStep):
         if self.varying:
             priors = priors | {name: at(point) for name, at in self.varying.items()}
             self._require(priors)
+        if self.inputs is not None:
+            rows |= self.inputs(point)
         for pooled in self.pools:
             rows |= pooled.rows(pooled.values(rows))
         with interruptible:
@@ -207,7 +211,8 @@ class LabelGibbs(BlockedStep):
                 rows |= self.sweep(rows, priors)
         point = dict(point)
         for block in self.blocks:
-            point[block.value] = block.write(rows[block.parameter])
+            # an array: functions that numba compiles take no other numbers
+            point[block.value] = np.asarray(block.write(rows[block.parameter]))
             self._written[block.value] = point[block.value], rows[block.parameter]
         return point, [{"labels": self.labels} if self.shows_labels else {}]
 
@@ -245,7 +250,8 @@ class LabelGibbs(BlockedStep):
             self.observation, rows, drawn, priors, self.rng
         )
         for pooled in self.pools:
-            found |= pooled.rows(pooled.pool.draw(pooled.values(rows), counts, self.rng))
+            values = pooled.values(rows)
+            found |= pooled.rows(values | pooled.pool.draw(values, counts, self.rng))
         priors = {**priors, **self._pooled(found)}
         names = [b.parameter for b in self.blocks if b.parameter not in found]
         proposed = draw_all({name: priors[name] for name in names}, statistics, rows, self.rng)

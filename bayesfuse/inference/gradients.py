@@ -57,10 +57,7 @@ class Gradients:
         continuous = [v for v in plan.others if v.dtype.startswith("float")]
         value = {v: model.rvs_to_values[v].name for v in continuous}
         self.moved = list(value.values())
-        depend = [v.owner.inputs for v in model.free_RVs]
-        self._upper = [
-            value[v] for v in continuous if any(v in ancestors(inputs) for inputs in depend)
-        ]
+        self._upper = [value[v] for v in appear_above(model, continuous)]
         self.varying = {name: b for name, b in plan.blocks.items() if b.prior is None}
         fixed = plan.blocks.keys() | plan.constants.keys()
         implied = {name: v for name, v in plan.variables.items() if name not in fixed}
@@ -248,6 +245,12 @@ class Gradients:
             return total, dict(zip(names, slopes, strict=True))
 
         return evaluate
+
+
+def appear_above(model: Any, variables: list[Any]) -> list[Any]:
+    """Return those of the variables on which the prior of another one depends."""
+    depend = [v.owner.inputs for v in model.free_RVs]
+    return [v for v in variables if any(v in ancestors(inputs) for inputs in depend)]
 
 
 def _none_of(observation: Observation, rows: Rows) -> Counts:

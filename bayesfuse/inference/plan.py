@@ -77,14 +77,30 @@ class PooledBlock:
         """Names of parameters that follow from the members."""
         return set(self.pool.implied(self.pool.begin(np.random.default_rng(0))))
 
+    @property
+    def inputs(self) -> dict[str, TensorVariable]:
+        """What the pool needs of other variables, by the name in rows."""
+        return {self._key(role): variable for role, variable in self.pool.inputs.items()}
+
+    def begin(self, rows: Rows, rng: np.random.Generator) -> dict[str, Array]:
+        """Return values of members to begin with, and of inputs those of rows that hold some."""
+        inputs = {role: self._key(role) for role in self.pool.inputs}
+        given = {role: rows[key] for role, key in inputs.items() if key in rows}
+        return self.pool.begin(rng) | given
+
     def values(self, rows: Rows) -> dict[str, Array]:
-        """Return the members' values by role from rows, which hold them by block."""
-        return {role: rows[block.parameter] for role, block in self.members.items()}
+        """Return the values of members and inputs by role from rows, which hold them by name."""
+        inputs = {role: rows[self._key(role)] for role in self.pool.inputs}
+        return inputs | {role: rows[block.parameter] for role, block in self.members.items()}
+
+    def _key(self, role: str) -> str:
+        return f"{self.pool.parameter}: {role}"
 
     def rows(self, values: Mapping[str, Array]) -> Rows:
-        """Return rows of the members, and of parameters that follow from them."""
+        """Return rows of the members, inputs and the parameters that follow from these."""
         own = {block.parameter: values[role] for role, block in self.members.items()}
-        return own | self.pool.implied(dict(values))
+        inputs = {self._key(role): values[role] for role in self.pool.inputs}
+        return own | inputs | self.pool.implied(dict(values))
 
 
 @dataclass(frozen=True)
@@ -114,12 +130,16 @@ class Plan:
 
     @property
     def pooled(self) -> bool:
-        """Whether there are pools, and every variable is a member of one or has a fixed prior."""
+        """Whether chains can begin under the pools.
+
+        Every variable must be a member of a pool, behind its inputs, or have a fixed prior.
+        """
         below = {pooled.pool.parameter for pooled in self.pools}
         members = {b.variable for pooled in self.pools for b in pooled.members.values()}
+        inputs = [each for pooled in self.pools for each in pooled.pool.inputs.values()]
         return (
             bool(self.pools)
-            and set(self.others) <= members
+            and set(self.others) <= members | set(ancestors(inputs))
             and all(b.prior is not None or name in below for name, b in self.blocks.items())
         )
 

@@ -2,7 +2,8 @@
 
 Under a pool, modes of rows and hyperparameters are no place to begin: the density is highest where
 all raters are alike. So labels come from the model without the pool, or from Dawid and Skene's, and
-hyperparameters and rows are drawn given labels.
+hyperparameters and rows are drawn given labels. Where a pool has inputs, the variables behind them
+begin with the labels (:mod:`bayesfuse.inference.tilts`).
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import numpy as np
 
 from bayesfuse import priors
 from bayesfuse.inference.conditionals import statistics
+from bayesfuse.inference.gradients import Gradients, gradients_of
 from bayesfuse.inference.plan import Plan
 from bayesfuse.inference.start import Start, find_start
+from bayesfuse.inference.tilts import Tilts
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.contract import Prior, draw_all
@@ -27,16 +30,31 @@ SETTLING = 10
 """Draws of hyperparameters given the same labels, before a chain begins."""
 
 
-def begin(plan: Plan, method: str) -> Start:
+def rest_of(plan: Plan) -> Gradients | None:
+    """Return what a start moves along gradients, None if there is nothing of the kind."""
+    if not plan.pooled:
+        return gradients_of(plan)
+    return Tilts(plan, _plain(plan)) if any(pooled.inputs for pooled in plan.pools) else None
+
+
+def begin(plan: Plan, method: str, rest: Gradients | None = None) -> Start:
     """Find parameters of the model without the pool, as :func:`find_start` does."""
-    return find_start(_plain(plan), _plain_priors(plan), method)
+    observation = _plain(plan)
+    if rest is not None:  # slopes settle sooner without items of which no response is known
+        told = (observation.table.per_item > 0) | (observation.table_gold >= 0)
+        observation = observation.part(np.flatnonzero(told))
+    return find_start(observation, _plain_priors(plan), method, rest)
 
 
-def disperse(plan: Plan, begun: Rows, rng: np.random.Generator) -> dict[str, Array]:
+def disperse(
+    plan: Plan, begun: Rows, rng: np.random.Generator, rest: Gradients | None = None
+) -> dict[str, Array]:
     """Draw labels, then all variables given these; return values of the model's variables."""
-    observation, rows = plan.observation, dict(begun)
-    drawn = _plain(plan).draw(rows, rng)
-    values = [pooled.pool.begin(rng) for pooled in plan.pools]
+    observation, plain, rows = plan.observation, _plain(plan), dict(begun)
+    drawn = plain.draw(rows, rng)
+    if rest is not None:
+        rows = rest.disperse(rows, plain.expected(rows)[1], rng)
+    values = [pooled.begin(rows, rng) for pooled in plan.pools]
 
     def below() -> dict[str, Prior]:
         """Return the priors of rows that are blocks, members of pools as they are."""
@@ -51,16 +69,17 @@ def disperse(plan: Plan, begun: Rows, rng: np.random.Generator) -> dict[str, Arr
     counts = observation.tally(rows, drawn, rng)  # hidden variables of the channel are drawn once
     for _ in range(SETTLING):
         for at, pooled in enumerate(plan.pools):
-            values[at] = pooled.pool.draw(values[at], counts, rng)
+            values[at] |= pooled.pool.draw(values[at], counts, rng)
             rows |= pooled.rows(values[at])
     said = statistics(observation, rows, counts)
     own = {name: p for name, p in plan.priors().items() if name in said and p.free}
     rows |= draw_all(own | below(), said, rows, rng)
     members = [block for pooled in plan.pools for block in pooled.members.values()]
-    return {
+    found = {
         block.variable.name: block.natural(rows[block.parameter])
         for block in [*plan.blocks.values(), *members]
     }
+    return found if rest is None else found | rest.natural(rows)
 
 
 def _plain(plan: Plan) -> Observation:
@@ -74,13 +93,14 @@ def _plain(plan: Plan) -> Observation:
 
 def _plain_priors(plan: Plan) -> Mapping[str, Prior]:
     """Return fixed priors, those of the model where it has some."""
-    observation, own = plan.observation, plan.priors()
+    observation, own = _plain(plan), plan.priors()
     if (rows := _unpooled(plan)) is not None:
         return {**own, **rows}
     responses = observation.responses
     confusion: Any = priors.confusion(None, responses)
     flat = Dirichlet(np.ones(responses.n_classes))
-    shares = {name: own.get(name, flat) for name in observation.labels.parameters}
+    moved = any(pooled.inputs for pooled in plan.pools)  # class shares follow from slopes
+    shares = {n: own.get(n, flat) for n in observation.labels.parameters if not moved}
     return shares | {"confusion": Dirichlet(confusion)}
 
 

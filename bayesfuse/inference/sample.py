@@ -23,8 +23,8 @@ from bayesfuse.errors import (
 )
 from bayesfuse.inference.chains import begin, drawn_anew, initial_values, sample_nuts, thinned
 from bayesfuse.inference.gibbs import LabelGibbs
-from bayesfuse.inference.gradients import gradients_of
 from bayesfuse.inference.plan import Plan, make_plan
+from bayesfuse.inference.pooling import rest_of
 from bayesfuse.inference.recording import (
     add_deterministics,
     check_convergence,
@@ -193,7 +193,7 @@ def sample(
             "nuts_sampler= is for NUTS and sweeps= for Gibbs; choose by sampler=. Got: "
             f"{foreign[0]}={foreign[1]!r} for {'Gibbs' if uses_gibbs else 'NUTS'}."
         )
-    rest = gradients_of(plan) if isinstance(start, str) and not plan.pooled else None
+    rest = rest_of(plan) if isinstance(start, str) else None
     begun = begin(plan, rest, start)
     initial = initial_values(plan, rest, begun, generator.spawn(chains))
     if uses_gibbs:

@@ -10,8 +10,8 @@ import xarray as xr
 
 from bayesfuse.errors import ModelError, require_mapping
 from bayesfuse.inference.chains import begin, initial_values, require_known, sample_nuts, thinned
-from bayesfuse.inference.gradients import gradients_of
 from bayesfuse.inference.plan import make_plan
+from bayesfuse.inference.pooling import rest_of
 from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.pymc.model import all_observed
@@ -51,7 +51,7 @@ def sample_several(
     initial: list[dict[str, Any]] = [{} for _ in streams]
     for plan in plans.values():
         if isinstance(start, str):
-            rest = None if plan.pooled else gradients_of(plan)
+            rest = rest_of(plan)
             own = initial_values(plan, rest, begin(plan, rest, start), streams)
         else:
             known = {v.name for v in plan.model.free_RVs}

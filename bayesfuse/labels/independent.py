@@ -169,6 +169,8 @@ class Independent(LabelPrior):
     words = Words("sum over classes")
     merges = True
     marginal_kernel = staticmethod(marginal)
+    told: tuple[NDArray[Any], ...] = ()
+    """What is known of items by row, where log-odds follow from it: for :meth:`defining`."""
     # A multiplicity, and whether all of it are ones: checking in every sweep takes 5 to 10 µs of 80
     _plain: tuple[Any, bool] = None, True
 
@@ -248,7 +250,7 @@ class Independent(LabelPrior):
         return 1 if self.axis is None else len(place)
 
     def defining(self, structure):
-        return () if self.population is None else (structure[1],)
+        return () if self.population is None else (structure[1], *self.told)
 
     def part(self, structure, units):
         multiplicity, place = structure

@@ -57,6 +57,12 @@ class ItemRows:
             None if word is None else own,
         )
 
+    @property
+    def told(self) -> tuple[NDArray[Any], ...]:
+        """What is known by row, rounded: digests must not tell apart what rounding does."""
+        each = self.population, self.covariates, self.word
+        return tuple(np.round(known, 9) + 0 for known in each if known is not None)
+
     def log_odds(self, share: Any, slope: Any, scale: Any, xp: Any) -> Any:
         """Return the log-odds of every row (rows, classes), up to a constant each.
 
@@ -69,8 +75,14 @@ class ItemRows:
         scale : scalar tensor or float
             Of the classifier's word.
         """
-        found = xp.log(share)
-        found = found[None] if self.population is None else found[self.population]
+        return self.moved(xp.log(share), slope, scale, xp)
+
+    def moved(self, log_odds: Any, slope: Any, scale: Any, xp: Any) -> Any:
+        """Return log-odds, (classes,) or (populations, classes), as other knowledge moves them.
+
+        The others are arguments of :meth:`log_odds`.
+        """
+        found = log_odds[None] if self.population is None else log_odds[self.population]
         if self.covariates is not None:
             moved = xp.dot(self.covariates, slope)
             nothing = np.zeros((len(self.covariates), 1))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,11 @@ class Pool(ABC):
 
     parameter: str
     members: dict[str, Member]
+    inputs: Mapping[str, Any] = MappingProxyType({})
+    """Variables by role that other steps move, whose values :meth:`draw` and :meth:`implied` need.
+
+    :meth:`begin` returns values of them, too.
+    """
     has_mode = True
     """Whether hyperparameters and rows have a joint mode that says something about labels."""
 

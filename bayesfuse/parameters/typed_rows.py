@@ -226,12 +226,16 @@ class TypedRows(Pool):
         self, new: Values, looked: Array, known: Array, rng: np.random.Generator
     ) -> None:
         """Propose from the answers by consensus; accept by what known classes say."""
-        proposed = draw_dirichlet(self.priors.consensus + looked, rng)
-        proposed = normalise(np.maximum(proposed, -600.0))
-        gain = _log_known(known, proposed, new["trust"], new["firmness"])
-        gain -= _log_known(known, new["consensus"], new["trust"], new["firmness"])
+        proposed = self._propose_consensus(looked, rng)
+        gain = log_known(known, proposed, new["trust"], new["firmness"])
+        gain -= log_known(known, new["consensus"], new["trust"], new["firmness"])
         accepted = np.log(rng.random(self.n_types)) < gain
         new["consensus"] = np.where(accepted[:, None], proposed, new["consensus"])
+
+    def _propose_consensus(self, looked: Array, rng: np.random.Generator) -> Array:
+        """Draw consensus rows from the answers alone."""
+        proposed = draw_dirichlet(self.priors.consensus + looked, rng)
+        return normalise(np.maximum(proposed, -600.0))
 
     def _draw_trust(self, new: Values, known: Array, rng: np.random.Generator) -> None:
         """Move trust and firmness by Metropolis steps, the classes of types summed out."""
@@ -247,7 +251,11 @@ class TypedRows(Pool):
                 here = there
 
     def _log_trust(self, values: Values, known: Array, log_consensus: Array) -> float:
-        total = _log_known(known, log_consensus, values["trust"], values["firmness"]).sum()
+        total = log_known(known, log_consensus, values["trust"], values["firmness"]).sum()
+        return self._log_hyper(values, float(total))
+
+    def _log_hyper(self, values: Values, total: float = 0.0) -> float:
+        """Add the log priors of trust and firmness, of their logarithms."""
         for role in STRIDE:
             if role in self.members:
                 mean, spread = getattr(self.priors, role)
@@ -268,7 +276,7 @@ class TypedRows(Pool):
         new["type_share"] = draw_dirichlet(each + of_type, rng)
 
 
-def _log_known(known: Array, log_consensus: Array, trust: Any, firmness: Any) -> Array:
+def log_known(known: Array, log_consensus: Array, trust: Any, firmness: Any) -> Array:
     """Return the log probability of known classes by type, the class of a type summed out."""
     prior = firmness * says(log_consensus, trust)
     logs = gammaln(prior + known) - gammaln(prior)

@@ -10,11 +10,16 @@ scale this is the model with a prevalence for every population. Slopes :math:`\b
 Normal(0, τ) per standard deviation, zero for the first class, with τ ~ Gamma(2, 2), so that many
 weak covariates are shrunk. The scale s of the classifier is HalfNormal(1): below one, the
 classifier is too sure of itself.
+
+Where the shares π follow from other variables (item types), :func:`tilted_labels` takes them, and
+those of population g have the log-odds :math:`\log \pi_k + b_{gk}`: shifts are Normal(0, σ), zero
+for the first class, with σ ~ Gamma(2, 2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,6 +40,9 @@ from bayesfuse.numerics.kernels import Array
 SLOPE_SCALE = 2.0, 2.0
 """Shape and rate of the gamma prior of the slopes' standard deviation."""
 
+SHIFT_SCALE = 2.0, 2.0
+"""Shape and rate of the gamma prior of the standard deviation of populations' shifts."""
+
 SHARE = {False: "average_prevalence", True: "population_prevalence"}
 """Names of the class shares of average items, without and with populations."""
 
@@ -53,7 +61,6 @@ def independent_labels(
 
     ``prevalence`` is always the share of every class over all items.
     """
-    model = pm.modelcontext(None)
     given = {"populations": populations, "covariates": covariates, "classifier": classifier}
     needs = tuple(name for name, each in given.items() if each is not None)
     if not needs:
@@ -64,21 +71,96 @@ def independent_labels(
         number = None
         concentration = priors.prevalence(prevalence_prior, responses)
     else:
-        names, number = read_populations(responses.items, populations)
-        model.add_coord("population", listed(names))
-        pm.Data("population_index", number, dims="item")
+        names, number = _populations(responses, populations)
         dims = ("population", "class")
         concentration = _by_population(prevalence_prior, names, responses)
     share = pm.Dirichlet(SHARE[populations is not None], concentration, dims=dims)
     if needs == ("populations",):
         labels = Independent(share, population=number)
     else:
-        labels = _from_log_odds(responses, share, number, covariates, classifier)
+        rows, slope, scale = _known_rows(responses, number, covariates, classifier)
+        labels = _from_rows(rows, share, slope, scale)
     labels.needs = needs
+    _report_prevalence(labels, responses)
+    return labels
+
+
+@dataclass(frozen=True)
+class Tilt:
+    """How far what is known of items moves the log-odds of their classes.
+
+    Attributes
+    ----------
+    log_odds : tensor, shape (kinds, classes)
+        Against those of an average item.
+    kind : ndarray of int64, shape (items,)
+        The kind of every item.
+    """
+
+    log_odds: Any
+    kind: NDArray[np.int64]
+
+
+def tilted_labels(
+    responses: Responses,
+    share: Any,
+    populations: Any = None,
+    covariates: Any = None,
+    classifier: Any = None,
+) -> tuple[Independent, Tilt | None]:
+    """Register the variables with the model at hand, and return the label prior they make.
+
+    ``share`` (classes,) is that of average items, which follows from other variables of the model.
+    """
+    given = {"populations": populations, "covariates": covariates, "classifier": classifier}
+    needs = tuple(name for name, each in given.items() if each is not None)
+    if not needs:
+        return Independent(pm.Deterministic("prevalence", share, dims="class")), None
+    share = pm.Deterministic(SHARE[False], share, dims="class")
+    number, moved = None, pt.zeros(responses.n_classes)
+    if populations is not None:
+        names, number = _populations(responses, populations)
+        pm.modelcontext(None).add_coord("other_class", listed(responses.classes)[1:])
+        spread = pm.Gamma("population_scale", *SHIFT_SCALE)
+        dims = "population", "other_class"
+        shift = pm.Normal("population_shift", 0.0, spread, dims=dims)
+        moved = pt.concatenate([np.zeros((len(names), 1)), shift], axis=1)
+        share = pt.special.softmax(pt.log(share) + moved, axis=1)
+        share = pm.Deterministic(SHARE[True], share, dims=("population", "class"))
+    if needs == ("populations",):
+        assert number is not None  # the populations are known
+        labels, tilt = Independent(share, population=number), Tilt(moved, number)
+    else:
+        rows, slope, scale = _known_rows(responses, number, covariates, classifier)
+        labels = _from_rows(rows, share, slope, scale)
+        tilt = Tilt(rows.moved(moved, slope, scale, pt), rows.kind)
+    labels.needs = needs
+    _report_prevalence(labels, responses)
+    return labels, tilt
+
+
+def require_nothing_known(labels: str, reason: str, instead: str, **given: Any) -> None:
+    """Raise ModelError if something is known of items whose labels cannot depend on it."""
+    if told := [name for name, each in given.items() if each is not None]:
+        raise ModelError(
+            f"{labels} take no {' or '.join(f'{name}=' for name in given)}, because {reason}. Add "
+            "the most probable classes of a classifier as the responses of one more rater, or "
+            f"{instead}. Got: {', '.join(f'{name}=' for name in told)}."
+        )
+
+
+def _report_prevalence(labels: Independent, responses: Responses) -> None:
     values = tuple(labels.parameters.values())
     overall = labels.prevalence(values, responses.n_classes, labels.structure(responses), pt)
     pm.Deterministic("prevalence", overall, dims="class")
-    return labels
+
+
+def _populations(responses: Responses, populations: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the names of the populations and the number of every item's; register both."""
+    names, number = read_populations(responses.items, populations)
+    pm.modelcontext(None).add_coord("population", listed(names))
+    pm.Data("population_index", number, dims="item")
+    return names, number
 
 
 def _by_population(prior: Any, names: NDArray[Any], responses: Responses) -> Array:
@@ -102,10 +184,10 @@ def _by_population(prior: Any, names: NDArray[Any], responses: Responses) -> Arr
     return np.stack([priors.prevalence(row, responses) for row in rows.values()])
 
 
-def _from_log_odds(
-    responses: Responses, share: Any, number: Any, covariates: Any, classifier: Any
-) -> Independent:
-    """Return the prior of items with covariates or a classifier's word, items alike merged."""
+def _known_rows(
+    responses: Responses, number: Any, covariates: Any, classifier: Any
+) -> tuple[ItemRows, Any, Any]:
+    """Return what is known of items, those alike merged, and the slopes and scale it takes."""
     x = word = slope = scale = None
     if covariates is not None:
         x = _standardised(responses, covariates)
@@ -118,8 +200,14 @@ def _from_log_odds(
         pm.Data("classifier_mean", word.mean(axis=0), dims="class")
         word = word - word.mean(axis=0)
         scale = pm.HalfNormal("classifier_scale", 1.0)
-    rows = ItemRows.build(responses.n_items, number, x, word)
-    return Independent(log_odds=rows.log_odds(share, slope, scale, pt), population=rows.kind)
+    return ItemRows.build(responses.n_items, number, x, word), slope, scale
+
+
+def _from_rows(rows: ItemRows, share: Any, slope: Any, scale: Any) -> Independent:
+    """Return the prior of items with covariates or a classifier's word."""
+    labels = Independent(log_odds=rows.log_odds(share, slope, scale, pt), population=rows.kind)
+    labels.told = rows.told
+    return labels
 
 
 def _standardised(responses: Responses, covariates: Any) -> Array:

@@ -28,7 +28,7 @@ DIFFERENCES = {
     "responses": "other responses",
     "gold": "other gold labels",
     "labels": "another label prior",
-    "structure": "another graph, other sequences or other populations",
+    "structure": "another graph, other sequences, populations, covariates or classifier",
     "channel": "another rater channel",
     "groups": "other groups of raters",
 }

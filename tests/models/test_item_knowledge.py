@@ -12,7 +12,7 @@ import pytest
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, NoGroupsWarning
 from bayesfuse.inference.plan import make_plan
-from bayesfuse.models import DawidSkene, LatentGroup
+from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
 from bayesfuse.parameters.compiled import plain_python, value_function
 from bayesfuse.testing import assert_close, assert_uniform, assert_within_mcse, sbc_ranks
 
@@ -246,6 +246,38 @@ def test_populations_of_groups_of_raters():
 def test_what_cannot_be_is_refused(given, error, match):
     with pytest.raises(error, match=match):
         DawidSkene(RESPONSES, **given)
+
+
+def test_dependent_labels_say_what_they_cannot_take():
+    for make, names, instead in (
+        (
+            lambda **given: HiddenMarkov(RESPONSES, bf.Sequences.from_lengths([90]), **given),
+            ("covariates", "classifier"),
+            "populations= of sequences",
+        ),
+        (
+            lambda **given: MarkovRandomField(RESPONSES, bf.Graph.grid((9, 10)), **given),
+            ("populations", "covariates", "classifier"),
+            "without the graph",
+        ),
+    ):
+        for name in names:
+            with pytest.raises(ModelError, match=f"because .*{instead}.* Got: {name}=."):
+                make(**{name: POPULATION if name == "populations" else X})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("known", ["covariates", "classifier"])
+def test_results_of_other_values_are_refused(known):
+    """Values of one pattern, by which items are merged alike; rounding makes no difference."""
+    values = {"covariates": X.astype(float).to_numpy(), "classifier": np.exp(WORD)}[known]
+    result = bf.find_map(DawidSkene(RESPONSES, **{known: values}))
+    again = DawidSkene(RESPONSES, **{known: values * (1 + 1e-14)})
+    assert bf.label_probabilities(result, again).shape == (90, 3)
+    moved = values + [1.0, 0.0] * (TRUTH[:, None] == 0) if known == "covariates" else values[::-1]
+    other = DawidSkene(RESPONSES, **{known: moved})
+    with pytest.raises(ModelError, match="populations, covariates or classifier"):
+        bf.label_probabilities(result, other)
 
 
 @pytest.mark.slow

@@ -44,17 +44,22 @@ def simulations(pool, size, rng):
 
 def functions(observation, pooled, rows):
     """Return bounded functions of the parameters, and of these and the responses."""
-    found = {role: bounded(role, value) for role, value in pooled.values(rows).items()}
+    values = pooled.values(rows)
+    found = {role: bounded(role, values[role]) for role in pooled.members}
     marginal = observation.marginal(rows)
     found["evidence"] = np.array(marginal.total / observation.responses.n_responses)
     found["labels"] = observation.by_item(marginal.probability)[:, 0]
-    found["prevalence"] = np.exp(rows["prevalence"])
+    (parameter,) = observation.labels.parameters
+    found["prevalence"] = np.exp(rows[parameter])  # the pool returns normalised rows
     found["confusion"] = np.exp(rows["type_confusion"])
     return found
 
 
-def check(n_classes, revealed, size, *, sweeps=3, seed=0, **arguments):
-    """Simulate parameters, truths and responses; go on from the parameters by Gibbs sweeps."""
+def check(n_classes, revealed, size, *, sweeps=3, seed=0, spread=1.5, **arguments):
+    """Simulate parameters, truths and responses; go on from the parameters by Gibbs sweeps.
+
+    What is known of items has random log-odds of standard deviation ``spread``.
+    """
     responses = design(10, 3, n_classes)
     model = ItemTypes(responses, types=n_classes + 1, **arguments)
     step, rng = bf.LabelGibbs(model=model, rng=seed), np.random.default_rng(seed)
@@ -63,7 +68,10 @@ def check(n_classes, revealed, size, *, sweeps=3, seed=0, **arguments):
     drawn, type_rows = simulations(pooled.pool, size, rng)
     before, after = [], []
     for i in range(size):
-        rows = pooled.rows({role: value[i] for role, value in drawn.items()})
+        values = {role: value[i] for role, value in drawn.items()}
+        if pooled.inputs:
+            values["tilt"] = rng.normal(0, spread, (pooled.pool.n_kinds, n_classes))
+        rows = pooled.rows(values)
         if type_rows is not None:
             rows["type_confusion"] = type_rows[i]
         truth, label = whole.simulate(rows, rng)
@@ -80,6 +88,10 @@ def check(n_classes, revealed, size, *, sweeps=3, seed=0, **arguments):
 
 def test_sweeps_leave_the_posterior_as_it_is():
     check(2, [1, 4, 7], 600, priors=SETTLED)
+
+
+def test_sweeps_leave_it_where_more_is_known_of_items():
+    check(2, [1, 4], 250, populations=np.arange(10) % 3, priors=SETTLED)
 
 
 CASES = {
@@ -100,6 +112,25 @@ def test_many_sweeps_leave_it_as_it_is(name, revealed):
     """Without and with known classes, two classes with the model's own priors, and three."""
     check(2, revealed, 1500, **CASES[name])
     check(3, revealed, 800, seed=1, priors=SETTLED, **CASES[name])
+
+
+KNOWN = {
+    "populations": {"populations": np.arange(10) % 3},
+    "merged items": {"populations": np.arange(10) % 2},
+    "a covariate": {"covariates": np.arange(10.0)[:, None] % 7},
+    "and no class need occur": {"covariates": np.arange(10.0)[:, None], "every_class": 0},
+    "and every class is often": {"populations": np.arange(10) % 3, "every_class": 2},
+    "and trust is given": {"populations": np.arange(10) % 3, "trust": 1.7},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("revealed", [[], [0, 2, 3, 7]])
+@pytest.mark.parametrize("name", KNOWN)
+def test_many_sweeps_leave_it_where_more_is_known_of_items(name, revealed):
+    """Log-odds that overrule most responses, and weaker ones."""
+    check(2, revealed, 1500, spread=2.5, **KNOWN[name])
+    check(3, revealed, 800, seed=1, priors=SETTLED, **KNOWN[name])
 
 
 @pytest.mark.slow

@@ -30,8 +30,19 @@ ANSWERS = np.array([[[4.0, 0.0], [1.0, 2.0], [0.0, 1.0]], [[3.0, 1.0], [0.0, 3.0
 """Of two raters to items of three types, (raters, types, answers)."""
 
 
-def counts_of(by_class, answers):
-    return Counts({"type_confusion": answers}, (), (by_class, answers))
+BY_KIND = np.array(
+    [
+        [[1.0, 2.0, 0.0], [2.0, 0.0, 1.0], [1.0, 0.0, 0.0]],
+        [[1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 0.0]],
+    ]
+)
+"""The same items by what is known of them, (unknown and known class, kinds, types)."""
+TILT = np.array([[0.0, 0.0], [2.0, 0.5], [-1.0, 1.5]])
+"""Log-odds of the classes of every kind."""
+
+
+def counts_of(*tables):
+    return Counts({"type_confusion": tables[1]}, (), tables)
 
 
 def log_multinomial(alpha, counts):
@@ -40,7 +51,25 @@ def log_multinomial(alpha, counts):
     return rising + gammaln(total) - gammaln(total + counts.sum(axis=-1))
 
 
-def by_importance(pool, by_class, answers, *, size=120_000, seed=0):
+def log_tilted(values, by_kind):
+    """Return the log probability of the types, labels of unknown class summed out."""
+    odds = np.exp(TILT)
+    by_type = np.exp(values["class_of_type"]) @ odds.T  # (size, types, kinds)
+    of_kind = np.einsum("sz,szr->sr", np.exp(values["type_share"]), by_type)
+    logs = (by_kind[0].T * np.log(by_type)).sum(axis=(1, 2))
+    return logs - (by_kind.sum(axis=(0, 2)) * np.log(of_kind)).sum(axis=1)
+
+
+def labels_of(values, by_kind, tilt, rng):
+    """Draw the labels of items of unknown class given their types, (classes, types)."""
+    found = np.zeros((2, by_kind.shape[2]))
+    for r, z in zip(*by_kind[0].nonzero(), strict=True):
+        weight = np.exp(values["class_of_type"][z] + tilt[r])
+        found[:, z] += rng.multinomial(int(by_kind[0, r, z]), weight / weight.sum())
+    return found
+
+
+def by_importance(pool, by_class, answers, by_kind=None, *, size=120_000, seed=0):
     """Return means, variances and their errors, of bounded functions, by weighted prior draws."""
     rng = np.random.default_rng(seed)
     values = draw_prior(pool, size, rng)
@@ -52,6 +81,8 @@ def by_importance(pool, by_class, answers, *, size=120_000, seed=0):
         log_weight = (answers * np.log(base)).sum(axis=(1, 2, 3))
     log_weight += (by_class.sum(axis=(0, 1)) * values["type_share"]).sum(axis=1)
     log_weight += (by_class[1].T * values["class_of_type"]).sum(axis=(1, 2))
+    if by_kind is not None:
+        log_weight += log_tilted(values, by_kind)
     with np.errstate(divide="ignore"):
         log_weight += np.log(prevalence_of(values) ** pool.imaginary).sum(axis=1)
     weight = np.exp(log_weight - log_weight.max())
@@ -68,12 +99,16 @@ def by_importance(pool, by_class, answers, *, size=120_000, seed=0):
     return found
 
 
-def run(pool, by_class, answers, *, draws, chains=4, seed=1):
+def run(pool, *tables, draws, tilt=TILT, chains=4, seed=1):
     """Return bounded functions of the members along chains of the pool's own draws."""
-    counts, kept = counts_of(by_class, answers), []
+    counts, kept = counts_of(*tables), []
     for rng in np.random.default_rng(seed).spawn(chains):
         values, chain = pool.begin(rng), []
         for turn in range(draws + 100):
+            if len(tables) == 3:
+                values["tilt"] = tilt
+                drawn = labels_of(values, tables[2], tilt, rng)
+                counts = counts_of(np.stack([drawn, tables[0][1]]), *tables[1:])
             values = pool.draw(values, counts, rng)
             if turn >= 100:
                 chain.append({role: bounded(role, value) for role, value in values.items()})
@@ -110,6 +145,33 @@ CASES = {
 def test_members_have_the_means_of_weighted_prior_draws(name):
     pool = pool_of(2, 3, 2, priors=SETTLED, **{"imaginary": 1} | CASES[name])
     assert_same(run(pool, BY_CLASS, ANSWERS, draws=500), by_importance(pool, BY_CLASS, ANSWERS))
+
+
+def test_members_have_them_under_a_tilt():
+    """Labels are drawn anew before every draw of the pool, as a sampler does."""
+    pool = pool_of(2, 3, 2, priors=SETTLED, kinds=3, **CASES["types only"])
+    tables = BY_CLASS, ANSWERS, BY_KIND
+    exact = by_importance(pool, *tables, size=60_000)
+    assert_same(run(pool, *tables, draws=200), exact)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["all", "types only", "rows in common", "trust given"])
+def test_members_have_them_where_more_is_known_of_items(name):
+    pool = pool_of(2, 3, 2, priors=SETTLED, kinds=3, **{"imaginary": 1} | CASES[name])
+    tables = BY_CLASS, ANSWERS, BY_KIND
+    exact = by_importance(pool, *tables, size=400_000)
+    assert_same(run(pool, *tables, draws=2000), exact)
+
+
+@pytest.mark.slow
+def test_without_a_tilt_it_makes_no_difference():
+    """Rows of the same log-odds, however large, say nothing: two samplers of one law."""
+    leave_out = *COMPETENCE, "row_concentration"
+    pool = pool_of(2, 3, 2, priors=SETTLED, leave_out=leave_out, kinds=3)
+    exact = by_importance(pool, BY_CLASS, ANSWERS)
+    none = np.array([[0.0, 0.0], [5.0, 5.0], [-3.0, -3.0]])
+    assert_same(run(pool, BY_CLASS, ANSWERS, BY_KIND, tilt=none, draws=700), exact)
 
 
 def test_imaginary_items_alone():

@@ -7,6 +7,7 @@ import numpy as np
 import bayesfuse as bf
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.parameters.pool import Member
+from bayesfuse.parameters.tilted_rows import TiltedRows
 from bayesfuse.parameters.typed_rows import FLOOR, Hyperpriors, TypedRows
 
 LEAST = 1e-300
@@ -44,12 +45,15 @@ SETTLED = Hyperpriors(
 """Priors without the mass near zero and one that makes the default ones hard to integrate."""
 
 
-def pool_of(n_raters, n_types, n_classes, *, leave_out=(), fixed=None, **options):
-    """The pool of a model, without its PyMC variables."""
+def pool_of(n_raters, n_types, n_classes, *, leave_out=(), fixed=None, kinds=0, **options):
+    """The pool of a model, without its PyMC variables; of kinds of items, if there are some."""
     fixed = {role: np.asarray(value) for role, value in (fixed or {}).items()}
     roles = [role for role in ROLES if role not in leave_out and role not in fixed]
     members = {role: Member(None, None) for role in roles}
-    return TypedRows(members, n_raters, n_types, n_classes, fixed=fixed, **options)
+    if kinds:
+        options |= {"n_kinds": kinds}
+    pool = TiltedRows if kinds else TypedRows
+    return pool(members, n_raters, n_types, n_classes, fixed=fixed, **options)
 
 
 def meaning(log_consensus, trust):

@@ -1,0 +1,251 @@
+"""Item types where populations, covariates or a classifier's word are known of the items."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+import xarray as xr
+from item_types import SETTLED, hard_crowd
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError
+from bayesfuse.inference.chains import begin, initial_values
+from bayesfuse.inference.plan import make_plan
+from bayesfuse.inference.pooling import rest_of
+from bayesfuse.models import DawidSkene, ItemTypes
+from bayesfuse.parameters.compiled import plain_python, value_function
+from bayesfuse.testing import assert_close, assert_within_mcse
+
+QUIET = {"progressbar": False, "quiet": True, "random_seed": 1}
+RESPONSES, TRUTH = hard_crowd(2, n_items=60, n_raters=5)
+RNG = np.random.default_rng(3)
+KNOWN = {
+    "populations": np.where(RNG.random(60) < 0.2 + 0.5 * TRUTH, "north", "south"),
+    "covariates": pd.DataFrame({"height": TRUTH + RNG.normal(size=60), "male": np.arange(60) % 2}),
+    "classifier": RNG.dirichlet(np.ones(2), 60) * 0.5 + 0.5 * np.eye(2)[TRUTH],
+}
+SMALL = {"types": 3, "gold": {0: int(TRUTH[0]), 7: int(TRUTH[7])}}
+
+
+def chosen(names, rows=slice(None)):
+    found = {"populations": pd.Series, "covariates": pd.DataFrame, "classifier": pd.DataFrame}
+    return {name: found[name](KNOWN[name]).iloc[rows] for name in names}
+
+
+def at_random(model, seed=1):
+    """Return a point near PyMC's first, and a function for the values of variables there."""
+    rng = np.random.default_rng(seed)
+    point = {k: v + rng.normal(0, 0.5, np.shape(v)) for k, v in model.initial_point(3).items()}
+    variables = {v.name: v for v in [*model.free_RVs, *model.deterministics]}
+    with plain_python():
+        return point, value_function(model, variables)(point)
+
+
+def test_everything_together_by_hand():
+    """The density and the shares, from types, tilts and responses one by one."""
+    model = ItemTypes(RESPONSES, **KNOWN, **SMALL)
+    point, values = at_random(model)
+    x = KNOWN["covariates"].to_numpy(float)
+    x = (x - x.mean(axis=0)) / x.std(axis=0)
+    word = np.log(KNOWN["classifier"])
+    tilt = values["classifier_scale"] * (word - word.mean(axis=0))
+    tilt[:, 1] += x @ values["standard_slope"][:, 0]
+    population = np.unique(KNOWN["populations"], return_inverse=True)[1]
+    tilt[:, 1] += values["population_shift"][population, 0]
+    joint = values["type_share"][:, None] * values["class_of_type"]
+    average = joint.sum(axis=0)
+    assert_close(values["average_prevalence"], average, "share of average items")
+    by_item = joint * np.exp(tilt)[:, None]  # (items, types, classes)
+    by_item /= by_item.sum(axis=(1, 2), keepdims=True)
+    assert_close(values["prevalence"], by_item.sum(axis=1).mean(axis=0), "share over all items")
+    odds = np.log(average) + np.append([[0], [0]], values["population_shift"], axis=1)
+    share = np.exp(odds) / np.exp(odds).sum(axis=1, keepdims=True)
+    assert_close(values["population_prevalence"], share, "shares by population")
+    total = 0.0
+    for n in range(60):
+        own = RESPONSES.item == n
+        rows = values["type_confusion"][RESPONSES.rater[own], :, RESPONSES.label[own]]
+        each = (by_item[n] * rows.prod(axis=0)[:, None]).sum(axis=0)
+        total += np.log(each[SMALL["gold"][n]] if n in SMALL["gold"] else each.sum())
+    with plain_python():
+        found = model.compile_logp([model["responses"]])(point)
+    assert float(found) == pytest.approx(total, rel=1e-9)
+
+
+def evidence_at(model, **values):
+    point = {**model.initial_point(1), **values}
+    with plain_python():
+        return float(model.compile_logp([model["responses"]])(point))
+
+
+def test_what_says_nothing_changes_nothing():
+    """A constant covariate, whatever its slope; a uniform classifier, whatever its scale."""
+    plain = evidence_at(ItemTypes(RESPONSES, **SMALL))
+    for known, values in (
+        ({"covariates": np.full((60, 1), 3.7)}, {"standard_slope": np.array([[5.0]])}),
+        ({"classifier": np.full((60, 2), 0.5)}, {"classifier_scale_log__": np.array(2.0)}),
+        ({"populations": ["all"] * 60}, {"population_shift": np.array([[0.0]])}),
+    ):
+        found = evidence_at(ItemTypes(RESPONSES, **known, **SMALL), **values)
+        assert found == pytest.approx(plain, abs=1e-8)
+
+
+def test_equal_items_are_merged_within_what_is_known():
+    binary = bf.Responses.from_matrix(np.random.default_rng(1).integers(0, 2, (900, 3)))
+    for known in (
+        {"populations": np.arange(900) % 3},
+        {"covariates": pd.DataFrame({"smokes": np.arange(900) % 2})},
+    ):
+        model = ItemTypes(binary, **known)
+        assert model["responses"].owner.op.observation.table.n_items <= 8 * 3
+        assert make_plan(model).pooled
+
+
+@pytest.mark.slow
+def test_a_fit_predicts_its_own_items_and_others(tmp_path):
+    model = ItemTypes(RESPONSES, **chosen(["populations"]), **SMALL)
+    result = bf.sample(model, 20, tune=30, chains=2, **QUIET)
+    check_predictions(model, result, ["populations"], tmp_path)
+    with model, plain_python(), pytest.warns(UserWarning, match="Potentials"):
+        replicated = pm.sample_posterior_predictive(result, progressbar=False, random_seed=1)
+    assert replicated["posterior_predictive"]["responses"].shape[-1] == RESPONSES.n_responses
+    for check in (bf.checks.item_difficulty, bf.checks.conditional_dependence):
+        check(result, model, draws=10, random_seed=1)
+    assert bf.difficulty(result, model).sizes["item"] == 60
+    with pytest.raises(ModelError, match="sensible maximum"):
+        bf.find_map(model)
+
+
+def check_predictions(model, result, names, tmp_path):
+    """Fitted items from the result, its file and the model; a new one from what is known of it."""
+    known, free = chosen(names), [n for n in range(60) if n not in SMALL["gold"]]
+    expected = bf.label_probabilities(result).values[free]
+    assert_close(bf.label_probabilities(result, model).values[free], expected, "again", atol=1e-9)
+    result.to_netcdf(tmp_path / "result.nc")
+    with xr.open_datatree(tmp_path / "result.nc") as stored:
+        for found in (
+            bf.predict(result, RESPONSES, draws=40, **known),
+            bf.predict(stored, RESPONSES, draws=40, **known),
+            bf.predict(result, RESPONSES, draws=40, model=model, **known),
+        ):
+            probability = bf.label_probabilities(found).values[free]
+            assert_close(probability, expected, "labels", atol=1e-9)
+    new = {"item": ["other"], "rater": [0], "label": [1]}
+    blank = bf.Responses.from_long(new, items=["new", "other"], classes=[0, 1])
+    given = {name: each.set_axis(["new", "other"]) for name, each in chosen(names, [4, 9]).items()}
+    found = bf.label_probabilities(bf.predict(result, blank, draws=40, **given)).values[0, 1]
+    draws = result["posterior"].dataset
+    if names == ["populations"]:
+        own = draws["population_prevalence"].sel(population=KNOWN["populations"][4])
+        assert found == pytest.approx(float(own[..., 1].mean()), abs=1e-9)
+    with pytest.raises(ModelError, match=f"give {names[0]}="):
+        bf.predict(result, RESPONSES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", [["covariates"], ["classifier"], [*KNOWN]], ids="+".join)
+def test_fits_predict_whatever_is_known(names, tmp_path):
+    model = ItemTypes(RESPONSES, **chosen(names), **SMALL)
+    result = bf.sample(model, 20, tune=30, chains=2, **QUIET)
+    check_predictions(model, result, names, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "known", [{"covariates": np.full((60, 1), 3.7)}, {"classifier": np.full((60, 2), 0.5)}]
+)
+def test_draws_are_those_without_what_says_nothing(known):
+    one, other = (
+        bf.sample(ItemTypes(RESPONSES, priors=SETTLED, **each, **SMALL), 2000, tune=300, **QUIET)
+        for each in ({}, known)
+    )
+    names = ["prevalence", "confusion", "trust", "firmness", "competence"]
+    assert_within_mcse(one["posterior"].dataset, other["posterior"].dataset, names)
+    one, other = (each["label_posterior"].dataset for each in (one, other))
+    allowed = 5 * np.hypot(one["mcse"].values, other["mcse"].values) + 1e-9
+    assert (np.abs(one["probability"].values - other["probability"].values) <= allowed).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", [["populations"], ["covariates", "classifier"]], ids="+".join)
+def test_gibbs_next_to_nuts_and_nuts_agree(names):
+    few = RESPONSES.take(np.arange(12))
+    model = ItemTypes(
+        few,
+        types=2,
+        gold={1: int(TRUTH[1]), 5: int(TRUTH[5])},
+        priors=SETTLED,
+        competence=False,
+        own_rows=False,
+        **chosen(names, slice(12)),
+    )
+    gibbs = bf.sample(model, 4000, tune=500, chains=2, target_accept=0.95, **QUIET)
+    nuts = bf.sample(
+        model, 1500, tune=1000, chains=2, sampler="nuts", nuts_sampler="pymc",
+        target_accept=0.95, **QUIET,
+    )  # fmt: skip
+    assert gibbs.attrs["sampler"] == "gibbs" and nuts.attrs["sampler"] == "nuts"
+    names = [variable.name for variable in model.free_RVs] + ["prevalence", "confusion"]
+    assert_within_mcse(gibbs["posterior"].dataset, nuts["posterior"].dataset, names)
+
+
+@pytest.mark.slow
+def test_covariates_help_where_a_crowd_errs():
+    """Labels of a crowd that hard items mislead, with and without a covariate of theirs."""
+    responses, truth = hard_crowd(5)
+    x = truth[:, None] + 0.5 * np.random.default_rng(1).normal(size=(300, 1))
+    loss = []
+    for known in ({}, {"covariates": x}):
+        result = bf.sample(ItemTypes(responses, **known), 300, tune=300, chains=2, **QUIET)
+        probability = bf.label_probabilities(result).values
+        loss.append(-np.log(probability[np.arange(300), truth]).mean())
+    assert loss[1] < loss[0] - 0.1
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_chains_begin_at_slopes_that_fit_the_labels(name):
+    """Dispersed around those of the model of Dawid and Skene; some items have no responses."""
+    rng = np.random.default_rng(1)
+    truth = (rng.random(500) < 0.3).astype(int)
+    right = rng.random((500, 5)) < 0.85
+    matrix = np.where(right, truth[:, None], 1 - truth[:, None]).astype(float)
+    matrix[400:] = np.nan
+    responses = bf.Responses.from_matrix(matrix)
+    sure = np.where(rng.random(500) < 0.8, truth, 1 - truth)
+    known = {
+        "populations": np.where(rng.random(500) < 0.2 + 0.5 * truth, "north", "south"),
+        "covariates": truth[:, None] + 0.7 * rng.normal(size=(500, 1)),
+        "classifier": 0.3 + 0.4 * np.eye(2)[sure],
+    }[name]
+    mode = bf.find_map(DawidSkene(responses, **{name: known}))["point"].dataset
+    plan = make_plan(ItemTypes(responses, **{name: known}))
+    rest = rest_of(plan)
+    streams = np.random.default_rng(2).spawn(4)
+    points = initial_values(plan, rest, begin(plan, rest, "majority"), streams)
+    if name == "populations":
+        share = mode["population_prevalence"].values.ravel()[[1, 3]]
+        expected = np.diff(np.log(share / (1 - share)))
+        found = [np.diff(point["population_shift"][:, 0]) for point in points]
+    else:
+        slope = {"covariates": "standard_slope", "classifier": "classifier_scale"}[name]
+        expected = mode[slope].values.ravel()
+        found = [np.ravel(point[slope]) for point in points]
+    assert len(np.unique(found)) == 4
+    assert abs(expected[0]) > 1
+    assert_close(np.ravel(found), np.full(4, expected[0]), "slopes", rtol=0.3)
+
+
+@pytest.mark.parametrize("name", ["covariates", "classifier"])
+@pytest.mark.parametrize("make", [DawidSkene, ItemTypes])
+def test_other_values_are_another_model(make, name):
+    """Values of one pattern, by which items are merged alike; rounding makes no difference."""
+    values = np.asarray(KNOWN[name], dtype=float)
+
+    def digest(given):
+        model = make(RESPONSES, **{name: given})
+        return model["responses"].owner.op.observation.fingerprint["structure"]
+
+    other = values + [[0.3, 0.0]] * TRUTH[:, None] if name == "covariates" else values[:, ::-1]
+    assert digest(values) == digest(values * (1 + 1e-14)) != digest(other)
