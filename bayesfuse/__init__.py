@@ -34,6 +34,7 @@ from bayesfuse.raters import (
     InferredGroups,
     LatentGroups,
     OneCoin,
+    Stated,
     TypedConfusion,
     Votes,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "Potts",
     "Responses",
     "Sequences",
+    "Stated",
     "StationaryMarkovChain",
     "TypedConfusion",
     "Votes",

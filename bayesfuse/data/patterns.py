@@ -45,6 +45,11 @@ def item_patterns(
         )
         for mark, word in zip(marks.T[:2], words, strict=True):
             mark += responses.silent.sums(word, responses.n_items)
+    if responses.stated is not None:  # statements are seldom equal, so their items stay apart
+        alone = np.flatnonzero(responses.stated.per_item)
+        marks[alone, :2] = np.random.default_rng(2).integers(
+            0, 2**64, (len(alone), 2), dtype=np.uint64
+        )
     marks[:, 2] = 0 if key is None else np.asarray(key).astype(np.uint64)
     return first_occurrences(marks.view([("a", "u8"), ("b", "u8"), ("c", "u8")]).ravel())
 

@@ -26,7 +26,7 @@ from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.pymc.described import common_mean, described
 from bayesfuse.pymc.observed import ObservedResponses, ResponsesDistribution
 from bayesfuse.pymc.pooled import pooled_accuracy, pooled_confusion
-from bayesfuse.raters import Abstaining, Confusion, OneCoin
+from bayesfuse.raters import Abstaining, Confusion, OneCoin, Stated
 from bayesfuse.raters.base import RaterChannel
 
 
@@ -273,7 +273,8 @@ class LabelModel(pm.Model):
         if raters == "confusion":
             rows = priors.confusion(confusion_prior, self.responses)
             self.newcomers["confusion"] = common_mean(rows)
-            return Confusion(dirichlet("confusion", rows, dims=("rater", "class", "answer")))
+            channel = Confusion if self.responses.stated is None else Stated
+            return channel(dirichlet("confusion", rows, dims=("rater", "class", "answer")))
         right, wrong = priors.accuracy(confusion_prior, self.responses, by_class=by_class)
         mean = common_mean(np.stack([right, wrong], axis=-1))
         self.newcomers["accuracy"] = mean if isinstance(mean, str) else mean[..., 0]

@@ -6,6 +6,7 @@ from bayesfuse.raters.confusion import Confusion
 from bayesfuse.raters.inferred_groups import InferredGroups
 from bayesfuse.raters.latent_groups import LatentGroups
 from bayesfuse.raters.one_coin import OneCoin
+from bayesfuse.raters.stated import Stated
 from bayesfuse.raters.typed_confusion import TypedConfusion
 from bayesfuse.raters.votes import Votes
 
@@ -16,6 +17,7 @@ __all__ = [
     "LatentGroups",
     "OneCoin",
     "RaterChannel",
+    "Stated",
     "TypedConfusion",
     "Votes",
 ]
