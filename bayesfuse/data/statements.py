@@ -66,7 +66,7 @@ class Statements:
         return replace(self, probability=probability)
 
     def __repr__(self) -> str:
-        return f"<Statements: {len(self.rater)} by {len(np.unique(self.rater))} raters>"
+        return f"<Statements: {len(self.rater)} rows>"
 
 
 class KnowsStatements:
@@ -200,7 +200,7 @@ class KnowsStatements:
         >>> import bayesfuse as bf
         >>> table = bf.Responses.from_probabilities([[[0.9, 0.1]], [[0.5, 0.5]]])
         >>> table.stated, table.without_statements().stated
-        (<Statements: 2 by 1 raters>, None)
+        (<Statements: 2 rows>, None)
         """
         return cast(Self, replace(cast(Any, self), stated=None))
 
