@@ -277,7 +277,7 @@ def test_posteriors_are_calibrated_under_a_continuous_story():
     theta += 0.6 * np.eye(3)
     truth = rng.choice(3, size, p=prevalence)
     code, said = [], []
-    for m, base in ((0, 0.5), (3, 2.0)):
+    for m, base in ((0, 0.2), (3, 1.0)):
         up_to = theta[m].cumsum(axis=1)[truth]
         answer = (up_to[:, :2] < rng.random((size, 1))).sum(axis=1)
         gamma = rng.standard_gamma(base + np.eye(3)[answer])
