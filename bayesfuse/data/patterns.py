@@ -29,7 +29,10 @@ def first_occurrences(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[
 def item_patterns(
     responses: Any, key: NDArray[np.int64] | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Apply :func:`first_occurrences` to items: equal if responses, silence and ``key`` are."""
+    """Apply :func:`first_occurrences` to items: equal if responses, silence and ``key`` are.
+
+    An item with statements is equal to no other.
+    """
     # A sum of random 64-bit words does not depend on the order of the rows, and two items collide
     # with probability 2⁻⁶⁴; with two such sums no exact comparison is needed.
     words = np.random.default_rng(0).integers(

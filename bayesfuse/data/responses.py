@@ -266,8 +266,8 @@ class Responses(Merging, KnowsSilence, KnowsStatements):
         flat *= self.n_classes  # in place, to save memory
         flat += self.label
         counts = np.bincount(flat, minlength=self.n_items * self.n_classes)
-        counts = counts.reshape(self.n_items, self.n_classes)
-        return counts if self.stated is None else counts + self.stated.votes()
+        votes: NDArray[Any] = counts.reshape(self.n_items, self.n_classes)
+        return votes if self.stated is None else votes + self.stated.votes()
 
     def agreement(self) -> float:
         """Share of the pairs of responses to one item that give the same label (NaN if none)."""
@@ -320,8 +320,9 @@ class Responses(Merging, KnowsSilence, KnowsStatements):
             )
         key = (self.item * self.n_raters + self.rater) * self.n_classes + given.astype(np.int64)
         table = from_key(key, self.items, self.raters, self.classes)
-        known = {"silent": self.silent, "stated": self.stated}
-        return replace(table, multiplicity=self.multiplicity, **known)
+        return replace(
+            table, multiplicity=self.multiplicity, silent=self.silent, stated=self.stated
+        )
 
     def head(self, n_items: int) -> Responses:
         """Return the first items with their responses."""

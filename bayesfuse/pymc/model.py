@@ -254,7 +254,8 @@ class LabelModel(pm.Model):
 
         Notes
         -----
-        If the responses know silence, confusion matrices have a last column for it: "speech".
+        If the responses know silence, confusion matrices have a last column for it: "speech". If
+        they hold stated probabilities, the channel is :class:`bayesfuse.Stated`.
         """
         if raters not in ("confusion", "class", "coin"):
             raise ModelError(f"raters must be 'confusion', 'class' or 'coin'. Got: {raters!r}.")

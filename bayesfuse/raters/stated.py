@@ -291,10 +291,11 @@ class Stated(Confusion):
                 yield moved(hard, by)
 
     @staticmethod
-    def log_lik_jax(log_confusion, start, row, pair, stated, who, said, gold):
+    def log_lik_jax(*arguments: Any) -> Any:
         import jax.numpy as jnp
         from jax.scipy.special import logsumexp
 
+        log_confusion, start, row, pair, stated, who, said, gold = arguments
         cells = by_cell_jax(log_confusion)
         table = jnp.concatenate([cells, cells[pair].sum(axis=1)])
         found = add_rows_jax(table, row, start)

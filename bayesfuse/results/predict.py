@@ -197,8 +197,9 @@ def _with_classes(responses: Responses, classes: NDArray[Any]) -> Responses:
     stated = responses.stated
     if stated is not None:
         stated = stated.with_classes(place, len(classes))
-    known = {"silent": responses.silent, "stated": stated}
-    return replace(table, multiplicity=responses.multiplicity, **known)
+    return replace(
+        table, multiplicity=responses.multiplicity, silent=responses.silent, stated=stated
+    )
 
 
 def _observe(
