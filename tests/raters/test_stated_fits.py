@@ -158,6 +158,14 @@ def test_the_value_of_a_response_knows_statements(fitted):
     assert value[0] > 2 * value[1] > 0
 
 
+def test_agreement_is_that_of_hard_labels(fitted):
+    _, model, gibbs = fitted
+    hard = observed(model)[1].responses.label.reshape(-1, 3)
+    unanimous = (hard == hard[:, :1]).all(axis=1)  # of three labels, one or three pairs agree
+    found = bf.checks.item_difficulty(gibbs, model, random_seed=1)["observed"].values
+    assert found[found > 0] == pytest.approx([1 - unanimous.mean(), unanimous.mean()])
+
+
 def test_statements_alone():
     """A classifier and some known labels: its calibration, without any hard label."""
     truth, _, _, both = overconfident(600, 7, 3)
