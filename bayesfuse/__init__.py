@@ -35,6 +35,7 @@ from bayesfuse.raters import (
     InferredGroups,
     LatentGroups,
     OneCoin,
+    Stated,
     TypedConfusion,
     Votes,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "Potts",
     "Responses",
     "Sequences",
+    "Stated",
     "StationaryMarkovChain",
     "TypedConfusion",
     "Votes",

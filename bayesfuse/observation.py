@@ -94,6 +94,7 @@ class Observation:
             Items whose true class is known.
         """
         raters.require_silence(responses)
+        raters.require_statements(responses)
         known = gold_labels(responses, gold)
         items = np.arange(responses.n_items)
         table, inverse, kinds = responses, items, _kinds(responses, labels, raters, known)

@@ -117,6 +117,11 @@ class DawidSkene(LabelModel):
     whatever the class. Zeros are structural, for rules that never give some label. Other values of
     ``raters``, and ``pooled=True``, take ``responses.without_silence()``.
 
+    Responses with stated probabilities (``bf.Responses.from_probabilities``) have the channel
+    :class:`bayesfuse.Stated`: the row "confusion" of a source is its calibration, with the prior of
+    a rater's. Other values of ``raters``, and ``pooled=True``, take
+    ``responses.without_statements()``.
+
     With ``pooled=True`` use ``bf.sample``: the density has poles where concentrations are small, so
     ``bf.find_map`` seldom finds a mode, as its attribute ``converged`` tells, and ``bf.fit`` takes
     ADVI. The classes are then identified by one row of the mean instead of one row of every rater,

@@ -130,7 +130,7 @@ def _in_words(deviation: dict[str, float], mean: dict[str, float], observation: 
 
 def _agreement(responses: Responses) -> Array:
     """Return the share of agreeing pairs of responses, for items with two or more."""
-    votes = responses.votes()
+    votes = responses.without_statements().votes()
     size = votes.sum(axis=1)
     compared = size >= 2
     same = (votes * (votes - 1)).sum(axis=1)[compared]

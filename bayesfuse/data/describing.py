@@ -26,7 +26,7 @@ def in_one_line(name: Any, most: int = LETTERS) -> str:
 
 def agreement(responses: Any) -> float:
     """Return the share of the pairs of responses to one item that agree (NaN if none)."""
-    votes = responses.votes()
+    votes = responses.without_statements().votes()
     size = votes.sum(axis=1)
     weight = responses.multiplicity.astype(np.float64)  # the products may overflow integers
     pairs = (weight * size * (size - 1)).sum()
@@ -61,6 +61,12 @@ def summarise(responses: Any) -> tuple[str, list[tuple[str, str]]]:
         ends = f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"
         given = "; silent on all others" if responses.silent.complete else " given to the source"
         rows.append(("coverage", f"{ends} of the items{given}"))
+    if (stated := responses.stated) is not None:
+        by, on = len(np.unique(stated.rater)), int(np.count_nonzero(stated.per_item))
+        sources, those = (
+            f"{n:,} {what}{'s' * (n != 1)}" for n, what in ((by, "rater"), (on, "item"))
+        )
+        rows.append(("statements", f"{len(stated.rater):,} by {sources}, on {those}"))
     return title, rows
 
 

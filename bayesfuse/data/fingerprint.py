@@ -37,6 +37,11 @@ def of_responses(responses: Responses) -> dict[str, str]:
         word = _mixed(raters, np.ones_like(raters))  # the hash of the number 0 is 0
         unheard = _mixed(silent.sums(word, responses.n_items), asked).sum(dtype=np.uint64)
         heard.append(np.array([int(silent.complete), unheard], dtype=np.uint64))
+    if (stated := responses.stated) is not None:
+        spread = pd.util.hash_array(stated.probability.ravel()).reshape(stated.probability.shape)
+        word = _mixed(np.broadcast_to(classes, spread.shape), spread).sum(axis=1, dtype=np.uint64)
+        row = _mixed(asked[stated.item], _mixed(raters[stated.rater], word))
+        heard.append(np.array([len(row), row.sum(dtype=np.uint64)], dtype=np.uint64))
     return {
         "items": _digest([items]),
         "raters": _digest([raters]),

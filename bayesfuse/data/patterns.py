@@ -29,7 +29,10 @@ def first_occurrences(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[
 def item_patterns(
     responses: Any, key: NDArray[np.int64] | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Apply :func:`first_occurrences` to items: equal if responses, silence and ``key`` are."""
+    """Apply :func:`first_occurrences` to items: equal if responses, silence and ``key`` are.
+
+    An item with statements is equal to no other.
+    """
     # A sum of random 64-bit words does not depend on the order of the rows, and two items collide
     # with probability 2⁻⁶⁴; with two such sums no exact comparison is needed.
     words = np.random.default_rng(0).integers(
@@ -45,6 +48,11 @@ def item_patterns(
         )
         for mark, word in zip(marks.T[:2], words, strict=True):
             mark += responses.silent.sums(word, responses.n_items)
+    if responses.stated is not None:  # statements are seldom equal, so their items stay apart
+        alone = np.flatnonzero(responses.stated.per_item)
+        marks[alone, :2] = np.random.default_rng(2).integers(
+            0, 2**64, (len(alone), 2), dtype=np.uint64
+        )
     marks[:, 2] = 0 if key is None else np.asarray(key).astype(np.uint64)
     return first_occurrences(marks.view([("a", "u8"), ("b", "u8"), ("c", "u8")]).ravel())
 

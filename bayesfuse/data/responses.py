@@ -18,18 +18,19 @@ from bayesfuse.data.order import with_order
 from bayesfuse.data.patterns import Merging
 from bayesfuse.data.reading import UNDECLARED, read_counts, read_long, read_matrix
 from bayesfuse.data.silence import KnowsSilence, Silence, rows_of
+from bayesfuse.data.statements import KnowsStatements, Statements
 from bayesfuse.errors import ResponsesError
 
 __all__ = ["Responses"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Responses(Merging, KnowsSilence):
+class Responses(Merging, KnowsSilence, KnowsStatements):
     """Responses of imperfect raters to items, with the user's names.
 
-    Build one with :meth:`from_long`, :meth:`from_matrix` or :meth:`from_counts`. Rows are sorted
-    by item, rater and label, so their original order does not matter. Repeated responses of a
-    rater to an item all count.
+    Build one with :meth:`from_long`, :meth:`from_matrix`, :meth:`from_counts` or
+    :meth:`from_probabilities`. Rows are sorted by item, rater and label, so their original order
+    does not matter. Repeated responses of a rater to an item all count.
 
     Attributes
     ----------
@@ -47,6 +48,8 @@ class Responses(Merging, KnowsSilence):
         source was applied to every item. None if a pair without a response says nothing.
     ordered : bool
         Whether the classes are grades, in increasing order.
+    stated : Statements, optional
+        Probabilities that sources stated: from :meth:`from_probabilities`, or :meth:`joined`.
 
     Examples
     --------
@@ -69,6 +72,7 @@ class Responses(Merging, KnowsSilence):
     multiplicity: NDArray[np.int64]
     silent: Silence | None = None
     ordered: bool = False
+    stated: Statements | None = None
 
     @classmethod
     def from_long(
@@ -264,13 +268,14 @@ class Responses(Merging, KnowsSilence):
         rater = self.cell // np.uint32(self.n_classes)
         return np.repeat(item, self.per_item), rater.astype(smallest_integer(self.n_raters))
 
-    def votes(self) -> NDArray[np.int64]:
-        """Count the responses of every item by label, shape (items, classes)."""
+    def votes(self) -> NDArray[Any]:
+        """Count the responses of every item by label, shape (items, classes), statements added."""
         flat = self.item
         flat *= self.n_classes  # in place, to save memory
         flat += self.label
         counts = np.bincount(flat, minlength=self.n_items * self.n_classes)
-        return counts.reshape(self.n_items, self.n_classes)
+        votes: NDArray[Any] = counts.reshape(self.n_items, self.n_classes)
+        return votes if self.stated is None else votes + self.stated.votes()
 
     def agreement(self) -> float:
         """Share of the pairs of responses to one item that give the same label (NaN if none)."""
@@ -279,7 +284,8 @@ class Responses(Merging, KnowsSilence):
     def to_frame(self) -> pd.DataFrame:
         """Return the long table: columns item, rater, label (and count, for a table of counts).
 
-        Without rows for silence, which may be many: :attr:`silent`.
+        Without rows for silence, which may be many, and for probabilities: :attr:`silent`,
+        :attr:`stated`.
         """
         frame = pd.DataFrame(
             {
@@ -318,7 +324,11 @@ class Responses(Merging, KnowsSilence):
         key = (self.item * self.n_raters + self.rater) * self.n_classes + given.astype(np.int64)
         table = from_key(key, self.items, self.raters, self.classes)
         return replace(
-            table, multiplicity=self.multiplicity, silent=self.silent, ordered=self.ordered
+            table,
+            multiplicity=self.multiplicity,
+            silent=self.silent,
+            ordered=self.ordered,
+            stated=self.stated,
         )
 
     def head(self, n_items: int) -> Responses:
@@ -335,6 +345,7 @@ class Responses(Merging, KnowsSilence):
             cell=self.cell[row],
             multiplicity=self.multiplicity[items],
             silent=None if self.silent is None else self.silent.take(items),
+            stated=None if self.stated is None else self.stated.take(items),
         )
 
     def expand(self) -> Responses:

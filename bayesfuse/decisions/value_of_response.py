@@ -212,7 +212,9 @@ def _with_one_more(responses: Responses, asked: NDArray[np.int64]) -> Responses:
     copies = responses.take(np.repeat(np.arange(responses.n_items), len(options)))
     old = copies.item * n_cells + copies.cell
     new = number * n_cells + np.tile(options, responses.n_items)
-    return from_key(np.concatenate([old, new]), number, responses.raters, responses.classes)
+    key = np.concatenate([old, new])
+    table = from_key(key, number, responses.raters, responses.classes)
+    return replace(table, stated=copies.stated)
 
 
 def _fewer_errors(joint: Array) -> Array:

@@ -119,7 +119,7 @@ def _divisions(n_classes: int) -> int:
 
 
 def _sample(table: Responses, rng: np.random.Generator) -> NDArray[np.int64]:
-    size = min(table.n_items, round(table.n_items * PILOT / table.n_responses))
+    size = min(table.n_items, round(table.n_items * PILOT / max(table.n_responses, 1)))
     return np.sort(rng.choice(table.n_items, max(size, 1), replace=False))
 
 

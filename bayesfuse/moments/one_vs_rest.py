@@ -95,4 +95,5 @@ def against_rest(responses: Responses, k: int) -> Responses:
     key += 2 * responses.rater + (responses.label == k)
     key.sort()  # repeated answers may change order
     key %= 2 * responses.n_raters
-    return replace(responses, classes=np.array([False, True]), cell=key.astype(np.uint32))
+    table = responses.without_statements()  # moments are those of hard labels
+    return replace(table, classes=np.array([False, True]), cell=key.astype(np.uint32))

@@ -27,7 +27,7 @@ from bayesfuse.pymc.described import common_mean, described
 from bayesfuse.pymc.graded import graded_raters, names_of_thresholds
 from bayesfuse.pymc.observed import ObservedResponses, ResponsesDistribution
 from bayesfuse.pymc.pooled import pooled_accuracy, pooled_confusion
-from bayesfuse.raters import Abstaining, Confusion, OneCoin
+from bayesfuse.raters import Abstaining, Confusion, OneCoin, Stated
 from bayesfuse.raters.base import RaterChannel
 
 
@@ -256,7 +256,8 @@ class LabelModel(pm.Model):
 
         Notes
         -----
-        If the responses know silence, confusion matrices have a last column for it: "speech".
+        If the responses know silence, confusion matrices have a last column for it: "speech". If
+        they hold stated probabilities, the channel is :class:`bayesfuse.Stated`.
         """
         if raters not in ("confusion", "class", "coin", "graded"):
             raise ModelError(
@@ -279,7 +280,8 @@ class LabelModel(pm.Model):
         if raters == "confusion":
             rows = priors.confusion(confusion_prior, self.responses)
             self.newcomers["confusion"] = common_mean(rows)
-            return Confusion(dirichlet("confusion", rows, dims=("rater", "class", "answer")))
+            channel = Confusion if self.responses.stated is None else Stated
+            return channel(dirichlet("confusion", rows, dims=("rater", "class", "answer")))
         right, wrong = priors.accuracy(confusion_prior, self.responses, by_class=by_class)
         mean = common_mean(np.stack([right, wrong], axis=-1))
         self.newcomers["accuracy"] = mean if isinstance(mean, str) else mean[..., 0]

@@ -7,6 +7,7 @@ from bayesfuse.raters.graded import Graded
 from bayesfuse.raters.inferred_groups import InferredGroups
 from bayesfuse.raters.latent_groups import LatentGroups
 from bayesfuse.raters.one_coin import OneCoin
+from bayesfuse.raters.stated import Stated
 from bayesfuse.raters.typed_confusion import TypedConfusion
 from bayesfuse.raters.typed_confusion_by_kind import TypedConfusionByKind
 from bayesfuse.raters.votes import Votes
@@ -19,6 +20,7 @@ __all__ = [
     "LatentGroups",
     "OneCoin",
     "RaterChannel",
+    "Stated",
     "TypedConfusion",
     "TypedConfusionByKind",
     "Votes",

@@ -85,6 +85,16 @@ class RaterChannel(Factor):
                 f"{type(self).__name__} for a table with silence."
             )
 
+    def require_statements(self, responses: Responses) -> None:
+        """Raise ModelError unless the channel takes the probabilities in a table, if it has any."""
+        if responses.stated is not None:
+            raise ModelError(
+                "Only bf.Stated knows what stated probabilities say of the truth; DawidSkene, "
+                'HiddenMarkov and MarkovRandomField use it for raters="confusion" without pooling. '
+                "For all others responses.without_statements() leaves probabilities out. Got: "
+                f"{type(self).__name__} for a table with statements."
+            )
+
     def defining(self) -> tuple[NDArray[Any], ...]:
         """Return the groups of raters, if they are not a parameter."""
         return ()

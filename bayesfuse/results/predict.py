@@ -194,7 +194,12 @@ def _with_classes(responses: Responses, classes: NDArray[Any]) -> Responses:
     key = responses.item * responses.n_raters + responses.rater
     key = key * len(classes) + place[responses.label]
     table = from_key(key, responses.items, responses.raters, classes)
-    return replace(table, multiplicity=responses.multiplicity, silent=responses.silent)
+    stated = responses.stated
+    if stated is not None:
+        stated = stated.with_classes(place, len(classes))
+    return replace(
+        table, multiplicity=responses.multiplicity, silent=responses.silent, stated=stated
+    )
 
 
 def _observe(

@@ -1,0 +1,315 @@
+"""Sources that state probabilities, beside sources that name a class."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesfuse.data.responses import Responses
+from bayesfuse.numerics.kernels import TINY, inlined, inner, kernel, rescale
+from bayesfuse.numerics.rows import invert
+from bayesfuse.raters.base import add_rows_jax, by_cell_jax, reveal, reveal_jax
+from bayesfuse.raters.confusion import (
+    Confusion,
+    begin_with_cells,
+    count_rows,
+    multiply,
+    weigh_rows,
+    without_pairs,
+)
+
+# A statement is one row of its item, as a hard label is: its likelihood is a mean of the rater's
+# columns, taken when the row is used, so work is linear in hard rows and statements.
+
+
+@inlined
+def mean_of(table, first, said, k):
+    """Return the probability of a statement, up to a constant, if the truth is k."""
+    total = 0.0
+    for c in range(said.size):
+        total += table[first + c, k] * said[c]
+    return total
+
+
+@inner
+def log_mean_of(log_table, first, said, k):
+    """Return the logarithm of :func:`mean_of`, also where the table underflows."""
+    top = -np.inf
+    for c in range(said.size):
+        if said[c] > 0.0:
+            top = max(top, log_table[first + c, k] + math.log(said[c]))
+    if top == -np.inf:
+        return top
+    total = 0.0
+    for c in range(said.size):
+        if said[c] > 0.0:
+            total += math.exp(log_table[first + c, k] + math.log(said[c]) - top)
+    return top + math.log(total)
+
+
+@inner
+def answers(share, table, log_table, first, said, k):
+    """Fill in how probable every hidden answer is if the truth is k; return whether any is."""
+    total = mean_of(table, first, said, k)
+    if total >= TINY:
+        for c in range(said.size):
+            share[c] = table[first + c, k] * said[c] / total
+        return True
+    log_total = log_mean_of(log_table, first, said, k)
+    for c in range(said.size):
+        share[c] = 0.0
+        if said[c] > 0.0 and log_total > -np.inf:
+            share[c] = math.exp(log_table[first + c, k] + math.log(said[c]) - log_total)
+    return log_total > -np.inf
+
+
+@kernel
+def likelihood(log_confusion, start, row, pair, stated, who, said, gold):
+    """Multiply over responses and statements: (items, classes), and the rows' log scale."""
+    n_raters, n_classes, n_labels = log_confusion.shape
+    n_cells = n_raters * n_labels
+    table, log_table = begin_with_cells(log_confusion, n_cells + pair.shape[0])
+    for k in range(n_classes):
+        for p in range(pair.shape[0]):
+            one, other = pair[p, 0], pair[p, 1]
+            table[n_cells + p, k] = table[one, k] * table[other, k]
+            log_table[n_cells + p, k] = log_table[one, k] + log_table[other, k]
+    found, in_logs = multiply(table, log_table, start, row)
+    log_scale = np.empty(gold.size)
+    for n in range(gold.size):
+        first, last = np.int64(stated[n]), np.int64(stated[n + 1])
+        if not in_logs[n]:
+            small = False
+            for r in range(first, last):
+                for k in range(n_classes):
+                    found[n, k] *= mean_of(table, np.int64(who[r]) * n_labels, said[r], k)
+                    small |= found[n, k] < TINY
+            if small:  # digits were lost: once more, in logarithms
+                in_logs[n] = True
+                for k in range(n_classes):
+                    found[n, k] = 0.0
+                    for r in range(start[n], start[n + 1]):
+                        found[n, k] += log_table[row[r], k]
+                    for r in range(first, last):
+                        begin = np.int64(who[r]) * n_labels
+                        found[n, k] += log_mean_of(log_table, begin, said[r], k)
+        else:
+            for r in range(first, last):
+                for k in range(n_classes):
+                    begin = np.int64(who[r]) * n_labels
+                    found[n, k] += log_mean_of(log_table, begin, said[r], k)
+        if gold[n] >= 0:
+            reveal(found, n, gold[n], -np.inf if in_logs[n] else 0.0)
+        log_scale[n] = rescale(found, n) if in_logs[n] else 0.0
+    return found, log_scale
+
+
+@kernel
+def expected(log_confusion, weight, start, row, pair, stated, who, said, gold):
+    """Sum the weights of every item into responses and hidden answers (raters, classes, labels)."""
+    n_raters, n_classes, n_labels = log_confusion.shape
+    n_cells = n_raters * n_labels
+    table, log_table = begin_with_cells(log_confusion, n_cells)
+    counts = weigh_rows(n_cells + pair.shape[0], weight, start, row)
+    share = np.empty(n_labels)
+    for n in range(gold.size):
+        for r in range(np.int64(stated[n]), np.int64(stated[n + 1])):
+            first = np.int64(who[r]) * n_labels
+            for k in range(n_classes):
+                own = weight[n, k]
+                if own != 0.0 and answers(share, table, log_table, first, said[r], k):
+                    for c in range(n_labels):
+                        counts[first + c, k] += own * share[c]
+    return (without_pairs(counts, pair, n_raters),)
+
+
+@kernel
+def count(log_confusion, labels, uniform, start, row, pair, stated, who, said, gold):
+    """Draw the hidden answer of every statement given the label, and count."""
+    n_raters, n_classes, n_labels = log_confusion.shape
+    n_cells = n_raters * n_labels
+    table, log_table = begin_with_cells(log_confusion, n_cells)
+    counts = count_rows(n_cells + pair.shape[0], n_classes, labels, start, row)
+    share = np.empty(n_labels)
+    for n in range(gold.size):
+        k = labels[n]
+        for r in range(np.int64(stated[n]), np.int64(stated[n + 1])):
+            first = np.int64(who[r]) * n_labels
+            if answers(share, table, log_table, first, said[r], k):
+                left, drawn, last = uniform[r], -1, 0
+                for c in range(n_labels):
+                    if share[c] > 0.0:
+                        last = c
+                        left -= share[c]
+                        if left < 0.0:
+                            drawn = c
+                            break
+                counts[first + (drawn if drawn >= 0 else last), k] += 1.0
+    return without_pairs(counts, pair, n_raters)
+
+
+@kernel
+def count_copies(log_confusion, copies, rng, start, row, pair, stated, who, said, gold):
+    """As :func:`count`, for items that stand for several, of which ``copies`` are of each class."""
+    n_raters, n_classes, n_labels = log_confusion.shape
+    n_cells = n_raters * n_labels
+    table, log_table = begin_with_cells(log_confusion, n_cells)
+    counts = weigh_rows(n_cells + pair.shape[0], copies, start, row)
+    share = np.empty(n_labels)
+    for n in range(gold.size):
+        for r in range(np.int64(stated[n]), np.int64(stated[n + 1])):
+            first = np.int64(who[r]) * n_labels
+            for k in range(n_classes):
+                number = np.int64(copies[n, k])
+                if number > 0 and answers(share, table, log_table, first, said[r], k):
+                    divide(number, share, rng, counts, first, k)
+    return without_pairs(counts, pair, n_raters)
+
+
+@inner
+def divide(number, share, rng, counts, first, k):
+    """Draw a multinomial and add it to the counts of cells."""
+    total = 0.0
+    for c in range(share.size):
+        total += share[c]
+    for c in range(share.size):
+        if number == 0:
+            return
+        part = number
+        if share[c] < total:
+            part = np.int64(rng.binomial(number, share[c] / total))
+        counts[first + c, k] += part
+        number -= part
+        total -= share[c]
+
+
+class Stated(Confusion):
+    r"""Sources that state probabilities of the classes, each with a calibration of its own.
+
+    A source that states the probabilities :math:`\hat p` has a hidden answer c, which it would give
+    if it had to name one class. That answer follows its confusion row, and the statement is right
+    about the answer:
+
+    .. math:: p(\hat p_{nm} \mid y_n = k) \propto \sum_c \theta_{mkc}\, \hat p_{nmc}
+
+    So a statement of zeros and a one is a hard label, an even statement says nothing, and
+    :math:`\theta_m` is what a statement is worth: the identity takes it at its word, and flat rows
+    discount a source that is overconfident. Hard labels in the same table are those of
+    :class:`Confusion`; a source may give both.
+
+    Parameters
+    ----------
+    confusion : tensor or array, shape (raters, classes, labels)
+        :math:`\theta_{mkc}`, the probability that source m answers c, hidden or not, if the truth
+        is k.
+
+    Notes
+    -----
+    The rows can flatten statements, or exchange classes, but not sharpen them: of a source that is
+    right more often than it states, the statement is still taken at most at its word.
+
+    A statement is evidence beside the prevalence, as a response is. Probabilities that a classifier
+    computed with a prevalence count it twice; where classes are of very unequal size, divide them
+    by that prevalence first, and by their sum.
+
+    Several statements by one source of one item each have a hidden answer.
+
+    Predictive draws keep statements and draw hard labels, the truths being drawn given the
+    statements. Calibration (``bf.testing.simulate``) draws every statement anew: its numbers are
+    kept, moved around the classes in a circle, which is a complete set of statements whose
+    probabilities sum to one for every truth.
+
+    Examples
+    --------
+    A classifier that is right in three of four cases, sure of class 0, then unsure:
+
+    >>> import numpy as np, bayesfuse as bf
+    >>> responses = bf.Responses.from_probabilities([[[1.0, 0.0]], [[0.8, 0.2]], [[0.5, 0.5]]])
+    >>> channel = bf.Stated([[[0.75, 0.25], [0.25, 0.75]]])
+    >>> structure = channel.structure(responses, gold=np.array([-1, -1, -1]))
+    >>> tables = (np.log(channel.parameters["confusion"]),)
+    >>> np.exp(channel.log_lik(tables, structure)).round(3)
+    array([[0.75, 0.25],
+           [0.65, 0.35],
+           [0.5 , 0.5 ]])
+    """
+
+    likelihood_kernel = staticmethod(likelihood)
+    expected_kernel = staticmethod(expected)
+
+    def require_statements(self, responses: Responses) -> None:
+        """Accept tables with and without statements."""
+
+    def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
+        *hard, gold = super().structure(responses, gold)
+        if (stated := responses.stated) is None:
+            nothing = np.zeros(responses.n_items + 1, dtype=np.uint32)
+            soft = nothing, nothing[:0], np.empty((0, responses.n_classes))
+        else:
+            soft = stated.start, stated.rater, np.ascontiguousarray(stated.probability)
+        return *hard, *soft, gold
+
+    def tally(self, tables, drawn, structure, rng):
+        if drawn.ndim == 2:
+            return (count_copies(*tables, drawn, rng, *structure),)
+        uniform = rng.random(len(structure[4]))
+        return (count(*tables, drawn, uniform, *structure),)
+
+    def kept(self, tables, responses):
+        """Return the likelihood of the statements, (items, classes)."""
+        if responses.stated is None:
+            return None
+        nothing = np.zeros(responses.n_items + 1, dtype=np.uint32)
+        soft = replace(responses, start=nothing, cell=responses.cell[:0])
+        unknown = np.full(responses.n_items, -1)
+        found, _ = likelihood(*tables, *self.structure(soft, unknown))
+        return found
+
+    def redrawn(self, tables, truth, responses, rng):
+        table = super().redrawn(tables, truth, responses, rng)
+        if (stated := responses.stated) is None:
+            return table
+        up_to = np.exp(tables[0]).cumsum(axis=-1)[stated.rater, truth[stated.item]]
+        answer = invert(up_to, rng.random(len(up_to)))
+        chosen = invert(stated.probability.cumsum(axis=1), rng.random(len(up_to)))
+        return moved(table, chosen - answer)
+
+    def outcomes(self, responses, item):
+        if responses.stated is None:
+            yield from super().outcomes(responses, item)
+            return
+        own = responses.stated.item == item
+        for hard in super().outcomes(responses, item):
+            for steps in product(range(responses.n_classes), repeat=int(own.sum())):
+                by = np.zeros(len(own), dtype=np.int64)
+                by[own] = steps
+                yield moved(hard, by)
+
+    @staticmethod
+    def log_lik_jax(*arguments: Any) -> Any:
+        import jax.numpy as jnp
+        from jax.scipy.special import logsumexp
+
+        log_confusion, start, row, pair, stated, who, said, gold = arguments
+        cells = by_cell_jax(log_confusion)
+        table = jnp.concatenate([cells, cells[pair].sum(axis=1)])
+        found = add_rows_jax(table, row, start)
+        means = logsumexp(log_confusion[who.astype(int)], axis=2, b=said[:, None, :])
+        found += add_rows_jax(means, jnp.arange(who.size), stated)
+        return reveal_jax(found, gold)
+
+
+def moved(responses: Responses, steps: NDArray[np.int64]) -> Responses:
+    """Return the table with the numbers of every statement moved so many classes back."""
+    stated = responses.stated
+    if stated is None:
+        return responses
+    n_classes = responses.n_classes
+    column = (np.arange(n_classes) + steps[:, None]) % n_classes
+    probability = np.take_along_axis(stated.probability, column, axis=1)
+    return replace(responses, stated=replace(stated, probability=probability))

@@ -1,0 +1,307 @@
+"""Sources that state probabilities: kernels against enumeration, and against hard labels."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError
+from bayesfuse.observation import Observation
+from bayesfuse.testing import assert_close, assert_frequencies, check_rater_channel
+
+CHANNEL = bf.Stated(None)
+N_RATERS = 4
+
+
+def rows(n_classes, seed=0):
+    """Random log rows (raters, classes, answers)."""
+    rng = np.random.default_rng(seed)
+    return np.log(rng.dirichlet(np.ones(n_classes), (N_RATERS, n_classes)))
+
+
+def soft(code, probability, n_items=5):
+    """Statements on (item, rater)."""
+    item, rater = zip(*code, strict=True)
+    columns = dict(enumerate(np.transpose(probability)))
+    return bf.Responses.from_probabilities(
+        {"item": item, "rater": rater, **columns}, items=range(n_items), raters=range(N_RATERS)
+    )
+
+
+CODE = [(0, 0), (0, 3), (1, 3), (1, 3), (3, 2)]
+
+
+def mixed(n_classes, seed=0):
+    """Hard and soft, by one source and by others, repeated, and an item without any."""
+    rng = np.random.default_rng(seed)
+    votes = {
+        "item": [0, 0, 1, 2, 2, 2, 3],
+        "rater": [0, 1, 0, 1, 1, 2, 2],
+        "label": rng.integers(0, n_classes, 7),
+    }
+    hard = bf.Responses.from_long(votes, items=range(5), classes=range(n_classes))
+    return hard.joined(soft(CODE, rng.dirichlet(np.full(n_classes, 0.7), len(CODE))))
+
+
+def unknown(responses):
+    return np.full(responses.n_items, -1)
+
+
+def log_lik(log_rows, responses, gold=None, channel=CHANNEL):
+    gold = unknown(responses) if gold is None else gold
+    return channel.log_lik((log_rows,), channel.structure(responses, gold))
+
+
+def enumerated(log_rows, responses):
+    """Likelihood (items, classes) and expected uses, over all hidden answers, one by one."""
+    theta = np.exp(log_rows).tolist()
+    n_classes, stated = responses.n_classes, responses.stated
+    found = np.zeros((responses.n_items, n_classes))
+    uses = np.zeros((responses.n_items, n_classes, *np.shape(theta)))
+    for n, k in product(range(responses.n_items), range(n_classes)):
+        own = responses.item == n
+        hard = list(zip(responses.rater[own], responses.label[own], strict=True))
+        mine = np.flatnonzero(stated.item == n)
+        for answers in product(range(n_classes), repeat=len(mine)):
+            said = [float(stated.probability[r, c]) for r, c in zip(mine, answers, strict=True)]
+            whole = [*hard, *zip(stated.rater[mine], answers, strict=True)]
+            weight = math.prod(said) * math.prod(theta[m][k][c] for m, c in whole)
+            found[n, k] += weight
+            for m, c in whole:
+                uses[n, k, m, k, c] += weight
+        uses[n, k] /= found[n, k]
+    return found, uses
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_likelihood_and_counts_are_sums_over_hidden_answers(n_classes):
+    responses, log_rows = mixed(n_classes), rows(n_classes)
+    found, uses = enumerated(log_rows, responses)
+    assert_close(log_lik(log_rows, responses), np.log(found), "log_lik")
+    weight = np.random.default_rng(1).random(found.shape)
+    structure = CHANNEL.structure(responses, unknown(responses))
+    for sign in (1.0, -1.0):  # gradients of minus the density have negative weights
+        (counts,) = CHANNEL.expected_kernel(log_rows, sign * weight, *structure)
+        assert_close(counts, sign * np.einsum("nk,nkmjc->mjc", weight, uses), "expected counts")
+
+
+@pytest.mark.parametrize("n_classes", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_contract(n_classes):
+    """The probabilities of all hard labels and moved statements sum to one, among others."""
+    check_rater_channel(CHANNEL, (rows(n_classes),), mixed(n_classes))
+
+
+def test_copies_divide_their_hidden_answers():
+    responses, log_rows = mixed(3), rows(3)
+    structure = CHANNEL.structure(responses, unknown(responses))
+    copies = np.random.default_rng(2).integers(0, 50, (5, 3)).astype(float)
+    rng = np.random.default_rng(3)
+    drawn = [CHANNEL.tally((log_rows,), copies, structure, rng)[0] for _ in range(2000)]
+    (expected,) = CHANNEL.expected_kernel(log_rows, copies, *structure)
+    error = np.std(drawn, axis=0) / math.sqrt(2000)
+    assert (np.abs(np.mean(drawn, axis=0) - expected) <= 5 * error + 1e-9).all()
+    assert_close(drawn[0].sum(), expected.sum(), "number of answers")
+    assert (drawn[0] == np.round(drawn[0])).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4, 7])
+def test_statements_of_zeros_and_ones_are_hard_labels(n_classes):
+    rng = np.random.default_rng(n_classes)
+    label = rng.integers(0, n_classes, 30)
+    item, rater = rng.integers(0, 5, 30), rng.integers(0, N_RATERS, 30)
+    names = {"items": range(5), "raters": range(N_RATERS), "classes": range(n_classes)}
+    table = bf.Responses.from_long({"item": item, "rater": rater, "label": label}, **names)
+    certain = soft(list(zip(item, rater, strict=True)), np.eye(n_classes)[label])
+    log_rows = rows(n_classes)
+    log_rows[0, 1], log_rows[1] = -np.inf, log_rows[1] - 900  # exponentials underflow
+    log_rows[0, 1, 0] = 0.0
+    gold = np.array([-1, 0, -1, 1, -1])
+    one, other = (
+        each.log_lik((log_rows,), each.structure(responses, gold))
+        for each, responses in ((CHANNEL, certain), (bf.Confusion(None), table))
+    )
+    np.testing.assert_allclose(one, other, rtol=1e-12)
+    weight = np.where(np.isneginf(one), 0.0, rng.random(one.shape))
+    structures = CHANNEL.structure(certain, gold), bf.Confusion(None).structure(table, gold)
+    (soft_counts,) = CHANNEL.expected_kernel(log_rows, weight, *structures[0])
+    (hard_counts,) = bf.Confusion(None).expected_kernel(log_rows, weight, *structures[1])
+    assert_close(soft_counts, hard_counts, "expected counts")
+    labels = rng.integers(0, n_classes, 5)
+    labels[labels == 1] = 0  # which rater 0 may rule out
+    for drawn in (labels, np.eye(n_classes)[labels] * 3):
+        assert_close(
+            CHANNEL.tally((log_rows,), drawn, structures[0], rng)[0],
+            bf.Confusion(None).tally((log_rows,), drawn, structures[1], rng)[0],
+            "counts",
+        )
+
+
+def test_without_statements_it_is_confusion():
+    responses, log_rows = mixed(3).without_statements(), rows(3)
+    assert_close(
+        log_lik(log_rows, responses), log_lik(log_rows, responses, None, bf.Confusion(None)), "log"
+    )
+    assert CHANNEL.kept((log_rows,), responses) is None
+    check_rater_channel(CHANNEL, (rows(2),), mixed(2).without_statements())
+
+
+def test_an_even_statement_changes_nothing():
+    responses, log_rows = mixed(3), rows(3)
+    even = soft([(0, 1), (2, 0), (4, 2)], np.full((3, 3), 1 / 3))
+    before, after = (log_lik(log_rows, each) for each in (responses, responses.joined(even)))
+    gap = after - before
+    assert_close(gap, np.repeat(gap[:, :1], 3, axis=1), "the same for every class")
+    assert_close(gap[:, 0], -np.log(3) * np.array([1, 0, 1, 0, 1]), "a third each")
+
+
+def test_a_flat_row_ignores_statements():
+    log_rows = rows(3)
+    log_rows[3] = np.log([0.2, 0.5, 0.3])
+    found = log_lik(log_rows, soft([(0, 3), (1, 3)], [[0.9, 0.05, 0.05], [0.0, 1.0, 0.0]]))
+    assert_close(found, np.repeat(found[:, :1], 3, axis=1), "the same for every class")
+
+
+def test_thousands_of_statements_do_not_underflow():
+    rng = np.random.default_rng(4)
+    said = rng.dirichlet([1.0, 1.0, 1.0], 3000)
+    code = list(zip([0] * 1500 + [2] * 1500, rng.integers(0, 4, 3000), strict=True))
+    hard = bf.Responses.from_long(
+        {"item": [1] * 2000 + [2] * 2000, "rater": [1] * 4000, "label": rng.integers(0, 3, 4000)},
+        items=range(5), classes=range(3),
+    )  # fmt: skip
+    responses, log_rows = hard.joined(soft(code, said)), rows(3)
+    expected = np.zeros((5, 3))
+    for n, m, c in zip(responses.item, responses.rater, responses.label, strict=True):
+        expected[n] += log_rows[m, :, c]
+    stated = responses.stated
+    for n, m, each in zip(stated.item, stated.rater, stated.probability, strict=True):
+        expected[n] += np.log(np.exp(log_rows[m]) @ each)
+    assert expected[:3].max() < -1000
+    top = expected.max(axis=1, keepdims=True)
+    found = np.maximum(log_lik(log_rows, responses), top - 660)  # below, entries only stay positive
+    assert_close(found, np.maximum(expected, top - 660), "log_lik", rtol=1e-9)
+
+
+def test_impossible_statements():
+    """Zeros in rows rule out classes only where every stated answer is impossible."""
+    with np.errstate(divide="ignore"):
+        log_rows = np.log(np.tile(np.eye(3), (N_RATERS, 1, 1)))
+    responses = soft([(0, 0), (1, 0), (2, 0), (2, 1)],
+                     [[0.5, 0.5, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0]])  # fmt: skip
+    found = np.exp(log_lik(log_rows, responses))
+    assert found[:3].tolist() == [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
+    structure = CHANNEL.structure(responses, unknown(responses))
+    (counts,) = CHANNEL.expected_kernel(log_rows, np.ones((5, 3)), *structure)
+    assert np.isfinite(counts).all() and (counts[np.isneginf(log_rows)] == 0).all()
+    rng = np.random.default_rng(0)
+    for drawn in (np.array([1, 2, 0, 0, 0]), np.eye(3)[[1, 2, 0, 0, 0]] * 2):
+        (counts,) = CHANNEL.tally((log_rows,), drawn, structure, rng)
+        assert (counts[np.isneginf(log_rows)] == 0).all() and counts[0, 1, 1] >= 1
+
+
+def test_jax_has_the_same_numbers():
+    pytest.importorskip("jax")
+    for responses in (mixed(3), mixed(3).without_statements()):
+        for gold in (unknown(responses), np.array([-1, 2, -1, 0, 1])):
+            structure = CHANNEL.structure(responses, gold)
+            found = np.asarray(CHANNEL.log_lik_jax(rows(3), *structure))
+            assert_close(found, CHANNEL.log_lik((rows(3),), structure), "jax", rtol=1e-4, atol=1e-5)
+
+
+def test_equal_items_are_merged_beside_statements():
+    rng = np.random.default_rng(6)
+    hard = bf.Responses.from_matrix(rng.integers(0, 2, (200, 3)), raters=range(3))
+    said = rng.dirichlet([1.0, 1.0], 20)
+    code = [(n, 3) for n in range(20)]
+    responses = hard.joined(soft(code, said, 200))
+    observation = Observation.build(responses, bf.Independent(None), CHANNEL, {0: 1, 30: 0})
+    assert observation.table.n_items < 40
+    point = {"prevalence": np.log([0.3, 0.7]), "confusion": rows(2)}
+    evidence, counts = observation.expected(point)
+    gold = unknown(responses)
+    gold[[0, 30]] = 1, 0
+    joint = np.array([0.3, 0.7]) * np.exp(log_lik(point["confusion"], responses, gold))
+    assert_close(evidence, np.log(joint.sum(axis=1)).sum(), "log evidence")
+    share = joint / joint.sum(axis=1, keepdims=True)
+    (apart,) = CHANNEL.expected_kernel(
+        point["confusion"], share, *CHANNEL.structure(responses, gold)
+    )
+    assert_close(counts["confusion"], apart, "expected counts")
+
+
+def test_predictive_draws_keep_statements():
+    """Truths follow from the statements, labels from the truths."""
+    hard = bf.Responses.from_matrix([[0], [0]], classes=[0, 1])
+    responses = hard.joined(soft([(0, 0), (0, 3)], [[0.9, 0.1], [0.6, 0.4]], 2))
+    observation = Observation.build(responses, bf.Independent(None), CHANNEL)
+    point = {"prevalence": np.log([0.4, 0.6]), "confusion": rows(2, 1)}
+    rng, seen = np.random.default_rng(1), np.zeros((2, 2))
+    for _ in range(20_000):
+        first, second = observation.simulate(point, rng)[1]
+        seen[first, second] += 1
+    theta = np.exp(point["confusion"])
+    share = np.array([0.4, 0.6]) * (theta[0] @ [0.9, 0.1]) * (theta[3] @ [0.6, 0.4])
+    one, two = share / share.sum() @ theta[0], np.array([0.4, 0.6]) @ theta[0]
+    assert_frequencies(seen.ravel(), np.outer(one, two).ravel(), "predictive draws")
+
+
+def test_statements_are_drawn_anew():
+    """The frequencies of moved statements are their likelihoods."""
+    said = np.tile([0.7, 0.2, 0.1], (9000, 1))
+    responses = soft([(n, n % 4) for n in range(9000)], said, 9000)
+    log_rows, rng = rows(3, 5), np.random.default_rng(2)
+    truth = rng.integers(0, 3, 9000)
+    drawn = CHANNEL.redrawn((log_rows,), truth, responses, rng)
+    assert np.array_equal(drawn.stated.rater, responses.stated.rater)
+    found = CHANNEL.log_lik((log_rows,), CHANNEL.structure(drawn, unknown(drawn)))
+    place = drawn.stated.probability.argmax(axis=1)
+    for m, k in product(range(4), range(3)):
+        own = (drawn.stated.rater == m) & (truth == k)
+        seen = np.bincount(place[own], minlength=3).astype(float)
+        expected = [np.exp(found[np.flatnonzero(own & (place == c))[0], k]) for c in range(3)]
+        assert sum(expected) == pytest.approx(1.0)
+        assert_frequencies(seen, np.array(expected), f"rater {m}, class {k}")
+
+
+def test_posteriors_are_calibrated_under_a_continuous_story():
+    """Statements from a Dirichlet density tilted by the hidden answer: p(p̂ | c) ∝ p̂_c · Dir(a).
+
+    At known rows, any function of the posterior is uncorrelated with truth minus posterior.
+    """
+    rng, size = np.random.default_rng(8), 40_000
+    prevalence, theta = np.array([0.2, 0.3, 0.5]), 0.4 * np.exp(rows(3, 9))
+    theta += 0.6 * np.eye(3)
+    truth = rng.choice(3, size, p=prevalence)
+    code, said = [], []
+    for m, base in ((0, 0.2), (3, 1.0)):
+        up_to = theta[m].cumsum(axis=1)[truth]
+        answer = (up_to[:, :2] < rng.random((size, 1))).sum(axis=1)
+        gamma = rng.standard_gamma(base + np.eye(3)[answer])
+        code += [(n, m) for n in range(size)]
+        said.append(gamma / gamma.sum(axis=1, keepdims=True))
+    responses = soft(code, np.concatenate(said), size)
+    joint = prevalence * np.exp(log_lik(np.log(theta), responses))
+    posterior = joint / joint.sum(axis=1, keepdims=True)
+    assert posterior.max(axis=1).mean() > 0.6  # they say something
+    gap = np.eye(3)[truth] - posterior
+    for function in (np.ones_like, lambda p: p, lambda p: p**3, lambda p: p > 0.7):
+        each = gap * function(posterior)
+        score = each.mean(axis=0) / (each.std(axis=0) / math.sqrt(size))
+        assert (np.abs(score) < 5).all(), score
+
+
+def test_other_channels_refuse_statements():
+    responses = mixed(2)
+    for channel in (bf.Confusion(None), bf.OneCoin(np.full(4, 0.7))):
+        with pytest.raises(ModelError, match=r"bf\.Stated.*without_statements.*Got: "):
+            Observation.build(responses, bf.Independent(None), channel)
+        assert Observation.build(responses.without_statements(), bf.Independent(None), channel)
+    silent = mixed(2).completed()
+    with pytest.raises(ModelError, match=r"without_silence.*Got: Stated"):
+        Observation.build(silent, bf.Independent(None), CHANNEL)
+    with pytest.raises(ModelError, match=r"without_statements.*Got: Abstaining"):
+        Observation.build(silent, bf.Independent(None), bf.Abstaining(None))

@@ -1,0 +1,247 @@
+"""Fits with stated probabilities: samplers against each other, predictions, calibration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError
+from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
+from bayesfuse.pymc.model import observed
+from bayesfuse.testing import assert_close, assert_uniform, assert_within_mcse, sbc_ranks
+
+QUIET = {"progressbar": False, "quiet": True}
+RATERS = ["ann", "bob", "eve"]
+CLASSES = ["cat", "dog", "eel"]
+OWN = np.array([[0.75, 0.1, 0.15], [0.05, 0.8, 0.15], [0.2, 0.1, 0.7]])
+
+
+def overconfident(n_items, seed, n_classes=3, skip=0.0):
+    """Three raters who are often wrong, and a classifier that is surer than it is right."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, n_classes, n_items)
+    label = np.where(
+        rng.random((n_items, 3)) < [0.6, 0.5, 0.55],
+        truth[:, None],
+        rng.integers(0, n_classes, (n_items, 3)),
+    )
+    rows = OWN[:n_classes, :n_classes] / OWN[:n_classes, :n_classes].sum(axis=1, keepdims=True)
+    answer = (rows.cumsum(axis=1)[truth] < rng.random((n_items, 1))).sum(axis=1)
+    gamma = rng.standard_gamma(0.15 + np.eye(n_classes)[answer])
+    said = gamma / gamma.sum(axis=1, keepdims=True)
+    names = CLASSES[:n_classes]
+    hard = bf.Responses.from_matrix(np.array(names)[label], raters=RATERS, classes=names)
+    cells = np.where(rng.random((n_items, 1)) < skip, np.nan, said)[:, None]
+    soft = bf.Responses.from_probabilities(cells, raters=["net"], classes=names)
+    return truth, said, hard, hard.joined(soft)
+
+
+def scores(probability, truth):
+    """Accuracy and mean log loss."""
+    own = probability[np.arange(len(truth)), truth]
+    return (probability.argmax(axis=1) == truth).mean(), -np.log(own).mean()
+
+
+def test_an_overconfident_classifier_helps_and_its_calibration_is_found():
+    truth, said, hard, both = overconfident(1500, 4)
+    point = bf.find_map(DawidSkene(both))
+    found = scores(bf.label_probabilities(point).values, truth)
+    alone = scores(bf.label_probabilities(bf.find_map(DawidSkene(hard))).values, truth)
+    word = np.maximum(said, 1e-300)
+    raters = point["point"]["confusion"].sel(rater=RATERS).values
+    trusted = np.log(word) + sum(
+        np.log(raters[m])[:, both.label.reshape(-1, 3)[:, m]].T for m in range(3)
+    )
+    trusted = np.exp(trusted - np.logaddexp.reduce(trusted, axis=1, keepdims=True))
+    others = [alone, scores(word, truth), scores(np.maximum(trusted, 1e-300), truth)]
+    for accuracy, loss in others:
+        assert found[0] > accuracy + 0.02, (found, others)
+        assert found[1] < loss - 0.05, (found, others)
+    calibration = point["point"]["confusion"].sel(rater="net").values
+    assert np.abs(calibration - OWN).max() < 0.08, calibration  # 500 items a class
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    truth, _, _, both = overconfident(120, 6, 2, skip=0.3)
+    gold = {n: CLASSES[truth[n]] for n in range(10)}
+    model = DawidSkene(both, gold=gold)
+    return truth, model, bf.sample(model, 1000, chains=2, random_seed=1, **QUIET)
+
+
+@pytest.mark.slow
+def test_gibbs_and_nuts_agree(fitted):
+    _, model, _ = fitted
+    gibbs = bf.sample(model, 4000, sweeps=2, random_seed=3, **QUIET)
+    nuts = bf.sample(model, 1000, sampler="nuts", random_seed=2, **QUIET)
+    names = "prevalence", "confusion", "sensitivity", "specificity"
+    assert_within_mcse(gibbs["posterior"].dataset, nuts["posterior"].dataset, names)
+    squares = [
+        each["posterior"].dataset.assign(n=each["posterior"]["confusion"] ** 2)
+        for each in (gibbs, nuts)
+    ]
+    assert_within_mcse(*squares, ["n"])
+
+
+def test_the_mode_is_where_the_gradient_vanishes(fitted):
+    _, model, _ = fitted
+    point = bf.find_map(model)
+    _, observation = observed(model)
+    values = {name: point["point"][name].values for name in ("prevalence", "confusion")}
+    _, counts = observation.expected(observation.rows(values))
+    power = counts["confusion"] + bf.priors.diagonal(2) - 1
+    expected = power / power.sum(axis=-1, keepdims=True)
+    assert_close(values["confusion"], expected, "rows at the mode", rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::bayesfuse.errors.PoorFitWarning")
+@pytest.mark.parametrize("method", ["cavi", pytest.param("advi", marks=pytest.mark.slow)])
+def test_variational_fits_are_near(fitted, method):
+    _, model, gibbs = fitted
+    fit = bf.fit(model, method=method, random_seed=1, progressbar=False)
+    near, far = (bf.label_probabilities(each).values for each in (fit, gibbs))
+    assert np.abs(near - far).mean() < 0.03
+
+
+def test_a_file_predicts_new_items(fitted, tmp_path):
+    """Statements of new items count, whatever the order of their classes."""
+    import xarray as xr
+
+    _, model, gibbs = fitted
+    file = tmp_path / "fit.nc"
+    gibbs.to_netcdf(file)
+    with xr.open_datatree(file) as kept:
+        kept = kept.load()
+    whole = observed(model)[1].responses
+    free = np.arange(10, whole.n_items)
+    found, known = (
+        bf.label_probabilities(each).values[free] for each in (bf.predict(kept, whole), gibbs)
+    )
+    assert np.abs(found - known).max() < 0.1 and np.abs(found - known).mean() < 0.01
+    table = {"item": ["p", "q"], "rater": ["net"] * 2, "dog": [0.9, 0.3], "cat": [0.1, 0.7]}
+    new = bf.predict(kept, bf.Responses.from_probabilities(table), draws=2000)
+    posterior = gibbs["posterior"].dataset
+    rows = posterior["confusion"].sel(rater="net")
+    share = posterior["prevalence"] * (0.9 * rows.sel(answer="dog") + 0.1 * rows.sel(answer="cat"))
+    expected = (share / share.sum("class")).mean(("chain", "draw"))
+    one = bf.label_probabilities(new).sel(item="p")
+    assert_close(one, expected.sel({"class": one["class"]}), "new item", rtol=1e-6)
+    other = bf.predict(kept, bf.Responses.from_probabilities(table | {"rater": ["new"] * 2}))
+    assert other["raters"]["source"].values.tolist() == ["prior"]
+    point = bf.find_map(DawidSkene(whole.without_statements()))
+    with pytest.raises(ModelError, match="without_statements"):
+        bf.predict(point, bf.Responses.from_probabilities(table | {"rater": ["ann"] * 2}))
+
+
+def test_results_of_other_statements_are_refused(fitted):
+    _, model, gibbs = fitted
+    responses = observed(model)[1].responses
+    flipped = bf.Responses.from_probabilities(
+        {"item": [50], "rater": ["net"], "cat": [0.5], "dog": [0.5]}
+    )
+    with pytest.raises(ModelError, match="responses"):
+        bf.label_probabilities(gibbs, DawidSkene(responses.joined(flipped)))
+
+
+def test_the_value_of_a_response_knows_statements(fitted):
+    """A sure statement leaves less to learn than an even one."""
+    hard = bf.Responses.from_matrix([["cat", "dog", None]] * 2, raters=RATERS, classes=CLASSES[:2])
+    table = {"item": [0, 1], "rater": ["net"] * 2, "cat": [0.5, 1.0], "dog": [0.5, 0.0]}
+    responses = hard.joined(bf.Responses.from_probabilities(table))
+    prior = np.array([[90.0, 10.0], [10.0, 90.0]])
+    model = DawidSkene(responses, confusion_prior=prior)
+    result = bf.sample(model, 200, chains=1, random_seed=1, compute_convergence_checks=False,
+                       **QUIET)  # fmt: skip
+    value = bf.decisions.value_of_response(result, model, raters=["eve"], of="entropy")
+    value = value["value"].values[:, 0]
+    assert value[0] > 2 * value[1] > 0
+
+
+def test_agreement_is_that_of_hard_labels(fitted):
+    _, model, gibbs = fitted
+    hard = observed(model)[1].responses.label.reshape(-1, 3)
+    unanimous = (hard == hard[:, :1]).all(axis=1)  # of three labels, one or three pairs agree
+    found = bf.checks.item_difficulty(gibbs, model, random_seed=1)["observed"].values
+    assert found[found > 0] == pytest.approx([1 - unanimous.mean(), unanimous.mean()])
+
+
+def test_statements_alone():
+    """A classifier and some known labels: its calibration, without any hard label."""
+    truth, _, _, both = overconfident(600, 7, 3)
+    said = both.stated.probability[:, None]
+    alone = bf.Responses.from_probabilities(said, raters=["net"], classes=CLASSES)
+    model = DawidSkene(alone, gold={n: CLASSES[truth[n]] for n in range(300)})
+    result = bf.sample(model, 300, chains=2, random_seed=1, **QUIET)
+    rows = result["posterior"]["confusion"].mean(("chain", "draw")).values[0]
+    assert np.abs(rows - OWN).max() < 0.15
+    free = np.arange(300, 600)
+    found = bf.label_probabilities(result).values[free]
+    assert scores(found, truth[free])[1] < np.log(3) < scores(said[free, 0], truth[free])[1]
+
+
+def test_models_that_know_no_statements_say_so():
+    _, _, _, responses = overconfident(30, 1, 2)
+    of = {
+        "coin": lambda: DawidSkene(responses, raters="coin"),
+        "class": lambda: DawidSkene(responses, raters="class"),
+        "pooled": lambda: DawidSkene(responses, pooled=True),
+        "groups": lambda: LatentGroup(responses, [["ann", "bob"]]),
+        "types": lambda: ItemTypes(responses),
+    }
+    for name, make in of.items():
+        with pytest.raises(ModelError, match=r"without_statements\(\).*with statements"):
+            make()
+            pytest.fail(name)
+    assert DawidSkene(responses.without_statements(), raters="coin").free_RVs
+
+
+def test_labels_that_depend_on_each_other_know_statements():
+    _, _, hard, responses = overconfident(12, 2)
+    sequences = bf.Sequences.from_lengths([6, 6], items=responses.items.tolist())
+    graph = bf.Graph.from_edges([(n, n + 1) for n in range(11)], items=responses.items.tolist())
+    for make in (
+        lambda table: HiddenMarkov(table, sequences),
+        lambda table: MarkovRandomField(table, graph),
+    ):
+        assert type(observed(make(responses))[1].raters) is bf.Stated
+        assert type(observed(make(hard))[1].raters) is bf.Confusion
+    point = bf.find_map(HiddenMarkov(responses, sequences))
+    assert point["point"]["confusion"].sel(rater="net").shape == (3, 3)
+
+
+@pytest.mark.slow
+def test_prior_draws_rank_uniformly_among_posterior_draws():
+    """Statements are simulated from their hidden answers."""
+    rng = np.random.default_rng(9)
+    label = rng.integers(0, 2, (25, 3)).astype(float)
+    label[rng.random(label.shape) < 0.3] = np.nan
+    hard = bf.Responses.from_matrix(label, raters=range(3), classes=[0, 1])
+    soft = bf.Responses.from_probabilities(
+        rng.dirichlet([0.6, 0.6], (25, 2)), raters=[2, 3], classes=[0, 1]
+    )
+    ranks = sbc_ranks(
+        lambda responses, gold=None: DawidSkene(
+            responses,
+            gold=gold,
+            prevalence_prior=[1.0, 2.0],
+            confusion_prior=[[3.0, 1.0], [0.5, 2.0]],
+        ),
+        hard.joined(soft),
+        revealed=[3],
+        simulations=300,
+        draws=99,
+        thin=2,
+        sweeps=5,
+        random_seed=5,
+        start="prior",
+    )
+    for name, values in ranks.items():
+        if name == "labels":
+            free = np.delete(values.values, 3, axis=1)
+            assert_uniform(free[:, 0], 1, "label of an item")
+            assert_uniform(free[np.arange(300), np.arange(300) % 24], 1, "labels")
+            continue
+        flat = values.values.reshape(300, -1)
+        for entry in range(flat.shape[1]):
+            assert_uniform(flat[:, entry], 99, f"{name}, entry {entry}")
