@@ -106,7 +106,9 @@ class Votes(Confusion):
         """Return the different votes of every item: item n has ``vote[start[n]:start[n + 1]]``."""
         vote = self.column.ravel()[responses.cell]
         heard = vote != NOBODY
-        key = np.unique(responses.item[heard] * self.n_votes + vote[heard])
+        key = responses.item[heard] * self.n_votes + vote[heard]
+        key.sort(kind="stable")  # rows are in the order of items, which `unique` does not know
+        key = key[np.append(True, key[1:] != key[:-1])] if len(key) else key
         start = np.searchsorted(key, np.arange(responses.n_items + 1) * self.n_votes)
         return start.astype(np.uint32), (key % self.n_votes).astype(np.uint32)
 
