@@ -12,7 +12,14 @@ import pytest
 import bayesfuse as bf
 from bayesfuse.command_line.report import report
 from bayesfuse.errors import ModelError
-from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
+from bayesfuse.models import (
+    DawidSkene,
+    HiddenMarkov,
+    ItemTypes,
+    LabellingFunctions,
+    LatentGroup,
+    MarkovRandomField,
+)
 
 QUIET = {"progressbar": False, "quiet": True}
 TRUTH = {n: n % 2 for n in range(20)}
@@ -34,7 +41,24 @@ def typed():
     return model, bf.sample(model, 20, tune=5, chains=2, random_seed=1, **QUIET)
 
 
-OF_TYPES = {"difficulty", "plot_hard_items"}
+@pytest.fixture(scope="module")
+def graded(fitted):
+    model = DawidSkene(fitted[0].responses, raters="graded")
+    return model, bf.sample(model, 20, tune=5, chains=2, random_seed=1, **QUIET)
+
+
+@pytest.fixture(scope="module")
+def voted(fitted):
+    model = LabellingFunctions(fitted[0].responses)
+    return model, bf.sample(model, 20, tune=5, chains=2, random_seed=1, **QUIET)
+
+
+OF_MODEL = {
+    "difficulty": "typed",
+    "plot_hard_items": "typed",
+    "plot_graders": "graded",
+    "sources": "voted",
+}
 
 
 def public():
@@ -56,6 +80,7 @@ def call(function, model, result, **given):
         "labels": result,
         "truth": TRUTH,
         "model": model,
+        "given": model,
         "sequences": bf.Sequences.from_lengths([20]),
         "graph": bf.Graph.from_edges([(n, n + 1) for n in range(19)]),
         "draws": 5,
@@ -69,9 +94,9 @@ def test_what_takes_the_probability_of_an_interval_is_known():
 
 
 @pytest.mark.parametrize("name", public())
-def test_probabilities_of_intervals(name, fitted, typed):
+def test_probabilities_of_intervals(name, request):
     function = public()[name]
-    fitted = typed if name in OF_TYPES else fitted
+    fitted = request.getfixturevalue(OF_MODEL.get(name, "fitted"))
     for wrong in (90, 1, 0, -0.5, math.nan, math.inf, "0.9", True, [0.5]):
         with pytest.raises(ModelError, match=r"ci_prob must be a probability strictly between"):
             call(function, *fitted, ci_prob=wrong)

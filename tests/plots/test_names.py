@@ -1,6 +1,7 @@
 """Whatever things are called, and however few there are: a picture, or an error in one line."""
 
 from copy import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -63,6 +64,10 @@ class Crowd:
         model = ItemTypes(self.responses)
         return bf.sample(model, 10, chains=1, **QUIET), model
 
+    def of_graders(self):
+        model = DawidSkene(replace(self.responses, ordered=True), raters="graded")
+        return self.fit(model)
+
     def phases(self):
         model = MarkovRandomField(self.responses, self.graph)
         return bf.checks.phase_transition(self.fit(model), model)
@@ -88,6 +93,7 @@ PICTURES = {
     ),
     "plot_difficulty": lambda c: plots.plot_difficulty(c.checked(CHECKS.item_difficulty)),
     "plot_elbo": lambda c: plots.plot_elbo(c.result),
+    "plot_graders": lambda c: plots.plot_graders(c.of_graders()),
     "plot_graph": lambda c: plots.plot_graph(c.result, c.graph),
     "plot_grid": lambda c: plots.plot_grid(
         c.result, (1, c.responses.n_items), classes=c.responses.classes.tolist()
