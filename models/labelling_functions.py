@@ -22,6 +22,7 @@ Priors and why:
   seen in how often they meet, and measured before the fit. In the sense of quasi-likelihood, votes
   then say less of the quality of their rule: by a factor of the dispersion, so the prior is given
   as many votes more. Rules that are independent have a dispersion of one, and speak for themselves.
+  Known labels are no guesses of the rules about each other, so they move this prior, too.
 * Near copies, rules that meet more often than two rules without errors could, count as one.
 * Class shares are even, with a prior that weighs as much as five items of each class, and by the
   same argument (dispersion − 1) times the items more. Votes cannot tell that a class is common from
@@ -39,6 +40,7 @@ from numpy.typing import NDArray
 
 import bayesfuse as bf
 from bayesfuse.data.class_shares import read_shares
+from bayesfuse.data.gold import gold_labels
 from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_positive
 from bayesfuse.inference import em
@@ -98,12 +100,12 @@ class LabellingFunctions(LabelModel):
 
         \pi &\sim \mathrm{Dir}(a), \qquad y_n \sim \pi, \qquad
         x_{ni} \sim \psi_{y_n}, \quad i = 1 \dots \text{number of votes} \\
-        \psi_k &\sim \mathrm{Dir}(s_v\, p_{kv}), \qquad
-        s_v = s + (\varphi - 1)\, n_v, \qquad
+        \psi_k &\sim \mathrm{Dir}(s\, p_{kv} + (\varphi - 1)\, n_v\, p'_{kv}), \qquad
+        p'_{kv} \propto s\, p_{kv} + g_{kv}, \qquad
         p_{kv} \propto \pi_k b_v\, \omega^{[c_v = k]}, \quad \textstyle\sum_k p_{kv} = 1
 
     with b such that votes are as frequent as they are, ω the ``odds``, s the ``weight``, φ the
-    ``dispersion`` and n the numbers of votes. Variables: ``prevalence`` π and ``vote_share`` ψ.
+    ``dispersion``, n the numbers of votes and g those on items known to be of class k. Variables: ``prevalence`` π and ``vote_share`` ψ.
     What follows for every source, :func:`bayesfuse.sources` shows: how often it is right, how often
     it speaks in its class and elsewhere, its overlaps and conflicts. The dispersion is an attribute
     of results. If it is far above one, votes tell little of their source's quality, and intervals
@@ -161,6 +163,9 @@ class LabellingFunctions(LabelModel):
         elif dispersion != 1:
             _require_above("dispersion", dispersion, "independent sources have one")
         doubt = float(dispersion) - 1.0
+        seen = votes.by_class(responses, gold_labels(responses, gold))
+        centre = weight * typical + seen
+        centre /= centre.sum(axis=1, keepdims=True)
         self.weight = weight
         self.notes["dispersion"] = f"{dispersion:.3g}"
 
@@ -171,7 +176,7 @@ class LabellingFunctions(LabelModel):
             if given is None:
                 concentration = concentration + doubt * n_items * shares
             prevalence = pm.Dirichlet("prevalence", concentration, dims="class")
-        prior = ((weight + doubt * number)[:, None] * typical).T
+        prior = (weight * typical + doubt * number[:, None] * centre).T
         share = pm.Dirichlet("vote_share", prior, dims=("class", "vote"))
         bf.observe(
             responses,

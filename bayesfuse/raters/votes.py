@@ -102,6 +102,15 @@ class Votes(Confusion):
         copies = np.repeat(responses.multiplicity, per_item(start))
         return np.bincount(vote, copies, self.n_votes)
 
+    def by_class(self, responses: Responses, known: NDArray[np.int64]) -> Array:
+        """Count the votes on items of known class (−1 for others), shape (votes, classes)."""
+        start, vote = self.rows(responses)
+        counted = np.repeat(known, per_item(start))
+        copies = np.repeat(responses.multiplicity, per_item(start))[counted >= 0]
+        cell = vote.astype(np.int64)[counted >= 0] * responses.n_classes + counted[counted >= 0]
+        found = np.bincount(cell, copies, self.n_votes * responses.n_classes)
+        return found.reshape(self.n_votes, responses.n_classes)
+
     def rows(self, responses: Responses) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
         """Return the different votes of every item: item n has ``vote[start[n]:start[n + 1]]``."""
         vote = self.column.ravel()[responses.cell]

@@ -51,8 +51,8 @@ def sources(
     Notes
     -----
     Near copies have one accuracy. If the votes are dispersed by a factor φ, n votes are worth
-    :math:`n / (1 + (\varphi - 1)\, n / s)` of independent sources, with s the weight of the
-    prior, so intervals are as wide as those from so many votes and the prior.
+    :math:`n / (1 + (\varphi - 1)\, n / s)` of independent sources, with s the weight of the prior and
+    the votes on items of known class; intervals are as wide as s and so many votes make them.
 
     Examples
     --------
@@ -70,16 +70,18 @@ def sources(
     cells, said = _said(responses)
     if result is None:
         return said
-    votes = None if model is None else observed(model)[1].raters
+    observation = None if model is None else observed(model)[1]
+    votes = None if observation is None else observation.raters
     weight = getattr(model, "weight", None)
-    if not isinstance(votes, Votes) or weight is None:
+    if observation is None or not isinstance(votes, Votes) or weight is None:
         raise ModelError(
             "Accuracies of votes follow from a model of labelling functions and its result: "
             f"bf.sources(model, result). Got: {type(given).__name__}."
         )
     doubt = float(result.attrs.get("dispersion", 1.0)) - 1.0
     vote = votes.column.ravel()[cells]
-    for name, rate in _rates(votes, responses, result, doubt, float(weight)).items():
+    known = float(weight) + votes.by_class(responses, observation.gold).sum(axis=1)
+    for name, rate in _rates(votes, responses, result, doubt, known).items():
         said[name] = rate.mean(("chain", "draw")).values[vote]
         for end, bound in zip(("lower", "upper"), interval(rate, ci_prob), strict=True):
             said[f"{name}_{end}"] = bound.values[vote]
@@ -119,7 +121,7 @@ def _said(responses: Responses) -> tuple[NDArray[np.int64], pd.DataFrame]:
 
 
 def _rates(
-    votes: Votes, responses: Responses, result: xr.DataTree, doubt: float, weight: float
+    votes: Votes, responses: Responses, result: xr.DataTree, doubt: float, weight: Array
 ) -> dict[str, xr.DataArray]:
     """Return how often votes are right, and how often they are given in their class and others."""
     share = posterior_draws(result, "vote_share")["vote_share"]
@@ -145,7 +147,7 @@ def _rates(
     }
 
 
-def _widened(rate: xr.DataArray, number: Array, doubt: float, weight: float) -> xr.DataArray:
+def _widened(rate: xr.DataArray, number: Array, doubt: float, weight: Array) -> xr.DataArray:
     """Draw accuracies as far around the given ones as the votes that are independent leave open."""
     worth = weight + number / (1.0 + doubt * number / weight)
     mean = np.clip(rate.values, 1e-6, 1.0 - 1e-6)

@@ -153,3 +153,18 @@ def test_silence_in_the_table_changes_nothing():
         for each in (responses, responses.completed())
     ]
     assert (found[0]["vote_share"] == found[1]["vote_share"]).all()
+
+
+def test_known_labels_count_whatever_the_dispersion():
+    """Forty known labels of a bad rule among dependent ones move its accuracy, and narrow it."""
+    responses, truth = rules(6)
+    fires = responses.item[responses.rater == 0]
+    wrong = fires[truth[fires] == 1][:40]  # as if the rule were never right
+    found = []
+    for gold in (None, {int(item): 1 for item in wrong}):
+        model = LabellingFunctions(responses, dispersion=5, gold=gold)
+        result = bf.sample(model, draws=200, random_seed=1, **QUIET)
+        found.append(bf.sources(model, result).iloc[0])
+    before, after = found
+    assert before["accuracy"] > 0.7 and after["accuracy"] < 0.5
+    assert after["accuracy_upper"] < before["accuracy_lower"] + 0.2
