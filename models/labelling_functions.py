@@ -105,12 +105,12 @@ class LabellingFunctions(LabelModel):
         p_{kv} \propto \pi_k b_v\, \omega^{[c_v = k]}, \quad \textstyle\sum_k p_{kv} = 1
 
     with b such that votes are as frequent as they are, ω the ``odds``, s the ``weight``, φ the
-    ``dispersion``, n the numbers of votes and g those on items known to be of class k. Variables: ``prevalence`` π and ``vote_share`` ψ.
-    What follows for every source, :func:`bayesfuse.sources` shows: how often it is right, how often
-    it speaks in its class and elsewhere, its overlaps and conflicts. The dispersion is an attribute
-    of results. If it is far above one, votes tell little of their source's quality, and intervals
-    are as wide as before the data; ``vote_share`` holds the shares with which labels are computed,
-    not how well they are known.
+    ``dispersion``, n the numbers of votes and g those on items known to be of class k. Variables:
+    ``prevalence`` π and ``vote_share`` ψ. What follows for every source, :func:`bayesfuse.sources`
+    shows: how often it is right, how often it speaks in its class and elsewhere, its overlaps and
+    conflicts. The dispersion is an attribute of results. If it is far above one, votes tell little
+    of their source's quality, and intervals are as wide as before the data; ``vote_share`` holds
+    the shares with which labels are computed, not how well they are known.
 
     Where rules are independent given the class and you know on which items they were silent,
     :class:`bayesfuse.Abstaining` says more: silence counts there.

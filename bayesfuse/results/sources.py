@@ -51,8 +51,9 @@ def sources(
     Notes
     -----
     Near copies have one accuracy. If the votes are dispersed by a factor φ, n votes are worth
-    :math:`n / (1 + (\varphi - 1)\, n / s)` of independent sources, with s the weight of the prior and
-    the votes on items of known class; intervals are as wide as s and so many votes make them.
+    :math:`n / (1 + (\varphi - 1)\, n / s)` of independent sources, with s the weight of the
+    prior and the votes on items of known class; intervals are as wide as s and so many votes make
+    them.
 
     Examples
     --------
