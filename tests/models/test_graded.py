@@ -138,7 +138,7 @@ def test_prior_draws_rank_uniformly_among_posterior_draws(pooled):
             gold=gold,
         )
 
-    simulations = 100
+    simulations = 60
     ranks = sbc_ranks(
         build,
         table,
