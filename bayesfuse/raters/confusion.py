@@ -54,9 +54,9 @@ def by_rater(table, n_raters):
     return confusion
 
 
-@kernel
-def likelihood(log_confusion, start, row, pair, gold):
-    """Multiply over the responses to every item: (items, classes), and the rows' log scale."""
+@inlined
+def by_cell_and_pair(log_confusion, pair):
+    """As :func:`by_cell`, in tables that go on with the products of pairs of cells."""
     n_raters, n_classes, n_labels = log_confusion.shape
     n_cells = n_raters * n_labels
     table, log_table = begin_with_cells(log_confusion, n_cells + pair.shape[0])
@@ -65,6 +65,13 @@ def likelihood(log_confusion, start, row, pair, gold):
             one, other = pair[p, 0], pair[p, 1]
             table[n_cells + p, k] = table[one, k] * table[other, k]
             log_table[n_cells + p, k] = log_table[one, k] + log_table[other, k]
+    return table, log_table
+
+
+@kernel
+def likelihood(log_confusion, start, row, pair, gold):
+    """Multiply over the responses to every item: (items, classes), and the rows' log scale."""
+    table, log_table = by_cell_and_pair(log_confusion, pair)
     return multiply_rows(table, log_table, start, row, gold)
 
 

@@ -41,10 +41,9 @@ def columns(responses: Responses, shares: Array) -> NDArray[np.int64]:
     ndarray of int64, shape (raters, labels)
         −1 where a source never gives a label.
     """
-    given = np.bincount(responses.cell, minlength=responses.n_raters * responses.n_classes) > 0
-    column = np.where(given, np.cumsum(given) - 1, NOBODY)
-    label = np.flatnonzero(given) % responses.n_classes
-    votes = Votes(None, column.reshape(responses.n_raters, -1))
+    column = numbered(responses, np.arange(responses.n_raters))
+    votes = Votes(None, column)
+    label = votes.label_of
     met = _meetings(votes, responses).tocoo()
     number = votes.numbers(responses)
     one, other, both = met.row, met.col, met.data
@@ -56,9 +55,18 @@ def columns(responses: Responses, shares: Array) -> NDArray[np.int64]:
         (np.ones(copies.sum()), (one[copies], other[copies])), shape=(len(label), len(label))
     )
     _, group = sparse.csgraph.connected_components(pairs, directed=False)
-    return np.where(column == NOBODY, NOBODY, group[np.maximum(column, 0)]).reshape(
-        responses.n_raters, -1
-    )
+    return np.where(column == NOBODY, NOBODY, group[column])
+
+
+def numbered(responses: Responses, group: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number the votes that occur, (raters, labels); sources of one group (raters,) share them."""
+    n_raters, n_classes = responses.n_raters, responses.n_classes
+    given = np.zeros(n_raters * n_classes, dtype=bool)
+    given[responses.cell] = True
+    vote = (group[:, None] * n_classes + np.arange(n_classes)).ravel()
+    column = np.full(given.size, NOBODY)
+    column[given] = np.unique(vote[given], return_inverse=True)[1]
+    return column.reshape(n_raters, n_classes)
 
 
 def dispersion(votes: Votes, responses: Responses, share: Array, probability: Array) -> float:
@@ -84,14 +92,12 @@ def dispersion(votes: Votes, responses: Responses, share: Array, probability: Ar
     met = _meetings(votes, responses)
     number = per_item(votes.rows(responses)[0]).astype(float)
     pairs = (responses.multiplicity * number * (number - 1.0)) @ probability
-    # who has spoken on an item does not speak again
-    source = np.zeros((len(votes.column), votes.n_votes))
-    where = np.nonzero(votes.column != NOBODY)
-    source[where[0], votes.column[where]] = 1.0
-    exclusive = sparse.csr_array(source)
-    again = ((exclusive @ share.T) ** 2).sum(axis=0) / np.maximum(
-        (source.sum(axis=0) @ share.T) / share.sum(axis=1), 1.0
-    )
+    # who has spoken on an item does not speak again; near copies count as the first of them
+    speaker = np.zeros(votes.n_votes, dtype=np.int64)
+    source, label = (each[::-1] for each in np.nonzero(votes.column != NOBODY))
+    speaker[votes.column[source, label]] = source
+    own = np.stack([np.bincount(speaker, row, len(votes.column)) for row in share])
+    again = (own**2).sum(axis=1)
     weight = pairs / np.maximum(1.0 - again, 0.01)
     total, n_pairs = 0.0, 0
     step = max(BLOCK // votes.n_votes, 1)
@@ -101,7 +107,7 @@ def dispersion(votes: Votes, responses: Responses, share: Array, probability: Ar
         observed = met[block].toarray()
         # every pair once, and none of two labels of one source
         counted = np.triu(np.ones(expected.shape, dtype=bool), first + 1)
-        counted &= (exclusive.T[block] @ exclusive).toarray() == 0
+        counted &= speaker[block, None] != speaker
         gap = (observed - expected) ** 2 / np.maximum(expected, 1.0)
         total += float(gap[counted].sum())
         n_pairs += int(counted.sum())

@@ -17,6 +17,7 @@ from bayesfuse.raters.base import add_rows_jax, by_cell_jax, reveal, reveal_jax
 from bayesfuse.raters.confusion import (
     Confusion,
     begin_with_cells,
+    by_cell_and_pair,
     count_rows,
     multiply,
     weigh_rows,
@@ -71,34 +72,23 @@ def answers(share, table, log_table, first, said, k):
 @kernel
 def likelihood(log_confusion, start, row, pair, stated, who, said, gold):
     """Multiply over responses and statements: (items, classes), and the rows' log scale."""
-    n_raters, n_classes, n_labels = log_confusion.shape
-    n_cells = n_raters * n_labels
-    table, log_table = begin_with_cells(log_confusion, n_cells + pair.shape[0])
-    for k in range(n_classes):
-        for p in range(pair.shape[0]):
-            one, other = pair[p, 0], pair[p, 1]
-            table[n_cells + p, k] = table[one, k] * table[other, k]
-            log_table[n_cells + p, k] = log_table[one, k] + log_table[other, k]
+    _, n_classes, n_labels = log_confusion.shape
+    table, log_table = by_cell_and_pair(log_confusion, pair)
     found, in_logs = multiply(table, log_table, start, row)
     log_scale = np.empty(gold.size)
     for n in range(gold.size):
         first, last = np.int64(stated[n]), np.int64(stated[n + 1])
         if not in_logs[n]:
-            small = False
             for r in range(first, last):
                 for k in range(n_classes):
                     found[n, k] *= mean_of(table, np.int64(who[r]) * n_labels, said[r], k)
-                    small |= found[n, k] < TINY
-            if small:  # digits were lost: once more, in logarithms
-                in_logs[n] = True
+                    in_logs[n] |= found[n, k] < TINY
+            if in_logs[n]:  # digits were lost: once more, in logarithms
                 for k in range(n_classes):
                     found[n, k] = 0.0
                     for r in range(start[n], start[n + 1]):
                         found[n, k] += log_table[row[r], k]
-                    for r in range(first, last):
-                        begin = np.int64(who[r]) * n_labels
-                        found[n, k] += log_mean_of(log_table, begin, said[r], k)
-        else:
+        if in_logs[n]:
             for r in range(first, last):
                 for k in range(n_classes):
                     begin = np.int64(who[r]) * n_labels

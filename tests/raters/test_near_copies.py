@@ -75,12 +75,9 @@ def test_two_labels_of_one_source_are_no_pair():
     responses = bf.Responses.from_matrix(matrix, classes=[0, 1])
     votes = bf.Votes(None, [[0, 1], [-1, 2]])
     share, even = np.array([[0.6, 0.2, 0.2], [0.2, 0.4, 0.4]]), np.full((4, 2), 0.5)
-    own = (share[:, :2].sum(axis=1) ** 2 + share[:, 2] ** 2) * 0  # by source, below
-    expected = {}
-    for first, other in ((0, 2), (1, 2)):
-        again = share[:, :2].sum(axis=1) ** 2 + share[:, 2] ** 2
-        expected[first, other] = (2.0 * share[:, first] * share[:, other] / (1 - again) + own).sum()
+    again = share[:, :2].sum(axis=1) ** 2 + share[:, 2] ** 2  # by source
     met = {(0, 2): 1, (1, 2): 1}
+    expected = {p: (2 * share[:, p[0]] * share[:, p[1]] / (1 - again)).sum() for p in met}
     by_hand = np.mean([(o - expected[p]) ** 2 / max(expected[p], 1.0) for p, o in met.items()])
     assert np.isclose(near_copies.dispersion(votes, responses, share, even), by_hand)
 
