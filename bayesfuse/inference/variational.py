@@ -35,7 +35,7 @@ from bayesfuse.parameters.contract import Known
 from bayesfuse.parameters.dirichlet import RowPrior
 from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.results.collapse import warn_of_collapse
-from bayesfuse.results.posterior import complete
+from bayesfuse.results.partitions import complete
 
 Method = Literal["auto", "cavi", "advi", "fullrank_advi", "pathfinder"]
 
