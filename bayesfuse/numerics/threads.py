@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import wraps
 from typing import Any
+
+from bayesfuse.errors import interruptible, require_count
 
 LIMITS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
 """Environment variables that say how many threads a process may have."""
@@ -66,6 +69,20 @@ def threads(cores: int | None = None) -> Iterator[None]:
     finally:
         _team.reset(token)
         executor.shutdown(cancel_futures=True)
+
+
+def on_cores(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a function that takes ``cores=`` the threads for its work, and let it be interrupted."""
+
+    @wraps(function)
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        cores = kwargs.get("cores")
+        if cores is not None:
+            require_count("cores", cores)
+        with interruptible, threads(cores):
+            return function(*args, **kwargs)
+
+    return inner
 
 
 def side_by_side(function: Callable[..., Any], *columns: Any) -> list[Any]:
