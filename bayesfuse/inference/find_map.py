@@ -145,8 +145,8 @@ def find_map(
         **getattr(model, "notes", {}),
     }
     if "label_posterior" in result.children:
-        labels = result["label_posterior"].dataset
-        result["label_posterior"] = xr.DataTree(labels.drop_vars("mcse"))
+        found_labels = result["label_posterior"].dataset
+        result["label_posterior"] = xr.DataTree(found_labels.drop_vars("mcse"))
     return result
 
 

@@ -85,9 +85,15 @@ def on_cores(function: Callable[..., Any]) -> Callable[..., Any]:
     return inner
 
 
+def shared() -> bool:
+    """Say whether :func:`side_by_side` has threads here."""
+    team = _team.get()
+    return team is not None and team.process == os.getpid()
+
+
 def side_by_side(function: Callable[..., Any], *columns: Any) -> list[Any]:
     """Return the values of a function, in order; the threads of :func:`threads` share the work."""
     team = _team.get()
-    if team is None or team.process != os.getpid():
+    if team is None or not shared():
         return list(map(function, *columns))
     return list(team.executor.map(function, *columns))

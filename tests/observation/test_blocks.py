@@ -12,9 +12,10 @@ import bayesfuse as bf
 from bayesfuse.inference import cavi
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.pooling import disperse
+from bayesfuse.labels import potts
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 from bayesfuse.numerics.threads import threads
-from bayesfuse.observation import Blocks, Observation, blocks
+from bayesfuse.observation import Blocks, Observation, RatersInBlocks, blocks
 from bayesfuse.pymc.model import observed
 from bayesfuse.testing import assert_uniform, sbc_ranks
 
@@ -250,3 +251,37 @@ def test_calibrated_in_blocks_under_threads(cut, name):
         flat = values.values.reshape(len(values), -1)
         for entry in range(0, flat.shape[1], max(flat.shape[1] // 6, 1)):
             assert_uniform(flat[:, entry], highest, f"{key} {entry}")
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_fields_draw_the_same_with_any_number_of_threads(cut, monkeypatch, n_classes, weighted):
+    """Items of a colour are shared by threads, and what raters say is in blocks."""
+    rng = np.random.default_rng(2)
+    matrix = rng.integers(0, n_classes, (60, 4))
+    responses = bf.Responses.from_matrix(matrix, classes=range(n_classes))
+    graph = bf.Graph.grid((6, 10))
+    if weighted:
+        graph = bf.Graph.from_edges(graph.edges, weights=rng.uniform(0.5, 2.0, graph.n_edges))
+    serial = make_plan(MarkovRandomField(responses, graph)).observation
+    rows = typical(MarkovRandomField(responses, graph))
+    begun = serial.draw(rows, np.random.default_rng(5))
+    cut(32)
+    monkeypatch.setattr(potts, "LARGE", 1)
+    monkeypatch.setattr(potts, "SHARE", 7)
+    seen = make_plan(MarkovRandomField(responses, graph)).observation
+    assert isinstance(seen, RatersInBlocks) and len(seen.cut) > 3
+    for one, other in zip(serial.likelihood(rows), seen.likelihood(rows), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    expected, counts = begun, serial.tally(rows, begun, rng)
+    added = seen.tally(rows, begun, rng)
+    for key, value in counts.items():
+        np.testing.assert_allclose(added[key], value)
+    for cores in (1, 2, 3):
+        with threads(cores):
+            for number in range(10):
+                one, other = (
+                    each.draw(rows, np.random.default_rng(number), expected)
+                    for each in (serial, seen)
+                )
+                assert (one == other).all()
