@@ -168,6 +168,10 @@ class IncompleteWarning(UserWarning):
     """Post-processing of the draws was interrupted: the result is incomplete."""
 
 
+class LargeResultWarning(UserWarning):
+    """Draws would take much memory, so fewer or less precise ones are stored."""
+
+
 class CollapseWarning(UserWarning):
     """The labels collapsed: a class that many responses favour has no items."""
 

@@ -36,6 +36,7 @@ from bayesfuse.parameters.dirichlet import RowPrior
 from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.posterior import complete
+from bayesfuse.results.storage import Precision, decide, require_precision, round_off
 
 Method = Literal["auto", "cavi", "advi", "fullrank_advi", "pathfinder"]
 
@@ -62,6 +63,7 @@ def fit(
     random_seed: Any = None,
     progressbar: bool = True,
     log_likelihood: bool | None = None,
+    precision: Precision | None = None,
     **kwargs: Any,
 ) -> xr.DataTree:
     r"""Approximate the posterior of a label model, in seconds where sampling may take minutes.
@@ -104,7 +106,7 @@ def fit(
         The same seed gives the same draws.
     progressbar : bool, default True
         Of ADVI and Pathfinder.
-    log_likelihood : bool, optional
+    log_likelihood, precision : optional
         As in :func:`bayesfuse.sample`.
     **kwargs
         For ADVI's step function (``obj_optimizer``, ``obj_n_mc``, …) or
@@ -138,6 +140,8 @@ def fit(
         ratios is above 0.7 and no sweeps make up for it (a joint criterion, hard to meet with
         hundreds of parameters); groups that were to be inferred were held where the moments put
         them.
+    LargeResultWarning
+        As for :func:`bayesfuse.sample`, but all draws are kept.
     CollapseWarning
         The labels have lost a class that the responses favour, see
         :func:`bayesfuse.checks.collapse`.
@@ -192,6 +196,7 @@ def fit(
         tolerance = require_number("tolerance", tolerance)
     if log_likelihood is not None:
         require_flag("log_likelihood", log_likelihood)
+    require_precision(precision)
     plan = make_plan(model)
     require_mode(plan, "A normal approximation")
     if method == "auto":
@@ -202,6 +207,8 @@ def fit(
         raise ModelError(f"CAVI takes no further settings. Got: {sorted(kwargs)}.")
     if method == "cavi" or sweeps:
         _require_conjugate(plan, "CAVI needs" if method == "cavi" else "Gibbs sweeps need")
+    asked = {"precision": precision, "thin": 1, "log_likelihood": log_likelihood}
+    kept = decide(model, [plan.observation], (1, int(draws)), **asked)
     keeps = plan.observation.labels.moves_labels
     if sweeps and keeps:
         raise ModelError(
@@ -239,7 +246,7 @@ def fit(
         add_deterministics(result, model)
         parameters = evaluate(model, result["posterior"].dataset, plan.variables)
     add_data(result, model)
-    complete(result, plan.observation, parameters, log_likelihood=log_likelihood)
+    complete(result, plan.observation, parameters, log_likelihood=kept.log_likelihood)
     warn_of_collapse(result, plan.observation)
     result["fit"] = xr.DataTree(xr.Dataset({"elbo": ("iteration", found.trace)}))
     result.attrs |= {
@@ -253,6 +260,7 @@ def fit(
         **begun.record(),
         **getattr(model, "notes", {}),
     }
+    round_off(result, kept.precision)
     return result
 
 

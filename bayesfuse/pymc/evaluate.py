@@ -19,8 +19,11 @@ from bayesfuse.numerics.kernels import Array
 def evaluate(
     model: pm.Model, posterior: xr.Dataset, variables: Mapping[str, TensorVariable]
 ) -> dict[str, Array]:
-    """Evaluate variables of a model at all draws at once, each (chain, draw, …)."""
-    free = {variable: posterior[variable.name].values for variable in model.free_RVs}
+    """Evaluate variables of a model at all draws at once, each (chain, draw, …).
+
+    Draws may be stored in single precision; kernels are compiled for double.
+    """
+    free = {v: posterior[v.name].values.astype(v.dtype, copy=False) for v in model.free_RVs}
     known = {name: free[v] for name, v in variables.items() if v in free}
     graphs = {name: v for name, v in variables.items() if v not in free}
     if not graphs:

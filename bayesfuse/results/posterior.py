@@ -88,6 +88,13 @@ def sum_up(
     return seen
 
 
+def n_units(observation: Observation) -> int:
+    """Return how many log likelihoods there are at a draw."""
+    responses = observation.responses
+    units = observation.labels.units(responses)
+    return int(responses.multiplicity.sum()) if units is responses.items else len(units)
+
+
 class Draws:
     """Accumulator over draws: the mean label probabilities and the pointwise log likelihoods.
 
@@ -108,10 +115,8 @@ class Draws:
         log_likelihood: bool | None = None,
     ) -> None:
         responses = observation.responses
-        units = observation.labels.units(responses)
-        n_units = int(responses.multiplicity.sum()) if units is responses.items else len(units)
         if log_likelihood is None:
-            log_likelihood = n_chains * n_draws * n_units <= MOST_VALUES
+            log_likelihood = n_chains * n_draws * n_units(observation) <= MOST_VALUES
         self.observation = observation
         self.sizes = n_chains, n_draws
         self.wants_pointwise = log_likelihood
