@@ -38,7 +38,7 @@ from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.pymc.model import all_observed
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.posterior import Draws, add_constants, complete, order_variables
-from bayesfuse.results.storage import Precision, decide, require_precision, round_off
+from bayesfuse.results.storage import Precision, decide, round_off
 
 BOOKKEEPING = 130e-6
 """Seconds that PyMC's loop and the passes over the draws spend on each, about.
@@ -157,9 +157,6 @@ def sample(
     """
     require_count("draws", draws)
     require_count("chains", chains)
-    if thin is not None:
-        require_count("thin", thin)
-    require_precision(precision)
     if tune is not None:
         require_count("tune", tune, least=0)
     if cores is not None:

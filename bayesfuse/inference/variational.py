@@ -36,7 +36,7 @@ from bayesfuse.parameters.dirichlet import RowPrior
 from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.posterior import complete
-from bayesfuse.results.storage import Precision, decide, require_precision, round_off
+from bayesfuse.results.storage import Precision, decide, round_off
 
 Method = Literal["auto", "cavi", "advi", "fullrank_advi", "pathfinder"]
 
@@ -196,7 +196,6 @@ def fit(
         tolerance = require_number("tolerance", tolerance)
     if log_likelihood is not None:
         require_flag("log_likelihood", log_likelihood)
-    require_precision(precision)
     plan = make_plan(model)
     require_mode(plan, "A normal approximation")
     if method == "auto":

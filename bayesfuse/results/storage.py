@@ -12,7 +12,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import LargeResultWarning, ModelError
+from bayesfuse.errors import LargeResultWarning, ModelError, require_count
 from bayesfuse.observation import Observation
 from bayesfuse.results.posterior import MOST_VALUES, n_units, note_draws
 
@@ -20,6 +20,9 @@ Precision = Literal["double", "single"]
 
 LARGE = 500_000_000
 """Bytes of posterior and log likelihood above which fewer are stored, unless asked for."""
+
+MOST_THIN = 100
+"""Largest ``thin`` that is not asked for: numbers of draws with zeros too many should still fail."""
 
 BYTES = {"double": 8, "single": 4}
 """Of a stored number, by precision."""
@@ -34,12 +37,6 @@ class Storage(NamedTuple):
     size: int
 
 
-def require_precision(precision: Any) -> None:
-    """Raise ModelError unless ``precision`` is None or a precision."""
-    if precision is not None and precision not in get_args(Precision):
-        raise ModelError(f"precision must be 'double' or 'single'. Got: {precision!r}.")
-
-
 def choose(
     model: pm.Model,
     observations: Sequence[Observation],
@@ -48,14 +45,24 @@ def choose(
     precision: Precision | None,
     thin: int | None,
     log_likelihood: bool | None,
-    most: int = LARGE,
+    most: int,
 ) -> Storage:
     """Choose what is not given so that draws take ``most`` bytes: the precision, then ``thin``.
 
     Single precision comes first because it loses nothing: its relative error of 10⁻⁷ is far below
     any Monte Carlo error.
+
+    Raises
+    ------
+    ModelError
+        Settings that are unknown, or numbers below one.
     """
     n_chains, n_draws = sizes
+    given = {"chains": n_chains, "draws": n_draws} | ({} if thin is None else {"thin": thin})
+    for name, number in given.items():
+        require_count(name, number)
+    if precision is not None and precision not in get_args(Precision):
+        raise ModelError(f"precision must be 'double' or 'single'. Got: {precision!r}.")
     units = sum(map(n_units, observations))
     if log_likelihood is None:
         log_likelihood = n_chains * -(-n_draws // (thin or 1)) * units <= MOST_VALUES
@@ -68,8 +75,8 @@ def choose(
     if precision is None:
         precision = "double" if size("double", thin or 1) <= most else "single"
     if thin is None:
-        kept = max(most // size(precision, n_draws), 1)  # draws of a chain
-        thin = -(-n_draws // kept)
+        kept = max(most // max(size(precision, n_draws), 1), 1)  # draws of a chain
+        thin = min(-(-n_draws // kept), MOST_THIN)
     return Storage(precision, thin, log_likelihood, size(precision, thin))
 
 
@@ -82,10 +89,10 @@ def decide(
     **asked: Any,
 ) -> Storage:
     """Choose by :func:`choose`, and warn if less is stored than usual without being asked."""
-    found = choose(model, observations, sizes, **asked)
+    found = choose(model, observations, sizes, **asked, most=LARGE)
     usual = {name: asked[name] or plain for name, plain in (("precision", "double"), ("thin", 1))}
     if (found.precision, found.thin) != (usual["precision"], usual["thin"]):
-        whole = choose(model, observations, sizes, **asked | usual)
+        whole = choose(model, observations, sizes, **asked | usual, most=LARGE)
         warnings.warn(
             f"Posterior and log likelihood of more than {LARGE / 1e6:,.0f} MB are stored in single "
             "precision, and of draws that are larger still one in so many, unless precision= and "
