@@ -206,7 +206,7 @@ def fit(
         raise ModelError(f"CAVI takes no further settings. Got: {sorted(kwargs)}.")
     if method == "cavi" or sweeps:
         _require_conjugate(plan, "CAVI needs" if method == "cavi" else "Gibbs sweeps need")
-    asked = {"precision": precision, "thin": 1, "log_likelihood": log_likelihood}
+    asked: dict[str, Any] = {"precision": precision, "thin": 1, "log_likelihood": log_likelihood}
     kept = decide(model, [plan.observation], (1, int(draws)), **asked)
     keeps = plan.observation.labels.moves_labels
     if sweeps and keeps:

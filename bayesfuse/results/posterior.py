@@ -168,13 +168,14 @@ class Draws:
         observation = self.observation
         responses = observation.responses
         posterior = result["posterior"].dataset
-        chains = sorted(self.kept) or range(self.sizes[0])  # if interrupted, fewer, and shorter
-        kept = np.ix_(chains, range(posterior.sizes["draw"]))
+        # if interrupted, fewer and shorter chains; all of them are not copied
+        chains: Any = sorted(self.kept) or slice(None)
+        draws = slice(posterior.sizes["draw"])
         if self.labels is not None:
             _add(
                 result,
                 "label_draws",
-                {"label": (("chain", "draw", "item"), self.labels[kept])},
+                {"label": (("chain", "draw", "item"), self.labels[chains][:, draws])},
                 {name: posterior[name].values for name in ("chain", "draw")}
                 | {"item": responses.items},
                 classes=storable(responses.classes),
@@ -183,7 +184,7 @@ class Draws:
         result["label_posterior"] = xr.DataTree(self.label_posterior().assign_attrs(sizes))
         note_draws(result)
         if self.pointwise is not None:
-            _add_log_likelihood(result, observation, self.pointwise[kept])
+            _add_log_likelihood(result, observation, self.pointwise[chains][:, draws])
 
     def label_posterior(self) -> xr.Dataset:
         """Return label probabilities and their Monte Carlo error, after all draws were added."""

@@ -22,14 +22,14 @@ LARGE = 500_000_000
 """Bytes of posterior and log likelihood above which fewer are stored, unless asked for."""
 
 MOST_THIN = 100
-"""Largest ``thin`` that is not asked for: numbers of draws with zeros too many should still fail."""
+"""Largest ``thin`` that is not asked for: absurd numbers of draws should run out of memory."""
 
 BYTES = {"double": 8, "single": 4}
 """Of a stored number, by precision."""
 
 
 class Storage(NamedTuple):
-    """What is stored: the precision, one draw in ``thin``, log likelihoods or not, and its bytes."""
+    """What is stored: precision, one draw in ``thin``, log likelihoods or not; and its bytes."""
 
     precision: Precision
     thin: int
