@@ -188,7 +188,11 @@ def sample(
         "compute_convergence_checks": False,
         **kwargs,
     }
-    stored: dict[str, Any] = {"precision": precision, "thin": thin, "log_likelihood": log_likelihood}
+    stored: dict[str, Any] = {
+        "precision": precision,
+        "thin": thin,
+        "log_likelihood": log_likelihood,
+    }
     if len(all_observed(model)) > 1:
         chosen = {"sampler": sampler, "nuts_sampler": nuts_sampler, "sweeps": sweeps}
         several = sample_several(model, start, chosen, stored, settings)
