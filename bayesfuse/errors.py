@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "ImpossibleDataError",
+    "LargeResultWarning",
     "ModelError",
     "MomentsError",
     "NoGroupsWarning",
@@ -169,7 +170,7 @@ class IncompleteWarning(UserWarning):
 
 
 class LargeResultWarning(UserWarning):
-    """Draws would take much memory, so fewer or less precise ones are stored."""
+    """All draws would take much memory: single precision, or fewer of them, are stored."""
 
 
 class CollapseWarning(UserWarning):

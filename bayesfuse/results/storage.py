@@ -135,6 +135,8 @@ def _rounded(values: NDArray[np.float64]) -> NDArray[np.float32]:
     An accuracy of one would make mistakes of a rater impossible, and any data with one, too.
     """
     rounded = values.astype(np.float32)
-    rounded[(rounded == 1) & (values < 1)] = np.nextafter(np.float32(1), np.float32(0))
-    rounded[(rounded == 0) & (values > 0)] = np.finfo(np.float32).tiny
+    inner = np.finfo(np.float32).tiny, np.nextafter(np.float32(1), np.float32(0))
+    for edge, inside in enumerate(inner):
+        at = (rounded == edge).nonzero()
+        rounded[at] = np.where((values[at] > 0) & (values[at] < 1), inside, rounded[at])
     return rounded
