@@ -33,7 +33,7 @@ INTERRUPTED = 130
 """Exit status after Ctrl-C, as in shells."""
 
 LARGE = 200_000_000
-"""Bytes of the posterior above which one draw in so many is kept, unless --thin is given."""
+"""Bytes of draws above which one in so many is kept, unless --thin is given."""
 
 
 def fit(arguments: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.errors import LargeResultWarning, ModelError, require_count
 from bayesfuse.observation import Observation
-from bayesfuse.results.posterior import MOST_VALUES, n_units, note_draws
+from bayesfuse.results import posterior
 
 Precision = Literal["double", "single"]
 
@@ -63,9 +63,9 @@ def choose(
         require_count(name, number)
     if precision is not None and precision not in get_args(Precision):
         raise ModelError(f"precision must be 'double' or 'single'. Got: {precision!r}.")
-    units = sum(map(n_units, observations))
+    units = sum(map(posterior.n_units, observations))
     if log_likelihood is None:
-        log_likelihood = n_chains * -(-n_draws // (thin or 1)) * units <= MOST_VALUES
+        log_likelihood = n_chains * -(-n_draws // (thin or 1)) * units <= posterior.MOST_VALUES
     variables = [*model.free_RVs, *model.deterministics]
     values = sum(_n_values(model, each) for each in variables) + units * log_likelihood
 
@@ -77,7 +77,7 @@ def choose(
     if thin is None:
         kept = max(most // max(size(precision, n_draws), 1), 1)  # draws of a chain
         thin = min(-(-n_draws // kept), MOST_THIN)
-    return Storage(precision, thin, log_likelihood, size(precision, thin))
+    return Storage(precision, int(thin), log_likelihood, size(precision, int(thin)))
 
 
 def decide(
@@ -126,7 +126,7 @@ def round_off(result: xr.DataTree, precision: Precision) -> None:
                 if values.dtype == np.float64
             }
             node.dataset = draws.assign(rounded)
-    note_draws(result)  # draws are identified by their values
+    posterior.note_draws(result)  # draws are identified by their values
 
 
 def _rounded(values: NDArray[np.float64]) -> NDArray[np.float32]:

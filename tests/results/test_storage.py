@@ -129,6 +129,17 @@ def test_results_in_single_precision_are_read_from_files(fits, kind, tmp_path):
         assert everything(kind)[name](single, model) is not None, name
 
 
+def test_labels_need_no_draws(fits):
+    _, result = fits["independent"]
+    labels = result.drop_nodes(["posterior", "log_likelihood"])
+    rates = result.copy()
+    rates["posterior"] = xr.DataTree(result["posterior"].dataset.drop_vars("confusion"))
+    for small in (labels, rates):
+        xr.testing.assert_identical(bf.label_probabilities(small), bf.label_probabilities(result))
+    one, other = (bf.summary(each, "sensitivity") for each in (rates, result))
+    assert one.equals(other)
+
+
 def test_arviz_says_the_same(fits):
     result = bf.sample(fits["independent"][0], **FIT | {"draws": 100})
     single = in_single(result)
