@@ -19,8 +19,9 @@ LIMITS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
 class _Team:
     """The threads of a call, of use only in the process that made them: a fork copies none."""
 
-    def __init__(self, executor: ThreadPoolExecutor) -> None:
+    def __init__(self, executor: ThreadPoolExecutor, size: int) -> None:
         self.executor = executor
+        self.size = size
         self.process = os.getpid()
 
 
@@ -63,7 +64,7 @@ def threads(cores: int | None = None) -> Iterator[None]:
             _team.reset(token)
         return
     executor = ThreadPoolExecutor(count, thread_name_prefix="bayesfuse")
-    token = _team.set(_Team(executor))
+    token = _team.set(_Team(executor, count))
     try:
         yield
     finally:
@@ -93,7 +94,23 @@ def shared() -> bool:
 
 def side_by_side(function: Callable[..., Any], *columns: Any) -> list[Any]:
     """Return the values of a function, in order; the threads of :func:`threads` share the work."""
-    team = _team.get()
-    if team is None or not shared():
-        return list(map(function, *columns))
-    return list(team.executor.map(function, *columns))
+    team, calls = _team.get(), list(zip(*columns, strict=True))
+    if team is None or not shared() or len(calls) < 2:
+        return [function(*call) for call in calls]
+    found: list[Any] = [None] * len(calls)
+    left = iter(range(len(calls)))  # whoever is free takes the next
+
+    def work() -> None:
+        try:
+            for at in left:
+                found[at] = function(*calls[at])
+        except BaseException:
+            for _ in left:  # the others need not go on
+                pass
+            raise
+
+    workers = [team.executor.submit(work) for _ in range(min(team.size, len(calls)))]
+    # the caller only waits: a thread that works and wakes others may share its core with them
+    for worker in workers:
+        worker.result()
+    return found
