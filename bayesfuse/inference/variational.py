@@ -34,7 +34,9 @@ from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.parameters.contract import Known
 from bayesfuse.parameters.dirichlet import RowPrior
 from bayesfuse.pymc.evaluate import evaluate
+from bayesfuse.results import natural
 from bayesfuse.results.collapse import warn_of_collapse
+from bayesfuse.results.natural import Natural
 from bayesfuse.results.posterior import complete
 
 Method = Literal["auto", "cavi", "advi", "fullrank_advi", "pathfinder"]
@@ -241,7 +243,8 @@ def fit(
     add_data(result, model)
     complete(result, plan.observation, parameters, log_likelihood=log_likelihood)
     warn_of_collapse(result, plan.observation)
-    result["fit"] = xr.DataTree(xr.Dataset({"elbo": ("iteration", found.trace)}))
+    known = {n: Natural(*q, plan.blocks[n].variable.name) for n, q in found.rows.items()}
+    natural.store(result, known, found.trace, np.array([natural.digest(plan.observation)]))
     result.attrs |= {
         "method": method,
         "converged": int(found.converged),
