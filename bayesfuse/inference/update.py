@@ -227,11 +227,7 @@ def _see(
         support = declared[name].support
         values[name] = support.from_kernel(each.posterior.centre())[None, None]
         if by_rater(declared[name]):
-            mean = common_mean(_as_given(each.prior))
-            with np.errstate(divide="ignore"):  # structural zeros
-                newcomers[name] = (
-                    mean if isinstance(mean, str) else support.from_kernel(np.log(mean))
-                )
+            newcomers[name] = _newcomer(each.prior, support)
     for name, drawn in fitted.values.items():
         if name not in known:
             values[name] = drawn[:1, :1]
