@@ -147,7 +147,7 @@ def update(
     --------
     >>> import bayesfuse as bf
     >>> from bayesfuse.models import DawidSkene
-    >>> made = bf.datasets.simulate_dawid_skene(600, 5, 2, random_seed=1)
+    >>> made = bf.datasets.simulate_dawid_skene(600, 5, 2, accuracy=(0.8, 0.95), random_seed=1)
     >>> days = [made.responses.take(range(first, first + 200)) for first in (0, 200, 400)]
     >>> result = bf.fit(DawidSkene(days[0]), random_seed=1)
     >>> for day in days[1:]:

@@ -93,7 +93,9 @@ def fit(
     batches : iterable of Responses, optional
         For "cavi": more data than fit into memory, read once, each batch with the raters and
         classes of the model's own table and items of its own, their truths unknown. The model's
-        table is a sample: fits start from it, and label probabilities are of its items.
+        table is a sample: fits start from it, and label probabilities are of its items. Those of
+        all items follow from a second pass, :func:`bayesfuse.predict_batches`. Where each batch is
+        a new day of an endless stream, see :func:`bayesfuse.update`.
     n_items : int, optional
         How many items all batches have together; needed with ``batches``, which may go on beyond.
     iterations : int, optional
@@ -116,11 +118,13 @@ def fit(
     -------
     DataTree
         The groups of :func:`bayesfuse.sample`, with one chain, and a group ``fit`` with the bound
-        of the log evidence, ``elbo``, by iteration. The attributes say ``method``, ``converged``,
-        ``iterations``, ``elbo``, ``pareto_k``, ``widening`` (how much Gibbs sweeps widen the
-        draws: 1 where they come from the posterior), ``sweeps`` and the start that won. Label
-        probabilities are averaged over the draws, which is nearer to the posterior than those of
-        the product distribution itself (log-loss on RTE 0.281 against 0.320; exact 0.273).
+        of the log evidence, ``elbo``, by iteration. For "cavi" it also has the Dirichlet
+        concentrations of prior and posterior, from which :func:`bayesfuse.update` goes on. The
+        attributes say ``method``, ``converged``, ``iterations``, ``elbo``, ``pareto_k``,
+        ``widening`` (how much Gibbs sweeps widen the draws: 1 where they come from the posterior),
+        ``sweeps`` and the start that won. Label probabilities are averaged over the draws, which is
+        nearer to the posterior than those of the product distribution itself (log-loss on RTE 0.281
+        against 0.320; exact 0.273).
 
     Raises
     ------

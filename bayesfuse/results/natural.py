@@ -44,7 +44,7 @@ class Natural:
     def with_new_raters(self, count: int) -> Natural:
         """Return a parameter by rater with new raters, who have the prior of the first one."""
         prior, posterior = (
-            _joined(rows, _of_first(self.prior, count)) for rows in (self.prior, self.posterior)
+            _grown(rows, self.prior, count) for rows in (self.prior, self.posterior)
         )
         return replace(self, prior=prior, posterior=posterior)
 
@@ -64,7 +64,7 @@ def store(
         drawn = result["posterior"].dataset[natural.variable]
         dims = drawn.dims[2:]
         coords |= {dim: drawn[dim].values for dim in dims if dim in drawn.coords}
-        if natural.prior.concentration.ndim > len(dims) + _is_mixture(natural.prior):
+        if len(natural.prior.shape) > len(dims):
             dims = (*dims, f"{name}_outcome")  # p stands for the row (p, 1 − p)
         for what, rows in (("prior_", natural.prior), ("", natural.posterior)):
             whole = dims
@@ -116,23 +116,16 @@ def _rows(stored: xr.Dataset, name: str) -> RowPrior:
     return Dirichlet(concentration)
 
 
-def _is_mixture(rows: RowPrior) -> bool:
-    return isinstance(rows, DirichletMixture)
-
-
-def _of_first(rows: RowPrior, count: int) -> RowPrior:
-    """Return rows of the first rater for several."""
-    if isinstance(rows, DirichletMixture):
-        repeated = (
-            np.repeat(each[:, :1], count, 1) for each in (rows.log_shares, rows.concentration)
+def _grown(rows: RowPrior, prior: RowPrior, count: int) -> RowPrior:
+    """Return rows by rater with those that the prior has for the first rater added at the end."""
+    if isinstance(rows, DirichletMixture) and isinstance(prior, DirichletMixture):
+        shares = _appended(rows.log_shares, prior.log_shares, count, 1)
+        return DirichletMixture(
+            shares, _appended(rows.concentration, prior.concentration, count, 1)
         )
-        return DirichletMixture(*repeated)
-    return Dirichlet(np.repeat(rows.concentration[:1], count, 0))
+    return Dirichlet(_appended(rows.concentration, prior.concentration, count, 0))
 
 
-def _joined(one: RowPrior, other: RowPrior) -> RowPrior:
-    """Return the rows of the raters of both."""
-    if isinstance(one, DirichletMixture):
-        pairs = ((one.log_shares, other.log_shares), (one.concentration, other.concentration))
-        return DirichletMixture(*(np.concatenate(pair, axis=1) for pair in pairs))
-    return Dirichlet(np.concatenate([one.concentration, other.concentration]))
+def _appended(rows: Array, prior: Array, count: int, axis: int) -> Array:
+    first = np.take(prior, np.zeros(count, dtype=np.int64), axis)
+    return np.concatenate([rows, first], axis)

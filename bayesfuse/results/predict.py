@@ -169,15 +169,14 @@ def predict_batches(
     --------
     >>> import bayesfuse as bf
     >>> from bayesfuse.models import DawidSkene
-    >>> days = [
-    ...     bf.datasets.simulate_dawid_skene(100, 5, 2, random_seed=1).responses.take(chosen)
-    ...     for chosen in (range(0, 50), range(50, 100))
-    ... ]
-    >>> result = bf.fit(DawidSkene(days[0]), random_seed=1)
+    >>> responses = bf.datasets.anesthesia()
+    >>> days = [responses.take(range(first, first + 15)) for first in (0, 15, 30)]
+    >>> result = bf.find_map(DawidSkene(responses))
     >>> for labels in bf.predict_batches(result, days):
     ...     print(bf.label_probabilities(labels).sizes["item"])
-    50
-    50
+    15
+    15
+    15
     """
     require_count("draws", draws)
     checked = each_batch(batches)
