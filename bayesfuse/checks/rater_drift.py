@@ -21,7 +21,7 @@ from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.raters.confusion import Confusion
 from bayesfuse.results.contents import require_draws
 from bayesfuse.results.fitted import FITTED, Fitted, from_model, from_result
-from bayesfuse.results.new_items import see
+from bayesfuse.results.new_items import confusion_at, see
 from bayesfuse.results.parameters import central, evenly_spaced
 from bayesfuse.results.summaries import tails
 
@@ -143,7 +143,7 @@ def rater_drift(
     flat = {name: each.reshape(-1, *each.shape[2:]) for name, each in values.items()}
     n_draws = len(next(iter(flat.values())))
     points = [{name: each[draw] for name, each in flat.items()} for draw in range(n_draws)]
-    past = _dirichlet([_confusion(observation, observation.rows(point)) for point in points])
+    past = _dirichlet([confusion_at(observation, observation.rows(point)) for point in points])
     centre = observation.rows(central(observation, values))
     seen = np.array(_statistics(observation, centre, past))[:, known]
     others = np.array(
@@ -192,13 +192,6 @@ def _see(
             f"{len(fitted.rater_names)} fitted raters among {int(answered.sum())} with answers."
         )
     return observation, values, known
-
-
-def _confusion(observation: Observation, rows: Rows) -> Array:
-    """Return the confusion matrices (raters, classes, answers) at some parameters."""
-    channel, _ = observation.raters.at(rows, observation.rater_structure)
-    matrices: Array = channel.confusion(observation.tables(rows), observation.table.n_classes, np)
-    return matrices
 
 
 def _dirichlet(draws: list[Array]) -> Dirichlet:

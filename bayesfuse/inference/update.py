@@ -38,7 +38,7 @@ from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.contents import constants
 from bayesfuse.results.fitted import PRIOR, Fitted, from_result
 from bayesfuse.results.natural import Natural, by_rater
-from bayesfuse.results.new_items import see, with_classes
+from bayesfuse.results.new_items import confusion_at, see, with_classes
 from bayesfuse.results.posterior import (
     ORDERED,
     PREDICTION,
@@ -342,9 +342,7 @@ def _derived(observation: Observation, values: Mapping[str, Array]) -> Iterator[
     found: dict[str, list[Array]] = {}
     for draw in range(next(iter(values.values())).shape[1]):
         point = {name: drawn[0, draw] for name, drawn in values.items()}
-        confusion = observation.raters.confusion(
-            observation.tables(observation.rows(point)), n_classes, np
-        )
+        confusion = confusion_at(observation, observation.rows(point))
         share = observation.labels.prevalence(
             tuple(point[name] for name in names), n_classes, observation.label_structure, np
         )

@@ -14,7 +14,8 @@ from bayesfuse.data.item_tables import read_populations
 from bayesfuse.data.names import places
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.errors import ModelError
-from bayesfuse.observation import Observation
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation import Observation, Rows
 from bayesfuse.results.fitted import Fitted
 
 
@@ -53,6 +54,13 @@ def see(
         known = (given.pop(name, None) for name in ("populations", "covariates", "classifier"))
         given["populations"], values["log_odds"] = fitted.items.rows(responses, *known)
     return _observe(fitted, responses, values, index, given, gold), values, source
+
+
+def confusion_at(observation: Observation, rows: Rows) -> Array:
+    """Return the confusion matrices (raters, classes, answers) at some parameters."""
+    channel, _ = observation.raters.at(rows, observation.rater_structure)
+    matrices: Array = channel.confusion(observation.tables(rows), observation.table.n_classes, np)
+    return matrices
 
 
 def _places(fitted: Fitted, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -294,6 +294,24 @@ def test_new_raters_join_groups_of_none(days):
     assert bf.predict(grown, days[0])["raters"]["source"].values.tolist() == ["fitted"] * 6
 
 
+def test_inferred_groups_stay_where_the_fit_holds_them(days):
+    few = days[0].to_frame().query("rater < 5")
+    table = bf.Responses.from_long(few, raters=range(5), classes=range(3))
+    known = bf.Responses.from_long(
+        days[2].to_frame().query("rater < 5"), raters=range(5), classes=range(3)
+    )
+    result = fit(LatentGroup(table, groups="posterior"))
+    found = update(result, known)
+    held = [each["posterior"]["assignment"].values for each in (result, found)]
+    np.testing.assert_array_equal(*held)
+    vary = result.copy(deep=True)
+    vary["posterior"]["assignment"][0, 3, 0] += 1
+    with pytest.raises(ModelError, match="Got: draws of assignment that vary"):
+        update(vary, known)
+    with pytest.raises(ModelError, match="for assignment, the model says nothing"):
+        update(result, days[1])
+
+
 def test_classes_and_raters_may_come_in_another_order(days):
     frame = days[1].to_frame()
     other = bf.Responses.from_long(frame, raters=[5, 3, 1, 0, 2, 4], classes=[2, 0, 1])
