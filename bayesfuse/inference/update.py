@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -47,6 +47,9 @@ from bayesfuse.results.posterior import (
     order_variables,
 )
 from bayesfuse.results.predict import labels_of
+
+DERIVED = "confusion", "sensitivity", "specificity", "prevalence"
+"""Variables that follow from the parameters, where these are not among them."""
 
 
 @interruptible
@@ -128,9 +131,10 @@ def update(
     with f > 0 the past is a power prior. Forgetting is per batch, also for raters who are not in
     it, and for the class shares.
 
-    With all labels known the updates equal one fit of all responses. Else they differ, because
-    earlier labels are not revised: each batch counts its items with the labels that were probable
-    then. So the first table should be large enough to tell the raters apart.
+    With all labels known, and no other hidden variables, the updates equal one fit of all
+    responses. Else they differ, because earlier labels are not revised: each batch counts its items
+    with the labels that were probable then. So the first table should be large enough to tell the
+    raters apart.
 
     Every batch has items of its own. An item that comes back counts as another one of the same
     name: what was known of its label is not used. The same table, recognised by its responses and
@@ -178,7 +182,7 @@ def update(
     updated["posterior"] = xr.DataTree(_posterior(result, observation, known, values))
     if kept := _constants(result):
         updated["constant_data"] = xr.DataTree(constants(result)[kept])
-    add_constants(updated, _as_before(result, observation))
+    add_constants(updated, observation)
     labels = labels_of(observation, values, batch_size=100_000)
     updated["label_posterior"] = xr.DataTree(labels.assign_attrs(chains=1, draws=int(draws)))
     note_draws(updated)
@@ -238,6 +242,7 @@ def _see(
                 )
     raters = _all_raters(fitted, responses)
     responses = _by(raters, with_classes(responses, fitted.class_names), fitted)
+    responses = replace(responses, ordered=bool(constants(result).attrs[ORDERED]))
     told = {name: each for name, each in told.items() if each is not None}
     point = replace(
         fitted, values=values, newcomers=newcomers, sources=dict.fromkeys(newcomers, PRIOR)
@@ -249,7 +254,8 @@ def _see(
         for name, each in known.items()
     }
     still = observation.rows({name: each[0, 0] for name, each in values.items()})
-    return observation, known, {name: still[name] for name in still if name not in known}
+    held = {name: still[name] for name in still if name not in known}
+    return _as_before(result, observation), known, held
 
 
 def _all_raters(fitted: Fitted, responses: Responses) -> NDArray[Any]:
@@ -320,11 +326,12 @@ def _posterior(
     """Return draws of all variables, named as in the result before."""
     before = result["posterior"].dataset
     told = json.loads(constants(result).attrs[PREDICTION])["parameters"]
-    places = {name: (where or {}).get("variable") for name, where in told.items()}
-    found = {own: values[name] for name, own in places.items() if own is not None}
-    prefix = next(iter(known.values())).variable.rpartition("::")
-    derived = {"".join((*prefix[:2], name)): each for name, each in _derived(observation, values)}
-    found |= {name: each for name, each in derived.items() if name in before and name not in found}
+    homes = {name: (where or {}).get("variable") for name, where in told.items()}
+    found = {own: values[name] for name, own in homes.items() if own is not None}
+    prefix = "".join(next(iter(known.values())).variable.rpartition("::")[:2])
+    if wanted := {prefix + name for name in DERIVED} & set(before) - set(found):
+        derived = {prefix + name: each for name, each in _derived(observation, values).items()}
+        found |= {name: derived[name] for name in sorted(wanted)}
     variables = {name: (before[name].dims, each) for name, each in found.items()}
     coords: dict[Any, Any] = {"chain": [0], "draw": np.arange(len(next(iter(found.values()))[0]))}
     for dims, each in variables.values():
@@ -335,35 +342,26 @@ def _posterior(
     return xr.Dataset(variables, coords)
 
 
-def _derived(observation: Observation, values: Mapping[str, Array]) -> Iterator[tuple[str, Array]]:
-    """Yield what follows from the parameters, by the name that models of this package give it."""
+def _derived(observation: Observation, values: Mapping[str, Array]) -> dict[str, Array]:
+    """Return what follows from the parameters, by the name that models of this package give it."""
     names = observation.labels.parameters
     n_classes = observation.table.n_classes
-    found: dict[str, list[Array]] = {}
+    found: dict[str, list[Array]] = {name: [] for name in DERIVED}
     for draw in range(next(iter(values.values())).shape[1]):
         point = {name: drawn[0, draw] for name, drawn in values.items()}
         confusion = confusion_at(observation, observation.rows(point))
         share = observation.labels.prevalence(
             tuple(point[name] for name in names), n_classes, observation.label_structure, np
         )
-        one, other = one_against_rest(confusion, share, n_classes)
-        drawn = {"confusion": confusion, "sensitivity": one, "specificity": other}
-        for name, each in (drawn | {"prevalence": share}).items():
-            found.setdefault(name, []).append(each)
-    return ((name, np.array(drawn)[None]) for name, drawn in found.items())
+        drawn = confusion, *one_against_rest(confusion, share, n_classes), share
+        for name, each in zip(DERIVED, drawn, strict=True):
+            found[name].append(each)
+    return {name: np.array(drawn)[None] for name, drawn in found.items()}
 
 
 def _as_before(result: xr.DataTree, observation: Observation) -> Observation:
     """Return an observation that results describe as they described the one before."""
-    before = constants(result).attrs
-    prediction = json.loads(before[PREDICTION])
+    prediction = json.loads(constants(result).attrs[PREDICTION])
     prediction["raters"] = kind(observation.raters)
     (name, label), *_ = result["observed_data"].dataset.data_vars.items()
-    responses = replace(observation.responses, ordered=bool(before[ORDERED]))
-    return replace(
-        observation,
-        responses=responses,
-        name=str(name),
-        rows_name=str(label.dims[0]),
-        prediction=prediction,
-    )
+    return replace(observation, name=str(name), rows_name=str(label.dims[0]), prediction=prediction)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,8 @@ import xarray as xr
 from conjugate_models import MODELS
 
 import bayesfuse as bf
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, PoorFitWarning
+from bayesfuse.inference import cavi
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
 from bayesfuse.results import natural
 
@@ -339,6 +342,13 @@ def test_what_cannot_be_learnt_is_refused(days, small):
         update(result, days[1], forgetting=1.5)
     with pytest.raises(ModelError, match="sequences= is for labels"):
         update(result, days[1], sequences=bf.Sequences.from_lengths([35], items=days[1].items))
+
+
+def test_an_update_that_does_not_settle_says_so(days, monkeypatch):
+    result = fit(DawidSkene(days[0]))
+    monkeypatch.setattr(cavi, "fit", partial(cavi.fit, iterations=1))
+    with pytest.warns(PoorFitWarning, match="labels of the new items have not settled"):
+        assert update(result, days[1]).attrs["converged"] == 0
 
 
 def test_results_without_distributions_are_refused(days):
