@@ -9,6 +9,7 @@ from typing import Any
 from bayesfuse import checks, datasets, decisions, errors, moments, plots, priors
 from bayesfuse.checks.label_switching import align_labels
 from bayesfuse.data.graph import Graph
+from bayesfuse.data.partitions import Partitions
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.inference.find_map import find_map
@@ -43,6 +44,7 @@ from bayesfuse.raters import (
 from bayesfuse.results.averaging import average, common_units
 from bayesfuse.results.difficulty import difficulty
 from bayesfuse.results.grades import grades, rater_grades
+from bayesfuse.results.partitions import label_partitions
 from bayesfuse.results.paths import decode, draw_labels, run_lengths, spans
 from bayesfuse.results.predict import predict, predict_batches
 from bayesfuse.results.probabilities import label_probabilities
@@ -63,6 +65,7 @@ __all__ = [
     "MarkovChain",
     "MeanFieldPotts",
     "OneCoin",
+    "Partitions",
     "PlantedPotts",
     "PopulationMarkovChain",
     "Potts",
@@ -87,6 +90,7 @@ __all__ = [
     "find_map",
     "fit",
     "grades",
+    "label_partitions",
     "label_probabilities",
     "models",
     "moments",

@@ -160,6 +160,10 @@ class MomentsError(ValueError):
     """The responses do not determine the requested moments."""
 
 
+class ClusterError(RuntimeError):
+    """The Dask cluster on which tasks were to be done is not there."""
+
+
 class PoorFitWarning(UserWarning):
     """A variational fit is far from the posterior or did not converge."""
 

@@ -190,7 +190,7 @@ class DawidSkene(LabelModel):
 
     def __init__(
         self,
-        responses: bf.Responses,
+        responses: bf.Responses | bf.Partitions,
         *,
         prevalence_prior: Any = None,
         confusion_prior: Any = None,
@@ -203,6 +203,7 @@ class DawidSkene(LabelModel):
         name: str = "",
     ) -> None:
         super().__init__(responses, gold=gold, name=name)
+        responses = self.responses
         labels = independent_labels(
             responses, prevalence_prior, populations, covariates, classifier
         )

@@ -87,7 +87,7 @@ class HiddenMarkov(LabelModel):
 
     def __init__(
         self,
-        responses: bf.Responses,
+        responses: bf.Responses | bf.Partitions,
         sequences: bf.Sequences,
         *,
         initial: Literal["free", "stationary"] = "free",
@@ -124,6 +124,7 @@ class HiddenMarkov(LabelModel):
             )
         require_kind("sequences", sequences, bf.Sequences)
         super().__init__(responses, gold=gold, name=name)
+        responses = self.responses
         self.add_coord("next_class", responses.classes.tolist())
         rows = priors.transition(transition_prior, responses, irreducible=stationary)
         begin = None if stationary else priors.initial(initial_prior, rows, responses)

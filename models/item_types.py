@@ -168,7 +168,7 @@ class ItemTypes(LabelModel):
 
     def __init__(
         self,
-        responses: bf.Responses,
+        responses: bf.Responses | bf.Partitions,
         *,
         types: int | None = None,
         competence: bool = True,
@@ -183,6 +183,7 @@ class ItemTypes(LabelModel):
         priors: Hyperpriors | None = None,
     ) -> None:
         super().__init__(responses, gold=gold, name=name)
+        responses = self.responses
         n_classes, n_raters = responses.n_classes, responses.n_raters
         n_types = 4 * n_classes if types is None else types
         require_count("types", n_types, least=n_classes)

@@ -145,6 +145,7 @@ class LabellingFunctions(LabelModel):
         name: str = "",
     ) -> None:
         super().__init__(responses, gold=gold, name=name)
+        self.require_whole("the dependence of rules is measured on all of their votes at once")
         _require_above("odds", odds, "a vote is for a class, not against it")
         require_positive("weight", weight)
         n_classes, n_items = responses.n_classes, int(responses.multiplicity.sum())

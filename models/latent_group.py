@@ -126,7 +126,7 @@ class LatentGroup(LabelModel):
 
     def __init__(
         self,
-        responses: bf.Responses,
+        responses: bf.Responses | bf.Partitions,
         groups: Literal["moments", "posterior"]
         | Mapping[Any, Any]
         | Sequence[Any]
@@ -144,6 +144,9 @@ class LatentGroup(LabelModel):
         name: str = "",
     ) -> None:
         super().__init__(responses, gold=gold, name=name)
+        responses = self.responses
+        if isinstance(groups, str):
+            self.require_whole("groups are found from all responses at once; give groups=")
         inferred = isinstance(groups, str) and groups == "posterior"
         if not inferred and (share_prior is not None or max_groups is not None):
             raise ModelError(

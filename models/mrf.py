@@ -145,6 +145,7 @@ class MarkovRandomField(LabelModel):
             )
         graph = as_graph(graph)
         super().__init__(responses, gold=gold, name=name)
+        self.require_whole("labels on a graph depend on each other across partitions")
         if trust == "infer":
             scale = 3.0 if edges == "drawn" else bethe_coupling(graph, responses.n_classes)
             if coupling_scale is not None:

@@ -41,7 +41,6 @@ def expanded(observation: Observation) -> Observation:
         inverse=np.arange(responses.n_items),
         gold=gold,
         label_structure=observation.labels.structure(responses),
-        rater_structure=observation.raters.structure(responses, gold),
     )
 
 
@@ -75,8 +74,7 @@ def replicate(
 def relabelled(observation: Observation, label: NDArray[np.int64]) -> Observation:
     """Return an :func:`expanded` observation with other responses, row by row."""
     table = observation.responses.relabelled(label)
-    structure = observation.raters.structure(table, observation.gold)
-    return replace(observation, responses=table, table=table, rater_structure=structure)
+    return replace(observation, responses=table, table=table)
 
 
 def compare(

@@ -15,6 +15,7 @@ from bayesfuse.data.arrays import shown
 from bayesfuse.data.describing import agreement, as_html, as_text, summarise
 from bayesfuse.data.names import smallest_integer
 from bayesfuse.data.order import with_order
+from bayesfuse.data.partitioned import ReadsPartitions
 from bayesfuse.data.patterns import Merging
 from bayesfuse.data.reading import UNDECLARED, read_counts, read_long, read_matrix
 from bayesfuse.data.silence import KnowsSilence, Silence, rows_of
@@ -25,7 +26,7 @@ __all__ = ["Responses"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Responses(Merging, KnowsSilence, KnowsStatements):
+class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
     """Responses of imperfect raters to items, with the user's names.
 
     Build one with :meth:`from_long`, :meth:`from_matrix`, :meth:`from_counts` or

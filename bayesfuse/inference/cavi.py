@@ -99,7 +99,7 @@ def fit(
         log_rows = expected_log(q)
         log_evidence, counts = observation.expected(fixed | log_rows)
         if log_evidence == -np.inf:
-            observation.require_possible(observation.marginal(fixed | log_rows))
+            observation.require_possible_at(fixed | log_rows)
         height = log_evidence - divergence(q, priors, log_rows)
         if trace and height < trace[-1] - least and not observation.labels.counts_all:
             q = _between(previous, q, 0.5)
@@ -169,7 +169,7 @@ def fit_stochastic(
         log_rows = expected_log(q)
         log_evidence, counts = batch.expected(fixed | log_rows)
         if log_evidence == -np.inf:
-            batch.require_possible(batch.marginal(fixed | log_rows))
+            batch.require_possible_at(fixed | log_rows)
         bounds.append(times * log_evidence - divergence(q, priors, log_rows))
         target = _add(priors, counts, times)
         q = _between(q, target, (1 + step) ** -FORGETTING)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Counts, Observation, Rows
 from bayesfuse.parameters.contract import Prior, Statistic
 from bayesfuse.parameters.factor import weight_of
@@ -35,29 +36,49 @@ def statistics(observation: Observation, rows: Rows, counts: Counts) -> dict[str
     return counts | {name: log_weight_of(name) for name in observation.weighed}
 
 
-def redraw(
+class Drawn(NamedTuple):
+    """What a sweep has drawn so far, and what that says of the parameters that are left.
+
+    ``labels`` are None where their counts are all that is needed of them; ``found`` holds the
+    parameters that the channel draws itself; ``statistics`` has by parameter the counts or a
+    log-likelihood.
+    """
+
+    labels: NDArray[Any] | None
+    found: dict[str, Any]
+    counts: Counts
+    statistics: dict[str, Statistic]
+
+
+def draw_labels(
     observation: Observation,
     rows: Rows,
-    drawn: NDArray[Any],
     priors: Mapping[str, Prior],
     rng: np.random.Generator,
-) -> tuple[dict[str, Any], Counts, dict[str, Statistic]]:
-    """Draw what the channel draws itself given labels; return what both say of the rest.
+    previous: NDArray[Any] | None = None,
+    seen: tuple[Array, Array] | None = None,
+) -> Drawn:
+    """Draw labels, and given them what the channel draws itself.
 
-    The counts, and by parameter the counts or a log-likelihood.
+    ``previous`` and ``seen`` are as in :meth:`Observation.draw`.
     """
-    found, rater_counts = observation.raters.redraw(
+    labels, raters = observation.labels, observation.raters
+    if labels.counts_all and not labels.moves_labels and not observation.indices:
+        counts = observation.draw_counts(rows, rng, seen)
+        return Drawn(None, {}, counts, statistics(observation, rows, counts))
+    drawn = observation.draw(rows, rng, previous, seen)
+    found, rater_counts = raters.redraw(
         rows, observation.tables(rows), drawn, priors, observation.rater_structure, rng
     )
     counts = observation.counted(drawn, rater_counts)
-    return found, counts, statistics(observation, rows, counts)
+    return Drawn(drawn, found, counts, statistics(observation, rows, counts))
 
 
 def accepts(
     observation: Observation,
     rows: Rows,
     proposed: Rows,
-    drawn: NDArray[Any],
+    drawn: NDArray[Any] | None,
     rng: np.random.Generator,
 ) -> bool:
     """Decide on label parameters proposed from Dirichlet conditionals given drawn labels.
@@ -66,7 +87,7 @@ def accepts(
     is left of the ratio is what ``tally`` leaves out).
     """
     labels = observation.labels
-    if labels.counts_all:
+    if labels.counts_all or drawn is None:
         return True
     old, new = (
         labels.uncounted(observation.label_tables(at), drawn, observation.label_structure)

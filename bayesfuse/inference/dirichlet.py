@@ -148,7 +148,7 @@ def _judge(
     log_ratio = np.empty(len(next(iter(rows.values()))))
     for draw in range(len(log_ratio)):
         at = {name: drawn[draw] for name, drawn in rows.items()}
-        log_ratio[draw] = observation.marginal(at | held).total + cavi.log_density(priors, at)
+        log_ratio[draw] = observation.evidence(at | held)[0] + cavi.log_density(priors, at)
         log_ratio[draw] -= cavi.log_density(q, at)
     return pareto_shape(log_ratio)
 

@@ -109,7 +109,7 @@ def fit(
     for _ in range(iterations):
         total, counts = observation.expected(rows)
         if total == -np.inf and (counts_all or not trace):
-            observation.require_possible(observation.marginal(rows))
+            observation.require_possible_at(rows)
         height = total + sum(prior.log_density(rows[name]) for name, prior in priors.items())
         if rest is not None:
             height += rest.log_density(rows)

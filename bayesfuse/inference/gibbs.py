@@ -243,19 +243,18 @@ class LabelGibbs(BlockedStep):
             rows, seen = turning.turn(self.observation, rows, priors, self.rng)
             self.turned[0] += 1
             self.turned[1] += rows is not before
-        drawn = self.observation.draw(rows, self.rng, self.labels, seen)
-        if self.observation.labels.moves_labels:
-            self.labels = drawn
-        found, counts, statistics = conditionals.redraw(
-            self.observation, rows, drawn, priors, self.rng
+        labels, found, counts, statistics = conditionals.draw_labels(
+            self.observation, rows, priors, self.rng, self.labels, seen
         )
+        if self.observation.labels.moves_labels:
+            self.labels = labels
         for pooled in self.pools:
             values = pooled.values(rows)
             found |= pooled.rows(values | pooled.pool.draw(values, counts, self.rng))
         priors = {**priors, **self._pooled(found)}
         names = [b.parameter for b in self.blocks if b.parameter not in found]
         proposed = draw_all({name: priors[name] for name in names}, statistics, rows, self.rng)
-        if not conditionals.accepts(self.observation, rows, proposed, drawn, self.rng):
+        if not conditionals.accepts(self.observation, rows, proposed, labels, self.rng):
             kept = set(self.observation.labels.parameters) & set(proposed)
             proposed |= {name: rows[name] for name in kept}
         return found | proposed

@@ -21,7 +21,7 @@ from bayesfuse.inference.plan import Plan
 from bayesfuse.inference.start import Start, find_start
 from bayesfuse.inference.tilts import Tilts
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation, Rows
+from bayesfuse.observation import Observation, Rows, Spread
 from bayesfuse.parameters.contract import Prior, draw_all
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.raters.confusion import Confusion
@@ -40,6 +40,8 @@ def rest_of(plan: Plan) -> Gradients | None:
 def begin(plan: Plan, method: str, rest: Gradients | None = None) -> Start:
     """Find parameters of the model without the pool, as :func:`find_start` does."""
     observation = _plain(plan)
+    if isinstance(observation, Spread):
+        observation = observation.pilot
     if rest is not None:  # slopes settle sooner without items of which no response is known
         told = (observation.table.per_item > 0) | (observation.table_gold >= 0)
         observation = observation.part(np.flatnonzero(told))
@@ -51,7 +53,6 @@ def disperse(
 ) -> dict[str, Array]:
     """Draw labels, then all variables given these; return values of the model's variables."""
     observation, plain, rows = plan.observation, _plain(plan), dict(begun)
-    drawn = plain.draw(rows, rng)
     if rest is not None:
         rows = rest.disperse(rows, plain.expected(rows)[1], rng)
     values = [pooled.begin(rows, rng) for pooled in plan.pools]
@@ -66,7 +67,8 @@ def disperse(
         rows |= pooled.rows(value)
     rows |= {name: prior.centre() for name, prior in below().items()}
     rows = {name: prior.centre() for name, prior in plan.priors().items()} | rows
-    counts = observation.tally(rows, drawn, rng)  # hidden variables of the channel are drawn once
+    # labels and hidden variables of the channel are drawn once
+    counts = observation.draw_counts(rows, rng, by=(plain.raters, dict(begun)))
     for _ in range(SETTLING):
         for at, pooled in enumerate(plan.pools):
             values[at] |= pooled.pool.draw(values[at], counts, rng)
@@ -87,8 +89,7 @@ def _plain(plan: Plan) -> Observation:
     observation, channel = plan.observation, Confusion(None)
     if _unpooled(plan) is not None:
         return observation
-    structure = channel.structure(observation.table, observation.table_gold)
-    return replace(observation, raters=channel, rater_structure=structure)
+    return replace(observation, raters=channel, arranged=None)
 
 
 def _plain_priors(plan: Plan) -> Mapping[str, Prior]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any, Literal
 
 import numpy as np
@@ -33,11 +33,14 @@ from bayesfuse.inference.recording import (
 )
 from bayesfuse.inference.several import sample_several
 from bayesfuse.inference.start import DEFAULT
+from bayesfuse.numerics.threads import available, threads
+from bayesfuse.observation import Blocks, Spread
 from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.pymc.model import all_observed
 from bayesfuse.results.collapse import warn_of_collapse
-from bayesfuse.results.posterior import Draws, add_constants, complete, order_variables
+from bayesfuse.results.partitions import complete
+from bayesfuse.results.posterior import Draws, add_constants, order_variables
 
 BOOKKEEPING = 130e-6
 """Seconds that PyMC's loop and the passes over the draws spend on each, about.
@@ -80,7 +83,10 @@ def sample(
     tune : int, optional
         Draws before those, dropped. Default 200 for Gibbs, PyMC's choice for NUTS.
     cores : int, optional
-        Processes. Default one for Gibbs unless the work is worth more, PyMC's choice for NUTS.
+        Cores that may work. Large tables are cut into blocks that threads share, in every step, by
+        default as many as there are cores (or as OMP_NUM_THREADS or NUMBA_NUM_THREADS allow);
+        the draws do not depend on their number. Smaller ones have a process for each chain if the
+        work is worth it. For NUTS processes, by default PyMC's choice.
     sampler : {"auto", "gibbs", "nuts"}
         "gibbs" draws labels and conjugate parameters with :class:`bayesfuse.LabelGibbs` and leaves
         what is left to NUTS; "nuts" uses NUTS for all, with the labels summed out. "auto" takes
@@ -193,9 +199,10 @@ def sample(
             "nuts_sampler= is for NUTS and sweeps= for Gibbs; choose by sampler=. Got: "
             f"{foreign[0]}={foreign[1]!r} for {'Gibbs' if uses_gibbs else 'NUTS'}."
         )
-    rest = rest_of(plan) if isinstance(start, str) else None
-    begun = begin(plan, rest, start)
-    initial = initial_values(plan, rest, begun, generator.spawn(chains))
+    with threads(cores):
+        rest = rest_of(plan) if isinstance(start, str) else None
+        begun = begin(plan, rest, start)
+        initial = initial_values(plan, rest, begun, generator.spawn(chains))
     if uses_gibbs:
         result, seen = _sample_gibbs(plan, initial, sweeps, thin, log_likelihood, settings)
     else:
@@ -212,7 +219,7 @@ def sample(
     missing = {v.name for v in model.deterministics} - set(result["posterior"])
     groups = {"label_posterior"} | ({"log_likelihood"} if log_likelihood is not False else set())
     try:
-        with interruptible:
+        with interruptible, threads(cores):
             if seen is not None:  # at once: labels that were drawn cannot be worked out anew
                 groups = seen.groups
                 seen.store(result)
@@ -276,6 +283,8 @@ def _sample_gibbs(
     """Return the draws and, where the labels are their own next start, what was seen of these."""
     model = plan.model
     cost = _sweep_cost(plan)
+    if isinstance(plan.observation, Spread):
+        sweeps = sweeps or 1
     if sweeps is None:
         sweeps = int(np.clip(BOOKKEEPING / cost, 1, 10))
     step = LabelGibbs(model=model, plan=plan, sweeps=sweeps)
@@ -291,15 +300,19 @@ def _sample_gibbs(
         return thinned(pm.sample(trace=trace, **settings), thin), seen
     if settings["tune"] is None:
         settings["tune"] = LabelGibbs.default_tune_steps
+    side_by_side = isinstance(plan.observation, Blocks | Spread)
     step.sweeps = sweeps = sweeps * thin  # as good as draws that are made and dropped
     settings |= {name: -(-settings[name] // thin) for name in ("draws", "tune")}
-    if settings["cores"] is None:
+    team = threads(settings["cores"]) if side_by_side else nullcontext()
+    if side_by_side:  # a chain uses all cores, and chains follow each other
+        settings["cores"] = 1
+    elif settings["cores"] is None:
         n_steps = settings["chains"] * (settings["draws"] + settings["tune"])
         worth_it = cost * sweeps * n_steps > WORTH_A_PROCESS
-        settings["cores"] = min(settings["chains"], os.cpu_count() or 1, 4) if worth_it else 1
+        settings["cores"] = min(settings["chains"], available(), 4) if worth_it else 1
     # Nothing here needs a compiled PyTensor function: what PyMC computes per draw is cheaper in
     # Python than the compilation it would take to speed it up.
-    with plain_python():
+    with plain_python(), team:
         return pm.sample(trace=parameter_trace(model, step, seen), **settings), seen
 
 

@@ -17,7 +17,7 @@ from bayesfuse.inference.em import Priors
 from bayesfuse.labels.independent import Independent
 from bayesfuse.moments.views import from_teams, incidence
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation, Rows
+from bayesfuse.observation import Observation, Rows, in_blocks
 from bayesfuse.parameters.contract import Role
 from bayesfuse.parameters.dirichlet import Dirichlet, RowPrior
 from bayesfuse.raters.confusion import Confusion
@@ -126,16 +126,9 @@ def _sample(table: Responses, rng: np.random.Generator) -> NDArray[np.int64]:
 def _independent(table: Responses, gold: NDArray[np.int64]) -> Observation:
     """See a table through independent labels and confusion matrices, merging no items."""
     labels, raters = Independent(None), Confusion(None)
-    return Observation(
-        table,
-        table,
-        np.arange(table.n_items),
-        gold,
-        labels,
-        raters,
-        labels.structure(table),
-        raters.structure(table, gold),
-    )
+    items = np.arange(table.n_items)
+    structure = labels.structure(table)
+    return in_blocks(Observation(table, table, items, gold, labels, raters, structure))
 
 
 def _estimates(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,15 @@ from bayesfuse.inference import conditionals, em, spectral
 from bayesfuse.inference.em import Priors, Rest
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import shares
-from bayesfuse.observation import Observation, Rows
+from bayesfuse.observation import Observation, Rows, Spread
 from bayesfuse.parameters.contract import draw_all
 
 DEFAULT = "moments"
 
 METHODS = ("moments", "majority", "prior")
+
+STEPS_OF_ALL = 5
+"""EM steps with all partitions, after a start from the first one."""
 
 POLISH = 20
 """EM steps given to every candidate: enough to leave a bad estimate, far from convergence."""
@@ -85,6 +88,8 @@ def find_start(
     responses. That alone does not tell a labelling from its permutations, one of which puts most
     raters in the wrong.
     """
+    if isinstance(observation, Spread):
+        return _of_all(observation, priors, find_start(observation.pilot, priors, method, rest))
     if method not in METHODS:
         raise ModelError(
             f"start must be one of {list(METHODS)} (or, in bf.sample, a mapping of variable names "
@@ -111,6 +116,13 @@ def find_start(
     best = max(polished, key=lambda name: polished[name].trace[-1])
     rows = settle(observation, polished[best].rows, priors, rest)
     return Start(rows, best, polished, left_out)
+
+
+def _of_all(observation: Spread, priors: Priors, begun: Start) -> Start:
+    """Take a start from the first partition a few steps further, with all of them."""
+    fit = em.fit(observation, begun.rows, priors, iterations=STEPS_OF_ALL)
+    rows = settle(observation, fit.rows, priors)
+    return replace(begun, rows=rows, polished=begun.polished | {"all_partitions": fit})
 
 
 def majority(observation: Observation) -> Array:
@@ -161,8 +173,7 @@ def disperse(
     ``priors`` holds those of parameters that the channel draws itself, too. What has no
     conditional in closed form is moved at random by its standard deviation given the labels.
     """
-    drawn = observation.draw(rows, rng)
-    found, _, said = conditionals.redraw(observation, rows, drawn, priors, rng)
+    _, found, _, said = conditionals.draw_labels(observation, rows, priors, rng)
     if rest is not None:
         priors = {**priors, **rest.priors(rows)}
     others = {name: prior for name, prior in priors.items() if name in said and prior.free}

@@ -27,7 +27,7 @@ def turn(
     rows: Rows,
     priors: Mapping[str, RowPrior],
     rng: np.random.Generator,
-) -> tuple[Rows, tuple[Array, Array]]:
+) -> tuple[Rows, tuple[Array, Array] | None]:
     r"""Propose another prevalence at which all pairs of raters agree as often; accept it or not.
 
     With :math:`s = \sqrt\pi` on the sphere, s is turned to a neighbour t by the rotation Q in the
@@ -50,8 +50,8 @@ def turn(
     Returns
     -------
     rows : dict of ndarray
-    likelihood : tuple of ndarray
-        At those rows, as :meth:`Observation.likelihood` returns it.
+    likelihood : tuple of ndarray, optional
+        At those rows, as :meth:`Observation.likelihood` returns it, if it is there anyway.
 
     References
     ----------
@@ -59,18 +59,11 @@ def turn(
     as functions of the class imbalance; for more, that two moments do not tell all matrices.
     """
     moved = observation.raters.from_truth(rows)
-    now = observation.likelihood(rows)
     proposed = propose(rows, _shares_name(observation), moved, _angle(observation, rng), rng)
     if proposed is None:
-        return rows, now
+        return rows, None
     new, log_ratio = proposed
-    then = observation.likelihood(new)
-    labels, structure = observation.labels, observation.label_structure
-    evidence = (
-        labels.marginal(observation.label_tables(at), *seen, structure)
-        for at, seen in ((rows, now), (new, then))
-    )
-    before, after = (marginal.total for marginal in evidence)
+    (before, now), (after, then) = observation.evidence(rows), observation.evidence(new)
     log_ratio += after - before
     for name, places in (moved | {_shares_name(observation): slice(None)}).items():
         log_ratio += priors[name].log_ratio(new[name], rows[name], places)

@@ -37,7 +37,7 @@ from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.results import natural
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.natural import Natural
-from bayesfuse.results.posterior import complete
+from bayesfuse.results.partitions import complete
 
 Method = Literal["auto", "cavi", "advi", "fullrank_advi", "pathfinder"]
 

@@ -7,7 +7,9 @@ from typing import Any
 import jax
 from pytensor.link.jax.dispatch import jax_funcify
 
-from bayesfuse.pymc.ops import Evidence, ExpectedCounts
+from bayesfuse.errors import ModelError
+from bayesfuse.observation import Spread
+from bayesfuse.pymc.ops import Evidence, EvidenceOfParts, ExpectedCounts
 
 
 @jax_funcify.register(ExpectedCounts)
@@ -43,3 +45,24 @@ def evidence(op: Evidence, **kwargs: Any) -> Any:
         return total(*rows), units(log_lik, *rows), probability, *expected
 
     return outputs
+
+
+@jax_funcify.register(EvidenceOfParts)
+def evidence_of_parts(op: EvidenceOfParts, **kwargs: Any) -> Any:
+    """Return the log evidence of the whole table, which JAX cuts itself, and its derivatives."""
+    seen = op.observation
+    if isinstance(seen, Spread):
+        raise ModelError(
+            "JAX needs all responses in memory; responses in partitions are sampled by Gibbs, or "
+            f"by PyMC's own NUTS. Got: {seen.partitions.n_partitions} partitions."
+        )
+
+    def total(*tables):
+        log_lik = seen.raters.log_lik_jax(*tables[op.n_rows :], *seen.rater_structure)
+        terms = seen.labels.marginal_jax(*tables[: op.n_rows], log_lik, *seen.label_structure)
+        return (terms * seen.label_structure[0] if seen.labels.merges else terms).sum()
+
+    return lambda *tables: (
+        total(*tables),
+        *jax.grad(total, argnums=tuple(range(len(tables))))(*tables),
+    )

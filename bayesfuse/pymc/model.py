@@ -17,10 +17,11 @@ from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse import priors
 from bayesfuse.data.names import smallest_integer
+from bayesfuse.data.partitions import Partitions
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_flag, require_kind, require_name
 from bayesfuse.labels.base import LabelPrior
-from bayesfuse.observation import Observation
+from bayesfuse.observation import Observation, Spread, in_blocks
 from bayesfuse.parameters.pool import Pool
 from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.pymc.described import common_mean, described
@@ -32,7 +33,7 @@ from bayesfuse.raters.base import RaterChannel
 
 
 def observe(
-    responses: Responses,
+    responses: Responses | Partitions,
     *,
     labels: LabelPrior,
     raters: RaterChannel,
@@ -90,7 +91,7 @@ def observe(
     'responses'
     """
     model = pm.modelcontext(None)  # outside a model's context, say so before working
-    require_kind("responses", responses, Responses)
+    table, responses = responses, whole_or_head(responses)
     require_kind("labels=", labels, LabelPrior)
     require_kind("raters=", raters, RaterChannel)
     require_name("variable", name)
@@ -109,7 +110,10 @@ def observe(
                 factor.support(key).require_variable(key, given)
     whole = model.name_for(name)
     rows = "response" if whole == "responses" else f"{whole}_row"
-    observation = Observation.build(responses, labels, raters, gold)
+    if isinstance(table, Partitions):
+        observation: Observation = Spread.of(table, labels, raters, gold)
+    else:
+        observation = in_blocks(Observation.build(responses, labels, raters, gold))
     prediction = described(model, labels, raters, parameters)
     observation = replace(observation, name=whole, rows_name=rows, prediction=prediction)
     label = responses.label.astype(smallest_integer(responses.n_classes))
@@ -161,6 +165,14 @@ def observed(model: pm.Model) -> tuple[TensorVariable, Observation]:
             f"Got: 0 such variables among {[v.name for v in model.observed_RVs]}."
         )
     return found[0], found[0].owner.op.observation
+
+
+def whole_or_head(responses: Responses | Partitions) -> Responses:
+    """Return the table, or its first partition, which has the names of all raters and classes."""
+    if isinstance(responses, Partitions):
+        return responses.head
+    require_kind("responses", responses, Responses)
+    return responses
 
 
 def require_like(given: tuple[int, ...], variable: TensorVariable) -> None:
@@ -216,15 +228,16 @@ class LabelModel(pm.Model):
 
     def __init__(
         self,
-        responses: Responses,
+        responses: Responses | Partitions,
         *,
         gold: Mapping[Any, Any] | None = None,
         name: str = "",
     ) -> None:
-        require_kind("responses", responses, Responses)
+        own = whole_or_head(responses)
         require_name("model", name)
         super().__init__(name=name)
-        self.responses = responses
+        self.table = responses  # what is observed, of which `responses` may be the first partition
+        self.responses = responses = own
         self.gold = gold
         self.pools: list[Pool] = []  # variables above rows, which Gibbs sampling draws with them
         # by parameter, what predictions take for raters without responses: the mean of a pool (a
@@ -238,6 +251,14 @@ class LabelModel(pm.Model):
                 "answer": responses.classes.tolist(),
             }
         )
+
+    def require_whole(self, why: str) -> None:
+        """Raise ModelError if the responses are in partitions."""
+        if isinstance(self.table, Partitions):
+            raise ModelError(
+                f"{type(self).__name__} needs all responses at hand, because {why}: read them "
+                f"with Responses.from_long. Got: {self.table.n_partitions} partitions."
+            )
 
     def rater_channel(
         self, raters: str, confusion_prior: Any, pooled: bool = False
@@ -319,7 +340,7 @@ class LabelModel(pm.Model):
         With two classes they are one number per rater, the last class being the positive one;
         with more, one against the rest: one number per rater and class.
         """
-        answers = observe(self.responses, labels=labels, raters=raters, gold=self.gold)
+        answers = observe(self.table, labels=labels, raters=raters, gold=self.gold)
         n_classes = self.responses.n_classes
         rows = raters.to_kernel({k: pt.as_tensor(v) for k, v in raters.parameters.items()}, pt)
         confusion = raters.confusion(

@@ -7,12 +7,17 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import numba
 import numpy as np
 from pytensor.graph.basic import Apply
-from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
+from pytensor.link.numba.dispatch.basic import (
+    get_numba_type,
+    numba_njit,
+    register_funcify_and_cache_key,
+)
 
 from bayesfuse.numerics.caching import DIGEST
-from bayesfuse.pymc.ops import Evidence, ExpectedCounts
+from bayesfuse.pymc.ops import Evidence, EvidenceOfParts, ExpectedCounts
 
 
 @register_funcify_and_cache_key(ExpectedCounts)
@@ -46,6 +51,25 @@ def evidence(op: Evidence, node: Apply, **kwargs: Any) -> tuple[Any, str | None]
         return (np.asarray(outputs[0]), *outputs[1:])
 
     return log_evidence, _key(op, likelihood, marginal)
+
+
+@register_funcify_and_cache_key(EvidenceOfParts)
+def evidence_of_parts(op: EvidenceOfParts, node: Apply, **kwargs: Any) -> tuple[Any, None]:
+    """Return a call of Python, which hands the parts to threads or to a cluster."""
+    kinds = numba.types.Tuple([get_numba_type(output.type) for output in node.outputs])
+
+    def in_python(inputs: Any) -> tuple[Any, ...]:
+        storage: list[list[Any]] = [[None] for _ in node.outputs]
+        op.perform(node, inputs, storage)
+        return tuple(value for (value,) in storage)
+
+    @numba_njit
+    def log_evidence(*inputs):
+        with numba.objmode(found=kinds):
+            found = in_python(inputs)
+        return found
+
+    return log_evidence, None
 
 
 def _key(op: Any, *kernels: Callable[..., Any]) -> str | None:

@@ -16,8 +16,8 @@ from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse.data.names import smallest_integer
 from bayesfuse.errors import ModelError
-from bayesfuse.observation import Observation
-from bayesfuse.pymc.ops import Evidence
+from bayesfuse.observation import Blocks, Observation, Spread, in_blocks
+from bayesfuse.pymc.ops import Evidence, EvidenceOfParts
 
 
 class ObservedResponses(RandomVariable):
@@ -68,6 +68,9 @@ def _log_evidence(
         factor.expand(tuple(factor.to_kernel(given, pt).values()), observation.table.n_classes, pt)
         for factor in (labels, raters)
     )
+    if isinstance(observation, Blocks | Spread):
+        total, *_ = EvidenceOfParts(observation, len(label_tables))(*label_tables, *tables)
+        return total
     indices = tuple(pt.cast(given[name], "int64") for name in observation.indices)
     structures = *observation.label_structure, *indices, *observation.rater_structure
     evidence = Evidence(
@@ -85,13 +88,13 @@ def _seen(observation: Observation, value: Any) -> Observation:
             "another model for others. Got: responses that are not constant."
         )
     responses = observation.responses
-    if np.array_equal(value.data, responses.label):
+    if isinstance(observation, Spread) or np.array_equal(value.data, responses.label):
         return observation
     known = np.flatnonzero(observation.gold >= 0)
     items, classes = responses.items[known], responses.classes[observation.gold[known]]
     gold = dict(zip(items.tolist(), classes.tolist(), strict=True))
     other = responses.relabelled(value.data)
-    return Observation.build(other, observation.labels, observation.raters, gold)
+    return in_blocks(Observation.build(other, observation.labels, observation.raters, gold))
 
 
 class ResponsesDistribution(pm.Distribution):

@@ -125,6 +125,45 @@ class Evidence(Op):
         return [[place < parameters] * len(node.outputs) for place in range(len(node.inputs))]
 
 
+class EvidenceOfParts(Op):
+    """As :class:`Evidence`, of responses in blocks or partitions: these hold the structures.
+
+    Inputs: ``n_rows`` log parameters of the label prior, then log tables of the rater channel.
+    Outputs: total (), expected counts like the inputs.
+    """
+
+    __props__ = ("observation", "n_rows")
+
+    def __init__(self, observation: Any, n_rows: int) -> None:
+        self.observation = observation
+        self.n_rows = n_rows
+
+    def __str__(self) -> str:
+        return type(self).__name__
+
+    def make_node(self, *inputs: Any) -> Apply:
+        variables = [pt.as_tensor(value) for value in inputs]
+        return Apply(self, variables, [pt.dscalar(), *(value.type() for value in variables)])
+
+    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: Any) -> None:
+        given = tuple(map(np.asarray, inputs))
+        total, *counts = self.observation.of_tables(given[: self.n_rows], given[self.n_rows :])
+        values = (np.asarray(total, dtype=float), *counts[0], *counts[1])
+        for storage, value in zip(output_storage, values, strict=True):
+            storage[0] = value
+
+    def pullback(
+        self,
+        inputs: Sequence[Variable],
+        outputs: Sequence[Variable],
+        cotangents: Sequence[Variable],
+    ) -> list[Variable]:
+        total, *others = cotangents
+        if not all(isinstance(cotangent.type, DisconnectedType) for cotangent in others):
+            raise NotImplementedError(_no_second_derivative("expected counts"))
+        return [total * counts for counts in outputs[1:]]
+
+
 def _no_second_derivative(what: str) -> str:
     return (
         f"The {what} of a label model are a derivative of its log evidence, and have none of their "

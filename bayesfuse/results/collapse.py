@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bayesfuse.errors import CollapseWarning
 from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation
+from bayesfuse.observation import Observation, Spread
 from bayesfuse.raters.typed_confusion import TypedConfusion
 from bayesfuse.raters.votes import Votes
 
@@ -98,6 +98,8 @@ def in_words(found: Lost, observation: Observation) -> str:
 
 def warn_of_collapse(result: xr.DataTree, observation: Observation) -> None:
     """Warn the caller of a fit if its labels have collapsed."""
+    if isinstance(observation, Spread):
+        return  # the votes of all items are in no one table
     probability = result["label_posterior"].dataset["probability"]
     found = lost_classes(probability.transpose("item", "class").values, observation)
     if found.lost.any():

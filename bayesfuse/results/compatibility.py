@@ -14,7 +14,7 @@ from bayesfuse.data.arrays import plain, shown
 from bayesfuse.data.names import listed
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_kind
-from bayesfuse.observation import Observation
+from bayesfuse.observation import Observation, Spread
 from bayesfuse.pymc.model import observed
 from bayesfuse.results.contents import constants
 from bayesfuse.results.posterior import OBSERVED
@@ -38,14 +38,16 @@ DIFFERENCES = {
 def observation_of(result: xr.DataTree, model: pm.Model) -> Observation:
     """Return the observation of a model, or raise ModelError unless the result is of that model."""
     _, observation = observed(model)
-    _require_same(result, observation.fingerprint, observation.responses)
+    if isinstance(observation, Spread):
+        observation.refuse()
+    require_same(result, observation.fingerprint, observation.responses)
     return observation
 
 
 def require_responses(result: xr.DataTree, responses: Responses) -> None:
     """Raise ModelError unless a result is of these responses."""
     require_kind("responses", responses, Responses)
-    _require_same(result, fingerprint.of_responses(responses), responses)
+    require_same(result, fingerprint.of_responses(responses), responses)
 
 
 def require_alike(results: Mapping[str, xr.DataTree]) -> None:
@@ -68,7 +70,7 @@ def _observed(result: xr.DataTree) -> dict[str, str]:
     return found
 
 
-def _require_same(result: xr.DataTree, now: Mapping[str, str], responses: Responses) -> None:
+def require_same(result: xr.DataTree, now: Mapping[str, str], responses: Responses) -> None:
     """Raise ModelError that names the first difference between a result and a model."""
     then, own = _observed(result), constants(result)
     for dim, key in (("rater", "raters"), ("class", "classes"), ("item", "items")):

@@ -73,7 +73,7 @@ def decode(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
         observation.label_tables(rows), likelihood, observation.label_structure
     )
     if labels.min() < 0:
-        observation.require_possible(observation.marginal(rows))
+        observation.require_possible_at(rows)
     responses = observation.responses
     names = observation.by_item(responses.classes[labels])
     how = {"method": observation.labels.words.decoding}
@@ -143,7 +143,7 @@ def draw_labels(
             drawn = prior.draw(observation.label_tables(rows), likelihood, structure, rng, drawn)
         row[:] = drawn
         if row.min() < 0:
-            observation.require_possible(observation.marginal(rows))
+            observation.require_possible_at(rows)
     return _draws(labels, responses)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from bayesfuse.data import fingerprint
 from bayesfuse.data.names import storable
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation
+from bayesfuse.numerics.threads import side_by_side
+from bayesfuse.observation import Blocks, Observation, Spread
 
 MOST_VALUES = 10**8
 """Pointwise log likelihoods are stored up to this many values (800 MB)."""
@@ -82,10 +83,41 @@ def sum_up(
 ) -> Draws:
     """Return the accumulated draws (chain, draw, …), with the labels drawn with them if any."""
     seen = Draws(observation, *sizes, log_likelihood=log_likelihood)
+    if labels is None and isinstance(observation, Blocks):
+        return _by_block(seen, observation, parameters)
     for chain, draw in np.ndindex(sizes):
         point = {name: draws[chain, draw] for name, draws in parameters.items()}
         seen.add(chain, point, None if labels is None else labels[chain, draw])
     return seen
+
+
+def _by_block(seen: Draws, observation: Blocks, parameters: Mapping[str, Array]) -> Draws:
+    """Sum up all draws on one block after the other, while it is at hand, and put all together."""
+    shape = observation.table.n_items, observation.table.n_classes
+    mean, error = np.empty(shape), np.empty(shape)
+    if seen.wants_pointwise:
+        seen.pointwise = np.empty((*seen.sizes, len(observation.labels.units(observation.table))))
+
+    def fill(part: Observation, items: NDArray[np.int64], units: NDArray[np.int64]) -> None:
+        own = sum_up(part, parameters, None, seen.sizes, log_likelihood=seen.wants_pointwise)
+        mean[items], error[items] = own.means.result()
+        if seen.pointwise is not None:
+            seen.pointwise[:, :, units] = own.pointwise
+
+    side_by_side(fill, observation.parts, observation.places, observation.cut)
+    seen.means = Means(mean, error)
+    return seen
+
+
+class Means(NamedTuple):
+    """Means and errors that are known."""
+
+    mean: Array
+    error: Array
+
+    def result(self) -> tuple[Array, Array]:
+        """Return them, as :class:`_BatchMeans` does."""
+        return self.mean, self.error
 
 
 class Draws:
@@ -116,7 +148,9 @@ class Draws:
         self.sizes = n_chains, n_draws
         self.wants_pointwise = log_likelihood
         self.done = [0] * n_chains
-        self.means = _BatchMeans((observation.table.n_items, responses.n_classes), n_draws)
+        self.means: _BatchMeans | Means = _BatchMeans(
+            (observation.table.n_items, responses.n_classes), n_draws
+        )
         self.pointwise: Array | None = None
         self.labels: NDArray[Any] | None = None
         self.point: dict[str, Array] = {}
@@ -145,6 +179,7 @@ class Draws:
             self.drawn = True
             if self.labels is not None:
                 self.labels[chain, draw] = labels
+        assert isinstance(self.means, _BatchMeans)
         self.means.add(probability, chain, last=draw == n_draws - 1)
         if self.wants_pointwise:
             if self.pointwise is None:
@@ -192,10 +227,10 @@ class Draws:
                 "mcse": (pair, observation.by_item(error)),
             },
             {"item": responses.items, "class": responses.classes},
-            self._how(),
+            self.how(),
         )
 
-    def _how(self) -> dict[str, Any]:
+    def how(self) -> dict[str, Any]:
         """Return how labels were summed out, and whether an iterative method converged."""
         prior = self.observation.labels
         if self.drawn:
@@ -257,6 +292,9 @@ def _add_log_likelihood(result: xr.DataTree, observation: Observation, pointwise
 def add_constants(result: xr.DataTree, observation: Observation) -> None:
     """Add the data and their fingerprint."""
     responses = observation.responses
+    if isinstance(observation, Spread):
+        _add_names(result, observation)
+        return
     item, rater = responses.small_columns
     constants: dict[str, Any] = {
         "item_index": ((observation.rows_name,), item),
@@ -270,14 +308,32 @@ def add_constants(result: xr.DataTree, observation: Observation) -> None:
         constants["gold"] = (("item",), observation.gold)
     coords = {"item": responses.items, "rater": responses.raters, "class": responses.classes}
     before = result["constant_data"].dataset if "constant_data" in result.children else xr.Dataset()
-    attrs: dict[str, Any] = {OBSERVED: json.dumps(observation.fingerprint)}
-    attrs[ORDERED] = int(responses.ordered)
-    if observation.prediction is not None:
-        attrs[PREDICTION] = json.dumps(observation.prediction)
+    attrs = _identity(observation)
     _add(result, "constant_data", {**before.data_vars, **constants}, coords, **attrs)
     if "observed_data" not in result.children:
         label = responses.label.astype(np.int32)
         _add(result, "observed_data", {observation.name: ((observation.rows_name,), label)}, {})
+
+
+def _identity(observation: Observation) -> dict[str, Any]:
+    """Return the attributes that say what was observed, and how to predict from it."""
+    attrs: dict[str, Any] = {OBSERVED: json.dumps(observation.fingerprint)}
+    attrs[ORDERED] = int(observation.responses.ordered)
+    if observation.prediction is not None:
+        attrs[PREDICTION] = json.dumps(observation.prediction)
+    return attrs
+
+
+def _add_names(result: xr.DataTree, observation: Spread) -> None:
+    """Add what is known of all partitions, in place of the data of the first one."""
+    responses = observation.responses
+    coords = {"rater": responses.raters, "class": responses.classes}
+    sizes = (("partition", "what"), observation.partitions.per_partition)
+    coords["what"] = np.array(["items", "responses"])
+    result["constant_data"] = xr.DataTree(xr.Dataset({"sizes": sizes}, coords))
+    result["constant_data"].attrs = _identity(observation)
+    if "observed_data" in result.children:
+        del result["observed_data"]
 
 
 def _add(

@@ -255,7 +255,7 @@ def test_impossible_items_are_named():
     with pytest.raises(bf.errors.ImpossibleDataError, match="item 1 "):
         observation.draw(rows, np.random.default_rng(0))
     with pytest.raises(bf.errors.ImpossibleDataError, match="item 1 "):
-        observation.require_possible(observation.marginal(rows))
+        observation.require_possible_at(rows)
 
 
 @pytest.mark.parametrize("coupling", [0.0, -1.0, np.nan, [1.0, 2.0]])

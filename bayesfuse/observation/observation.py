@@ -16,27 +16,9 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ImpossibleDataError, ModelError
 from bayesfuse.labels.base import LabelPrior, Marginal
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation.counts import Counts, Rows
 from bayesfuse.parameters.contract import Support
 from bayesfuse.raters.base import RaterChannel
-
-Rows = dict[str, Array]
-"""Every parameter in kernel coordinates by name: the point at which a model is evaluated."""
-
-
-class Counts(dict[str, Array]):
-    """How often entries are used, by name of the parameter, of those that have counts.
-
-    Attributes
-    ----------
-    labels, raters : tuple of ndarray
-        The same by entry of the tables that the label prior's and the channel's kernels take.
-    """
-
-    def __init__(
-        self, by_name: Mapping[str, Array], labels: tuple[Array, ...], raters: tuple[Array, ...]
-    ) -> None:
-        super().__init__(by_name)
-        self.labels, self.raters = labels, raters
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +48,8 @@ class Observation:
     labels: LabelPrior
     raters: RaterChannel
     label_structure: tuple[Any, ...]
-    rater_structure: tuple[Any, ...]
+    arranged: tuple[Any, ...] | None = None
+    """The channel's structure where it is not that of ``table`` under these raters alone."""
     name: str = "responses"
     """What a PyMC model calls the responses."""
     rows_name: str = "response"
@@ -107,18 +90,22 @@ class Observation:
             )
         if table is not responses:
             items = np.unique(inverse, return_index=True)[1]
-        label_structure = labels.taken(items).structure(table)
-        rater_structure = raters.taken(items).structure(table, _for_table(known, inverse, table))
-        return cls(
-            responses,
-            table,
-            inverse,
-            known,
-            labels.bare(),
-            raters.bare(),
-            label_structure,
-            rater_structure,
-        )
+        structure = labels.taken(items).structure(table)
+        return cls(responses, table, inverse, known, labels.bare(), raters.bare(), structure)
+
+    @cached_property
+    def rater_structure(self) -> tuple[Any, ...]:
+        """The channel's structure, made when it is first asked for: blocks have their own."""
+        if self.arranged is not None:
+            return self.arranged
+        return self.raters.taken(self.firsts).structure(self.table, self.table_gold)
+
+    @property
+    def firsts(self) -> NDArray[np.int64]:
+        """The first item of ``responses`` for every item of ``table``."""
+        if self.table is self.responses:
+            return np.arange(self.table.n_items)
+        return np.unique(self.inverse, return_index=True)[1]
 
     def part(self, units: NDArray[np.int64]) -> Observation:
         """Return the observation of some of the units of ``table`` alone, given by number."""
@@ -130,15 +117,15 @@ class Observation:
             )
         items, label_structure = self.labels.part(self.label_structure, units)
         table = self.table.take(items)
-        gold = self.table_gold[items]
-        return replace(
-            self,
-            responses=table,
-            table=table,
-            inverse=np.arange(len(items)),
-            gold=gold,
-            label_structure=label_structure,
-            rater_structure=self.raters.taken(items).structure(table, gold),
+        return Observation(
+            table,
+            table,
+            np.arange(len(items)),
+            self.table_gold[items],
+            self.labels,
+            self.raters.taken(self.firsts[items]),
+            label_structure,
+            name=self.name,
         )
 
     @property
@@ -214,6 +201,12 @@ class Observation:
             self.label_tables(rows), *self.likelihood(rows), self.label_structure
         )
 
+    def evidence(self, rows: Rows) -> tuple[float, tuple[Array, Array] | None]:
+        """Return the log evidence, and what :meth:`likelihood` returns if it is there anyway."""
+        seen = self.likelihood(rows)
+        found = self.labels.marginal(self.label_tables(rows), *seen, self.label_structure)
+        return found.total, seen
+
     def expected(self, rows: Rows) -> tuple[float, Counts]:
         """Return the log evidence and how often the entries of parameters are expected to be used.
 
@@ -258,7 +251,7 @@ class Observation:
             self.label_tables(rows), likelihood, self.label_structure, rng, previous
         )
         if drawn.min() < 0:
-            self.require_possible(self.marginal(rows))
+            self.require_possible_at(rows)
         return drawn
 
     def given(self, rows: Rows, labels: NDArray[Any]) -> tuple[Array, Array]:
@@ -280,6 +273,23 @@ class Observation:
         channel, structure = self.raters.at(rows, self.rater_structure)
         return self.counted(drawn, channel.tally(self.tables(rows), drawn, structure, rng))
 
+    def draw_counts(
+        self,
+        rows: Rows,
+        rng: np.random.Generator,
+        seen: tuple[Array, Array] | None = None,
+        by: tuple[RaterChannel, Rows] | None = None,
+    ) -> Counts:
+        """Draw labels and hidden variables, and count the entries that they use.
+
+        ``by`` are another channel and its rows by which labels are drawn.
+        """
+        if by is None:
+            return self.tally(rows, self.draw(rows, rng, seen=seen), rng)
+        raters, at = by
+        other = self if raters is self.raters else replace(self, raters=raters, arranged=None)
+        return self.tally(rows, other.draw(at, rng), rng)
+
     def counted(self, drawn: NDArray[Any], rater_counts: tuple[Array, ...]) -> Counts:
         """Return counts of drawn labels, those of the channel's tables given."""
         label_counts = self.labels.tally(drawn, self.label_structure, self.table.n_classes)
@@ -290,13 +300,13 @@ class Observation:
         if not indices:
             return self
         channel, structure = self.raters.at(indices, self.rater_structure)
-        left = replace(self, raters=channel, rater_structure=structure)
+        left = replace(self, raters=channel, arranged=structure)
         left.__dict__["fingerprint"] = self.fingerprint  # what was observed is the same
         return left
 
-    def require_possible(self, marginal: Marginal) -> None:
-        """Raise ImpossibleDataError if some unit has probability zero."""
-        broken = np.flatnonzero(marginal.log_evidence == -np.inf)
+    def require_possible_at(self, rows: Rows) -> None:
+        """Raise ImpossibleDataError if some unit has probability zero at these rows."""
+        broken = np.flatnonzero(self.marginal(rows).log_evidence == -np.inf)
         if len(broken) == 0:
             return
         unit = self.labels.unit
@@ -338,7 +348,7 @@ class Observation:
         truth = self.labels.simulate(tables, possible, structure, rng)
         truth = np.where(self.gold >= 0, self.gold, truth)
         if truth.min(initial=0) < 0:
-            self.require_possible(self.marginal(rows))
+            self.require_possible_at(rows)
         return truth
 
     def _counts(self, labels: tuple[Array, ...], raters: tuple[Array, ...]) -> Counts:

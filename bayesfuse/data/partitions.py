@@ -1,0 +1,366 @@
+"""Tables of responses in partitions, which are read one at a time and never held together."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayesfuse.data.arrays import plain, shown
+from bayesfuse.data.describing import as_text
+from bayesfuse.data.names import unique_names
+from bayesfuse.data.responses import Responses
+from bayesfuse.data.sequences import Sequences
+from bayesfuse.errors import ResponsesError
+from bayesfuse.numerics.cluster import Parts
+
+AT_ONCE = 20_000_000
+"""Items whose names are compared at a time, by their hashes."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the columns of a table are called, and what all its partitions share."""
+
+    item: str = "item"
+    rater: str = "rater"
+    label: str = "label"
+    sequence: str | None = None
+    position: str | None = None
+    raters: NDArray[Any] | None = None
+    classes: NDArray[Any] | None = None
+    abstain: Any = None
+    ordered: bool | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns that are read."""
+        names = [self.item, self.rater, self.label, self.sequence, self.position]
+        return [name for name in names if name is not None]
+
+    def table(self, frame: pd.DataFrame) -> Responses:
+        """Return a partition as a table of responses."""
+        given: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in ("item", "rater", "label", "raters", "classes", "abstain", "ordered")
+        }
+        return Responses.from_long(frame, **given)
+
+    def sequences(self, frame: pd.DataFrame) -> Sequences | None:
+        """Return the sequences of a partition."""
+        if self.sequence is None:
+            return None
+        rows = frame.drop_duplicates(self.item)
+        return Sequences.from_table(
+            rows, item=self.item, sequence=self.sequence, position=self.position
+        )
+
+
+@dataclass(frozen=True)
+class ParquetFile:
+    """A partition in a file."""
+
+    number: int
+    path: str
+
+    def __str__(self) -> str:
+        return f"partition {self.number}, {self.path}"
+
+
+@dataclass(frozen=True)
+class DaskPartition:
+    """A partition of a Dask dataframe."""
+
+    number: int
+    delayed: Any
+    futures: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"number": self.number, "delayed": self.delayed, "futures": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def future(self, client: Any) -> Any:
+        """Return the partition on a cluster, where it stays."""
+        if id(client) not in self.futures:
+            self.futures[id(client)] = client.compute(self.delayed)
+        return self.futures[id(client)]
+
+    def __str__(self) -> str:
+        return f"partition {self.number}"
+
+
+def read(layout: Layout, source: Any) -> pd.DataFrame:
+    """Return the columns of a partition, or raise ResponsesError that names it."""
+    try:
+        if isinstance(source, ParquetFile):
+            return pd.read_parquet(source.path, columns=layout.columns)
+        frame = source if isinstance(source, pd.DataFrame) else source.delayed.compute()
+        return frame[layout.columns]
+    except ImportError:
+        raise
+    except Exception as error:  # readers raise what they like
+        raise ResponsesError(
+            "Every partition must be readable and have the columns "
+            f"{layout.columns}. Got: {source if not isinstance(source, pd.DataFrame) else 'one'} "
+            f"({type(error).__name__}: {error})."
+        ) from error
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What is found in a partition before names have numbers."""
+
+    rows: int
+    items: int
+    raters: Any
+    classes: Any
+    range: tuple[Any, Any] | None
+    kinds: tuple[str, ...]
+    content: int
+    sequences: Any
+
+
+def survey(frame: pd.DataFrame, layout: Layout) -> Survey:
+    """Look through a partition."""
+    if not len(frame):
+        return Survey(0, 0, [], [], None, (), 0, [])
+    item = frame[layout.item]
+    label = frame[layout.label]
+    if layout.abstain is not None:
+        label = label[label != layout.abstain]
+    raters, classes = (each.dropna().unique() for each in (frame[layout.rater], label))
+    kinds = tuple(_kind(frame[name]) for name in layout.columns[:3])
+    own = item if layout.sequence is None else frame[layout.sequence]
+    content = pd.util.hash_pandas_object(frame[layout.columns[:3]], index=False)
+    return Survey(
+        len(frame),
+        int(item.nunique()),
+        raters,
+        classes,
+        (plain(own.min()), plain(own.max())),
+        kinds,
+        int(content.to_numpy().sum(dtype=np.uint64)),
+        None if layout.sequence is None else int(own.nunique()),
+    )
+
+
+def _kind(column: pd.Series) -> str:
+    kind = column.dtype.categories.dtype.kind if hasattr(column, "cat") else column.dtype.kind
+    names = {"f": "floats", "b": "booleans", "M": "times"} | dict.fromkeys("iu", "whole numbers")
+    return names.get(kind, "text")
+
+
+def hashes(frame: pd.DataFrame, layout: Layout, bucket: int, n_buckets: int) -> NDArray[np.uint64]:
+    """Return hashes of the items (of the sequences, where there are some) of one bucket."""
+    names = pd.Series(frame[layout.sequence or layout.item].unique())
+    found: NDArray[np.uint64] = pd.util.hash_pandas_object(names, index=False).to_numpy()
+    return found[found % np.uint64(n_buckets) == bucket]
+
+
+def named(frame: pd.DataFrame, layout: Layout, digest: int) -> Any:
+    """Return the name with a hash, None if it is not in the partition."""
+    names = pd.Series(frame[layout.sequence or layout.item].unique())
+    same = pd.util.hash_pandas_object(names, index=False).to_numpy() == np.uint64(digest)
+    return plain(names[same].iloc[0]) if same.any() else None
+
+
+class Partitions:
+    """A table of responses in partitions, made by ``Responses.from_parquet`` or ``from_dask``.
+
+    Models take it as they take :class:`bayesfuse.Responses`. The rows of an item, or of a sequence,
+    are in one partition.
+
+    Attributes
+    ----------
+    raters, classes : ndarray
+        Unique names, of all partitions.
+    per_partition : ndarray of int64, shape (partitions, 2)
+        Items and responses of every partition.
+    head : Responses
+        The first partition: models take their names and their start from it.
+    """
+
+    def __init__(self, layout: Layout, sources: Sequence[Any], declared: tuple[Any, Any]) -> None:
+        if not sources:
+            raise ResponsesError("A table must have at least one partition. Got: none.")
+        parts = Parts(read, layout, sources, [2**62] * len(sources))  # keeps nothing
+        found: list[Survey] = parts.map(survey, (layout,))
+        kept = [index for index, one in enumerate(found) if one.rows]
+        if not kept:
+            raise ResponsesError(
+                f"A table must have at least one row. Got: {len(sources)} partitions without rows."
+            )
+        self.sources = [sources[index] for index in kept]
+        found = [found[index] for index in kept]
+        _require_kinds(found, self.sources, layout)
+        raters, classes = (
+            _names([getattr(one, which) for one in found], given, what)
+            for which, given, what in zip(
+                ("raters", "classes"), declared, ("rater", "class"), strict=True
+            )
+        )
+        self.layout = Layout(**(layout.__dict__ | {"raters": raters, "classes": classes}))
+        self.per_partition = np.array([(one.items, one.rows) for one in found], dtype=np.int64)
+        self.content = f"{sum(one.content for one in found) % 2**64:016x}"
+        _require_apart(found, self.sources, self.layout)
+
+    @property
+    def raters(self) -> NDArray[Any]:
+        """Names of all raters."""
+        assert self.layout.raters is not None
+        return self.layout.raters
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """Names of all classes."""
+        assert self.layout.classes is not None
+        return self.layout.classes
+
+    @property
+    def n_partitions(self) -> int:
+        """Number of partitions that have rows."""
+        return len(self.sources)
+
+    @property
+    def n_items(self) -> int:
+        """Number of items of all partitions."""
+        return int(self.per_partition[:, 0].sum())
+
+    @property
+    def n_responses(self) -> int:
+        """Number of responses of all partitions, silence included."""
+        return int(self.per_partition[:, 1].sum())
+
+    @cached_property
+    def _first(self) -> pd.DataFrame:
+        one = Parts(read, self.layout, self.sources[:1], [2**62])
+        frame: pd.DataFrame = one.map(_same, ())[0]
+        return frame
+
+    @cached_property
+    def head(self) -> Responses:
+        """The first partition."""
+        return self.layout.table(self._first)
+
+    @cached_property
+    def sequences(self) -> Sequences:
+        """The sequences of the first partition: ``HiddenMarkov(table, table.sequences)``.
+
+        Raises
+        ------
+        ResponsesError
+            The table was read without ``sequence=``.
+        """
+        found = self.layout.sequences(self._first)
+        if found is None:
+            raise ResponsesError(
+                "Sequences in partitions come from a column: read the table with sequence= and "
+                "position=. Got: a table without."
+            )
+        return found
+
+    def __repr__(self) -> str:
+        least, most = self.per_partition[:, 1].min(), self.per_partition[:, 1].max()
+        title = (
+            f"{self.n_responses:,} responses to {self.n_items:,} items by {len(self.raters):,} "
+            f"raters, {len(self.classes):,} classes"
+        )
+        rows = [
+            ("partitions", f"{self.n_partitions:,} of {least:,} to {most:,} responses"),
+            ("classes", shown(self.classes)),
+        ]
+        return as_text("Responses in partitions", title, rows)
+
+
+def _same(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame
+
+
+def _names(found: list[Any], declared: Any, what: str) -> NDArray[Any]:
+    """Return the declared names, or the sorted ones of all partitions."""
+    if declared is not None:
+        return unique_names(declared, what)
+    every = pd.unique(np.concatenate([np.asarray(each) for each in found]))
+    return unique_names(np.sort(every), what)
+
+
+def _require_kinds(found: list[Survey], sources: list[Any], layout: Layout) -> None:
+    for at, name in enumerate(layout.columns[:3]):
+        first = found[0].kinds[at]
+        for one, source in zip(found, sources, strict=True):
+            if one.kinds[at] != first:
+                raise ResponsesError(
+                    f"Column {name!r} must be of one kind in all partitions, because names are "
+                    f"compared. Got: {first} in {sources[0]}, {one.kinds[at]} in {source}."
+                )
+
+
+def _require_apart(found: list[Survey], sources: list[Any], layout: Layout) -> None:
+    """Raise ResponsesError if an item, or a sequence, is in two partitions."""
+    spans = sorted(one.range for one in found if one.range is not None)
+    if all(before[1] < after[0] for before, after in pairwise(spans)):
+        return
+    n_buckets = -(-sum(one.items for one in found) // AT_ONCE)
+    parts = Parts(read, layout, sources, [2**62] * len(sources))
+    for bucket in range(n_buckets):
+        every = np.concatenate(parts.map(hashes, (layout, bucket, n_buckets)))
+        digests, count = np.unique(every, return_counts=True)
+        if (count > 1).any():
+            which = parts.map(named, (layout, int(digests[count > 1][0])))
+            held = [at for at, name in enumerate(which) if name is not None]
+            what = "item" if layout.sequence is None else "sequence"
+            raise ResponsesError(
+                f"All rows of one {what} must be in one partition; Dask's "
+                f"frame.shuffle({layout.sequence or layout.item!r}) brings them together. Got: "
+                f"{which[held[0]]!r} in {' and in '.join(str(sources[at]) for at in held)} "
+                f"({int((count > 1).sum())} such)."
+            )
+
+
+def files(paths: Any) -> list[str]:
+    """Return the parquet files that paths, folders and patterns name, in order."""
+    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    found: list[str] = []
+    for each in map(str, given):
+        if Path(each).is_dir():
+            own = sorted(map(str, Path(each).glob("*.parquet")))
+        else:
+            own = sorted(glob.glob(each)) or [each]
+        found += own
+    if not found:
+        raise ResponsesError(
+            f"There must be at least one parquet file. Got: none in {shown(given)}."
+        )
+    return found
+
+
+def of_parquet(paths: Any, layout: Layout, declared: tuple[Any, Any]) -> Partitions:
+    """Read tables from files, each of which is a partition."""
+    found = files(paths)
+    return Partitions(layout, [ParquetFile(n, path) for n, path in enumerate(found)], declared)
+
+
+def of_dask(frame: Any, layout: Layout, declared: tuple[Any, Any]) -> Partitions:
+    """Read the partitions of a Dask dataframe."""
+    if not hasattr(frame, "to_delayed"):
+        raise ResponsesError(
+            "from_dask reads a Dask dataframe; from_long reads others. Got: "
+            f"{type(frame).__name__}."
+        )
+    missing = {name for name in layout.columns if name not in frame.columns}
+    if missing:
+        raise ResponsesError(
+            f"The frame must have the columns {layout.columns}. Got: no {sorted(missing)}."
+        )
+    delayed = frame[layout.columns].to_delayed()
+    return Partitions(layout, [DaskPartition(n, each) for n, each in enumerate(delayed)], declared)

@@ -1,0 +1,193 @@
+"""Responses in partitions seen through a label prior and a rater channel.
+
+As with blocks, whatever a fit asks is a sum over items: parameters go out to the partitions and
+counts come back. Every partition has random numbers of its own, so the draws are the same wherever
+and in whatever order partitions are worked on.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+
+from bayesfuse.data import fingerprint
+from bayesfuse.data.partitions import Layout, Partitions, read
+from bayesfuse.errors import ModelError, ResponsesError
+from bayesfuse.labels.base import LabelPrior
+from bayesfuse.numerics.cluster import Parts
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation.blocks import Used, add_used, generator, in_blocks, of_tables, streams
+from bayesfuse.observation.counts import Counts, Rows, added
+from bayesfuse.observation.observation import Observation
+from bayesfuse.raters.base import RaterChannel
+
+PER_RESPONSE, PER_ITEM = 8, 100
+"""Bytes of a partition that is ready, about."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What makes observations of partitions."""
+
+    layout: Layout
+    labels: LabelPrior
+    raters: RaterChannel
+    gold: Mapping[Any, Any]
+
+
+def prepare(recipe: Recipe, source: Any) -> Observation:
+    """Read a partition and return its observation."""
+    frame = read(recipe.layout, source)
+    try:
+        table = recipe.layout.table(frame)
+        sequences = recipe.layout.sequences(frame)
+    except ResponsesError as error:
+        where = "" if hasattr(source, "columns") else f" ({source})"
+        raise ResponsesError(f"{error}{where}") from error
+    labels = recipe.labels
+    if labels.needs:
+        labels = labels.anew(labels.parameters, labels.settings(), sequences=sequences)
+    known = table.items[np.isin(table.items, list(recipe.gold))].tolist() if recipe.gold else []
+    gold = {name: recipe.gold[name] for name in known}
+    return in_blocks(Observation.build(table, labels, recipe.raters, gold or None))
+
+
+@dataclass(frozen=True, eq=False)
+class Spread(Observation):
+    """An observation of a table in partitions.
+
+    ``table`` and ``responses`` are the first partition, which has all raters and classes; only
+    what is overridden here is of all.
+    """
+
+    partitions: Any = None
+    known_items: Mapping[Any, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        partitions: Partitions,
+        labels: LabelPrior,
+        raters: RaterChannel,
+        gold: Mapping[Any, Any] | None = None,
+    ) -> Spread:
+        """Fit partitions, prior and channel together."""
+        head = partitions.head
+        _require_parts(labels, raters, partitions)
+        known = dict(gold or {})
+        own = {name: known[name] for name in head.items.tolist() if name in known}
+        seen = Observation.build(head, labels, raters, own)
+        fields = {name: getattr(seen, name) for name in seen.__dataclass_fields__}
+        return cls(**fields, partitions=partitions, known_items=known)
+
+    @cached_property
+    def pilot(self) -> Observation:
+        """The first partition alone, where fits begin."""
+        names = Observation.__dataclass_fields__
+        return in_blocks(Observation(**{name: getattr(self, name) for name in names}))
+
+    @cached_property
+    def parts(self) -> Parts:
+        """The observations of all partitions."""
+        labels: Any = copy.copy(self.labels)
+        if hasattr(labels, "sequences"):
+            labels.sequences = None  # every partition has its own
+        recipe = Recipe(self.partitions.layout, labels, self.raters, self.known_items)
+        sizes = self.partitions.per_partition @ [PER_ITEM, PER_RESPONSE]
+        return Parts(prepare, recipe, self.partitions.sources, sizes.tolist())
+
+    @property
+    def n_responses(self) -> int:
+        return self.partitions.n_responses
+
+    def expected(self, rows: Rows) -> tuple[float, Counts]:
+        total, counts = self.parts.add(_sum_expected, _expected, (rows,))
+        return total, counts
+
+    def of_tables(self, label_tables: tuple[Array, ...], tables: tuple[Array, ...]) -> Used:
+        """Return the log evidence at the kernels' tables, and the counts of their entries."""
+        found: Used = self.parts.add(add_used, of_tables, (label_tables, tables))
+        return found
+
+    def evidence(self, rows: Rows) -> tuple[float, None]:
+        return float(self.parts.add(sum, _evidence, (rows,))), None
+
+    def draw_counts(
+        self,
+        rows: Rows,
+        rng: np.random.Generator,
+        seen: tuple[Array, Array] | None = None,
+        by: tuple[RaterChannel, Rows] | None = None,
+    ) -> Counts:
+        counts: Counts = self.parts.add(added, _drawn, (rows, by), streams(rng, len(self.parts)))
+        return counts
+
+    def require_possible_at(self, rows: Rows) -> None:
+        self.parts.map(_require_possible, (rows,))
+
+    @cached_property
+    def fingerprint(self) -> dict[str, str]:
+        own = super().fingerprint
+        cuts = fingerprint.of_arrays([self.partitions.per_partition])
+        return own | {"responses": f"{self.partitions.content}{cuts}", "items": ""}
+
+    def refuse(self, *arguments: Any, **others: Any) -> NoReturn:
+        """Raise ModelError: this would look at the first partition alone."""
+        raise ModelError(
+            "Only fits and label probabilities go through all partitions; this needs all items "
+            "at hand, in a table from Responses.from_long (of some items, say). Got: responses in "
+            f"{self.partitions.n_partitions} partitions."
+        )
+
+    part = marginal = likelihood = expected_given = draw = given = tally = refuse
+    simulate = redraw = known_by = refuse
+
+
+def _require_parts(labels: LabelPrior, raters: RaterChannel, partitions: Partitions) -> None:
+    """Raise ModelError unless every partition can be seen by itself."""
+    why = ""
+    if type(labels).part is LabelPrior.part:
+        why = f"{type(labels).__name__} labels depend on each other across partitions"
+    elif not labels.counts_all:
+        why = f"{type(labels).__name__} labels need more than counts"
+    elif set(labels.needs) - {"sequences"} or labels.taken(np.arange(0)) is not labels:
+        why = "populations and covariates of items are not columns of the table"
+    elif raters.taken(np.arange(0)) is not raters:
+        why = "what is known of items is not a column of the table"
+    elif any(parameter.support.discrete for parameter in raters.used_parameters):
+        why = "groups must be given, because they are found from all responses at once"
+    elif any("item" in p.dims for p in (*labels.used_parameters, *raters.used_parameters)):
+        why = "some parameters belong to single items"
+    elif labels.needs and partitions.layout.sequence is None:
+        why = "sequences must be a column: read the table with sequence= and position="
+    if why:
+        raise ModelError(
+            "Responses in partitions are for models whose partitions are independent given the "
+            f"parameters; read others with Responses.from_long. Got: {why}."
+        )
+
+
+def _expected(part: Observation, rows: Rows) -> tuple[float, Counts]:
+    return part.expected(rows)
+
+
+def _sum_expected(found: list[tuple[float, Counts]]) -> tuple[float, Counts]:
+    totals, counts = zip(*found, strict=True)
+    return sum(totals), added(counts)
+
+
+def _evidence(part: Observation, rows: Rows) -> float:
+    return part.evidence(rows)[0]
+
+
+def _drawn(part: Observation, rows: Rows, by: Any, seed: np.random.SeedSequence) -> Counts:
+    return part.draw_counts(rows, generator(seed), by=by)
+
+
+def _require_possible(part: Observation, rows: Rows) -> None:
+    part.require_possible_at(rows)
