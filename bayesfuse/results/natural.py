@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,8 @@ def digests(result: xr.DataTree) -> NDArray[np.uint64]:
 
 def digest(observation: Observation) -> np.uint64:
     """Return a number for a table of responses, that of equal tables being equal."""
-    return np.uint64(int(observation.fingerprint["responses"], 16))
+    said = observation.fingerprint["responses"].encode()
+    return np.uint64(int.from_bytes(blake2b(said, digest_size=8).digest()))
 
 
 def _rows(stored: xr.Dataset, name: str) -> RowPrior:

@@ -237,8 +237,8 @@ def _batches(
     """Cut the items of ``table`` into batches of whole units, where the label prior allows it."""
     table, labels = observation.table, observation.labels
     if table.n_items <= batch_size or type(labels).part is LabelPrior.part:
-        whole = replace(observation, responses=table, inverse=np.arange(table.n_items))
-        yield np.arange(table.n_items), whole
+        every, gold = np.arange(table.n_items), observation.table_gold
+        yield every, replace(observation, responses=table, inverse=every, gold=gold)
         return
     size = np.bincount(labels.unit_of(table))
     batch = (np.cumsum(size) - size) // batch_size  # of the first item of every unit
