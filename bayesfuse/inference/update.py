@@ -28,7 +28,7 @@ from bayesfuse.errors import (
 from bayesfuse.inference import cavi
 from bayesfuse.inference.dirichlet import draw_rows
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation, Rows
+from bayesfuse.observation import Observation, Rows, in_blocks
 from bayesfuse.parameters.contract import Support
 from bayesfuse.parameters.dirichlet import DirichletMixture, RowPrior
 from bayesfuse.pymc.described import common_mean, kind
@@ -168,7 +168,7 @@ def update(
     observation, known, held = _see(result, fitted, known, responses, told, gold)
     counted = _counted(result, observation)
     prior = {name: each.fading(forgetting) for name, each in known.items()}
-    found = cavi.fit(observation, cavi.expected_log(prior), prior, held=held)
+    found = cavi.fit(in_blocks(observation), cavi.expected_log(prior), prior, held=held)
     if not found.converged:
         warnings.warn(
             "The bound of the log evidence was still rising when the update ended, so the labels "
@@ -363,5 +363,8 @@ def _as_before(result: xr.DataTree, observation: Observation) -> Observation:
     """Return an observation that results describe as they described the one before."""
     prediction = json.loads(constants(result).attrs[PREDICTION])
     prediction["raters"] = kind(observation.raters)
+    observation = replace(observation, prediction=prediction)
+    if "observed_data" not in result.children:  # of responses in partitions
+        return observation
     (name, label), *_ = result["observed_data"].dataset.data_vars.items()
-    return replace(observation, name=str(name), rows_name=str(label.dims[0]), prediction=prediction)
+    return replace(observation, name=str(name), rows_name=str(label.dims[0]))

@@ -236,6 +236,15 @@ def test_a_named_model_and_constants_are_kept(days):
     assert "mine::responses" in found["observed_data"]
 
 
+def test_a_fit_of_partitions_continues(days, tmp_path):
+    pytest.importorskip("pyarrow")
+    days[0].to_frame().to_parquet(tmp_path / "all.parquet")
+    table = bf.Responses.from_parquet(tmp_path / "all.parquet")
+    found = update(fit(DawidSkene(table)), days[1])
+    same(found, update(fit(DawidSkene(days[0])), days[1]), 1e-6)
+    assert "responses" in found["observed_data"]
+
+
 # ---------------------------------------------------------------- forgetting, new raters
 
 
