@@ -10,7 +10,7 @@ from bayesfuse.errors import ModelError, require_kind
 
 def each_batch(batches: Iterable[Responses]) -> Iterator[Responses]:
     """Return an iterator over batches that checks each, or raise ModelError if there is none."""
-    if not isinstance(batches, Iterable):
+    if isinstance(batches, str) or not isinstance(batches, Iterable):
         raise ModelError(
             "batches= must be an iterable of bf.Responses, because they are read one by one. Got: "
             f"{type(batches).__name__}."

@@ -65,6 +65,8 @@ def write_labels(
             "results must be an iterable of results, one for every file: [result] for a single "
             f"one. Got: {type(results).__name__}."
         )
+    if not isinstance(folder, str | os.PathLike):
+        raise ModelError(f"folder must be the path of a folder. Got: {folder!r}.")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     if there := sorted(folder.glob("*.parquet")):

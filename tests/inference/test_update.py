@@ -241,7 +241,8 @@ def test_a_fit_of_partitions_continues(days, tmp_path):
     days[0].to_frame().to_parquet(tmp_path / "all.parquet")
     table = bf.Responses.from_parquet(tmp_path / "all.parquet")
     found = update(fit(DawidSkene(table)), days[1])
-    same(found, update(fit(DawidSkene(days[0])), days[1]), 1e-6)
+    # both stop where the bound gains less than 10⁻⁸ per response
+    same(found, update(fit(DawidSkene(days[0])), days[1]), 1e-4)
     assert "responses" in found["observed_data"]
 
 

@@ -125,3 +125,5 @@ def test_requests_that_make_no_sense_are_refused(result, responses, tmp_path):
     pytest.importorskip("pyarrow")
     with pytest.raises(ModelError, match=r"\[result\] for a single one. Got: DataTree"):
         bf.write_labels(result, tmp_path)
+    with pytest.raises(ModelError, match="folder must be the path"):
+        bf.write_labels([result], None)
