@@ -63,7 +63,7 @@ def rater_drift(
     gold : mapping of item name to class name, optional
         New items whose true class is known.
     draws : int, default 400
-        Replications of the new responses, at evenly spaced posterior draws.
+        Replications of the new responses, at evenly spaced posterior draws. No others are used.
     ci_prob : float, optional
         Probability of the interval. Default ``az.rcParams["stats.ci_prob"]``.
     random_seed : int, Generator, optional
@@ -138,9 +138,8 @@ def rater_drift(
     rng = require_seed(random_seed)
     require_draws(result, "A check for drift")
     fitted = from_result(result) if model is None else from_model(result, model)
-    observation, values, known = _see(
-        fitted, responses, {"sequences": sequences, "populations": populations}, gold
-    )
+    told = {"sequences": sequences, "populations": populations}
+    observation, values, known = _see(fitted.thinned(int(draws)), responses, told, gold)
     flat = {name: each.reshape(-1, *each.shape[2:]) for name, each in values.items()}
     n_draws = len(next(iter(flat.values())))
     points = [{name: each[draw] for name, each in flat.items()} for draw in range(n_draws)]

@@ -78,7 +78,7 @@ def test_where_nobody_drifts_few_are_flagged():
 
 @pytest.mark.slow
 def test_false_alarms_are_as_rare_as_they_should_be():
-    found = [check(*days(seed)[:2], seed=seed) for seed in range(150)]
+    found = [check(*days(seed)[:2], seed=seed) for seed in range(100)]
     flagged = sum(bool(each["unusual"].any()) for each in found)
     assert flagged <= stats.binom.ppf(0.999, len(found), 0.05)
     p_value = np.array([each["p_value"].values for each in found])
