@@ -58,7 +58,7 @@ def kernels(name, graph, n_classes, seconds):
     def clusters():
         nonlocal seed
         seed += np.uint64(1)
-        potts_kernels.swendsen_wang(labels, *model, seed)
+        clusters.swendsen_wang(labels, *model, seed)
 
     say(f"Gibbs, {name}", graph.n_items, timed(gibbs, seconds))
     say(f"Swendsen–Wang, {name}", graph.n_items, timed(clusters, seconds))

@@ -67,6 +67,9 @@ def draw_labels(
         counts = observation.draw_counts(rows, rng, seen)
         return Drawn(None, {}, counts, statistics(observation, rows, counts))
     drawn = observation.draw(rows, rng, previous, seen)
+    if not observation.indices:
+        counts = observation.tally(rows, drawn, rng)
+        return Drawn(drawn, {}, counts, statistics(observation, rows, counts))
     found, rater_counts = raters.redraw(
         rows, observation.tables(rows), drawn, priors, observation.rater_structure, rng
     )

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 import pymc as pm
 import xarray as xr
 
-from bayesfuse.errors import ModelError, interruptible, require_count, require_number
+from bayesfuse.errors import ModelError, require_count, require_number
 from bayesfuse.inference import em
 from bayesfuse.inference.gradients import Gradients, gradients_of
 from bayesfuse.inference.plan import make_plan, require_mode
 from bayesfuse.inference.recording import add_data, add_deterministics, as_posterior
 from bayesfuse.inference.start import DEFAULT, find_start
+from bayesfuse.numerics.threads import on_cores
 from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.parameters.contract import Prior
 from bayesfuse.parameters.dirichlet import RowPrior
@@ -20,13 +21,14 @@ from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.partitions import complete
 
 
-@interruptible
+@on_cores
 def find_map(
     model: pm.Model,
     *,
     start: str = DEFAULT,
     iterations: int = 1000,
     tolerance: float = 1e-8,
+    cores: int | None = None,
 ) -> xr.DataTree:
     """Find the posterior mode of a label model's parameters by expectation maximisation.
 
@@ -47,6 +49,8 @@ def find_map(
         At most so many.
     tolerance : float, default 1e-8
         Stop when the log posterior gains less than this per response.
+    cores : int, optional
+        Threads that share a large table, by default one for each core. Results do not depend on it.
 
     Returns
     -------
@@ -133,15 +137,16 @@ def find_map(
     result["point"] = xr.DataTree(result["posterior"].dataset.isel(chain=0, draw=0, drop=True))
     del result["posterior"]
     result["trace"] = xr.DataTree(xr.Dataset({"log_posterior": ("iteration", fit.trace)}))
-    result.attrs = {
+    result.attrs |= {
         "log_evidence": fit.log_evidence,
         "converged": int(converged),
         "iterations": len(fit.trace),
         **begun.record(),
         **getattr(model, "notes", {}),
     }
-    label_posterior = result["label_posterior"].dataset.drop_vars("mcse")
-    result["label_posterior"] = xr.DataTree(label_posterior)
+    if "label_posterior" in result.children:
+        found_labels = result["label_posterior"].dataset
+        result["label_posterior"] = xr.DataTree(found_labels.drop_vars("mcse"))
     return result
 
 

@@ -34,7 +34,7 @@ from bayesfuse.inference.recording import (
 from bayesfuse.inference.several import sample_several
 from bayesfuse.inference.start import DEFAULT
 from bayesfuse.numerics.threads import available, threads
-from bayesfuse.observation import Blocks, Spread
+from bayesfuse.observation import Blocks, RatersInBlocks, Spread
 from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.pymc.model import all_observed
@@ -300,7 +300,7 @@ def _sample_gibbs(
         return thinned(pm.sample(trace=trace, **settings), thin), seen
     if settings["tune"] is None:
         settings["tune"] = LabelGibbs.default_tune_steps
-    side_by_side = isinstance(plan.observation, Blocks | Spread)
+    side_by_side = isinstance(plan.observation, Blocks | RatersInBlocks | Spread)
     step.sweeps = sweeps = sweeps * thin  # as good as draws that are made and dropped
     settings |= {name: -(-settings[name] // thin) for name in ("draws", "tune")}
     team = threads(settings["cores"]) if side_by_side else nullcontext()

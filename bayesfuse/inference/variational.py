@@ -14,7 +14,6 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import (
     ModelError,
     PoorFitWarning,
-    interruptible,
     require_count,
     require_flag,
     require_number,
@@ -29,6 +28,7 @@ from bayesfuse.inference.plan import Plan, make_plan, require_mode
 from bayesfuse.inference.recording import add_data, add_deterministics, as_posterior
 from bayesfuse.inference.start import DEFAULT, find_start
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.threads import on_cores
 from bayesfuse.observation import Rows
 from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.parameters.contract import Known
@@ -48,7 +48,7 @@ WIDENING = 1.1
 """Growth of standard deviations by Gibbs sweeps above which a fit is too narrow."""
 
 
-@interruptible
+@on_cores
 def fit(
     model: pm.Model,
     method: Method = "auto",
@@ -64,6 +64,7 @@ def fit(
     random_seed: Any = None,
     progressbar: bool = True,
     log_likelihood: bool | None = None,
+    cores: int | None = None,
     **kwargs: Any,
 ) -> xr.DataTree:
     r"""Approximate the posterior of a label model, in seconds where sampling may take minutes.
@@ -110,6 +111,8 @@ def fit(
         Of ADVI and Pathfinder.
     log_likelihood : bool, optional
         As in :func:`bayesfuse.sample`.
+    cores : int, optional
+        Threads that share a large table, by default one for each core. Results do not depend on it.
     **kwargs
         For ADVI's step function (``obj_optimizer``, ``obj_n_mc``, …) or
         :func:`pymc_extras.fit_pathfinder`.

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.names import smallest_integer
-from bayesfuse.labels.potts_kernels import agreement, gibbs_sweep, once, swendsen_wang
+from bayesfuse.labels.clusters import swendsen_wang
+from bayesfuse.labels.potts_kernels import agreement, gibbs_sweep, once
 from bayesfuse.numerics.kernels import Array
 
 MOST_COUPLINGS = 41

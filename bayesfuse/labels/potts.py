@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_shape
 from bayesfuse.labels import (
     belief_propagation,
+    clusters,
     elimination,
     mean_field,
     potts_evidence,
@@ -25,8 +27,12 @@ from bayesfuse.labels.partition_function import (
     log_partition,
 )
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.threads import shared, side_by_side
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.positive import POSITIVE
+
+LARGE, SHARE = 100_000, 25_000
+"""Items from which on threads share a sweep, and items of one colour for each piece of work."""
 
 CLUSTERS = 0.25
 """Share of sweeps with a Swendsen–Wang move, which takes as long as two to four Gibbs sweeps.
@@ -138,7 +144,8 @@ class Potts(LabelPrior):
         reverse = np.lexsort((row, graph.neighbour)).astype(np.int32)
         order = potts_kernels.breadth_first(graph.start, graph.neighbour)
         arrays = prevalence, graph.start, graph.neighbour, weight, reverse, order
-        return (*arrays, graph.colour_order, *self._tabulate(graph, arrays))
+        colours = graph.colour_order, graph.colour_start
+        return (*arrays, *colours, *self._tabulate(graph, arrays))
 
     def defining(self, structure):
         return structure[:4]  # prevalence, start, neighbour and weight determine the rest
@@ -162,7 +169,7 @@ class Potts(LabelPrior):
         return self.table.knots, total_weight
 
     def draw(self, log_parameters, likelihood, structure, rng, previous=None):
-        prevalence, start, neighbour, weight, _, order, colours, *_ = structure
+        prevalence, start, neighbour, weight, _, order, *colours = structure[:8]
         (coupling,) = log_parameters
         if potts_kernels.impossible(likelihood):
             return np.where(likelihood.any(axis=1), 0, -1)
@@ -176,8 +183,8 @@ class Potts(LabelPrior):
             labels = previous.copy()
         for _ in range(sweeps):
             if sweeps > 1 or rng.random() < CLUSTERS:
-                potts_kernels.swendsen_wang(labels, prevalence, likelihood, *graph, _seed(rng))
-            potts_kernels.gibbs_sweep(labels, prevalence, likelihood, *graph, colours, _seed(rng))
+                clusters.swendsen_wang(labels, prevalence, likelihood, *graph, _seed(rng))
+            _sweep(labels, prevalence, likelihood, graph, colours, _seed(rng))
         return labels
 
     def given(self, log_parameters, labels, likelihood, log_scale, structure):
@@ -273,7 +280,9 @@ class Potts(LabelPrior):
     @staticmethod
     def marginal_jax(*arguments: Any) -> Any:
         """Return the terms of the total by item (items,), in ``jax.numpy``."""
-        coupling, log_lik, prevalence, start, neighbour, weight, reverse, _, _, *table = arguments
+        coupling, log_lik, prevalence, start, neighbour, weight, reverse, _, _, _, *table = (
+            arguments
+        )
         terms = belief_propagation.bethe_jax(
             prevalence, log_lik, coupling, start, neighbour, weight, reverse
         )
@@ -322,9 +331,35 @@ class MeanFieldPotts(Potts):
     @staticmethod
     def marginal_jax(*arguments: Any) -> Any:
         """Return the terms of the total by item (items,), in ``jax.numpy``."""
-        coupling, log_lik, prevalence, start, neighbour, weight, _, _, _, *table = arguments
+        coupling, log_lik, prevalence, start, neighbour, weight, _, _, _, _, *table = arguments
         terms = mean_field.bound_jax(prevalence, log_lik, coupling, start, neighbour, weight)
         return terms - potts_evidence.interpolate_jax(coupling, *table) / log_lik.shape[0]
+
+
+def _sweep(
+    labels: NDArray[np.int32],
+    prevalence: Array,
+    likelihood: Array,
+    graph: tuple[Any, ...],
+    colours: list[Any],
+    seed: np.uint64,
+) -> None:
+    """Draw the label of every item given its neighbours, in place; threads share large colours."""
+    order, begin = colours
+    if len(order) < LARGE or not shared():
+        potts_kernels.gibbs_sweep(labels, prevalence, likelihood, *graph, order, seed)
+        return
+    coupling, start, _, weight = graph
+    factor = potts_kernels.sweep_factors(coupling, start, weight, prevalence.size)
+
+    def part(first: int, last: int) -> None:
+        potts_kernels.gibbs_part(
+            labels, prevalence, likelihood, *graph, factor, order, seed, first, last
+        )
+
+    for first, last in pairwise(begin.tolist()):
+        ends = np.linspace(first, last, 2 + (last - first) // SHARE, dtype=int).tolist()
+        side_by_side(part, ends[:-1], ends[1:])
 
 
 def reach(graph: Graph, n_classes: int) -> float:

@@ -21,6 +21,7 @@ def marginal(
     reverse,
     order,
     colours,
+    colour_start,
     knots,
     total_weight,
 ):
@@ -59,6 +60,7 @@ def marginal_mean_field(
     reverse,
     order,
     colours,
+    colour_start,
     knots,
     total_weight,
 ):

@@ -1,4 +1,4 @@
-r"""Compiled sweeps over labels on a graph: Gibbs, Swendsen–Wang, conditionals, iterated modes.
+r"""Compiled sweeps over labels on a graph: Gibbs, conditionals, iterated modes.
 
 All are for the density of labels y (items,) in a Potts model with a field for every item,
 
@@ -26,6 +26,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 LARGEST = 600.0
 """Sums of couplings above this are kept as logarithms: their exponentials would overflow."""
+
 
 SMALL = 1e-15
 """Products below this are moved to logarithms."""
@@ -125,17 +126,86 @@ def gibbs_sweep(labels, prevalence, likelihood, coupling, start, neighbour, weig
     Any order leaves the density invariant. An order by colour, in which items do not follow a
     neighbour, is faster: successive items do not depend on each other.
     """
-    log_scale = strongest(coupling, start, weight) > LARGEST
-    if prevalence.size == 2 and weight.size == 1 and not log_scale:
+    factor = factors(coupling, start, weight, prevalence.size)
+    graph = coupling, start, neighbour, weight, factor
+    sweep_range(labels, prevalence, likelihood, *graph, order, seed, 0, order.size)
+
+
+@kernel
+def gibbs_part(
+    labels,
+    prevalence,
+    likelihood,
+    coupling,
+    start,
+    neighbour,
+    weight,
+    factor,
+    order,
+    seed,
+    first,
+    last,
+):
+    """Sweep over the items from ``first`` to before ``last`` of the order alone.
+
+    Items of one colour may be swept by several threads: none depends on another. The draws are
+    those of :func:`gibbs_sweep`.
+    """
+    graph = coupling, start, neighbour, weight, factor
+    sweep_range(labels, prevalence, likelihood, *graph, order, seed, first, last)
+
+
+@kernel
+def sweep_factors(coupling, start, weight, n_classes):
+    """Return what :func:`gibbs_part` takes for ``factor``."""
+    return factors(coupling, start, weight, n_classes)
+
+
+@inner
+def factors(coupling, start, weight, n_classes):
+    """Return factors of a neighbour's class: by entry of the graph's rows or one for all.
+
+    For two classes and equal weights, odds by twice the neighbours in class 1 minus all. None where
+    exponentials would overflow.
+    """
+    if strongest(coupling, start, weight) > LARGEST:
+        return np.empty(0)
+    if n_classes > 2 or weight.size > 1 or weight.size == 0:
+        return pull(coupling, weight)
+    most = 0
+    for n in range(start.size - 1):
+        most = max(most, start[n + 1] - start[n])
+    odds = np.empty(2 * most + 1)
+    for j in range(odds.size):
+        odds[j] = math.exp(coupling * weight[0] * (j - most))
+    return odds
+
+
+@inner
+def sweep_range(
+    labels,
+    prevalence,
+    likelihood,
+    coupling,
+    start,
+    neighbour,
+    weight,
+    factor,
+    order,
+    seed,
+    first,
+    last,
+):
+    """Sweep over a range of the order."""
+    if prevalence.size == 2 and weight.size == 1 and factor.size > 0:
         sweep_two(
-            labels, prevalence, likelihood, coupling * weight[0], start, neighbour, order, seed
+            labels, prevalence, likelihood, start, neighbour, factor, order, seed, first, last
         )
         return
     share = np.empty(prevalence.size)
-    factor = pull(coupling, weight) if not log_scale else np.empty(0)
-    for i in range(order.size):
+    for i in range(first, last):
         n = order[i]
-        if log_scale:
+        if factor.size == 0:
             total = log_weigh(
                 n, labels, prevalence, likelihood, coupling, start, neighbour, weight, share
             )
@@ -145,15 +215,10 @@ def gibbs_sweep(labels, prevalence, likelihood, coupling, start, neighbour, weig
 
 
 @inner
-def sweep_two(labels, prevalence, likelihood, coupling, start, neighbour, order, seed):
+def sweep_two(labels, prevalence, likelihood, start, neighbour, odds, order, seed, begin, end):
     """Sweep for two classes and equal weights, by a table instead of products over neighbours."""
-    most = 0
-    for n in range(start.size - 1):
-        most = max(most, start[n + 1] - start[n])
-    odds = np.empty(2 * most + 1)  # by twice the neighbours in class 1 minus all
-    for j in range(odds.size):
-        odds[j] = math.exp(coupling * (j - most))
-    for i in range(order.size):
+    most = (odds.size - 1) // 2
+    for i in range(begin, end):
         n = order[i]
         first, last = start[n], start[n + 1]
         ones = 0
@@ -162,81 +227,6 @@ def sweep_two(labels, prevalence, likelihood, coupling, start, neighbour, order,
         zero = prevalence[0] * likelihood[n, 0]
         one = prevalence[1] * likelihood[n, 1] * odds[2 * ones - (last - first) + most]
         labels[n] = uniform(seed, i) * (zero + one) >= zero
-
-
-@inner
-def root_of(parent, n):
-    """Return the root of n's tree, halving the path to it."""
-    while parent[n] != n:
-        parent[n] = parent[parent[n]]
-        n = parent[n]
-    return n
-
-
-@inner
-def bond(labels, coupling, start, neighbour, weight, seed, parent):
-    """Join neighbours of one label with probability 1 − exp(−coupling · weight)."""
-    one = weight.size == 1
-    broken = math.exp(-coupling * weight[0]) if one else 0.0
-    for n in range(labels.size):
-        parent[n] = n
-    for n in range(labels.size):
-        for e in range(start[n], start[n + 1]):
-            m = neighbour[e]
-            if m < n and labels[m] == labels[n]:
-                if not one:
-                    broken = math.exp(-coupling * weight[e])
-                if uniform(seed, e) >= broken:
-                    top, other = root_of(parent, n), root_of(parent, m)
-                    if top != other:
-                        parent[max(top, other)] = min(top, other)
-
-
-@kernel
-def swendsen_wang(labels, prevalence, likelihood, coupling, start, neighbour, weight, seed):
-    """Draw, in place, the label of every cluster: of neighbours that bonds join.
-
-    A cluster's label has the product of its items' weights, which leaves the density with its
-    fields invariant (Swendsen & Wang 1987, Physical Review Letters 58, 86–88; with fields, Higdon
-    1998, Journal of the American Statistical Association 93, 585–595). Returns the number of
-    clusters.
-    """
-    n_items, n_classes = labels.size, prevalence.size
-    parent = np.empty(n_items, dtype=np.int32)
-    bond(labels, coupling, start, neighbour, weight, seed, parent)
-    place = np.empty(n_items, dtype=np.int32)  # number of the cluster of every root
-    n_clusters = 0
-    for n in range(n_items):  # a root is the first of its cluster
-        parent[n] = root_of(parent, n)
-        if parent[n] == n:
-            place[n] = n_clusters
-            n_clusters += 1
-    product = np.ones((n_clusters, n_classes))
-    logs = np.zeros((n_clusters, n_classes))
-    for n in range(n_items):
-        c = place[parent[n]]
-        for k in range(n_classes):
-            product[c, k] *= prevalence[k] * likelihood[n, k]
-            if product[c, k] < SMALL:
-                value = product[c, k]
-                logs[c, k] += math.log(value) if value > 0.0 else -np.inf
-                product[c, k] = 1.0
-    chosen = np.empty(n_clusters, dtype=np.int32)
-    share = np.empty(n_classes)
-    first = 2 * neighbour.size  # beyond the numbers of the bonds
-    for c in range(n_clusters):
-        top = -np.inf
-        for k in range(n_classes):
-            logs[c, k] += math.log(product[c, k])
-            top = max(top, logs[c, k])
-        total = 0.0
-        for k in range(n_classes):
-            share[k] = math.exp(logs[c, k] - top) if logs[c, k] > -np.inf else 0.0
-            total += share[k]
-        chosen[c] = choose(share, total, uniform(seed, first + c))
-    for n in range(n_items):
-        labels[n] = chosen[place[parent[n]]]
-    return n_clusters
 
 
 @kernel

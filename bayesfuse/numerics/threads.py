@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import wraps
 from typing import Any
+
+from bayesfuse.errors import interruptible, require_count
 
 LIMITS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
 """Environment variables that say how many threads a process may have."""
@@ -68,9 +71,29 @@ def threads(cores: int | None = None) -> Iterator[None]:
         executor.shutdown(cancel_futures=True)
 
 
+def on_cores(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a function that takes ``cores=`` the threads for its work, and let it be interrupted."""
+
+    @wraps(function)
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        cores = kwargs.get("cores")
+        if cores is not None:
+            require_count("cores", cores)
+        with interruptible, threads(cores):
+            return function(*args, **kwargs)
+
+    return inner
+
+
+def shared() -> bool:
+    """Say whether :func:`side_by_side` has threads here."""
+    team = _team.get()
+    return team is not None and team.process == os.getpid()
+
+
 def side_by_side(function: Callable[..., Any], *columns: Any) -> list[Any]:
     """Return the values of a function, in order; the threads of :func:`threads` share the work."""
     team = _team.get()
-    if team is None or team.process != os.getpid():
+    if team is None or not shared():
         return list(map(function, *columns))
     return list(team.executor.map(function, *columns))

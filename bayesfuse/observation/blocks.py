@@ -8,6 +8,7 @@ block has random numbers of its own, so results do not depend on the number of t
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -38,14 +39,15 @@ def in_blocks(observation: Observation) -> Observation:
     labels, raters = observation.labels, observation.raters
     declared = (*labels.used_parameters, *raters.used_parameters)
     if (
-        type(labels).part is LabelPrior.part
-        or not labels.counts_all
-        or observation.indices
+        observation.indices
         or any("item" in parameter.dims for parameter in declared)
         or _number(observation) < LEAST
     ):
         return observation
-    return Blocks(**{name: getattr(observation, name) for name in observation.__dataclass_fields__})
+    fields = {name: getattr(observation, name) for name in observation.__dataclass_fields__}
+    if type(labels).part is LabelPrior.part:
+        return RatersInBlocks(**fields)
+    return Blocks(**fields) if labels.counts_all else observation
 
 
 def streams(rng: np.random.Generator, count: int) -> list[np.random.SeedSequence]:
@@ -127,6 +129,53 @@ class Blocks(Observation):
             return part.draw_counts(rows, generator(seed), by=by)
 
         return added(side_by_side(of, self.parts, streams(rng, len(self.parts))))
+
+
+class RatersInBlocks(Observation):
+    """An observation whose labels hang together, so that only what raters say is in blocks.
+
+    Labels know how they are drawn by several threads (:mod:`bayesfuse.labels.potts`).
+    """
+
+    @cached_property
+    def cut(self) -> list[slice]:
+        """The items of every block: as many entries in each."""
+        load = (self.table.per_item + 1.0).cumsum()
+        count = 8 * -(-_number(self) // 8)
+        ends = np.searchsorted(load, load[-1] * np.arange(1, count) / count).tolist()
+        return [slice(*each) for each in pairwise([0, *ends, self.table.n_items])]
+
+    @cached_property
+    def structures(self) -> list[tuple[Any, ...]]:
+        """The channel's structure of every block."""
+
+        def of(items: slice) -> tuple[Any, ...]:
+            number = np.arange(self.table.n_items)[items]
+            raters = self.raters.taken(self.firsts[items])
+            return raters.structure(self.table.take(number), self.table_gold[items])
+
+        return side_by_side(of, self.cut)
+
+    def likelihood(self, rows: Rows) -> tuple[Array, Array]:
+        likelihood = np.empty((self.table.n_items, self.table.n_classes))
+        log_scale, tables = np.empty(self.table.n_items), self.tables(rows)
+
+        def fill(items: slice, structure: tuple[Any, ...]) -> None:
+            found = self.raters.likelihood_kernel(*tables, *structure)
+            likelihood[items], log_scale[items] = found
+
+        side_by_side(fill, self.cut, self.structures)
+        return likelihood, log_scale
+
+    def tally(self, rows: Rows, drawn: NDArray[Any], rng: np.random.Generator) -> Counts:
+        tables = self.tables(rows)
+
+        def of(items: slice, structure: tuple[Any, ...], seed: Any) -> tuple[Array, ...]:
+            return self.raters.tally(tables, drawn[items], structure, generator(seed))
+
+        seeds = streams(rng, len(self.cut))
+        counts = side_by_side(of, self.cut, self.structures, seeds)
+        return self.counted(drawn, total_of(counts))
 
 
 Used = tuple[float, tuple[Array, ...], tuple[Array, ...]]

@@ -1,0 +1,287 @@
+"""Large tables in blocks: what they add up is that of the whole, whoever does the work."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from conjugate_models import MODELS
+
+import bayesfuse as bf
+from bayesfuse.inference import cavi
+from bayesfuse.inference.plan import make_plan
+from bayesfuse.inference.pooling import disperse
+from bayesfuse.labels import potts
+from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
+from bayesfuse.numerics.threads import threads
+from bayesfuse.observation import Blocks, Observation, RatersInBlocks, blocks
+from bayesfuse.pymc.model import observed
+from bayesfuse.testing import assert_uniform, sbc_ranks
+
+QUIET = {"progressbar": False, "quiet": True, "sweeps": 1, "tune": 20}
+
+
+@pytest.fixture
+def cut(monkeypatch):
+    """Cut tables into blocks of about this many entries."""
+
+    def into(size: int) -> None:
+        monkeypatch.setattr(blocks, "BLOCK", size)
+        monkeypatch.setattr(blocks, "LEAST", 2)
+        monkeypatch.setattr(blocks, "TABLE", 0)
+
+    return into
+
+
+def populations(responses):
+    return DawidSkene(responses, populations=np.arange(responses.n_items) % 3)
+
+
+def abstaining(responses):
+    return DawidSkene(responses.completed())
+
+
+def known(responses):
+    gold = dict(zip(responses.items[:9].tolist(), responses.classes[[0, 1, 2] * 3], strict=True))
+    return DawidSkene(responses, gold=gold)
+
+
+def chain(responses):
+    lengths = [1, 9, 4, 7, 12, 2, 8, 5, 6, 3]
+    rest = [responses.n_items - sum(lengths)]
+    return HiddenMarkov(
+        responses, bf.Sequences.from_lengths(lengths + rest, items=responses.items[::-1])
+    )
+
+
+FITTED = {name: MODELS[name] for name in ("confusion", "coin", "class", "groups")} | {
+    "chain": chain,
+    "populations": populations,
+    "abstaining": abstaining,
+    "known": known,
+    "types": ItemTypes,
+    "graded": lambda r: DawidSkene(r, raters="graded"),
+    "pooled": lambda r: DawidSkene(r, pooled=True),
+}
+
+
+def whole(model):
+    seen = observed(model)[1]
+    return Observation(**{n: getattr(seen, n) for n in Observation.__dataclass_fields__}), seen
+
+
+def typical(model):
+    plan, rng = make_plan(model), np.random.default_rng(3)
+    rows = {name: prior.centre() for name, prior in plan.priors().items()}
+    for pooled in plan.pools:
+        rows |= pooled.rows(pooled.begin(rows, rng))
+        below = pooled.pool.parameter
+        if below in plan.blocks:
+            rows[below] = pooled.pool.prior(pooled.values(rows)).centre()
+    return rows
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_sums_over_blocks_are_those_of_the_whole(small, cut, name):
+    cut(16)
+    model = FITTED[name](small)
+    one, seen = whole(model)
+    assert isinstance(seen, Blocks) and len(seen.parts) > 4
+    rows = typical(model)
+    total, counts = one.expected(rows)
+    with threads(2):
+        again, added = seen.expected(rows)
+        marginal, evidence = seen.marginal(rows), seen.evidence(rows)[0]
+    assert again == pytest.approx(total, rel=1e-12)
+    assert evidence == pytest.approx(total, rel=1e-12)
+    for key in counts:
+        np.testing.assert_allclose(added[key], counts[key], rtol=1e-9, atol=1e-9)
+    for mine, other in zip(marginal[1:3], one.marginal(rows)[1:3], strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-10, atol=1e-12)
+    drawn = seen.draw_counts(rows, np.random.default_rng(1))
+    for key, value in one.draw_counts(rows, np.random.default_rng(1)).items():
+        assert drawn[key].shape == value.shape
+        assert drawn[key].sum() == pytest.approx(value.sum())  # every response, label or pair once
+
+
+@pytest.mark.parametrize("name", ["confusion", "chain", "types"])
+def test_drawn_labels_do_not_depend_on_the_number_of_threads(small, cut, name):
+    """Many times, in blocks of odd sizes: a race would show."""
+    found: dict = {}
+    for size in (7, 16, 45):
+        cut(size)
+        model = FITTED[name](small)
+        seen, rows = observed(model)[1], typical(model)
+        for cores in (1, 2, 3, 5):
+            with threads(cores):
+                rng = np.random.default_rng(8)
+                drawn = [seen.draw_counts(rows, rng) for _ in range(8)]
+            for at, counts in enumerate(drawn):
+                for key, value in counts.items():
+                    first = found.setdefault((size, at, key), value)
+                    assert (first == value).all()
+    assert any((found[7, 0, key] != found[7, 1, key]).any() for _, _, key in found)
+
+
+def test_labels_drawn_in_blocks_have_their_probabilities(small, cut):
+    """The counts of every class, against what the whole table expects (Poisson–binomial)."""
+    cut(16)
+    model = FITTED["confusion"](small)
+    one, seen = whole(model)
+    rows, rng, times = typical(model), np.random.default_rng(5), 400
+    probability = one.marginal(rows).probability
+    drawn = np.array([seen.draw_counts(rows, rng)["prevalence"] for _ in range(times)])
+    error = np.sqrt((probability * (1 - probability)).sum(axis=0) / times)
+    assert (np.abs(drawn.mean(axis=0) - probability.sum(axis=0)) <= 5 * error).all()
+    spread = (probability * (1 - probability)).sum(axis=0)
+    np.testing.assert_allclose(drawn.var(axis=0), spread, rtol=5 * np.sqrt(2 / times))
+
+
+@pytest.mark.parametrize("name", ["confusion", "chain"])
+def test_the_same_draws_with_one_core_and_with_several(small, cut, name):
+    cut(64)
+    fits = [
+        bf.sample(FITTED[name](small), 20, chains=2, cores=cores, random_seed=4, **QUIET)
+        for cores in (1, 3)
+    ]
+    for group in ("posterior", "label_posterior", "log_likelihood"):
+        for key, values in fits[0][group].data_vars.items():
+            assert (values == fits[1][group][key]).all(), key
+
+
+def test_results_in_blocks_are_those_of_the_whole(small, cut):
+    """Label probabilities and log likelihoods at the same draws; EM and CAVI."""
+    model = FITTED["confusion"](small)
+    point = bf.find_map(model)
+    cut(64)
+    other = FITTED["confusion"](small)
+    assert isinstance(observed(other)[1], Blocks)
+    result = bf.sample(other, 20, chains=2, random_seed=4, **QUIET)
+    plain = whole(other)[0]
+    seen = result["posterior"].dataset
+    for chain, draw in ((0, 0), (1, 19)):
+        rows = plain.rows(
+            {name: seen[name].values[chain, draw] for name in ("prevalence", "confusion")}
+        )
+        np.testing.assert_allclose(
+            result["log_likelihood"]["responses"].values[chain, draw],
+            plain.marginal(rows).log_evidence,
+            rtol=1e-10,
+        )
+    again = bf.find_map(other)
+    np.testing.assert_allclose(again["point"]["confusion"], point["point"]["confusion"], atol=1e-6)
+    plans = make_plan(model), make_plan(other)
+    bounds = [cavi.fit(plan.observation, typical(model), plan.priors()).trace[-1] for plan in plans]
+    assert bounds[0] == pytest.approx(bounds[1], rel=1e-9)
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_the_density_of_pymc_and_its_gradient_are_those_of_the_whole(small, cut):
+    model = FITTED["chain"](small)
+    at = model.initial_point()
+    for value in at.values():
+        value += 0.1 * np.arange(value.size).reshape(value.shape)
+    expected = model.compile_logp()(at), model.compile_dlogp()(at)
+    cut(16)
+    other = FITTED["chain"](small)
+    assert isinstance(observed(other)[1], Blocks)
+    assert other.compile_logp()(at) == pytest.approx(expected[0], rel=1e-12)
+    np.testing.assert_allclose(other.compile_dlogp()(at), expected[1], rtol=1e-9)
+
+
+def test_what_cannot_be_cut_stays_whole(small, cut):
+    cut(16)
+    graph = bf.Graph.grid((2, small.n_items // 2), items=small.items)
+    sequences = bf.Sequences.from_lengths([small.n_items // 2] * 2, items=small.items)
+    for model in (
+        MarkovRandomField(small, graph),
+        LatentGroup(small, "posterior"),
+        HiddenMarkov(small, sequences, initial="stationary"),
+    ):
+        assert not isinstance(observed(model)[1], Blocks)
+
+
+def test_sampling_may_begin_under_a_pool_in_blocks(small, cut):
+    cut(16)
+    plan = make_plan(DawidSkene(small, pooled=True))
+    assert isinstance(plan.observation, Blocks)
+    begun = typical(plan.model)
+    values = [disperse(plan, begun, np.random.default_rng(seed)) for seed in (1, 1, 2)]
+    assert (values[0]["confusion"] == values[1]["confusion"]).all()
+    assert (values[0]["confusion"] != values[2]["confusion"]).any()
+
+
+def test_users_may_sample_in_threads_of_their_own(small, cut):
+    cut(64)
+    alone = bf.sample(FITTED["confusion"](small), 10, chains=1, random_seed=2, **QUIET)
+    found = {}
+
+    def work(number):
+        model = FITTED["confusion"](small)
+        plan = make_plan(model)
+        rng, rows = np.random.default_rng(6), typical(model)
+        with threads(2):
+            found[number] = [plan.observation.draw_counts(rows, rng) for _ in range(20)]
+
+    team = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for each in team:
+        each.start()
+    for each in team:
+        each.join()
+    for number in (1, 2):
+        for one, other in zip(found[0], found[number], strict=True):
+            assert all((one[key] == other[key]).all() for key in one)
+    assert alone["posterior"].sizes["draw"] == 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["confusion", "chain"])
+def test_calibrated_in_blocks_under_threads(cut, name):
+    cut(16)
+    rng = np.random.default_rng(0)
+    matrix = rng.integers(0, 3, (30, 4))
+    matrix[rng.random(matrix.shape) < 0.2] = -1
+    responses = bf.Responses.from_matrix(matrix, classes=[0, 1, 2])
+    build = FITTED[name]
+    assert isinstance(observed(build(responses))[1], Blocks)
+    ranks = sbc_ranks(build, responses, simulations=300, draws=40, thin=3, cores=2)
+    for key, values in ranks.data_vars.items():
+        highest = 1.0 if key == "labels" else ranks.attrs["draws"]
+        flat = values.values.reshape(len(values), -1)
+        for entry in range(0, flat.shape[1], max(flat.shape[1] // 6, 1)):
+            assert_uniform(flat[:, entry], highest, f"{key} {entry}")
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_fields_draw_the_same_with_any_number_of_threads(cut, monkeypatch, n_classes, weighted):
+    """Items of a colour are shared by threads, and what raters say is in blocks."""
+    rng = np.random.default_rng(2)
+    matrix = rng.integers(0, n_classes, (60, 4))
+    responses = bf.Responses.from_matrix(matrix, classes=range(n_classes))
+    graph = bf.Graph.grid((6, 10))
+    if weighted:
+        graph = bf.Graph.from_edges(graph.edges, weights=rng.uniform(0.5, 2.0, graph.n_edges))
+    serial = make_plan(MarkovRandomField(responses, graph)).observation
+    rows = typical(MarkovRandomField(responses, graph))
+    begun = serial.draw(rows, np.random.default_rng(5))
+    cut(32)
+    monkeypatch.setattr(potts, "LARGE", 1)
+    monkeypatch.setattr(potts, "SHARE", 7)
+    seen = make_plan(MarkovRandomField(responses, graph)).observation
+    assert isinstance(seen, RatersInBlocks) and len(seen.cut) > 3
+    for one, other in zip(serial.likelihood(rows), seen.likelihood(rows), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    expected, counts = begun, serial.tally(rows, begun, rng)
+    added = seen.tally(rows, begun, rng)
+    for key, value in counts.items():
+        np.testing.assert_allclose(added[key], value)
+    for cores in (1, 2, 3):
+        with threads(cores):
+            for number in range(10):
+                one, other = (
+                    each.draw(rows, np.random.default_rng(number), expected)
+                    for each in (serial, seen)
+                )
+                assert (one == other).all()

@@ -1,0 +1,282 @@
+"""Responses in partitions: the results are those of one table, wherever the work is done."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+
+import bayesfuse as bf
+from bayesfuse.errors import ClusterError, ImpossibleDataError, ModelError
+from bayesfuse.inference.plan import make_plan
+from bayesfuse.models import (
+    DawidSkene,
+    HiddenMarkov,
+    ItemTypes,
+    LabellingFunctions,
+    LatentGroup,
+    MarkovRandomField,
+)
+from bayesfuse.numerics import cluster
+from bayesfuse.observation import Spread
+
+pytest.importorskip("pyarrow", reason="parquet files need pyarrow")
+
+QUIET = {"progressbar": False, "quiet": True}
+N_PARTS = 4
+
+
+def frame_of(responses, n_items=60):
+    """The rows, with a sequence of three or four items for each partition's share."""
+    frame = responses.to_frame()
+    frame["film"] = frame["item"] // 4
+    frame["word"] = frame["item"] % 4
+    return frame
+
+
+@pytest.fixture
+def parted(small, tmp_path):
+    """The table in files, and in one piece."""
+    frame = frame_of(small)
+    cut = (frame["film"] * N_PARTS // (frame["film"].max() + 1)).to_numpy()
+    for number in range(N_PARTS):
+        frame[cut == number].to_parquet(tmp_path / f"{number}.parquet")
+    read = {"raters": small.raters, "classes": small.classes}
+    table = bf.Responses.from_parquet(tmp_path, sequence="film", position="word", **read)
+    whole = bf.Responses.from_long(frame, **read)
+    return table, whole, frame
+
+
+def sequences_of(frame):
+    rows = frame.drop_duplicates("item")
+    return bf.Sequences.from_table(rows, sequence="film", position="word")
+
+
+def quiet(responses):
+    return DawidSkene(responses, confusion_prior=bf.priors.diagonal(3, weight=9))
+
+
+PAIRS = {
+    "confusion": lambda t, f: DawidSkene(t, gold={3: 1, 50: 2}),
+    "coin": lambda t, f: DawidSkene(t, raters="coin"),
+    "pooled": lambda t, f: DawidSkene(t, pooled=True),
+    "groups": lambda t, f: LatentGroup(t, groups=[[0, 1, 2]]),
+    "types": lambda t, f: ItemTypes(t),
+    "chain": lambda t, f: HiddenMarkov(t, f(t)),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_sums_over_partitions_are_those_of_one_table(parted, name):
+    table, whole, frame = parted
+    build = PAIRS[name]
+    spread = make_plan(build(table, lambda t: t.sequences))
+    one = make_plan(build(whole, lambda t: sequences_of(frame)))
+    assert isinstance(spread.observation, Spread)
+    rows = {key: prior.centre() for key, prior in one.priors().items()}
+    rng = np.random.default_rng(3)
+    for pooled in one.pools:
+        rows |= pooled.rows(pooled.begin(rows, rng))
+        if pooled.pool.parameter in one.blocks:
+            rows[pooled.pool.parameter] = pooled.pool.prior(pooled.values(rows)).centre()
+    total, counts = one.observation.expected(rows)
+    again, added = spread.observation.expected(rows)
+    assert again == pytest.approx(total, rel=1e-12)
+    for key in counts:
+        np.testing.assert_allclose(added[key], counts[key], rtol=1e-9, atol=1e-9)
+    drawn = spread.observation.draw_counts(rows, rng)
+    for key, value in one.observation.draw_counts(rows, rng).items():
+        assert drawn[key].sum() == pytest.approx(value.sum())
+
+
+def test_modes_are_those_of_one_table(parted):
+    table, whole, _ = parted
+    points = [bf.find_map(quiet(t)) for t in (table, whole)]
+    one, other = (point["point"]["confusion"] for point in points)
+    np.testing.assert_allclose(one, other, atol=1e-4)
+    assert points[0].attrs["log_evidence"] == pytest.approx(points[1].attrs["log_evidence"])
+    labels = [point["label_posterior"]["probability"] for point in points]
+    np.testing.assert_allclose(labels[0].sel(item=labels[1]["item"]), labels[1], atol=1e-4)
+
+
+def test_posteriors_are_those_of_one_table(parted):
+    """Means within Monte Carlo error; and the same groups, but for the rows of the table."""
+    table, whole, _ = parted
+    fits = [bf.sample(quiet(t), 400, random_seed=2, **QUIET) for t in (table, whole)]
+    for name in ("prevalence", "confusion"):
+        values = [fit["posterior"][name].values.reshape(1600, -1) for fit in fits]
+        error = np.sqrt(sum(each.var(axis=0) for each in values) / 300)  # of 1,600 correlated draws
+        assert (np.abs(values[0].mean(axis=0) - values[1].mean(axis=0)) < 5 * error).all()
+    assert set(fits[1].children) - set(fits[0].children) == {"observed_data"}
+    seen = fits[0]["log_likelihood"]["responses"]
+    assert dict(seen.sizes) == dict(fits[1]["log_likelihood"]["responses"].sizes)
+    assert set(fits[0]["label_posterior"]["item"].values) == set(whole.items.tolist())
+
+
+def test_labels_are_written_back_by_partition(parted, tmp_path):
+    table, whole, _ = parted
+    model = quiet(table)
+    point = bf.find_map(model)
+    files = bf.label_partitions(point, model, tmp_path / "labels")
+    assert len(files) == N_PARTS
+    written = pd.concat(map(pd.read_parquet, files)).set_index("item")
+    labels = bf.label_probabilities(point).to_pandas()
+    assert written.columns.tolist() == ["label", "0", "1", "2"]
+    np.testing.assert_allclose(written.loc[labels.index, ["0", "1", "2"]], labels)
+    other = quiet(whole)
+    with pytest.raises(ModelError, match="label_partitions writes labels of responses in partit"):
+        bf.label_partitions(point, other, tmp_path)
+    with pytest.raises(ModelError, match="of the same responses"):
+        bf.label_partitions(bf.find_map(other), model, tmp_path)
+
+
+def test_too_many_labels_are_left_to_be_written(parted, monkeypatch):
+    monkeypatch.setattr("bayesfuse.results.partitions.MOST_VALUES", 10)
+    point = bf.find_map(quiet(parted[0]))
+    assert "label_posterior" not in point.children
+    assert "label_partitions" in point.attrs["labels"]
+
+
+def test_known_labels_and_impossible_ones(parted):
+    table, _, frame = parted
+    point = bf.find_map(DawidSkene(table, gold={3: 1, 50: 2}))
+    known = point["label_posterior"]["probability"].sel(item=[3, 50]).values
+    np.testing.assert_allclose(known, np.eye(3)[[1, 2]])
+    rows = np.array([[0.8, 0.2, 0.0], [0.1, 0.8, 0.1], [0.0, 0.2, 0.8]])
+    last = frame[(frame["label"] == 2) & (frame["item"] > 50)]["item"].iloc[0]
+    with pm.Model() as model:
+        bf.observe(
+            table,
+            labels=bf.Independent(pm.Dirichlet("prevalence", np.ones(3))),
+            raters=bf.Confusion(np.tile(rows, (len(table.raters), 1, 1))),
+            gold={int(last): 0},
+        )
+    with pytest.raises(ImpossibleDataError, match=f"probability zero for item {last}"):
+        bf.find_map(model, start="prior")
+
+
+def test_what_partitions_cannot_do_is_refused_with_the_reason(parted):
+    table, whole, _frame = parted
+    graph = bf.Graph.grid((2, whole.n_items // 2), items=whole.items)
+    for build, why in (
+        (lambda: MarkovRandomField(table, graph), "depend on each other across partitions"),
+        (lambda: LatentGroup(table), "groups are found from all responses at once"),
+        (lambda: LabellingFunctions(table), "measured on all of their votes at once"),
+        (
+            lambda: HiddenMarkov(table, table.sequences, initial="stationary"),
+            "need more than counts",
+        ),
+    ):
+        with pytest.raises(ModelError, match=why):
+            build()
+    model = quiet(table)
+    point = bf.find_map(model)
+    with pytest.raises(ModelError, match="needs all items at hand"):
+        bf.checks.conditional_dependence(point, model)
+    with pytest.raises(ModelError, match="needs all items at hand"):
+        bf.fit(model, batch_size=10)
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_the_density_goes_through_all_partitions(parted):
+    table, whole, _ = parted
+    one, other = quiet(table), quiet(whole)
+    at = other.initial_point()
+    assert one.compile_logp()(at) == pytest.approx(other.compile_logp()(at), rel=1e-12)
+    np.testing.assert_allclose(one.compile_dlogp()(at), other.compile_dlogp()(at), rtol=1e-9)
+
+
+def test_parts_that_memory_does_not_hold_are_read_again(parted, monkeypatch):
+    table, _, _ = parted
+    kept = bf.sample(quiet(table), 5, chains=1, random_seed=3, **QUIET)
+    monkeypatch.setattr(cluster, "SHARE", 0.0)
+    model = quiet(table)
+    read = bf.sample(model, 5, chains=1, random_seed=3, **QUIET)
+    assert not make_plan(model).observation.parts._here
+    assert (kept["posterior"]["confusion"] == read["posterior"]["confusion"]).all()
+
+
+def same(one, other):
+    return all(
+        (one[group][name].values == other[group][name].values).all()
+        for group in ("posterior", "label_posterior")
+        for name in one[group].data_vars
+    )
+
+
+@pytest.fixture
+def distributed():
+    module = pytest.importorskip("dask.distributed", reason="Dask is not installed")
+    import dask
+
+    with dask.config.set({"distributed.worker.daemon": False}):
+        yield module
+
+
+@pytest.mark.filterwarnings("ignore")  # of Dask's own
+def test_the_same_draws_on_a_cluster_as_here(parted, distributed):
+    """In this process, so that it is quick; processes and lost workers are in a long test."""
+    table, _, _frame = parted
+    here = bf.sample(quiet(table), 10, chains=2, tune=10, random_seed=5, **QUIET)
+    options = {"processes": False, "dashboard_address": None, "n_workers": 2}
+    with distributed.LocalCluster(**options) as local, distributed.Client(local) as client:
+        model = quiet(table)
+        there = bf.sample(model, 10, chains=2, tune=10, random_seed=5, **QUIET)
+        assert same(here, there)
+        import dask.dataframe as dd
+
+        files = [each.path for each in table.sources]
+        frames = dd.read_parquet(files)
+        read = {"raters": table.raters, "classes": table.classes}
+        given = bf.Responses.from_dask(frames, sequence="film", position="word", **read)
+        from_frame = bf.sample(quiet(given), 10, chains=2, tune=10, random_seed=5, **QUIET)
+        assert same(here, from_frame)
+        client.close()
+    again = bf.sample(model, 10, chains=2, tune=10, random_seed=5, **QUIET)
+    assert same(here, again)  # without a client the work is done here
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_workers_may_be_few_or_many_and_may_die(parted, distributed):
+    table, _, _ = parted
+    here = bf.sample(quiet(table), 60, chains=1, tune=20, random_seed=5, **QUIET)
+    for n_workers in (1, 2, 3):
+        options = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": None}
+        with distributed.LocalCluster(**options) as local, distributed.Client(local) as client:
+            killed = []
+
+            def kill(local=local, killed=killed):
+                time.sleep(1.5)
+                worker = next(iter(local.workers.values()))
+                os.kill(worker.pid, signal.SIGKILL)
+                killed.append(worker.pid)
+
+            killer = threading.Thread(target=kill)
+            if n_workers > 1:
+                killer.start()
+            there = bf.sample(quiet(table), 60, chains=1, tune=20, random_seed=5, **QUIET)
+            if n_workers > 1:
+                killer.join()
+                assert killed
+            assert same(here, there)
+            client.close()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_client_that_went_away_is_said(parted, distributed, monkeypatch):
+    options = {"processes": False, "dashboard_address": None, "n_workers": 1}
+    model = quiet(parted[0])
+    with distributed.LocalCluster(**options) as local:
+        client = distributed.Client(local)
+        bf.find_map(model, iterations=2)
+        client.close()
+        monkeypatch.setattr(cluster, "client", lambda: client)
+        with pytest.raises(ClusterError, match="must be connected"):
+            bf.find_map(model)
