@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_kind
 
 
-def each_batch(batches: Iterable[Responses]) -> Iterator[Responses]:
+def each_batch(batches: Any) -> Iterator[Responses]:
     """Return an iterator over batches that checks each, or raise ModelError if there is none."""
     if isinstance(batches, str) or not isinstance(batches, Iterable):
         raise ModelError(
