@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (CommandError, ModelError, ResponsesError, OSError) as error:
         tell(f"bayesfuse: error: {error}")
     except MemoryError as error:
-        tell(f"bayesfuse: error: the memory is not enough; --thin needs less. Got: {error}")
+        tell(f"bayesfuse: error: not enough memory; a larger --thin needs less. Got: {error}")
     finally:
         finish()
     return FAILED

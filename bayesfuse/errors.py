@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "ImpossibleDataError",
+    "LargeResultWarning",
     "ModelError",
     "MomentsError",
     "NoGroupsWarning",
@@ -170,6 +171,10 @@ class PoorFitWarning(UserWarning):
 
 class IncompleteWarning(UserWarning):
     """Post-processing of the draws was interrupted: the result is incomplete."""
+
+
+class LargeResultWarning(UserWarning):
+    """All draws would take much memory: single precision, or fewer of them, are stored."""
 
 
 class CollapseWarning(UserWarning):

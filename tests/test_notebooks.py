@@ -33,11 +33,8 @@ def test_there_are_notebooks():
     assert NOTEBOOKS
 
 
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, marks=[pytest.mark.slow] if n else []) for n, path in enumerate(NOTEBOOKS)],
-    ids=lambda path: path.stem,
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_runs_without_warnings(path, tmp_path):
     copy = Path(shutil.copy(path, tmp_path))
     notebook = nbformat.read(copy, as_version=4)

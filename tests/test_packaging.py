@@ -64,7 +64,13 @@ def test_models_have_one_name(monkeypatch):
         importlib.import_module("models")
 
 
-@pytest.mark.parametrize("name", modules())
+LONG = {f"bayesfuse.{name}" for name in ("checks.groups", "checks.phase_transition")}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in modules()],
+)
 def test_examples(name):
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     failed = doctest.testmod(importlib.import_module(name), optionflags=flags).failed

@@ -57,6 +57,7 @@ def test_label_posteriors_and_labels(anesthesia):
     assert "".join(str(label) for label in found) == published
 
 
+@pytest.mark.slow
 def test_loo_and_comparison(anesthesia, rater_prior):
     """Dawid-Skene −234.1 (17.0), p 20.2; class-conditional −245.8 (18.1), p 10.4; −11.7 (3.2)."""
     by_class = DawidSkene(

@@ -35,6 +35,7 @@ from bayesfuse.results.contents import (
 )
 from bayesfuse.results.parameters import parameters
 from bayesfuse.results.posterior import complete, note_draws
+from bayesfuse.results.storage import round_off
 from bayesfuse.results.summaries import assignment, posterior_draws
 
 RATES = "sensitivity", "specificity"
@@ -212,8 +213,8 @@ def align_labels(
     _align_others(aligned, order, known)
     if anew and observation is not None:
         values, labels = parameters(aligned, model), kept_labels(aligned)
-        return complete(aligned, observation, values, log_likelihood=has_likelihood, labels=labels)
-    if has_labels:
+        complete(aligned, observation, values, log_likelihood=has_likelihood, labels=labels)
+    elif has_labels:
         probability = result["label_posterior"].dataset
         changed = {
             name: (values.dims, values.values[:, order[0, 0]])
@@ -221,6 +222,8 @@ def align_labels(
         }
         aligned["label_posterior"] = xr.DataTree(probability.assign(changed))
     note_draws(aligned)
+    if aligned.attrs.get("precision") == "single":
+        round_off(aligned, "single")
     return aligned
 
 

@@ -172,9 +172,15 @@ def _add_fit(commands: Any) -> None:
     add(
         "--thin",
         type=_whole_number,
-        default=1,
         metavar="N",
-        help="keep one draw in N, for a smaller file (%(default)s)",
+        help="keep one draw in N, for a smaller file (1, or for files above 200 MB as many as it "
+        "takes)",
+    )
+    add(
+        "--precision",
+        choices=("single", "double"),
+        default="single",
+        help="precision of the draws in the file (%(default)s)",
     )
     add(
         "--sweeps",

@@ -12,7 +12,7 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse.command_line.console import is_terminal, say, tell
-from bayesfuse.command_line.files import check_inputs, check_outputs, size_of, write_netcdf
+from bayesfuse.command_line.files import check_inputs, check_outputs, write_netcdf
 from bayesfuse.command_line.outputs import check_output, check_picture, draw, write_labels
 from bayesfuse.command_line.report import report
 from bayesfuse.command_line.steps import Interruption, Step, carry_out
@@ -26,13 +26,14 @@ from bayesfuse.models import (
     LatentGroup,
     MarkovRandomField,
 )
-from bayesfuse.pymc.model import LabelModel
+from bayesfuse.pymc.model import LabelModel, observed
+from bayesfuse.results.storage import choose
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as in shells."""
 
 LARGE = 200_000_000
-"""Size of a result, in bytes, above which thinning is suggested."""
+"""Bytes of draws above which one in so many is kept, unless --thin is given."""
 
 
 def fit(arguments: argparse.Namespace) -> int:
@@ -48,6 +49,15 @@ def fit(arguments: argparse.Namespace) -> int:
     check_picture(picture)
     tables = read_tables(arguments)
     model = _model(arguments, tables)
+    stored = choose(
+        model,
+        [observed(model)[1]],
+        (arguments.chains, arguments.draws),
+        precision=arguments.precision,
+        thin=arguments.thin,
+        log_likelihood=None,
+        most=LARGE,
+    )
 
     with Interruption() as interruption:
         result = _sample(
@@ -57,18 +67,19 @@ def fit(arguments: argparse.Namespace) -> int:
             chains=arguments.chains,
             sampler=arguments.sampler,
             sweeps=arguments.sweeps,
-            thin=arguments.thin,
+            thin=stored.thin,
+            precision=stored.precision,
+            log_likelihood=stored.log_likelihood,
             random_seed=arguments.seed,
             quiet=arguments.quiet,
         )
 
         def print_report() -> None:
             say(report(model, result, checks=not arguments.no_checks))
-            if (size := size_of(result)) > LARGE:
-                thin = arguments.thin * -(-size // LARGE)
+            if arguments.thin is None and stored.thin > 1:
                 say(
-                    f"\n{output} takes about {size / 1e9:.1f} GB. --thin {thin} would keep fewer "
-                    "draws, with\nmore sweeps between them, and take less."
+                    f"\nOne draw in {stored.thin} was kept, so that {output} takes about "
+                    f"{stored.size / 1e6:.0f} MB. --thin 1\nkeeps all of them."
                 )
 
         def save_labels() -> None:

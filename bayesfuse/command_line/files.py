@@ -139,8 +139,3 @@ class _Sink(io.FileIO):
         except OSError as error:
             self.error = self.error or error
             return self.tell() if size is None else size
-
-
-def size_of(result: xr.DataTree) -> int:
-    """Return the approximate file size of a result, in bytes."""
-    return sum(node.dataset.nbytes for node in result.subtree)

@@ -41,6 +41,7 @@ from bayesfuse.pymc.model import all_observed
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.partitions import complete
 from bayesfuse.results.posterior import Draws, add_constants, order_variables
+from bayesfuse.results.storage import Precision, decide, round_off
 
 BOOKKEEPING = 130e-6
 """Seconds that PyMC's loop and the passes over the draws spend on each, about.
@@ -65,7 +66,8 @@ def sample(
     sampler: Literal["auto", "gibbs", "nuts"] = "auto",
     nuts_sampler: Literal["pymc", "nutpie", "numpyro", "blackjax"] | None = None,
     sweeps: int | None = None,
-    thin: int = 1,
+    thin: int | None = None,
+    precision: Precision | None = None,
     start: str | Mapping[str, Any] = DEFAULT,
     random_seed: Any = None,
     progressbar: Any = True,
@@ -95,8 +97,13 @@ def sample(
         Implementation of NUTS, as in :func:`pymc.sample`.
     sweeps : int, optional
         Gibbs sweeps per draw. Default as many as cost what PyMC's bookkeeping of a draw does.
-    thin : int
-        Keep one draw in so many, for results that take less memory; the work is the same.
+    thin : int, optional
+        Keep one draw in so many, for results that take less memory; the work is the same. Default
+        1 if posterior and log likelihood then take at most 500 MB, else as many as it takes.
+    precision : {"double", "single"}, optional
+        Precision of the stored posterior and log likelihood: single takes half the memory. Default
+        double if they then take at most 500 MB, else single. Label probabilities are computed
+        before rounding.
     start : str or mapping of variable name to value
         Where chains begin: "moments" (default: spectral moments or majority vote, whichever EM
         takes higher), "majority" or "prior", see :func:`bayesfuse.inference.start.find_start`, or
@@ -138,6 +145,9 @@ def sample(
 
     Warns
     -----
+    LargeResultWarning
+        Draws would take more than 500 MB, so single precision or ``thin`` was chosen; the
+        attributes ``precision`` and ``thin`` of the result say which.
     CollapseWarning
         The labels have lost a class that the responses favour (not said if ``quiet``), see
         :func:`bayesfuse.checks.collapse`.
@@ -153,7 +163,6 @@ def sample(
     """
     require_count("draws", draws)
     require_count("chains", chains)
-    require_count("thin", thin)
     if tune is not None:
         require_count("tune", tune, least=0)
     if cores is not None:
@@ -185,9 +194,14 @@ def sample(
         "compute_convergence_checks": False,
         **kwargs,
     }
+    stored: dict[str, Any] = {
+        "precision": precision,
+        "thin": thin,
+        "log_likelihood": log_likelihood,
+    }
     if len(all_observed(model)) > 1:
-        chosen = {"sampler": sampler, "nuts_sampler": nuts_sampler, "sweeps": sweeps, "thin": thin}
-        several = sample_several(model, start, chosen, log_likelihood, settings)
+        chosen = {"sampler": sampler, "nuts_sampler": nuts_sampler, "sweeps": sweeps}
+        several = sample_several(model, start, chosen, stored, settings)
         if checks:
             check_convergence(several, model)
         return several
@@ -199,6 +213,8 @@ def sample(
             "nuts_sampler= is for NUTS and sweeps= for Gibbs; choose by sampler=. Got: "
             f"{foreign[0]}={foreign[1]!r} for {'Gibbs' if uses_gibbs else 'NUTS'}."
         )
+    kept = decide(model, [plan.observation], (int(chains), int(draws)), **stored)
+    thin, log_likelihood = kept.thin, kept.log_likelihood
     with threads(cores):
         rest = rest_of(plan) if isinstance(start, str) else None
         begun = begin(plan, rest, start)
@@ -211,13 +227,13 @@ def sample(
         if nuts_sampler == "nutpie":
             settings["initvals"] = drawn_anew(plan, rest, begun, initial[0])
         result, seen = thinned(sample_nuts(initial, nuts_sampler, settings), thin), None
-    result.attrs["sampler"] = "gibbs" if uses_gibbs else "nuts"
+    result.attrs |= {"sampler": "gibbs" if uses_gibbs else "nuts", "thin": thin}
     result.attrs.update(begun.record())
     result.attrs.update(getattr(model, "notes", {}))
     observation = plan.observation
     add_constants(result, observation)
     missing = {v.name for v in model.deterministics} - set(result["posterior"])
-    groups = {"label_posterior"} | ({"log_likelihood"} if log_likelihood is not False else set())
+    groups = {"label_posterior"} | ({"log_likelihood"} if log_likelihood else set())
     try:
         with interruptible, threads(cores):
             if seen is not None:  # at once: labels that were drawn cannot be worked out anew
@@ -237,7 +253,9 @@ def sample(
                 order_variables(result)
             if checks:
                 warn_of_collapse(result, observation)
+            round_off(result, kept.precision)
     except KeyboardInterrupt:
+        round_off(result, kept.precision)
         _say_what_is_missing(result, missing | (groups - set(result.children)))
     return result
 

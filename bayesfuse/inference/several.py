@@ -17,13 +17,14 @@ from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.pymc.model import all_observed
 from bayesfuse.pymc.parts import part
 from bayesfuse.results.posterior import complete
+from bayesfuse.results.storage import decide, round_off
 
 
 def sample_several(
     model: pm.Model,
     start: Any,
     chosen: Mapping[str, Any],
-    log_likelihood: bool | None,
+    stored: Mapping[str, Any],
     settings: dict[str, Any],
 ) -> xr.DataTree:
     """Draw by NUTS, labels summed out; add a child per table with the labels of its items.
@@ -44,6 +45,9 @@ def sample_several(
             "NUTS moves along gradients, which whole numbers do not have: give their values. Got: "
             f"{sorted(inferred)} to be inferred, in a model of several tables."
         )
+    sizes = settings["chains"], settings["draws"]
+    observations = [plan.observation for plan in plans.values()]
+    kept = decide(model, observations, sizes, stacklevel=5, **stored)
     if not isinstance(start, str):
         require_mapping("start, unless it is a word,", start)
         require_known(start, model)
@@ -60,14 +64,15 @@ def sample_several(
         for chain, point in zip(initial, own, strict=True):
             chain.update({name: value for name, value in point.items() if name not in chain})
     nuts_sampler = chosen["nuts_sampler"] or "pymc"  # which takes a start for every chain
-    result = thinned(sample_nuts(initial, nuts_sampler, settings), chosen["thin"])
-    result.attrs |= {"sampler": "nuts", "tables": names}
+    result = thinned(sample_nuts(initial, nuts_sampler, settings), kept.thin)
+    result.attrs |= {"sampler": "nuts", "thin": kept.thin, "tables": names}
     posterior = result["posterior"].dataset
     for name, plan in plans.items():
         with plain_python():
             values = evaluate(plan.model, posterior, plan.variables)
         whole = xr.DataTree.from_dict({"posterior": posterior})
-        complete(whole, plan.observation, values, log_likelihood=log_likelihood)
+        complete(whole, plan.observation, values, log_likelihood=kept.log_likelihood)
         groups = {group: whole[group].dataset for group in whole.children if group != "posterior"}
         result[name] = xr.DataTree.from_dict(groups)
+    round_off(result, kept.precision)
     return result

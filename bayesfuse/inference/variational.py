@@ -38,6 +38,7 @@ from bayesfuse.results import natural
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.natural import Natural
 from bayesfuse.results.partitions import complete
+from bayesfuse.results.storage import Precision, decide, round_off
 
 Method = Literal["auto", "cavi", "advi", "fullrank_advi", "pathfinder"]
 
@@ -65,6 +66,7 @@ def fit(
     progressbar: bool = True,
     log_likelihood: bool | None = None,
     cores: int | None = None,
+    precision: Precision | None = None,
     **kwargs: Any,
 ) -> xr.DataTree:
     r"""Approximate the posterior of a label model, in seconds where sampling may take minutes.
@@ -109,7 +111,7 @@ def fit(
         The same seed gives the same draws.
     progressbar : bool, default True
         Of ADVI and Pathfinder.
-    log_likelihood : bool, optional
+    log_likelihood, precision : optional
         As in :func:`bayesfuse.sample`.
     cores : int, optional
         Threads that share a large table, by default one for each core. Results do not depend on it.
@@ -147,6 +149,8 @@ def fit(
         ratios is above 0.7 and no sweeps make up for it (a joint criterion, hard to meet with
         hundreds of parameters); groups that were to be inferred were held where the moments put
         them.
+    LargeResultWarning
+        As for :func:`bayesfuse.sample`, but all draws are kept.
     CollapseWarning
         The labels have lost a class that the responses favour, see
         :func:`bayesfuse.checks.collapse`.
@@ -211,6 +215,8 @@ def fit(
         raise ModelError(f"CAVI takes no further settings. Got: {sorted(kwargs)}.")
     if method == "cavi" or sweeps:
         _require_conjugate(plan, "CAVI needs" if method == "cavi" else "Gibbs sweeps need")
+    asked: dict[str, Any] = {"precision": precision, "thin": 1, "log_likelihood": log_likelihood}
+    kept = decide(model, [plan.observation], (1, int(draws)), **asked)
     keeps = plan.observation.labels.moves_labels
     if sweeps and keeps:
         raise ModelError(
@@ -248,7 +254,7 @@ def fit(
         add_deterministics(result, model)
         parameters = evaluate(model, result["posterior"].dataset, plan.variables)
     add_data(result, model)
-    complete(result, plan.observation, parameters, log_likelihood=log_likelihood)
+    complete(result, plan.observation, parameters, log_likelihood=kept.log_likelihood)
     warn_of_collapse(result, plan.observation)
     known = {n: Natural(*q, plan.blocks[n].variable.name) for n, q in found.rows.items()}
     natural.store(result, known, found.trace, np.array([natural.digest(plan.observation)]))
@@ -263,6 +269,7 @@ def fit(
         **begun.record(),
         **getattr(model, "notes", {}),
     }
+    round_off(result, kept.precision)
     return result
 
 

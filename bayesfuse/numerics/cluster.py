@@ -10,7 +10,8 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from bayesfuse.errors import ClusterError
@@ -24,7 +25,7 @@ SMALL = 10_000
 """Bytes of arguments that are sent with every task; larger ones go to every worker once."""
 
 FAN_IN = 16
-"""Results that are added up at a time, on the cluster."""
+"""Results that are added up at a time."""
 
 
 def client() -> Any:
@@ -64,7 +65,7 @@ class Parts:
         self.prepare, self.recipe = prepare, recipe
         self.sources, self.sizes = list(sources), list(sizes)
         self._here: dict[int, Any] = {}
-        self._there: tuple[Any, Any, dict[int, Any]] | None = None
+        self._there: tuple[Any, Any, list[_Bundle]] | None = None
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -77,10 +78,10 @@ class Parts:
 
         ``columns`` hold what is each part's own. The function is one of a module.
         """
-        there = client()
+        there = _running(client())
         if there is None:
             return self._map_here(function, shared, columns)
-        return self._gather(there, self._submit(there, function, shared, columns))
+        return self._gathered(there, _all, function, shared, columns)
 
     def add(
         self,
@@ -89,18 +90,20 @@ class Parts:
         shared: tuple[Any, ...],
         *columns: Any,
     ) -> Any:
-        """Return the sum of what :meth:`map` returns, added up in one order by ``add``."""
-        there = client()
+        """Return the sum of what :meth:`map` returns, added up by ``add``.
+
+        Always so many at a time, in order: rounding does not depend on who works.
+        """
+        there = _running(client())
         if there is None:
             found = self._map_here(function, shared, columns)
-            while len(found) > 1:
-                found = [add(found[at : at + FAN_IN]) for at in range(0, len(found), FAN_IN)]
-            return found[0]
-        tasks = self._submit(there, function, shared, columns)
-        while len(tasks) > 1:
-            groups = [tasks[at : at + FAN_IN] for at in range(0, len(tasks), FAN_IN)]
-            tasks = [there.submit(add, group, pure=False) for group in groups]
-        return self._gather(there, tasks)[0]
+        elif len(self) > FAN_IN * _n_threads(there):  # workers add up whole groups of theirs
+            found = self._gathered(there, partial(_by_group, add), function, shared, columns)
+        else:
+            found = self._gathered(there, _all, function, shared, columns)
+        while len(found) > FAN_IN:
+            found = _by_group(add, found)
+        return add(found)
 
     def _map_here(self, function: Any, shared: tuple[Any, ...], columns: Any) -> list[Any]:
         def work(index: int) -> Any:
@@ -114,38 +117,52 @@ class Parts:
         keep = self._kept(_memory())
         return side_by_side(work, range(len(self)))
 
-    def _submit(self, there: Any, function: Any, shared: Any, columns: Any) -> list[Any]:
-        if there.status != "running":
-            raise ClusterError(
-                "The Dask client must be connected to its cluster while tasks are done. Got: a "
-                f"client that is {there.status}."
-            )
+    def _gathered(
+        self, there: Any, together: Any, function: Any, shared: Any, columns: Any
+    ) -> list[Any]:
+        """Return what ``together`` makes of the results of every bundle, one after the other."""
         if self._there is None or self._there[0] is not there:
-            info = there.scheduler_info(n_workers=-1)["workers"].values()
-            if not info:
-                raise ClusterError("A Dask cluster must have workers to do tasks. Got: none.")
-            memory = sum(worker["memory_limit"] or _memory() for worker in info)
-            recipe = _sent(there, self.recipe)
-            kept = {
-                index: there.submit(_prepared, self.prepare, recipe, self._source(there, index))
-                for index in self._kept(memory)
-            }
-            self._there = there, recipe, kept
-        _, recipe, kept = self._there
-        given = _sent(there, shared) if len(pickle.dumps(shared)) > SMALL else shared
+            self._there = self._placed(there)
+        _, recipe, bundles = self._there
+        if len(pickle.dumps(shared)) > SMALL:
+            shared = _sent(there, shared)
         name, tasks = f"{function.__name__}-{uuid4().hex}", []
-        for index in range(len(self)):
-            own = tuple(column[index] for column in columns)
-            key = f"{name}-{index}"
-            if index in kept:
-                task = there.submit(_on_part, function, kept[index], given, own, key=key)
+        for bundle in bundles:
+            own = [tuple(column[n] for column in columns) for n in bundle.parts]
+            given = together, function, shared, own
+            key = f"{name}-{bundle.parts[0]}"
+            if bundle.ready is not None:
+                tasks.append(there.submit(_on_parts, bundle.ready, *given, key=key))
             else:
-                source = self._source(there, index)
-                task = there.submit(
-                    _on_source, self.prepare, recipe, source, function, given, own, key=key
-                )
-            tasks.append(task)
-        return tasks
+                sources = [self._source(there, n) for n in bundle.parts]
+                made = self.prepare, recipe, sources
+                tasks.append(there.submit(_on_sources, *made, *given, key=key))
+        return [result for results in self._gather(there, tasks) for result in results]
+
+    def _placed(self, there: Any) -> tuple[Any, Any, list[_Bundle]]:
+        """Share the parts out: those that memory holds are made ready, one bundle a thread."""
+        workers = there.scheduler_info(n_workers=-1)["workers"].values()
+        if not workers:
+            raise ClusterError("A Dask cluster must have workers to do tasks. Got: none.")
+        kept = self._kept(sum(worker["memory_limit"] or _memory() for worker in workers))
+        recipe, n_threads = _sent(there, self.recipe), _n_threads(there)
+        step = -(-len(self) // n_threads)
+        if step > FAN_IN:  # whole groups
+            step = FAN_IN * -(-step // FAN_IN)
+        bundles = []
+        for first in range(0, len(self), step):
+            parts = range(first, min(first + step, len(self)))
+            if parts[-1] in kept:
+                sources = [self._source(there, n) for n in parts]
+                ready = there.submit(_prepared, self.prepare, recipe, sources, pure=False)
+                bundles.append(_Bundle(parts, ready))
+            else:
+                few = FAN_IN if step > FAN_IN else 1
+                bundles += [
+                    _Bundle(range(n, min(n + few, parts.stop)), None)
+                    for n in range(first, parts.stop, few)
+                ]
+        return there, recipe, bundles
 
     def _source(self, there: Any, index: int) -> Any:
         source = self.sources[index]
@@ -187,16 +204,50 @@ def _sent(there: Any, value: Any) -> Any:
     return there.submit(cloudpickle.loads, cloudpickle.dumps(value), pure=False)
 
 
-def _prepared(prepare: Any, recipe: Any, source: Any) -> Any:
-    return prepare(recipe, source)
+def _running(there: Any) -> Any:
+    """Return a client, or raise ClusterError if it is not connected."""
+    if there is not None and there.status != "running":
+        raise ClusterError(
+            "The Dask client must be connected to its cluster while tasks are done. Got: a client "
+            f"that is {there.status}."
+        )
+    return there
 
 
-def _on_part(function: Any, part: Any, shared: Any, own: Any) -> Any:
-    return function(part, *shared, *own)
+class _Bundle(NamedTuple):
+    """Parts on which one task works, and the task that has them ready, if memory holds them."""
+
+    parts: range
+    ready: Any
 
 
-def _on_source(prepare: Any, recipe: Any, source: Any, function: Any, shared: Any, own: Any) -> Any:
-    return function(prepare(recipe, source), *shared, *own)
+def _n_threads(there: Any) -> int:
+    return max(sum(there.nthreads().values()), 1)
+
+
+def _prepared(prepare: Any, recipe: Any, sources: list[Any]) -> list[Any]:
+    return [prepare(recipe, source) for source in sources]
+
+
+def _on_parts(parts: Any, together: Any, function: Any, shared: Any, own: list[Any]) -> list[Any]:
+    both = zip(parts, own, strict=True)
+    found: list[Any] = together([function(part, *shared, *each) for part, each in both])
+    return found
+
+
+def _on_sources(
+    prepare: Any, recipe: Any, sources: list[Any], together: Any, *given: Any
+) -> list[Any]:
+    ready = (prepare(recipe, source) for source in sources)  # one at a time in memory
+    return _on_parts(ready, together, *given)
+
+
+def _all(found: list[Any]) -> list[Any]:
+    return found
+
+
+def _by_group(add: Callable[[list[Any]], Any], found: list[Any]) -> list[Any]:
+    return [add(found[at : at + FAN_IN]) for at in range(0, len(found), FAN_IN)]
 
 
 def _memory() -> float:

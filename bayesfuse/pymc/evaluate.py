@@ -19,8 +19,11 @@ from bayesfuse.numerics.kernels import Array
 def evaluate(
     model: pm.Model, posterior: xr.Dataset, variables: Mapping[str, TensorVariable]
 ) -> dict[str, Array]:
-    """Evaluate variables of a model at all draws at once, each (chain, draw, …)."""
-    free = {variable: posterior[variable.name].values for variable in model.free_RVs}
+    """Evaluate variables of a model at all draws of a chain at once, each (chain, draw, …).
+
+    Draws may be stored in single precision; kernels are compiled for double.
+    """
+    free = {v: posterior[v.name].values.astype(v.dtype, copy=False) for v in model.free_RVs}
     known = {name: free[v] for name, v in variables.items() if v in free}
     graphs = {name: v for name, v in variables.items() if v not in free}
     if not graphs:
@@ -28,14 +31,16 @@ def evaluate(
     batched = {v: TensorType(v.dtype, (None, *v.type.shape))() for v in free}
     fixed = {v: model.rvs_to_values[v] for v in model.observed_RVs}
     vectorised = vectorize_graph(list(graphs.values()), replace=batched | fixed)
-    sizes = posterior.sizes["chain"], posterior.sizes["draw"]
+    n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
     # a graph without any free variable has no draws to run along
     full = [
-        graph if graph.type.ndim > v.type.ndim else pt.repeat(graph[None], np.prod(sizes), axis=0)
+        graph if graph.type.ndim > v.type.ndim else pt.repeat(graph[None], n_draws, axis=0)
         for graph, v in zip(vectorised, graphs.values(), strict=True)
     ]
     function = pytensor.function(list(batched.values()), full, on_unused_input="ignore")
-    draws = [values.reshape(-1, *values.shape[2:]) for values in free.values()]
-    for name, values in zip(graphs, function(*draws), strict=True):
-        known[name] = values.reshape(*sizes, *values.shape[1:])
-    return known
+    # one chain after another, because intermediate results may take several times the memory
+    found = [function(*(values[at] for values in free.values())) for at in range(n_chains)]
+    return known | {
+        name: np.stack(chains)
+        for name, chains in zip(graphs, zip(*found, strict=True), strict=True)
+    }

@@ -17,7 +17,7 @@ from bayesfuse.errors import ModelError, require_mapping, require_weights
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.pymc.model import observed
 from bayesfuse.results.compatibility import require_alike
-from bayesfuse.results.contents import constants, require_result
+from bayesfuse.results.contents import constants, in_double, require_result
 from bayesfuse.results.parameters import parameters
 from bayesfuse.results.probabilities import label_posterior
 
@@ -255,7 +255,7 @@ def _in_units(
     own = _units(result)
     if own.name == target.name and np.array_equal(own.values, target.values):
         return result
-    values = _pointwise(result)
+    values = in_double(_pointwise(result))
     to = np.empty(len(own), dtype=np.int64)
     to[pairs["own"].to_numpy()] = pairs["to"].to_numpy()
     if len(np.unique(to)) == len(to):  # the same units in another order

@@ -45,15 +45,20 @@ def require_draws(result: xr.DataTree, what: str) -> xr.Dataset:
 
 
 def named(dataset: xr.Dataset, name: str) -> xr.DataArray | None:
-    """Return a variable by its name, or None.
+    """Return a variable by its name, in double precision, or None.
 
     PyMC prefixes the variables of a named model ("a::prevalence"); the prefix may be left out if
     the name stays unique.
     """
     if name in dataset:
-        return dataset[name]
+        return in_double(dataset[name])
     prefixed = [own for own in dataset.data_vars if str(own).endswith(f"::{name}")]
-    return dataset[prefixed[0]].rename(name) if len(prefixed) == 1 else None
+    return in_double(dataset[prefixed[0]]).rename(name) if len(prefixed) == 1 else None
+
+
+def in_double(values: xr.DataArray) -> xr.DataArray:
+    """Return stored values for computation: sums in single precision would lose digits."""
+    return values.astype(np.float64) if values.dtype == np.float32 else values
 
 
 def without_prefix(draws: xr.Dataset) -> xr.Dataset:

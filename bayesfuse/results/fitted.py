@@ -24,7 +24,7 @@ from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.results.compatibility import observation_of
-from bayesfuse.results.contents import all_draws, constants
+from bayesfuse.results.contents import all_draws, constants, in_double
 from bayesfuse.results.known_items import KnownItems, known_items
 from bayesfuse.results.parameters import evenly_spaced, parameters
 from bayesfuse.results.posterior import PREDICTION
@@ -223,7 +223,7 @@ def _stored(result: xr.DataTree, name: str, where: Mapping[str, Any] | None) -> 
                 "posterior or point, because predictions follow from them. Got: no "
                 f"{own!r} among {list(draws.data_vars)}."
             )
-        drawn: NDArray[Any] = draws[own].transpose("chain", "draw", ...).values
+        drawn: NDArray[Any] = in_double(draws[own]).transpose("chain", "draw", ...).values
         return drawn
     if own := where.get("constant"):
         value = constants(result, own)[own].values

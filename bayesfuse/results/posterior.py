@@ -91,6 +91,15 @@ def sum_up(
     return seen
 
 
+def n_units(observation: Observation) -> int:
+    """Return how many log likelihoods there are at a draw."""
+    if isinstance(observation, Spread):
+        return int(observation.partitions.n_items)
+    responses = observation.responses
+    units = observation.labels.units(responses)
+    return int(responses.multiplicity.sum()) if units is responses.items else len(units)
+
+
 def _by_block(seen: Draws, observation: Blocks, parameters: Mapping[str, Array]) -> Draws:
     """Sum up all draws on one block after the other, while it is at hand, and put all together."""
     shape = observation.table.n_items, observation.table.n_classes
@@ -140,10 +149,8 @@ class Draws:
         log_likelihood: bool | None = None,
     ) -> None:
         responses = observation.responses
-        units = observation.labels.units(responses)
-        n_units = int(responses.multiplicity.sum()) if units is responses.items else len(units)
         if log_likelihood is None:
-            log_likelihood = n_chains * n_draws * n_units <= MOST_VALUES
+            log_likelihood = n_chains * n_draws * n_units(observation) <= MOST_VALUES
         self.observation = observation
         self.sizes = n_chains, n_draws
         self.wants_pointwise = log_likelihood
@@ -198,13 +205,14 @@ class Draws:
         observation = self.observation
         responses = observation.responses
         posterior = result["posterior"].dataset
-        chains = sorted(self.kept) or range(self.sizes[0])  # if interrupted, fewer, and shorter
-        kept = np.ix_(chains, range(posterior.sizes["draw"]))
+        # if interrupted, fewer and shorter chains; all of them are not copied
+        chains: Any = sorted(self.kept) or slice(None)
+        draws = slice(posterior.sizes["draw"])
         if self.labels is not None:
             _add(
                 result,
                 "label_draws",
-                {"label": (("chain", "draw", "item"), self.labels[kept])},
+                {"label": (("chain", "draw", "item"), self.labels[chains][:, draws])},
                 {name: posterior[name].values for name in ("chain", "draw")}
                 | {"item": responses.items},
                 classes=storable(responses.classes),
@@ -213,7 +221,7 @@ class Draws:
         result["label_posterior"] = xr.DataTree(self.label_posterior().assign_attrs(sizes))
         note_draws(result)
         if self.pointwise is not None:
-            _add_log_likelihood(result, observation, self.pointwise[kept])
+            _add_log_likelihood(result, observation, self.pointwise[chains][:, draws])
 
     def label_posterior(self) -> xr.Dataset:
         """Return label probabilities and their Monte Carlo error, after all draws were added."""

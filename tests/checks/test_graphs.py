@@ -245,6 +245,7 @@ def test_unanswered_items_of_one_class_are_told_of(together):
     assert (found["unanswered"].max() > 0.95) == together
 
 
+@pytest.mark.slow
 def test_communities_have_a_coupling_of_their_own():
     """Edges drawn given labels: Potts finds a weak coupling, PlantedPotts the one they have."""
     made = bf.datasets.simulate_blocks(

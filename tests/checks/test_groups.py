@@ -45,6 +45,7 @@ def fitted(request):
     return responses, verdicts, model, bf.sample(model, 200, chains=2, random_seed=1, **QUIET)
 
 
+@pytest.mark.slow
 def test_a_cartel_is_reported_as_such(fitted):
     *_, result = fitted
     table = group_summary(result, margin=0.3)
@@ -86,6 +87,7 @@ def test_verdict_of_one_item_by_hand():
     assert found[1, 1] == pytest.approx(outer[1, 0] * heard / (outer[1, 0] @ heard))
 
 
+@pytest.mark.slow
 def test_implied_covariance_is_that_of_simulated_answers(fitted):
     """At one draw: the covariances of simulated answers differ by their sampling error."""
     responses, _, model, result = fitted

@@ -267,6 +267,7 @@ def test_items_of_different_difficulty_are_noticed():
     assert np.isclose(found["observed"].sum(), 1) and np.isclose(found["replicated"].sum(), 1)
 
 
+@pytest.mark.slow
 def test_a_prior_that_weighs_too_much_is_named():
     """Fifty responses over eight classes each: rows are near a prior that is flatter than they."""
     made = bf.datasets.simulate_dawid_skene(600, 36, 8, per_item=3, random_seed=0)

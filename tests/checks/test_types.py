@@ -34,6 +34,7 @@ def fitted(model, draws=150):
     return bf.sample(model, draws, chains=2, random_seed=1, **QUIET)
 
 
+@pytest.mark.slow
 def test_hard_items_point_to_item_types_which_fit(hard):
     model = DawidSkene(hard)
     found = bf.checks.item_difficulty(fitted(model), model, random_seed=1).attrs

@@ -94,7 +94,7 @@ def test_all_items_are_kept_in_their_order(folder):
     assert labels["item"].tolist() == names
     prevalence = tables()["posterior"]["prevalence"].mean(("chain", "draw"))
     kept = labels.loc[labels["item"] == 21, ["probability_bad", "probability_good"]]
-    np.testing.assert_allclose(kept.to_numpy()[0], prevalence)
+    np.testing.assert_allclose(kept.to_numpy()[0], prevalence, rtol=1e-6)
 
 
 def test_labels_and_picture_go_where_they_are_sent(folder, pictures):

@@ -61,6 +61,7 @@ def test_fields_are_those_of_python(islands, edges):
     assert tables()["posterior"]["coupling"].equals(result["posterior"]["coupling"])
 
 
+@pytest.mark.slow
 def test_edges_without_weights_count_one(islands):
     islands[["here", "there"]].to_csv("plain.csv", index=False)
     islands.assign(weight="1.0").to_csv("ones.csv", index=False)

@@ -70,6 +70,7 @@ def test_several_classes(folder, capsys, n_classes):
     assert tables()["posterior"]["class"].values.tolist() == list(range(n_classes))
 
 
+@pytest.mark.slow
 def test_report_has_the_checks_unless_told_not_to(folder, capsys):
     for arguments, shown in (([], True), (["--no-checks"], False)):
         assert fit(*arguments, settings=SHORT) == 0

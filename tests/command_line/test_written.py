@@ -148,15 +148,23 @@ def test_an_error_of_the_report_loses_no_draws(folder, monkeypatch):
     assert tables()["posterior"].sizes["draw"] == 3
 
 
-def test_a_large_result_is_told_of_before_it_is_written(folder, capsys, monkeypatch):
-    assert fit(*QUICK) == 0
+def test_files_are_small_unless_asked(folder, capsys, monkeypatch):
+    settings = ["--no-checks", "--draws", "8", "--chains", "1"]
+    assert fit(*settings) == 0
     assert "--thin" not in capsys.readouterr().out
-    size = sum(node.dataset.nbytes for node in tables().subtree)
+    groups = [tables()[name].dataset for name in ("posterior", "log_likelihood")]
+    assert {values.dtype.str for group in groups for values in group.values()} == {"<f4"}
+    size = sum(values.nbytes for group in groups for values in group.values())
     monkeypatch.setattr(commands, "LARGE", size // 3)
-    assert fit(*QUICK) == 0
+    assert fit(*settings) == 0
     printed = capsys.readouterr().out
-    assert "result.nc takes about 0.0 GB. --thin 4 would" in printed
+    assert "One draw in 4 was kept, so that result.nc takes about 0 MB. --thin 1" in printed
     assert printed.index("--thin") < printed.index("Written")
+    assert tables()["posterior"].sizes["draw"] == 2
+    assert fit(*settings, "--thin", "1", "--precision", "double") == 0
+    assert "--thin" not in capsys.readouterr().out
+    assert tables()["posterior"].sizes["draw"] == 8
+    assert tables()["posterior"]["confusion"].dtype == np.float64
 
 
 # ---------------------------------------------------------------- sweeps and thin
@@ -195,6 +203,7 @@ def test_thin_of_nuts_takes_every_so_manieth_draw():
         (["--sweeps", "0"], "sweeps must be a whole number, at least 1. Got: 0"),
         (["--sweeps", "2", "--sampler", "nuts"], "sweeps= for Gibbs"),
         (["--thin", "two"], "invalid int value: 'two'"),
+        (["--precision", "half"], "argument --precision: invalid choice: 'half'"),
     ],
 )
 def test_sweeps_and_thin_that_cannot_be(folder, capsys, arguments, word):

@@ -57,6 +57,7 @@ def exactly(graph, middle):
     return (np.exp(log_weight - logsumexp(log_weight)) * grid).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", GRAPHS)
 def test_a_coupling_whose_prior_has_variables_is_drawn_given_the_labels(shape):
     """By the prior at the point where other steps have left those variables."""

@@ -56,6 +56,7 @@ def test_degenerate_mixtures_are_dirichlet_in_em_and_cavi(same):
     assert_close(rows[1], rows[0], "q", rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_degenerate_mixtures_are_dirichlet_in_gibbs(same):
     plain, mixed = (bf.sample(model, 1000, random_seed=s, **QUIET) for s, model in enumerate(same))
     names = ["prevalence", "confusion"]
@@ -114,6 +115,7 @@ def enumerated(kind):
     return special.logsumexp(logs), special.softmax(logs) @ labellings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TINY_MODELS)
 def test_gibbs_against_enumeration(kind):
     model = TINY_MODELS[kind]()
@@ -124,6 +126,7 @@ def test_gibbs_against_enumeration(kind):
     assert error.max() < 0.03
 
 
+@pytest.mark.slow
 def test_turns_of_the_prevalence_leave_the_posterior_as_it_is():
     """Parameters from the prior, responses from these: turned, the parameters still look so."""
     blank = bf.Responses.from_matrix(np.zeros((12, 3), dtype=int), classes=range(2))

@@ -38,6 +38,7 @@ def test_a_point_that_is_copied_between_steps_changes_nothing(small, name):
         assert (value == found[1][key]).all(), key
 
 
+@pytest.mark.slow
 def test_known_groups_draw_the_same_in_one_process_and_in_two(small):
     model = LatentGroup(small, groups=[[0, 1, 2], [3, 4]])
     settings = {"tune": 10, "chains": 2, "random_seed": 7, "mp_ctx": "forkserver"} | QUIET

@@ -42,6 +42,7 @@ def test_gibbs_and_nuts_agree(small_model, small_gibbs, nuts_sampler):
     assert (np.abs(one - other) <= 5 * error + 1e-9).all()
 
 
+@pytest.mark.slow
 def test_posterior_of_a_tiny_table_is_exact():
     """Against quadrature over both parameters of a table with one coin and one item."""
     responses = bf.Responses.from_matrix([[1], [0], [1]], raters=["only"])
@@ -88,6 +89,7 @@ def test_matrix_and_long_table_give_the_same_draws():
     assert (fits[0]["posterior"]["confusion"] == fits[1]["posterior"]["confusion"]).all()
 
 
+@pytest.mark.slow
 def test_processes_do_not_change_the_draws(small_model):
     # not by forking this process, in which another test may have started JAX's threads
     settings = {"tune": 10, "chains": 2, "random_seed": 7, "mp_ctx": "forkserver"} | QUIET
@@ -96,6 +98,7 @@ def test_processes_do_not_change_the_draws(small_model):
     assert (one == other).all()
 
 
+@pytest.mark.slow
 def test_counts_and_written_out_items_give_the_same_posterior():
     counted = bf.datasets.caries()
     fits = [

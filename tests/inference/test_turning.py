@@ -69,6 +69,7 @@ def test_rows_at_the_edge_stay(name):
     assert turning.propose(rows, "prevalence", {"confusion": slice(None)}, 0.1, rng) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_turns_leave_the_posterior_as_it_is(n_classes):
     """Parameters from the prior, responses from these: turned, the parameters still look so."""

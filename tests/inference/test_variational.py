@@ -44,6 +44,7 @@ def apart(result, other):
 # ---------------------------------------------------------------- batches
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["confusion", "groups", "chain"])
 def test_batches_arrive_where_all_data_do(name):
     made = bf.datasets.simulate_dawid_skene(600, 6, 3, per_item=4, random_seed=3)

@@ -37,6 +37,7 @@ def priors():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", priors())
 def test_truths_are_drawn_given_the_known_ones(name):
     prior, draws = priors()[name]
@@ -78,6 +79,7 @@ def true_result(model, **values):
     return xr.DataTree.from_dict({"posterior": posterior})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("structure", ["sequence", "graph"])
 def test_checks_do_not_accuse_true_models_with_gold(structure):
     """Every second truth known: drawn apart from those, neighbours would differ half the time."""

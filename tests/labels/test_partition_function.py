@@ -177,6 +177,7 @@ def drawn(graph, field, most, **options):
     return log_partition(graph, field, most, exact=False, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["flat", "field", "weights"])
 def test_errors_of_thermodynamic_integration_are_honest(case):
     """Against exact sums: z-scores of log Z and E[S] over seeds are about standard normal."""

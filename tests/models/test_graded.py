@@ -31,6 +31,7 @@ def small():
     return simulated(80, seed=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pooled", [False, True])
 def test_everything_is_drawn_by_gibbs_and_mixes(small, pooled):
     table, truth = small

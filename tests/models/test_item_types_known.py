@@ -204,6 +204,7 @@ def test_covariates_help_where_a_crowd_errs():
     assert loss[1] < loss[0] - 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KNOWN)
 def test_chains_begin_at_slopes_that_fit_the_labels(name):
     """Dispersed around those of the model of Dawid and Skene; some items have no responses."""

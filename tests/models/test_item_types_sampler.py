@@ -86,10 +86,12 @@ def check(n_classes, revealed, size, *, sweeps=3, seed=0, spread=1.5, **argument
     assert_kept(before, after)
 
 
+@pytest.mark.slow
 def test_sweeps_leave_the_posterior_as_it_is():
     check(2, [1, 4, 7], 600, priors=SETTLED)
 
 
+@pytest.mark.slow
 def test_sweeps_leave_it_where_more_is_known_of_items():
     check(2, [1, 4], 250, populations=np.arange(10) % 3, priors=SETTLED)
 

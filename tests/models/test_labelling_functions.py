@@ -66,6 +66,7 @@ def test_rules_that_are_independent_speak_for_themselves(shares):
     assert loss < scores(vote_shares(responses), truth, covered)[1] - 0.05
 
 
+@pytest.mark.slow
 def test_copies_change_little():
     alone, truth = rules(7)
     copied, _ = rules(7, copies=6)

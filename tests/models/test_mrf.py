@@ -374,6 +374,7 @@ def test_fits_hold_the_coupling_or_approximate_it():
         bf.fit(model, sweeps=3)
 
 
+@pytest.mark.slow
 def test_coupling_of_unequal_weights_against_quadrature():
     """All labels known, on a path: twelve Monte Carlo errors off where weak edges were cut off."""
     rng = np.random.default_rng(0)

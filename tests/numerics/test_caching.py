@@ -136,6 +136,7 @@ def test_a_full_disk_loses_no_result(home):
     assert not list(home.rglob("*.nbc"))
 
 
+@pytest.mark.slow
 def test_damaged_files_are_compiled_again(home):
     assert run(home) == (21.0, 0)
     files = list((home / "__pycache__").glob("bayesfuse-*/*"))
@@ -150,6 +151,7 @@ def test_damaged_files_are_compiled_again(home):
     assert run(home) == (21.0, 1)
 
 
+@pytest.mark.slow
 def test_several_processes_may_start_at_once(home):
     """Each with another signature: none takes the code of another."""
     expected = {"2.0": 21.0, "3": 31.0}

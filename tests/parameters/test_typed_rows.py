@@ -174,6 +174,7 @@ def test_without_a_tilt_it_makes_no_difference():
     assert_same(run(pool, BY_CLASS, ANSWERS, BY_KIND, tilt=none, draws=700), exact)
 
 
+@pytest.mark.slow
 def test_imaginary_items_alone():
     """Nobody has answered: every class occurs all the same, and trust keeps its prior."""
     leave_out = *COMPETENCE, "row_concentration"

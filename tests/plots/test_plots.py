@@ -66,6 +66,7 @@ def simulated(n_raters, n_classes):
 # ---------------------------------------------------------------- every picture
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_raters", [5, 200])
 @pytest.mark.parametrize("n_classes", [2, 9])
 def test_every_picture_of_every_size(n_raters, n_classes):

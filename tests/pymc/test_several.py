@@ -56,6 +56,7 @@ def joined():
     )
 
 
+@pytest.mark.slow
 def test_two_tables_are_one_table_of_two_populations(fitted):
     _, result = fitted
     responses, population = joined()

@@ -209,6 +209,7 @@ def test_rows_are_linear_in_the_responses():
     assert first_rows(responses).all() and not first_rows(repeated()).all()
 
 
+@pytest.mark.slow
 def test_jax_has_the_same_numbers():
     pytest.importorskip("jax")
     for name, make in TABLES.items():

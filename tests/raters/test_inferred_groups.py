@@ -193,6 +193,7 @@ def grouped(rng, n_items, n_raters, size, missing=0.1):
     return bf.Responses.from_matrix(matrix, classes=[0, 1]), truth
 
 
+@pytest.mark.slow
 def test_a_group_is_found_again_from_a_start_without_it():
     responses, _ = grouped(np.random.default_rng(1), 800, 8, 3)
     model = LatentGroup(responses, "posterior")
@@ -210,6 +211,7 @@ def test_a_group_is_found_again_from_a_start_without_it():
     assert ((shared[:, 0] >= 0) & (shared[:, 0] == shared[:, 2])).mean() > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copies", [1, 2])
 @pytest.mark.parametrize(("n_classes", "sizes"), [(2, (3, 2)), (5, (2, 2)), (3, (2, 3, 2))])
 @pytest.mark.parametrize(("reseated", "alpha"), [(0.0, 1e9), (1.0, 1.0)])
@@ -323,6 +325,7 @@ def own_model(responses, assignment):
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bayesfuse.errors.PoorFitWarning")  # a fit on purpose poor
 def test_an_assignment_that_is_known_gives_the_results_of_known_groups():
     responses, _ = grouped(np.random.default_rng(2), 100, 5, 3)

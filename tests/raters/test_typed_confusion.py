@@ -316,6 +316,7 @@ def test_shapes_that_do_not_fit_the_responses(share, rows, match):
             bf.observe(responses, labels=bf.Independent([0.5, 0.5]), raters=channel)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_classes", "n_types"), [(2, 3), (3, 4)])
 def test_turns_leave_the_posterior_as_it_is(n_classes, n_types):
     """Parameters from the prior, responses from these: turned, the parameters still look so."""

@@ -147,6 +147,7 @@ def of_one_type(responses, prior, gold):
     return model
 
 
+@pytest.mark.slow
 def test_a_type_per_class_is_dawid_and_skene():
     """Modes to rounding, posteriors within Monte Carlo error."""
     made = bf.datasets.simulate_dawid_skene(60, 5, 3, per_item=3, random_seed=5)

@@ -117,6 +117,7 @@ def check(labels, *, pooled, size, sweeps, seed=0):
     assert_kept(before, after)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pooled", [False, True])
 @pytest.mark.parametrize("labels", [labels_in_sequences, labels_on_a_graph])
 def test_sweeps_leave_the_posterior_as_it_is(labels, pooled):

@@ -221,6 +221,7 @@ def test_what_cannot_be_compared_is_refused(channels, chain):
         bf.common_units({})
 
 
+@pytest.mark.slow
 def test_tables_of_counts_are_averaged():
     """Their items stand for several, so names repeat among the units."""
     results = fitted(

@@ -81,6 +81,7 @@ def test_names_that_no_file_holds_are_refused_at_once(name):
         DawidSkene(table(), name=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("name", [pytest.param("a", marks=SLOW), "é ü::5"])
 def test_models_with_a_name_are_read_as_those_without(tmp_path, fits, kind, name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import xarray as xr
-from result_functions import FIT, MODELS, N_ITEMS, OF_RESULT, everything, table
+from result_functions import FIT, MODELS, N_ITEMS, OF_RESULT, everything, in_single, table
 
 import bayesfuse as bf
 from bayesfuse import decisions, plots
@@ -62,10 +62,13 @@ def test_chains_that_mean_other_classes_are_told_apart():
 
 
 @pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize("pick", [{"chain": 0}, {"chain": [1], "draw": slice(None, None, 2)}])
-def test_all_else_works_on_picked_draws(fits, kind, pick):
+@pytest.mark.parametrize(
+    ("pick", "stored"),
+    [({"chain": 0}, in_single), ({"chain": [1], "draw": slice(None, None, 2)}, lambda r: r)],
+)
+def test_all_else_works_on_picked_draws(fits, kind, pick, stored):
     model, result = fits[kind]
-    part = result.isel(pick)
+    part = stored(result).isel(pick)
     for name, use in everything(kind).items():
         if name in OF_RESULT or name in ("plot_graph", "common_units"):
             continue

@@ -55,6 +55,7 @@ def test_rates_are_consistent():
     assert copies["accuracy"].nunique() == 1 and copies["coverage"].nunique() == 3
 
 
+@pytest.mark.slow
 def test_dependent_rules_have_wider_intervals():
     responses, _ = rules(2)
     width = []

@@ -9,6 +9,7 @@ from bayesfuse import checks, decisions, plots
 from bayesfuse.command_line.report import report
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 from bayesfuse.pymc.model import observed
+from bayesfuse.results.storage import round_off
 
 QUIET = {"progressbar": False, "quiet": True}
 FIT = {"draws": 12, "tune": 10, "chains": 2, "random_seed": 1} | QUIET
@@ -69,6 +70,13 @@ def truth_of(result):
     probability = result["label_posterior"]["probability"]
     index = {dim: probability.get_index(dim).tolist() for dim in ("item", "class")}
     return {name: index["class"][n % 2] for n, name in enumerate(index["item"][::2])}
+
+
+def in_single(result):
+    """The same draws in single precision."""
+    rounded = result.copy()
+    round_off(rounded, "single")
+    return rounded
 
 
 OF_RESULT = {

@@ -13,6 +13,7 @@ from bayesfuse.__main__ import main
 
 SHORT = ["--draws", "40", "--chains", "2", "--seed", "1"]
 SETTINGS = {"draws": 40, "chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
+SETTINGS["precision"] = "single"
 """The same in Python."""
 
 FAST = [*SHORT, "--no-checks"]
