@@ -15,6 +15,7 @@ from bayesfuse.data.sequences import Sequences
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.sample import sample
+from bayesfuse.inference.update import update
 from bayesfuse.inference.variational import fit
 from bayesfuse.labels import (
     Independent,
@@ -45,10 +46,11 @@ from bayesfuse.results.difficulty import difficulty
 from bayesfuse.results.grades import grades, rater_grades
 from bayesfuse.results.partitions import label_partitions
 from bayesfuse.results.paths import decode, draw_labels, run_lengths, spans
-from bayesfuse.results.predict import predict
+from bayesfuse.results.predict import predict, predict_batches
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.sources import sources
 from bayesfuse.results.summaries import summary
+from bayesfuse.results.write_labels import write_labels
 
 __all__ = [
     "Abstaining",
@@ -96,6 +98,7 @@ __all__ = [
     "part",
     "plots",
     "predict",
+    "predict_batches",
     "priors",
     "rater_grades",
     "run_lengths",
@@ -103,6 +106,8 @@ __all__ = [
     "sources",
     "spans",
     "summary",
+    "update",
+    "write_labels",
 ]
 __version__ = "0.1.0"
 

@@ -205,6 +205,12 @@ def functions():
                 model, result = fitted("HiddenMarkov")
                 good["labels"] = bf.draw_labels(result, model, draws=3, random_seed=1)
                 good["scheme"] = "runs"
+            if name == "update":
+                made = bf.datasets.simulate_dawid_skene(20, 5, 3, random_seed=2)
+                good |= {"result": bf.fit(model, draws=5, random_seed=1), "forgetting": 0.1}
+                good["responses"] = made.responses
+            if name == "predict_batches":
+                good["batches"] = [responses]
             if name == "bio_transitions":
                 del good["random_seed"]
             yield f"{home.__name__.removeprefix('bayesfuse.')}.{name}", function, good
@@ -213,6 +219,7 @@ def functions():
 LEFT_OUT = {  # need what a signature does not say: an open model, or the table of a check
     "bayesfuse.observe",
     "bayesfuse.dirichlet",
+    "bayesfuse.write_labels",  # to any folder
     "moments.transition",
     "priors.mixture",
     *(f"plots.plot_{of}" for of in ("agreement", "dependence", "difficulty", "elbo")),
@@ -248,6 +255,8 @@ def makes_sense(parameter, value):
     declared = str(parameter.annotation)
     if value is None:
         return parameter.default is None or "None" in declared or parameter.name == "random_seed"
+    if parameter.name == "batches" and value == []:
+        return True
     if parameter.name == "random_seed":  # NumPy's generators take a list of numbers, even of none
         return value == []
     number = isinstance(value, int | float)

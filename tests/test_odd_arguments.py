@@ -80,6 +80,8 @@ def test_seeds(fitted):
         "runs": fitted["sequences"],
         "sample": (MODELS["plain"](),),
         "fit": (MODELS["plain"](),),
+        "update": (fitted["plain"][0], THREE),
+        "rater_drift": (fitted["plain"][0], THREE),
         "simulate_dawid_skene": (20, 4, 3),
         "simulate_responses": ([0, 1], 4, 2),
     }
@@ -106,6 +108,10 @@ def calls(fitted):
     labels = bf.draw_labels(*fitted["sequences"], 3, random_seed=1)
     yield partial(bf.find_map, model), {"iterations": NO_COUNT, "tolerance": NO_NUMBER}
     yield partial(bf.fit, model), {"tolerance": NO_NUMBER[:-1], "log_likelihood": NO_FLAG}
+    yield partial(bf.update, result, THREE), {"forgetting": (*NO_NUMBER, 1.5), "draws": NO_COUNT}
+    yield partial(bf.predict_batches, result, [THREE]), {"draws": NO_COUNT}
+    yield partial(bf.predict_batches, result), {"batches": NO_KIND[:-1]}
+    yield partial(bf.checks.rater_drift, result, THREE), {"draws": (*NO_COUNT, 1)}
     yield partial(bf.sample, model), {"log_likelihood": NO_FLAG, "start": NO_MAPPING}
     yield partial(bf.sample, model), {"cores": NO_COUNT}
     yield partial(bf.moments.confusion, THREE), {"iterations": NO_COUNT, "tolerance": NO_NUMBER}

@@ -11,6 +11,7 @@ from bayesfuse.checks.item_difficulty import item_difficulty
 from bayesfuse.checks.label_switching import switching
 from bayesfuse.checks.neighbour_agreement import neighbour_agreement
 from bayesfuse.checks.phase_transition import phase_transition
+from bayesfuse.checks.rater_drift import rater_drift
 from bayesfuse.checks.rater_pairs import conditional_dependence, pairwise_agreement
 from bayesfuse.checks.runs import runs
 from bayesfuse.checks.scores import calibration, label_scores
@@ -27,6 +28,7 @@ __all__ = [
     "pairwise_agreement",
     "phase_transition",
     "rater_covariance",
+    "rater_drift",
     "runs",
     "switching",
     "verdict_probabilities",

@@ -24,13 +24,15 @@ def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray
         Gold for an item or of a class that the responses do not have; two classes for one item.
     """
     known = np.full(responses.n_items, -1)
-    if gold is None or len(gold) == 0:
+    if gold is None:
         return known
     if not isinstance(gold, Mapping | pd.Series):
         raise ResponsesError(
             "gold= is a mapping (a dict, a pandas Series) from item names to class names. Got: "
             f"{type(gold).__name__}."
         )
+    if len(gold) == 0:
+        return known
     said = zip(*gold.items(), strict=True)
     items, labels = map(_places, said, (responses.items, responses.classes))
     for (item, label), place, code in zip(gold.items(), items, labels, strict=True):

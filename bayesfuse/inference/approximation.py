@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.parameters.dirichlet import RowPrior
 
 LARGE_K = 0.7
 """Pareto shape above which a fit could not even serve as a proposal."""
@@ -23,13 +25,15 @@ class Approximation:
     """Draws from a fitted approximation of the posterior.
 
     ``values`` (draw, …) holds them for every free variable by name; ``trace`` is the bound of the
-    log evidence by iteration, ``pareto_k`` see :func:`pareto_shape`.
+    log evidence by iteration, ``pareto_k`` see :func:`pareto_shape`. ``rows`` are prior and fitted
+    distribution by parameter, of fits of Dirichlet distributions.
     """
 
     values: dict[str, Array]
     trace: Array
     converged: bool
     pareto_k: float
+    rows: Mapping[str, tuple[RowPrior, RowPrior]] = field(default_factory=dict)
 
 
 def pareto_shape(log_ratio: Array) -> float:

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from bayesfuse.data.batches import each_batch
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import ModelError, require_kind
+from bayesfuse.errors import ModelError
 from bayesfuse.inference import cavi
 from bayesfuse.inference.approximation import Approximation, pareto_shape
-from bayesfuse.inference.cavi import RowPriors
+from bayesfuse.inference.cavi import RowPriors, VariationalFit
 from bayesfuse.inference.plan import Plan
 from bayesfuse.inference.start import Start
 from bayesfuse.numerics.kernels import Array
@@ -38,10 +39,10 @@ def fit_cavi(
     limits: dict[str, Any] = {"iterations": iterations, "tolerance": tolerance}
     given = {name: value for name, value in limits.items() if value is not None}
     found = cavi.fit(observation, begun.rows, prior, held=held, **given)
-    rows = _draw(found.approximation, draws, rng)
+    rows = draw_rows(found.approximation, draws, rng)
     shape = _judge(observation, prior, found.approximation, rows, held)
     values = _values(plan, rows, held, draws)
-    return Approximation(values, found.trace, found.converged, shape)
+    return Approximation(values, found.trace, found.converged, shape, _rows(prior, found))
 
 
 def fit_batches(
@@ -69,9 +70,10 @@ def fit_batches(
         tolerance=cavi.SETTLED if tolerance is None else tolerance,
     )
     trace = np.append(found.trace, cavi.bound(observation, found.approximation, prior, held))
-    rows = _draw(found.approximation, draws, rng)
+    rows = draw_rows(found.approximation, draws, rng)
     shape = _judge(observation, prior, found.approximation, rows, held)
-    return Approximation(_values(plan, rows, held, draws), trace, found.converged, shape)
+    values = _values(plan, rows, held, draws)
+    return Approximation(values, trace, found.converged, shape, _rows(prior, found))
 
 
 def fit_stream(
@@ -106,9 +108,10 @@ def fit_stream(
         held=held,
         tolerance=cavi.SETTLED if tolerance is None else tolerance,
     )
-    rows = _draw(found.approximation, draws, rng)
+    rows = draw_rows(found.approximation, draws, rng)
     # the end of what there is to read is as good an end as any
-    return Approximation(_values(plan, rows, held, draws), found.trace, True, float("nan"))
+    values = _values(plan, rows, held, draws)
+    return Approximation(values, found.trace, True, float("nan"), _rows(prior, found))
 
 
 def _parted(plan: Plan, begun: Start) -> tuple[RowPriors, Rows]:
@@ -118,9 +121,13 @@ def _parted(plan: Plan, begun: Start) -> tuple[RowPriors, Rows]:
     return rows, {name: begun.rows[name] for name in priors if name not in rows}
 
 
-def _draw(approximation: RowPriors, draws: int, rng: np.random.Generator) -> Rows:
+def draw_rows(approximation: RowPriors, draws: int, rng: np.random.Generator) -> Rows:
     """Draw log rows (draw, …) of every parameter."""
     return {name: draw_dirichlet(q.picked(rng, draws), rng) for name, q in approximation.items()}
+
+
+def _rows(prior: RowPriors, found: VariationalFit) -> dict[str, tuple[RowPrior, RowPrior]]:
+    return {name: (prior[name], q) for name, q in found.approximation.items()}
 
 
 def _values(plan: Plan, rows: Rows, held: Rows, draws: int) -> dict[str, Array]:
@@ -167,13 +174,7 @@ def _read(
 ) -> Iterator[tuple[Observation, float]]:
     """Look at batches from outside as at the model's own table."""
     own = observation.responses
-    if not isinstance(batches, Iterable):
-        raise ModelError(
-            "batches= must be an iterable of bf.Responses, because they are read one by one. Got: "
-            f"{type(batches).__name__}."
-        )
-    for batch in batches:
-        require_kind("Every one of batches=", batch, Responses)
+    for batch in each_batch(batches):
         for what in ("raters", "classes"):
             if not np.array_equal(getattr(batch, what), getattr(own, what)):
                 raise ModelError(

@@ -34,7 +34,9 @@ from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.parameters.contract import Known
 from bayesfuse.parameters.dirichlet import RowPrior
 from bayesfuse.pymc.evaluate import evaluate
+from bayesfuse.results import natural
 from bayesfuse.results.collapse import warn_of_collapse
+from bayesfuse.results.natural import Natural
 from bayesfuse.results.partitions import complete
 from bayesfuse.results.storage import Precision, decide, round_off
 
@@ -94,7 +96,9 @@ def fit(
     batches : iterable of Responses, optional
         For "cavi": more data than fit into memory, read once, each batch with the raters and
         classes of the model's own table and items of its own, their truths unknown. The model's
-        table is a sample: fits start from it, and label probabilities are of its items.
+        table is a sample: fits start from it, and label probabilities are of its items. Those of
+        all items follow from a second pass, :func:`bayesfuse.predict_batches`. Where each batch is
+        a new day of an endless stream, see :func:`bayesfuse.update`.
     n_items : int, optional
         How many items all batches have together; needed with ``batches``, which may go on beyond.
     iterations : int, optional
@@ -119,11 +123,13 @@ def fit(
     -------
     DataTree
         The groups of :func:`bayesfuse.sample`, with one chain, and a group ``fit`` with the bound
-        of the log evidence, ``elbo``, by iteration. The attributes say ``method``, ``converged``,
-        ``iterations``, ``elbo``, ``pareto_k``, ``widening`` (how much Gibbs sweeps widen the
-        draws: 1 where they come from the posterior), ``sweeps`` and the start that won. Label
-        probabilities are averaged over the draws, which is nearer to the posterior than those of
-        the product distribution itself (log-loss on RTE 0.281 against 0.320; exact 0.273).
+        of the log evidence, ``elbo``, by iteration. For "cavi" it also has the Dirichlet
+        concentrations of prior and posterior, from which :func:`bayesfuse.update` goes on. The
+        attributes say ``method``, ``converged``, ``iterations``, ``elbo``, ``pareto_k``,
+        ``widening`` (how much Gibbs sweeps widen the draws: 1 where they come from the posterior),
+        ``sweeps`` and the start that won. Label probabilities are averaged over the draws, which is
+        nearer to the posterior than those of the product distribution itself (log-loss on RTE 0.281
+        against 0.320; exact 0.273).
 
     Raises
     ------
@@ -250,7 +256,8 @@ def fit(
     add_data(result, model)
     complete(result, plan.observation, parameters, log_likelihood=kept.log_likelihood)
     warn_of_collapse(result, plan.observation)
-    result["fit"] = xr.DataTree(xr.Dataset({"elbo": ("iteration", found.trace)}))
+    known = {n: Natural(*q, plan.blocks[n].variable.name) for n, q in found.rows.items()}
+    natural.store(result, known, found.trace, np.array([natural.digest(plan.observation)]))
     result.attrs |= {
         "method": method,
         "converged": int(found.converged),

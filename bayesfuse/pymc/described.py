@@ -42,18 +42,19 @@ def described(
             source = "pool" if isinstance(value, Variable) else "prior"
             newcomers[name] = {"source": source, "stored": _stored(model.root, value)}
     return {
-        "labels": {**_kind(labels), "needs": list(labels.needs)},
-        "raters": _kind(raters),
+        "labels": {**kind(labels), "needs": list(labels.needs)},
+        "raters": kind(raters),
         "parameters": {name: _stored(model.root, value) for name, value in parameters.items()},
         "newcomers": newcomers,
     }
 
 
-def _kind(factor: Factor) -> dict[str, Any]:
-    kind, settings = type(factor), factor.settings()
-    own = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
+def kind(factor: Factor) -> dict[str, Any]:
+    """Return the name and settings of a factor of this package, without a name for others."""
+    own, settings = type(factor), factor.settings()
+    ours = own.__module__.partition(".")[0] == __name__.partition(".")[0]
     small = all(np.size(value) <= LARGEST for value in settings.values())
-    return {"kind": kind.__name__, "settings": settings} if own and small else {"kind": None}
+    return {"kind": own.__name__, "settings": settings} if ours and small else {"kind": None}
 
 
 def _stored(model: pm.Model, value: Any) -> dict[str, Any] | None:

@@ -154,7 +154,7 @@ def from_model(result: xr.DataTree, model: pm.Model) -> Fitted:
 
 def from_result(result: xr.DataTree) -> Fitted:
     """Read the parameters from what the functions of this package store in a result."""
-    known = constants(result, "rater_index")
+    known = constants(result, "rater")
     text = known.attrs.get(PREDICTION)
     if text is None:
         raise ModelError(

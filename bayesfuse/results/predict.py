@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,15 +11,15 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.arrays import as_array, plain, shown
-from bayesfuse.data.item_tables import read_populations
-from bayesfuse.data.names import places
-from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.data.arrays import plain
+from bayesfuse.data.batches import each_batch
+from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ImpossibleDataError, ModelError, require_count, require_kind
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation
 from bayesfuse.results.fitted import Fitted, from_model, from_result
+from bayesfuse.results.new_items import see
 from bayesfuse.results.posterior import add_constants, sum_up
 
 
@@ -127,18 +127,75 @@ def predict(
     require_count("batch_size", batch_size)
     fitted = from_result(result) if model is None else from_model(result, model)
     told = {"sequences": sequences, "graph": graph, "populations": populations}
-    given = _places(fitted, told | {"covariates": covariates, "classifier": classifier})
+    told |= {"covariates": covariates, "classifier": classifier}
+    return _predict(fitted.thinned(int(draws)), responses, told, int(batch_size))
+
+
+def predict_batches(
+    result: xr.DataTree,
+    batches: Iterable[Responses],
+    *,
+    model: pm.Model | None = None,
+    draws: int = 400,
+) -> Iterator[xr.DataTree]:
+    """Predict the labels of items that arrive in batches, one batch at a time.
+
+    For more items than fit into memory, and for those that :func:`bayesfuse.fit` has learnt from as
+    ``batches=``: it keeps none of their labels, which follow from a second pass.
+
+    Parameters
+    ----------
+    result, model, draws
+        As in :func:`predict`.
+    batches : iterable of Responses
+        Read one by one, when the labels are asked for.
+
+    Yields
+    ------
+    DataTree
+        What :func:`predict` returns for the batch. :func:`bayesfuse.write_labels` writes them to
+        files.
+
+    Raises
+    ------
+    ModelError
+        ``batches`` that are no iterable of responses; labels that depend on more than the responses
+        to the item (``sequences``, ``graph``, ``populations``, …): predict these batch by batch.
+        Else as :func:`predict`.
+    ImpossibleDataError
+        As :func:`predict`.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> responses = bf.datasets.anesthesia()
+    >>> days = [responses.take(range(first, first + 15)) for first in (0, 15, 30)]
+    >>> result = bf.find_map(DawidSkene(responses))
+    >>> for labels in bf.predict_batches(result, days):
+    ...     print(bf.label_probabilities(labels).sizes["item"])
+    15
+    15
+    15
+    """
+    require_count("draws", draws)
+    checked = each_batch(batches)
+    fitted = from_result(result) if model is None else from_model(result, model)
+    if fitted.needs:
+        raise ModelError(
+            "Batches are tables of responses alone; where labels depend on more, call "
+            "bf.predict(result, batch, …) for each with what it needs. Got: a result of "
+            f"{fitted.labels.__name__} labels, which need {fitted.needs[0]}."
+        )
     fitted = fitted.thinned(int(draws))
-    responses = _with_classes(responses, fitted.class_names)
-    of_raters, index, source = fitted.of_raters(responses.raters)
-    values: dict[str, Any] = {**of_raters}
-    if "populations" in given:
-        given["populations"] = _numbered(fitted, responses, values, given)
-    if fitted.items is not None:
-        known = (given.pop(name, None) for name in ("populations", "covariates", "classifier"))
-        given["populations"], values["log_odds"] = fitted.items.rows(responses, *known)
-    observation = _observe(fitted, responses, values, index, given)
-    found = _label_posterior(observation, values, int(batch_size))
+    return (_predict(fitted, batch, {}, batch_size=100_000) for batch in checked)
+
+
+def _predict(
+    fitted: Fitted, responses: Responses, told: Mapping[str, Any], batch_size: int
+) -> xr.DataTree:
+    observation, values, source = see(fitted, responses, told)
+    found = labels_of(observation, values, batch_size)
     tree = {
         "label_posterior": found,
         "raters": xr.Dataset({"source": ("rater", source)}, {"rater": responses.raters}),
@@ -149,90 +206,7 @@ def predict(
     return predicted
 
 
-def _places(fitted: Fitted, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what places the new items, or raise ModelError if it is missing or given in vain."""
-    labels = fitted.labels.__name__
-    given = {name: each for name, each in given.items() if each is not None}
-    if missing := [name for name in fitted.needs if name not in given]:
-        raise ModelError(
-            f"Labels depend on the {missing[0]} in this model, so those of the new items must be "
-            f"known: give {missing[0]}=. Got: no {missing[0]}, for a result of {labels} labels."
-        )
-    if vain := [name for name in given if name not in fitted.needs]:
-        raise ModelError(
-            f"{vain[0]}= is for labels that depend on it; leave it out, or fit a model of such "
-            f"labels. Got: {vain[0]} for a result of {labels} labels."
-        )
-    return given
-
-
-def _numbered(
-    fitted: Fitted, responses: Responses, values: Mapping[str, Any], given: Mapping[str, Any]
-) -> NDArray[np.int64]:
-    """Return the number of the population of every new item or sequence."""
-    names, unit = fitted.population_names, fitted.labels.unit
-    if names is None:  # a model of the user's own, which numbers them
-        of_raters = {parameter.name for parameter in fitted.raters.declared}
-        first = next(name for name in values if name not in of_raters)
-        names = np.arange(values[first].shape[2])
-    units = given["sequences"].names if unit == "sequence" else responses.items
-    return read_populations(units, given["populations"], names, unit)[1]
-
-
-def _with_classes(responses: Responses, classes: NDArray[Any]) -> Responses:
-    """Return the same responses with the classes of a fit."""
-    place = places(as_array(responses.classes), classes)
-    if (place < 0).any():
-        unknown = responses.classes[place < 0]
-        raise ModelError(
-            "Classes of new responses must be classes of the result, because nothing is known of "
-            f"others. Got: {plain(unknown[0])!r} ({len(unknown)} such), which is not among "
-            f"{shown(classes)}."
-        )
-    if np.array_equal(place, np.arange(len(classes))):
-        return responses
-    key = responses.item * responses.n_raters + responses.rater
-    key = key * len(classes) + place[responses.label]
-    table = from_key(key, responses.items, responses.raters, classes)
-    stated = responses.stated
-    if stated is not None:
-        stated = stated.with_classes(place, len(classes))
-    return replace(
-        table, multiplicity=responses.multiplicity, silent=responses.silent, stated=stated
-    )
-
-
-def _observe(
-    fitted: Fitted,
-    responses: Responses,
-    values: Mapping[str, Any],
-    index: NDArray[np.int64],
-    given: Mapping[str, Any],
-) -> Observation:
-    """Return the new responses as seen through the fitted label prior and channel."""
-    first = {name: drawn[0, 0] for name, drawn in values.items()}
-    of_raters = {parameter.name for parameter in fitted.raters.declared}
-    own = [
-        {name: first[name] for name in first if (name in of_raters) is raters}
-        for raters in (False, True)
-    ]
-    labels = fitted.labels.anew(own[0], fitted.label_settings, **given)
-    raters = fitted.raters.anew(own[1], fitted.rater_settings, index)
-    for parameter in (*labels.used_parameters, *raters.used_parameters):
-        if "item" in parameter.dims:
-            raise ModelError(
-                "Parameters must be shared by all items, because those of new items are not "
-                f"known. Got: {parameter.name}, which belongs to single items."
-            )
-    shapes = {name: value.shape for name, value in first.items()}
-    labels.check(shapes, responses)
-    raters.check(shapes, responses)
-    return Observation.build(responses, labels, raters)
-
-
-def _label_posterior(
-    observation: Observation, values: Mapping[str, Any], batch_size: int
-) -> xr.Dataset:
+def labels_of(observation: Observation, values: Mapping[str, Any], batch_size: int) -> xr.Dataset:
     """Return label probabilities and their Monte Carlo error, batch by batch."""
     n_chains, n_draws = next(iter(values.values())).shape[:2]
     table = observation.table
@@ -263,8 +237,8 @@ def _batches(
     """Cut the items of ``table`` into batches of whole units, where the label prior allows it."""
     table, labels = observation.table, observation.labels
     if table.n_items <= batch_size or type(labels).part is LabelPrior.part:
-        whole = replace(observation, responses=table, inverse=np.arange(table.n_items))
-        yield np.arange(table.n_items), whole
+        every, gold = np.arange(table.n_items), observation.table_gold
+        yield every, replace(observation, responses=table, inverse=every, gold=gold)
         return
     size = np.bincount(labels.unit_of(table))
     batch = (np.cumsum(size) - size) // batch_size  # of the first item of every unit

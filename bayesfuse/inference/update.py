@@ -1,0 +1,370 @@
+"""``bf.update``: a variational fit goes on learning from new responses."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.data.arrays import as_array, shown
+from bayesfuse.data.names import listed, places, unique_names
+from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.data.sequences import Sequences
+from bayesfuse.errors import (
+    ModelError,
+    PoorFitWarning,
+    interruptible,
+    require_count,
+    require_kind,
+    require_number,
+    require_seed,
+)
+from bayesfuse.inference import cavi
+from bayesfuse.inference.dirichlet import draw_rows
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation import Observation, Rows, in_blocks
+from bayesfuse.parameters.contract import Support
+from bayesfuse.parameters.dirichlet import DirichletMixture, RowPrior
+from bayesfuse.pymc.described import common_mean, kind
+from bayesfuse.pymc.model import one_against_rest
+from bayesfuse.results import natural
+from bayesfuse.results.collapse import warn_of_collapse
+from bayesfuse.results.contents import constants
+from bayesfuse.results.fitted import PRIOR, Fitted, from_result
+from bayesfuse.results.natural import Natural, by_rater
+from bayesfuse.results.new_items import confusion_at, see, with_classes
+from bayesfuse.results.posterior import (
+    ORDERED,
+    PREDICTION,
+    add_constants,
+    note_draws,
+    order_variables,
+)
+from bayesfuse.results.predict import labels_of
+
+DERIVED = "confusion", "sensitivity", "specificity", "prevalence"
+"""Variables that follow from the parameters, where these are not among them."""
+
+
+@interruptible
+def update(
+    result: xr.DataTree,
+    responses: Responses,
+    *,
+    gold: Mapping[Any, Any] | None = None,
+    sequences: Sequences | None = None,
+    populations: Any = None,
+    forgetting: float = 0.0,
+    draws: int = 1000,
+    random_seed: Any = None,
+) -> xr.DataTree:
+    r"""Learn from new responses, given all that a variational fit has learnt before.
+
+    The fitted distribution of the parameters is the prior of the new responses: a day, say, that is
+    seen once and need not be kept. Neither the earlier responses nor the model are needed, so a
+    result that was saved as a file is enough.
+
+    Parameters
+    ----------
+    result : DataTree
+        From ``bf.fit`` with ``method="cavi"`` (the default for conjugate models), or from
+        ``bf.update``. It is not changed.
+    responses : Responses
+        Responses to new items, of classes that the result knows, some or all, in any order. Raters
+        are known by name. New raters begin with the prior that the fitted ones began with, which
+        must have been the same for all.
+    gold : mapping of item name to class name, optional
+        New items whose true class is known.
+    sequences, populations : optional
+        As in :func:`bayesfuse.predict`, for models that were told them of the fitted items.
+    forgetting : float, default 0
+        Share of what was learnt that is forgotten before the new responses count, so that raters
+        who change can be followed. With 0.1 the responses of a batch count 0.9 after the next one,
+        0.81 after two, and a fit rests on the last ten batches or so.
+    draws : int, default 1000
+        Independent draws from the new distribution.
+    random_seed : int, Generator, optional
+        The same seed gives the same draws. The distribution itself depends on no random numbers.
+
+    Returns
+    -------
+    DataTree
+        As ``bf.fit`` returns it. ``posterior`` has all raters so far, new ones last, and of the
+        variables that are no parameters "confusion", "sensitivity", "specificity" and
+        "prevalence". ``label_posterior`` and the data are of the new items only; there is no
+        ``log_likelihood``. The group ``fit`` holds the concentrations of all parameters, from which
+        the next update goes on, and ``elbo``, the bound of the log evidence of the new responses
+        given the earlier ones. The attribute ``batches`` is the number of tables learnt from.
+
+    Raises
+    ------
+    ModelError
+        A result that holds no Dirichlet distributions; no responses; responses that the result has
+        already learnt from; classes that it does not know; new raters where the fitted ones had
+        different priors; labels on a graph; parameters without a Dirichlet distribution that vary;
+        label priors and channels of your own.
+    ImpossibleDataError
+        Structural zeros or known labels rule out the responses to some item.
+
+    Warns
+    -----
+    PoorFitWarning
+        The bound was still rising after 1,000 iterations.
+    CollapseWarning
+        As :func:`bayesfuse.fit`, for the new items.
+
+    Notes
+    -----
+    Natural parameters add up: if q is the distribution after t − 1 batches and p the prior, batch t
+    is fitted by coordinate ascent under the prior
+
+    .. math:: p + (1 - f)(q_{t-1} - p), \qquad f = \texttt{forgetting},
+
+    written for Dirichlet concentrations, so q − p are expected counts (of a mixture of Dirichlet
+    distributions, those that all components share). With f = 0 this is streaming variational Bayes;
+    with f > 0 the past is a power prior. Forgetting is per batch, also for raters who are not in
+    it, and for the class shares.
+
+    With all labels known, and no other hidden variables, the updates equal one fit of all
+    responses. Else they differ, because earlier labels are not revised: each batch counts its items
+    with the labels that were probable then. So the first table should be large enough to tell the
+    raters apart.
+
+    Every batch has items of its own. An item that comes back counts as another one of the same
+    name: what was known of its label is not used. The same table, recognised by its responses and
+    the names of items and raters, is refused, as it would count twice.
+
+    Sweeps (``sweeps=``) change the draws of a fit, not the distributions that updates go on from.
+
+    References
+    ----------
+    Broderick, Boyd, Wibisono, Wilson & Jordan (2013), Streaming variational Bayes, NeurIPS, eq. 2.
+    Ibrahim, Chen, Gwon & Chen (2015), The power prior, Statistics in Medicine 34, 3724–3749.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> made = bf.datasets.simulate_dawid_skene(600, 5, 2, accuracy=(0.8, 0.95), random_seed=1)
+    >>> days = [made.responses.take(range(first, first + 200)) for first in (0, 200, 400)]
+    >>> result = bf.fit(DawidSkene(days[0]), random_seed=1)
+    >>> for day in days[1:]:
+    ...     result = bf.update(result, day, random_seed=1)
+    >>> result.attrs["batches"], bf.label_probabilities(result).sizes["item"]
+    (3, 200)
+    """
+    require_kind("responses", responses, Responses)
+    require_count("draws", draws)
+    forgetting = require_number("forgetting", forgetting, most=1.0)
+    rng = require_seed(random_seed)
+    known, fitted = natural.read(result), from_result(result)
+    told = {"sequences": sequences, "populations": populations}
+    observation, known, held = _see(result, fitted, known, responses, told, gold)
+    counted = _counted(result, observation)
+    prior = {name: each.fading(forgetting) for name, each in known.items()}
+    found = cavi.fit(in_blocks(observation), cavi.expected_log(prior), prior, held=held)
+    if not found.converged:
+        warnings.warn(
+            "The bound of the log evidence was still rising when the update ended, so the labels "
+            f"of the new items have not settled. Got: {len(found.trace)} iterations.",
+            PoorFitWarning,
+            stacklevel=3,
+        )
+    rows = draw_rows(found.approximation, int(draws), rng)
+    values = _values(observation, rows | _still(held, int(draws)))
+    updated = xr.DataTree()
+    updated["posterior"] = xr.DataTree(_posterior(result, observation, known, values))
+    if kept := _constants(result):
+        updated["constant_data"] = xr.DataTree(constants(result)[kept])
+    add_constants(updated, observation)
+    labels = labels_of(observation, values, batch_size=100_000)
+    updated["label_posterior"] = xr.DataTree(labels.assign_attrs(chains=1, draws=int(draws)))
+    note_draws(updated)
+    order_variables(updated)
+    warn_of_collapse(updated, observation)
+    known = {name: replace(known[name], posterior=q) for name, q in found.approximation.items()}
+    natural.store(updated, known, found.trace, counted)
+    updated.attrs |= {
+        "method": "cavi",
+        "converged": int(found.converged),
+        "iterations": len(found.trace),
+        "elbo": float(found.trace[-1]),
+        "forgetting": forgetting,
+        "batches": len(counted),
+    }
+    return updated
+
+
+def _see(
+    result: xr.DataTree,
+    fitted: Fitted,
+    known: dict[str, Natural],
+    responses: Responses,
+    told: Mapping[str, Any],
+    gold: Mapping[Any, Any] | None,
+) -> tuple[Observation, dict[str, Natural], Rows]:
+    """Return new responses as seen through a fit, by all raters so far.
+
+    Also the parameters for all these raters, and in kernel coordinates those that have no
+    Dirichlet distribution.
+    """
+    if "graph" in fitted.needs:
+        raise ModelError(
+            "Batches must be independent given the parameters, as items or whole sequences are; "
+            "labels on a graph depend on those of all other items. Got: a result of "
+            f"{fitted.labels.__name__} labels."
+        )
+    if responses.n_items == 0 or not (responses.n_responses or responses.stated is not None):
+        raise ModelError(
+            "A batch must have responses, because nothing is learnt from none. Got: "
+            f"{responses.n_items} items without a response."
+        )
+    declared = {p.name: p for p in (*fitted.labels.declared, *fitted.raters.declared)}
+    values, newcomers = {}, {}
+    for name, each in known.items():
+        support = declared[name].support
+        values[name] = support.from_kernel(each.posterior.centre())[None, None]
+        if by_rater(declared[name]):
+            newcomers[name] = _newcomer(each.prior, support)
+    for name, drawn in fitted.values.items():
+        if name not in known:
+            values[name] = drawn[:1, :1]
+            if (drawn != values[name]).any():
+                raise ModelError(
+                    "Parameters without a Dirichlet distribution must be known to learn on, or "
+                    f"held as bf.fit holds them without sweeps=. Got: draws of {name} that vary."
+                )
+    raters = _all_raters(fitted, responses)
+    responses = _by(raters, with_classes(responses, fitted.class_names), fitted)
+    responses = replace(responses, ordered=bool(constants(result).attrs[ORDERED]))
+    told = {name: each for name, each in told.items() if each is not None}
+    point = replace(
+        fitted, values=values, newcomers=newcomers, sources=dict.fromkeys(newcomers, PRIOR)
+    )
+    observation, values, _ = see(point, responses, told, gold)
+    count = len(raters) - len(fitted.rater_names)
+    known = {
+        name: each.with_new_raters(count) if by_rater(declared[name]) else each
+        for name, each in known.items()
+    }
+    still = observation.rows({name: each[0, 0] for name, each in values.items()})
+    held = {name: still[name] for name in still if name not in known}
+    return _as_before(result, observation), known, held
+
+
+def _all_raters(fitted: Fitted, responses: Responses) -> NDArray[Any]:
+    """Return the names of the fitted raters, then those of new ones."""
+    new = places(as_array(responses.raters), fitted.rater_names) < 0
+    if not new.any():
+        return fitted.rater_names
+    return unique_names([*listed(fitted.rater_names), *listed(responses.raters[new])], "rater")
+
+
+def _by(raters: NDArray[Any], responses: Responses, fitted: Fitted) -> Responses:
+    """Return the same responses in a table of all these raters."""
+    if np.array_equal(raters, responses.raters):
+        return responses
+    if responses.silent is not None or responses.stated is not None:
+        raise ModelError(
+            "Batches with silence or stated probabilities must have the sources of the fit, in "
+            "their order, because a source that is not in the table was not asked: declare them "
+            f"with raters=. Got: {shown(responses.raters)}, not {shown(fitted.rater_names)}."
+        )
+    place = places(as_array(responses.raters), raters)
+    key = (responses.item * len(raters) + place[responses.rater]) * responses.n_classes
+    table = from_key(key + responses.label, responses.items, raters, responses.classes)
+    return replace(table, multiplicity=responses.multiplicity)
+
+
+def _newcomer(prior: RowPrior, support: Support) -> Array | str:
+    """Return the parameter of a rater without responses, or the reason why there is none."""
+    mean = common_mean(prior if isinstance(prior, DirichletMixture) else prior.concentration)
+    with np.errstate(divide="ignore"):  # structural zeros
+        return mean if isinstance(mean, str) else support.from_kernel(np.log(mean))
+
+
+def _counted(result: xr.DataTree, observation: Observation) -> NDArray[np.uint64]:
+    """Return the digests of all tables, the new one last, or raise ModelError if it is known."""
+    before, own = natural.digests(result), natural.digest(observation)
+    if own in before:
+        raise ModelError(
+            "Every table counts once, else the same responses would count as new evidence; items "
+            "that only share names with earlier ones need names of their own. Got: the responses "
+            f"of batch {int(np.flatnonzero(before == own)[0])} (the first is 0) again."
+        )
+    return np.append(before, own)
+
+
+def _still(held: Rows, draws: int) -> Rows:
+    """Return parameters that do not vary as draws."""
+    return {name: np.broadcast_to(each, (draws, *np.shape(each))) for name, each in held.items()}
+
+
+def _values(observation: Observation, rows: Rows) -> dict[str, Array]:
+    """Return the parameters (chain, draw, …) from their draws in kernel coordinates."""
+    return {name: observation.support(name).from_kernel(rows[name])[None] for name in rows}
+
+
+def _constants(result: xr.DataTree) -> list[str]:
+    """Return the names of parameters that the result holds as constants."""
+    told = json.loads(constants(result).attrs[PREDICTION])["parameters"].values()
+    return [where["constant"] for where in told if where and "constant" in where]
+
+
+def _posterior(
+    result: xr.DataTree,
+    observation: Observation,
+    known: Mapping[str, Natural],
+    values: Mapping[str, Array],
+) -> xr.Dataset:
+    """Return draws of all variables, named as in the result before."""
+    before = result["posterior"].dataset
+    told = json.loads(constants(result).attrs[PREDICTION])["parameters"]
+    homes = {name: (where or {}).get("variable") for name, where in told.items()}
+    found = {own: values[name] for name, own in homes.items() if own is not None}
+    prefix = "".join(next(iter(known.values())).variable.rpartition("::")[:2])
+    if wanted := {prefix + name for name in DERIVED} & set(before) - set(found):
+        derived = {prefix + name: each for name, each in _derived(observation, values).items()}
+        found |= {name: derived[name] for name in sorted(wanted)}
+    variables = {name: (before[name].dims, each) for name, each in found.items()}
+    coords: dict[Any, Any] = {"chain": [0], "draw": np.arange(len(next(iter(found.values()))[0]))}
+    for dims, each in variables.values():
+        for dim, size in zip(dims[2:], each.shape[2:], strict=True):
+            if dim in before.coords:
+                names = before[dim].values
+                coords[dim] = names if len(names) == size else observation.responses.raters
+    return xr.Dataset(variables, coords)
+
+
+def _derived(observation: Observation, values: Mapping[str, Array]) -> dict[str, Array]:
+    """Return what follows from the parameters, by the name that models of this package give it."""
+    names = observation.labels.parameters
+    n_classes = observation.table.n_classes
+    found: dict[str, list[Array]] = {name: [] for name in DERIVED}
+    for draw in range(next(iter(values.values())).shape[1]):
+        point = {name: drawn[0, draw] for name, drawn in values.items()}
+        confusion = confusion_at(observation, observation.rows(point))
+        share = observation.labels.prevalence(
+            tuple(point[name] for name in names), n_classes, observation.label_structure, np
+        )
+        drawn = confusion, *one_against_rest(confusion, share, n_classes), share
+        for name, each in zip(DERIVED, drawn, strict=True):
+            found[name].append(each)
+    return {name: np.array(drawn)[None] for name, drawn in found.items()}
+
+
+def _as_before(result: xr.DataTree, observation: Observation) -> Observation:
+    """Return an observation that results describe as they described the one before."""
+    prediction = json.loads(constants(result).attrs[PREDICTION])
+    prediction["raters"] = kind(observation.raters)
+    observation = replace(observation, prediction=prediction)
+    if "observed_data" not in result.children:  # of responses in partitions
+        return observation
+    (name, label), *_ = result["observed_data"].dataset.data_vars.items()
+    return replace(observation, name=str(name), rows_name=str(label.dims[0]))

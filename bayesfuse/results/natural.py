@@ -1,0 +1,133 @@
+"""Dirichlet distributions of a fit as its result holds them, so that later data can be added."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.errors import ModelError
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation import Observation
+from bayesfuse.parameters.contract import Parameter
+from bayesfuse.parameters.dirichlet import Dirichlet, DirichletMixture, RowPrior
+from bayesfuse.results.contents import require_result
+
+OF, VARIABLE = "concentration_of", "variable"
+"""Attributes of stored concentrations: the parameter, and its variable in the posterior."""
+
+DIGESTS = "batch_digest"
+"""Variable of the group ``fit``: a digest of every table that the fit has learnt from."""
+
+
+@dataclass(frozen=True)
+class Natural:
+    """A parameter with Dirichlet rows: its prior, and its distribution given all data so far.
+
+    ``variable`` is the name of its draws in the posterior of the result.
+    """
+
+    prior: RowPrior
+    posterior: RowPrior
+    variable: str
+
+    def fading(self, forgetting: float) -> RowPrior:
+        """Return what is left of the posterior if a share of the counts is forgotten."""
+        if forgetting == 0:
+            return self.posterior
+        return self.prior.plus((1.0 - forgetting) * (self.posterior - self.prior))
+
+    def with_new_raters(self, count: int) -> Natural:
+        """Return a parameter by rater with new raters, who have the prior of the first one."""
+        prior, posterior = (
+            _grown(rows, self.prior, count) for rows in (self.prior, self.posterior)
+        )
+        return replace(self, prior=prior, posterior=posterior)
+
+
+def by_rater(parameter: Parameter) -> bool:
+    """Return whether a parameter has rows for every rater."""
+    return parameter.dims[:1] == ("rater",)
+
+
+def store(
+    result: xr.DataTree, known: Mapping[str, Natural], elbo: Array, digests: NDArray[np.uint64]
+) -> None:
+    """Add the group ``fit`` to a result with a posterior."""
+    found: dict[str, Any] = {"elbo": ("iteration", elbo)}
+    coords: dict[Any, Any] = {}
+    for name, natural in known.items():
+        drawn = result["posterior"].dataset[natural.variable]
+        dims = drawn.dims[2:]
+        coords |= {dim: drawn[dim].values for dim in dims if dim in drawn.coords}
+        if len(natural.prior.shape) > len(dims):
+            dims = (*dims, f"{name}_outcome")  # p stands for the row (p, 1 − p)
+        for what, rows in (("prior_", natural.prior), ("", natural.posterior)):
+            whole = dims
+            if isinstance(rows, DirichletMixture):
+                whole = (f"{name}_component", *dims)
+                found[f"{name}_{what}log_share"] = (whole[:-1], rows.log_shares)
+            found[f"{name}_{what}concentration"] = (whole, rows.concentration)
+        dims_and_rows = found[f"{name}_concentration"]
+        found[f"{name}_concentration"] = (*dims_and_rows, {OF: name, VARIABLE: natural.variable})
+    if known:
+        found[DIGESTS] = ("batch", digests)
+    result["fit"] = xr.DataTree(xr.Dataset(found, coords))
+
+
+def read(result: xr.DataTree) -> dict[str, Natural]:
+    """Return what a result holds by parameter, or raise ModelError if that is nothing."""
+    groups = require_result(result).children
+    stored = groups["fit"].dataset if "fit" in groups else xr.Dataset()
+    found = {}
+    for variable in stored.data_vars.values():
+        if (name := variable.attrs.get(OF)) is not None:
+            prior, posterior = (_rows(stored, f"{name}_{what}") for what in ("prior_", ""))
+            found[str(name)] = Natural(prior, posterior, str(variable.attrs[VARIABLE]))
+    if not found:
+        raise ModelError(
+            "Learning goes on from the Dirichlet distributions of a fit, to which counts are "
+            "added: results of bf.fit(model, method='cavi') hold them, draws alone do not say "
+            f"them. Got: a result of method={result.attrs.get('method')!r}, with groups "
+            f"{sorted(groups)}."
+        )
+    return found
+
+
+def digests(result: xr.DataTree) -> NDArray[np.uint64]:
+    """Return the digests of all tables that a fit has learnt from."""
+    values: NDArray[np.uint64] = result["fit"].dataset[DIGESTS].values
+    return values
+
+
+def digest(observation: Observation) -> np.uint64:
+    """Return a number for a table of responses, that of equal tables being equal."""
+    said = observation.fingerprint["responses"].encode()
+    return np.uint64(int.from_bytes(blake2b(said, digest_size=8).digest()))
+
+
+def _rows(stored: xr.Dataset, name: str) -> RowPrior:
+    concentration = stored[f"{name}concentration"].values
+    if f"{name}log_share" in stored:
+        return DirichletMixture(stored[f"{name}log_share"].values, concentration)
+    return Dirichlet(concentration)
+
+
+def _grown(rows: RowPrior, prior: RowPrior, count: int) -> RowPrior:
+    """Return rows by rater with those that the prior has for the first rater added at the end."""
+    if isinstance(rows, DirichletMixture) and isinstance(prior, DirichletMixture):
+        shares = _appended(rows.log_shares, prior.log_shares, count, 1)
+        return DirichletMixture(
+            shares, _appended(rows.concentration, prior.concentration, count, 1)
+        )
+    return Dirichlet(_appended(rows.concentration, prior.concentration, count, 0))
+
+
+def _appended(rows: Array, prior: Array, count: int, axis: int) -> Array:
+    first = np.take(prior, np.zeros(count, dtype=np.int64), axis)
+    return np.concatenate([rows, first], axis)

@@ -1,0 +1,90 @@
+"""Labels as Parquet files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import pandas as pd
+import xarray as xr
+
+from bayesfuse.data.names import listed
+from bayesfuse.errors import ModelError
+from bayesfuse.results.probabilities import label_probabilities
+
+
+def write_labels(
+    results: Iterable[xr.DataTree | xr.DataArray], folder: str | os.PathLike[str]
+) -> list[Path]:
+    """Write the labels of several results as Parquet files, one file for each.
+
+    Parameters
+    ----------
+    results : iterable of DataTree or DataArray
+        With label probabilities: from :func:`bayesfuse.predict_batches`, of which only one is in
+        memory at a time, or results of :func:`bayesfuse.update`, :func:`bayesfuse.fit`, ….
+    folder : path
+        Is made if there is none.
+
+    Returns
+    -------
+    list of Path
+        The files, ``part-00000.parquet`` and so on: together they are one data set for readers of
+        Parquet. Columns: ``item``; ``label``, the most probable class; and by class its
+        probability, ``probability_<class>``. A file appears under its name when it is complete.
+
+    Raises
+    ------
+    ModelError
+        Not an iterable of results; no label probabilities; a folder that holds Parquet files, with
+        which the new ones would be read.
+    ImportError
+        Without pyarrow: ``pip install "bayesfuse[parquet]"``.
+
+    Examples
+    --------
+    >>> import tempfile, pandas as pd, bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> responses = bf.Responses.from_matrix([["no", "no"], ["yes", "yes"]], items=["a", "b"])
+    >>> result = bf.fit(DawidSkene(responses), random_seed=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     (path,) = bf.write_labels([result], folder)
+    ...     pd.read_parquet(path).columns.tolist()
+    ['item', 'label', 'probability_no', 'probability_yes']
+    """
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            'Parquet files are written by pyarrow: pip install "bayesfuse[parquet]". Got: no '
+            "pyarrow."
+        ) from error
+    if isinstance(results, xr.DataTree | xr.DataArray) or not isinstance(results, Iterable):
+        raise ModelError(
+            "results must be an iterable of results, one for every file: [result] for a single "
+            f"one. Got: {type(results).__name__}."
+        )
+    if not isinstance(folder, str | os.PathLike):
+        raise ModelError(f"folder must be the path of a folder. Got: {folder!r}.")
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if there := sorted(folder.glob("*.parquet")):
+        raise ModelError(
+            "Labels are written to a folder without other Parquet files, because readers take all "
+            f"of a folder for one table. Got: {there[0].name} in {folder} ({len(there)} such)."
+        )
+    paths = []
+    for number, result in enumerate(results):
+        paths.append(folder / f"part-{number:05d}.parquet")
+        unfinished = paths[-1].with_suffix(".unfinished")
+        _table(label_probabilities(result)).to_parquet(unfinished, engine="pyarrow", index=False)
+        unfinished.replace(paths[-1])
+    return paths
+
+
+def _table(probability: xr.DataArray) -> pd.DataFrame:
+    classes, values = probability["class"].values, probability.values
+    named = {f"probability_{name}": values[:, k] for k, name in enumerate(listed(classes))}
+    items = probability["item"].values
+    return pd.DataFrame({"item": items, "label": classes[values.argmax(axis=1)], **named})

@@ -1,0 +1,401 @@
+"""Fits that learn on: against one fit of everything, saved in between, and with forgetting."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from conjugate_models import MODELS
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError, PoorFitWarning
+from bayesfuse.inference import cavi
+from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
+from bayesfuse.results import natural
+
+# Small tables: what most tests here ask is not how near a fit is to the posterior.
+pytestmark = pytest.mark.filterwarnings("ignore::bayesfuse.errors.PoorFitWarning")
+
+
+def fit(model, **kwargs):
+    return bf.fit(model, draws=20, random_seed=1, **kwargs)
+
+
+def update(result, batch, **kwargs):
+    return bf.update(result, batch, draws=20, random_seed=1, **kwargs)
+
+
+def posteriors(result):
+    return {name: each.posterior for name, each in natural.read(result).items()}
+
+
+def same(one, other, rtol):
+    for name, rows in posteriors(one).items():
+        np.testing.assert_allclose(
+            rows.concentration, posteriors(other)[name].concentration, rtol=rtol
+        )
+        if hasattr(rows, "shares"):
+            np.testing.assert_allclose(rows.shares, posteriors(other)[name].shares, rtol=rtol)
+
+
+def parts(responses, sizes):
+    ends = np.cumsum(sizes)
+    return [
+        responses.take(np.arange(end - size, end)) for end, size in zip(ends, sizes, strict=True)
+    ]
+
+
+@pytest.fixture(scope="module")
+def made():
+    """Asymmetric: three classes of different size, three of six raters answer each item."""
+    return bf.datasets.simulate_dawid_skene(
+        120, 6, 3, per_item=3, prevalence=[0.5, 0.3, 0.2], random_seed=4
+    )
+
+
+@pytest.fixture(scope="module")
+def days(made):
+    return parts(made.responses, [60, 35, 25])
+
+
+# ---------------------------------------------------------------- against one fit of everything
+
+WITH_GOLD = {
+    "confusion": MODELS["confusion"],
+    "class": MODELS["class"],
+    "coin": MODELS["coin"],
+    "mixture": lambda r, **kw: DawidSkene(r, confusion_prior=bf.priors.robust(3), **kw),
+    "all alone": MODELS["all alone"],
+}
+
+
+@pytest.mark.parametrize("name", WITH_GOLD)
+def test_known_labels_in_parts_say_what_they_say_together(made, days, name):
+    gold = dict(enumerate(made.truth.tolist()))
+    own = [{item: gold[item] for item in day.items.tolist()} for day in days]
+    whole = fit(WITH_GOLD[name](made.responses, gold=gold))
+    found = fit(WITH_GOLD[name](days[0], gold=own[0]))
+    for day, known in zip(days[1:], own[1:], strict=True):
+        found = update(found, day, gold=known)
+    same(found, whole, 1e-12)
+    assert found.attrs["batches"] == 3 and found.attrs["converged"] == 1
+
+
+def test_known_sequences_in_parts_say_what_they_say_together(made, days):
+    gold = dict(enumerate(made.truth.tolist()))
+    of = [
+        bf.Sequences.from_lengths(n, items=i)
+        for n, i in (
+            ([20, 40, 35, 25], made.responses.items),
+            ([20, 40], days[0].items),
+            ([35], days[1].items),
+            ([25], days[2].items),
+        )
+    ]
+    whole = fit(HiddenMarkov(made.responses, of[0], gold=gold))
+    known = {item: gold[item] for item in days[0].items.tolist()}
+    found = fit(HiddenMarkov(days[0], of[1], gold=known))
+    for day, sequences in zip(days[1:], of[2:], strict=True):
+        known = {item: gold[item] for item in day.items.tolist()}
+        found = update(found, day, gold=known, sequences=sequences)
+    same(found, whole, 1e-12)
+    assert set(found["posterior"].data_vars) == set(whole["posterior"].data_vars)
+    with pytest.raises(ModelError, match="give sequences="):
+        update(whole, days[0])
+
+
+def test_known_labels_of_populations(made, days):
+    gold = dict(enumerate(made.truth.tolist()))
+    town = {item: "ab"[item % 3 == 0] for item in gold}
+    whole = fit(DawidSkene(made.responses, gold=gold, populations=town))
+    first = {item: gold[item] for item in days[0].items.tolist()}
+    found = fit(DawidSkene(days[0], gold=first, populations={i: town[i] for i in first}))
+    for day in days[1:]:
+        known = {item: gold[item] for item in day.items.tolist()}
+        found = update(found, day, gold=known, populations={item: town[item] for item in known})
+    same(found, whole, 1e-12)
+
+
+def test_silence_is_counted():
+    votes = {"item": [0, 0, 1, 3, 4, 6], "rater": list("abaabb"), "label": [1, 1, 1, 0, 0, 1]}
+    table = bf.Responses.from_long(votes, items=range(8)).completed()
+    gold = {n: n % 2 for n in range(8)}
+    one, two = parts(table, [5, 3])
+    found = fit(DawidSkene(one, gold={n: gold[n] for n in range(5)}))
+    found = update(found, two, gold={n: gold[n] for n in range(5, 8)})
+    same(found, fit(DawidSkene(table, gold=gold)), 1e-12)
+
+
+def test_every_statement_counts_once():
+    """Which answer is behind a probability stays hidden, so only totals are the same."""
+    probability = np.random.default_rng(1).dirichlet([2, 1], size=(8, 2))
+    stated = bf.Responses.from_probabilities(probability, raters=["a", "b"])
+    one, two = parts(stated, [5, 3])
+    rows = natural.read(update(fit(DawidSkene(one)), two))["confusion"]
+    counts = (rows.posterior - rows.prior).sum(axis=(1, 2))
+    np.testing.assert_allclose(counts, [8, 8], rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["confusion", "coin", "groups"])
+def test_a_batch_without_uncertainty_left_settles_as_one_fit(name):
+    """Accurate raters: labels are nearly known, so little is lost by not revising them."""
+    made = bf.datasets.simulate_dawid_skene(
+        900, 8, 3, accuracy=(0.85, 0.95), prevalence=[0.5, 0.3, 0.2], random_seed=2
+    )
+    days = parts(made.responses, [300, 300, 300])
+    whole, found = fit(MODELS[name](made.responses)), fit(MODELS[name](days[0]))
+    for day in days[1:]:
+        found = update(found, day)
+    for one, other in zip(posteriors(found).values(), posteriors(whole).values(), strict=True):
+        mean, total = other.mean(), other.concentration.sum(axis=-1, keepdims=True)
+        spread = np.sqrt(mean * (1 - mean) / (total + 1))
+        assert (np.abs(one.mean() - mean) < 0.25 * spread).all()
+
+
+def test_days_of_a_crowd_are_nearly_as_good_as_all_at_once(development_data):
+    responses, truth = development_data("rte")
+    truth = dict(zip(truth["item"], truth["label"], strict=True))
+    shuffled = responses.take(np.random.default_rng(1).permutation(responses.n_items))
+    days = parts(shuffled, [200] * 4)
+    found = fit(DawidSkene(days[0]))
+    labels = [found]
+    for day in days[1:]:
+        labels.append(update(labels[-1], day))
+    of_days = xr.concat(map(bf.label_probabilities, labels), "item")
+    whole = fit(DawidSkene(responses))
+    one, other = (bf.checks.label_scores(each, truth) for each in (of_days, whole))
+    assert one["accuracy"] > other["accuracy"] - 0.02
+    assert one["log_loss"] < other["log_loss"] + 0.05
+    rates = [
+        each["posterior"]["sensitivity"].mean(("chain", "draw")).sel(rater=responses.raters)
+        for each in (labels[-1], whole)
+    ]
+    assert np.corrcoef(*rates)[0, 1] > 0.9
+
+
+# ---------------------------------------------------------------- saved and continued
+
+
+@pytest.mark.parametrize("names", [[3, 1, 2], ["x", "née", "zoë"]])
+def test_a_saved_fit_continues_as_if_it_had_not_been_saved(names, tmp_path):
+    made = bf.datasets.simulate_dawid_skene(90, 3, 2, random_seed=4).responses
+    frame = made.to_frame()
+    frame["rater"] = np.array(names)[frame["rater"]]
+    days = [bf.Responses.from_long(frame[frame["item"] // 30 == day]) for day in range(3)]
+    prior = bf.priors.robust(2)
+    straight = saved = fit(DawidSkene(days[0], confusion_prior=prior))
+    for number, day in enumerate(days[1:]):
+        saved.to_netcdf(tmp_path / f"{number}.nc")
+        with xr.open_datatree(tmp_path / f"{number}.nc") as loaded:
+            saved = update(loaded, day, forgetting=0.1)
+        straight = update(straight, day, forgetting=0.1)
+    xr.testing.assert_equal(saved, straight)
+    np.testing.assert_equal(saved.attrs, straight.attrs)
+
+
+def test_the_old_result_is_left_as_it_was(made, days):
+    result = fit(DawidSkene(days[0]))
+    before = result.copy(deep=True)
+    update(result, days[1], forgetting=0.5)
+    xr.testing.assert_identical(result, before)
+
+
+def test_an_update_is_a_result(days, tmp_path):
+    result = fit(DawidSkene(days[0]))
+    found = update(result, days[1])
+    for group in ("posterior", "label_posterior"):
+        one, other = found[group].dataset, result[group].dataset
+        assert set(one.data_vars) == set(other.data_vars)
+        assert all(one[name].dims == other[name].dims for name in one.data_vars)
+    assert bf.label_probabilities(found)["item"].values.tolist() == days[1].items.tolist()
+    assert len(bf.summary(found, ["sensitivity"])) == 6 * 3
+    bf.decisions.rank_raters(found)
+    bf.decisions.rank_items(found)
+    xr.testing.assert_allclose(
+        bf.predict(found, days[1], draws=20)["label_posterior"]["probability"],
+        bf.label_probabilities(found),
+    )
+    point = found["posterior"].dataset.isel(chain=0, draw=3)
+    diagonal = np.diagonal(point["confusion"].values, axis1=1, axis2=2)
+    np.testing.assert_array_equal(point["sensitivity"].values, diagonal)
+
+
+def test_a_named_model_and_constants_are_kept(days):
+    import pymc as pm
+
+    with pm.Model(name="mine") as model:
+        shares = pm.Data("shares", [0.5, 0.3, 0.2])
+        rows = bf.dirichlet("rows", bf.priors.confusion(None, days[0]))
+        bf.observe(days[0], labels=bf.Independent(shares), raters=bf.Confusion(rows))
+    found = update(update(fit(model), days[1]), days[2])
+    assert list(found["posterior"].data_vars) == ["mine::rows"]
+    assert found["constant_data"]["mine::shares"].values.tolist() == [0.5, 0.3, 0.2]
+    assert "mine::responses" in found["observed_data"]
+
+
+def test_a_fit_of_partitions_continues(days, tmp_path):
+    pytest.importorskip("pyarrow")
+    days[0].to_frame().to_parquet(tmp_path / "all.parquet")
+    table = bf.Responses.from_parquet(tmp_path / "all.parquet")
+    found = update(fit(DawidSkene(table)), days[1])
+    # both stop where the bound gains less than 10⁻⁸ per response
+    same(found, update(fit(DawidSkene(days[0])), days[1]), 1e-4)
+    assert "responses" in found["observed_data"]
+
+
+# ---------------------------------------------------------------- forgetting, new raters
+
+
+def test_forgetting_discounts_all_that_was_counted(made, days):
+    gold = dict(enumerate(made.truth.tolist()))
+    own = [{item: gold[item] for item in day.items.tolist()} for day in days]
+    alone = [fit(DawidSkene(day, gold=known)) for day, known in zip(days, own, strict=True)]
+    found = alone[0]
+    for day, known in zip(days[1:], own[1:], strict=True):
+        found = update(found, day, gold=known, forgetting=0.25)
+    for name, rows in posteriors(found).items():
+        prior = natural.read(alone[0])[name].prior
+        one, two, three = (posteriors(each)[name] - prior for each in alone)
+        wanted = prior.concentration + 0.75**2 * one + 0.75 * two + three
+        np.testing.assert_allclose(rows.concentration, wanted, rtol=1e-12)
+    anew = update(alone[0], days[1], gold=own[1], forgetting=1.0)
+    same(anew, alone[1], 1e-12)
+
+
+def test_forgetting_follows_a_rater_who_changes():
+    rng = np.random.default_rng(3)
+    truth = rng.choice(2, p=[0.6, 0.4], size=(8, 200))
+    days = []
+    for day, labels in enumerate(truth):
+        right = np.array([0.9, 0.85, 0.8, 0.95 if day < 4 else 0.6])
+        wrong = rng.random((200, 4)) > right
+        items = np.arange(200) + 200 * day
+        days.append(
+            bf.Responses.from_matrix(
+                np.where(wrong, 1 - labels[:, None], labels[:, None]), items=items
+            )
+        )
+    found = {share: fit(DawidSkene(days[0])) for share in (0.0, 0.5)}
+    for day in days[1:]:
+        found = {share: update(each, day, forgetting=share) for share, each in found.items()}
+    kept, faded = (posteriors(each)["confusion"].mean()[3] for each in found.values())
+    assert np.diagonal(kept).min() > 0.7  # the mean of both times
+    # the last two days hold three quarters of what is left: 0.6 + 0.35 · 0.5⁴ = 0.62
+    assert np.abs(np.diagonal(faded) - 0.62).max() < 4 * np.sqrt(0.24 / (80 * 1.9))
+
+
+def test_new_raters_are_as_if_they_had_been_declared(made, days):
+    few = days[0].to_frame().query("rater < 4")
+    table = bf.Responses.from_long(few, raters=range(4), classes=range(3))
+    declared = bf.Responses.from_long(few, raters=range(6), classes=range(3))
+    for prior in (None, bf.priors.robust(3)):
+        grown = update(fit(DawidSkene(table, confusion_prior=prior)), days[1])
+        same(grown, update(fit(DawidSkene(declared, confusion_prior=prior)), days[1]), 1e-6)
+        assert grown["posterior"]["rater"].values.tolist() == list(range(6))
+        again = update(grown, days[2])
+        assert bf.predict(again, days[0])["raters"]["source"].values.tolist() == ["fitted"] * 6
+
+
+def test_new_raters_join_groups_of_none(days):
+    few = days[0].to_frame().query("rater < 5")
+    table = bf.Responses.from_long(few, raters=range(5), classes=range(3))
+    grown = update(update(fit(LatentGroup(table, groups=[[0, 1, 2]])), days[1]), days[2])
+    assert grown["posterior"]["rater_confusion"].sizes["rater"] == 6
+    assert bf.predict(grown, days[0])["raters"]["source"].values.tolist() == ["fitted"] * 6
+
+
+def test_inferred_groups_stay_where_the_fit_holds_them(days):
+    few = days[0].to_frame().query("rater < 5")
+    table = bf.Responses.from_long(few, raters=range(5), classes=range(3))
+    known = bf.Responses.from_long(
+        days[2].to_frame().query("rater < 5"), raters=range(5), classes=range(3)
+    )
+    result = fit(LatentGroup(table, groups="posterior"))
+    found = update(result, known)
+    held = [each["posterior"]["assignment"].values for each in (result, found)]
+    np.testing.assert_array_equal(*held)
+    vary = result.copy(deep=True)
+    vary["posterior"]["assignment"][0, 3, 0] += 1
+    with pytest.raises(ModelError, match="Got: draws of assignment that vary"):
+        update(vary, known)
+    with pytest.raises(ModelError, match="for assignment, the model says nothing"):
+        update(result, days[1])
+
+
+def test_classes_and_raters_may_come_in_another_order(days):
+    frame = days[1].to_frame()
+    other = bf.Responses.from_long(frame, raters=[5, 3, 1, 0, 2, 4], classes=[2, 0, 1])
+    result = fit(DawidSkene(days[0]))
+    same(update(result, other), update(result, days[1]), 1e-12)
+
+
+# ---------------------------------------------------------------- requests that are refused
+
+
+def test_what_cannot_be_learnt_is_refused(days, small):
+    result = fit(DawidSkene(days[0]))
+    with pytest.raises(ModelError, match=r"again\.$"):
+        update(result, days[0])
+    with pytest.raises(ModelError, match="of batch 1"):
+        update(update(result, days[1]), days[1], forgetting=0.5)
+    with pytest.raises(ModelError, match="A batch must have responses"):
+        update(result, days[1].take(np.arange(0)))
+    other = bf.Responses.from_matrix([[0, 9]])
+    with pytest.raises(ModelError, match=r"classes of the result.* Got: 9"):
+        update(result, other)
+    with pytest.raises(ModelError, match=r"bf.Responses. Got: DataFrame"):
+        update(result, pd.DataFrame({"item": [1]}))
+    with pytest.raises(ModelError, match="forgetting must be a finite number from 0 to 1"):
+        update(result, days[1], forgetting=1.5)
+    with pytest.raises(ModelError, match="sequences= is for labels"):
+        update(result, days[1], sequences=bf.Sequences.from_lengths([35], items=days[1].items))
+
+
+def test_an_update_that_does_not_settle_says_so(days, monkeypatch):
+    result = fit(DawidSkene(days[0]))
+    monkeypatch.setattr(cavi, "fit", partial(cavi.fit, iterations=1))
+    with pytest.warns(PoorFitWarning, match="labels of the new items have not settled"):
+        assert update(result, days[1]).attrs["converged"] == 0
+
+
+def test_results_without_distributions_are_refused(days):
+    model = DawidSkene(days[0])
+    point = bf.find_map(model)
+    sampled = bf.sample(model, 5, tune=5, chains=1, random_seed=1, quiet=True, progressbar=False)
+    for result in (point, sampled):
+        with pytest.raises(ModelError, match=r"bf.fit\(model, method='cavi'\)"):
+            update(result, days[1])
+
+
+def test_labels_on_a_graph_are_refused(days):
+    graph = bf.Graph.grid((6, 10), items=days[0].items.tolist())
+    result = fit(MarkovRandomField(days[0], graph))
+    with pytest.raises(ModelError, match="labels on a graph depend"):
+        update(result, days[1])
+
+
+def test_new_raters_need_a_common_prior(days):
+    few = days[0].to_frame().query("rater < 5")
+    table = bf.Responses.from_long(few, raters=range(5), classes=range(3))
+    prior = {0: bf.priors.diagonal(3, weight=20)}
+    result = fit(DawidSkene(table, confusion_prior=prior))
+    with pytest.raises(ModelError, match="the priors of the fitted raters differ"):
+        update(result, days[1])
+    known = bf.Responses.from_long(
+        days[1].to_frame().query("rater < 5"), raters=range(5), classes=range(3)
+    )
+    update(result, known)
+
+
+def test_tables_with_silence_must_have_the_fitted_sources():
+    votes = {"item": [0, 0, 1, 3], "rater": list("abaa"), "label": [1, 1, 1, 0]}
+    result = fit(DawidSkene(bf.Responses.from_long(votes, items=range(4)).completed()))
+    said = {"item": [5, 6, 6], "rater": list("aca"), "label": [1, 0, 1]}
+    more = bf.Responses.from_long(said, items=range(5, 9))
+    with pytest.raises(ModelError, match="declare them with raters="):
+        update(result, more.completed())
+    declared = bf.Responses.from_long(said, items=range(5, 9), raters=list("abc")).completed()
+    assert update(result, declared)["posterior"]["rater"].values.tolist() == list("abc")
