@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pymc as pm
 import xarray as xr
 
@@ -19,9 +18,10 @@ from bayesfuse.pymc.model import observed, parameter_variables
 from bayesfuse.results import posterior
 from bayesfuse.results.compatibility import require_same
 from bayesfuse.results.posterior import MOST_VALUES, sum_up
+from bayesfuse.results.write_labels import label_table, new_folder, path_of, write
 
 
-def label_partitions(result: xr.DataTree, model: pm.Model, to: str | Path) -> list[str]:
+def label_partitions(result: xr.DataTree, model: pm.Model, to: str | Path) -> list[Path]:
     """Write the label probabilities of all partitions to parquet files.
 
     The workers of a Dask cluster, where there is one, write to the folder themselves.
@@ -33,18 +33,18 @@ def label_partitions(result: xr.DataTree, model: pm.Model, to: str | Path) -> li
     model : pymc.Model
         The model that was fitted, of responses in partitions.
     to : str or path
-        A folder, made if it is not there. Files are named part-00000.parquet and so on.
+        A folder, which workers on other machines can reach, too.
 
     Returns
     -------
-    list of str
-        The files, in the order of the partitions, with columns item, label (the most probable
-        class) and the probability of every class, by its name.
+    list of Path
+        One file for each partition, as :func:`bayesfuse.write_labels` writes them.
 
     Raises
     ------
     ModelError
-        A model of responses that are not in partitions; a result of another model.
+        A model of responses that are not in partitions; a result of another model; a folder that
+        holds Parquet files.
 
     Examples
     --------
@@ -71,21 +71,16 @@ def label_partitions(result: xr.DataTree, model: pm.Model, to: str | Path) -> li
     else:
         draws = result["point"].dataset.expand_dims(["chain", "draw"])
     parameters = evaluate(model, draws, parameter_variables(variable))
-    folder = Path(to)
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [f"{folder}/part-{n:05d}.parquet" for n in range(len(observation.parts))]
+    folder = new_folder(to)
+    paths = [path_of(folder, number) for number in range(len(observation.parts))]
     return list(observation.parts.map(_write, (parameters,), paths))
 
 
-def _write(part: Observation, parameters: Mapping[str, Array], path: str) -> str:
+def _write(part: Observation, parameters: Mapping[str, Array], path: Path) -> Path:
     sizes: Any = next(iter(parameters.values())).shape[:2]
     mean, _ = sum_up(part, parameters, None, sizes, log_likelihood=False).means.result()
-    mean = part.by_item(mean)
     table = part.responses
-    frame = pd.DataFrame({"item": table.items, "label": table.classes[mean.argmax(axis=1)]})
-    for k, name in enumerate(table.classes.tolist()):
-        frame[str(name)] = mean[:, k]
-    frame.to_parquet(path, index=False)
+    write(label_table(table.items, table.classes, part.by_item(mean)), path)
     return path
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
 from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.probabilities import label_probabilities
 
 
@@ -53,6 +56,23 @@ def write_labels(
     ...     pd.read_parquet(path).columns.tolist()
     ['item', 'label', 'probability_no', 'probability_yes']
     """
+    if isinstance(results, xr.DataTree | xr.DataArray) or not isinstance(results, Iterable):
+        raise ModelError(
+            "results must be an iterable of results, one for every file: [result] for a single "
+            f"one. Got: {type(results).__name__}."
+        )
+    folder = new_folder(folder)
+    paths = []
+    for number, result in enumerate(results):
+        probability = label_probabilities(result)
+        names = probability["item"].values, probability["class"].values
+        paths.append(path_of(folder, number))
+        write(label_table(*names, probability.values), paths[-1])
+    return paths
+
+
+def new_folder(folder: Any) -> Path:
+    """Return a folder for Parquet files, made if there is none, or raise ModelError."""
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:
@@ -60,11 +80,6 @@ def write_labels(
             'Parquet files are written by pyarrow: pip install "bayesfuse[parquet]". Got: no '
             "pyarrow."
         ) from error
-    if isinstance(results, xr.DataTree | xr.DataArray) or not isinstance(results, Iterable):
-        raise ModelError(
-            "results must be an iterable of results, one for every file: [result] for a single "
-            f"one. Got: {type(results).__name__}."
-        )
     if not isinstance(folder, str | os.PathLike):
         raise ModelError(f"folder must be the path of a folder. Got: {folder!r}.")
     folder = Path(folder)
@@ -74,17 +89,22 @@ def write_labels(
             "Labels are written to a folder without other Parquet files, because readers take all "
             f"of a folder for one table. Got: {there[0].name} in {folder} ({len(there)} such)."
         )
-    paths = []
-    for number, result in enumerate(results):
-        paths.append(folder / f"part-{number:05d}.parquet")
-        unfinished = paths[-1].with_suffix(".unfinished")
-        _table(label_probabilities(result)).to_parquet(unfinished, engine="pyarrow", index=False)
-        unfinished.replace(paths[-1])
-    return paths
+    return folder
 
 
-def _table(probability: xr.DataArray) -> pd.DataFrame:
-    classes, values = probability["class"].values, probability.values
+def path_of(folder: Path, number: int) -> Path:
+    """Return the path of a file of labels."""
+    return folder / f"part-{number:05d}.parquet"
+
+
+def write(table: pd.DataFrame, path: Path) -> None:
+    """Write a table; the file appears under its name when it is complete."""
+    unfinished = path.with_suffix(".unfinished")
+    table.to_parquet(unfinished, engine="pyarrow", index=False)
+    unfinished.replace(path)
+
+
+def label_table(items: NDArray[Any], classes: NDArray[Any], values: Array) -> pd.DataFrame:
+    """Return items, their most probable class and the probability of every class."""
     named = {f"probability_{name}": values[:, k] for k, name in enumerate(listed(classes))}
-    items = probability["item"].values
     return pd.DataFrame({"item": items, "label": classes[values.argmax(axis=1)], **named})

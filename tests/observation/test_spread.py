@@ -127,13 +127,13 @@ def test_labels_are_written_back_by_partition(parted, tmp_path):
     assert len(files) == N_PARTS
     written = pd.concat(map(pd.read_parquet, files)).set_index("item")
     labels = bf.label_probabilities(point).to_pandas()
-    assert written.columns.tolist() == ["label", "0", "1", "2"]
-    np.testing.assert_allclose(written.loc[labels.index, ["0", "1", "2"]], labels)
+    assert written.columns.tolist() == ["label", *(f"probability_{k}" for k in range(3))]
+    np.testing.assert_allclose(written.loc[labels.index].iloc[:, 1:], labels)
     other = quiet(whole)
     with pytest.raises(ModelError, match="label_partitions writes labels of responses in partit"):
-        bf.label_partitions(point, other, tmp_path)
+        bf.label_partitions(point, other, tmp_path / "other")
     with pytest.raises(ModelError, match="of the same responses"):
-        bf.label_partitions(bf.find_map(other), model, tmp_path)
+        bf.label_partitions(bf.find_map(other), model, tmp_path / "other")
 
 
 def test_too_many_labels_are_left_to_be_written(parted, monkeypatch):
