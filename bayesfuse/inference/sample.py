@@ -21,7 +21,7 @@ from bayesfuse.errors import (
     require_flag,
     require_seed,
 )
-from bayesfuse.inference.chains import begin, drawn_anew, initial_values, sample_nuts, thinned
+from bayesfuse.inference.chains import as_begun, begin, drawn_anew, initial_values, sample_nuts, thinned
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.plan import Plan, make_plan
 from bayesfuse.inference.pooling import rest_of
@@ -299,6 +299,8 @@ def _sample_gibbs(
         settings["cores"] = min(settings["chains"], os.cpu_count() or 1, 4) if worth_it else 1
     # Nothing here needs a compiled PyTensor function: what PyMC computes per draw is cheaper in
     # Python than the compilation it would take to speed it up.
+    if {block.variable.name for block in step.blocks} <= set(initial[0]):  # users may give a part
+        settings["model"] = as_begun(model, step.blocks)
     with plain_python():
         return pm.sample(trace=parameter_trace(model, step, seen), **settings), seen
 
