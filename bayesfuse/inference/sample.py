@@ -21,7 +21,14 @@ from bayesfuse.errors import (
     require_flag,
     require_seed,
 )
-from bayesfuse.inference.chains import as_begun, begin, drawn_anew, initial_values, sample_nuts, thinned
+from bayesfuse.inference.chains import (
+    as_begun,
+    begin,
+    drawn_anew,
+    initial_values,
+    sample_nuts,
+    thinned,
+)
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.plan import Plan, make_plan
 from bayesfuse.inference.pooling import rest_of
@@ -295,6 +302,8 @@ def _sample_gibbs(
     settings |= {name: -(-settings[name] // thin) for name in ("draws", "tune")}
     if settings["cores"] is None:
         n_steps = settings["chains"] * (settings["draws"] + settings["tune"])
+        table, labels = plan.observation.table, plan.observation.labels
+        cost += labels.seconds(table.n_items, table.n_classes)
         worth_it = cost * sweeps * n_steps > WORTH_A_PROCESS
         settings["cores"] = min(settings["chains"], os.cpu_count() or 1, 4) if worth_it else 1
     # Nothing here needs a compiled PyTensor function: what PyMC computes per draw is cheaper in

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from bayesfuse import priors as defaults
 from bayesfuse.data.responses import Responses
@@ -184,7 +184,7 @@ def _names(counts: Rows, prior: dict[str, Any]) -> NDArray[np.int64]:
     from scipy.optimize import linear_sum_assignment  # half a second to import
 
     n_classes = counts["prevalence"].size
-    gain = gammaln(
+    gain = scipy.special.gammaln(
         prior["prevalence"].concentration[:, None] + counts["prevalence"]
     )  # (class, estimated)
     for j in range(n_classes):

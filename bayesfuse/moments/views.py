@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
@@ -34,9 +34,9 @@ def starting_points(name: str, responses: Responses, rng: np.random.Generator) -
     return [confusion for confusion in found if confusion is not None]
 
 
-def incidence(responses: Responses) -> sparse.csr_array:
+def incidence(responses: Responses) -> scipy.sparse.csr_array:
     """Return the counts of cells (rater × label) of every item, shape (items, cells)."""
-    return sparse.csr_array(
+    return scipy.sparse.csr_array(
         (
             np.ones(responses.n_responses),
             responses.cell.astype(np.int64),
@@ -56,7 +56,7 @@ def from_votes(responses: Responses) -> Array:
 
 
 def from_teams(
-    responses: Responses, used: sparse.csc_array, rng: np.random.Generator
+    responses: Responses, used: scipy.sparse.csc_array, rng: np.random.Generator
 ) -> Array | None:
     """Recover the confusion matrices exactly from exact moments of three random teams of raters.
 
@@ -84,9 +84,9 @@ def from_teams(
     shuffled = np.concatenate([rng.permutation(3) for _ in range(0, responses.n_raters, 3)])
     team = np.repeat(shuffled[volume], responses.n_classes)
     by_team = _by_team(used, team)
-    views, heard = _views(by_team, weight, responses.n_classes)
+    views, has_view = _views(by_team, weight, responses.n_classes)
     a, b, c = views.transpose(1, 0, 2)
-    a_common = (weight * heard.all(axis=1))[:, None] * a
+    a_common = (weight * has_view.all(axis=1))[:, None] * a
     pair, triple = a_common.T @ b, np.zeros((a.shape[1], a.shape[1] ** 2))
     for first in range(0, len(a), AT_ONCE):
         part = slice(first, first + AT_ONCE)
@@ -107,14 +107,16 @@ def from_teams(
     return _rows(np.maximum(counts * np.repeat(sign, responses.n_classes, axis=0), 0.0), responses)
 
 
-def _by_team(used: sparse.csc_array, team: NDArray[np.int64]) -> sparse.csc_array:
+def _by_team(used: scipy.sparse.csc_array, team: NDArray[np.int64]) -> scipy.sparse.csc_array:
     """Return the incidence with a row per item and team, three for every item."""
     n_items, n_cells = used.shape
     row = 3 * used.indices + np.repeat(team, np.diff(used.indptr))
-    return sparse.csc_array((used.data, row, used.indptr), shape=(3 * n_items, n_cells))
+    return scipy.sparse.csc_array((used.data, row, used.indptr), shape=(3 * n_items, n_cells))
 
 
-def _views(by_team: sparse.csc_array, weight: Array, n_classes: int) -> tuple[Array, Array]:
+def _views(
+    by_team: scipy.sparse.csc_array, weight: Array, n_classes: int
+) -> tuple[Array, NDArray[np.bool_]]:
     """Return every team's view of every item, the mean over its responses, and who has one.
 
     Shapes (items, teams, classes) and (items, teams). A response counts as the votes that it
@@ -123,8 +125,8 @@ def _views(by_team: sparse.csc_array, weight: Array, n_classes: int) -> tuple[Ar
     """
     n_rows, n_cells = by_team.shape
     label = np.repeat(np.arange(n_cells) % n_classes, np.diff(by_team.indptr))
-    votes = np.bincount(by_team.indices * n_classes + label, minlength=n_rows * n_classes)
-    votes = votes.reshape(-1, 3, n_classes).astype(np.float64)
+    count = np.bincount(by_team.indices * np.int64(n_classes) + label, minlength=n_rows * n_classes)
+    votes: Array = count.reshape(-1, 3, n_classes).astype(np.float64)
     others = votes.sum(axis=1, keepdims=True) - votes
     mine, heard = votes.sum(axis=2), others.sum(axis=2)
     others *= (weight[:, None] / np.maximum(heard, 1.0))[:, :, None]
