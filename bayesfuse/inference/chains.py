@@ -96,11 +96,13 @@ def as_begun(model: pm.Model, blocks: list[Block]) -> pm.Model:
     ordered = sorted(blocks, key=lambda block: place[block.value])
 
     def first_point(overrides: Mapping[str, Any], **kwargs: Any) -> Any:
-        values = {block: overrides[block.variable.name] for block in ordered}
-        point = {
-            block.value: np.asarray(block.write(block.support.to_kernel(value)))
-            for block, value in values.items()
-        }
+        with np.errstate(divide="ignore"):  # zero is a legal probability
+            point = {
+                block.value: np.asarray(
+                    block.write(block.support.to_kernel(overrides[block.variable.name]))
+                )
+                for block in ordered
+            }
         return lambda seed: point
 
     view: pm.Model = object.__new__(type(model))

@@ -9,7 +9,7 @@ import bayesfuse as bf
 from bayesfuse.inference.chains import as_begun, begin, initial_values
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.plan import make_plan
-from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, OneCoin
+from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 
 RESPONSES = bf.datasets.simulate_dawid_skene(30, 5, 3, random_seed=2).responses
 TWO = bf.datasets.simulate_dawid_skene(30, 5, 2, random_seed=3).responses
@@ -20,7 +20,7 @@ MODELS = {
         bf.Sequences.from_lengths([10] * 3),
         transition_prior=np.array([[2.0, 1, 0], [1, 2, 1], [1, 1, 2]]),
     ),
-    "numbers": lambda: OneCoin(TWO),
+    "numbers": lambda: DawidSkene(TWO, raters="coin"),
     "groups": lambda: LatentGroup(TWO, groups="posterior"),
 }
 

@@ -347,7 +347,7 @@ def test_a_plan_is_made_once_and_handed_down(small_model, monkeypatch):
 
 
 def test_merged_items_lead_to_the_same_labels(monkeypatch):
-    """Of a sequence, whose table has every item, the moments see those with equal responses once."""
+    """The table of a sequence has every item; the moments see those with equal responses once."""
     rng = np.random.default_rng(5)
     truth = np.repeat(rng.integers(0, 2, 100), 4)
     matrix = np.where(rng.random((400, 6)) < 0.8, truth[:, None], 1 - truth[:, None])

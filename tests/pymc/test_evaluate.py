@@ -6,6 +6,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
+from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.pymc import evaluate as evaluation
 
 
@@ -19,7 +20,8 @@ def test_parts_of_the_draws_are_put_together(monkeypatch):
     wanted = {"rows": rows, "double": double, "same": same}
     for size in (1, 13, 10**6):  # of a part: one draw, two, all
         monkeypatch.setattr(evaluation, "IN_CACHE", size)
-        found = evaluation.evaluate(model, draws, wanted)
+        with plain_python():
+            found = evaluation.evaluate(model, draws, wanted)
         np.testing.assert_array_equal(found["rows"], values)
         np.testing.assert_array_equal(found["double"], 2 * values[..., 0])
         np.testing.assert_array_equal(found["same"], np.broadcast_to([2.0, 3.0], (2, 5, 2)))
