@@ -4,9 +4,9 @@ The models stand in ``bayesfuse.models``; everything else a user needs is here.
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bayesfuse import checks, datasets, decisions, errors, moments, plots, priors
+from bayesfuse import checks, errors, moments, priors
 from bayesfuse.checks.label_switching import align_labels
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.partitions import Partitions
@@ -51,6 +51,9 @@ from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.sources import sources
 from bayesfuse.results.summaries import summary
 from bayesfuse.results.write_labels import write_labels
+
+if TYPE_CHECKING:
+    from bayesfuse import datasets, decisions, plots
 
 __all__ = [
     "Abstaining",
@@ -112,10 +115,14 @@ __all__ = [
 __version__ = "0.1.0"
 
 
+LATER = {"datasets", "decisions", "models", "plots"}
+"""Imported when they are first asked for, to save time; models are written against this page."""
+
+
 def __getattr__(name: str) -> Any:
-    """Import the models, which are written against this page, when they are first asked for."""
-    if name == "models":
-        return importlib.import_module("bayesfuse.models")
+    """Import what is imported later."""
+    if name in LATER:
+        return importlib.import_module(f"bayesfuse.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

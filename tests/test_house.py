@@ -84,12 +84,15 @@ def test_moments_kernels_em_and_start_need_no_pymc():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_nothing_is_compiled_at_import():
+def test_nothing_is_compiled_at_import_and_what_is_slow_comes_later():
     code = (
         "import numba.core.compiler as compiler\n"
         "def refuse(*args, **kwargs): raise AssertionError('compiled at import')\n"
         "compiler.compile_extra = refuse\n"
-        "import bayesfuse, bayesfuse.moments, bayesfuse.models, bayesfuse.testing\n"
+        "import sys, bayesfuse\n"
+        "later = {'scipy.special', 'scipy.sparse', 'bayesfuse.datasets', 'bayesfuse.plots'}\n"
+        "assert not later & set(sys.modules), later & set(sys.modules)\n"
+        "import bayesfuse.moments, bayesfuse.models, bayesfuse.testing\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

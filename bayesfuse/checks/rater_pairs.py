@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import scipy
 import xarray as xr
 from numpy.typing import NDArray
-from scipy import sparse, special
-from scipy.sparse.csgraph import connected_components
 
 from bayesfuse.checks.advice import has_types, model_of_hard_items
 from bayesfuse.checks.replicates import (
@@ -246,7 +245,7 @@ def _pairs(
     answers = _by_rater(responses, responses.item, np.ones(responses.n_responses))
     answered = answers.copy()
     answered.data[:] = 1.0
-    shared = sparse.triu(answered.T @ answered, 1).tocoo()
+    shared = scipy.sparse.triu(answered.T @ answered, 1).tocoo()
     kept = shared.data >= least
     first, second = (where[kept].astype(np.int64) for where in shared.coords)
     if len(first) == 0:
@@ -260,7 +259,7 @@ def _pairs(
 def _by_rater(responses: Responses, row: NDArray[Any], weight: Array) -> Any:
     """Return the weights of responses as a sparse matrix (rows, raters)."""
     shape = row.max(initial=0) + 1, responses.n_raters
-    return sparse.csr_array((weight, (row, responses.rater)), shape=shape)
+    return scipy.sparse.csr_array((weight, (row, responses.rater)), shape=shape)
 
 
 def _take(matrix: Any, first: NDArray[np.int64], second: NDArray[np.int64]) -> Array:
@@ -307,8 +306,8 @@ def _more(seen: Array, mean: Array, variance: Array) -> Array:
     """
     unit = np.maximum(variance, 1e-12) / np.maximum(mean, 1e-12)
     many, rate = seen / unit, np.maximum(mean, 1e-12) / unit
-    as_many = np.where(many > 0, special.gammainc(np.maximum(many, 1e-12), rate), 1.0)
-    found: Array = (as_many + special.gammainc(many + 1, rate)) / 2
+    as_many = np.where(many > 0, scipy.special.gammainc(np.maximum(many, 1e-12), rate), 1.0)
+    found: Array = (as_many + scipy.special.gammainc(many + 1, rate)) / 2
     return found
 
 
@@ -346,8 +345,10 @@ def _clusters(
     first: NDArray[np.int64], second: NDArray[np.int64], n_raters: int
 ) -> NDArray[np.int64]:
     """Number the connected components of raters in order; −1 for raters in no pair."""
-    graph = sparse.coo_array((np.ones(len(first)), (first, second)), shape=(n_raters, n_raters))
-    _, component = connected_components(graph, directed=False)
+    graph = scipy.sparse.coo_array(
+        (np.ones(len(first)), (first, second)), shape=(n_raters, n_raters)
+    )
+    _, component = scipy.sparse.csgraph.connected_components(graph, directed=False)
     size = np.bincount(component)
     used = [c for c in dict.fromkeys(component.tolist()) if size[c] > 1]
     number = np.full(len(size), ALONE)

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy
 import xarray as xr
 from numpy.typing import NDArray
 from pandas.api.types import infer_dtype, is_list_like
-from scipy import sparse
 
 from bayesfuse.errors import ResponsesError
 
@@ -122,7 +122,11 @@ def _times(values: NDArray[Any]) -> NDArray[Any]:
 
 def _objects(values: Any) -> NDArray[Any]:
     """Return a (nested) list as an array of objects, anything else as a scalar array."""
-    if not is_list_like(values) or isinstance(values, Set | Mapping) or sparse.issparse(values):
+    if (
+        not is_list_like(values)
+        or isinstance(values, Set | Mapping)
+        or scipy.sparse.issparse(values)
+    ):
         array = np.empty((), dtype=object)
         array[()] = values
         return array

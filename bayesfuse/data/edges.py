@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from bayesfuse.data.arrays import as_array, column_names, narrow, shown
 from bayesfuse.data.names import names_of
@@ -16,7 +16,7 @@ from bayesfuse.errors import ResponsesError
 
 def read_ends(edges: Any) -> list[Any]:
     """Return the two columns of names of a list or table of edges."""
-    if sparse.issparse(edges) or hasattr(edges, "is_directed"):
+    if scipy.sparse.issparse(edges) or hasattr(edges, "is_directed"):
         raise ResponsesError(
             "Edges must be a list or a table of pairs; use from_scipy for a matrix and "
             f"from_networkx for a networkx graph. Got: {type(edges).__name__}."
@@ -38,12 +38,12 @@ def read_weights(
     matrix: Any, items: Any
 ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.float64]]:
     """Return item names, pairs (edges, 2) and weights of a sparse matrix, each pair once."""
-    if not sparse.issparse(matrix) or matrix.shape[0] != matrix.shape[1]:
+    if not scipy.sparse.issparse(matrix) or matrix.shape[0] != matrix.shape[1]:
         raise ResponsesError(
             "Weights must be a square sparse matrix, one row and one column per item. Got: "
             f"{type(matrix).__name__} of shape {np.shape(matrix)}."
         )
-    given = sparse.csr_array(matrix, dtype=np.float64)
+    given = scipy.sparse.csr_array(matrix, dtype=np.float64)
     given.sum_duplicates()
     given.eliminate_zeros()
     pairs = np.sort(np.column_stack(given.tocoo().coords).astype(np.int64), axis=1)
@@ -102,10 +102,10 @@ def sorted_edges(
 
 def read_features(given: Any) -> Any:
     """Return features as floats, dense or sparse, with the distances between items unchanged."""
-    dense = not sparse.issparse(given)
+    dense = not scipy.sparse.issparse(given)
     if dense and (columns := column_names(given)) is not None:
         given = np.asarray(given[columns])
-    values = as_array(given) if dense else sparse.csr_array(given)
+    values = as_array(given) if dense else scipy.sparse.csr_array(given)
     kind, told = values.dtype.kind, f"{values.dtype} of shape {values.shape}"
     if kind in "iu" and dense and values.ndim == 2 and values.size:
         # large integers lose digits as floats, their differences do not

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
-from scipy.sparse import csgraph
 
 from bayesfuse.data.arrays import as_array
 from bayesfuse.data.describing import as_html, as_text, summarise_graph
@@ -296,7 +295,7 @@ class Graph:
     @cached_property
     def component(self) -> NDArray[np.int32]:
         """Index of the connected component of every item, shape (items,)."""
-        return csgraph.connected_components(self.to_scipy(), directed=False)[1]
+        return scipy.sparse.csgraph.connected_components(self.to_scipy(), directed=False)[1]
 
     @property
     def n_components(self) -> int:
@@ -308,10 +307,10 @@ class Graph:
         """Whether the graph has no cycles, so that labels can be summed out exactly."""
         return self.n_edges == self.n_items - self.n_components
 
-    def to_scipy(self) -> sparse.csr_array:
+    def to_scipy(self) -> scipy.sparse.csr_array:
         """Return the symmetric sparse matrix of weights, shape (items, items)."""
         shape = (self.n_items, self.n_items)
-        return sparse.csr_array((self.weight, self.neighbour, self.start), shape=shape)
+        return scipy.sparse.csr_array((self.weight, self.neighbour, self.start), shape=shape)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per edge: columns item, neighbour, weight."""
@@ -357,7 +356,7 @@ class Graph:
 
 def as_graph(given: Any) -> Graph:
     """Return a :class:`Graph` from a graph, a sparse matrix or a networkx graph."""
-    if sparse.issparse(given):
+    if scipy.sparse.issparse(given):
         return Graph.from_scipy(given)
     if hasattr(given, "is_directed"):
         return Graph.from_networkx(given)

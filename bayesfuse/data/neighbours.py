@@ -6,8 +6,8 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from bayesfuse.numerics.kernels import kernel
 
@@ -40,7 +40,7 @@ def grid_pairs(shape: tuple[int, ...], diagonal: bool) -> Pairs:
 def nearest_pairs(features: Any, k: int) -> Pairs:
     """Return the pairs of which either item is among the k nearest of the other, each once."""
     n = features.shape[0]
-    if sparse.issparse(features):
+    if scipy.sparse.issparse(features):
         nearest = _nearest_of_sparse(_scaled(features, features.data), k)
     else:
         from scipy.spatial import cKDTree  # a tenth of a second to import

@@ -16,7 +16,7 @@ from pytensor.tensor.type import TensorType
 from bayesfuse.errors import ModelError, require_mapping
 from bayesfuse.inference import pooling
 from bayesfuse.inference.gradients import Gradients, natural
-from bayesfuse.inference.plan import Plan, require_value
+from bayesfuse.inference.plan import Block, Plan, require_value
 from bayesfuse.inference.start import Start, disperse, find_start
 from bayesfuse.observation import Rows
 
@@ -83,6 +83,32 @@ def drawn_anew(
     types = [TensorType("float64", (None,) * np.ndim(value)) for value in one.values()]
     drawn = wrap_py([seed.type], types)(draw)(seed)
     return dict(zip(one, drawn if isinstance(drawn, list) else [drawn], strict=True))
+
+
+def as_begun(model: pm.Model, blocks: list[Block]) -> pm.Model:
+    """Return a view of the model for chains of a step that draws all variables, these blocks.
+
+    ``pm.sample`` compiles a function for the first point of every chain and derives a density that
+    no such step needs. Both would take longer than the sweeps over a small table. The view shares
+    all that the model holds.
+    """
+    place = {value.name: index for index, value in enumerate(model.value_vars)}
+    ordered = sorted(blocks, key=lambda block: place[block.value])
+
+    def first_point(overrides: Mapping[str, Any], **kwargs: Any) -> Any:
+        with np.errstate(divide="ignore"):  # zero is a legal probability
+            point = {
+                block.value: np.asarray(
+                    block.write(block.support.to_kernel(overrides[block.variable.name]))
+                )
+                for block in ordered
+            }
+        return lambda seed: point
+
+    view: pm.Model = object.__new__(type(model))
+    view.__dict__.update(model.__dict__)
+    view.__dict__.update(logp=lambda: None, _make_initial_point=first_point)
+    return view
 
 
 def sample_nuts(

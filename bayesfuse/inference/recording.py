@@ -26,7 +26,7 @@ from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.plan import Block, Plan
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.compiled import value_function
-from bayesfuse.pymc.evaluate import evaluate
+from bayesfuse.pymc.evaluate import evaluate, in_parts
 from bayesfuse.raters.typed_confusion import UNORDERED
 from bayesfuse.results.posterior import Draws
 
@@ -87,7 +87,12 @@ class _OwnSamples(_WithLabels):
         super().record(point, sampler_stats, in_warmup=in_warmup)
 
     def get_values(self, varname: str, burn: int = 0, thin: int = 1) -> Array:
-        return self._natural(varname, super().get_values(varname, burn, thin))
+        values = super().get_values(varname, burn, thin)
+        first = self._natural(varname, values[:1])
+        found = np.empty((len(values), *first.shape[1:]), first.dtype)
+        for part in in_parts(len(values), first.size):
+            found[part] = self._natural(varname, values[part])
+        return found
 
     def point(self, idx: int) -> dict[str, Array]:
         return {name: self._natural(name, values) for name, values in super().point(idx).items()}

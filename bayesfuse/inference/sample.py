@@ -21,7 +21,14 @@ from bayesfuse.errors import (
     require_flag,
     require_seed,
 )
-from bayesfuse.inference.chains import begin, drawn_anew, initial_values, sample_nuts, thinned
+from bayesfuse.inference.chains import (
+    as_begun,
+    begin,
+    drawn_anew,
+    initial_values,
+    sample_nuts,
+    thinned,
+)
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.plan import Plan, make_plan
 from bayesfuse.inference.pooling import rest_of
@@ -326,10 +333,14 @@ def _sample_gibbs(
         settings["cores"] = 1
     elif settings["cores"] is None:
         n_steps = settings["chains"] * (settings["draws"] + settings["tune"])
+        table, labels = plan.observation.table, plan.observation.labels
+        cost += labels.seconds(table.n_items, table.n_classes)
         worth_it = cost * sweeps * n_steps > WORTH_A_PROCESS
         settings["cores"] = min(settings["chains"], available(), 4) if worth_it else 1
     # Nothing here needs a compiled PyTensor function: what PyMC computes per draw is cheaper in
     # Python than the compilation it would take to speed it up.
+    if {block.variable.name for block in step.blocks} <= set(initial[0]):  # users may give a part
+        settings["model"] = as_begun(model, step.blocks)
     with plain_python(), team:
         return pm.sample(trace=parameter_trace(model, step, seen), **settings), seen
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import gammaln, softmax
 
 from bayesfuse import priors as defaults
 from bayesfuse.data.responses import Responses
@@ -90,7 +90,8 @@ def label_probabilities(observation: Observation, priors: Priors, middle: Rows) 
         fits.sort(key=lambda fit: -fit.trace[-1])
         points = [fit.rows for fit in fits[: -(-len(fits) // 4)]]
         steps *= 2
-    return _independent(table, gold).marginal(points[0]).probability
+    whole = _independent(table, gold)
+    return whole.by_item(whole.marginal(points[0]).probability)
 
 
 def _prior(observation: Observation, priors: Priors, middle: Rows) -> dict[str, RowPrior]:
@@ -123,20 +124,24 @@ def _sample(table: Responses, rng: np.random.Generator) -> NDArray[np.int64]:
     return np.sort(rng.choice(table.n_items, max(size, 1), replace=False))
 
 
-def _independent(table: Responses, gold: NDArray[np.int64]) -> Observation:
-    """See a table through independent labels and confusion matrices, merging no items."""
+def _independent(responses: Responses, gold: NDArray[np.int64]) -> Observation:
+    """See responses through independent labels and confusion matrices.
+
+    Labels on a sequence or graph are merged here, too: most words of a text have few answers.
+    """
     labels, raters = Independent(None), Confusion(None)
-    items = np.arange(table.n_items)
+    table, inverse = responses.condensed(gold)
     structure = labels.structure(table)
-    return in_blocks(Observation(table, table, items, gold, labels, raters, structure))
+    return in_blocks(Observation(responses, table, inverse, gold, labels, raters, structure))
 
 
 def _estimates(
     pilot: Observation, prior: dict[str, RowPrior], rng: np.random.Generator
 ) -> Iterator[Rows]:
     """Yield the rows that each division of the raters leads to."""
-    table, gold = pilot.table, pilot.gold
-    used = incidence(table)
+    table, gold = pilot.table, pilot.table_gold
+    used = incidence(table).tocsc()
+    even = np.full(table.n_classes, -np.log(table.n_classes))
     known = (gold[:, None] == np.arange(table.n_classes)) * table.multiplicity[:, None] * 1.0
     unknown = np.where(gold < 0, table.multiplicity, 0)[:, None]
     middle = em.centre(prior)
@@ -144,12 +149,12 @@ def _estimates(
     prior = {name: prior[name] + seen[name] for name in prior}
     for _ in range(_divisions(table.n_classes)):
         with np.errstate(all="ignore"):  # too few responses may leave numbers that are not finite
-            confusion = from_teams(table, rng)
+            confusion = from_teams(table, used, rng)
         if confusion is None or not np.isfinite(confusion).all():
             continue
         mixed = np.log((1 - UNIFORM) * confusion + UNIFORM / table.n_classes)
-        log_lik = used @ mixed.transpose(0, 2, 1).reshape(-1, table.n_classes)
-        counts = pilot.tally(middle, unknown * softmax(log_lik, axis=1), rng)
+        share = pilot.marginal({"prevalence": even, "confusion": mixed}).probability
+        counts = pilot.tally(middle, unknown * share, rng)
         order = _names(counts, prior)
         yield em.centre(
             {
@@ -169,7 +174,7 @@ def _names(counts: Rows, prior: dict[str, Any]) -> NDArray[np.int64]:
     from scipy.optimize import linear_sum_assignment  # half a second to import
 
     n_classes = counts["prevalence"].size
-    gain = gammaln(
+    gain = scipy.special.gammaln(
         prior["prevalence"].concentration[:, None] + counts["prevalence"]
     )  # (class, estimated)
     for j in range(n_classes):

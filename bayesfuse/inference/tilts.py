@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-from scipy.special import log_softmax
+import scipy
 
 from bayesfuse.inference.gradients import VALUE, Gradients, appear_above
 from bayesfuse.inference.plan import Plan
@@ -62,7 +62,7 @@ class Tilts(Gradients):
     def implied(self, rows: Rows) -> Rows:
         """Return rows with the tilt and the label prior's parameter that follow."""
         found: Rows = self._implied(self._point(rows))
-        odds = log_softmax(rows[VALUE + AVERAGE] + found[self._key], axis=1)
+        odds = scipy.special.log_softmax(rows[VALUE + AVERAGE] + found[self._key], axis=1)
         return rows | found | {self._label: odds}
 
     def _point(self, rows: Rows) -> dict[str, Any]:

@@ -130,6 +130,10 @@ class LabelPrior(Factor):
             "independent: fit without batch_size=. Got: a batch."
         )
 
+    def seconds(self, n_items: int, n_classes: int) -> float:
+        """Estimate the seconds of a draw beyond some nanoseconds per item and class."""
+        return 0.0
+
     @abstractmethod
     def draw(
         self,

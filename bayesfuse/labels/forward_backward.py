@@ -22,7 +22,7 @@ from bayesfuse.labels.log_forward_backward import (
     log_forward,
     pick,
 )
-from bayesfuse.numerics.kernels import inner, kernel
+from bayesfuse.numerics.kernels import inlined, inner, kernel
 
 # Relative to the largest of an item: the floor adds 1e-150 / LEAST_SCALE of the mass, an error of
 # 1e-20 relative to predicted probabilities of LEAST_PREDICTED, below rounding.
@@ -33,16 +33,20 @@ LEAST_PREDICTED = 1e-100
 
 
 @kernel
-def padded(log_transition, transpose):
-    """Exponentiate a square matrix, (classes, width), with the floor; zeros remain."""
+def padded(log_transition):
+    """Exponentiate a square matrix with the floor, and transpose it, (classes, width) each.
+
+    Zeros remain.
+    """
     n_classes = log_transition.shape[0]
-    rows = np.zeros((n_classes, (n_classes + 3) // 4 * 4))
+    shape = n_classes, (n_classes + 3) // 4 * 4
+    rows, transposed = np.zeros(shape), np.zeros(shape)
     for k in range(n_classes):
         for j in range(n_classes):
-            value = log_transition[j, k] if transpose else log_transition[k, j]
-            if value > -np.inf:
-                rows[k, j] = math.exp(max(value, LOG_FLOOR))
-    return rows
+            if log_transition[k, j] > -np.inf:
+                rows[k, j] = math.exp(max(log_transition[k, j], LOG_FLOOR))
+                transposed[j, k] = rows[k, j]
+    return rows, transposed
 
 
 @inner
@@ -64,7 +68,7 @@ def multiply(vectors, t, matrix, result, u):
             result[u, j] += one * matrix[k, j]
 
 
-@inner
+@inlined
 def out_of_reach(filtered, predicted, t, transition):
     """Whether some possible class has almost no predicted probability."""
     for j in range(transition.shape[0]):
@@ -75,7 +79,7 @@ def out_of_reach(filtered, predicted, t, transition):
     return False
 
 
-@inner
+@inlined
 def weigh(predicted, filtered, t, likelihood, n):
     """Multiply predicted probabilities by the likelihood of item n, relative to its largest entry.
 
@@ -136,14 +140,14 @@ def forward(log_initial, transition, likelihood, item, filtered, predicted):
     return log_evidence + math.log(scale), True
 
 
-@inner
+@inlined
 def backward(transposed, item, filtered, predicted, probability, pairs):
     """Smooth: write ``p(label t | all responses)`` into ``probability``, and add up pairs.
 
     ``pairs`` (classes, width) lacks the factor ``transition``; ``predicted`` is overwritten.
     """
     n_classes, width = transposed.shape
-    now = np.empty((1, width))
+    now, here = np.empty((1, width)), np.int64(0)  # a literal would be compiled once more
     last = item.size - 1
     for k in range(n_classes):
         now[0, k] = filtered[last, k]
@@ -156,13 +160,13 @@ def backward(transposed, item, filtered, predicted, probability, pairs):
         for j in range(n_classes):
             # impossible classes are zero, whatever the divisor
             predicted[t, j] = now[0, j] / max(predicted[t, j], LEAST_PREDICTED)
-        multiply(predicted, t, transposed, now, 0)
+        multiply(predicted, t, transposed, now, here)
         for k in range(n_classes):
             now[0, k] *= filtered[t - 1, k]
     add_pairs(filtered, predicted, last, pairs)
 
 
-@inner
+@inlined
 def add_pairs(filtered, ratio, size, pairs):
     """Add the products of ``filtered[t, k]`` and ``ratio[t + 1, j]`` over t to ``pairs[k, j]``."""
     n_classes, width = pairs.shape
@@ -191,7 +195,7 @@ def add_pairs(filtered, ratio, size, pairs):
         t += 1
 
 
-@inner
+@inlined
 def backward_draw(transposed, item, filtered, uniform, labels):
     """Draw the labels from the last to the first, each given the next."""
     n_classes = transposed.shape[0]
@@ -217,7 +221,7 @@ def longest(start):
     return most
 
 
-@inner
+@inlined
 def filter_any(log_initial, log_transition, transition, likelihood, item, filtered, predicted):
     """Filter by :func:`forward`, or by :func:`log_forward` if that is inaccurate.
 
@@ -240,7 +244,7 @@ def marginal(log_initial, log_transition, likelihood, log_scale, place, start):
     """
     n_items, n_classes = likelihood.shape
     n_sequences = start.size - 1
-    transition, transposed = padded(log_transition, False), padded(log_transition, True)
+    transition, transposed = padded(log_transition)
     width = transition.shape[1]
     filtered = np.zeros((longest(start), width))
     predicted = np.zeros((longest(start), width))
@@ -273,7 +277,7 @@ def marginal(log_initial, log_transition, likelihood, log_scale, place, start):
 @kernel
 def draw_labels(log_initial, log_transition, likelihood, place, start, uniform):
     """Draw all labels from their joint posterior; −1 in impossible sequences."""
-    transition, transposed = padded(log_transition, False), padded(log_transition, True)
+    transition, transposed = padded(log_transition)
     filtered = np.zeros((longest(start), transition.shape[1]))
     predicted = np.zeros((longest(start), transition.shape[1]))
     labels = np.empty(place.size, dtype=np.int64)

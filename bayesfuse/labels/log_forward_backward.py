@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from bayesfuse.numerics.kernels import inner, kernel
+from bayesfuse.numerics.kernels import inlined, inner, kernel
 
 
 @inner
@@ -82,7 +82,7 @@ def log_backward(log_transition, item, filtered, predicted, probability, transit
             probability[item[t - 1], k] = total
 
 
-@inner
+@inlined
 def log_backward_draw(log_transition, item, filtered, uniform, labels):
     """Draw as :func:`forward_backward.backward_draw`."""
     n_classes = log_transition.shape[0]

@@ -18,7 +18,7 @@ def stationary(log_transition):
     unique. Rows are normalised first.
     """
     n_classes = log_transition.shape[0]
-    rows = padded(log_transition, False)
+    rows, _ = padded(log_transition)
     for k in range(n_classes):
         rows[k] /= rows[k].sum()
     share = np.zeros(n_classes)
@@ -58,7 +58,7 @@ def marginal_stationary(log_transition, likelihood, log_scale, place, start):
     if total == -np.inf:
         return total, log_evidence, probability, followed
     # Kemeny & Snell: a change dA of A changes ρ by ρ dA Z with Z = (I − A + 1 ρ)⁻¹
-    rows = padded(log_transition, False)[:, :n_classes]
+    rows = padded(log_transition)[0][:, :n_classes]
     matrix = np.empty((n_classes, n_classes))
     pull = np.empty(n_classes)
     for k in range(n_classes):

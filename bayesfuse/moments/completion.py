@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.linalg import eigh
-from scipy.sparse import block_array, csr_array
 
 from bayesfuse.errors import MomentsError, require_kind, require_positive
 from bayesfuse.numerics.kernels import Array, kernel
@@ -145,8 +144,8 @@ def determined_blocks(linked: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
     """
     from scipy.sparse.csgraph import connected_components  # slow to import, as eigsh below
 
-    links = csr_array(linked)
-    doubled = block_array([[None, links], [links, None]])
+    links = scipy.sparse.csr_array(linked)
+    doubled = scipy.sparse.block_array([[None, links], [links, None]])
     first, second = connected_components(doubled, directed=False)[1].reshape(2, -1)
     odd = np.flatnonzero((first == second) & linked.any(axis=1))
     return [odd[first[odd] == label] for label in np.unique(first[odd])]
@@ -180,7 +179,7 @@ def _solve(q: Array, variance: Array, weight: Array, method: str, penalty: float
 def leading(matrix: Array) -> tuple[float, Array]:
     """Return the largest eigenvalue and its eigenvector."""
     last = [len(matrix) - 1] * 2
-    values, vectors = eigh(matrix, subset_by_index=last)
+    values, vectors = scipy.linalg.eigh(matrix, subset_by_index=last)
     return float(values[0]), vectors[:, 0]
 
 
@@ -220,7 +219,9 @@ def _rough_direction(matrix: Array) -> Array:
     if len(matrix) <= LARGE or not matrix.any():
         return leading(matrix)[1]
     begin = np.random.default_rng(0).standard_normal(len(matrix))
-    vector: Array = eigsh(csr_array(matrix), 1, which="LA", v0=begin, tol=1e-3)[1][:, 0]
+    vector: Array = eigsh(scipy.sparse.csr_array(matrix), 1, which="LA", v0=begin, tol=1e-3)[1][
+        :, 0
+    ]
     return vector
 
 
@@ -288,7 +289,7 @@ def smallest_trace(
     r, dual = q, np.zeros_like(q)
     for _ in range(iterations):
         fitted = (target + rho * (r - dual)) / (pull + rho)
-        values, vectors = eigh(fitted + dual)
+        values, vectors = scipy.linalg.eigh(fitted + dual)
         before, r = r, (vectors * np.maximum(values, 0.0)) @ vectors.T
         dual += fitted - r
         if max(np.abs(fitted - r).max(), np.abs(r - before).max()) <= tolerance * scale:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, logit
 
 from bayesfuse.data.patterns import first_occurrences
 from bayesfuse.data.responses import Responses, from_key
@@ -115,7 +115,9 @@ def latent_sml(
         votes = log_odds(*source.quality)[own.cell]
         evidence[:, column] = np.bincount(own.item, votes, len(evidence))
         answered = own.per_item > 0
-        verdict[answered, column] = expit(evidence[answered, column] + logit(source.prevalence))
+        verdict[answered, column] = scipy.special.expit(
+            evidence[answered, column] + scipy.special.logit(source.prevalence)
+        )
         sources.append(source)
 
     reports = _reports(responses, group, several, evidence)
@@ -132,7 +134,7 @@ def latent_sml(
     score = np.bincount(responses.item, votes[responses.cell], len(evidence))
     score += _summed_out(evidence, outer[:, several]).sum(axis=1)
     if prior:
-        score += logit(top.prevalence)
+        score += scipy.special.logit(top.prevalence)
     return xr.Dataset(
         {
             "label": ("item", labels_by_sign(responses, score)),

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 import xarray as xr
 from numpy.typing import NDArray
-from scipy import sparse
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import (
@@ -90,7 +90,7 @@ class Table:
     shape: tuple[int, int]
     answers: RowGroups
     raters: RowGroups
-    repeated: sparse.csr_array | None
+    repeated: scipy.sparse.csr_array | None
 
     @classmethod
     def build(cls, responses: Responses) -> Table:
@@ -143,14 +143,14 @@ class Table:
 
 def _mixed_rows(
     responses: Responses, first: NDArray[np.int64]
-) -> tuple[NDArray[np.uint32], sparse.csr_array]:
+) -> tuple[NDArray[np.uint32], scipy.sparse.csr_array]:
     """Add a row after the cells for every repeated answer, the mean of its cells."""
     times = np.diff(np.append(first, responses.n_responses))
     cells = responses.n_raters * responses.n_classes
     row = responses.cell[first].astype(np.int64)
     again = times > 1
     row[again] = cells + np.arange(again.sum())
-    mean = sparse.csr_array(
+    mean = scipy.sparse.csr_array(
         (
             np.repeat(1.0 / times[again], times[again]),
             responses.cell[np.repeat(again, times)].astype(np.int64),

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 import xarray as xr
-from scipy.special import gammaln
 
 from bayesfuse.data.patterns import first_occurrences
 from bayesfuse.data.responses import Responses
@@ -273,7 +273,11 @@ def _cost(pair: PairMoments, size: Indices) -> tuple[Array, int]:
     own = np.where(size > 2, size, size - 1)
     between = {1: 0, 2: n_raters - 1}.get(len(size), n_raters)
     parameters = np.append(own, between) * max(len(pair.q) - 1, 1)
-    choices = gammaln(n_raters + 1) - gammaln(size + 1) - gammaln(n_raters - size + 1)
+    choices = (
+        scipy.special.gammaln(n_raters + 1)
+        - scipy.special.gammaln(size + 1)
+        - scipy.special.gammaln(n_raters - size + 1)
+    )
     ways = np.append(np.where(size > 1, choices, 0.0), 0.0)
     return parameters * np.log(n_pairs) + 2 * ways, int(parameters.sum())
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import scipy
 import xarray as xr
-from scipy.linalg import eigh
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import MomentsError, require_count, require_seed
@@ -121,7 +121,7 @@ def _second_direction(moments: xr.Dataset, v: Array) -> tuple[float, Array]:
     np.fill_diagonal(known, False)
     residual = np.zeros_like(product)
     residual[known] = (moments.covariance.values - product)[known] / np.sqrt(variance[known])
-    values, vectors = eigh(residual)
+    values, vectors = scipy.linalg.eigh(residual)
     most = int(np.argmax(np.abs(values)))
     vector = vectors[:, most]
     return float(abs(values[most])), vector * np.sign(vector[np.argmax(np.abs(vector))])
@@ -131,7 +131,7 @@ def _completed_eigenvalues(moments: xr.Dataset, v: Array) -> Array:
     known = moments.overlap.values >= 2
     np.fill_diagonal(known, False)
     completed = np.where(known, moments.covariance.values, np.outer(v, v))
-    return eigh(completed, eigvals_only=True)[::-1]
+    return scipy.linalg.eigh(completed, eigvals_only=True)[::-1]
 
 
 def _one_target(

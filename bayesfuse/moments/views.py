@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
+import scipy
+from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
@@ -13,6 +14,9 @@ STARTS = ("algebraic", "votes", "diagonal")
 
 DIVISIONS = 5
 """Random divisions into teams: in some of them the information of the members may cancel."""
+
+AT_ONCE = 1000
+"""Items whose products of views are added up at a time, in a processor's cache."""
 
 
 def starting_points(name: str, responses: Responses, rng: np.random.Generator) -> list[Array]:
@@ -25,13 +29,14 @@ def starting_points(name: str, responses: Responses, rng: np.random.Generator) -
         np.fill_diagonal(one, 0.7)
         return [np.tile(one, (responses.n_raters, 1, 1))]
     divisions = DIVISIONS if np.count_nonzero(responses.per_rater) > 3 else 1
-    found = [from_teams(responses, rng) for _ in range(divisions)]
+    used = incidence(responses).tocsc()
+    found = [from_teams(responses, used, rng) for _ in range(divisions)]
     return [confusion for confusion in found if confusion is not None]
 
 
-def incidence(responses: Responses) -> sparse.csr_array:
+def incidence(responses: Responses) -> scipy.sparse.csr_array:
     """Return the counts of cells (rater × label) of every item, shape (items, cells)."""
-    return sparse.csr_array(
+    return scipy.sparse.csr_array(
         (
             np.ones(responses.n_responses),
             responses.cell.astype(np.int64),
@@ -50,7 +55,9 @@ def from_votes(responses: Responses) -> Array:
     return _rows(counts, responses)
 
 
-def from_teams(responses: Responses, rng: np.random.Generator) -> Array | None:
+def from_teams(
+    responses: Responses, used: scipy.sparse.csc_array, rng: np.random.Generator
+) -> Array | None:
     """Recover the confusion matrices exactly from exact moments of three random teams of raters.
 
     A team's view of an item is a vector with one entry per class. With u_k, v_k, w_k the expected
@@ -59,53 +66,75 @@ def from_teams(responses: Responses, rng: np.random.Generator) -> Array | None:
     into an unbiased estimate of the item's class indicator, up to scale, and that with the
     responses of the other teams gives their confusion matrices.
 
+    Parameters
+    ----------
+    responses : Responses
+    used : sparse array
+        Their :func:`incidence` by columns.
+    rng : numpy.random.Generator
+
     References
     ----------
     Leurgans, Ross & Abel (1993), SIAM Journal on Matrix Analysis and Applications 14, 1064–1083;
     Anandkumar, Ge, Hsu, Kakade & Telgarsky (2014), JMLR 15, 2773–2832.
     """
-    used = incidence(responses)
     weight = responses.multiplicity.astype(np.float64)
     # the three busiest raters go to different teams, so do the next three, and so on
     volume = np.argsort(np.lexsort((rng.random(responses.n_raters), -responses.per_rater)))
     shuffled = np.concatenate([rng.permutation(3) for _ in range(0, responses.n_raters, 3)])
     team = np.repeat(shuffled[volume], responses.n_classes)
-    member = np.stack([team == g for g in range(3)], axis=1).astype(np.float64)
-    a, b, c = _views(used, member, weight, responses.n_classes)
-    common = weight * ((used @ member) > 0).all(axis=1)
-    pair = a.T @ (common[:, None] * b)
-    triple = np.stack([a.T @ ((common * c[:, k])[:, None] * b) for k in range(a.shape[1])])
+    by_team = _by_team(used, team)
+    views, has_view = _views(by_team, weight, responses.n_classes)
+    a, b, c = views.transpose(1, 0, 2)
+    a_common = (weight * has_view.all(axis=1))[:, None] * a
+    pair, triple = a_common.T @ b, np.zeros((a.shape[1], a.shape[1] ** 2))
+    for first in range(0, len(a), AT_ONCE):
+        part = slice(first, first + AT_ONCE)
+        both = c[part, :, None] * b[part, None, :]
+        triple += a_common[part].T @ both.reshape(len(both), -1)
+    triple = triple.reshape(-1, *pair.shape).transpose(1, 0, 2)
     try:
         axes = _common_eigenvectors(triple, pair, rng)
         unmix_a = np.linalg.inv(axes)
         unmix_b = np.linalg.inv(pair.T @ unmix_a.T)
     except np.linalg.LinAlgError:
         return None
-    by_a = used.T @ (weight[:, None] * (a @ unmix_a.T))
-    by_b = used.T @ (weight[:, None] * (b @ unmix_b.T))
-    counts = np.where(team[:, None] == 0, by_b, by_a)
+    by_a, by_b = a @ unmix_a.T, b @ unmix_b.T
+    told = weight[:, None, None] * np.stack([by_b, by_a, by_a], axis=1)  # by another team
+    counts = by_team.T @ told.reshape(-1, responses.n_classes)
     # with a negative scale of an eigenvector, all its counts are negative
     sign = np.sign(counts.reshape(-1, responses.n_classes, responses.n_classes).sum(axis=1))
     return _rows(np.maximum(counts * np.repeat(sign, responses.n_classes, axis=0), 0.0), responses)
 
 
-def _views(used: sparse.csr_array, member: Array, weight: Array, n_classes: int) -> list[Array]:
-    """Return every team's view of every item (items, classes): the mean over its responses.
+def _by_team(used: scipy.sparse.csc_array, team: NDArray[np.int64]) -> scipy.sparse.csc_array:
+    """Return the incidence with a row per item and team, three for every item."""
+    n_items, n_cells = used.shape
+    row = 3 * used.indices + np.repeat(team, np.diff(used.indptr))
+    return scipy.sparse.csc_array((used.data, row, used.indptr), shape=(3 * n_items, n_cells))
 
-    A response counts as the votes that it predicts of the other teams, so that raters who are worse
-    than random, or switch classes, are informative.
+
+def _views(
+    by_team: scipy.sparse.csc_array, weight: Array, n_classes: int
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Return every team's view of every item, the mean over its responses, and who has one.
+
+    Shapes (items, teams, classes) and (items, teams). A response counts as the votes that it
+    predicts of the other teams, so that raters who are worse than random, or switch classes, are
+    informative.
     """
-    n_cells, n_teams = member.shape
-    vote = np.tile(np.eye(n_classes), (n_cells // n_classes, 1))
-    views = []
-    for g in range(n_teams):
-        mine, rest = member[:, [g]], 1.0 - member[:, [g]]
-        heard = used @ rest
-        others = used @ (rest * vote) / np.maximum(heard, 1.0)
-        asked = used.T @ (weight[:, None] * (heard > 0))
-        predicted = used.T @ (weight[:, None] * others) / np.maximum(asked, 1.0)
-        views.append(used @ (mine * predicted) / np.maximum(used @ mine, 1.0))
-    return views
+    n_rows, n_cells = by_team.shape
+    label = np.repeat(np.arange(n_cells) % n_classes, np.diff(by_team.indptr))
+    count = np.bincount(by_team.indices * np.int64(n_classes) + label, minlength=n_rows * n_classes)
+    votes: Array = count.reshape(-1, 3, n_classes).astype(np.float64)
+    others = votes.sum(axis=1, keepdims=True) - votes
+    mine, heard = votes.sum(axis=2), others.sum(axis=2)
+    others *= (weight[:, None] / np.maximum(heard, 1.0))[:, :, None]
+    asked = by_team.T @ (weight[:, None] * (heard > 0)).ravel()
+    predicted = by_team.T @ others.reshape(n_rows, n_classes)
+    predicted /= np.maximum(asked, 1.0)[:, None]
+    views = (by_team @ predicted).reshape(votes.shape) / np.maximum(mine, 1.0)[:, :, None]
+    return views, mine > 0
 
 
 def _common_eigenvectors(triple: Array, pair: Array, rng: np.random.Generator) -> Array:

@@ -41,7 +41,7 @@ def _read(home: Path | zipfile.Path, above: str = "") -> dict[str, bytes]:
     """Return the source of every module under a folder, by name below the package."""
     found: dict[str, bytes] = {}
     for path in home.iterdir():
-        if path.is_dir():
+        if "." not in path.name and path.is_dir():
             found |= _read(path, f"{above}{path.name}.")
         elif path.name.endswith(".py"):
             name = (above + path.name.removesuffix(".py")).removesuffix(".__init__")

@@ -103,4 +103,4 @@ class LogRatio(Transform):
         many = value.shape[: value.ndim - len(self.value_shape)]
         ends = np.broadcast_to(ENDS, (*many, 2))
         entries = np.concatenate([value.reshape(*many, len(self.free)), ends], axis=-1)
-        return normalise(entries[..., self.source].reshape(*many, *self.shape))
+        return normalise(entries.take(self.source, axis=-1).reshape(*many, *self.shape))

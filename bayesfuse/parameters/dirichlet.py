@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import digamma, gammaln
+import scipy
 
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlets, invert
@@ -176,8 +176,8 @@ class Dirichlet(RowPrior):
 
     def log_beta(self) -> Array:
         prior = self.concentration
-        logs = gammaln(np.where(prior > 0, prior, 1.0))  # without structural zeros
-        total: Array = logs.sum(axis=-1) - gammaln(prior.sum(axis=-1))
+        logs = scipy.special.gammaln(np.where(prior > 0, prior, 1.0))  # without structural zeros
+        total: Array = logs.sum(axis=-1) - scipy.special.gammaln(prior.sum(axis=-1))
         return total
 
     def log_density(self, value: Array) -> float:
@@ -191,8 +191,10 @@ class Dirichlet(RowPrior):
 
     def expected_log(self) -> Array:
         prior = self.concentration
-        total = digamma(prior.sum(axis=-1, keepdims=True))
-        return np.where(prior > 0, digamma(np.where(prior > 0, prior, 1.0)) - total, -np.inf)
+        total = scipy.special.digamma(prior.sum(axis=-1, keepdims=True))
+        return np.where(
+            prior > 0, scipy.special.digamma(np.where(prior > 0, prior, 1.0)) - total, -np.inf
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
@@ -97,7 +97,11 @@ def draw(
     """
     log_ways = log_seatings(n_raters, n_groups)
     together, groups = np.arange(n_raters + 1)[:, None], np.arange(n_groups + 1)
-    log_who = gammaln(n_raters + 1) - gammaln(together + 1) - gammaln(n_raters - together + 1)
+    log_who = (
+        scipy.special.gammaln(n_raters + 1)
+        - scipy.special.gammaln(together + 1)
+        - scipy.special.gammaln(n_raters - together + 1)
+    )
     log_weight = log_ways + log_who + np.log(concentration) * (n_raters - together + groups)
     weight = np.exp(log_weight - log_weight.max()).ravel()
     n, left = divmod(int(rng.choice(weight.size, p=weight / weight.sum())), n_groups + 1)

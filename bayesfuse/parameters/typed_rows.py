@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
+import scipy
 
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet, invert, normalise
@@ -279,7 +279,11 @@ class TypedRows(Pool):
 def log_known(known: Array, log_consensus: Array, trust: Any, firmness: Any) -> Array:
     """Return the log probability of known classes by type, the class of a type summed out."""
     prior = firmness * says(log_consensus, trust)
-    logs = gammaln(prior + known) - gammaln(prior)
+    logs = scipy.special.gammaln(prior + known) - scipy.special.gammaln(prior)
     number = known.sum(axis=1)
-    total: Array = logs.sum(axis=1) + gammaln(firmness) - gammaln(firmness + number)
+    total: Array = (
+        logs.sum(axis=1)
+        + scipy.special.gammaln(firmness)
+        - scipy.special.gammaln(firmness + number)
+    )
     return total

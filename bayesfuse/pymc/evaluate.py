@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pymc as pm
 import pytensor
-import pytensor.tensor as pt
 import xarray as xr
 from pytensor.graph.replace import vectorize_graph
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse.numerics.kernels import Array
+
+IN_CACHE = 2**16
+"""Numbers of the draws that are worked on at a time."""
 
 
 def evaluate(
@@ -31,16 +33,31 @@ def evaluate(
     batched = {v: TensorType(v.dtype, (None, *v.type.shape))() for v in free}
     fixed = {v: model.rvs_to_values[v] for v in model.observed_RVs}
     vectorised = vectorize_graph(list(graphs.values()), replace=batched | fixed)
-    n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
+    sizes = posterior.sizes["chain"], posterior.sizes["draw"]
     # a graph without any free variable has no draws to run along
     full = [
-        graph if graph.type.ndim > v.type.ndim else pt.repeat(graph[None], n_draws, axis=0)
+        graph if graph.type.ndim > v.type.ndim else graph[None]
         for graph, v in zip(vectorised, graphs.values(), strict=True)
     ]
     function = pytensor.function(list(batched.values()), full, on_unused_input="ignore")
-    # one chain after another, because intermediate results may take several times the memory
-    found = [function(*(values[at] for values in free.values())) for at in range(n_chains)]
-    return known | {
-        name: np.stack(chains)
-        for name, chains in zip(graphs, zip(*found, strict=True), strict=True)
-    }
+    draws = [values.reshape(-1, *values.shape[2:]) for values in free.values()]
+    n_draws = sizes[0] * sizes[1]
+    found: list[Array] = []
+    for part in in_parts(n_draws, sum(values[:1].size for values in draws)):
+        values = function(*(each[part] for each in draws))
+        found = found or [np.empty((n_draws, *own.shape[1:]), own.dtype) for own in values]
+        for whole, own in zip(found, values, strict=True):
+            whole[part] = own
+    for name, whole in zip(graphs, found, strict=True):
+        known[name] = whole.reshape(*sizes, *whole.shape[1:])
+    return known
+
+
+def in_parts(n_draws: int, size: int) -> Iterator[slice]:
+    """Yield slices of the draws of so many numbers each, small enough for a processor's cache.
+
+    Passing over hundreds of megabytes for every operation takes several times as long.
+    """
+    step = max(IN_CACHE // max(size, 1), 1)
+    for first in range(0, n_draws, step):
+        yield slice(first, min(first + step, n_draws))

@@ -19,11 +19,11 @@ def cell_words(n_cells: int) -> NDArray[np.uint64]:
 
 
 @inner
-def meet(cells, place_of_cell, size, met):
+def meet(cells, first, last, place_of_cell, size, met):
     """Count cells by place in ``size``, and list the places in ``met``; return their number."""
     n_met = 0
-    for cell in cells:
-        place = place_of_cell[cell]
+    for r in range(first, last):
+        place = place_of_cell[cells[r]]
         if size[place] == 0:
             met[n_met] = place
             n_met += 1
@@ -40,14 +40,17 @@ def segments(start, cell, assignment, n_labels):
     sorted cells.
     """
     n_items = start.size - 1
-    n_groups = max(assignment.max(), -1) + 1
-    place_of_cell = np.repeat(assignment + 1, n_labels)  # 0: no group
+    n_groups = np.int64(0)
+    place_of_cell = np.empty(assignment.size * n_labels, dtype=np.int64)
+    for i in range(place_of_cell.size):
+        place_of_cell[i] = assignment[i // n_labels] + 1  # 0: no group
+        n_groups = max(n_groups, place_of_cell[i])
     size = np.zeros(n_groups + 1, dtype=np.int64)
     met = np.empty(n_groups + 1, dtype=np.int64)
     item_start = np.zeros(n_items + 1, dtype=np.uint32)
     n_segments = 0
     for n in range(n_items):
-        n_met = meet(cell[start[n] : start[n + 1]], place_of_cell, size, met)
+        n_met = meet(cell, start[n], start[n + 1], place_of_cell, size, met)
         for i in range(n_met):
             size[met[i]] = 0
         n_segments += n_met
@@ -57,8 +60,13 @@ def segments(start, cell, assignment, n_labels):
     sorted_cell = np.empty_like(cell)
     segment = 0
     for n in range(n_items):
-        n_met = meet(cell[start[n] : start[n + 1]], place_of_cell, size, met)
-        met[:n_met].sort()
+        n_met = meet(cell, start[n], start[n + 1], place_of_cell, size, met)
+        for i in range(1, n_met):  # by insertion, since there are few
+            place, j = met[i], i
+            while j > 0 and met[j - 1] > place:
+                met[j] = met[j - 1]
+                j -= 1
+            met[j] = place
         at = np.int64(start[n])
         for i in range(n_met):
             segment_start[segment] = at
@@ -115,17 +123,20 @@ def arrange(start, cell, assignment, words):
     item_start, segment_start, group, sorted_cell = segments(
         start, cell, assignment, n_cells // assignment.size
     )
-    grouped = np.flatnonzero(group >= 0)
-    mark = np.zeros(grouped.size, dtype=np.uint64)
-    for i in range(grouped.size):
-        s = grouped[i]
-        for r in range(segment_start[s], segment_start[s + 1]):
-            mark[i] += words[sorted_cell[r]]
-    number, first = number_patterns(mark)
-    shown_by = grouped[first]
-    n_rows = 0
+    n_rows = n_grouped = 0
     for s in range(group.size):
+        n_grouped += group[s] >= 0
         n_rows += 1 if group[s] >= 0 else np.int64(segment_start[s + 1]) - segment_start[s]
+    grouped = np.empty(n_grouped, dtype=np.int64)
+    mark = np.zeros(n_grouped, dtype=np.uint64)
+    i = 0
+    for s in range(group.size):
+        if group[s] >= 0:
+            grouped[i] = s
+            for r in range(segment_start[s], segment_start[s + 1]):
+                mark[i] += words[sorted_cell[r]]
+            i += 1
+    number, first = number_patterns(mark)
     row_start = np.zeros(start.size, dtype=np.uint32)
     row = np.empty(n_rows, dtype=np.uint32)
     at = i = 0
@@ -140,17 +151,17 @@ def arrange(start, cell, assignment, words):
                 row[at] = sorted_cell[r]
                 at += 1
         row_start[n + 1] = at
-    pattern_start = np.zeros(shown_by.size + 1, dtype=np.uint32)
+    pattern_start = np.zeros(first.size + 1, dtype=np.uint32)
     n_cells_of_patterns = 0
-    for p in range(shown_by.size):
-        s = shown_by[p]
+    for p in range(first.size):
+        s = grouped[first[p]]
         n_cells_of_patterns += np.int64(segment_start[s + 1]) - segment_start[s]
         pattern_start[p + 1] = n_cells_of_patterns
     pattern_cell = np.empty(n_cells_of_patterns, dtype=np.uint32)
-    pattern_group = np.empty(shown_by.size, dtype=np.int32)
+    pattern_group = np.empty(first.size, dtype=np.int32)
     at = 0
-    for p in range(shown_by.size):
-        s = shown_by[p]
+    for p in range(first.size):
+        s = grouped[first[p]]
         pattern_group[p] = group[s]
         for r in range(segment_start[s], segment_start[s + 1]):
             pattern_cell[at] = sorted_cell[r]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
@@ -51,10 +51,10 @@ def columns(responses: Responses, shares: Array) -> NDArray[np.int64]:
     either = number[one] + number[other] - both
     copies = (label[one] == label[other]) & (both > ALIKE * either)
     copies &= both - expected > SURE * np.sqrt(np.maximum(expected, 1.0))
-    pairs = sparse.coo_array(
+    pairs = scipy.sparse.coo_array(
         (np.ones(copies.sum()), (one[copies], other[copies])), shape=(len(label), len(label))
     )
-    _, group = sparse.csgraph.connected_components(pairs, directed=False)
+    _, group = scipy.sparse.csgraph.connected_components(pairs, directed=False)
     return np.where(column == NOBODY, NOBODY, group[column])
 
 
@@ -114,15 +114,17 @@ def dispersion(votes: Votes, responses: Responses, share: Array, probability: Ar
     return total / n_pairs if n_pairs else 1.0
 
 
-def _meetings(votes: Votes, responses: Responses) -> sparse.csr_array:
+def _meetings(votes: Votes, responses: Responses) -> scipy.sparse.csr_array:
     """Return on how many items every pair of votes meets, (votes, votes), zero with itself."""
     start, vote = votes.rows(responses)
     ones = np.ones(len(vote))
     shape = responses.n_items, votes.n_votes
-    said = sparse.csr_array((ones, vote.astype(np.int64), start.astype(np.int64)), shape=shape)
+    said = scipy.sparse.csr_array(
+        (ones, vote.astype(np.int64), start.astype(np.int64)), shape=shape
+    )
     copies = np.repeat(responses.multiplicity, per_item(start)).astype(float)
-    weighed = sparse.csr_array((copies, said.indices, said.indptr), shape=said.shape)
-    met = sparse.csr_array(said.T @ weighed)
+    weighed = scipy.sparse.csr_array((copies, said.indices, said.indptr), shape=said.shape)
+    met = scipy.sparse.csr_array(said.T @ weighed)
     met.setdiag(0.0)
     met.eliminate_zeros()
     return met

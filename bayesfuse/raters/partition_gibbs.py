@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from bayesfuse.numerics.kernels import TINY, fill, inner, kernel
+from bayesfuse.numerics.kernels import TINY, fill, inlined, inner, kernel
 from bayesfuse.raters.confusion import by_cell, by_rater, count_rows, multiply, weigh_rows
 from bayesfuse.raters.partition_weights import log_dirichlet_multinomial, sizes
 from bayesfuse.raters.verdicts import join_in_logs, split
@@ -25,14 +25,18 @@ COLUMNS = 64
 """Most combinations of truth and verdicts counted jointly, in a table that fits the cache."""
 
 
-@inner
-def some_of(n, most, rng):
-    """Draw at most this many distinct numbers below n."""
-    order = np.arange(n)
+@inlined
+def some_of(size, most, rng):
+    """Draw at most this many distinct groups among those with raters."""
+    used, n = np.empty(size.size, dtype=np.int64), 0
+    for g in range(size.size):
+        if size[g] > 0:
+            used[n] = g
+            n += 1
     for i in range(min(n, most)):
         j = i + np.int64(rng.random() * (n - i))
-        order[i], order[j] = order[j], order[i]
-    return order[:most]
+        used[i], used[j] = used[j], used[i]
+    return used[: min(n, most)]
 
 
 @inner
@@ -47,7 +51,7 @@ def pattern_of(n, g, row_start, row, pattern_group, n_cells):
     return pattern_group.size
 
 
-@inner
+@inlined
 def listen(log_rater, arrangement):
     """Return p(pattern | verdict) or its logarithm, and which; the last row is for no responses."""
     _, _, pattern_start, pattern_cell, pattern_group = arrangement
@@ -133,18 +137,22 @@ def count_by_source(sources, n_classes, n_rows, start, cell):
     return counts
 
 
-@inner
+@inlined
 def choose(log_alpha, size, weight, rng):
     """Draw the set of a rater: 0 is alone, then groups of these sizes without the rater.
 
     ``weight`` (groups + 1,) is the log density of the rater's responses in every set. The prior is
     a Chinese restaurant process: α for alone, the size for a group.
     """
-    up_to = weight + log_alpha
-    for g in range(size.size):
-        up_to[g + 1] = weight[g + 1] + math.log(size[g])
-    up_to = np.exp(up_to - up_to.max()).cumsum()
-    left = rng.random() * up_to[-1]
+    log_weight, top = np.empty(weight.size), -np.inf
+    for g in range(weight.size):
+        log_weight[g] = weight[g] + (math.log(size[g - 1]) if g > 0 else log_alpha)
+        top = max(top, log_weight[g])
+    up_to, total = np.empty(weight.size), 0.0
+    for g in range(weight.size):
+        total += math.exp(log_weight[g] - top)
+        up_to[g] = total
+    left = rng.random() * total
     place = 0
     while place < size.size and up_to[place] <= left:
         place += 1
@@ -160,10 +168,9 @@ def reassign(assignment, group_counts, rater_counts, answers, arrangement, point
     """
     n_raters, n_classes, n_labels = rater_counts.shape
     size = sizes(assignment, group_counts.shape[0])
-    used = np.flatnonzero(size)
-    if used.size == 0:  # no groups
+    chosen = some_of(size, GROUPS, rng)
+    if chosen.size == 0:  # no groups
         return
-    chosen = used[some_of(used.size, GROUPS, rng)]
     n_cells = n_raters * n_labels
     drawn, start, cell = answers.drawn, answers.start, answers.cell
     message, in_logs = listen(point.log_rater, arrangement)
@@ -186,11 +193,12 @@ def reassign(assignment, group_counts, rater_counts, answers, arrangement, point
         fill(group_counts[chosen[i]], found)
     table = count_by_source(sources, n_classes, n_cells, start, cell)
     counts = np.empty((chosen.size + 1, n_raters, n_classes, n_labels))
-    weight = np.empty((chosen.size + 1, n_raters))
+    weight = np.empty((n_raters, chosen.size + 1))
+    size_of_chosen = np.empty(chosen.size, dtype=np.int64)
     for i in range(chosen.size + 1):
         fill(counts[i], by_rater(table[i], n_raters))
         for m in range(n_raters):
-            weight[i, m] = log_dirichlet_multinomial(counts[i, m], point.concentration_rater[m])
+            weight[m, i] = log_dirichlet_multinomial(counts[i, m], point.concentration_rater[m])
     for m in range(n_raters):
         now = assignment[m]
         if now >= 0 and place[now] < 0:
@@ -199,7 +207,9 @@ def reassign(assignment, group_counts, rater_counts, answers, arrangement, point
         if now < 0 or size[now] > 2:
             if now >= 0:
                 size[now] -= 1
-            at = choose(log_alpha, size[chosen], weight[:, m], rng)
+            for i in range(chosen.size):
+                size_of_chosen[i] = size[chosen[i]]
+            at = choose(log_alpha, size_of_chosen, weight[m], rng)
             assignment[m] = chosen[at - 1] if at > 0 else -1
             if at > 0:
                 size[chosen[at - 1]] += 1

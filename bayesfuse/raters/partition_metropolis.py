@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse.numerics.kernels import fill, inner, kernel
+from bayesfuse.numerics.kernels import fill, inlined, inner, kernel
 from bayesfuse.raters.partition_weights import (
     count_labels,
     log_dirichlet_multinomial,
@@ -30,6 +30,9 @@ CHEAP = 500.0
 
 The verdicts of larger sets are almost certain, and ``partition_gibbs.py`` does as well.
 """
+
+
+NOBODY = np.int64(-1)  # a literal would be compiled once more
 
 
 class State(NamedTuple):
@@ -58,6 +61,18 @@ class Point(NamedTuple):
 
 
 @inner
+def raters_of(assignment, group, one, other, without):
+    """Return the raters of a group (−1: none) with one and another, without one."""
+    found, size = np.empty(assignment.size, dtype=np.int64), 0
+    for m in range(assignment.size):
+        inside = m == one or m == other or (group >= 0 and assignment[m] == group)
+        if inside and m != without:
+            found[size] = m
+            size += 1
+    return found[:size]
+
+
+@inner
 def settle(state, members, group, weight, outer_counts, inner_counts):
     """Make raters a group, with the counts of its verdicts."""
     state.size[group] = members.size
@@ -68,11 +83,11 @@ def settle(state, members, group, weight, outer_counts, inner_counts):
         fill(state.rater_counts[members[i]], inner_counts[i])
 
 
-@inner
+@inlined
 def weight_of_group(state, group, answers, point, rng):
     """Return the log weight of a current group, drawing its verdicts the first time."""
-    if np.isnan(state.together[group]):
-        members = np.flatnonzero(state.assignment == group)
+    if math.isnan(state.together[group]):
+        members = raters_of(state.assignment, group, NOBODY, NOBODY, NOBODY)
         weight, outer_counts, inner_counts = weigh_set(members, group, answers, point, rng)
         settle(state, members, group, weight, outer_counts, inner_counts)
     return state.together[group]
@@ -81,11 +96,12 @@ def weight_of_group(state, group, answers, point, rng):
 @inner
 def weight_alone(state, m, answers, point):
     """Return the log weight of a rater alone."""
-    if np.isnan(state.alone[m]):
+    if math.isnan(state.alone[m]):
         if state.assignment[m] < 0:  # counted by the sweep
             fill(state.alone_counts[m], state.rater_counts[m])
         else:
-            counts = count_labels(m, answers, *point.log_rater.shape[1:])
+            _, n_classes, n_labels = point.log_rater.shape
+            counts = count_labels(m, answers, n_classes, n_labels)
             fill(state.alone_counts[m], counts)
         state.alone[m] = log_dirichlet_multinomial(
             state.alone_counts[m], point.concentration_rater[m]
@@ -93,7 +109,7 @@ def weight_alone(state, m, answers, point):
     return state.alone[m]
 
 
-@inner
+@inlined
 def choose_partner(state, mover, rng):
     """Choose a rater who is not in the mover's set; −1 if there is none."""
     source, n_raters = state.assignment[mover], state.assignment.size
@@ -110,7 +126,7 @@ def choose_partner(state, mover, rng):
     return -1
 
 
-@inner
+@inlined
 def log_chances(s, t, n_raters, log_alpha):
     """Log ratio of priors and proposals if a rater moves from a set of s to a set of t raters.
 
@@ -127,7 +143,7 @@ def log_chances(s, t, n_raters, log_alpha):
     return total + math.log((s - 1.0) * (n_raters - s) / (t * (n_raters - t - 1.0)))
 
 
-@inner
+@inlined
 def worth(size, answers):
     """Return the probability of trying a move whose larger set, before or after, has this size.
 
@@ -140,7 +156,7 @@ def worth(size, answers):
     return min(CHEAP / (size * patterns), 1.0)
 
 
-@inner
+@inlined
 def free_group(state, source):
     """Return the first group that is empty, or empty after the move; −1 if there is none."""
     for g in range(state.size.size):
@@ -156,7 +172,7 @@ def be_alone(state, m):
     fill(state.rater_counts[m], state.alone_counts[m])
 
 
-@inner
+@inlined
 def move_rater(state, answers, point, log_alpha, rng):
     """Propose to move one rater, and return whether the move was accepted."""
     n_raters = state.assignment.size
@@ -180,33 +196,27 @@ def move_rater(state, answers, point, log_alpha, rng):
     log_ratio = log_chances(s, t, n_raters, log_alpha)
 
     # current sets
-    rest = np.flatnonzero((state.assignment == source) & (np.arange(n_raters) != mover))
-    if source >= 0:
-        log_ratio -= weight_of_group(state, source, answers, point, rng)
-    else:
-        log_ratio -= weight_alone(state, mover, answers, point)
-    if target >= 0:
-        log_ratio -= weight_of_group(state, target, answers, point, rng)
-    elif partner >= 0:
-        log_ratio -= weight_alone(state, partner, answers, point)
+    rest = raters_of(state.assignment, source, NOBODY, NOBODY, mover)
+    for m, group in ((mover, source), (partner, target)):
+        if group >= 0:
+            log_ratio -= weight_of_group(state, group, answers, point, rng)
+        elif m >= 0:
+            log_ratio -= weight_alone(state, m, answers, point)
 
     # proposed sets: the rest of the mover's set, and the set that the mover joins
-    no_group = np.int64(-1)  # a literal would be compiled once more
     rest_of = rest if s > 2 else rest[:0]
     new = rest[:0]
     rest_weight, rest_outer, rest_inner = 0.0, np.empty((0, 0)), np.empty((0, 0, 0))
     new_weight, new_outer, new_inner = 0.0, np.empty((0, 0)), np.empty((0, 0, 0))
     if s > 2:
-        rest_weight, rest_outer, rest_inner = weigh_set(rest_of, no_group, answers, point, rng)
+        rest_weight, rest_outer, rest_inner = weigh_set(rest_of, NOBODY, answers, point, rng)
     elif s == 2:
         rest_weight = weight_alone(state, rest[0], answers, point)
     if partner < 0:
         new_weight = weight_alone(state, mover, answers, point)
     else:
-        joined = state.assignment == target if target >= 0 else np.arange(n_raters) == partner
-        joined[mover] = True
-        new = np.flatnonzero(joined)
-        new_weight, new_outer, new_inner = weigh_set(new, no_group, answers, point, rng)
+        new = raters_of(state.assignment, target, mover, partner, NOBODY)
+        new_weight, new_outer, new_inner = weigh_set(new, NOBODY, answers, point, rng)
     log_ratio += rest_weight + new_weight
     if math.log(max(rng.random(), 1e-300)) >= log_ratio:
         return False
@@ -216,7 +226,7 @@ def move_rater(state, answers, point, log_alpha, rng):
     elif s == 2:
         be_alone(state, rest[0])
         state.size[source], state.together[source] = 0, np.nan
-        state.group_counts[source] = 0.0
+        fill(state.group_counts[source], np.zeros(state.group_counts.shape[1:]))
     if partner < 0:
         be_alone(state, mover)
     else:

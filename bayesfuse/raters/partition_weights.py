@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse.numerics.kernels import fill, inner
+from bayesfuse.numerics.kernels import fill, inlined, inner
 from bayesfuse.raters.confusion import by_rater, multiply
 from bayesfuse.raters.group_patterns import number_patterns
 from bayesfuse.raters.verdicts import pass_on, split, weigh
@@ -52,7 +52,7 @@ class Answers(NamedTuple):
     marks: NDArray[np.uint64]
 
 
-@inner
+@inlined
 def sizes(assignment, n_groups):
     """Count the raters of every group."""
     size = np.zeros(n_groups, dtype=np.int64)
@@ -89,7 +89,7 @@ def add_item(counts, row, drawn, n):
             counts[row, k] += drawn[n, k]
 
 
-@inner
+@inlined
 def count_labels(m, answers, n_classes, n_labels):
     """Count the labels of a rater by the items' classes (classes, labels)."""
     drawn, rater_start = answers.drawn, answers.rater_start
@@ -100,7 +100,7 @@ def count_labels(m, answers, n_classes, n_labels):
     return np.ascontiguousarray(counts.T)
 
 
-@inner
+@inlined
 def patterns_of(members, answers, n_classes, n_labels):
     """Return the patterns of responses of a set of raters.
 
@@ -182,7 +182,7 @@ def from_cells(table, rows):
             rows[i, c] = table[i // n_classes * n_labels + c, i % n_classes]
 
 
-@inner
+@inlined
 def fit(pattern_start, pattern_cell, used, prior_outer, prior_inner):
     """Fit the rows of a set of raters with a common verdict to their patterns, by EM.
 

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from bayesfuse.numerics.kernels import TINY, inner, kernel
+from bayesfuse.numerics.kernels import TINY, inlined, inner, kernel
 from bayesfuse.raters.confusion import (
     begin_with_cells,
     by_cell,
@@ -144,7 +144,7 @@ def expected(
     return share(log_group, log_rater, used, pattern_start, pattern_cell, pattern_group, None)
 
 
-@inner
+@inlined
 def share(log_group, log_rater, used, pattern_start, pattern_cell, pattern_group, rng):
     """Divide the counts of rows by label, (rows, classes), among verdicts.
 

@@ -15,7 +15,7 @@ from bayesfuse.inference import find_map as mapping
 from bayesfuse.inference import sample as sampling
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.start import disperse, find_start, majority
-from bayesfuse.models import DawidSkene
+from bayesfuse.models import DawidSkene, HiddenMarkov
 from bayesfuse.parameters.dirichlet import Dirichlet
 
 CHANNELS = ["confusion", "class", "coin"]
@@ -344,3 +344,19 @@ def test_a_plan_is_made_once_and_handed_down(small_model, monkeypatch):
         bf.fit(small_model, draws=120, **quiet)
     bf.find_map(small_model)
     assert len(made) == 3
+
+
+def test_merged_items_lead_to_the_same_labels(monkeypatch):
+    """The table of a sequence has every item; the moments see those with equal responses once."""
+    rng = np.random.default_rng(5)
+    truth = np.repeat(rng.integers(0, 2, 100), 4)
+    matrix = np.where(rng.random((400, 6)) < 0.8, truth[:, None], 1 - truth[:, None])
+    responses = bf.Responses.from_matrix(matrix, classes=[0, 1])
+    sequences = bf.Sequences.from_lengths([40] * 10)
+    plan = make_plan(HiddenMarkov(responses, sequences, gold={3: int(truth[3])}))
+    given = plan.observation, plan.continuous_priors(), em.centre(plan.continuous_priors())
+    assert spectral._independent(responses, plan.observation.gold).table.n_items < 100
+    merged = spectral.label_probabilities(*given)
+    monkeypatch.setattr(bf.Responses, "condensed", lambda self, key=None: (self, np.arange(400)))
+    np.testing.assert_allclose(spectral.label_probabilities(*given), merged, rtol=1e-6, atol=1e-9)
+    assert np.mean(merged.argmax(axis=1) == truth) > 0.9

@@ -193,7 +193,7 @@ def test_scaled_probabilities_are_used_where_they_can_be():
     filtered, predicted = np.zeros((200, 8)), np.zeros((200, 8))
     _, safe = forward_backward.forward(
         initial,
-        forward_backward.padded(transition, False),
+        forward_backward.padded(transition)[0],
         relative(log_lik)[0],
         np.arange(200),
         filtered,
