@@ -28,7 +28,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.compiled import value_function
 from bayesfuse.pymc.evaluate import evaluate, in_parts
 from bayesfuse.raters.typed_confusion import UNORDERED
-from bayesfuse.results.posterior import Draws
+from bayesfuse.results.draws import Draws
 
 
 class _WithLabels(NDArray):

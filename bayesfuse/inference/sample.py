@@ -46,8 +46,9 @@ from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.pymc.model import all_observed
 from bayesfuse.results.collapse import warn_of_collapse
+from bayesfuse.results.draws import Draws
 from bayesfuse.results.partitions import complete
-from bayesfuse.results.posterior import Draws, add_constants, order_variables
+from bayesfuse.results.posterior import add_constants, order_variables, store
 from bayesfuse.results.storage import Precision, decide, round_off
 
 BOOKKEEPING = 130e-6
@@ -245,7 +246,7 @@ def sample(
         with interruptible, threads(cores):
             if seen is not None:  # at once: labels that were drawn cannot be worked out anew
                 groups = seen.groups
-                seen.store(result)
+                store(seen, result)
             if missing:
                 with plain_python():
                     add_deterministics(result, model)

@@ -17,6 +17,7 @@ from bayesfuse.errors import ImpossibleDataError, ModelError
 from bayesfuse.labels.base import LabelPrior, Marginal
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation.counts import Counts, Rows
+from bayesfuse.observation.merging import for_table, kinds_of
 from bayesfuse.parameters.contract import Support
 from bayesfuse.raters.base import RaterChannel
 
@@ -80,7 +81,7 @@ class Observation:
         raters.require_statements(responses)
         known = gold_labels(responses, gold)
         items = np.arange(responses.n_items)
-        table, inverse, kinds = responses, items, _kinds(responses, labels, raters, known)
+        table, inverse, kinds = responses, items, kinds_of(responses, labels, raters, known)
         if kinds is not None:
             table, inverse = responses.condensed(kinds)
         elif not responses.is_plain:
@@ -131,7 +132,7 @@ class Observation:
     @property
     def table_gold(self) -> NDArray[np.int64]:
         """Known class of every item of ``table``, −1 where unknown."""
-        return _for_table(self.gold, self.inverse, self.table)
+        return for_table(self.gold, self.inverse, self.table)
 
     @property
     def full_structure(self) -> tuple[Any, ...]:
@@ -385,25 +386,3 @@ class Observation:
     def indices(self) -> tuple[str, ...]:
         """Names of the whole-numbered parameters, which the channel draws itself."""
         return tuple(name for name in self.names if self.support(name).discrete)
-
-
-def _kinds(
-    responses: Responses, labels: LabelPrior, raters: RaterChannel, known: NDArray[np.int64]
-) -> NDArray[np.int64] | None:
-    """Return what items must share to be merged besides their responses, None if none may be."""
-    kinds = [factor.kinds(responses) for factor in (labels, raters)]
-    if any(each is None for each in kinds):
-        return None
-    varying = [each for each in kinds if each is not None and each.any()]
-    if not varying:
-        return known
-    return np.unique(np.column_stack([known, *varying]), axis=0, return_inverse=True)[1].ravel()
-
-
-def _for_table(
-    gold: NDArray[np.int64], inverse: NDArray[np.int64], table: Responses
-) -> NDArray[np.int64]:
-    """Return the known classes of merged items, which agree in them."""
-    merged = np.full(table.n_items, -1)
-    merged[inverse] = gold
-    return merged

@@ -17,7 +17,7 @@ from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.pymc.model import observed, parameter_variables
 from bayesfuse.results import posterior
 from bayesfuse.results.compatibility import require_same
-from bayesfuse.results.posterior import MOST_VALUES, sum_up
+from bayesfuse.results.draws import MOST_VALUES, sum_up
 from bayesfuse.results.write_labels import label_table, new_folder, path_of, write
 
 

@@ -18,9 +18,10 @@ from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ImpossibleDataError, ModelError, require_count, require_kind
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation
+from bayesfuse.results.draws import sum_up
 from bayesfuse.results.fitted import Fitted, from_model, from_result
 from bayesfuse.results.new_items import see
-from bayesfuse.results.posterior import add_constants, sum_up
+from bayesfuse.results.posterior import add_constants
 
 
 def predict(

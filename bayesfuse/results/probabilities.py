@@ -9,8 +9,8 @@ from bayesfuse.errors import ModelError
 from bayesfuse.observation import Observation
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.contents import kept_labels, of_all_draws, require_result
+from bayesfuse.results.draws import sum_up
 from bayesfuse.results.parameters import parameters
-from bayesfuse.results.posterior import sum_up
 
 
 def label_probabilities(

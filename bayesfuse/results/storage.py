@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.errors import LargeResultWarning, ModelError, require_count
 from bayesfuse.observation import Observation
+from bayesfuse.results import draws as summed
 from bayesfuse.results import posterior
 
 Precision = Literal["double", "single"]
@@ -63,9 +64,9 @@ def choose(
         require_count(name, number)
     if precision is not None and precision not in get_args(Precision):
         raise ModelError(f"precision must be 'double' or 'single'. Got: {precision!r}.")
-    units = sum(map(posterior.n_units, observations))
+    units = sum(map(summed.n_units, observations))
     if log_likelihood is None:
-        log_likelihood = n_chains * -(-n_draws // (thin or 1)) * units <= posterior.MOST_VALUES
+        log_likelihood = n_chains * -(-n_draws // (thin or 1)) * units <= summed.MOST_VALUES
     variables = [*model.free_RVs, *model.deterministics]
     values = sum(_n_values(model, each) for each in variables) + units * log_likelihood
 

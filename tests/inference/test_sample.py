@@ -268,7 +268,7 @@ def test_explicit_start_and_prior_start(small_model):
 
 
 def test_large_log_likelihoods_are_left_out_and_small_ones_on_request(small_model, monkeypatch):
-    monkeypatch.setattr("bayesfuse.results.posterior.MOST_VALUES", 100)
+    monkeypatch.setattr("bayesfuse.results.draws.MOST_VALUES", 100)
     assert "log_likelihood" not in bf.sample(small_model, 5, chains=1, **QUIET).children
     asked = bf.sample(small_model, 5, chains=1, log_likelihood=True, **QUIET)
     assert "log_likelihood" in asked.children

@@ -15,7 +15,7 @@ from bayesfuse.errors import IncompleteWarning, ModelError, PoorFitWarning, Resp
 from bayesfuse.inference import sample as sampling
 from bayesfuse.models import DawidSkene, LatentGroup, MarkovRandomField
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.posterior import Draws
+from bayesfuse.results.draws import Draws
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.testing import (
     assert_close,
