@@ -20,6 +20,7 @@ from bayesfuse.models import (
     LatentGroup,
     MarkovRandomField,
 )
+from bayesfuse.pymc.model import observed
 
 QUIET = {"progressbar": False, "quiet": True}
 TRUTH = {n: n % 2 for n in range(20)}
@@ -84,6 +85,7 @@ def call(function, model, result, **given):
         "sequences": bf.Sequences.from_lengths([20]),
         "graph": bf.Graph.from_edges([(n, n + 1) for n in range(19)]),
         "draws": 5,
+        "responses": observed(model)[1].responses,
     }
     wanted = inspect.signature(function).parameters
     return function(**{name: ready[name] for name in wanted if name in ready}, **given)

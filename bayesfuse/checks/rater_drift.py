@@ -135,7 +135,7 @@ def rater_drift(
     """
     require_kind("responses", responses, Responses)
     require_count("draws", draws, least=2)
-    rng = require_seed(random_seed)
+    rng, ends = require_seed(random_seed), tails(ci_prob)
     require_draws(result, "A check for drift")
     fitted = from_result(result) if model is None else from_model(result, model)
     told = {"sequences": sequences, "populations": populations}
@@ -153,7 +153,7 @@ def rater_drift(
         ]
     )[:, :, known]
     adjusted = _adjusted(seen[0], others[:, 0])
-    low, high = np.quantile(others[:, 1], tails(ci_prob), axis=0)
+    low, high = np.quantile(others[:, 1], ends, axis=0)
     table = {
         "responses": observation.responses.per_rater[known],
         "observed": seen[1],

@@ -63,7 +63,7 @@ class ReadsPartitions:
         >>> bf.Responses.from_parquet(folder)
         Responses in partitions: 4 responses to 2 items by 2 raters, 2 classes
           partitions  2 of 2 to 2 responses
-          classes     'bad', 'good'
+          classes     ['bad', 'good']
         """
         from bayesfuse.data import partitions
 

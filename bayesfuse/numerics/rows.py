@@ -35,9 +35,9 @@ def _normalise(rows):
             top = max(top, rows[i, j])
         for j in range(n_columns):
             total += math.exp(rows[i, j] - top)
-        total = top + math.log(total)
-        for j in range(n_columns):
-            rows[i, j] -= total
+        total = math.log(total)
+        for j in range(n_columns):  # the largest first: logs of 10¹² have few digits left
+            rows[i, j] = (rows[i, j] - top) - total
     return rows
 
 

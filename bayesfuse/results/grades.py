@@ -46,7 +46,7 @@ def grades(result: xr.DataTree | xr.DataArray, *, ci_prob: float | None = None) 
     >>> result = bf.sample(model, draws=200, random_seed=1, progressbar=False, quiet=True)
     >>> found = bf.grades(result).sel(item=[1, 3])
     >>> found["median"].values.tolist(), found["mean"].values.round(1).tolist()
-    ([1, 2], [1.0, 1.6])
+    ([1, 2], [1.0, 1.5])
     """
     if isinstance(result, xr.DataTree):
         _require_ordered(result)

@@ -97,7 +97,6 @@ def test_names_are_those_of_the_user(fitted):
             posterior[name].sum(posterior[name].dims[-1]),
             1.0 + 0 * posterior[name][..., 0],
             name,
-            rtol=1e-6,
         )
 
 

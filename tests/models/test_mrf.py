@@ -148,7 +148,7 @@ def test_labels_that_an_interruption_has_lost_are_named(square, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Draws, "store", interrupt)
+    monkeypatch.setattr(sampling, "store", interrupt)
     with pytest.warns(IncompleteWarning, match="before label_draws, label_posterior, log_lik"):
         bf.sample(square[0], 20, tune=10, chains=1, random_seed=5, **QUIET)
 

@@ -215,8 +215,10 @@ def distributed():
     module = pytest.importorskip("dask.distributed", reason="Dask is not installed")
     import dask
 
-    with dask.config.set({"distributed.worker.daemon": False}):
-        yield module
+    before = dask.config.get("scheduler", None)
+    yield module
+    # a client that ends makes the scheduler of others the default only if all ended in order
+    dask.config.set(scheduler=before)
 
 
 @pytest.mark.filterwarnings("ignore")  # of Dask's own

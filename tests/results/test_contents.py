@@ -52,10 +52,11 @@ def test_what_a_result_lacks_is_said(fits):
         with pytest.raises(ModelError, match="Got: "):
             use(empty, model)
     point = bf.find_map(model)
-    for name in ("summary", "report", "align_labels", "common_units"):
+    draws = ("summary", "report", "align_labels", "common_units", "rater_drift")
+    for name in draws:
         with pytest.raises(ModelError, match=r"bf\.sample .* Got: "):
             calls[name](point, model)
-    for name in set(calls) - {"summary", "report", "align_labels", "common_units"}:
+    for name in set(calls) - set(draws):
         assert calls[name](point, model) is not None
     bare = result.copy()
     del bare["constant_data"]

@@ -57,7 +57,7 @@ def test_classes_without_an_order_are_refused():
 
 @pytest.mark.parametrize("n_raters", [4, 60])
 def test_picture_of_few_and_many_graders(n_raters):
-    made = bf.datasets.simulate_dawid_skene(60, n_raters, 3, random_seed=2)
+    made = bf.datasets.simulate_dawid_skene(60, n_raters, 3, random_seed=5)
     model = DawidSkene(made.responses, raters="graded", pooled=True)
     result = bf.sample(model, **QUIET)
     ax = bf.plots.plot_graders(result)

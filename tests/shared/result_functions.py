@@ -158,4 +158,6 @@ def everything(kind):
     if kind == "graph":  # labels on a graph have no prevalence
         calls = {name: call for name, call in calls.items() if name not in {"switching"}}
         calls.pop("align_labels")
+    if kind == "types":  # whose draws may switch some classes: their labels are worked out anew
+        calls["align_labels"] = bf.align_labels
     return calls | {name: call for (own, name), call in OF_SOME.items() if own == kind}
