@@ -87,6 +87,8 @@ def call(function, model, result, **given):
         "draws": 5,
         "responses": observed(model)[1].responses,
     }
+    if "responses" in inspect.signature(function).parameters:  # whose items stand alone here
+        del ready["sequences"]
     wanted = inspect.signature(function).parameters
     return function(**{name: ready[name] for name in wanted if name in ready}, **given)
 
