@@ -21,8 +21,8 @@ SHARE = 0.4
 """Share of the memory, here or of all workers, that prepared parts may take; others are prepared
 anew for every task."""
 
-SMALL = 10_000
-"""Bytes of arguments that are sent with every task; larger ones go to every worker once."""
+SMALL = 5_000_000
+"""Bytes of arguments that are sent with all tasks together; larger ones go to every worker once."""
 
 FAN_IN = 16
 """Results that are added up at a time."""
@@ -124,7 +124,7 @@ class Parts:
         if self._there is None or self._there[0] is not there:
             self._there = self._placed(there)
         _, recipe, bundles = self._there
-        if len(pickle.dumps(shared)) > SMALL:
+        if len(pickle.dumps(shared)) * len(bundles) > SMALL:
             shared = _sent(there, shared)
         name, tasks = f"{function.__name__}-{uuid4().hex}", []
         for bundle in bundles:

@@ -21,8 +21,8 @@ from bayesfuse.observation.counts import Counts, Rows, added, total_of
 from bayesfuse.observation.observation import Observation
 from bayesfuse.raters.base import RaterChannel
 
-BLOCK = 2**19
-"""Entries of a block, responses and items times classes: half a millisecond of a sweep.
+BLOCK = 2**20
+"""Entries of a block, responses and items times classes: a millisecond of a sweep.
 
 What threads cost is a few hundredths of that, and a block stays in a core's own cache.
 """
@@ -75,7 +75,7 @@ class Blocks(Observation):
         unit = self.labels.unit_of(self.table)
         n_units = len(self.labels.units(self.table))
         load = np.bincount(unit, self.table.per_item + 1.0, minlength=n_units).cumsum()
-        count = 8 * -(-_number(self) // 8)  # even shares for two, four or eight threads
+        count = 2 * -(-_number(self) // 2)  # even shares for two threads
         ends = np.searchsorted(load, load[-1] * np.arange(1, count) / count)
         return [units for units in np.split(np.arange(n_units), ends) if len(units)]
 
@@ -141,7 +141,7 @@ class RatersInBlocks(Observation):
     def cut(self) -> list[slice]:
         """The items of every block: as many entries in each."""
         load = (self.table.per_item + 1.0).cumsum()
-        count = 8 * -(-_number(self) // 8)
+        count = 2 * -(-_number(self) // 2)
         ends = np.searchsorted(load, load[-1] * np.arange(1, count) / count).tolist()
         return [slice(*each) for each in pairwise([0, *ends, self.table.n_items])]
 
