@@ -97,10 +97,8 @@ class Parts:
         there = _running(client())
         if there is None:
             found = self._map_here(function, shared, columns)
-        elif len(self) > FAN_IN * _n_threads(there):  # workers add up whole groups of theirs
-            found = self._gathered(there, partial(_by_group, add), function, shared, columns)
         else:
-            found = self._gathered(there, _all, function, shared, columns)
+            found = self._gathered(there, partial(_by_group, add), function, shared, columns)
         while len(found) > FAN_IN:
             found = _by_group(add, found)
         return add(found)
@@ -120,10 +118,12 @@ class Parts:
     def _gathered(
         self, there: Any, together: Any, function: Any, shared: Any, columns: Any
     ) -> list[Any]:
-        """Return what ``together`` makes of the results of every bundle, one after the other."""
+        """Return the results of all bundles in order, or what ``together`` makes of whole groups."""
         if self._there is None or self._there[0] is not there:
             self._there = self._placed(there)
         _, recipe, bundles = self._there
+        if any(bundle.parts[0] % FAN_IN for bundle in bundles):
+            together = _all
         if len(pickle.dumps(shared)) * len(bundles) > SMALL:
             shared = _sent(there, shared)
         name, tasks = f"{function.__name__}-{uuid4().hex}", []
@@ -169,7 +169,7 @@ class Parts:
         return source.future(there) if hasattr(source, "future") else source
 
     def _gather(self, there: Any, tasks: list[Any]) -> list[Any]:
-        from distributed import CancelledError
+        from distributed import CancelledError, KilledWorker
 
         try:
             found: list[Any] = there.gather(tasks)
@@ -177,6 +177,11 @@ class Parts:
             raise ClusterError(
                 "The Dask cluster must stay until its tasks are done. Got: a connection that ended "
                 f"({type(error).__name__}: {error})."
+            ) from error
+        except KilledWorker as error:
+            raise ClusterError(
+                "Workers must have the memory for a partition and what is made of it: give them "
+                f"more, or cut the table into smaller ones. Got: {error}"
             ) from error
         except KeyboardInterrupt:
             there.cancel(tasks)
