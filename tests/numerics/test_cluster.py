@@ -55,15 +55,14 @@ def test_sums_on_a_cluster_are_those_here():
 
     cases = {n: Parts(prepare, 3.0, values(n), [8] * n) for n in (1, 5, 17, 40, 100)}
     here = {n: parts.add(sum, scaled, (2.0,), list(range(n))) for n, parts in cases.items()}
-    options = {"processes": False, "dashboard_address": None}
+    options = {"processes": False, "dashboard_address": None, "threads_per_worker": 1}
     for n_workers in (1, 3):
-        with distributed.LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, **options
-        ) as local:
-            with distributed.Client(local):
-                for n, parts in cases.items():
-                    assert parts.add(sum, scaled, (2.0,), list(range(n))) == here[n]
-                    assert parts.map(scaled, (1.0,), np.zeros(n)) == parts._map_here(
-                        scaled, (1.0,), (np.zeros(n),)
-                    )
-    dask.config.set(scheduler=None)
+        with (
+            distributed.LocalCluster(n_workers=n_workers, **options) as local,
+            distributed.Client(local),
+        ):
+            for n, parts in cases.items():
+                assert parts.add(sum, scaled, (2.0,), list(range(n))) == here[n]
+                alone = parts._map_here(scaled, (1.0,), (np.zeros(n),))
+                assert parts.map(scaled, (1.0,), np.zeros(n)) == alone
+    dask.config.set(scheduler=None)  # which a closed client leaves behind
