@@ -118,7 +118,7 @@ class Parts:
     def _gathered(
         self, there: Any, together: Any, function: Any, shared: Any, columns: Any
     ) -> list[Any]:
-        """Return the results of all bundles in order, or what ``together`` makes of whole groups."""
+        """Return the results of all bundles in order, put ``together`` where groups are whole."""
         if self._there is None or self._there[0] is not there:
             self._there = self._placed(there)
         _, recipe, bundles = self._there
