@@ -64,7 +64,10 @@ def test_models_have_one_name(monkeypatch):
         importlib.import_module("models")
 
 
-LONG = {f"bayesfuse.{name}" for name in ("checks.groups", "checks.phase_transition")}
+LONG = {
+    f"bayesfuse.{name}"
+    for name in ("checks.groups", "checks.phase_transition", "labels.planted", "plots.graders")
+}
 
 
 @pytest.mark.parametrize(

@@ -236,7 +236,9 @@ class LabelModel(pm.Model):
         own = whole_or_head(responses)
         require_name("model", name)
         super().__init__(name=name)
-        self.table = responses  # what is observed, of which `responses` may be the first partition
+        self.given_responses = (
+            responses  # what is observed, of which `responses` may be the first partition
+        )
         self.responses = responses = own
         self.gold = gold
         self.pools: list[Pool] = []  # variables above rows, which Gibbs sampling draws with them
@@ -254,10 +256,10 @@ class LabelModel(pm.Model):
 
     def require_whole(self, why: str) -> None:
         """Raise ModelError if the responses are in partitions."""
-        if isinstance(self.table, Partitions):
+        if isinstance(self.given_responses, Partitions):
             raise ModelError(
                 f"{type(self).__name__} needs all responses at hand, because {why}: read them "
-                f"with Responses.from_long. Got: {self.table.n_partitions} partitions."
+                f"with Responses.from_long. Got: {self.given_responses.n_partitions} partitions."
             )
 
     def rater_channel(
@@ -340,7 +342,7 @@ class LabelModel(pm.Model):
         With two classes they are one number per rater, the last class being the positive one;
         with more, one against the rest: one number per rater and class.
         """
-        answers = observe(self.table, labels=labels, raters=raters, gold=self.gold)
+        answers = observe(self.given_responses, labels=labels, raters=raters, gold=self.gold)
         n_classes = self.responses.n_classes
         rows = raters.to_kernel({k: pt.as_tensor(v) for k, v in raters.parameters.items()}, pt)
         confusion = raters.confusion(

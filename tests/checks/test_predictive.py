@@ -247,6 +247,7 @@ def test_a_model_of_the_copying_raises_no_alarm(cartel):
     assert not bf.checks.conditional_dependence(result, model, random_seed=1)["unusual"].any()
 
 
+@pytest.mark.slow
 def test_groups_that_are_inferred_are_checked_with_their_draws(cartel):
     model = LatentGroup(cartel[0].responses, "posterior")
     result = fitted(model)

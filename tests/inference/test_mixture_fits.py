@@ -258,6 +258,7 @@ def asymmetric_gibbs(asymmetric):
     return bf.sample(asymmetric, 4000, random_seed=2, **QUIET)
 
 
+@pytest.mark.slow
 def test_predictive_draws(asymmetric):
     few = bf.sample(asymmetric, 20, random_seed=2, **QUIET)
     with asymmetric, pytest.warns(UserWarning, match="object mode"):

@@ -51,6 +51,7 @@ def test_logarithms_give_what_scaled_probabilities_give(n_classes):
     assert_close(followed, found[4], "pairs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stationary_start", [False, True])
 def test_equal_rows_are_independent_labels(stationary_start):
     """Transitions that do not look back: everything as under Independent."""

@@ -161,6 +161,7 @@ def test_predictive_draws_follow_the_prevalence_of_every_item(form):
         assert (np.abs(found - share) < 5 * np.sqrt(share * (1 - share) / 4000)).all()
 
 
+@pytest.mark.slow
 def test_conjugate_populations_and_gradients_of_log_odds():
     """What a model makes of both: a block, and values moved along gradients."""
     responses = five()

@@ -119,6 +119,7 @@ def test_everything_together_by_hand():
     assert evidence_at(model, **point) == pytest.approx(total, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_names_and_data_of_the_result(tmp_path):
     model = DawidSkene(RESPONSES, populations=POPULATION, covariates=X, classifier=np.exp(WORD))
     result = bf.sample(model, 30, tune=60, chains=2, random_seed=1, **QUIET)
@@ -139,6 +140,7 @@ def test_names_and_data_of_the_result(tmp_path):
     assert_close(again.sum("class").values, np.ones(90), "sums")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["populations", "covariates"])
 def test_switched_classes(kind):
     """Populations are permuted with the classes; covariates tell these apart."""

@@ -63,6 +63,7 @@ def square_sampled(square):
     return bf.sample(square[0], 5000, random_seed=1, **QUIET)
 
 
+@pytest.mark.slow
 def test_posterior_against_enumeration(square_sampled, square_exactly):
     _, grid, every, weight = square_exactly
     result = square_sampled
@@ -184,6 +185,7 @@ def field(shape, seed, *, accuracy=0.7, n_raters=3, n_classes=2):
     return bf.Responses.from_matrix(answers, classes=range(n_classes)), truth
 
 
+@pytest.mark.slow
 def test_neighbours_help_and_decide_how_much():
     responses, truth = field((16, 16), 1)
     graph = bf.Graph.grid((16, 16))

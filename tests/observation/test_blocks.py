@@ -285,3 +285,21 @@ def test_fields_draw_the_same_with_any_number_of_threads(cut, monkeypatch, n_cla
                     for each in (serial, seen)
                 )
                 assert (one == other).all()
+
+
+@pytest.mark.slow
+def test_jax_has_the_same_density_of_blocks(small, cut):
+    jax = pytest.importorskip("jax", reason="JAX is not installed")
+    from pymc.sampling.jax import get_jaxified_logp
+
+    model = FITTED["confusion"](small)
+    at = list(model.initial_point().values())
+    with jax.enable_x64(True):
+        expected = jax.value_and_grad(get_jaxified_logp(model))(at)
+        cut(64)
+        other = FITTED["confusion"](small)
+        assert isinstance(observed(other)[1], Blocks)
+        found = jax.value_and_grad(get_jaxified_logp(other))(at)
+    assert float(found[0]) == pytest.approx(float(expected[0]), rel=1e-12)
+    for one, two in zip(found[1], expected[1], strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-12)

@@ -30,6 +30,7 @@ BOUNDED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", BOUNDED)
 def test_modes_are_found_within_the_support(prior):
     build, low, high = BOUNDED[prior]

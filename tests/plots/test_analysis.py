@@ -68,6 +68,7 @@ def every_picture(model, result, truth):
     }
 
 
+@pytest.mark.slow
 def test_every_picture_of_every_size(fit):
     settings = dict(mpl.rcParams)
     for name, picture in every_picture(*fit).items():

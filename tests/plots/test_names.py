@@ -244,6 +244,7 @@ def small(request):
     return request.param, Crowd(*size, point=point)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PICTURES)
 def test_pictures_of_few(name, small):
     """One rater, or one item, or seven classes; draws or a point: a picture or one clear line."""

@@ -77,6 +77,7 @@ def test_the_chain_wins_where_labels_follow_each_other(chain):
     assert losses["both"] == pytest.approx(losses["chain"], rel=0.1)
 
 
+@pytest.mark.slow
 def test_groups_win_where_raters_copy():
     rng = np.random.default_rng(1)
     truth = rng.integers(0, 2, 500)

@@ -58,6 +58,7 @@ OWN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OWN)
 def test_the_fitted_items_have_the_fitted_labels(name, tmp_path):
     """With all draws, from the result, from its file and by the model; raters in another order."""

@@ -64,6 +64,7 @@ def test_fitted_items_have_their_label_probabilities(fitted, tmp_path):
             assert_close(bf.label_probabilities(found).values, expected.values, "labels", atol=1e-9)
 
 
+@pytest.mark.slow
 def test_new_items_by_hand(fitted):
     """Some items in another order, of other names, without responses: what is known decides."""
     names, _, result = fitted

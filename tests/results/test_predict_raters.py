@@ -208,6 +208,7 @@ def regression(responses):
     return model
 
 
+@pytest.mark.slow
 def test_models_of_ones_own():
     model = regression(fitted_table())
     result = bf.sample(model, **FIT)
