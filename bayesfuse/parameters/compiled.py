@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pymc as pm
@@ -10,10 +12,32 @@ import pytensor
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
+_lock = threading.Lock()
+_within: list[Any] = []
+"""One entry for each open :func:`plain_python`; the first has set the flags."""
 
-def plain_python() -> Any:
-    """Compile PyTensor functions to Python, without the delay of a compiler."""
-    return pytensor.config.change_flags(mode="FAST_COMPILE", cxx="")
+
+@contextmanager
+def plain_python() -> Iterator[None]:
+    """Compile PyTensor functions to Python, without the delay of a compiler.
+
+    The flags belong to all threads of a process. So the first to come sets them, and the last to go
+    sets them back.
+    """
+    with _lock:
+        if not _within:
+            flags = pytensor.config.change_flags(mode="FAST_COMPILE", cxx="")
+            flags.__enter__()
+            _within.append(flags)
+        else:
+            _within.append(None)
+    try:
+        yield
+    finally:
+        with _lock:
+            if len(_within) == 1:
+                _within[0].__exit__()
+            _within.pop()
 
 
 def depends(model: pm.Model, graphs: Iterable[Any]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import numpy as np
+import pytensor
 import pytest
 from conjugate_models import MODELS
 
@@ -215,7 +216,7 @@ def test_sampling_may_begin_under_a_pool_in_blocks(small, cut):
 def test_users_may_sample_in_threads_of_their_own(small, cut):
     cut(64)
     alone = bf.sample(FITTED["confusion"](small), 10, chains=1, random_seed=2, **QUIET)
-    found = {}
+    found, mode = {}, pytensor.config.mode
 
     def work(number):
         model = FITTED["confusion"](small)
@@ -229,6 +230,7 @@ def test_users_may_sample_in_threads_of_their_own(small, cut):
         each.start()
     for each in team:
         each.join()
+    assert pytensor.config.mode == mode  # which belongs to all threads
     for number in (1, 2):
         for one, other in zip(found[0], found[number], strict=True):
             assert all((one[key] == other[key]).all() for key in one)
