@@ -151,17 +151,14 @@ class Parts:
             step = FAN_IN * -(-step // FAN_IN)
         bundles = []
         for first in range(0, len(self), step):
-            parts = range(first, min(first + step, len(self)))
-            if parts[-1] in kept:
-                sources = [self._source(there, n) for n in parts]
+            last = min(first + step, len(self))
+            held = min(max(len(kept), first), last)  # the parts that are kept are the first ones
+            if held > first:
+                sources = [self._source(there, n) for n in range(first, held)]
                 ready = there.submit(_prepared, self.prepare, recipe, sources, pure=False)
-                bundles.append(_Bundle(parts, ready))
-            else:
-                few = FAN_IN if step > FAN_IN else 1
-                bundles += [
-                    _Bundle(range(n, min(n + few, parts.stop)), None)
-                    for n in range(first, parts.stop, few)
-                ]
+                bundles.append(_Bundle(range(first, held), ready))
+            few = FAN_IN if step > FAN_IN else 1
+            bundles += [_Bundle(range(n, min(n + few, last)), None) for n in range(held, last, few)]
         return there, recipe, bundles
 
     def _source(self, there: Any, index: int) -> Any:
