@@ -26,20 +26,14 @@ def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray
     known = np.full(responses.n_items, -1)
     if gold is None:
         return known
-    if not isinstance(gold, Mapping | pd.Series):
-        raise ResponsesError(
-            "gold= is a mapping (a dict, a pandas Series) from item names to class names. Got: "
-            f"{type(gold).__name__}."
-        )
+    require_gold(gold)
     if len(gold) == 0:
         return known
     said = zip(*gold.items(), strict=True)
     items, labels = map(_places, said, (responses.items, responses.classes))
     for (item, label), place, code in zip(gold.items(), items, labels, strict=True):
         if place < 0:
-            raise ResponsesError(
-                f"Gold labels must be of items that are in the table. Got: {item!r}, which is not."
-            )
+            raise unknown_item(item)
         if code < 0:
             raise ResponsesError(
                 f"Gold labels must be among the classes {shown(responses.classes)}; leave out "
@@ -52,6 +46,29 @@ def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray
             )
         known[place] = code
     return known
+
+
+def require_gold(gold: Any) -> None:
+    """Raise ResponsesError unless gold labels are a mapping."""
+    if not isinstance(gold, Mapping | pd.Series):
+        raise ResponsesError(
+            "gold= is a mapping (a dict, a pandas Series) from item names to class names. Got: "
+            f"{type(gold).__name__}."
+        )
+
+
+def unknown_item(item: Any) -> ResponsesError:
+    """Return the error for a gold label of an item that there is not."""
+    return ResponsesError(
+        f"Gold labels must be of items that are in the table. Got: {item!r}, which is not."
+    )
+
+
+def found_in(responses: Responses, gold: Mapping[Any, Any]) -> NDArray[np.bool_]:
+    """Say which of the items with gold labels are in a table."""
+    if len(gold) == 0:
+        return np.zeros(0, dtype=bool)
+    return _places(list(gold.keys()), responses.items) >= 0
 
 
 def _places(given: Sequence[Any], names: NDArray[Any]) -> NDArray[np.int64]:

@@ -39,7 +39,7 @@ class ReadsPartitions:
         sequence, position : str, optional
             Columns of every item's sequence and of its position there.
         raters, classes, abstain, ordered
-            As in :meth:`from_long`.
+            As in :meth:`from_long`, but for categories: names are sorted unless they are declared.
 
         Returns
         -------
@@ -103,6 +103,14 @@ class ReadsPartitions:
         ------
         ResponsesError
             As in :meth:`from_parquet`; no Dask dataframe.
+
+        Examples
+        --------
+        >>> import bayesfuse as bf, dask.dataframe as dd, pandas as pd
+        >>> table = {"item": [1, 1, 2, 2], "rater": list("xyxy"), "label": [0, 0, 1, 0]}
+        >>> frame = dd.from_pandas(pd.DataFrame(table).set_index("item"), npartitions=2)
+        >>> bf.Responses.from_dask(frame.reset_index()).per_partition.tolist()
+        [[1, 2], [1, 2]]
         """
         from bayesfuse.data import partitions
 

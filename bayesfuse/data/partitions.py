@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.arrays import plain, shown
 from bayesfuse.data.describing import as_text
 from bayesfuse.data.names import unique_names
+from bayesfuse.data.order import read_order
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ResponsesError
@@ -75,25 +76,21 @@ class ParquetFile:
         return f"partition {self.number}, {self.path}"
 
 
-@dataclass(frozen=True)
 class DaskPartition:
     """A partition of a Dask dataframe."""
 
-    number: int
-    delayed: Any
-    futures: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    def __init__(self, number: int, delayed: Any) -> None:
+        self.number, self.delayed = number, delayed
+        self._there: tuple[Any, Any] = None, None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"number": self.number, "delayed": self.delayed, "futures": {}}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        return self.__dict__ | {"_there": (None, None)}
 
     def future(self, client: Any) -> Any:
         """Return the partition on a cluster, where it stays."""
-        if id(client) not in self.futures:
-            self.futures[id(client)] = client.compute(self.delayed)
-        return self.futures[id(client)]
+        if self._there[0] is not client:
+            self._there = client, client.compute(self.delayed)
+        return self._there[1]
 
     def __str__(self) -> str:
         return f"partition {self.number}"
@@ -127,13 +124,14 @@ class Survey:
     range: tuple[Any, Any] | None
     kinds: tuple[str, ...]
     content: int
-    sequences: Any
+    dtype: Any
+    """Of the labels."""
 
 
 def survey(frame: pd.DataFrame, layout: Layout) -> Survey:
     """Look through a partition."""
     if not len(frame):
-        return Survey(0, 0, [], [], None, (), 0, [])
+        return Survey(0, 0, [], [], None, (), 0, None)
     item = frame[layout.item]
     label = frame[layout.label]
     if layout.abstain is not None:
@@ -150,7 +148,7 @@ def survey(frame: pd.DataFrame, layout: Layout) -> Survey:
         (plain(own.min()), plain(own.max())),
         kinds,
         int(content.to_numpy().sum(dtype=np.uint64)),
-        None if layout.sequence is None else int(own.nunique()),
+        label.dtype,
     )
 
 
@@ -209,7 +207,8 @@ class Partitions:
                 ("raters", "classes"), declared, ("rater", "class"), strict=True
             )
         )
-        self.layout = Layout(**(layout.__dict__ | {"raters": raters, "classes": classes}))
+        ordered = read_order(layout.ordered, [found[0].dtype], declared[1], classes)
+        self.layout = replace(layout, raters=raters, classes=classes, ordered=ordered)
         self.per_partition = np.array([(one.items, one.rows) for one in found], dtype=np.int64)
         self.content = f"{sum(one.content for one in found) % 2**64:016x}"
         _require_apart(found, self.sources, self.layout)

@@ -90,8 +90,9 @@ def accepts(
     is left of the ratio is what ``tally`` leaves out).
     """
     labels = observation.labels
-    if labels.counts_all or drawn is None:
+    if labels.counts_all:
         return True
+    assert drawn is not None  # labels whose counts say all are the only ones that are not kept
     old, new = (
         labels.uncounted(observation.label_tables(at), drawn, observation.label_structure)
         for at in (rows, rows | proposed)

@@ -350,12 +350,10 @@ def _sweep(
         potts_kernels.gibbs_sweep(labels, prevalence, likelihood, *graph, order, seed)
         return
     coupling, start, _, weight = graph
-    factor = potts_kernels.sweep_factors(coupling, start, weight, prevalence.size)
+    graph = *graph, potts_kernels.sweep_factors(coupling, start, weight, prevalence.size)
 
     def part(first: int, last: int) -> None:
-        potts_kernels.gibbs_part(
-            labels, prevalence, likelihood, *graph, factor, order, seed, first, last
-        )
+        potts_kernels.gibbs_part(labels, prevalence, likelihood, graph, order, seed, first, last)
 
     for first, last in pairwise(begin.tolist()):
         ends = np.linspace(first, last, 2 + (last - first) // SHARE, dtype=int).tolist()

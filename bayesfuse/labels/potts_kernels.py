@@ -128,31 +128,17 @@ def gibbs_sweep(labels, prevalence, likelihood, coupling, start, neighbour, weig
     """
     factor = factors(coupling, start, weight, prevalence.size)
     graph = coupling, start, neighbour, weight, factor
-    sweep_range(labels, prevalence, likelihood, *graph, order, seed, 0, order.size)
+    sweep_range(labels, prevalence, likelihood, graph, order, seed, 0, order.size)
 
 
 @kernel
-def gibbs_part(
-    labels,
-    prevalence,
-    likelihood,
-    coupling,
-    start,
-    neighbour,
-    weight,
-    factor,
-    order,
-    seed,
-    first,
-    last,
-):
+def gibbs_part(labels, prevalence, likelihood, graph, order, seed, first, last):
     """Sweep over the items from ``first`` to before ``last`` of the order alone.
 
     Items of one colour may be swept by several threads: none depends on another. The draws are
-    those of :func:`gibbs_sweep`.
+    those of :func:`gibbs_sweep`. ``graph`` is its four arguments and their :func:`sweep_factors`.
     """
-    graph = coupling, start, neighbour, weight, factor
-    sweep_range(labels, prevalence, likelihood, *graph, order, seed, first, last)
+    sweep_range(labels, prevalence, likelihood, graph, order, seed, first, last)
 
 
 @kernel
@@ -182,25 +168,12 @@ def factors(coupling, start, weight, n_classes):
 
 
 @inner
-def sweep_range(
-    labels,
-    prevalence,
-    likelihood,
-    coupling,
-    start,
-    neighbour,
-    weight,
-    factor,
-    order,
-    seed,
-    first,
-    last,
-):
+def sweep_range(labels, prevalence, likelihood, graph, order, seed, first, last):
     """Sweep over a range of the order."""
+    coupling, start, neighbour, weight, factor = graph
     if prevalence.size == 2 and weight.size == 1 and factor.size > 0:
-        sweep_two(
-            labels, prevalence, likelihood, start, neighbour, factor, order, seed, first, last
-        )
+        rows = start, neighbour, factor, order
+        sweep_two(labels, prevalence, likelihood, *rows, seed, first, last)
         return
     share = np.empty(prevalence.size)
     for i in range(first, last):

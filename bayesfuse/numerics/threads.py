@@ -19,8 +19,8 @@ LIMITS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
 class _Team:
     """The threads of a call, of use only in the process that made them: a fork copies none."""
 
-    def __init__(self, executor: ThreadPoolExecutor, size: int) -> None:
-        self.executor = executor
+    def __init__(self, size: int) -> None:
+        self.executor = ThreadPoolExecutor(size, thread_name_prefix="bayesfuse")
         self.size = size
         self.process = os.getpid()
 
@@ -56,20 +56,14 @@ def threads(cores: int | None = None) -> Iterator[None]:
     could break.
     """
     count = available() if cores is None else cores
-    if count == 1:
-        token = _team.set(None)
-        try:
-            yield
-        finally:
-            _team.reset(token)
-        return
-    executor = ThreadPoolExecutor(count, thread_name_prefix="bayesfuse")
-    token = _team.set(_Team(executor, count))
+    team = None if count == 1 else _Team(count)
+    token = _team.set(team)
     try:
         yield
     finally:
         _team.reset(token)
-        executor.shutdown(cancel_futures=True)
+        if team is not None:
+            team.executor.shutdown(cancel_futures=True)
 
 
 def on_cores(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,16 +80,21 @@ def on_cores(function: Callable[..., Any]) -> Callable[..., Any]:
     return inner
 
 
+def _here() -> _Team | None:
+    """Return the team, if it works in this process."""
+    team = _team.get()
+    return team if team is not None and team.process == os.getpid() else None
+
+
 def shared() -> bool:
     """Say whether :func:`side_by_side` has threads here."""
-    team = _team.get()
-    return team is not None and team.process == os.getpid()
+    return _here() is not None
 
 
 def side_by_side(function: Callable[..., Any], *columns: Any) -> list[Any]:
     """Return the values of a function, in order; the threads of :func:`threads` share the work."""
-    team, calls = _team.get(), list(zip(*columns, strict=True))
-    if team is None or not shared() or len(calls) < 2:
+    team, calls = _here(), list(zip(*columns, strict=True))
+    if team is None or len(calls) < 2:
         return [function(*call) for call in calls]
     found: list[Any] = [None] * len(calls)
     left = iter(range(len(calls)))  # whoever is free takes the next

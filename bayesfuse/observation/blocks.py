@@ -19,7 +19,6 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import side_by_side
 from bayesfuse.observation.counts import Counts, Rows, added, total_of
 from bayesfuse.observation.observation import Observation
-from bayesfuse.raters.base import RaterChannel
 
 BLOCK = 2**20
 """Entries of a block, responses and items times classes: a millisecond of a sweep.
@@ -118,13 +117,7 @@ class Blocks(Observation):
     def evidence(self, rows: Rows) -> tuple[float, None]:
         return sum(side_by_side(lambda part: part.evidence(rows)[0], self.parts)), None
 
-    def draw_counts(
-        self,
-        rows: Rows,
-        rng: np.random.Generator,
-        seen: tuple[Array, Array] | None = None,
-        by: tuple[RaterChannel, Rows] | None = None,
-    ) -> Counts:
+    def draw_counts(self, rows, rng, seen=None, by=None):
         def of(part: Observation, seed: Any) -> Counts:
             return part.draw_counts(rows, generator(seed), by=by)
 

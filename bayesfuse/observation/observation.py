@@ -101,7 +101,7 @@ class Observation:
             return self.arranged
         return self.raters.taken(self.firsts).structure(self.table, self.table_gold)
 
-    @property
+    @cached_property
     def firsts(self) -> NDArray[np.int64]:
         """The first item of ``responses`` for every item of ``table``."""
         if self.table is self.responses:
@@ -129,7 +129,7 @@ class Observation:
             name=self.name,
         )
 
-    @property
+    @cached_property
     def table_gold(self) -> NDArray[np.int64]:
         """Known class of every item of ``table``, −1 where unknown."""
         return for_table(self.gold, self.inverse, self.table)

@@ -11,12 +11,16 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import compress
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesfuse.data import fingerprint
+from bayesfuse.data.gold import found_in, require_gold, unknown_item
 from bayesfuse.data.partitions import Layout, Partitions, read
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.numerics.cluster import Parts
@@ -52,9 +56,13 @@ def prepare(recipe: Recipe, source: Any) -> Observation:
     labels = recipe.labels
     if labels.needs:
         labels = labels.anew(labels.parameters, labels.settings(), sequences=sequences)
-    known = table.items[np.isin(table.items, list(recipe.gold))].tolist() if recipe.gold else []
-    gold = {name: recipe.gold[name] for name in known}
-    return in_blocks(Observation.build(table, labels, recipe.raters, gold or None))
+    gold = _of_table(recipe.gold, table)
+    return in_blocks(Observation.build(table, labels, recipe.raters, gold))
+
+
+def _of_table(gold: Mapping[Any, Any], table: Responses) -> dict[Any, Any]:
+    """Return the gold labels of the items of a table."""
+    return dict(compress(gold.items(), found_in(table, gold)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,11 +87,17 @@ class Spread(Observation):
         """Fit partitions, prior and channel together."""
         head = partitions.head
         _require_parts(labels, raters, partitions)
-        known = dict(gold or {})
-        own = {name: known[name] for name in head.items.tolist() if name in known}
-        seen = Observation.build(head, labels, raters, own)
+        if gold is not None:
+            require_gold(gold)
+        known = dict({} if gold is None else gold)
+        seen = Observation.build(head, labels, raters, _of_table(known, head))
         fields = {name: getattr(seen, name) for name in seen.__dataclass_fields__}
-        return cls(**fields, partitions=partitions, known_items=known)
+        spread = cls(**fields, partitions=partitions, known_items=known)
+        if known:
+            found = np.any(spread.parts.map(_gold_items, (known,)), axis=0)
+            for item in compress(known, ~found):
+                raise unknown_item(item)
+        return spread
 
     @cached_property
     def pilot(self) -> Observation:
@@ -117,15 +131,8 @@ class Spread(Observation):
     def evidence(self, rows: Rows) -> tuple[float, None]:
         return float(self.parts.add(sum, _evidence, (rows,))), None
 
-    def draw_counts(
-        self,
-        rows: Rows,
-        rng: np.random.Generator,
-        seen: tuple[Array, Array] | None = None,
-        by: tuple[RaterChannel, Rows] | None = None,
-    ) -> Counts:
-        counts: Counts = self.parts.add(added, _drawn, (rows, by), streams(rng, len(self.parts)))
-        return counts
+    def draw_counts(self, rows, rng, seen=None, by=None):
+        return self.parts.add(added, _drawn, (rows, by), streams(rng, len(self.parts)))
 
     def require_possible_at(self, rows: Rows) -> None:
         self.parts.map(_require_possible, (rows,))
@@ -170,6 +177,10 @@ def _require_parts(labels: LabelPrior, raters: RaterChannel, partitions: Partiti
             "Responses in partitions are for models whose partitions are independent given the "
             f"parameters; read others with Responses.from_long. Got: {why}."
         )
+
+
+def _gold_items(part: Observation, gold: Mapping[Any, Any]) -> NDArray[np.bool_]:
+    return found_in(part.responses, gold)
 
 
 def _expected(part: Observation, rows: Rows) -> tuple[float, Counts]:

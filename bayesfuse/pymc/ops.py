@@ -106,9 +106,7 @@ class Evidence(Op):
         outputs: Sequence[Variable],
         cotangents: Sequence[Variable],
     ) -> list[Variable]:
-        total, *others = cotangents
-        if not all(isinstance(cotangent.type, DisconnectedType) for cotangent in others):
-            raise NotImplementedError(_no_second_derivative("label probabilities"))
+        total = _only_the_total(cotangents, "label probabilities")
         _, tables, structure, answers = self.split(inputs)
         probability, *expected = outputs[2:]
         if self.prior.merges:
@@ -158,10 +156,16 @@ class EvidenceOfParts(Op):
         outputs: Sequence[Variable],
         cotangents: Sequence[Variable],
     ) -> list[Variable]:
-        total, *others = cotangents
-        if not all(isinstance(cotangent.type, DisconnectedType) for cotangent in others):
-            raise NotImplementedError(_no_second_derivative("expected counts"))
+        total = _only_the_total(cotangents, "expected counts")
         return [total * counts for counts in outputs[1:]]
+
+
+def _only_the_total(cotangents: Sequence[Variable], others: str) -> Any:
+    """Return the cotangent of the first output; there are derivatives of no other one."""
+    total, *rest = cotangents
+    if not all(isinstance(cotangent.type, DisconnectedType) for cotangent in rest):
+        raise NotImplementedError(_no_second_derivative(others))
+    return total
 
 
 def _no_second_derivative(what: str) -> str:

@@ -136,3 +136,15 @@ def test_numbers_of_different_widths_are_one_kind(write):
     one = pd.DataFrame({"item": [1, 2], "rater": [0, 1], "label": [0, 1]}).astype(np.int8)
     two = pd.DataFrame({"item": [3, 4], "rater": [5, 1], "label": [0, 1]})
     assert bf.Responses.from_parquet(write(one, two)).raters.tolist() == [0, 1, 5]
+
+
+def test_text_needs_its_order(write):
+    with pytest.raises(ResponsesError, match="needs classes= with the lowest"):
+        bf.Responses.from_parquet(write(FIRST, SECOND), ordered=True)
+    classes = ["no", "maybe", "yes"]
+    assert bf.Responses.from_parquet(
+        write(FIRST, SECOND), ordered=True, classes=classes
+    ).head.ordered
+    assert not bf.Responses.from_parquet(write(FIRST, SECOND)).head.ordered
+    numbers = [{**table, "label": [1, 2, 3]} for table in (FIRST, SECOND)]
+    assert bf.Responses.from_parquet(write(*numbers)).head.ordered

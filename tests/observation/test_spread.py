@@ -13,7 +13,7 @@ import pymc as pm
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.errors import ClusterError, ImpossibleDataError, ModelError
+from bayesfuse.errors import ClusterError, ImpossibleDataError, ModelError, ResponsesError
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import (
     DawidSkene,
@@ -159,6 +159,51 @@ def test_known_labels_and_impossible_ones(parted):
         )
     with pytest.raises(ImpossibleDataError, match=f"probability zero for item {last}"):
         bf.find_map(model, start="prior")
+
+
+def test_a_known_label_of_an_item_in_no_partition_is_an_error(parted):
+    table, _, _ = parted
+    with pytest.raises(ResponsesError, match=r"items that are in the table\. Got: 7000"):
+        DawidSkene(table, gold={3: 1, 7000: 2, 50: 2})
+    with pytest.raises(ResponsesError, match="among the classes"):
+        DawidSkene(table, gold={3: 1, 50: 9})  # which is in the last partition
+    with pytest.raises(ResponsesError, match="gold= is a mapping"):
+        DawidSkene(table, gold=[3])
+
+
+def test_sources_that_abstain(small, tmp_path):
+    frame = frame_of(small)
+    frame["label"] = np.where(np.arange(len(frame)) % 5 == 0, -1, frame["label"])
+    for number, part in frame.groupby(frame["item"] // 20):
+        part.to_parquet(tmp_path / f"{number}.parquet")
+    read = {"abstain": -1, "raters": range(5), "classes": small.classes}
+    spread = make_plan(DawidSkene(bf.Responses.from_parquet(tmp_path, **read)))
+    one = make_plan(DawidSkene(bf.Responses.from_long(frame, **read)))
+    rows = {key: prior.centre() for key, prior in one.priors().items()}
+    total, counts = one.observation.expected(rows)
+    again, added = spread.observation.expected(rows)
+    assert again == pytest.approx(total, rel=1e-12)
+    np.testing.assert_allclose(added["speech"], counts["speech"], atol=1e-9)
+
+
+def test_an_interruption_leaves_the_draws_so_far(parted, monkeypatch):
+    table, _, _ = parted
+    whole = bf.sample(quiet(table), 20, chains=1, tune=5, random_seed=5, **QUIET)
+    done, draw = [], Spread.draw_counts
+
+    def interrupted(*arguments, **others):
+        done.append(1)
+        if len(done) > 15:
+            raise KeyboardInterrupt
+        return draw(*arguments, **others)
+
+    monkeypatch.setattr(Spread, "draw_counts", interrupted)
+    cut = bf.sample(quiet(table), 20, chains=1, tune=5, random_seed=5, **QUIET)
+    n_draws = cut["posterior"].sizes["draw"]
+    assert 5 <= n_draws < 15
+    first = whole["posterior"]["confusion"].isel(draw=slice(n_draws))
+    assert (cut["posterior"]["confusion"].values == first.values).all()
+    assert cut["label_posterior"].sizes["item"] == 60
 
 
 def test_what_partitions_cannot_do_is_refused_with_the_reason(parted):
