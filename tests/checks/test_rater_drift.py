@@ -12,6 +12,7 @@ from bayesfuse.checks.rater_drift import _adjusted, _dirichlet
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, MarkovRandomField
 
+# Small tables: what is asked here is not how near a fit is to the posterior.
 pytestmark = pytest.mark.filterwarnings("ignore::bayesfuse.errors.PoorFitWarning")
 
 SHARES = [0.5, 0.3, 0.2]

@@ -6,16 +6,13 @@ import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
-import xarray as xr
 from scipy import stats
 from scipy.special import logsumexp
+from squares import RATERS, square_of_pixels
 
 import bayesfuse as bf
-from bayesfuse.errors import IncompleteWarning, ModelError, PoorFitWarning, ResponsesError
-from bayesfuse.inference import sample as sampling
+from bayesfuse.errors import ModelError, PoorFitWarning, ResponsesError
 from bayesfuse.models import DawidSkene, LatentGroup, MarkovRandomField
-from bayesfuse.pymc.model import observed
-from bayesfuse.results.draws import Draws
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.testing import (
     assert_close,
@@ -26,20 +23,11 @@ from bayesfuse.testing import (
 )
 
 QUIET = {"progressbar": False, "quiet": True}
-RATERS = np.array([[[0.8, 0.2], [0.3, 0.7]], [[0.6, 0.4], [0.1, 0.9]]])
 
 
 @pytest.fixture(scope="module")
 def square():
-    """Nine pixels, two known raters with a missing answer, the coupling to be inferred."""
-    graph = bf.Graph.grid((3, 3))
-    answers = [[0, 0], [0, 1], [1, 1], [0, 0], [1, -1], [1, 1], [0, 1], [0, 0], [1, 1]]
-    responses = bf.Responses.from_matrix(answers, missing=-1)
-    with pm.Model() as model:
-        coupling = pm.Gamma("coupling", 2.0, 3.0)
-        labels = bf.Potts(coupling, graph, [0.4, 0.6])
-        bf.observe(responses, labels=labels, raters=bf.Confusion(RATERS))
-    return model, responses, graph
+    return square_of_pixels()
 
 
 @pytest.fixture(scope="module")
@@ -95,73 +83,6 @@ def test_leave_one_item_out(square_sampled, square_exactly):
         own = np.exp(log_lik[n, configurations[:, n]])
         exact = -np.log((joint / own).sum())  # 1 / E[1 / p(responses | label)]
         assert estimate[n] == pytest.approx(exact, abs=0.02)
-
-
-def test_processes_draw_what_one_after_the_other_does(square):
-    # not by forking this process, in which another test may have started JAX's threads
-    settings = {"tune": 20, "chains": 2, "random_seed": 5, "mp_ctx": "forkserver"} | QUIET
-    found = [bf.sample(square[0], 60, cores=cores, **settings) for cores in (1, 2)]
-    one, other = (result["posterior"]["coupling"].values for result in found)
-    assert_close(one, other, "coupling")
-    assert (found[0]["label_draws"]["label"] == found[1]["label_draws"]["label"]).all()
-    one, other = (label_probabilities(result).values for result in found)
-    assert_close(one, other, "label probability")
-
-
-def test_what_is_left_of_interrupted_chains_stays_together(square, monkeypatch):
-    """Ctrl-C in a kernel, in the second chain: Python hands it on as the cause of SystemErrors."""
-    settings = {"tune": 10, "chains": 4, "cores": 1, "sweeps": 1, "random_seed": 5} | QUIET
-    whole = bf.sample(square[0], 20, **settings)
-    sweep, done = bf.LabelGibbs.sweep, []
-
-    def interrupted(self, rows, concentration):
-        done.append(1)
-        if len(done) == 30 + 10 + 4:
-            inner = SystemError("unpickling returned a result with an exception set")
-            inner.__cause__ = KeyboardInterrupt()
-            raise SystemError("kernel returned a result with an exception set") from inner
-        return sweep(self, rows, concentration)
-
-    monkeypatch.setattr(bf.LabelGibbs, "sweep", interrupted)
-    cut = bf.sample(square[0], 20, **settings)
-    assert cut["posterior"].sizes["chain"] == 3
-    for group in ("posterior", "log_likelihood", "label_draws"):
-        for name, values in cut[group].dataset.data_vars.items():
-            expected = whole[group].dataset[name].isel(chain=[0, 2, 3])
-            assert (values.values == expected.values).all(), name
-
-
-@pytest.mark.parametrize("step", ["check_convergence", "order_variables"])
-def test_labels_that_were_drawn_outlast_an_interruption_of_what_follows(square, monkeypatch, step):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    settings = {"tune": 10, "chains": 2, "cores": 1, "random_seed": 5, "progressbar": False}
-    whole = bf.sample(square[0], 20, quiet=True, **settings)
-    monkeypatch.setattr(sampling, step, interrupt)
-    cut = bf.sample(square[0], 20, **settings)
-    assert "missing" not in cut.attrs
-    for group in ("label_draws", "label_posterior", "log_likelihood"):
-        xr.testing.assert_identical(cut[group].dataset, whole[group].dataset)
-
-
-def test_labels_that_an_interruption_has_lost_are_named(square, monkeypatch):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(sampling, "store", interrupt)
-    with pytest.warns(IncompleteWarning, match="before label_draws, label_posterior, log_lik"):
-        bf.sample(square[0], 20, tune=10, chains=1, random_seed=5, **QUIET)
-
-
-def test_labels_are_kept_of_whichever_chain_comes_first(square):
-    """As chains do that run in processes of their own."""
-    _, observation = observed(square[0])
-    values = {"coupling": np.array(0.5), "confusion": RATERS}
-    seen = Draws(observation, 2, 1)
-    seen.add(1, values, np.full(9, 1))
-    seen.add(0, values, np.full(9, 0))
-    assert (seen.labels[:, 0] == [[0], [1]]).all()
 
 
 def test_step_method_alone(square):

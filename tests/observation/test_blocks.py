@@ -242,7 +242,7 @@ def test_users_may_sample_in_threads_of_their_own(small, cut):
 def test_calibrated_in_blocks_under_threads(cut, name):
     cut(16)
     rng = np.random.default_rng(0)
-    matrix = rng.integers(0, 3, (30, 4))
+    matrix = rng.integers(0, 3, (60, 4))
     matrix[rng.random(matrix.shape) < 0.2] = -1
     responses = bf.Responses.from_matrix(matrix, classes=[0, 1, 2])
     build = FITTED[name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections import Counter
 from copy import deepcopy
 from itertools import product
@@ -10,6 +9,7 @@ from itertools import product
 import numpy as np
 import pymc as pm
 import pytest
+from grouped_crowds import grouped
 from partitions import log_prior, partitions
 from pymc.model.fgraph import clone_model
 from scipy.special import gammaln, logsumexp
@@ -183,16 +183,6 @@ def pairs(assignment):
     return float((sizes * (sizes - 1) / 2).sum())
 
 
-def grouped(rng, n_items, n_raters, size, missing=0.1):
-    truth, verdict = rng.random((2, n_items)) < 0.5
-    verdict = np.where(rng.random(n_items) < 0.7, truth, verdict)
-    cartel = np.arange(n_raters) < size
-    right = rng.random((n_items, n_raters)) < 0.8
-    matrix = (np.where(cartel, verdict[:, None], truth[:, None]) == right).astype(int)
-    matrix[rng.random(matrix.shape) < missing] = -1
-    return bf.Responses.from_matrix(matrix, classes=[0, 1]), truth
-
-
 @pytest.mark.slow
 def test_a_group_is_found_again_from_a_start_without_it():
     responses, _ = grouped(np.random.default_rng(1), 800, 8, 3)
@@ -312,66 +302,6 @@ def test_em_and_nuts_refuse_to_infer_groups():
         bf.sample(model, 5, sampler="nuts", **QUIET)
     with pytest.raises(ModelError, match=r"Got: 1 rater\."):
         LatentGroup(bf.Responses.from_matrix([[0], [1]]), "posterior")
-
-
-def own_model(responses, assignment):
-    n_raters = responses.n_raters
-    with pm.Model() as model:
-        prevalence = pm.Dirichlet("prevalence", np.ones(2))
-        outer = pm.Dirichlet("outer", np.tile(bf.priors.diagonal(2), (1, 1, 1)))
-        inner = pm.Dirichlet("inner", np.tile(bf.priors.diagonal(2), (n_raters, 1, 1)))
-        channel = bf.InferredGroups(outer, inner, assignment)
-        bf.observe(responses, labels=bf.Independent(prevalence), raters=channel)
-    return model
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::bayesfuse.errors.PoorFitWarning")  # a fit on purpose poor
-def test_an_assignment_that_is_known_gives_the_results_of_known_groups():
-    responses, _ = grouped(np.random.default_rng(2), 100, 5, 3)
-    assignment = [0, 0, 0, -1, -1]
-    own, known = own_model(responses, assignment), LatentGroup(responses, [[0, 1, 2]])
-    for use in (
-        bf.find_map,
-        lambda model: bf.fit(model, draws=20, sweeps=1, random_seed=1, progressbar=False),
-    ):
-        one, other = (bf.label_probabilities(use(model)) for model in (own, known))
-        assert_close(one.values, other.values, "labels", rtol=1e-9, atol=1e-9)
-    one, other = (
-        bf.sample(model, 2000, chains=2, random_seed=1, **QUIET)["label_posterior"]
-        for model in (own, known)
-    )
-    error = np.hypot(one["mcse"], other["mcse"])
-    assert (np.abs(one["probability"] - other["probability"]) < 5 * error).all()
-
-
-@pytest.mark.parametrize(
-    ("assignment", "told"),
-    [
-        ([0, 0, 70_000_000, -1, -1], "-1 to 70000000 and 1 groups"),
-        ([0, 0, -2, -1, -1], "-2 to 0"),
-        ([0, 0, 0.5, -1, -1], "whole number"),
-    ],
-)
-def test_known_assignments_must_be_of_groups_there_are(assignment, told):
-    responses = bf.Responses.from_matrix(np.eye(5, dtype=int))
-    with pytest.raises(ModelError, match=told):
-        own_model(responses, assignment)
-
-
-def test_assignments_to_groups_that_do_not_exist_are_impossible():
-    """As steps propose that know nothing of groups."""
-    responses = bf.Responses.from_matrix(np.eye(5, dtype=int))
-    rows = [np.log(np.full((n, 2, 2), 0.5)) for n in (1, 5)]
-    channel = bf.InferredGroups(None, None, np.full(5, -1))
-    structure = channel.structure(responses, np.full(5, -1))
-    for wrong in (np.array([0, 0, 1, -1, -1]), np.array([0, 0, -2, -1, 7_000_000])):
-        likelihood, log_scale = channel.likelihood_kernel(*rows, wrong, *structure)
-        assert not likelihood.any() and np.isfinite(log_scale).all()
-        counts = channel.expected_kernel(*rows, np.ones((5, 2)), wrong, *structure)
-        assert not any(each.any() for each in counts)
-        if importlib.util.find_spec("jax"):
-            assert (np.asarray(channel.log_lik_jax(*rows, wrong, *structure)) == -np.inf).all()
 
 
 def test_plain_pymc_is_told_to_use_the_gibbs_step():

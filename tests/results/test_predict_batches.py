@@ -13,6 +13,7 @@ import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov
 
+# Small tables: what is asked here is not how near a fit is to the posterior.
 pytestmark = pytest.mark.filterwarnings("ignore::bayesfuse.errors.PoorFitWarning")
 
 
