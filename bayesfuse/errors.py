@@ -18,6 +18,7 @@ __all__ = [
     "MomentsError",
     "NoGroupsWarning",
     "PoorFitWarning",
+    "QuickAnswerWarning",
     "ResponsesError",
 ]
 
@@ -179,6 +180,10 @@ class LargeResultWarning(UserWarning):
 
 class CollapseWarning(UserWarning):
     """The labels collapsed: a class that many responses favour has no items."""
+
+
+class QuickAnswerWarning(UserWarning):
+    """The time was too short for any model: labels are vote shares."""
 
 
 class NoGroupsWarning(UserWarning):
