@@ -15,11 +15,11 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.answer import findings
 from bayesfuse.answer.budget import CHAINS, Budget, Size
-from bayesfuse.answer.candidates import Candidate, Inputs, candidates
+from bayesfuse.answer.candidates import Candidate, Inputs, candidates, counts_votes
 from bayesfuse.answer.fused import Fused
 from bayesfuse.answer.mixture import mixture
 from bayesfuse.answer.progress import Progress
-from bayesfuse.answer.weights import weigh
+from bayesfuse.answer.weights import VOTES, weigh
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import (
     ImpossibleDataError,
@@ -32,12 +32,13 @@ from bayesfuse.errors import (
 from bayesfuse.pymc.model import LabelModel, observed
 from bayesfuse.raters.typed_confusion import TypedConfusion
 from bayesfuse.results.averaging import average
+from bayesfuse.results.vote_shares import vote_shares
 
 MINUTES = 3.0
 """Default of the time that fits may take."""
 
-FITTED, INTERRUPTED = "fitted", "interrupted"
-"""Outcomes of a fit that has enough draws, and of one that the user ended."""
+FITTED, INTERRUPTED, COUNTED = "fitted", "interrupted", "counted"
+"""Outcomes: enough draws; ended by the user; nothing to fit."""
 
 
 @dataclass
@@ -119,17 +120,19 @@ def fuse(
 
     Notes
     -----
-    Labels by people are modelled by item types, of raters with and without rows of their own,
-    because on real crowds the probabilities of these are the best; they have equal weights.
-    Weights by leave-one-out were worse: it prefers models that predict responses, also where their
-    labels are worse. ``print(fused.explain())`` shows all calls.
+    Labels by people are modelled by three kinds of :class:`bayesfuse.models.ItemTypes`, of equal
+    weight, because the probabilities of these are the best on real crowds, and vote shares have a
+    weight of .05, because raters may err together. Weights by leave-one-out were worse: it prefers
+    models that predict responses, also where their labels are worse. Items in sequence or on a
+    graph have two models of these, and rules that are mostly silent
+    :class:`bayesfuse.models.LabellingFunctions`. ``print(fused.explain())`` shows all calls.
 
     Examples
     --------
     >>> import bayesfuse as bf
     >>> fused = bf.fuse(bf.datasets.anesthesia(), minutes=1, random_seed=1, progressbar=False)
     >>> fused.attrs["models"]
-    ['item types', 'shared rows']
+    ['item types', 'shared rows', 'one type per class', 'vote shares']
     >>> fused.labels().shape
     (45, 4)
     """
@@ -217,16 +220,16 @@ def _check_all(done: list[_Fit], inputs: Inputs, seed: int, progress: Progress) 
 
 def _answer(inputs: Inputs, fits: list[_Fit], done: list[_Fit], seed: int) -> Fused:
     results = {fit.candidate.name: fit.result for fit in done}
-    comparison = weigh(results)
-    weights = dict(zip(results, comparison["weight"].values.tolist(), strict=True))
-    used = {name: weight for name, weight in weights.items() if weight > 0}
-    averaged = average({name: results[name] for name in used}, used)
+    votes = counts_votes(inputs)
+    comparison = weigh(results, votes)
+    weights: dict[str, float] = comparison["weight"].to_series().to_dict()
+    averaged = average(results | _votes(inputs, votes), weights)
     children: dict[str, Any] = {
         "label_posterior": averaged["label_posterior"].dataset,
         "comparison": _comparison(fits, comparison),
         "constant_data": averaged["constant_data"].dataset,
     }
-    draws = mixture({name: results[name] for name in used}, used, np.random.default_rng(seed))
+    draws = mixture(results, {name: weights[name] for name in results}, np.random.default_rng(seed))
     if draws is not None:
         children["posterior"] = draws
     children |= {f"models/{name}": result for name, result in results.items()}
@@ -234,19 +237,22 @@ def _answer(inputs: Inputs, fits: list[_Fit], done: list[_Fit], seed: int) -> Fu
     if typed is not None:
         children["difficulty"] = bf.difficulty(typed.result, typed.model)
     fused = Fused.from_dict(children)
-    first = done[0]
-    told = findings.one_more_response(first.result, first.model, inputs)
+    told = findings.one_more_response(done[0].result, done[0].model, inputs)
     fused.attrs = {
-        "models": list(used),
-        "weights": list(used.values()),
+        "models": list(weights),
+        "weights": list(weights.values()),
         "random_seed": seed,
         "interrupted": _interrupted(fits),
         "headline": findings.headline(fused, inputs),
         "checks": "\n".join(f"{fit.candidate.name}: {said}" for fit in done for said in fit.checks),
         "advice": "\n".join(findings.advise(fused, inputs, told)),
-        "code": "\n".join(_code(inputs, done, typed, used, seed)),
+        "code": "\n".join(_code(inputs, done, typed, weights, seed)),
     }
     return fused
+
+
+def _votes(inputs: Inputs, wanted: bool) -> dict[str, xr.DataTree]:
+    return {VOTES: vote_shares(inputs.responses, inputs.gold)} if wanted else {}
 
 
 def _interrupted(fits: list[_Fit]) -> int:
@@ -258,46 +264,43 @@ def _has_types(model: pm.Model) -> bool:
 
 
 def _comparison(fits: list[_Fit], weighed: xr.Dataset) -> xr.Dataset:
-    """Return what was tried, by model, those without an outcome among them."""
-    names = [fit.candidate.name for fit in fits]
-    table = weighed.reindex(model=names)
-    return table.assign(
-        weight=table["weight"].fillna(0.0),
-        seconds=("model", [fit.seconds for fit in fits]),
-        draws=(
-            "model",
-            [CHAINS * fit.size.draws if fit.done and fit.size else 0 for fit in fits],
-        ),
-        outcome=("model", [fit.outcome for fit in fits]),
-        why=("model", [fit.candidate.why for fit in fits]),
+    """Return what was tried, by model, those that came to nothing among them."""
+    tried = pd.DataFrame(
+        {
+            "seconds": [fit.seconds for fit in fits],
+            "draws": [CHAINS * fit.size.draws if fit.done and fit.size else 0 for fit in fits],
+            "outcome": [fit.outcome for fit in fits],
+            "why": [fit.candidate.why for fit in fits],
+        },
+        index=[fit.candidate.name for fit in fits],
     )
+    if VOTES in weighed["model"].values:
+        tried.loc[VOTES] = [0.0, 0, COUNTED, "raters may err together, which no model of them sees"]
+    table = weighed.to_dataframe().reindex(tried.index).join(tried)
+    table["weight"] = table["weight"].fillna(0.0)
+    return table.rename_axis("model").to_xarray()
 
 
 def _quick(inputs: Inputs, fits: list[_Fit], minutes: float) -> Fused:
-    """Return vote shares, with one more vote spread over the classes."""
-    responses = inputs.responses
+    """Return vote shares alone."""
     warnings.warn(
         "Fitting a model takes longer than this, so labels are vote shares, and nothing is said of "
         f"raters; give more minutes=. Got: minutes={minutes:g}.",
         QuickAnswerWarning,
         stacklevel=3,
     )
-    votes = responses.votes() + 1.0 / responses.n_classes
-    votes /= votes.sum(axis=1, keepdims=True)
-    for item, name in (inputs.gold or {}).items():
-        votes[responses.items == item] = responses.classes == name
-    coords = {"item": responses.items, "class": responses.classes}
-    labels = xr.Dataset({"probability": (("item", "class"), votes)}, coords)
-    nothing = xr.Dataset({"weight": ("model", [])}, {"model": np.array([], dtype=object)})
-    fused = Fused.from_dict({"label_posterior": labels, "comparison": _comparison(fits, nothing)})
+    votes = vote_shares(inputs.responses, inputs.gold)
+    alone = xr.Dataset({"weight": ("model", [1.0])}, {"model": [VOTES]})
+    children = {name: group.dataset for name, group in votes.children.items()}
+    fused = Fused.from_dict(children | {"comparison": _comparison(fits, alone)})
     fused.attrs = {
-        "models": [],
-        "weights": [],
+        "models": [VOTES],
+        "weights": [1.0],
         "interrupted": _interrupted(fits),
         "headline": findings.headline(fused, inputs),
         "checks": "",
         "advice": "Give more time: these labels are vote shares, and raters are not judged.",
-        "code": "votes = responses.votes() + 1 / responses.n_classes",
+        "code": f"import bayesfuse as bf\n\nfused = {_code_of_votes(inputs)}",
     }
     return fused
 
@@ -327,12 +330,17 @@ def _code(
             f"print(bf.checks.item_difficulty(results[{name!r}], model, random_seed={seed})"
             ".verdict)",
         ]
+    if VOTES in weights:
+        lines.append(f"results[{VOTES!r}] = {_code_of_votes(inputs)}")
     shares = ", ".join(f"{name!r}: {weight:.6g}" for name, weight in weights.items())
-    used = ", ".join(f"{name!r}: results[{name!r}]" for name in weights)
     lines += [
         "",
-        f"fused = bf.average({{{used}}}, {{{shares}}})",
+        f"fused = bf.average(results, {{{shares}}})",
         "bf.label_probabilities(fused)",
         "bf.decisions.rank_items(fused)",
     ]
     return lines
+
+
+def _code_of_votes(inputs: Inputs) -> str:
+    return f"bf.vote_shares(responses{', gold' if inputs.gold is not None else ''})"
