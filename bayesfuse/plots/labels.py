@@ -74,18 +74,24 @@ def plot_labels(
     size = 5.5, min(1.2 + 0.2 * (len(items) + _height_of_rest(n_items, len(items))), 12.0)
     room = max(width_of(items) - 0.4, 0.0) + max(columns * width_of(colours) - 0.7, 0.0)
     (ax,) = new_axes(ax, 1, size, 1, (room, 0.0))
-    draw_items(ax, ordered.values, items, colours, "least certain")
-    set_title(ax, f"{n_items:,} items")
+    what = row_name(result)
+    draw_items(ax, ordered.values, items, colours, "least certain", what)
+    set_title(ax, f"{n_items:,} {what}s")
     show_classes(ax, colours, ax.containers, title="class", ncols=columns)
     return ax
 
 
 def draw_items(
-    ax: Axes, probability: NDArray[Any], names: NDArray[Any], colours: dict[Any, Any], first: str
+    ax: Axes,
+    probability: NDArray[Any],
+    names: NDArray[Any],
+    colours: dict[Any, Any],
+    first: str,
+    what: str,
 ) -> None:
     """Draw label probabilities (items, classes) as bars from above, the first with names.
 
-    ``first`` says what the first items are, in words.
+    ``first`` says what the first items are, ``what`` what the rows are, in words.
     """
     n_items, few = len(probability), len(names)
     below = _height_of_rest(n_items, few)
@@ -99,7 +105,7 @@ def draw_items(
         _draw_band(ax, probability[few:], edges, list(colours.values()))
     rows = Rows(np.append(edges, np.arange(few) + 0.5), np.arange(n_items) >= n_items - few)
     unnamed = np.full(n_items - few, "", dtype=object)
-    name_rows(ax, np.append(unnamed, names[::-1]), "item", rows, (first, ""))
+    name_rows(ax, np.append(unnamed, names[::-1]), what, rows, (first, ""))
     ax.set(xlim=(0, 1), ylim=(-0.6 - below, few - 0.4), xlabel="posterior probability")
     ax.tick_params(axis="y", length=0)
     ax.spines[:].set_visible(False)
@@ -120,6 +126,12 @@ def _draw_band(
         right = left + width
         ax.stairs(right, edges, baseline=left, orientation="horizontal", fill=True, color=colour)
         left = right
+
+
+def row_name(result: xr.DataTree | xr.DataArray) -> str:
+    """Return what the rows of label probabilities are, in a table of counts patterns."""
+    counted = isinstance(result, xr.DataTree) and "multiplicity" in constants(result)
+    return "pattern" if counted else "item"
 
 
 def item_names(result: xr.DataTree | xr.DataArray, items: NDArray[Any]) -> NDArray[Any]:

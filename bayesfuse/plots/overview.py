@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,11 +20,12 @@ from bayesfuse.plots.axes import (
     class_colours,
     draw_intervals,
     escaped,
+    ink,
     name_rows,
     place_rows,
     set_title,
 )
-from bayesfuse.plots.labels import draw_items, item_names
+from bayesfuse.plots.labels import draw_items, item_names, row_name
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters.typed_confusion import TypedConfusion
 from bayesfuse.raters.votes import Votes
@@ -48,11 +50,24 @@ CERTAINTY = [0.0, 0.5, 0.7, 0.9, 0.99, 1.0]
 CLASSES, RATERS, ITEMS = 10, 16, 14
 """Largest numbers of classes, raters and items that are named."""
 
+FEW = 8
+"""Largest number of raters drawn below the labels."""
+
 DRAWS = 100
 """Posterior draws for difficulty, and joint draws of the labels for the number of errors."""
 
 SEED = 1
 """Of the joint draws: a picture is the same each time."""
+
+
+AFTER: dict[str, Any] = {
+    "xytext": (4, 0),
+    "textcoords": "offset points",
+    "va": "center",
+    "fontsize": TEXT,
+    "annotation_clip": False,
+}
+"""Style of a number after a bar."""
 
 
 class Quality(NamedTuple):
@@ -72,7 +87,7 @@ def plot_overview(
     ci_prob: float | None = None,
     figure: Any = None,
 ) -> dict[str, Axes]:
-    """Plot a result in one figure: classes, certainty of the labels, raters, items and models.
+    r"""Plot a result in one figure: classes, certainty of the labels, raters, items and models.
 
     Parameters
     ----------
@@ -119,7 +134,8 @@ def plot_overview(
         labels = label_probabilities(result, model)
     raters = _qualities(result, model, observation, ci_prob)
     weight = result["comparison"].dataset if "comparison" in result.children else None
-    figure, axes = _panels(figure, labels is not None, raters is not None, weight is not None)
+    n_raters = 0 if raters is None else len(raters.name)
+    figure, axes = _panels(figure, labels is not None, n_raters, weight is not None)
     if labels is not None:
         copies = constants(result).get("multiplicity")
         number = np.ones(labels.sizes["item"]) if copies is None else copies.values.astype(float)
@@ -135,31 +151,33 @@ def plot_overview(
         _draw_raters(axes["raters"], raters, None if labels is None else labels.sizes["class"])
     if weight is not None:
         _draw_weights(axes["models"], weight)
+    for ax in axes.values():
+        ax.xaxis.label.set_size("small")
+        ax.yaxis.label.set_size("small")
     figure.suptitle(_size(result, labels), fontsize="large")
     return axes
 
 
-def _panels(figure: Any, labels: bool, raters: bool, models: bool) -> tuple[Any, dict[str, Axes]]:
+def _panels(figure: Any, labels: bool, n_raters: int, models: bool) -> tuple[Any, dict[str, Axes]]:
     """Return the figure and its axes by name, in columns of six rows."""
-    columns, widths = [], []
+    # what is short stands below the labels: a few raters, or models without raters
+    aside = "r" if n_raters and not models else "m"
+    short = labels and n_raters <= FEW and bool(n_raters) != models
+    columns = []
     if labels:
-        alone = models and not raters
-        columns.append(list("ccllmm" if alone else "cccll l".replace(" ", "")))
-        widths.append(1.0)
-    if raters:
-        columns.append(list("rrrrmm" if models else "rrrrrr"))
-        widths.append(1.25)
-    elif models and not labels:
-        columns.append(list("mmmmmm"))
-        widths.append(1.25)
+        columns.append("ccll" + 2 * aside if short else "ccclll")
+    if (n_raters or models) and not short:
+        half = n_raters <= FEW or not labels
+        both = "rrrmmm" if half else "rrrrmm"
+        columns.append(both if n_raters and models else 6 * aside)
     if labels:
-        columns.append(list("iiiiii"))
-        widths.append(1.25)
+        columns.append("iiiiii")
     if not columns:
         raise ModelError(
-            "An overview shows labels, raters or weights of models, of which the result has none. "
-            "Got: no group label_posterior, posterior, point or comparison."
+            "An overview shows labels, raters or weights of models. Got: a result without label "
+            "probabilities, sensitivity and specificity, or weights."
         )
+    widths = [1.0, 1.25, 1.25][: len(columns)]
     if figure is None:
         from matplotlib import pyplot as plt
 
@@ -170,7 +188,8 @@ def _panels(figure: Any, labels: bool, raters: bool, models: bool) -> tuple[Any,
             f"{len(figure.axes)} axes."
         )
     names = {"c": "classes", "l": "labels", "r": "raters", "i": "items", "m": "models"}
-    made = figure.subplot_mosaic(np.array(columns).T.tolist(), width_ratios=widths)
+    rows = np.array([list(column) for column in columns]).T.tolist()
+    made = figure.subplot_mosaic(rows, width_ratios=widths)
     return figure, {name: made[key] for key, name in names.items() if key in made}
 
 
@@ -216,28 +235,19 @@ def _draw_classes(
     if prevalence is not None and prevalence.dims == ("chain", "draw", "class"):
         low, high = (end.values[order] for end in interval(prevalence, ci_prob))
         mean = prevalence.mean(("chain", "draw")).values[order]
-        style: dict[str, Any] = {"fmt": "o", "ms": 4, "lw": 1.5, "color": "0.35"}
+        style: dict[str, Any] = {"fmt": "o", "ms": 4, "lw": 1.5, "color": ink()}
         label = "prevalence"
         ends = np.maximum([mean - low, high - mean], 0.0)
         ax.errorbar(mean, range(len(order)), xerr=ends, label=label, **style)
         right = np.maximum(right, high)
     for row, k in enumerate(order):
-        ax.annotate(f"{share[k]:.0%}", (right[row], row), (4, 0), **_AFTER)
+        ax.annotate(f"{share[k]:.0%}", (right[row], row), **AFTER)
     name_rows(ax, labels["class"].values[order], "class")
     ax.set(xlim=(0, 1.18 * max(right.max(), 1e-9)), ylim=(-0.6, len(order) - 0.4))
     some = f" (the {CLASSES} most frequent of {len(share):,})" if len(order) < len(share) else ""
     ax.set_xlabel("share of the items" + " (points: prevalence)" * bool(ax.containers[1:]))
     set_title(ax, f"classes{some}")
     _plain(ax)
-
-
-_AFTER: dict[str, Any] = {
-    "textcoords": "offset points",
-    "va": "center",
-    "fontsize": TEXT,
-    "in_layout": False,
-}
-"""Style of a number after a bar."""
 
 
 def _wrong(
@@ -260,27 +270,26 @@ def _wrong(
 
 def _draw_certainty(ax: Axes, sure: Array, number: Array, title: str) -> None:
     """Draw how many labels are how probable, the most probable on top."""
+    import matplotlib as mpl
+
     cell = np.minimum(np.searchsorted(CERTAINTY, sure, side="right"), len(CERTAINTY) - 1) - 1
     n_cells = len(CERTAINTY) - 1
     count = np.bincount(cell, number, n_cells)
     wrong = np.bincount(cell, number * (1.0 - sure), n_cells)
     first = int(cell.min())
-    import matplotlib as mpl
-
     shades = mpl.colormaps["Blues"](np.linspace(0.25, 0.9, n_cells))
     ax.barh(range(n_cells), count, height=0.8, color=shades)
     for row in range(first, n_cells):
         said = f"{count[row]:,.0f}"
         if count[row]:
             said += f" (wrong: {wrong[row]:,.{0 if wrong[row] >= 9.95 else 1}f})"
-        ax.annotate(said, (count[row], row), (4, 0), **_AFTER)
+        ax.annotate(said, (count[row], row), **AFTER)
     ends = [f"{end:g}".removeprefix("0") for end in CERTAINTY]
-    names = [f"{low} to {high}" for low, high in zip(ends[:-1], ends[1:], strict=True)]
+    names = [f"{low} to {high}" for low, high in pairwise(ends)]
     names[0], names[-1] = f"below {ends[1]}", f"above {ends[-2]}"
     ax.set_yticks(range(n_cells), names, fontsize=TEXT)
     ax.set(xlim=(0, 1.5 * max(count.max(), 1)), ylim=(first - 0.6, n_cells - 0.4))
     ax.set(xlabel="items (in brackets: expected to be wrong)", ylabel="probability of the label")
-    set_title(ax, "")
     ax.set_title(title, fontsize="medium")
     _plain(ax)
 
@@ -308,7 +317,7 @@ def _qualities(
     accuracy = balanced_accuracy(result)
     low, high = (end.values for end in interval(accuracy, ci_prob))
     mean = accuracy.mean(("chain", "draw")).values
-    measure = "accuracy, averaged over the classes"
+    measure = "accuracy, mean over the classes"
     return Quality(accuracy["rater"].values, mean, low, high, measure)
 
 
@@ -356,16 +365,13 @@ def _draw_items(
     order = np.lexsort((-error, -by))
     few = min(ITEMS, len(order))
     names = item_names(result, labels["item"].values[order[:few]])
-    draw_items(ax, labels.values[order], names, colours, first)
+    draw_items(ax, labels.values[order], names, colours, first, row_name(result))
     if hard is not None:
-        ax.annotate("difficulty", (1.0, few - 0.5), (4, 2), **{**_AFTER, "va": "bottom"} | _OUTSIDE)
+        ax.annotate("difficulty", (1.0, few - 0.4), **AFTER | {"va": "bottom"})
         for row, value in enumerate(by[order[:few]][::-1]):
             said = f"{value:.2f}".removeprefix("0")
-            ax.annotate(said, (1.0, row), (4, 0), **_AFTER | _OUTSIDE)
+            ax.annotate(said, (1.0, row), **AFTER)
     set_title(ax, f"items ({first} on top)")
-
-
-_OUTSIDE: dict[str, Any] = {"in_layout": True, "annotation_clip": False}
 
 
 # ---------------------------------------------------------------- models
@@ -377,7 +383,7 @@ def _draw_weights(ax: Axes, comparison: xr.Dataset) -> None:
     order = np.argsort(weight, kind="stable")
     ax.barh(range(len(order)), weight[order], height=0.7, color="0.6")
     for row, value in enumerate(weight[order]):
-        ax.annotate(f"{value:.2f}", (value, row), (4, 0), **_AFTER)
+        ax.annotate(f"{value:.2f}", (value, row), **AFTER)
     names = [escaped(name) for name in np.array(listed(comparison["model"].values))[order]]
     ax.set_yticks(range(len(order)), names, fontsize=TEXT)
     ax.set(xlim=(0, 1.12 * max(weight.max(), 1e-9)), ylim=(-0.6, len(order) - 0.4))
