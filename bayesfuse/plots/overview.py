@@ -9,7 +9,6 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from bayesfuse.data.names import listed
 from bayesfuse.decisions.expected_errors import expected_errors
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
@@ -17,7 +16,7 @@ from bayesfuse.plots.axes import (
     TEXT,
     class_colours,
     draw_intervals,
-    escaped,
+    escaped_names,
     ink,
     name_rows,
     place_rows,
@@ -269,7 +268,7 @@ def _draw_certainty(ax: Axes, sure: Array, number: Array, title: str) -> None:
     names = [f"{low} to {high}" for low, high in pairwise(ends)]
     names[0], names[-1] = f"below {ends[1]}", f"above {ends[-2]}"
     ax.set_yticks(range(n_cells), names, fontsize=TEXT)
-    ax.set(xlim=(0, 1.5 * max(count.max(), 1)), ylim=(first - 0.6, n_cells - 0.4))
+    ax.set(xlim=(0, 2.0 * max(count.max(), 1)), ylim=(first - 0.6, n_cells - 0.4))
     ax.set(xlabel="items (in brackets: expected to be wrong)", ylabel="probability of the label")
     ax.set_title(title, fontsize="medium")
     _plain(ax)
@@ -326,7 +325,7 @@ def _draw_weights(ax: Axes, comparison: xr.Dataset) -> None:
     ax.barh(range(len(order)), weight[order], height=0.7, color="0.6")
     for row, value in enumerate(weight[order]):
         ax.annotate(f"{value:.2f}", (value, row), **AFTER)
-    names = [escaped(name) for name in np.array(listed(comparison["model"].values))[order]]
+    names = escaped_names(comparison["model"].values[order])
     ax.set_yticks(range(len(order)), names, fontsize=TEXT)
     ax.set(xlim=(0, 1.12 * max(weight.max(), 1e-9)), ylim=(-0.6, len(order) - 0.4))
     ax.set_xlabel("weight in the average")
