@@ -30,16 +30,44 @@ TEXT = 9.0
 LETTERS = 28
 """Largest number of letters of a name."""
 
+WHOLE = 1000
+"""Number of letters of a name that are looked at."""
+
 LARGEST = 11.0
 """Largest size of a plot of all raters, in inches."""
 
 DISTINCT = 30
 """Largest number of raters drawn as regions in one plane."""
 
+SAFE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442"]
+"""Colours that colour-blind readers can tell apart (Okabe & Ito 2008, without black)."""
+
 
 def escaped(name: Any, most: int = LETTERS) -> str:
     """Return a name in one line, with dollars escaped so that they begin no formula."""
     return in_one_line(name, most).replace("$", r"\$")
+
+
+def escaped_names(names: Iterable[Any], most: int = LETTERS) -> list[str]:
+    """Return names in one line, cut where they are alike if they would not differ otherwise."""
+    whole = [in_one_line(name, WHOLE) for name in names]
+    short = [in_one_line(name, most) for name in whole]
+    if len(set(short)) < len(set(whole)):
+        head, tail = _common(whole), _common([name[::-1] for name in whole])
+        different = [name[head : len(name) - tail] for name in whole]
+        lead = min(max(most - 2 - max(map(len, different)), 0), head)
+        begin = whole[0][:lead] + "…" * (lead < head)
+        short = [in_one_line(f"{begin}{name}{'…' * (tail > 0)}", most) for name in different]
+    return [name.replace("$", r"\$") for name in short]
+
+
+def _common(names: list[str]) -> int:
+    """Return the number of letters with which all names begin, in whole words."""
+    letters = enumerate(zip(*names, strict=False))
+    count = next((at for at, own in letters if len(set(own)) > 1), min(map(len, names)))
+    while count and names[0][count - 1].isalnum():
+        count -= 1
+    return count
 
 
 def width_of(names: Iterable[Any], size: float = TEXT, most: int = LETTERS) -> float:
@@ -94,13 +122,27 @@ def points(ax: Axes) -> tuple[float, float]:
 
 
 def class_colours(classes: Any) -> dict[Any, Any]:
-    """Return a colour for every class, from the colour cycle or, if that is too short, a map."""
+    """Return a colour for every class.
+
+    The colours are those of a colour cycle that the user has set, by default safe for colour-blind
+    readers, and if there are too few of a map.
+    """
     import matplotlib as mpl
 
-    colours = mpl.rcParams["axes.prop_cycle"].by_key().get("color", [])
+    cycle = mpl.rcParams["axes.prop_cycle"]
+    colours = cycle.by_key().get("color", [])
+    if cycle == mpl.rcParamsDefault["axes.prop_cycle"] and len(classes) <= len(SAFE):
+        colours = SAFE
     if len(classes) > len(colours):
         colours = mpl.colormaps["turbo"](np.linspace(0.05, 0.95, len(classes)))
     return dict(zip(listed(classes), colours, strict=False))
+
+
+def ink() -> Any:
+    """Return the colour of text, which is light where the user has set a dark style."""
+    import matplotlib as mpl
+
+    return mpl.rcParams["text.color"]
 
 
 def set_title(ax: Axes, text: str) -> None:
@@ -160,22 +202,54 @@ def place_rows(ax: Axes, count: int, most: int | None = None) -> Rows:
     return Rows(np.concatenate([[0.0], heights.cumsum()]) - 0.5, named)
 
 
-def name_rows(ax: Axes, names: NDArray[Any], what: str, rows: Rows | None = None) -> None:
+def draw_intervals(
+    ax: Axes,
+    mean: NDArray[Any],
+    low: NDArray[Any],
+    high: NDArray[Any],
+    rows: Rows,
+    colour: Any,
+) -> None:
+    """Draw probabilities with their intervals, the first row at the bottom."""
+    width, height = points(ax)
+    for which in (rows.named, ~rows.named):
+        if which.any():
+            room = height * np.diff(rows.edges)[which][0] / np.ptp(rows.edges)
+            y, lw = rows.places[which], min(2.0, 0.35 * room)
+            ax.hlines(y, low[which], high[which], color=colour, lw=lw, alpha=0.6)
+            ax.plot(mean[which], y, "o", color=colour, ms=min(6.0, 0.6 * room))
+    ax.set(xlim=(-0.02, 1.02), ylim=(rows.edges[0] - 0.2, rows.edges[-1] + 0.2))
+    ticks = [0, 0.2, 0.4, 0.6, 0.8, 1] if width > 130 else [0, 0.5, 1]
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.grid(axis="x", alpha=0.4)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+
+
+def name_rows(
+    ax: Axes,
+    names: NDArray[Any],
+    what: str,
+    rows: Rows | None = None,
+    ends: tuple[str, str] = ("best", "worst"),
+) -> None:
     """Label the rows of ``ax`` (default 0, 1, … from below), or show their number.
 
-    If only some rows are named (:func:`place_rows`), the last are the best.
+    If only some rows are named (:func:`place_rows`), ``ends`` says what the last and first are.
     """
     if rows is None:
         rows = Rows(np.arange(len(names) + 1) - 0.5, np.ones(len(names), dtype=bool))
     size = min(TEXT, 0.85 * points(ax)[1] / (rows.edges[-1] - rows.edges[0]))
     named = rows.named & (size >= READABLE)
-    ax.set_yticks(rows.places[named], [escaped(name) for name in names[named]], fontsize=size)
+    ax.set_yticks(rows.places[named], escaped_names(names[named]), fontsize=size)
     if named.all():
         ax.set_ylabel(what)
         return
     said = f"{len(names):,} {what}s"
     if named.any():
-        said += f": the {named[::-1].argmin()} best and {named.argmin()} worst named"
+        counts = named[::-1].argmin(), named.argmin()
+        those = [f"{n} {end}" for n, end in zip(counts, ends, strict=True) if n]
+        said += f": the {' and '.join(those)} named"
         between = rows.edges[1:-1][np.diff(named)]
         ax.hlines(between, 0, 1, transform=ax.get_yaxis_transform(), color="0.6", lw=0.8, ls=":")
     ax.set_ylabel(said)
@@ -185,8 +259,7 @@ def name_columns(ax: Axes, names: NDArray[Any], what: str) -> None:
     """Label the columns 0, 1, … of ``ax``, or show their number."""
     size = min(TEXT, 0.85 * points(ax)[0] / len(names))
     if size >= READABLE:
-        ticks = [escaped(name) for name in names]
-        ax.set_xticks(range(len(names)), ticks, fontsize=size, rotation=90)
+        ax.set_xticks(range(len(names)), escaped_names(names), fontsize=size, rotation=90)
         ax.set_xlabel(what)
     else:
         ax.set_xticks([])
@@ -195,6 +268,10 @@ def name_columns(ax: Axes, names: NDArray[Any], what: str) -> None:
 
 def name_points(ax: Axes, x: NDArray[Any], y: NDArray[Any], names: Sequence[str]) -> int:
     """Label points in order, omitting labels that would overlap; return the number of labels."""
+    from matplotlib.patheffects import withStroke
+
+    ax.autoscale_view()  # else the limits may still be those of empty axes
+    halo = [withStroke(linewidth=2, foreground=ax.get_facecolor())]
     taken: list[tuple[float, float, float]] = []
     scale = POINTS / ax.figure.dpi
     middle = ax.get_window_extent().x0 * scale + points(ax)[0] / 2
@@ -214,6 +291,7 @@ def name_points(ax: Axes, x: NDArray[Any], y: NDArray[Any], names: Sequence[str]
             ha="right" if left else "left",
             va="center",
             fontsize=TEXT - 1,
+            path_effects=halo,
             in_layout=False,  # else a label at the edge would shrink the axes
         )
     return len(taken)
