@@ -124,7 +124,7 @@ def candidates(inputs: Inputs) -> list[Candidate]:
 
 def _of_items(told: tuple[str, ...], n_classes: int) -> list[Candidate]:
     """Return the models of labels by people, which have the best labels on real crowds."""
-    variants = {
+    variants: dict[str, tuple[str, dict[str, Any]]] = {
         "item types": ("items differ in difficulty, and raters look or guess", {}),
         "shared rows": (
             "the same, where raters differ by competence and guesses only",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,10 @@ import pymc as pm
 import xarray as xr
 
 import bayesfuse as bf
-from bayesfuse.answer import findings
-from bayesfuse.answer.budget import CHAINS, Budget, Size
-from bayesfuse.answer.candidates import Candidate, Inputs, candidates, counts_votes
+from bayesfuse.answer import code, findings
+from bayesfuse.answer.budget import CHAINS, Budget
+from bayesfuse.answer.candidates import Inputs, candidates, counts_votes
+from bayesfuse.answer.fits import COUNTED, FITTED, INTERRUPTED, Fit
 from bayesfuse.answer.fused import Fused
 from bayesfuse.answer.mixture import mixture
 from bayesfuse.answer.progress import Progress
@@ -29,34 +29,13 @@ from bayesfuse.errors import (
     require_positive,
     require_seed,
 )
-from bayesfuse.pymc.model import LabelModel, observed
+from bayesfuse.pymc.model import observed
 from bayesfuse.raters.typed_confusion import TypedConfusion
 from bayesfuse.results.averaging import average
 from bayesfuse.results.vote_shares import vote_shares
 
 MINUTES = 3.0
 """Default of the time that fits may take."""
-
-FITTED, INTERRUPTED, COUNTED = "fitted", "interrupted", "counted"
-"""Outcomes: enough draws; ended by the user; nothing to fit."""
-
-
-@dataclass
-class _Fit:
-    """A model that was tried, and what came of it."""
-
-    candidate: Candidate
-    model: LabelModel
-    outcome: str = "no time was left"
-    size: Size | None = None
-    seconds: float = 0.0
-    result: xr.DataTree = field(default_factory=xr.DataTree)
-    checks: list[str] = field(default_factory=list)
-
-    @property
-    def done(self) -> bool:
-        """Whether it has enough draws."""
-        return self.outcome == FITTED
 
 
 def fuse(
@@ -143,7 +122,7 @@ def fuse(
     table = _as_responses(responses)
     inputs = Inputs(table, sequences, graph, groups, covariates, gold, ordered)
     seed = _seed(random_seed)
-    fits = [_Fit(each, each.build(inputs)) for each in candidates(inputs)]
+    fits = [Fit(each, each.build(inputs)) for each in candidates(inputs)]
     with Progress(progressbar) as progress:
         _sample_all(fits, budget, seed, progress)
         done = [fit for fit in fits if fit.done]
@@ -173,7 +152,7 @@ def _seed(random_seed: Any) -> int:
     return int(require_seed(random_seed).integers(2**31))
 
 
-def _sample_all(fits: list[_Fit], budget: Budget, seed: int, progress: Progress) -> None:
+def _sample_all(fits: list[Fit], budget: Budget, seed: int, progress: Progress) -> None:
     """Fit one model after the other while there is time."""
     for number, fit in enumerate(fits):
         progress.say(f"trying: {fit.candidate.name}")
@@ -208,17 +187,17 @@ def _sample_all(fits: list[_Fit], budget: Budget, seed: int, progress: Progress)
         fit.result, fit.outcome = result, FITTED
 
 
-def _check_all(done: list[_Fit], inputs: Inputs, seed: int, progress: Progress) -> None:
+def _check_all(done: list[Fit], inputs: Inputs, seed: int, progress: Progress) -> None:
     """Check every fit; interrupting ends the checks, not the answer."""
     try:
         for fit in done:
             progress.say(f"checking: {fit.candidate.name}")
             fit.checks = findings.of_model(fit.result, fit.model, inputs, seed)
     except KeyboardInterrupt:
-        fit.checks = ["the checks were interrupted"]
+        fit.checks = [findings.Finding("The checks were interrupted.")]
 
 
-def _answer(inputs: Inputs, fits: list[_Fit], done: list[_Fit], seed: int) -> Fused:
+def _answer(inputs: Inputs, fits: list[Fit], done: list[Fit], seed: int) -> Fused:
     results = {fit.candidate.name: fit.result for fit in done}
     votes = counts_votes(inputs)
     comparison = weigh(results, votes)
@@ -244,9 +223,9 @@ def _answer(inputs: Inputs, fits: list[_Fit], done: list[_Fit], seed: int) -> Fu
         "random_seed": seed,
         "interrupted": _interrupted(fits),
         "headline": findings.headline(fused, inputs),
-        "checks": "\n".join(f"{fit.candidate.name}: {said}" for fit in done for said in fit.checks),
+        "checks": "\n".join(findings.together({f.candidate.name: f.checks for f in done})),
         "advice": "\n".join(findings.advise(fused, inputs, told)),
-        "code": "\n".join(_code(inputs, done, typed, weights, seed)),
+        "code": code.of_answer(inputs, done, typed, weights, seed),
     }
     return fused
 
@@ -255,7 +234,7 @@ def _votes(inputs: Inputs, wanted: bool) -> dict[str, xr.DataTree]:
     return {VOTES: vote_shares(inputs.responses, inputs.gold)} if wanted else {}
 
 
-def _interrupted(fits: list[_Fit]) -> int:
+def _interrupted(fits: list[Fit]) -> int:
     return int(any(fit.outcome == INTERRUPTED for fit in fits))
 
 
@@ -263,7 +242,7 @@ def _has_types(model: pm.Model) -> bool:
     return isinstance(observed(model)[1].raters, TypedConfusion)
 
 
-def _comparison(fits: list[_Fit], weighed: xr.Dataset) -> xr.Dataset:
+def _comparison(fits: list[Fit], weighed: xr.Dataset) -> xr.Dataset:
     """Return what was tried, by model, those that came to nothing among them."""
     tried = pd.DataFrame(
         {
@@ -281,7 +260,7 @@ def _comparison(fits: list[_Fit], weighed: xr.Dataset) -> xr.Dataset:
     return table.rename_axis("model").to_xarray()
 
 
-def _quick(inputs: Inputs, fits: list[_Fit], minutes: float) -> Fused:
+def _quick(inputs: Inputs, fits: list[Fit], minutes: float) -> Fused:
     """Return vote shares alone."""
     warnings.warn(
         "Fitting a model takes longer than this, so labels are vote shares, and nothing is said of "
@@ -300,47 +279,6 @@ def _quick(inputs: Inputs, fits: list[_Fit], minutes: float) -> Fused:
         "headline": findings.headline(fused, inputs),
         "checks": "",
         "advice": "Give more time: these labels are vote shares, and raters are not judged.",
-        "code": f"import bayesfuse as bf\n\nfused = {_code_of_votes(inputs)}",
+        "code": code.of_votes(inputs),
     }
     return fused
-
-
-def _code(
-    inputs: Inputs, done: list[_Fit], typed: _Fit | None, weights: Mapping[str, float], seed: int
-) -> list[str]:
-    """Return the calls of the public interface that give this answer."""
-    names = sorted({fit.candidate.model for fit in done})
-    lines = [
-        "import bayesfuse as bf",
-        f"from bayesfuse.models import {', '.join(names)}",
-        "",
-        "results = {}",
-    ]
-    for fit in done:
-        name, size = fit.candidate.name, fit.size
-        lines += [
-            f"# {fit.candidate.why}",
-            f"model = {fit.candidate.code(inputs)}",
-            f"results[{name!r}] = bf.sample(model, {size.code() if size else ''}, "
-            f"random_seed={seed}, quiet=True)",
-        ]
-        if fit is typed:
-            lines.append(f"difficulty = bf.difficulty(results[{name!r}], model)")
-        lines += [
-            f"print(bf.checks.item_difficulty(results[{name!r}], model, random_seed={seed})"
-            ".verdict)",
-        ]
-    if VOTES in weights:
-        lines.append(f"results[{VOTES!r}] = {_code_of_votes(inputs)}")
-    shares = ", ".join(f"{name!r}: {weight:.6g}" for name, weight in weights.items())
-    lines += [
-        "",
-        f"fused = bf.average(results, {{{shares}}})",
-        "bf.label_probabilities(fused)",
-        "bf.decisions.rank_items(fused)",
-    ]
-    return lines
-
-
-def _code_of_votes(inputs: Inputs) -> str:
-    return f"bf.vote_shares(responses{', gold' if inputs.gold is not None else ''})"
