@@ -93,7 +93,7 @@ def plot_calibration(
     stated, right, *ends = (
         np.clip(found[name].values, low, high) for name in ("stated", "right", "low", "high")
     )
-    ax.vlines(stated, *ends, color="C0", lw=1.5, alpha=0.6)
+    ax.vlines(stated, *ends, color="C0", lw=1.5, alpha=0.6, clip_on=False)
     ax.plot(stated, right, "o", color="C0", ms=5, clip_on=False, zorder=3)
     ax.set(xlabel="probability of the most probable label", ylabel="share of right labels")
     ax.spines[["top", "right"]].set_visible(False)
