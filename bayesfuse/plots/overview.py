@@ -132,8 +132,8 @@ def plot_overview(
     if weight is not None:
         _draw_weights(axes["models"], weight)
     for ax in axes.values():
-        ax.xaxis.label.set_size("small")
-        ax.yaxis.label.set_size("small")
+        ax.xaxis.label.set_fontsize("small")
+        ax.yaxis.label.set_fontsize("small")
     figure.suptitle(_size(result, labels), fontsize="large")
     return axes
 
@@ -280,7 +280,8 @@ def _draw_certainty(ax: Axes, sure: Array, number: Array, title: str) -> None:
 def _draw_raters(ax: Axes, found: Qualities, n_classes: int | None) -> None:
     order = np.argsort(found.mean, kind="stable")
     rows = place_rows(ax, len(order), RATERS)
-    draw_intervals(ax, *(values[order] for values in found[1:4]), rows, "C0")
+    mean, low, high = (values[order] for values in (found.mean, found.low, found.high))
+    draw_intervals(ax, mean, low, high, rows, "C0")
     name_rows(ax, found.name[order], "rater", rows)
     if n_classes is not None:
         ax.axvline(1.0 / n_classes, color="0.5", lw=1, ls="--", zorder=0)

@@ -42,10 +42,10 @@ def rater_qualities(
     if isinstance(model, LabelModel) and observation and isinstance(observation.raters, Votes):
         table = sources(model, result, ci_prob=ci_prob)
         names = np.array([f"{source}: {label}" for source, label in table.index], dtype=object)
-        values = (table[f"accuracy{end}"].to_numpy() for end in ("", "_lower", "_upper"))
+        mean, low, high = (table[f"accuracy{end}"].to_numpy() for end in ("", "_lower", "_upper"))
         n_items = observation.responses.multiplicity.sum()
         number = np.rint(table["coverage"].to_numpy() * n_items).astype(np.int64)
-        return Qualities(names, *values, number, "accuracy of the votes")
+        return Qualities(names, mean, low, high, number, "accuracy of the votes")
     draws = all_draws(result)
     if named(draws, "sensitivity") is None or named(draws, "specificity") is None:
         return None
