@@ -190,7 +190,7 @@ def test_names_that_are_cut_still_differ():
     assert escaped_names(["a" * 40 + "1", "b" * 40 + "2"]) == [
         in_one_line(letter * 40 + digit, LETTERS) for letter, digit in ("a1", "b2")
     ]
-    assert escaped_names([f"{m} " + "long " * 20 for m in (1, 2)], 10) == ["1…", "2…"]
+    assert escaped_names([f"of the long {m} way" for m in (1, 2)], 8) == ["of th…1…", "of th…2…"]
     assert escaped_names(["the same " * 9] * 2, 10) == ["the s…ame "] * 2
     assert escaped_names(["$x", "y"]) == [r"\$x", "y"] and escaped_names([]) == []
 

@@ -130,6 +130,7 @@ def test_votes_have_the_accuracies_of_their_table():
     np.testing.assert_allclose(ax.lines[0].get_xdata(), table["accuracy"])
     ends = np.array([line[:, 0] for line in ax.collections[0].get_segments()])
     np.testing.assert_allclose(ends, table[["accuracy_lower", "accuracy_upper"]])
+    assert ax.get_xlabel() == "accuracy of the votes"
 
 
 def test_patterns_count_as_often_as_they_occur():
@@ -195,6 +196,12 @@ def test_averages_have_no_raters(sampled):
 def test_results_without_labels_show_their_raters(sampled):
     axes = plot_overview(sampled[0].drop_nodes(["label_posterior"]))
     assert list(axes) == ["raters"]
+    without_draws = sampled[0].drop_nodes(["posterior", "log_likelihood"])
+    axes = plot_overview(without_draws, sampled[1])
+    assert list(axes) == ["classes", "labels", "items"]
+    assert "interval" not in axes["labels"].get_title()
+    new = bf.predict(sampled[0], ANESTHESIA.take(np.arange(10)))
+    assert plot_overview(new)["labels"].get_title().endswith("of 10 labels expected to be wrong")
     with pytest.raises(ModelError, match="Got: a result without label probabilities"):
         plot_overview(sampled[0].filter(lambda node: node.name == "constant_data"))
 
