@@ -17,7 +17,7 @@ def test_no_command(capsys):
 
 
 def test_missing_arguments(capsys):
-    fails(capsys, main(["fit"]), "FILE, --output")
+    fails(capsys, main(["fit"]), "FILE")
 
 
 @pytest.mark.parametrize(
