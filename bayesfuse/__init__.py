@@ -112,7 +112,7 @@ __all__ = [
     "update",
     "write_labels",
 ]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 LATER = {"datasets", "decisions", "models", "plots"}
