@@ -255,7 +255,10 @@ def main() -> int:
         except ReleaseError as error:
             print(f"\nNot ready, step {name}: {error}", file=sys.stderr)
             return 1
-    print("\nReady. What is in dist/ can be tagged and uploaded.")
+    if arguments.steps or arguments.rehearsal:
+        print("\nThese steps passed. Before a release all of them must, without --rehearsal.")
+    else:
+        print("\nReady: tag this commit, and upload what is in dist/.")
     return 0
 
 
