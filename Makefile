@@ -5,7 +5,7 @@ NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 BENCHMARKS = $(wildcard benchmarks/[a-z]*.py)
 EXTRAS = dev notebooks benchmarks
 
-.PHONY: help demo test test-slow check notebooks bench clean
+.PHONY: help demo test test-slow check notebooks bench release clean
 
 help:
 	@echo 'make demo        a first look: labels from noisy raters, combined and judged'
@@ -14,6 +14,7 @@ help:
 	@echo 'make check       formatting, lint and types'
 	@echo 'make notebooks   run every notebook and keep its outputs'
 	@echo 'make bench       run the benchmarks'
+	@echo 'make release     all that must work before a release (ARGS=--rehearsal to try it earlier)'
 	@echo 'make clean       remove $(VENV), builds and caches'
 	@echo 'PYTHON=...       the Python to make $(VENV) with (3.12 or newer; found if not given)'
 
@@ -40,6 +41,9 @@ notebooks: $(VENV)/.with-notebooks
 
 bench: $(VENV)/.with-benchmarks
 	@set -e; for file in $(BENCHMARKS); do echo "$$file"; $(PY) "$$file"; done
+
+release: $(VENV)/.with-dev
+	$(PY) .ci/release.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .*_cache
