@@ -123,6 +123,14 @@ def stack(responses, seed, gold, settings):
     return bf.label_probabilities(both).assign_attrs(note=note)
 
 
+def fused(responses, seed, gold, settings):
+    """Return the answer of bf.fuse at its default settings; the note tells its weights."""
+    found = bf.fuse(responses, gold=gold, random_seed=seed, progressbar=False)
+    table = found["comparison"].dataset.to_dataframe()
+    told = [f"{name} {row.weight:.2f} ({row.outcome})" for name, row in table.iterrows()]
+    return bf.label_probabilities(found).assign_attrs(note="weights: " + ", ".join(told))
+
+
 def table_of(responses):
     return pd.DataFrame(
         {"task": responses.item, "worker": responses.rater, "label": responses.label}
@@ -188,6 +196,7 @@ def crowd_kit_mmsr(responses, seed, gold, settings):
 
 
 METHODS = {
+    "bf.fuse": Method(fused),
     "vote shares": Method(vote_shares, random=False, gold=False),
     "Dawid–Skene, EM": Method(mode(DawidSkene), random=False),
     "Dawid–Skene, Gibbs": Method(sampled(DawidSkene)),
