@@ -12,7 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "ClusterError",
+    "CollapseWarning",
     "ImpossibleDataError",
+    "IncompleteWarning",
     "LargeResultWarning",
     "ModelError",
     "MomentsError",

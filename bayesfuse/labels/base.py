@@ -47,18 +47,20 @@ class LabelPrior(Factor):
     are log parameters, one matrix ``likelihood`` (items, classes), whose rows may be scaled, and
     the arrays of ``structure``. NUTS, EM, Gibbs and the user share these kernels.
 
-    For parameters without counts (a coupling: :class:`bayesfuse.parameters.positive.Positive`)
+    For parameters without counts (a coupling: ``bayesfuse.parameters.positive.Positive``)
     :meth:`tally` returns the sufficient statistic, and :meth:`log_weight` the log probability of
     labels with that statistic; with the parameter's prior, Gibbs samples from it and EM maximises
     it.
 
-    Class attributes of subclasses
-    ------------------------------
-    marginal_kernel : ``(*log_parameters, likelihood, log_scale, *structure) -> (total,
+    Attributes
+    ----------
+    marginal_kernel : callable
+        Of subclasses: ``(*log_parameters, likelihood, log_scale, *structure) -> (total,
         log_evidence, probability, *expected)``, numba-compiled. The arrays it returns must not
         share memory, since PyTensor may overwrite one of them.
-    marginal_jax : ``(*log_parameters, log_lik, *structure) -> log_evidence``, written in
-        ``jax.numpy``, which differentiates it.
+    marginal_jax : callable
+        Of subclasses, optional: ``(*log_parameters, log_lik, *structure) -> log_evidence``,
+        written in ``jax.numpy``, which differentiates it.
     """
 
     words: ClassVar[Words]
