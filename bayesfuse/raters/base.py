@@ -50,6 +50,18 @@ class RaterChannel(Factor):
     Parameters without counts (``bayesfuse.parameters.partition.Partition``) are arguments of
     the kernels of PyMC's density, before the arrays of ``structure``. Elsewhere :meth:`at` returns
     the channel with these parameters known, and Gibbs sampling draws them by :meth:`redraw`.
+
+    Examples
+    --------
+    The log-likelihood of two answers, by item and class:
+
+    >>> import numpy as np, bayesfuse as bf
+    >>> responses = bf.Responses.from_matrix([[0, 0], [0, 1]], classes=[0, 1])
+    >>> channel = bf.Confusion(None)  # kernels take the tables, not the variables of a model
+    >>> structure = channel.structure(responses, gold=np.array([-1, -1]))
+    >>> table = np.log([[[0.8, 0.2], [0.4, 0.6]], [[0.9, 0.1], [0.3, 0.7]]])
+    >>> np.exp(channel.log_lik((table,), structure)).round(2).tolist()
+    [[0.72, 0.12], [0.08, 0.28]]
     """
 
     likelihood_kernel: ClassVar[Callable[..., Any]]

@@ -99,6 +99,13 @@ class TypedConfusionByKind(TypedConfusion):
         As in :class:`bayesfuse.TypedConfusion`.
     kind : array of int, shape (items,), optional
         Items with the same number have the same prior of their class. By default all.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfuse as bf
+    >>> share, rows = np.full((2, 2, 1), 1.0), np.full((3, 2, 2), 0.5)
+    >>> bf.raters.TypedConfusionByKind(share, rows, kind=[0, 0, 1]).n_kinds
+    2
     """
 
     likelihood_kernel = staticmethod(likelihood_of_kinds)
