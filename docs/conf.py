@@ -1,4 +1,4 @@
-"""The documentation site: ``make docs`` builds it into ``docs/_build/html``, without the internet."""
+"""The documentation site: ``make docs`` builds it, without the internet, into ``docs/_build``."""
 
 from __future__ import annotations
 
