@@ -21,6 +21,7 @@ __all__ = [
     "MomentsError",
     "NoGroupsWarning",
     "PoorFitWarning",
+    "QuickAnswerWarning",
     "ResponsesError",
 ]
 
@@ -289,6 +290,10 @@ class CollapseWarning(UserWarning):
     ...     warnings.simplefilter("error", bf.errors.CollapseWarning)
     ...     point = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
     """
+
+
+class QuickAnswerWarning(UserWarning):
+    """The time was too short for any model: labels are vote shares."""
 
 
 class NoGroupsWarning(UserWarning):
