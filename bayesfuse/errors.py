@@ -293,7 +293,17 @@ class CollapseWarning(UserWarning):
 
 
 class QuickAnswerWarning(UserWarning):
-    """The time was too short for any model: labels are vote shares."""
+    """The time was too short for any model: labels are vote shares.
+
+    Examples
+    --------
+    >>> import warnings, bayesfuse as bf
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", bf.errors.QuickAnswerWarning)
+    ...     fused = bf.fuse(bf.datasets.anesthesia(), minutes=1e-6, progressbar=False)
+    >>> print(caught[0].message)
+    Fitting a model takes longer than this, so labels are vote shares, ... Got: minutes=1e-06.
+    """
 
 
 class NoGroupsWarning(UserWarning):
