@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -54,9 +55,16 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
     return f"{said}; {known:,} are known." if known else f"{said}."
 
 
-def of_model(result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int) -> list[str]:
+class Finding(NamedTuple):
+    """What a check said, and the call that says it again, of ``result`` and ``model``."""
+
+    words: str
+    call: str = ""
+
+
+def of_model(result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int) -> list[Finding]:
     """Return what the checks of a model say, the verdicts in words."""
-    said = [_convergence(result)]
+    found = [Finding(_convergence(result))]
     checks: list[Any] = [collapse]
     if inputs.sequences is not None:
         checks.append(runs)
@@ -64,12 +72,26 @@ def of_model(result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int) ->
         checks.append(neighbour_agreement)
     checks += [item_difficulty, conditional_dependence]
     for check in checks:
-        more = {} if check is collapse else {"random_seed": seed}
+        name, more = f"bf.checks.{check.__name__}", {"random_seed": seed}
+        if check is collapse:
+            more = {}
         try:
-            said.append(check(result, model, **more).attrs["verdict"])
+            words = check(result, model, **more).attrs["verdict"]
         except (ModelError, ResponsesError) as error:  # such as too few shared items
-            said.append(f"bf.checks.{check.__name__} does not apply: {error}")
-    return said
+            found.append(Finding(f"{name} does not apply: {error}"))
+            continue
+        arguments = ", ".join(["result", "model", *(f"{k}={v}" for k, v in more.items())])
+        found.append(Finding(words, f"{name}({arguments})"))
+    return found
+
+
+def together(found: Mapping[str, list[Finding]]) -> list[str]:
+    """Return what checks of several models said, the same words once."""
+    models: dict[str, list[str]] = {}
+    for name, own in found.items():
+        for each in own:
+            models.setdefault(each.words, []).append(name)
+    return [f"{', '.join(names)}: {line}" for line, names in models.items()]
 
 
 def _convergence(result: xr.DataTree) -> str:

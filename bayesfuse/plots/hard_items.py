@@ -17,6 +17,7 @@ from bayesfuse.plots.axes import (
     Rows,
     class_colours,
     escaped,
+    escaped_names,
     ink,
     new_axes,
     points,
@@ -97,10 +98,11 @@ def plot_hard_items(
 def _item_names(found: xr.Dataset, most: int) -> list[str]:
     """Return names of the hardest items, each with its two most probable classes."""
     some = found.isel(item=slice(-most, None))
-    columns = (some[name].values for name in ("item", "label", "confused_with"))
+    items = escaped_names(some["item"].values, NAME)
+    columns = (some[name].values for name in ("label", "confused_with"))
     return [
-        f"{escaped(item, NAME)}: {escaped(one, NAME)} or {escaped(other, NAME)}"
-        for item, one, other in zip(*columns, strict=True)
+        f"{item}: {escaped(one, NAME)} or {escaped(other, NAME)}"
+        for item, one, other in zip(items, *columns, strict=True)
     ]
 
 

@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
-from numpy.typing import NDArray
 
-from bayesfuse.data.names import listed
 from bayesfuse.decisions.expected_errors import expected_errors
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation
 from bayesfuse.plots.axes import (
     TEXT,
     class_colours,
     draw_intervals,
-    escaped,
+    escaped_names,
     ink,
     name_rows,
     place_rows,
     set_title,
 )
 from bayesfuse.plots.labels import draw_items, item_names, row_name
-from bayesfuse.pymc.model import LabelModel
-from bayesfuse.raters.typed_confusion import TypedConfusion
-from bayesfuse.raters.votes import Votes
-from bayesfuse.results.compatibility import observation_of
+from bayesfuse.plots.qualities import Qualities, item_difficulty, rater_qualities
 from bayesfuse.results.contents import all_draws, constants, named, require_result
-from bayesfuse.results.difficulty import difficulty
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.sources import sources
 from bayesfuse.results.summaries import (
-    balanced_accuracy,
     coverage,
     interval,
     responses_per_rater,
@@ -54,7 +45,7 @@ FEW = 8
 """Largest number of raters drawn below the labels."""
 
 DRAWS = 100
-"""Posterior draws for difficulty, and joint draws of the labels for the number of errors."""
+"""Joint draws of the labels, for the number of wrong ones."""
 
 SEED = 1
 """Of the joint draws: a picture is the same each time."""
@@ -68,16 +59,6 @@ AFTER: dict[str, Any] = {
     "annotation_clip": False,
 }
 """Style of a number after a bar."""
-
-
-class Quality(NamedTuple):
-    """The quality of every source, with its interval."""
-
-    name: NDArray[Any]
-    mean: Array
-    low: Array
-    high: Array
-    measure: str
 
 
 def plot_overview(
@@ -128,11 +109,10 @@ def plot_overview(
     (['classes', 'labels', 'raters', 'items'], '... of 45 labels expected to be wrong\n(...)')
     """
     probability_of_ends = coverage(ci_prob)
-    observation = None if model is None else observation_of(result, model)
     labels = None
     if model is not None or "label_posterior" in require_result(result).children:
         labels = label_probabilities(result, model)
-    raters = _qualities(result, model, observation, ci_prob)
+    raters = rater_qualities(result, model, ci_prob)
     weight = result["comparison"].dataset if "comparison" in result.children else None
     n_raters = 0 if raters is None else len(raters.name)
     figure, axes = _panels(figure, labels is not None, n_raters, weight is not None)
@@ -145,7 +125,7 @@ def plot_overview(
             result, model if copies is None else None, labels, number, probability_of_ends
         )
         _draw_certainty(axes["labels"], labels.values.max(axis=1), number, said)
-        hard = _difficulty(result, model, observation)
+        hard = item_difficulty(result, model)
         _draw_items(axes["items"], result, labels, hard, colours)
     if raters is not None:
         _draw_raters(axes["raters"], raters, None if labels is None else labels.sizes["class"])
@@ -288,7 +268,7 @@ def _draw_certainty(ax: Axes, sure: Array, number: Array, title: str) -> None:
     names = [f"{low} to {high}" for low, high in pairwise(ends)]
     names[0], names[-1] = f"below {ends[1]}", f"above {ends[-2]}"
     ax.set_yticks(range(n_cells), names, fontsize=TEXT)
-    ax.set(xlim=(0, 1.5 * max(count.max(), 1)), ylim=(first - 0.6, n_cells - 0.4))
+    ax.set(xlim=(0, 2.0 * max(count.max(), 1)), ylim=(first - 0.6, n_cells - 0.4))
     ax.set(xlabel="items (in brackets: expected to be wrong)", ylabel="probability of the label")
     ax.set_title(title, fontsize="medium")
     _plain(ax)
@@ -297,31 +277,7 @@ def _draw_certainty(ax: Axes, sure: Array, number: Array, title: str) -> None:
 # ---------------------------------------------------------------- raters
 
 
-def _qualities(
-    result: xr.DataTree,
-    model: pm.Model | None,
-    observation: Observation | None,
-    ci_prob: float | None,
-) -> Quality | None:
-    """Return the accuracies of the raters, of labelling functions those of their votes."""
-    if isinstance(model, LabelModel) and observation and isinstance(observation.raters, Votes):
-        table = sources(model, result, ci_prob=ci_prob)
-        names = np.array([f"{source}: {label}" for source, label in table.index], dtype=object)
-        columns = ("accuracy", "accuracy_lower", "accuracy_upper")
-        return Quality(
-            names, *(table[name].to_numpy() for name in columns), "accuracy of the votes"
-        )
-    draws = all_draws(result)
-    if named(draws, "sensitivity") is None or named(draws, "specificity") is None:
-        return None
-    accuracy = balanced_accuracy(result)
-    low, high = (end.values for end in interval(accuracy, ci_prob))
-    mean = accuracy.mean(("chain", "draw")).values
-    measure = "accuracy, mean over the classes"
-    return Quality(accuracy["rater"].values, mean, low, high, measure)
-
-
-def _draw_raters(ax: Axes, found: Quality, n_classes: int | None) -> None:
+def _draw_raters(ax: Axes, found: Qualities, n_classes: int | None) -> None:
     order = np.argsort(found.mean, kind="stable")
     rows = place_rows(ax, len(order), RATERS)
     draw_intervals(ax, *(values[order] for values in found[1:4]), rows, "C0")
@@ -333,21 +289,6 @@ def _draw_raters(ax: Axes, found: Quality, n_classes: int | None) -> None:
 
 
 # ---------------------------------------------------------------- items
-
-
-def _difficulty(
-    result: xr.DataTree, model: pm.Model | None, observation: Observation | None
-) -> xr.DataArray | None:
-    """Return the difficulty of every item: stored, or of a model of item types."""
-    if "difficulty" in result.children:
-        stored = result["difficulty"].dataset
-        own = [name for name, values in stored.data_vars.items() if values.dims == ("item",)]
-        for name in ("disagreement", "difficulty", *own[:1]):
-            if name in own:
-                return stored[name]
-    if model is None or observation is None or not isinstance(observation.raters, TypedConfusion):
-        return None
-    return difficulty(result, model, draws=DRAWS)["disagreement"]
 
 
 def _draw_items(
@@ -384,7 +325,7 @@ def _draw_weights(ax: Axes, comparison: xr.Dataset) -> None:
     ax.barh(range(len(order)), weight[order], height=0.7, color="0.6")
     for row, value in enumerate(weight[order]):
         ax.annotate(f"{value:.2f}", (value, row), **AFTER)
-    names = [escaped(name) for name in np.array(listed(comparison["model"].values))[order]]
+    names = escaped_names(comparison["model"].values[order])
     ax.set_yticks(range(len(order)), names, fontsize=TEXT)
     ax.set(xlim=(0, 1.12 * max(weight.max(), 1e-9)), ylim=(-0.6, len(order) - 0.4))
     ax.set_xlabel("weight in the average")

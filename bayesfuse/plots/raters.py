@@ -18,6 +18,7 @@ from bayesfuse.plots.axes import (
     class_colours,
     draw_intervals,
     escaped,
+    escaped_names,
     name_points,
     name_rows,
     new_axes,
@@ -163,7 +164,7 @@ def plot_sensitivity_specificity(
         for index in range(len(names)):
             _place_rater(ax, draws[..., index], probability)
         first = np.arange(len(names))
-    shown = name_points(ax, x[first], y[first], [escaped(name) for name in names[first]])
+    shown = name_points(ax, x[first], y[first], escaped_names(names[first]))
     if shown < len(names):
         set_title(ax, f"{len(names):,} raters, {shown} of them named")
     ax.set_xlabel(f"specificity (truth: {escaped(negative)})")
