@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -51,7 +51,7 @@ def plot_covariance(result: xr.DataTree, responses: Responses, *, ax: Axes | Non
     ends = [np.nanmin([observed, implied]), np.nanmax([observed, implied])]
     ax.plot(ends, ends, color="0.6", linewidth=1, zorder=0)
     size = float(np.clip(4800 / len(observed), 3, 24))
-    edges = {"edgecolors": "0.5", "linewidths": 0.04 * size}
+    edges: dict[str, Any] = {"edgecolors": "0.5", "linewidths": 0.04 * size}
     points = ax.scatter(implied, observed, size, c=together, vmin=0, vmax=1, **edges)
     ax.figure.colorbar(points, ax=ax, label="probability of a shared source")
     ax.set(

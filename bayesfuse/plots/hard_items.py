@@ -123,8 +123,9 @@ def _draw_items(ax: Axes, found: xr.Dataset, colours: dict[Any, Any], names: lis
     small = 1.0 + 3.0 * min(1.0, LINES / max(count - few, 1))
     for which, lw, area in ((~is_named, 0.5, small), (is_named, 2.0, 28.0)):
         own = np.flatnonzero(which)
-        some = own[:: -(-len(own) // LINES) or 1]  # more lines would cover each other
-        ax.hlines(rows.places[some], low[some], high[some], color=colour[some], lw=lw, alpha=0.4)
+        few_lines = own[:: -(-len(own) // LINES) or 1]  # more lines would cover each other
+        line: dict[str, Any] = {"color": colour[few_lines], "lw": lw, "alpha": 0.4}
+        ax.hlines(rows.places[few_lines], low[few_lines], high[few_lines], **line)
         y = rows.places[own]
         ax.scatter(x[own], y, s=area, color=colour[own], lw=0, zorder=3)
         ax.scatter(error[own], y, s=area, color=ink(), marker="x", lw=lw / 1.5, zorder=4)

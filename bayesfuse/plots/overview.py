@@ -23,7 +23,12 @@ from bayesfuse.plots.axes import (
     set_title,
 )
 from bayesfuse.plots.labels import draw_items, item_names, row_name
-from bayesfuse.plots.qualities import Qualities, item_difficulty, rater_qualities
+from bayesfuse.plots.qualities import (
+    Qualities,
+    has_responses,
+    item_difficulty,
+    rater_qualities,
+)
 from bayesfuse.results.contents import all_draws, constants, named, require_result
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import (
@@ -47,9 +52,11 @@ FEW = 8
 DRAWS = 100
 """Joint draws of the labels, for the number of wrong ones."""
 
+LARGE = 1_000_000
+"""Largest number of items of which labels are drawn jointly."""
+
 SEED = 1
 """Of the joint draws: a picture is the same each time."""
-
 
 AFTER: dict[str, Any] = {
     "xytext": (4, 0),
@@ -75,8 +82,9 @@ def plot_overview(
     result : DataTree
         From ``bf.sample``, ``bf.fit``, ``bf.find_map``, ``bf.predict`` or ``bf.average``.
     model : pymc.Model, optional
-        The model of the result. With it, the number of wrong labels has an interval, items of
-        models with item types are sorted by difficulty, and labelling functions have accuracies.
+        The model of the result. With it, the number of wrong labels has an interval (of up to a
+        million items, not of counts of patterns), items of models with item types are sorted by
+        difficulty, and labelling functions have accuracies.
     ci_prob : float, optional
         Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
     figure : matplotlib Figure or SubFigure, optional
@@ -108,7 +116,7 @@ def plot_overview(
     >>> list(axes), axes["labels"].get_title()
     (['classes', 'labels', 'raters', 'items'], '... of 45 labels expected to be wrong\n(...)')
     """
-    probability_of_ends = coverage(ci_prob)
+    probability = coverage(ci_prob)
     labels = None
     if model is not None or "label_posterior" in require_result(result).children:
         labels = label_probabilities(result, model)
@@ -121,19 +129,18 @@ def plot_overview(
         number = np.ones(labels.sizes["item"]) if copies is None else copies.values.astype(float)
         colours = class_colours(labels["class"].values)
         _draw_classes(axes["classes"], result, labels, number, colours, ci_prob)
-        said = _wrong(
-            result, model if copies is None else None, labels, number, probability_of_ends
-        )
+        jointly = copies is None and len(number) <= LARGE and all_draws(result)
+        said = _wrong(result, model if jointly else None, labels, number, probability)
         _draw_certainty(axes["labels"], labels.values.max(axis=1), number, said)
         hard = item_difficulty(result, model)
         _draw_items(axes["items"], result, labels, hard, colours)
     if raters is not None:
-        _draw_raters(axes["raters"], raters, None if labels is None else labels.sizes["class"])
+        _draw_raters(axes["raters"], raters)
     if weight is not None:
         _draw_weights(axes["models"], weight)
     for ax in axes.values():
-        ax.xaxis.label.set_size("small")
-        ax.yaxis.label.set_size("small")
+        ax.xaxis.label.set_fontsize("small")
+        ax.yaxis.label.set_fontsize("small")
     figure.suptitle(_size(result, labels), fontsize="large")
     return axes
 
@@ -179,14 +186,13 @@ def _size(result: xr.DataTree, labels: xr.DataArray | None) -> str:
     numbers = {}
     if labels is not None:
         numbers["item"] = int(known.get("multiplicity", xr.ones_like(labels["item"], int)).sum())
-    if "rater_index" in known:
+    if has_responses(result):
         numbers["rater"] = known.sizes["rater"]
         numbers["response"] = int(responses_per_rater(result).sum())
     if labels is not None:
         numbers["class"] = labels.sizes["class"]
-    ends = {"class": "es"}
     return ", ".join(
-        f"{number:,} {what}{ends.get(what, 's') * (number != 1)}"
+        f"{number:,} {what}{('es' if what == 'class' else 's') * (number != 1)}"
         for what, number in numbers.items()
     )
 
@@ -216,9 +222,8 @@ def _draw_classes(
         low, high = (end.values[order] for end in interval(prevalence, ci_prob))
         mean = prevalence.mean(("chain", "draw")).values[order]
         style: dict[str, Any] = {"fmt": "o", "ms": 4, "lw": 1.5, "color": ink()}
-        label = "prevalence"
         ends = np.maximum([mean - low, high - mean], 0.0)
-        ax.errorbar(mean, range(len(order)), xerr=ends, label=label, **style)
+        ax.errorbar(mean, range(len(order)), xerr=ends, **style)
         right = np.maximum(right, high)
     for row, k in enumerate(order):
         ax.annotate(f"{share[k]:.0%}", (right[row], row), **AFTER)
@@ -277,14 +282,16 @@ def _draw_certainty(ax: Axes, sure: Array, number: Array, title: str) -> None:
 # ---------------------------------------------------------------- raters
 
 
-def _draw_raters(ax: Axes, found: Qualities, n_classes: int | None) -> None:
+def _draw_raters(ax: Axes, found: Qualities) -> None:
     order = np.argsort(found.mean, kind="stable")
     rows = place_rows(ax, len(order), RATERS)
-    draw_intervals(ax, *(values[order] for values in found[1:4]), rows, "C0")
+    mean, low, high = (values[order] for values in (found.mean, found.low, found.high))
+    draw_intervals(ax, mean, low, high, rows, "C0")
     name_rows(ax, found.name[order], "rater", rows)
-    if n_classes is not None:
-        ax.axvline(1.0 / n_classes, color="0.5", lw=1, ls="--", zorder=0)
-    ax.set_xlabel(found.measure + " (dashed: chance)" * (n_classes is not None))
+    ax.set_xlabel(found.measure)
+    if found.chance is not None:
+        ax.axvline(found.chance, color="0.5", lw=1, ls="--", zorder=0)
+        ax.set_xlabel(f"{found.measure} (dashed: chance)")
     set_title(ax, "raters")
 
 

@@ -94,9 +94,9 @@ def plot_raters(
     rows = place_rows(axes[0], len(order))
     for ax, ((name, truth), draws) in zip(axes, panels.items(), strict=True):
         own = draws.isel(rater=order)
-        ends = (end.values for end in interval(own, ci_prob))
+        low, high = (end.values for end in interval(own, ci_prob))
         mean = own.mean(("chain", "draw")).values
-        draw_intervals(ax, mean, *ends, rows, colours[truth])
+        draw_intervals(ax, mean, low, high, rows, colours[truth])
         ax.set_xlabel(name)
         set_title(ax, f"truth: {escaped(truth)}")
         if not ax.get_shared_y_axes().joined(ax, axes[0]):
