@@ -9,6 +9,7 @@ import contextlib
 import io
 import re
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,15 +38,16 @@ def blocks(page: Path) -> list[Block]:
 
 
 def run(page: Path) -> list[str]:
-    """Run the blocks of a page in one namespace, and return what each prints."""
+    """Run the blocks of a page in one namespace and a folder of its own; return what each prints."""
     names = {"__name__": "__main__"}
     printed = []
-    for block in blocks(page):
-        # Line numbers of errors are those of the page.
-        code = compile("\n" * (block.line - 1) + block.code, str(page), "exec")
-        with contextlib.redirect_stdout(io.StringIO()) as out:
-            exec(code, names)
-        printed.append(re.sub(r" +$", "", out.getvalue(), flags=re.M))
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for block in blocks(page):
+            # Line numbers of errors are those of the page.
+            code = compile("\n" * (block.line - 1) + block.code, str(page), "exec")
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                exec(code, names)
+            printed.append(re.sub(r" +$", "", out.getvalue(), flags=re.M))
     return printed
 
 
@@ -85,4 +87,4 @@ def write(page: Path) -> None:
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        write(Path(name))
+        write(Path(name).resolve())
