@@ -60,14 +60,11 @@ def differences(stated: str, printed: str, *, absolute: float = 0.03, relative: 
     words = [NUMBER.sub(" # ", text).split() for text in (stated, printed)]
     if words[0] != words[1]:
         return f"Stated:\n{stated}\nPrinted:\n{printed}"
-    numbers = [
-        [float(number.replace("−", "-")) for number in NUMBER.findall(text)]
-        for text in (stated, printed)
-    ]
+    numbers = zip(*(NUMBER.findall(text.replace("−", "-")) for text in (stated, printed)), strict=True)
     far = [
         f"{one} is stated, {other} is printed"
-        for one, other in zip(*numbers, strict=True)
-        if not abs(one - other) <= absolute + relative * abs(one)
+        for one, other in numbers
+        if not abs(float(one) - float(other)) <= absolute + relative * abs(float(one))
     ]
     return "\n".join(far)
 
