@@ -54,10 +54,13 @@ from bayesfuse.results.write_labels import write_labels
 
 if TYPE_CHECKING:
     from bayesfuse import datasets, decisions, plots
+    from bayesfuse.answer.fuse import fuse
+    from bayesfuse.answer.fused import Fused
 
 __all__ = [
     "Abstaining",
     "Confusion",
+    "Fused",
     "Graded",
     "Graph",
     "Independent",
@@ -92,6 +95,7 @@ __all__ = [
     "errors",
     "find_map",
     "fit",
+    "fuse",
     "grades",
     "label_partitions",
     "label_probabilities",
@@ -118,11 +122,16 @@ __version__ = "0.1.0"
 LATER = {"datasets", "decisions", "models", "plots"}
 """Imported when they are first asked for, to save time; models are written against this page."""
 
+ANSWER = {"fuse": "bayesfuse.answer.fuse", "Fused": "bayesfuse.answer.fused"}
+"""Names whose modules build on the models, and their modules."""
+
 
 def __getattr__(name: str) -> Any:
     """Import what is imported later."""
     if name in LATER:
         return importlib.import_module(f"bayesfuse.{name}")
+    if name in ANSWER:
+        return getattr(importlib.import_module(ANSWER[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "MomentsError",
     "NoGroupsWarning",
     "PoorFitWarning",
+    "QuickAnswerWarning",
     "ResponsesError",
 ]
 
@@ -288,6 +289,20 @@ class CollapseWarning(UserWarning):
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("error", bf.errors.CollapseWarning)
     ...     point = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
+    """
+
+
+class QuickAnswerWarning(UserWarning):
+    """The time was too short for any model: labels are vote shares.
+
+    Examples
+    --------
+    >>> import warnings, bayesfuse as bf
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", bf.errors.QuickAnswerWarning)
+    ...     fused = bf.fuse(bf.datasets.anesthesia(), minutes=1e-6, progressbar=False)
+    >>> print(caught[0].message)
+    Fitting a model takes longer than this, so labels are vote shares, ... Got: minutes=1e-06.
     """
 
 

@@ -44,7 +44,7 @@ def resolve(file: Path, link: str) -> tuple[Path, str] | None:
 
 
 def broken(pages: dict[Path, Page]) -> list[str]:
-    """List the links and files that lead nowhere, and files that another host would have to send."""
+    """List the links that lead nowhere, and files that another host would have to send."""
     wrong = []
     for file, page in pages.items():
         for link in page.links | page.files:

@@ -1,8 +1,11 @@
-"""The documentation site: ``make docs`` builds it into ``docs/_build/html``, without the internet."""
+"""The documentation site: ``make docs`` builds it, without the internet, into ``docs/_build``."""
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import matplotlib
@@ -45,6 +48,7 @@ autosummary_context = {
     # says all: the methods of a label prior or rater channel are those of its contract.
     "with_members": {
         "Coordinates",
+        "Fused",
         "Graph",
         "LabelPrior",
         "Parameter",
@@ -108,4 +112,19 @@ def copy_notebooks() -> None:
     )
 
 
+def write_help() -> None:
+    """Keep what the command line says of itself, for its page of the reference."""
+    (DOCS / "api").mkdir(exist_ok=True)
+    for command in ("fit", "demo"):
+        run = subprocess.run(
+            [sys.executable, "-m", "bayesfuse", command, "--help"],
+            capture_output=True,
+            check=True,
+            env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1"},
+            text=True,
+        )
+        (DOCS / "api" / f"{command}.txt").write_text(run.stdout, encoding="utf-8")
+
+
 copy_notebooks()
+write_help()

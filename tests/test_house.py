@@ -25,6 +25,7 @@ ORDER = [
     ["testing", "checks", "decisions"],
     ["plots"],
     ["models"],
+    ["answer"],
     ["command_line"],
     ["__main__"],
 ]

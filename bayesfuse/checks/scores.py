@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.names import listed
-from bayesfuse.errors import ResponsesError, require_count, require_mapping
+from bayesfuse.errors import ModelError, ResponsesError, require_count, require_mapping
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
@@ -83,6 +83,7 @@ def calibration(
     truth: Mapping[Any, Any],
     *,
     bins: int = 10,
+    equal: Literal["width", "count"] = "width",
     ci_prob: float | None = None,
 ) -> xr.Dataset:
     """Compare the probabilities of the most probable labels with the share that is right.
@@ -91,6 +92,10 @@ def calibration(
     ----------
     labels, truth, bins
         As in :func:`label_scores`.
+    equal : {"width", "count"}
+        Bins of equal width, or of as nearly as possible equal numbers of items (items of the same
+        probability are in one bin). Most probabilities of labels are near 1, where only the latter
+        have several bins.
     ci_prob : float, optional
         Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
 
@@ -100,12 +105,13 @@ def calibration(
         Of the items whose most probable label has a probability between ``lower`` and ``upper``:
         their number ``count``, mean probability ``stated``, share of right labels ``right`` with
         its Jeffreys interval (posterior under Beta(½, ½)) from ``low`` to ``high``. Empty bins are
-        omitted. The attributes are those of :func:`label_scores`.
+        omitted. The attributes are those of :func:`label_scores`; its calibration error is always
+        that of bins of equal width.
 
     Raises
     ------
     ModelError
-        A result without label probabilities.
+        A result without label probabilities; another ``equal``.
     ResponsesError
         Labels of other items or classes, or none.
 
@@ -126,15 +132,19 @@ def calibration(
     """
     from scipy import stats
 
+    if equal not in ("width", "count"):
+        raise ModelError(f"Bins are of equal 'width' or 'count'. Got: {equal!r}.")
     probability, true = _known(labels, truth)
     top = probability.max(axis=1)
     right = probability.argmax(axis=1) == true
-    number, count, stated, share = _reliability(top, right.astype(float), bins)
+    ends = _ends_of_equal_counts(top, bins) if equal == "count" else None
+    number, count, stated, share = _reliability(top, right.astype(float), bins, ends)
+    edges = np.linspace(0.0, 1.0, bins + 1) if ends is None else np.append(ends, 1.0)
     hits = share * count
     low, high = (stats.beta.ppf(q, hits + 0.5, count - hits + 0.5) for q in tails(ci_prob))
     found = {
-        "lower": number / bins,
-        "upper": (number + 1) / bins,
+        "lower": edges[number],
+        "upper": edges[number + 1],
         "count": count,
         "stated": stated,
         "right": share,
@@ -148,12 +158,25 @@ def calibration(
     )
 
 
-def _reliability(
-    top: Array, right: Array, bins: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], Array, Array]:
-    """Return the non-empty bins: index, count, mean probability, share of right labels."""
+def _ends_of_equal_counts(top: Array, bins: int) -> Array:
+    """Return the lower ends of bins with about the same number of items each."""
     require_count("bins", bins)
-    own = np.minimum((top * bins).astype(np.int64), bins - 1)
+    at = np.arange(bins) * len(top) // bins
+    return np.unique(np.sort(top)[at])
+
+
+def _reliability(
+    top: Array, right: Array, bins: int, ends: Array | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Array, Array]:
+    """Return the non-empty bins: index, count, mean probability, share of right labels.
+
+    The bins have equal widths, or the given lower ``ends``.
+    """
+    require_count("bins", bins)
+    if ends is None:
+        own = np.minimum((top * bins).astype(np.int64), bins - 1)
+    else:
+        own = np.searchsorted(ends, top, side="right") - 1
     count = np.bincount(own, minlength=bins)
     used = np.flatnonzero(count)
     stated, share = (np.bincount(own, values, bins)[used] / count[used] for values in (top, right))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -10,33 +11,14 @@ from typing import Any, NoReturn
 import bayesfuse as bf
 from bayesfuse.command_line import CommandError
 from bayesfuse.command_line.files import STDIN
+from bayesfuse.command_line.options import MODELS, RATERS, complete
 
-RATERS = ("confusion", "class", "coin", "graded")
-"""Parameters of a rater, the default first."""
+TIME = re.compile(r"(\d+(?:\.\d+)?)(s|min|h)")
+SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+"""Times as 90s, 2min or 1h."""
 
 MOST, MOST_CHAINS = 10**15, 10_000
 """Draws and chains beyond which NumPy and PyMC fail with unclear errors."""
-
-MODELS: dict[str, dict[str, Any]] = {
-    "dawid-skene": {"raters": RATERS[0], "pooled": False},
-    "hidden-markov": {
-        "raters": RATERS[0],
-        "pooled": False,
-        "sequence": "sequence",
-        "position": "position",
-        "bio": False,
-    },
-    "item-types": {"types": None, "trust": None},
-    "labelling-functions": {"class_shares": None},
-    "latent-group": {"groups": "moments"},
-    "markov-random-field": {
-        "raters": RATERS[0],
-        "pooled": False,
-        "graph": None,
-        "edges": "given",
-    },
-}
-"""Models by name, with their options and defaults."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -56,42 +38,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """
     arguments = _parser().parse_args(argv)
     if arguments.command == "fit":
-        _complete_options(arguments)
+        complete(arguments)
     return arguments
-
-
-def _complete_options(arguments: argparse.Namespace) -> None:
-    """Refuse options of other models, and fill in the defaults of the chosen one."""
-    own = MODELS[arguments.model]
-    for option in {name: None for options in MODELS.values() for name in options}:
-        if getattr(arguments, option) is None:
-            setattr(arguments, option, own.get(option))
-        elif option not in own:
-            others = " or ".join(model for model, options in MODELS.items() if option in options)
-            written = option.replace("_", "-")
-            raise CommandError(
-                f"--{written} belongs to --model {others}. Got: --model {arguments.model}"
-            )
-    if arguments.model == "item-types" and arguments.robust:
-        raise CommandError(
-            "--robust is a prior of confusion matrices, which item-types infers from all raters. "
-            "Got: --model item-types"
-        )
-    if arguments.model == "labelling-functions" and arguments.robust:
-        raise CommandError(
-            "--robust is a prior of confusion matrices, and labelling functions have none. Got: "
-            "--model labelling-functions"
-        )
-    if arguments.pooled and arguments.robust:
-        raise CommandError(
-            "--robust is a prior of every rater's rows, and with --pooled raters share one prior: "
-            "give one of the two. Got: both"
-        )
-    if arguments.model == "markov-random-field" and arguments.graph is None:
-        raise CommandError(
-            "--model markov-random-field needs the edges of the graph: give --graph FILE. Got: no "
-            "graph"
-        )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -110,12 +58,13 @@ def _parser() -> argparse.ArgumentParser:
 def _add_fit(commands: Any) -> None:
     parser = commands.add_parser(
         "fit",
-        help="fit a model to a table of responses",
-        description="Fit a model to a table with one row per response. Writes the posterior "
-        "(NetCDF, for ArviZ), the labels (CSV) and a plot; prints the raters and the least "
-        "certain items. Names that consist of digits only become integers. Tables are UTF-8 text "
-        "with commas, semicolons or tabs, also compressed (.gz, .bz2, .xz, .zip); - is standard "
-        "input.",
+        help="labels and raters from a table of responses",
+        description="Fit the models that are sensible for a table with one row per response, "
+        "check and average them, or fit one --model. Writes the labels (CSV) and, if asked, a "
+        "report (HTML), the posterior (NetCDF, for ArviZ) and a plot; prints raters, checks and "
+        "the least certain items. Names that consist of digits only become integers. Tables are "
+        "UTF-8 text with commas, semicolons or tabs, also compressed (.gz, .bz2, .xz, .zip); - is "
+        "standard input.",
     )
     add = parser.add_argument
     add("responses", type=_path, metavar="FILE", help="the table of responses")
@@ -136,7 +85,23 @@ def _add_fit(commands: Any) -> None:
         help="all classes in order, the positive one of two last",
     )
     add("--gold", type=_path, metavar="FILE", help="known labels: a table with columns item, label")
-    add("--model", choices=sorted(MODELS), default="dawid-skene", help="model (%(default)s)")
+    add(
+        "--time",
+        type=_minutes,
+        metavar="2min",
+        help="time that fits may take, as 90s, 2min or 1h (3min)",
+    )
+    add(
+        "--report",
+        type=Path,
+        metavar="FILE.html",
+        help="file of the report as one page with pictures",
+    )
+    add(
+        "--model",
+        choices=sorted(MODELS),
+        help="one model in place of several that are averaged; its posterior needs --output",
+    )
     add(
         "--raters",
         choices=RATERS,
@@ -153,21 +118,20 @@ def _add_fit(commands: Any) -> None:
     add(
         "--robust",
         action="store_true",
+        default=None,
         help="prior that lets some rows of the confusion matrices be far from the diagonal, so "
         "that one odd rater cannot switch the classes (if there are few raters)",
     )
     add(
         "--sampler",
         choices=("auto", "gibbs", "nuts"),
-        default="auto",
-        help="sampler (%(default)s)",
+        help="sampler (auto)",
     )
     add(
         "--draws",
         type=_whole_number,
-        default=1000,
         metavar="N",
-        help="draws per chain (%(default)s)",
+        help="draws per chain (1000)",
     )
     add(
         "--thin",
@@ -179,8 +143,7 @@ def _add_fit(commands: Any) -> None:
     add(
         "--precision",
         choices=("single", "double"),
-        default="single",
-        help="precision of the draws in the file (%(default)s)",
+        help="precision of the draws in the file (single)",
     )
     add(
         "--sweeps",
@@ -189,22 +152,28 @@ def _add_fit(commands: Any) -> None:
         help="Gibbs sweeps per draw: more make draws less correlated, in a file of the same size "
         "(1 to 10, depending on the size of the table)",
     )
-    add("--chains", type=_chains, default=4, metavar="N", help="chains (%(default)s)")
+    add("--chains", type=_chains, metavar="N", help="chains (4)")
     add("--seed", type=_seed, metavar="N", help="the same seed gives the same draws")
-    add("--output", type=Path, metavar="FILE.nc", required=True, help="file of the posterior")
+    add("--output", type=Path, metavar="FILE.nc", help="file of the posterior")
     add(
         "--labels",
         type=Path,
         metavar="FILE.csv",
-        help="file of the labels (next to the output: NAME-labels.csv)",
+        help="file of the labels (NAME-labels.csv, next to the output if there is one); - is "
+        "standard output, also if the table comes from standard input",
     )
     add(
         "--picture",
         type=Path,
         metavar="FILE.png",
-        help="file of the plot (next to the output: NAME.png)",
+        help="file of a plot (with --model: next to the output, NAME.png)",
     )
-    add("--no-checks", action="store_true", help="skip the posterior predictive checks")
+    add(
+        "--no-checks",
+        action="store_true",
+        default=None,
+        help="skip the posterior predictive checks",
+    )
     add("--quiet", action="store_true", help="print nothing but errors")
     _add_options_of_models(parser)
     parser.set_defaults(command="fit")
@@ -295,6 +264,13 @@ def _add_demo(commands: Any) -> None:
 
 def _path(text: str) -> Path:
     return STDIN if text == "-" else Path(text)
+
+
+def _minutes(text: str) -> float:
+    found = TIME.fullmatch(text.replace(" ", ""))
+    if found is None or float(found[1]) == 0:
+        raise argparse.ArgumentTypeError(f"a time is written as 90s, 2min or 1h. Got: {text!r:.50}")
+    return float(found[1]) * SECONDS[found[2]] / 60
 
 
 def _seed(text: str) -> int:

@@ -11,6 +11,7 @@ import pymc as pm
 import xarray as xr
 
 import bayesfuse as bf
+from bayesfuse.command_line.answer import answer
 from bayesfuse.command_line.console import is_terminal, say, tell
 from bayesfuse.command_line.files import check_inputs, check_outputs, write_netcdf
 from bayesfuse.command_line.outputs import check_output, check_picture, draw, write_labels
@@ -37,7 +38,15 @@ LARGE = 200_000_000
 
 
 def fit(arguments: argparse.Namespace) -> int:
-    """Fit a model to a user's tables; write posterior, labels and plot, and print a report."""
+    """Carry out ``fit``: an answer from several models, or one model."""
+    if arguments.model is not None:
+        return fit_one(arguments)
+    fused = answer(arguments)
+    return INTERRUPTED if fused.attrs["interrupted"] else 0
+
+
+def fit_one(arguments: argparse.Namespace) -> int:
+    """Fit one model to a user's tables; write posterior, labels and plot, and print a report."""
     output: Path = arguments.output
     check_output(output)
     labels: Path = arguments.labels or output.with_name(f"{output.stem}-labels.csv")

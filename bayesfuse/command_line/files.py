@@ -17,6 +17,7 @@ import xarray as xr
 from bayesfuse.command_line import CommandError
 
 STDIN = Path("/dev/stdin")
+STDOUT = Path("-")
 
 
 def open_table(path: Path) -> Path | io.BytesIO:
@@ -53,7 +54,7 @@ def check_outputs(outputs: Sequence[Path], inputs: Sequence[Path]) -> None:
         if os.path.realpath(path) in taken:
             raise CommandError(f"files must have different names. Got: {path} twice")
         taken.add(os.path.realpath(path))
-        if path == Path("-"):
+        if path == STDOUT:
             raise CommandError("results cannot be written to standard output. Got: -")
         try:
             _check_output(path)

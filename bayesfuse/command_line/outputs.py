@@ -59,9 +59,13 @@ def write_labels(
     for name, column in zip(classes, probability.values.T, strict=True):
         columns[f"probability_{name}"] = column
     columns["mcse"] = result["label_posterior"]["mcse"].max("class").values
-    separator = "\t" if ".tsv" in path.suffixes else ","
     with replacing(path) as new:
-        pd.DataFrame(columns).to_csv(new, index=False, sep=separator)
+        pd.DataFrame(columns).to_csv(new, index=False, sep=separator(path))
+
+
+def separator(path: Path) -> str:
+    """Return what separates the columns of a file of this name."""
+    return "\t" if ".tsv" in path.suffixes else ","
 
 
 def draw(result: xr.DataTree, path: Path) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.checks import collapse, conditional_dependence, group_summary, item_difficulty
 from bayesfuse.checks.phase_transition import MIXED
-from bayesfuse.data.describing import in_one_line
+from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.names import listed
 from bayesfuse.data.sequences import Sequences
@@ -109,7 +109,7 @@ def _class_table(result: xr.DataTree, probability: xr.DataArray) -> str:
     if not columns:
         columns["share of the items"] = [f"{value:.2f}" for value in share.values]
     rows = zip(map(in_one_line, share["class"].values), *columns.values(), strict=True)
-    return _table(["class", *columns], [list(row) for row in rows])
+    return as_columns(["class", *columns], [list(row) for row in rows])
 
 
 def _transition_table(result: xr.DataTree) -> str:
@@ -119,10 +119,10 @@ def _transition_table(result: xr.DataTree) -> str:
     if len(names) <= COLUMNS:
         cells = [_estimates(draws.isel(next_class=at)) for at in range(len(names))]
         header = ["after", *(f"then {name}" for name in names)]
-        return _table(header, [list(row) for row in zip(names, *cells, strict=True)])
+        return as_columns(header, [list(row) for row in zip(names, *cells, strict=True)])
     means = draws.mean(("chain", "draw")).values
     rows = [[name, _likely(draws["class"], mean)] for name, mean in zip(names, means, strict=True)]
-    return _table(["after", "then"], rows)
+    return as_columns(["after", "then"], rows)
 
 
 def _coupling(result: xr.DataTree) -> str:
@@ -173,7 +173,7 @@ def _rater_table(result: xr.DataTree) -> str:
     ]
     if left_out > 0:
         rows.insert(FEW, [f"… {left_out:,} more"])
-    return _table(header, rows)
+    return as_columns(header, rows)
 
 
 def _source_table(model: LabelModel, result: xr.DataTree) -> str:
@@ -190,7 +190,7 @@ def _source_table(model: LabelModel, result: xr.DataTree) -> str:
     ]
     if left_out > 0:
         rows[FEW:-FEW] = [[f"… {left_out:,} more"]]
-    table = _table(["source", "label", "coverage", "conflicts", "accuracy"], rows)
+    table = as_columns(["source", "label", "coverage", "conflicts", "accuracy"], rows)
     words = (
         f"The dispersion of the votes is {result.attrs['dispersion']} (about one: sources are "
         "independent given the class; far above: intervals of accuracies say little)."
@@ -210,7 +210,7 @@ def _item_table(probability: xr.DataArray, sequences: Sequences | None) -> str:
             rows.append([in_one_line(name), *where, _likely(item["class"], item.values)])
     uncertain = int((probability.max("class") < SURE).sum())
     count = f"{uncertain:,} of {probability.sizes['item']:,} items have no label of probability"
-    table = _table(header, rows) + "\n" if rows else ""
+    table = as_columns(header, rows) + "\n" if rows else ""
     return f"{table}{count} {SURE} or more."
 
 
@@ -229,7 +229,7 @@ def _hard_items(model: LabelModel, result: xr.DataTree) -> str:
         ]
         for each in (found.isel(item=at) for at in hardest)
     ]
-    return f"{_table(header, rows)}\n{fill(found.attrs['verdict'], WIDTH)}"
+    return f"{as_columns(header, rows)}\n{fill(found.attrs['verdict'], WIDTH)}"
 
 
 def _check_list(model: LabelModel, result: xr.DataTree) -> str:
@@ -323,16 +323,3 @@ def _worst(values: xr.Dataset, *, largest: bool) -> tuple[float, str]:
             ]
             where = f"{name}[{', '.join(entry)}]" if entry else str(name)
     return sign * worst, where
-
-
-def _table(header: list[str], rows: list[list[str]]) -> str:
-    """Return left-aligned columns; a row may end early."""
-    lines = [header, *rows]
-    widths = [
-        max(len(line[column]) for line in lines if column < len(line))
-        for column in range(len(header))
-    ]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)).rstrip()
-        for line in lines
-    )

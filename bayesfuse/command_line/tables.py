@@ -62,7 +62,7 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
         Tables that do not match.
     """
     item, rater, label = own = [arguments.item, arguments.rater, arguments.label]
-    in_sequence = arguments.model == "hidden-markov"
+    in_sequence = arguments.sequence is not None
     place = [arguments.sequence, arguments.position] if in_sequence else []
     if twice := [name for name in own + place if (own + place).count(name) > 1]:
         raise CommandError(f"a column can be used once only. Got: {twice[0]!r} for two options")

@@ -106,3 +106,16 @@ def spread(counts: NDArray[np.int64], copies: NDArray[np.int64] | None = None) -
     places = [0, (total[-1] - 1) // 2, total[-1] // 2, total[-1] - 1]
     low, *middle, high = counts[order][np.searchsorted(total, places, side="right")].tolist()
     return f"{low:,}" if low == high else f"{low:,} to {high:,}, median {sum(middle) / 2:,.0f}"
+
+
+def as_columns(header: list[str], rows: list[list[str]]) -> str:
+    """Return rows of text as left-aligned columns; a row may end early."""
+    lines = [header, *rows]
+    widths = [
+        max(len(line[column]) for line in lines if column < len(line))
+        for column in range(len(header))
+    ]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)).rstrip()
+        for line in lines
+    )

@@ -19,6 +19,7 @@ from bayesfuse.plots.groups import plot_co_assignment, plot_covariance
 from bayesfuse.plots.hard_items import plot_hard_items
 from bayesfuse.plots.labels import plot_labels
 from bayesfuse.plots.model_graph import plot_model
+from bayesfuse.plots.overview import plot_overview
 from bayesfuse.plots.ranks import plot_ranks
 from bayesfuse.plots.raters import plot_confusion, plot_raters, plot_sensitivity_specificity
 from bayesfuse.plots.sequences import plot_sequence
@@ -38,6 +39,7 @@ __all__ = [
     "plot_hard_items",
     "plot_labels",
     "plot_model",
+    "plot_overview",
     "plot_phases",
     "plot_ranks",
     "plot_raters",

@@ -36,6 +36,9 @@ LARGEST = 11.0
 DISTINCT = 30
 """Largest number of raters drawn as regions in one plane."""
 
+SAFE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442"]
+"""Colours that colour-blind readers can tell apart (Okabe & Ito 2008, without black)."""
+
 
 def escaped(name: Any, most: int = LETTERS) -> str:
     """Return a name in one line, with dollars escaped so that they begin no formula."""
@@ -94,13 +97,27 @@ def points(ax: Axes) -> tuple[float, float]:
 
 
 def class_colours(classes: Any) -> dict[Any, Any]:
-    """Return a colour for every class, from the colour cycle or, if that is too short, a map."""
+    """Return a colour for every class.
+
+    The colours are those of a colour cycle that the user has set, by default safe for colour-blind
+    readers, and if there are too few of a map.
+    """
     import matplotlib as mpl
 
-    colours = mpl.rcParams["axes.prop_cycle"].by_key().get("color", [])
+    cycle = mpl.rcParams["axes.prop_cycle"]
+    colours = cycle.by_key().get("color", [])
+    if cycle == mpl.rcParamsDefault["axes.prop_cycle"] and len(classes) <= len(SAFE):
+        colours = SAFE
     if len(classes) > len(colours):
         colours = mpl.colormaps["turbo"](np.linspace(0.05, 0.95, len(classes)))
     return dict(zip(listed(classes), colours, strict=False))
+
+
+def ink() -> Any:
+    """Return the colour of text, which is light where the user has set a dark style."""
+    import matplotlib as mpl
+
+    return mpl.rcParams["text.color"]
 
 
 def set_title(ax: Axes, text: str) -> None:
@@ -160,10 +177,40 @@ def place_rows(ax: Axes, count: int, most: int | None = None) -> Rows:
     return Rows(np.concatenate([[0.0], heights.cumsum()]) - 0.5, named)
 
 
-def name_rows(ax: Axes, names: NDArray[Any], what: str, rows: Rows | None = None) -> None:
+def draw_intervals(
+    ax: Axes,
+    mean: NDArray[Any],
+    low: NDArray[Any],
+    high: NDArray[Any],
+    rows: Rows,
+    colour: Any,
+) -> None:
+    """Draw probabilities with their intervals, the first row at the bottom."""
+    width, height = points(ax)
+    for which in (rows.named, ~rows.named):
+        if which.any():
+            room = height * np.diff(rows.edges)[which][0] / np.ptp(rows.edges)
+            y, lw = rows.places[which], min(2.0, 0.35 * room)
+            ax.hlines(y, low[which], high[which], color=colour, lw=lw, alpha=0.6)
+            ax.plot(mean[which], y, "o", color=colour, ms=min(6.0, 0.6 * room))
+    ax.set(xlim=(-0.02, 1.02), ylim=(rows.edges[0] - 0.2, rows.edges[-1] + 0.2))
+    ticks = [0, 0.2, 0.4, 0.6, 0.8, 1] if width > 130 else [0, 0.5, 1]
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.grid(axis="x", alpha=0.4)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+
+
+def name_rows(
+    ax: Axes,
+    names: NDArray[Any],
+    what: str,
+    rows: Rows | None = None,
+    ends: tuple[str, str] = ("best", "worst"),
+) -> None:
     """Label the rows of ``ax`` (default 0, 1, … from below), or show their number.
 
-    If only some rows are named (:func:`place_rows`), the last are the best.
+    If only some rows are named (:func:`place_rows`), ``ends`` says what the last and first are.
     """
     if rows is None:
         rows = Rows(np.arange(len(names) + 1) - 0.5, np.ones(len(names), dtype=bool))
@@ -175,7 +222,9 @@ def name_rows(ax: Axes, names: NDArray[Any], what: str, rows: Rows | None = None
         return
     said = f"{len(names):,} {what}s"
     if named.any():
-        said += f": the {named[::-1].argmin()} best and {named.argmin()} worst named"
+        counts = named[::-1].argmin(), named.argmin()
+        those = [f"{n} {end}" for n, end in zip(counts, ends, strict=True) if n]
+        said += f": the {' and '.join(those)} named"
         between = rows.edges[1:-1][np.diff(named)]
         ax.hlines(between, 0, 1, transform=ax.get_yaxis_transform(), color="0.6", lw=0.8, ls=":")
     ax.set_ylabel(said)

@@ -14,6 +14,7 @@ from bayesfuse.moments import score_matrix
 from bayesfuse.plots.axes import (
     draw_matrix,
     escaped,
+    ink,
     matrix_axes,
     name_points,
     new_axes,
@@ -29,6 +30,9 @@ ALARM, CALM = "C3", "C0"
 NAMED = 8
 """Largest number of named pairs."""
 
+LINES = 500
+"""Largest number of pairs that all have their interval drawn."""
+
 
 def plot_agreement(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     """Plot the observed agreement of pairs of raters against that in replicated data.
@@ -43,8 +47,8 @@ def plot_agreement(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        A point per pair, with the interval of its replications; unusual pairs are coloured, and
-        the most extreme of these are named.
+        A point per pair, with the interval of its replications (of more than 500 pairs only the
+        unusual ones); unusual pairs are coloured, and the most extreme of these are named.
 
     Examples
     --------
@@ -63,10 +67,12 @@ def plot_agreement(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     low = min(expected.min(), observed.min(), found["low"].values.min())
     high = max(expected.max(), observed.max(), found["high"].values.max())
     ax.plot([low, high], [low, high], color="0.6", lw=1, zorder=0)
-    ax.vlines(expected, found["low"], found["high"], color="0.8", lw=1, zorder=1)
-    size = 24 if len(expected) < 200 else 10
+    lines = np.flatnonzero(alarm | (len(expected) <= LINES))
+    ends = (found[end].values[lines] for end in ("low", "high"))
+    ax.vlines(expected[lines], *ends, color="0.8", lw=1, zorder=1)
+    size = float(np.clip(4800 / len(expected), 3, 24))
     for which, colour in ((~alarm, CALM), (alarm, ALARM)):
-        ax.scatter(expected[which], observed[which], s=size, color=colour, zorder=2)
+        ax.scatter(expected[which], observed[which], s=size, lw=0, color=colour, zorder=2)
     far = np.abs(observed - expected)
     worst = np.flatnonzero(alarm)[np.argsort(-far[alarm], kind="stable")][:NAMED]
     ends = found["first"].values[worst], found["second"].values[worst]
@@ -260,7 +266,7 @@ def _bars(ax: Axes, found: xr.Dataset, places: NDArray[Any], width: float) -> No
     expected = found["replicated"].values
     ends = np.abs(np.stack([found["low"].values, found["high"].values]) - expected)
     ax.errorbar(
-        places, expected, ends, fmt="o", ms=4, color="0.15", lw=1.2, capsize=2, label="replicated"
+        places, expected, ends, fmt="o", ms=4, color=ink(), lw=1.2, capsize=2, label="replicated"
     )
     ax.set_ylim(bottom=0)
     ax.spines[["top", "right"]].set_visible(False)

@@ -127,7 +127,7 @@ def plot_start(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     (ax,) = new_axes(ax, 1, (5.5, 1.2 + 0.4 * len(names)), 1)
     colours = ["C0" if name == taken else "0.7" for name in names]
     ax.barh(range(len(names)), below, color=colours, height=0.6)
-    ax.plot(np.zeros(len(names)), range(len(names)), "|", color="0.3", ms=12)
+    ax.plot(np.zeros(len(names)), range(len(names)), "|", color="0.5", ms=12)
     room = max(-below.min(), 1.0)  # differences below one nat are negligible
     for row, (name, value) in enumerate(zip(names, below, strict=True)):
         text = "taken" if name == taken else f"{value:,.2g}"

@@ -49,7 +49,9 @@ def plot_covariance(result: xr.DataTree, responses: Responses, *, ax: Axes | Non
     (ax,) = new_axes(ax, 1, (5.0, 4.4), 1)
     ends = [np.nanmin([observed, implied]), np.nanmax([observed, implied])]
     ax.plot(ends, ends, color="0.6", linewidth=1, zorder=0)
-    points = ax.scatter(implied, observed, c=together, vmin=0, vmax=1, edgecolors="0.3", s=24)
+    size = float(np.clip(4800 / len(observed), 3, 24))
+    edges = {"edgecolors": "0.5", "linewidths": 0.04 * size}
+    points = ax.scatter(implied, observed, size, c=together, vmin=0, vmax=1, **edges)
     ax.figure.colorbar(points, ax=ax, label="probability of a shared source")
     ax.set(
         xlabel="covariance implied by the posterior",

@@ -17,6 +17,7 @@ from bayesfuse.plots.axes import (
     Rows,
     class_colours,
     escaped,
+    ink,
     new_axes,
     points,
     show_classes,
@@ -26,6 +27,9 @@ from bayesfuse.results.difficulty import DRAWS, difficulty
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+LINES = 200
+"""Largest number of items without names whose intervals are drawn."""
 
 NAME = 14
 """Largest number of letters of the name of an item or class."""
@@ -47,7 +51,8 @@ def plot_hard_items(
     result, model, draws, ci_prob
         As in :func:`bayesfuse.difficulty`.
     most : int, default 25
-        Number of items to name, the hardest; all others are thin rows below them.
+        Number of items to name, the hardest; all others are thin rows below them, of which 200 at
+        most have their interval drawn.
     axes : sequence of two matplotlib Axes, optional
         Default a new figure.
 
@@ -113,11 +118,14 @@ def _draw_items(ax: Axes, found: xr.Dataset, colours: dict[Any, Any], names: lis
     rows = Rows(edges, is_named)
     x, error, low, high = (found[name].values for name in ("disagreement", "error", "low", "high"))
     colour = np.array([to_rgba(colours[name]) for name in listed(found["label"].values)])
-    for which, lw, area in ((~is_named, 0.5, 4.0), (is_named, 2.0, 28.0)):
-        y = rows.places[which]
-        ax.hlines(y, low[which], high[which], color=colour[which], lw=lw, alpha=0.4)
-        ax.scatter(x[which], y, s=area, color=colour[which], lw=0, zorder=3)
-        ax.scatter(error[which], y, s=area, color="0.15", marker="x", lw=lw / 1.5, zorder=4)
+    small = 1.0 + 3.0 * min(1.0, LINES / max(count - few, 1))
+    for which, lw, area in ((~is_named, 0.5, small), (is_named, 2.0, 28.0)):
+        own = np.flatnonzero(which)
+        some = own[:: -(-len(own) // LINES) or 1]  # more lines would cover each other
+        ax.hlines(rows.places[some], low[some], high[some], color=colour[some], lw=lw, alpha=0.4)
+        y = rows.places[own]
+        ax.scatter(x[own], y, s=area, color=colour[own], lw=0, zorder=3)
+        ax.scatter(error[own], y, s=area, color=ink(), marker="x", lw=lw / 1.5, zorder=4)
     size = min(TEXT, 0.85 * points(ax)[1] / (edges[-1] - edges[0]))
     shown = is_named & (size >= READABLE)
     ax.set_yticks(rows.places[shown], names if shown.any() else [], fontsize=size)
@@ -132,7 +140,7 @@ def _draw_items(ax: Axes, found: xr.Dataset, colours: dict[Any, Any], names: lis
     ax.set_title("items by difficulty", fontsize="medium")
     dots = [Line2D([], [], ls="", marker="o", color=c, label="?") for c in colours.values()]
     differ = Line2D([], [], marker="o", color="0.5", lw=2, label="two raters who look disagree")
-    wrong = Line2D([], [], ls="", marker="x", color="0.15", label="the label is wrong")
+    wrong = Line2D([], [], ls="", marker="x", color=ink(), label="the label is wrong")
     ax.add_artist(ax.legend(handles=[differ, wrong], loc="lower right", fontsize="small"))
     show_classes(ax, colours, dots, title="label")
 

@@ -9,7 +9,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.describing import in_one_line
+from bayesfuse.errors import require_count
 from bayesfuse.plots.axes import (
+    Rows,
     class_colours,
     escaped,
     name_rows,
@@ -19,11 +21,13 @@ from bayesfuse.plots.axes import (
     width_of,
 )
 from bayesfuse.results.contents import constants
-from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import most_uncertain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+REST = 0.5
+"""Height of the rows without names, together, in heights of those with names."""
 
 
 def plot_labels(
@@ -36,14 +40,15 @@ def plot_labels(
     result : DataTree or DataArray, dims (item, class)
         From ``bf.sample`` or ``bf.find_map``, or label probabilities.
     most : int, optional
-        Number of items to show; None for all. Default 40.
+        Number of items to name; None for all. Default 40.
     ax : matplotlib Axes, optional
         Default a new figure.
 
     Returns
     -------
     Axes
-        One bar per item, divided among the classes.
+        One bar per item, divided among the classes. All items without a name are thin rows below
+        the others, sorted by their most probable class and its probability.
 
     Raises
     ------
@@ -56,33 +61,80 @@ def plot_labels(
     >>> from bayesfuse.models import DawidSkene
     >>> from bayesfuse.plots import plot_labels
     >>> point = bf.find_map(DawidSkene(bf.datasets.anesthesia()))
-    >>> plot_labels(point, most=5).get_title()
-    'the 5 least certain of 45 items'
+    >>> plot_labels(point, most=5).get_ylabel()
+    '45 items: the 5 least certain named'
     """
-    n_items = label_probabilities(result).sizes["item"]
-    shown = most_uncertain(result, most)[::-1]  # rows are counted from below
-    items = _item_names(result, shown["item"].values)
-    colours = class_colours(shown["class"].values)
+    ordered = most_uncertain(result)
+    if most is not None:
+        require_count("most", most)
+    n_items = ordered.sizes["item"]
+    items = item_names(result, ordered["item"].values[:most])
+    colours = class_colours(ordered["class"].values)
     columns = 1 + (len(colours) - 1) // 20
-    size = 5.5, min(1.2 + 0.2 * shown.sizes["item"], 12.0)
+    size = 5.5, min(1.2 + 0.2 * (len(items) + _height_of_rest(n_items, len(items))), 12.0)
     room = max(width_of(items) - 0.4, 0.0) + max(columns * width_of(colours) - 0.7, 0.0)
     (ax,) = new_axes(ax, 1, size, 1, (room, 0.0))
-    left = np.zeros(shown.sizes["item"])
-    for (name, colour), width in zip(colours.items(), shown.values.T, strict=True):
-        style = {"height": 0.8, "color": colour, "label": escaped(name)}
-        ax.barh(range(len(left)), width, left=left, **style)
-        left = left + width
-    name_rows(ax, items, "item")
-    ax.tick_params(axis="y", length=0)
-    ax.set(xlim=(0, 1), ylim=(-0.6, len(left) - 0.4), xlabel="posterior probability")
-    some = f"the {len(left)} least certain of {n_items:,} items"
-    set_title(ax, some if len(left) < n_items else f"{n_items:,} items")
-    ax.spines[:].set_visible(False)
+    what = row_name(result)
+    draw_items(ax, ordered.values, items, colours, "least certain", what)
+    set_title(ax, f"{n_items:,} {what}s")
     show_classes(ax, colours, ax.containers, title="class", ncols=columns)
     return ax
 
 
-def _item_names(result: xr.DataTree | xr.DataArray, items: NDArray[Any]) -> NDArray[Any]:
+def draw_items(
+    ax: Axes,
+    probability: NDArray[Any],
+    names: NDArray[Any],
+    colours: dict[Any, Any],
+    first: str,
+    what: str,
+) -> None:
+    """Draw label probabilities (items, classes) as bars from above, the first with names.
+
+    ``first`` says what the first items are, ``what`` what the rows are, in words.
+    """
+    n_items, few = len(probability), len(names)
+    below = _height_of_rest(n_items, few)
+    left = np.zeros(few)
+    for (name, colour), width in zip(colours.items(), probability[:few][::-1].T, strict=True):
+        style = {"height": 0.8, "color": colour, "label": escaped(name)}
+        ax.barh(range(few), width, left=left, **style)  # rows are counted from below
+        left = left + width
+    edges = np.linspace(-0.5 - below, -0.5, n_items - few + 1)
+    if n_items > few:
+        _draw_band(ax, probability[few:], edges, list(colours.values()))
+    rows = Rows(np.append(edges, np.arange(few) + 0.5), np.arange(n_items) >= n_items - few)
+    unnamed = np.full(n_items - few, "", dtype=object)
+    name_rows(ax, np.append(unnamed, names[::-1]), what, rows, (first, ""))
+    ax.set(xlim=(0, 1), ylim=(-0.6 - below, few - 0.4), xlabel="posterior probability")
+    ax.tick_params(axis="y", length=0)
+    ax.spines[:].set_visible(False)
+
+
+def _height_of_rest(n_items: int, named: int) -> float:
+    """Return the height of the items without names, in rows."""
+    return min(REST * named, n_items - named)
+
+
+def _draw_band(
+    ax: Axes, probability: NDArray[Any], edges: NDArray[np.floating], colours: list[Any]
+) -> None:
+    """Draw items (items, classes) as thin rows, sorted by label and certainty from above."""
+    order = np.lexsort((probability.max(axis=1), probability.argmax(axis=1)))[::-1]
+    left = np.zeros(len(order))
+    for colour, width in zip(colours, probability[order].T, strict=True):
+        right = left + width
+        ax.stairs(right, edges, baseline=left, orientation="horizontal", fill=True, color=colour)
+        left = right
+
+
+def row_name(result: xr.DataTree | xr.DataArray) -> str:
+    """Return what the rows of label probabilities are, in a table of counts patterns."""
+    counted = isinstance(result, xr.DataTree) and "multiplicity" in constants(result)
+    return "pattern" if counted else "item"
+
+
+def item_names(result: xr.DataTree | xr.DataArray, items: NDArray[Any]) -> NDArray[Any]:
     """Return the names of items, with their counts in a table of counts."""
     known = constants(result) if isinstance(result, xr.DataTree) else xr.Dataset()
     if "multiplicity" not in known:

@@ -15,8 +15,8 @@ from bayesfuse.plots.axes import (
     LETTERS,
     READABLE,
     TEXT,
-    Rows,
     class_colours,
+    draw_intervals,
     escaped,
     name_points,
     name_rows,
@@ -92,34 +92,16 @@ def plot_raters(
     axes = new_axes(axes, len(panels), size, columns, room, sharey=True)
     rows = place_rows(axes[0], len(order))
     for ax, ((name, truth), draws) in zip(axes, panels.items(), strict=True):
-        _draw_intervals(ax, draws.isel(rater=order), rows, colours[truth], ci_prob)
+        own = draws.isel(rater=order)
+        ends = (end.values for end in interval(own, ci_prob))
+        mean = own.mean(("chain", "draw")).values
+        draw_intervals(ax, mean, *ends, rows, colours[truth])
         ax.set_xlabel(name)
         set_title(ax, f"truth: {escaped(truth)}")
         if not ax.get_shared_y_axes().joined(ax, axes[0]):
             ax.set_yticks([])  # the first axes show the names
     name_rows(axes[0], names, "rater", rows)
     return axes
-
-
-def _draw_intervals(
-    ax: Axes, draws: xr.DataArray, rows: Rows, colour: Any, ci_prob: float | None
-) -> None:
-    """Draw means and intervals of draws (chain, draw, rater), the first rater at the bottom."""
-    width, height = points(ax)
-    mean = draws.mean(("chain", "draw"))
-    low, high = interval(draws, ci_prob)
-    for which in (rows.named, ~rows.named):
-        if which.any():
-            room = height * np.diff(rows.edges)[which][0] / np.ptp(rows.edges)
-            y, lw = rows.places[which], min(2.0, 0.35 * room)
-            ax.hlines(y, low[which], high[which], color=colour, lw=lw, alpha=0.6)
-            ax.plot(mean[which], y, "o", color=colour, ms=min(6.0, 0.6 * room))
-    ax.set(xlim=(-0.02, 1.02), ylim=(rows.edges[0] - 0.2, rows.edges[-1] + 0.2))
-    ticks = [0, 0.2, 0.4, 0.6, 0.8, 1] if width > 130 else [0, 0.5, 1]
-    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    ax.grid(axis="x", alpha=0.4)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(axis="y", length=0)
 
 
 def plot_sensitivity_specificity(

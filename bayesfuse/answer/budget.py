@@ -1,0 +1,93 @@
+"""How many draws fit into the time that is left."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import bayesfuse as bf
+from bayesfuse.data.responses import Responses
+from bayesfuse.pymc.model import LabelModel
+
+DRAWS, TUNE, CHAINS = 250, 200, 4
+"""Draws of a fit that has enough time."""
+
+LEAST = 50
+"""Draws and tuning steps below which a fit tells too little."""
+
+PILOT = 10
+"""Draws, and as many tuning steps, that tell how long a step takes."""
+
+QUICKEST = 5e-9
+"""Seconds per response and class that a step of the quickest model takes at least."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How long a fit may be: draws kept and tuning steps of each of four chains."""
+
+    draws: int
+    tune: int
+
+    def code(self) -> str:
+        """Return the arguments of ``bf.sample``."""
+        return f"draws={self.draws}, tune={self.tune}, chains={CHAINS}"
+
+
+class Budget:
+    """The seconds that are left of some minutes."""
+
+    def __init__(self, minutes: float) -> None:
+        self.seconds = 60.0 * minutes
+        self._began = time.monotonic()
+
+    def used(self) -> float:
+        """Return the seconds since the beginning."""
+        return time.monotonic() - self._began
+
+    def left(self) -> float:
+        """Return the seconds that are left, zero or less when there are none."""
+        return self.seconds - self.used()
+
+    def size(self, model: LabelModel, seed: int, fits_left: int) -> Size | None:
+        """Return how long the fit of a model may be, None if too little time is left.
+
+        A short run tells how long a step takes; the time left is shared by the fits that are left.
+        """
+        share = self.left() / fits_left
+        responses = model.responses
+        if share <= 2 * PILOT * _least(responses):
+            return None
+        room = self._room(model, seed, fits_left)
+        if room < DRAWS + TUNE:  # the first run may have compiled kernels
+            room = self._room(model, seed, fits_left)
+        if room >= DRAWS + TUNE:
+            return Size(DRAWS, TUNE)
+        if room < 2 * LEAST:
+            return None
+        return Size(int(room / 2), int(room / 2))
+
+    def _room(self, model: LabelModel, seed: int, fits_left: int) -> float:
+        """Return how many steps of every chain fit into a share of the time left."""
+        began = time.monotonic()
+        pilot = bf.sample(
+            model,
+            PILOT,
+            tune=PILOT,
+            chains=1,
+            random_seed=seed,
+            log_likelihood=False,
+            progressbar=False,
+            quiet=True,
+        )
+        took = time.monotonic() - began
+        if pilot["posterior"].sizes["draw"] < PILOT:  # bf.sample returns what was drawn
+            raise KeyboardInterrupt
+        steps = float(pilot["posterior"].attrs.get("sampling_time", took))
+        fixed, each = max(took - steps, 0.0), CHAINS * steps / (2 * PILOT)
+        # what follows the draws, such as label probabilities, takes about a third as long
+        return (self.left() / fits_left - fixed) / (1.3 * each)
+
+
+def _least(responses: Responses) -> float:
+    return QUICKEST * responses.n_responses * responses.n_classes

@@ -1,0 +1,178 @@
+"""What an answer says in words: how sure it is, what checks found, what would help most next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+from bayesfuse.answer.candidates import Inputs
+from bayesfuse.checks import (
+    collapse,
+    conditional_dependence,
+    item_difficulty,
+    neighbour_agreement,
+    runs,
+)
+from bayesfuse.data.describing import in_one_line
+from bayesfuse.decisions import expected_errors, value_of_response
+from bayesfuse.errors import ModelError, ResponsesError
+from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.summaries import balanced_accuracy, interval, responses_per_rater
+
+SURE = 0.95
+"""Labels of at least this probability count as sure."""
+
+AGREED = 0.05
+"""Monte Carlo error of a label probability above which chains should run longer."""
+
+ENOUGH = 100
+"""Known labels from which on the consensus of a crowd is known to be trusted or not."""
+
+MANY, SEVERAL = 20, 5
+"""Responses of a rater from which on they are judged; names that a sentence lists."""
+
+ASKED = 20
+"""Items that should get one more response."""
+
+WORK = 3e7
+"""Entries of the table of one more response (items × raters × classes²) that are worked out."""
+
+
+def headline(fused: xr.DataTree, inputs: Inputs) -> str:
+    """Return how many labels are sure and how many are expected to be wrong."""
+    top = label_probabilities(fused).values.max(axis=1)
+    errors = expected_errors(fused)
+    items = int(errors["items"])
+    known = len(inputs.gold or ())
+    said = (
+        f"{items:,} items, {(top >= SURE).sum():,} of them with a label of probability {SURE} or "
+        f"more. {float(errors['expected']):,.1f} labels are expected to be wrong"
+    )
+    return f"{said}; {known:,} are known." if known else f"{said}."
+
+
+def of_model(result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int) -> list[str]:
+    """Return what the checks of a model say, the verdicts in words."""
+    said = [_convergence(result)]
+    checks: list[Any] = [collapse]
+    if inputs.sequences is not None:
+        checks.append(runs)
+    elif inputs.graph is not None:
+        checks.append(neighbour_agreement)
+    checks += [item_difficulty, conditional_dependence]
+    for check in checks:
+        more = {} if check is collapse else {"random_seed": seed}
+        try:
+            said.append(check(result, model, **more).attrs["verdict"])
+        except (ModelError, ResponsesError) as error:  # such as too few shared items
+            said.append(f"bf.checks.{check.__name__} does not apply: {error}")
+    return said
+
+
+def _convergence(result: xr.DataTree) -> str:
+    error = float(result["label_posterior"]["mcse"].max())
+    if np.isnan(error):
+        return "Chains are too short to tell how well they agree."
+    words = f"The largest Monte Carlo error of a label probability is {error:.3f}"
+    if error <= AGREED:
+        return f"{words}."
+    return f"{words}: chains should run longer (minutes=)."
+
+
+def advise(fused: xr.DataTree, inputs: Inputs, told: list[str]) -> list[str]:
+    """Return what would help most next, the most important first."""
+    advice = [_gold(fused, inputs), *told]
+    top = label_probabilities(fused).max("class")
+    unsure = top.isel(item=np.argsort(top.values, kind="stable")[:SEVERAL])
+    advice.append(
+        f"Look at the items of the least certain labels: {_names(unsure['item'].values)} "
+        f"(probabilities {float(unsure.min()):.2f} to {float(unsure.max()):.2f}; "
+        "bf.decisions.rank_items lists all)."
+    )
+    silent = int((inputs.responses.per_item == 0).sum())
+    if silent:
+        advice.append(f"Collect responses: {silent:,} items have none.")
+    return advice + _raters(fused)
+
+
+def _gold(fused: xr.DataTree, inputs: Inputs) -> str:
+    known = len(inputs.gold or ())
+    wanted = min(ENOUGH, inputs.responses.n_items // 3)
+    if known >= wanted:
+        return f"{known:,} labels are known, which tells how far the crowd is to be trusted."
+    said = f"Only {known:,} labels are known" if known else "No label is known"
+    where = ""
+    if (names := _contested(fused)) is not None:
+        where = f" Beyond those, the models disagree most about {_names(names)}."
+    return (
+        f"{said}, so nothing tells whether the crowd is right where it agrees. Find out the labels "
+        f"of {wanted - known:,} more items, chosen at random, and give them as gold=.{where}"
+    )
+
+
+def _contested(fused: xr.DataTree) -> Any:
+    """Return the items of whose labels models differ most, None if there is one model."""
+    if "models" not in fused.children or len(fused["models"].children) < 2:
+        return None
+    each = [label_probabilities(own).values for own in fused["models"].children.values()]
+    apart = np.abs(np.array(each) - label_probabilities(fused).values).sum(axis=(0, 2))
+    most = np.argsort(-apart, kind="stable")[:SEVERAL]
+    return label_probabilities(fused)["item"].values[most]
+
+
+def one_more_response(result: xr.DataTree, model: pm.Model, inputs: Inputs) -> list[str]:
+    """Return what one more response to some items would be worth, and whom to ask."""
+    responses = inputs.responses
+    candidates = min(SEVERAL, responses.n_raters)
+    if responses.n_items * candidates * responses.n_classes**2 > WORK:
+        return []
+    try:
+        found = value_of_response(result, model, candidates=candidates, most=1, draws=10)
+    except ModelError:  # sources that may abstain were asked already
+        return []
+    value = found["value"].isel(choice=0).fillna(0.0)
+    best = np.argsort(-value.values, kind="stable")[:ASKED]
+    gain = float(value[best].sum())
+    if gain < 0.05:
+        return []
+    asked = found["rater"].isel(choice=0)[best].values
+    raters = list(dict.fromkeys(asked[asked != ""].tolist()))
+    return [
+        f"One more response to each of {len(best)} items would lower the expected number of wrong "
+        f"labels by {gain:.1f}: begin with {_names(found['item'].values[best])}; ask "
+        f"{_names(raters)} (bf.decisions.value_of_response lists all)."
+    ]
+
+
+def _raters(fused: xr.DataTree) -> list[str]:
+    """Return which raters are not better than guessing, or worse."""
+    if "posterior" not in fused.children or "sensitivity" not in fused["posterior"]:
+        return []
+    draws = balanced_accuracy(fused)
+    low, high = (end.values for end in interval(draws))
+    chance = 1.0 / fused["label_posterior"].sizes["class"]
+    judged = responses_per_rater(fused) >= MANY
+    names = draws["rater"].values
+    said = []
+    if (against := judged & (high < chance)).any():
+        said.append(
+            f"Ask what {_names(names[against])} mean by their labels: they are right less often "
+            "than by guessing, so they may have confused the classes. Their responses count as "
+            "what they are."
+        )
+    if (guessing := judged & (low <= chance) & (high >= chance)).any():
+        said.append(
+            f"Do without {_names(names[guessing])}: after {MANY} responses or more they cannot be "
+            "told from guessing. They do no harm here, but cost and add little."
+        )
+    return said
+
+
+def _names(names: Any) -> str:
+    listed = [in_one_line(name) for name in names]
+    shown = ", ".join(listed[:SEVERAL])
+    left_out = len(listed) - SEVERAL
+    return f"{shown} and {left_out:,} more" if left_out > 0 else shown

@@ -1,0 +1,397 @@
+"""One picture of a result."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.data.names import listed
+from bayesfuse.decisions.expected_errors import expected_errors
+from bayesfuse.errors import ModelError
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation import Observation
+from bayesfuse.plots.axes import (
+    TEXT,
+    class_colours,
+    draw_intervals,
+    escaped,
+    ink,
+    name_rows,
+    place_rows,
+    set_title,
+)
+from bayesfuse.plots.labels import draw_items, item_names, row_name
+from bayesfuse.pymc.model import LabelModel
+from bayesfuse.raters.typed_confusion import TypedConfusion
+from bayesfuse.raters.votes import Votes
+from bayesfuse.results.compatibility import observation_of
+from bayesfuse.results.contents import all_draws, constants, named, require_result
+from bayesfuse.results.difficulty import difficulty
+from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.sources import sources
+from bayesfuse.results.summaries import (
+    balanced_accuracy,
+    coverage,
+    interval,
+    responses_per_rater,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+CERTAINTY = [0.0, 0.5, 0.7, 0.9, 0.99, 1.0]
+"""Ends of the probabilities of labels that are counted together."""
+
+CLASSES, RATERS, ITEMS = 10, 16, 14
+"""Largest numbers of classes, raters and items that are named."""
+
+FEW = 8
+"""Largest number of raters drawn below the labels."""
+
+DRAWS = 100
+"""Posterior draws for difficulty, and joint draws of the labels for the number of errors."""
+
+SEED = 1
+"""Of the joint draws: a picture is the same each time."""
+
+
+AFTER: dict[str, Any] = {
+    "xytext": (4, 0),
+    "textcoords": "offset points",
+    "va": "center",
+    "fontsize": TEXT,
+    "annotation_clip": False,
+}
+"""Style of a number after a bar."""
+
+
+class Quality(NamedTuple):
+    """The quality of every source, with its interval."""
+
+    name: NDArray[Any]
+    mean: Array
+    low: Array
+    high: Array
+    measure: str
+
+
+def plot_overview(
+    result: xr.DataTree,
+    model: pm.Model | None = None,
+    *,
+    ci_prob: float | None = None,
+    figure: Any = None,
+) -> dict[str, Axes]:
+    r"""Plot a result in one figure: classes, certainty of the labels, raters, items and models.
+
+    Parameters
+    ----------
+    result : DataTree
+        From ``bf.sample``, ``bf.fit``, ``bf.find_map``, ``bf.predict`` or ``bf.average``.
+    model : pymc.Model, optional
+        The model of the result. With it, the number of wrong labels has an interval, items of
+        models with item types are sorted by difficulty, and labelling functions have accuracies.
+    ci_prob : float, optional
+        Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
+    figure : matplotlib Figure or SubFigure, optional
+        An empty one to draw into, best with ``layout="constrained"``. Default a new figure.
+
+    Returns
+    -------
+    dict of str to Axes
+        What the result has of these. "classes": the expected share of every class among the items,
+        and the posterior mean and interval of the prevalence. "labels": how many labels are how
+        probable, and how many of these are expected to be wrong. "raters": the best and the worst,
+        with intervals of their accuracy averaged over the classes (of labelling functions the
+        accuracy of their votes), and all others as a band between. "items": label probabilities of
+        the hardest items, or of those with the least certain labels, and all others as a band
+        below, in the colours of the classes. "models": the weights of several models.
+
+    Raises
+    ------
+    ModelError
+        A result that has none of these, or of another model; a figure that is not empty.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
+    >>> axes = bf.plots.plot_overview(result, model)
+    >>> list(axes), axes["labels"].get_title()
+    (['classes', 'labels', 'raters', 'items'], '... of 45 labels expected to be wrong\n(...)')
+    """
+    probability_of_ends = coverage(ci_prob)
+    observation = None if model is None else observation_of(result, model)
+    labels = None
+    if model is not None or "label_posterior" in require_result(result).children:
+        labels = label_probabilities(result, model)
+    raters = _qualities(result, model, observation, ci_prob)
+    weight = result["comparison"].dataset if "comparison" in result.children else None
+    n_raters = 0 if raters is None else len(raters.name)
+    figure, axes = _panels(figure, labels is not None, n_raters, weight is not None)
+    if labels is not None:
+        copies = constants(result).get("multiplicity")
+        number = np.ones(labels.sizes["item"]) if copies is None else copies.values.astype(float)
+        colours = class_colours(labels["class"].values)
+        _draw_classes(axes["classes"], result, labels, number, colours, ci_prob)
+        said = _wrong(
+            result, model if copies is None else None, labels, number, probability_of_ends
+        )
+        _draw_certainty(axes["labels"], labels.values.max(axis=1), number, said)
+        hard = _difficulty(result, model, observation)
+        _draw_items(axes["items"], result, labels, hard, colours)
+    if raters is not None:
+        _draw_raters(axes["raters"], raters, None if labels is None else labels.sizes["class"])
+    if weight is not None:
+        _draw_weights(axes["models"], weight)
+    for ax in axes.values():
+        ax.xaxis.label.set_size("small")
+        ax.yaxis.label.set_size("small")
+    figure.suptitle(_size(result, labels), fontsize="large")
+    return axes
+
+
+def _panels(figure: Any, labels: bool, n_raters: int, models: bool) -> tuple[Any, dict[str, Axes]]:
+    """Return the figure and its axes by name, in columns of six rows."""
+    # what is short stands below the labels: a few raters, or models without raters
+    aside = "r" if n_raters and not models else "m"
+    short = labels and n_raters <= FEW and bool(n_raters) != models
+    columns = []
+    if labels:
+        columns.append("ccll" + 2 * aside if short else "ccclll")
+    if (n_raters or models) and not short:
+        half = n_raters <= FEW or not labels
+        both = "rrrmmm" if half else "rrrrmm"
+        columns.append(both if n_raters and models else 6 * aside)
+    if labels:
+        columns.append("iiiiii")
+    if not columns:
+        raise ModelError(
+            "An overview shows labels, raters or weights of models. Got: a result without label "
+            "probabilities, sensitivity and specificity, or weights."
+        )
+    widths = [1.0, 1.25, 1.25][: len(columns)]
+    if figure is None:
+        from matplotlib import pyplot as plt
+
+        figure = plt.figure(figsize=(3.9 * sum(widths), 6.4), layout="constrained")
+    elif figure.axes:
+        raise ModelError(
+            "figure= must be empty, because an overview fills it. Got: a figure of "
+            f"{len(figure.axes)} axes."
+        )
+    names = {"c": "classes", "l": "labels", "r": "raters", "i": "items", "m": "models"}
+    rows = np.array([list(column) for column in columns]).T.tolist()
+    made = figure.subplot_mosaic(rows, width_ratios=widths)
+    return figure, {name: made[key] for key, name in names.items() if key in made}
+
+
+def _size(result: xr.DataTree, labels: xr.DataArray | None) -> str:
+    """Return the numbers of items, raters, responses and classes in words."""
+    known = constants(result)
+    numbers = {}
+    if labels is not None:
+        numbers["item"] = int(known.get("multiplicity", xr.ones_like(labels["item"], int)).sum())
+    if "rater_index" in known:
+        numbers["rater"] = known.sizes["rater"]
+        numbers["response"] = int(responses_per_rater(result).sum())
+    if labels is not None:
+        numbers["class"] = labels.sizes["class"]
+    ends = {"class": "es"}
+    return ", ".join(
+        f"{number:,} {what}{ends.get(what, 's') * (number != 1)}"
+        for what, number in numbers.items()
+    )
+
+
+# ---------------------------------------------------------------- classes and labels
+
+
+def _draw_classes(
+    ax: Axes,
+    result: xr.DataTree,
+    labels: xr.DataArray,
+    number: Array,
+    colours: dict[Any, Any],
+    ci_prob: float | None,
+) -> None:
+    """Draw the expected share of every class, the first on top, and the prevalence."""
+    share = number @ labels.values / number.sum()
+    order = np.arange(len(share))
+    if len(share) > CLASSES:
+        order = np.sort(np.argsort(-share, kind="stable")[:CLASSES])
+    order = order[::-1]  # rows are counted from below
+    shades = list(colours.values())
+    ax.barh(range(len(order)), share[order], height=0.7, color=[shades[k] for k in order])
+    right = share[order]
+    prevalence = named(all_draws(result), "prevalence")
+    if prevalence is not None and prevalence.dims == ("chain", "draw", "class"):
+        low, high = (end.values[order] for end in interval(prevalence, ci_prob))
+        mean = prevalence.mean(("chain", "draw")).values[order]
+        style: dict[str, Any] = {"fmt": "o", "ms": 4, "lw": 1.5, "color": ink()}
+        label = "prevalence"
+        ends = np.maximum([mean - low, high - mean], 0.0)
+        ax.errorbar(mean, range(len(order)), xerr=ends, label=label, **style)
+        right = np.maximum(right, high)
+    for row, k in enumerate(order):
+        ax.annotate(f"{share[k]:.0%}", (right[row], row), **AFTER)
+    name_rows(ax, labels["class"].values[order], "class")
+    ax.set(xlim=(0, 1.18 * max(right.max(), 1e-9)), ylim=(-0.6, len(order) - 0.4))
+    some = f" (the {CLASSES} most frequent of {len(share):,})" if len(order) < len(share) else ""
+    ax.set_xlabel("share of the items" + " (points: prevalence)" * bool(ax.containers[1:]))
+    set_title(ax, f"classes{some}")
+    _plain(ax)
+
+
+def _wrong(
+    result: xr.DataTree,
+    model: pm.Model | None,
+    labels: xr.DataArray,
+    number: Array,
+    probability: float,
+) -> str:
+    """Say how many labels are expected to be wrong, with an interval if there is a model."""
+    wrong = number @ (1.0 - labels.values.max(axis=1))
+    said = (
+        f"{wrong:,.{0 if wrong >= 99.5 else 1}f} of {number.sum():,.0f} labels expected to be wrong"
+    )
+    if model is None:
+        return said
+    found = expected_errors(result, model, draws=DRAWS, ci_prob=probability, random_seed=SEED)
+    return f"{said}\n({probability:.0%} interval: {found['low']:,.0f} to {found['high']:,.0f})"
+
+
+def _draw_certainty(ax: Axes, sure: Array, number: Array, title: str) -> None:
+    """Draw how many labels are how probable, the most probable on top."""
+    import matplotlib as mpl
+
+    cell = np.minimum(np.searchsorted(CERTAINTY, sure, side="right"), len(CERTAINTY) - 1) - 1
+    n_cells = len(CERTAINTY) - 1
+    count = np.bincount(cell, number, n_cells)
+    wrong = np.bincount(cell, number * (1.0 - sure), n_cells)
+    first = int(cell.min())
+    shades = mpl.colormaps["Blues"](np.linspace(0.25, 0.9, n_cells))
+    ax.barh(range(n_cells), count, height=0.8, color=shades)
+    for row in range(first, n_cells):
+        said = f"{count[row]:,.0f}"
+        if count[row]:
+            said += f" (wrong: {wrong[row]:,.{0 if wrong[row] >= 9.95 else 1}f})"
+        ax.annotate(said, (count[row], row), **AFTER)
+    ends = [f"{end:g}".removeprefix("0") for end in CERTAINTY]
+    names = [f"{low} to {high}" for low, high in pairwise(ends)]
+    names[0], names[-1] = f"below {ends[1]}", f"above {ends[-2]}"
+    ax.set_yticks(range(n_cells), names, fontsize=TEXT)
+    ax.set(xlim=(0, 1.5 * max(count.max(), 1)), ylim=(first - 0.6, n_cells - 0.4))
+    ax.set(xlabel="items (in brackets: expected to be wrong)", ylabel="probability of the label")
+    ax.set_title(title, fontsize="medium")
+    _plain(ax)
+
+
+# ---------------------------------------------------------------- raters
+
+
+def _qualities(
+    result: xr.DataTree,
+    model: pm.Model | None,
+    observation: Observation | None,
+    ci_prob: float | None,
+) -> Quality | None:
+    """Return the accuracies of the raters, of labelling functions those of their votes."""
+    if isinstance(model, LabelModel) and observation and isinstance(observation.raters, Votes):
+        table = sources(model, result, ci_prob=ci_prob)
+        names = np.array([f"{source}: {label}" for source, label in table.index], dtype=object)
+        columns = ("accuracy", "accuracy_lower", "accuracy_upper")
+        return Quality(
+            names, *(table[name].to_numpy() for name in columns), "accuracy of the votes"
+        )
+    draws = all_draws(result)
+    if named(draws, "sensitivity") is None or named(draws, "specificity") is None:
+        return None
+    accuracy = balanced_accuracy(result)
+    low, high = (end.values for end in interval(accuracy, ci_prob))
+    mean = accuracy.mean(("chain", "draw")).values
+    measure = "accuracy, mean over the classes"
+    return Quality(accuracy["rater"].values, mean, low, high, measure)
+
+
+def _draw_raters(ax: Axes, found: Quality, n_classes: int | None) -> None:
+    order = np.argsort(found.mean, kind="stable")
+    rows = place_rows(ax, len(order), RATERS)
+    draw_intervals(ax, *(values[order] for values in found[1:4]), rows, "C0")
+    name_rows(ax, found.name[order], "rater", rows)
+    if n_classes is not None:
+        ax.axvline(1.0 / n_classes, color="0.5", lw=1, ls="--", zorder=0)
+    ax.set_xlabel(found.measure + " (dashed: chance)" * (n_classes is not None))
+    set_title(ax, "raters")
+
+
+# ---------------------------------------------------------------- items
+
+
+def _difficulty(
+    result: xr.DataTree, model: pm.Model | None, observation: Observation | None
+) -> xr.DataArray | None:
+    """Return the difficulty of every item: stored, or of a model of item types."""
+    if "difficulty" in result.children:
+        stored = result["difficulty"].dataset
+        own = [name for name, values in stored.data_vars.items() if values.dims == ("item",)]
+        for name in ("disagreement", "difficulty", *own[:1]):
+            if name in own:
+                return stored[name]
+    if model is None or observation is None or not isinstance(observation.raters, TypedConfusion):
+        return None
+    return difficulty(result, model, draws=DRAWS)["disagreement"]
+
+
+def _draw_items(
+    ax: Axes,
+    result: xr.DataTree,
+    labels: xr.DataArray,
+    hard: xr.DataArray | None,
+    colours: dict[Any, Any],
+) -> None:
+    """Draw label probabilities, the hardest items or the least certain on top."""
+    error = 1.0 - labels.values.max(axis=1)
+    by, first = error, "least certain"
+    if hard is not None:
+        by, first = hard.sel(item=labels["item"].values).values, "hardest"
+    order = np.lexsort((-error, -by))
+    few = min(ITEMS, len(order))
+    names = item_names(result, labels["item"].values[order[:few]])
+    draw_items(ax, labels.values[order], names, colours, first, row_name(result))
+    if hard is not None:
+        ax.annotate("difficulty", (1.0, few - 0.4), **AFTER | {"va": "bottom"})
+        for row, value in enumerate(by[order[:few]][::-1]):
+            said = f"{value:.2f}".removeprefix("0")
+            ax.annotate(said, (1.0, row), **AFTER)
+    set_title(ax, f"items ({first} on top)")
+
+
+# ---------------------------------------------------------------- models
+
+
+def _draw_weights(ax: Axes, comparison: xr.Dataset) -> None:
+    """Draw the weights of several models, the heaviest on top."""
+    weight = comparison["weight"].values
+    order = np.argsort(weight, kind="stable")
+    ax.barh(range(len(order)), weight[order], height=0.7, color="0.6")
+    for row, value in enumerate(weight[order]):
+        ax.annotate(f"{value:.2f}", (value, row), **AFTER)
+    names = [escaped(name) for name in np.array(listed(comparison["model"].values))[order]]
+    ax.set_yticks(range(len(order)), names, fontsize=TEXT)
+    ax.set(xlim=(0, 1.12 * max(weight.max(), 1e-9)), ylim=(-0.6, len(order) - 0.4))
+    ax.set_xlabel("weight in the average")
+    set_title(ax, "models")
+    _plain(ax)
+
+
+def _plain(ax: Axes) -> None:
+    ax.tick_params(axis="y", length=0)
+    ax.spines[["top", "right", "left"]].set_visible(False)
