@@ -69,7 +69,7 @@ nitpick_ignore_regex = [  # documented elsewhere: links to other sites need the 
     (r"py:.*", r"(arviz|matplotlib|networkx|numba|numpy|pandas|pymc|pymc_extras|scipy|xarray)\..*"),
 ]
 
-# The gallery: a page for every script in gallery/, run at build time, in the order of the reference.
+# The gallery: a page for every script in gallery/, run at build time. The reference orders them.
 PLOTS = re.findall(r"^   (plot_\w+)$", (DOCS / "reference" / "plots.rst").read_text(), re.MULTILINE)
 
 
