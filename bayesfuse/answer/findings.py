@@ -104,8 +104,11 @@ def _convergence(result: xr.DataTree) -> str:
     return f"{words}: chains should run longer (minutes=)."
 
 
-def advise(fused: xr.DataTree, inputs: Inputs, told: list[str]) -> list[str]:
-    """Return what would help most next, the most important first."""
+def advise(fused: xr.DataTree, first: xr.DataTree, inputs: Inputs, told: list[str]) -> list[str]:
+    """Return what would help most next, the most important first.
+
+    ``first`` is the result of the first model, in which raters have most parameters of their own.
+    """
     advice = [_gold(fused, inputs), *told]
     top = label_probabilities(fused).max("class")
     unsure = top.isel(item=np.argsort(top.values, kind="stable")[:SEVERAL])
@@ -117,7 +120,7 @@ def advise(fused: xr.DataTree, inputs: Inputs, told: list[str]) -> list[str]:
     silent = int((inputs.responses.per_item == 0).sum())
     if silent:
         advice.append(f"Collect responses: {silent:,} items have none.")
-    return advice + _raters(fused)
+    return advice + _raters(first)
 
 
 def _gold(fused: xr.DataTree, inputs: Inputs) -> str:
@@ -169,20 +172,20 @@ def one_more_response(result: xr.DataTree, model: pm.Model, inputs: Inputs) -> l
     ]
 
 
-def _raters(fused: xr.DataTree) -> list[str]:
+def _raters(result: xr.DataTree) -> list[str]:
     """Return which raters are not better than guessing, or worse."""
-    if "posterior" not in fused.children or "sensitivity" not in fused["posterior"]:
+    if "posterior" not in result.children or "sensitivity" not in result["posterior"]:
         return []
-    draws = balanced_accuracy(fused)
+    draws = balanced_accuracy(result)
     low, high = (end.values for end in interval(draws))
-    chance = 1.0 / fused["label_posterior"].sizes["class"]
-    judged = responses_per_rater(fused) >= MANY
+    chance = 1.0 / result["label_posterior"].sizes["class"]
+    judged = responses_per_rater(result) >= MANY
     names = draws["rater"].values
     said = []
     if (against := judged & (high < chance)).any():
         said.append(
             f"Ask what {_names(names[against])} mean by their labels: they are right less often "
-            "than by guessing, so they may have confused the classes. Their responses count as "
+            "than by guessing, so they may have conresult the classes. Their responses count as "
             "what they are."
         )
     if (guessing := judged & (low <= chance) & (high >= chance)).any():

@@ -224,7 +224,7 @@ def _answer(inputs: Inputs, fits: list[Fit], done: list[Fit], seed: int) -> Fuse
         "interrupted": _interrupted(fits),
         "headline": findings.headline(fused, inputs),
         "checks": "\n".join(findings.together({f.candidate.name: f.checks for f in done})),
-        "advice": "\n".join(findings.advise(fused, inputs, told)),
+        "advice": "\n".join(findings.advise(fused, done[0].result, inputs, told)),
         "code": code.of_answer(inputs, done, typed, weights, seed),
     }
     return fused
