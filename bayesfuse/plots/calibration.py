@@ -10,6 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.checks import calibration
+from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots.axes import ink, name_points, new_axes
@@ -84,7 +85,9 @@ def plot_calibration(
     if bins is None:
         bins = min(max(round(np.sqrt(len(truth)) / 2), 1), MOST)
     found = calibration(labels, truth, bins=bins, equal=equal, ci_prob=ci_prob)
-    top = label_probabilities(labels).sel(item=list(truth)).max("class").values
+    sure = label_probabilities(labels).max("class")
+    place = {name: n for n, name in enumerate(listed(sure["item"].values))}
+    top = sure.values[[place[name] for name in truth.keys()]]
     if scale is None:
         scale = "logit" if np.median(top) > SURE else "linear"
     (ax,) = new_axes(ax, 1, (4.8, 5.2), 1)

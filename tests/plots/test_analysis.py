@@ -6,6 +6,7 @@ import io
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from matplotlib import pyplot as plt
@@ -186,7 +187,8 @@ def test_calibration_shows_shares_and_counts():
     assert ax.get_title().endswith("2 bins of 1 to 2 items")
     (above,) = ax.child_axes
     assert above.patches[0].get_data().values.sum() == 3  # nobody is left out
-    one = plots.plot_calibration(labels, truth)
+    one = plots.plot_calibration(labels, pd.Series(truth))
+    assert one.child_axes[0].patches[0].get_data().values.sum() == 3
     (points,) = [line for line in one.lines if line.get_marker() == "o"]
     assert np.allclose(points.get_xydata(), [[2.45 / 3, 2 / 3]])
 
