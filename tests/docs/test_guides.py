@@ -12,8 +12,8 @@ from pages import blocks, differences, run
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 FOLDERS = ("howto", "models", "methods", "coming_from")
 PAGES = sorted(page for folder in FOLDERS for page in (DOCS / folder).glob("*.md"))
-QUICK = {"methods/jaffe_2015.md", "methods/parisi_2014.md", "models/labelling_functions.md"}
-"""Pages that take a second or two. Every other one that has code compiles more or draws longer."""
+QUICK = {"methods/parisi_2014.md"}
+"""Takes a second or two. Every other page that has code compiles more or draws longer."""
 
 
 def name(page):
@@ -60,6 +60,7 @@ def test_differences_are_found():
     assert differences(stated, "")
 
 
+@pytest.mark.slow
 def test_graphs_of_the_models_are_those_of_the_code(uncompiled):
     """Names and shapes of all variables, in the pictures of the model cards."""
     place = DOCS / "models" / "draw_graphs.py"

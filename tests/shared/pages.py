@@ -38,7 +38,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def run(page: Path) -> list[str]:
-    """Run the blocks of a page in one namespace and a folder of its own; return what each prints."""
+    """Run the blocks of a page in one namespace and an empty folder; return what each prints."""
     names = {"__name__": "__main__"}
     printed = []
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
@@ -51,7 +51,9 @@ def run(page: Path) -> list[str]:
     return printed
 
 
-def differences(stated: str, printed: str, *, absolute: float = 0.03, relative: float = 0.05) -> str:
+def differences(
+    stated: str, printed: str, *, absolute: float = 0.03, relative: float = 0.05
+) -> str:
     """Say where two outputs differ, numbers with decimals by more than the tolerances.
 
     Draws of one seed are the same on one machine, but the last bits of logarithms differ between
@@ -60,7 +62,9 @@ def differences(stated: str, printed: str, *, absolute: float = 0.03, relative: 
     words = [NUMBER.sub(" # ", text).split() for text in (stated, printed)]
     if words[0] != words[1]:
         return f"Stated:\n{stated}\nPrinted:\n{printed}"
-    numbers = zip(*(NUMBER.findall(text.replace("−", "-")) for text in (stated, printed)), strict=True)
+    numbers = zip(
+        *(NUMBER.findall(text.replace("−", "-")) for text in (stated, printed)), strict=True
+    )
     far = [
         f"{one} is stated, {other} is printed"
         for one, other in numbers
