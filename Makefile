@@ -5,7 +5,7 @@ NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 BENCHMARKS = $(wildcard benchmarks/[a-z]*.py)
 EXTRAS = dev notebooks benchmarks docs
 
-.PHONY: help demo test test-slow check docs notebooks bench clean
+.PHONY: help demo test test-slow check docs notebooks bench release clean
 
 help:
 	@echo 'make demo        a first look: labels from noisy raters, combined and judged'
@@ -15,6 +15,7 @@ help:
 	@echo 'make docs        build the documentation into docs/_build/html and check its links'
 	@echo 'make notebooks   run every notebook and keep its outputs'
 	@echo 'make bench       run the benchmarks'
+	@echo 'make release     all that must work before a release (ARGS=--rehearsal to try it earlier)'
 	@echo 'make clean       remove $(VENV), builds and caches'
 	@echo 'PYTHON=...       the Python to make $(VENV) with (3.12 or newer; found if not given)'
 
@@ -47,6 +48,9 @@ notebooks: $(VENV)/.with-notebooks
 
 bench: $(VENV)/.with-benchmarks
 	@set -e; for file in $(BENCHMARKS); do echo "$$file"; $(PY) "$$file"; done
+
+release: $(VENV)/.with-dev
+	$(PY) .ci/release.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .*_cache

@@ -161,11 +161,14 @@ def test_sdist_and_wheel_are_whole(tmp_path):
 
     with tarfile.open(sdist) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
-    wanted = {"Makefile", ".ci/run", ".ci/find-python", "LICENSE", "README.md", "pyproject.toml"}
+    wanted = {"Makefile", "LICENSE", "README.md", "CITATION.cff", "pyproject.toml", "docs/scale.md"}
+    wanted |= {f".ci/{file.name}" for file in (tree / ".ci").iterdir()}
     assert wanted | {f"tests/{file.name}" for file in (tree / "tests").glob("*.py")} <= inside
 
     with zipfile.ZipFile(wheel) as archive:
-        assert package_files("*") <= set(archive.namelist())
+        inside = {name for name in archive.namelist() if ".dist-info/" not in name}
+        assert inside == package_files("*")
+        assert "bayesfuse/py.typed" in inside
         archive.extractall(tmp_path / "site")
     where = "import bayesfuse.models as m; print(m.__file__)"
     run = subprocess.run(

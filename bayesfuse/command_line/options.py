@@ -53,7 +53,7 @@ MODELS: dict[str, dict[str, Any]] = {
 def complete(arguments: argparse.Namespace) -> None:
     """Refuse options of other models, and fill in the defaults of what was chosen."""
     if arguments.model is None:
-        _refuse(arguments, OF_ONE_MODEL, "a --model; bf.fuse chooses for several")
+        _refuse(arguments, OF_ONE_MODEL, "a --model")
         own = dict.fromkeys(OF_TABLES) | OF_SEVERAL
         if arguments.sequence or arguments.position:
             own |= {name: MODELS["hidden-markov"][name] for name in ("sequence", "position")}

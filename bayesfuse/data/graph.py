@@ -310,7 +310,11 @@ class Graph:
     def to_scipy(self) -> scipy.sparse.csr_array:
         """Return the symmetric sparse matrix of weights, shape (items, items)."""
         shape = (self.n_items, self.n_items)
-        return scipy.sparse.csr_array((self.weight, self.neighbour, self.start), shape=shape)
+        # SciPy before 1.18 finds spanning trees with 32-bit indices only
+        fits = max(shape[0], len(self.neighbour)) <= np.iinfo(np.int32).max
+        index = np.int32 if fits else np.int64
+        neighbour, start = self.neighbour.astype(index), self.start.astype(index)
+        return scipy.sparse.csr_array((self.weight, neighbour, start), shape=shape)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per edge: columns item, neighbour, weight."""

@@ -17,7 +17,7 @@ def test_no_command(capsys):
 
 
 def test_missing_arguments(capsys):
-    fails(capsys, main(["fit"]), "FILE, --output")
+    fails(capsys, main(["fit"]), "FILE")
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,14 @@ def test_arguments_that_cannot_be(folder, capsys, arguments, word):
         ),
         (b'film,why,critic,verdict\n1,"x,a,good\n2,y",b,bad\n', "in column 'why', row 0"),
         (b'film,critic,"verdict\n1,a,good\n"\n2,b,bad\n', "on one line"),
-        (b"film,critic,verdict\n1,a\0,good\n1,a,bad\n", "without the character NUL"),
+        pytest.param(
+            b"film,critic,verdict\n1,a\0,good\n1,a,bad\n",
+            "without the character NUL",
+            marks=pytest.mark.skipif(
+                tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1),
+                reason="pandas before 3.1 drops the character from what it reads",
+            ),
+        ),
     ],
 )
 def test_files_that_are_no_tables(folder, capsys, content, word):

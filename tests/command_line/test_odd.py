@@ -11,14 +11,14 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from shell import draw_nothing, tables
+from shell import ONE, draw_nothing, tables
 
 from bayesfuse.__main__ import main
 from bayesfuse.command_line import commands
 
 ROWS = [(item, rater, "yes" if (item + (rater == "r3") * (item % 4)) % 2 else "no")
         for item in range(1, 7) for rater in ("r1", "r2", "r3")]  # fmt: skip
-QUICK = ["--no-checks", "--draws", "2", "--chains", "1", "--quiet"]
+QUICK = [*ONE, "--no-checks", "--draws", "2", "--chains", "1", "--quiet"]
 WORKS = ""
 
 
@@ -166,8 +166,14 @@ ARGUMENTS = [
     ([], "the following arguments are required"),
     ([""], "invalid choice: ''"),
     (["-"], "invalid choice: '-'"),
-    (["fit"], "required: FILE, --output"),
-    (["fit", "t.csv"], "required: --output"),
+    (["fit"], "required: FILE"),
+    (["fit", "t.csv", *ONE], "--model needs a file for the posterior"),
+    (["fit", "t.csv", "--draws", "5"], "--draws belongs to a --model"),
+    (["fit", "t.csv", "--types", "5"], "--types belongs to --model item-types. Got: no --model"),
+    (["fit", "t.csv", "--time", "2"], "a time is written as 90s, 2min or 1h. Got: '2'"),
+    (["fit", "t.csv", "--time", "0s"], "a time is written as"),
+    ([*TO, "--time", "2min"], "--time belongs to an answer from several models"),
+    ([*TO, "--report", "r.html"], "--report belongs to an answer from several models"),
     (["fit", "t.csv", "t.csv", "--output", "r.nc"], "unrecognized arguments: t.csv"),
     (["fit", "", "--output", "r.nc"], "cannot read .: Is a directory"),
     ([*FIT, ""], "cannot write .: it is a folder"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from shell import FAST, SETTINGS, fails, tables
+from shell import FAST, ONE, SETTINGS, fails, tables
 
 import bayesfuse as bf
 from bayesfuse.__main__ import main
@@ -179,12 +179,12 @@ def test_bio_tags_follow_their_rules(tmp_path, monkeypatch, capsys):
     ("arguments", "word"),
     [
         (
-            ["--graph", "g.csv"],
+            [*ONE, "--graph", "g.csv"],
             "--graph belongs to --model markov-random-field. Got: --model dawid-",
         ),
         (["--edges", "given"], "--edges belongs to --model markov-random-field"),
-        (["--sequence", "poem"], "--sequence belongs to --model hidden-markov"),
-        (["--position", "line"], "--position belongs to --model hidden-markov"),
+        ([*ONE, "--sequence", "poem"], "--sequence belongs to --model hidden-markov"),
+        ([*ONE, "--position", "line"], "--position belongs to --model hidden-markov"),
         (
             ["--bio", "--model", "latent-group"],
             "--bio belongs to --model hidden-markov. Got: --model l",
@@ -197,7 +197,7 @@ def test_bio_tags_follow_their_rules(tmp_path, monkeypatch, capsys):
             "--raters belongs to --model dawid-skene or hidden-markov or markov-random-field. Got: "
             "--model latent-group",
         ),
-        (["--groups", "posterior"], "--groups belongs to --model latent-group"),
+        (["--groups", "posterior"], "--groups belongs to --model latent-group. Got: no --model"),
         (["--edges", "dotted"], "invalid choice: 'dotted'"),
     ],
 )

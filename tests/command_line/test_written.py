@@ -20,7 +20,7 @@ from bayesfuse.command_line import commands, files
 from bayesfuse.inference.chains import thinned
 from bayesfuse.models import DawidSkene
 
-QUICK = ["--no-checks", "--draws", "3", "--chains", "1"]
+QUICK = ["--model", "dawid-skene", "--no-checks", "--draws", "3", "--chains", "1"]
 
 
 @pytest.fixture

@@ -25,7 +25,10 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name == "groups" else ()) for name in MODELS],
+)
 def test_first_points_are_those_of_pymc(name):
     model = MODELS[name]()
     plan = make_plan(model)

@@ -31,7 +31,7 @@ NAMES = {
     ("kind", "names"),
     [
         # all models with times, the names that change most in a file, and all names with one model
-        pytest.param(kind, names, marks=[] if "times" == names or "chain" == kind else SLOW)
+        pytest.param(kind, names, marks=[] if "times" == names or "independent" == kind else SLOW)
         for kind in MODELS
         for names in NAMES
     ],

@@ -11,6 +11,7 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.__main__ import main
 
+ONE = ["--model", "dawid-skene"]
 SHORT = ["--draws", "40", "--chains", "2", "--seed", "1"]
 SETTINGS = {"draws": 40, "chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
 SETTINGS["precision"] = "single"
@@ -34,7 +35,7 @@ def write_films(folder):
 
 
 def fit(*arguments, table="films.csv", columns=COLUMNS, output="result.nc", settings=FAST):
-    return main(["fit", table, *columns, *settings, "--output", str(output), *arguments])
+    return main(["fit", table, *ONE, *columns, *settings, "--output", str(output), *arguments])
 
 
 def fails(capsys, status, *words):

@@ -1,0 +1,129 @@
+"""``fit`` without ``--model``: the answer of ``bf.fuse`` as text, labels, report and files."""
+
+import io
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from shell import COLUMNS, fails
+
+import bayesfuse as bf
+from bayesfuse.__main__ import main
+from bayesfuse.answer import budget
+
+SEED = ["--seed", "1", "--time", "10min"]
+FILMS = ["fit", "films.csv", *COLUMNS, *SEED]
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch):
+    for name, number in {"DRAWS": 20, "TUNE": 20, "PILOT": 2}.items():
+        monkeypatch.setattr(budget, name, number)
+
+
+def in_python():
+    films = pd.read_csv("films.csv")
+    responses = bf.Responses.from_long(films, item="film", rater="critic", label="verdict")
+    return bf.fuse(responses, random_seed=1, minutes=10, progressbar=False)
+
+
+def test_a_table_alone_gives_text_and_labels(folder, capsys):
+    assert main(FILMS) == 0
+    said = capsys.readouterr().out
+    assert {path.name for path in folder.iterdir()} == {"films.csv", "films-labels.csv"}
+    fused, written = in_python(), pd.read_csv("films-labels.csv")
+    assert said.startswith(fused.overview().split("\n\nmodel ")[0])
+    assert "Written: films-labels.csv (labels)" in said
+    probability = bf.label_probabilities(fused)
+    assert written.columns.tolist() == [
+        "item", "label", "probability", "difficulty", "probability_bad", "probability_good"
+    ]  # fmt: skip
+    assert written["item"].tolist() == list(range(1, 21))
+    np.testing.assert_allclose(written["probability_good"], probability.values[:, 1], rtol=1e-4)
+    assert written["label"].tolist() == fused.labels()["label"].tolist()
+
+
+def test_report_posterior_and_picture_where_they_are_sent(folder, capsys):
+    files = ["--report", "r.html", "--output", "r.nc", "--picture", "r.png", "--labels", "l.tsv"]
+    assert main([*FILMS, *files, "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
+    page = (folder / "r.html").read_text()
+    assert page.startswith("<!doctype html>") and "Ada" in page and "data:image/png;base64" in page
+    assert not re.search(r'(src|href)="(?!data:)', page)  # needs no other file
+    result = xr.open_datatree("r.nc")
+    result.load().close()
+    assert "models" not in result.children  # large
+    assert bf.label_probabilities(result).sizes == {"item": 20, "class": 2}
+    assert bf.summary(result, ["sensitivity"]).shape[0] == 3
+    assert pd.read_csv("l.tsv", sep="\t").shape == (20, 6)
+    assert (folder / "r.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_names_are_escaped_in_the_report(folder):
+    films = (folder / "films.csv").read_text().replace("Ada", "<b>Ada & co</b>")
+    (folder / "films.csv").write_text(films)
+    assert main([*FILMS, "--report", "r.html", "--quiet"]) == 0
+    page = (folder / "r.html").read_text()
+    assert "&lt;b&gt;Ada &amp; co&lt;/b&gt;" in page and "<b>Ada" not in page
+
+
+def test_labels_to_standard_output_and_the_text_aside(folder, capsys):
+    assert main([*FILMS, "--labels", "-"]) == 0
+    printed = capsys.readouterr()
+    table = pd.read_csv(io.StringIO(printed.out))
+    assert len(table) == 20 and "What would help most next" in printed.err
+    assert {path.name for path in folder.iterdir()} == {"films.csv"}
+
+
+@pytest.mark.slow
+def test_a_filter_from_standard_input(folder):
+    command = [sys.executable, "-m", "bayesfuse", "fit", "-", *COLUMNS, *SEED, "--quiet"]
+    run = subprocess.run(
+        command, stdin=(folder / "films.csv").open(), capture_output=True, check=True, text=True
+    )
+    assert len(pd.read_csv(io.StringIO(run.stdout))) == 20
+    assert run.stderr == ""
+
+
+@pytest.mark.slow
+def test_sequences_and_graphs_need_no_model(folder, capsys):
+    films = pd.read_csv("films.csv").assign(year=lambda table: table["film"])
+    films["studio"] = np.where(films["film"] <= 12, "Alpha", "Beta")
+    films.to_csv("films.csv", index=False)
+    assert main([*FILMS, "--sequence", "studio", "--position", "year"]) == 0
+    assert "sequences, pooled" in capsys.readouterr().out
+    assert pd.read_csv("films-labels.csv")["sequence"].tolist() == ["Alpha"] * 12 + ["Beta"] * 8
+    pd.DataFrame({"one": range(1, 20), "other": range(2, 21)}).to_csv("edges.csv", index=False)
+    assert main([*FILMS, "--graph", "edges.csv"]) == 0
+    assert "graph, edges given" in capsys.readouterr().out
+
+
+def test_too_little_time_is_said(folder, capsys, monkeypatch):
+    monkeypatch.setattr(budget.Budget, "size", lambda *_: None)
+    assert main(FILMS) == 0
+    printed = capsys.readouterr()
+    assert printed.err.startswith("bayesfuse: Fitting a model takes longer")
+    assert "vote shares" in printed.out
+    votes = pd.read_csv("films-labels.csv")
+    assert votes["probability"].between(0.5, 1.0).all() and votes["difficulty"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["--report", "films.csv"], "films.csv twice"),
+        (["--report", "nowhere/r.html"], "cannot write nowhere/r.html"),
+        (["--output", "r.csv"], "must end in .nc"),
+        (["--picture", "r.txt"], "--picture must end in"),
+        (["--gold", "films.csv"], "no column 'item'"),
+        (["--bio"], "--bio belongs to --model hidden-markov. Got: no --model"),
+        (["--sweeps", "3"], "--sweeps belongs to a --model. Got: no --model"),
+    ],
+)
+def test_what_cannot_be_is_said_before_fitting(folder, no_sampling, capsys, arguments, word):
+    fails(capsys, main([*FILMS, *arguments]), word)
+    assert {path.name for path in folder.iterdir()} == {"films.csv"}
