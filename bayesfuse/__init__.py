@@ -50,6 +50,7 @@ from bayesfuse.results.predict import predict, predict_batches
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.sources import sources
 from bayesfuse.results.summaries import summary
+from bayesfuse.results.vote_shares import vote_shares
 from bayesfuse.results.write_labels import write_labels
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ __all__ = [
     "spans",
     "summary",
     "update",
+    "vote_shares",
     "write_labels",
 ]
 __version__ = "0.1.0"

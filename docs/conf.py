@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -46,9 +47,9 @@ autosummary_generate = [str(page) for page in sorted((DOCS / "reference").glob("
 autosummary_context = {
     # Classes whose methods users call or, of contracts, write. Of others the page of the class
     # says all: the methods of a label prior or rater channel are those of its contract.
+    "with_own_members": {"Fused"},  # and not those of xarray
     "with_members": {
         "Coordinates",
-        "Fused",
         "Graph",
         "LabelPrior",
         "Parameter",
@@ -58,7 +59,7 @@ autosummary_context = {
         "Responses",
         "Sequences",
         "Support",
-    }
+    },
 }
 autodoc_typehints = "none"
 autodoc_preserve_defaults = True
@@ -68,11 +69,21 @@ nitpick_ignore_regex = [  # documented elsewhere: links to other sites need the 
     (r"py:.*", r"(arviz|matplotlib|networkx|numba|numpy|pandas|pymc|pymc_extras|scipy|xarray)\..*"),
 ]
 
-# The gallery: a page for every script in gallery/, run at build time.
+# The gallery: a page for every script in gallery/, run at build time. The reference orders them.
+PLOTS = re.findall(r"^   (plot_\w+)$", (DOCS / "reference" / "plots.rst").read_text(), re.MULTILINE)
+
+
+def place_in_gallery(script: str) -> int:
+    """Return the place of the function that a script of the gallery shows."""
+    return PLOTS.index(Path(script).stem)
+
+
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
     "gallery_dirs": "plots",
     "filename_pattern": "/plot_",
+    "within_subsection_order": place_in_gallery,
+    "capture_repr": (),
     "backreferences_dir": "api/examples",
     "doc_module": ("bayesfuse",),
     "reference_url": {"bayesfuse": None},

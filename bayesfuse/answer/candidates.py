@@ -117,21 +117,27 @@ def candidates(inputs: Inputs) -> list[Candidate]:
         grouped = Candidate(
             "groups", "LatentGroup", "raters share sources, as you say", ("groups",), told
         )
-        return [grouped, *_of_items(told)[:1]]
-    return _of_items((KNOWN, "covariates")) + _of_kind(inputs)
+        return [grouped, *_of_items(told, inputs.responses.n_classes)[:1]]
+    told = (KNOWN, "covariates")
+    return _of_items(told, inputs.responses.n_classes) + _of_kind(inputs)
 
 
-def _of_items(told: tuple[str, ...]) -> list[Candidate]:
-    types = "items differ in difficulty, and raters look or guess"
-    return [
-        Candidate("item types", "ItemTypes", types, told=told),
-        Candidate(
-            "shared rows",
-            "ItemTypes",
-            "the same, and raters differ by competence and guesses only",
-            told=told,
-            options={"own_rows": False},
+def _of_items(told: tuple[str, ...], n_classes: int) -> list[Candidate]:
+    """Return the models of labels by people, which have the best labels on real crowds."""
+    variants: dict[str, tuple[str, dict[str, Any]]] = {
+        "item types": ("items differ in difficulty, and raters look or guess", {}),
+        "shared rows": (
+            "the same, where raters differ by competence and guesses only",
+            {"own_rows": False},
         ),
+        "one type per class": (
+            "the same, where all items of a class are alike",
+            {"types": n_classes},
+        ),
+    }
+    return [
+        Candidate(name, "ItemTypes", why, told=told, options=options)
+        for name, (why, options) in variants.items()
     ]
 
 
@@ -174,6 +180,12 @@ def _of_graph() -> list[Candidate]:
         )
         for edges, how in (("given", "do not depend"), ("drawn", "depend"))
     ]
+
+
+def counts_votes(inputs: Inputs) -> bool:
+    """Return whether vote shares take part: where items and raters are all that is known."""
+    given = inputs.sequences, inputs.graph
+    return all(each is None for each in given) and not is_rules(inputs.responses)
 
 
 def is_rules(responses: Responses) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -54,9 +55,16 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
     return f"{said}; {known:,} are known." if known else f"{said}."
 
 
-def of_model(result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int) -> list[str]:
+class Finding(NamedTuple):
+    """What a check said, and the call that says it again, of ``result`` and ``model``."""
+
+    words: str
+    call: str = ""
+
+
+def of_model(result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int) -> list[Finding]:
     """Return what the checks of a model say, the verdicts in words."""
-    said = [_convergence(result)]
+    found = [Finding(_convergence(result))]
     checks: list[Any] = [collapse]
     if inputs.sequences is not None:
         checks.append(runs)
@@ -64,12 +72,26 @@ def of_model(result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int) ->
         checks.append(neighbour_agreement)
     checks += [item_difficulty, conditional_dependence]
     for check in checks:
-        more = {} if check is collapse else {"random_seed": seed}
+        name, more = f"bf.checks.{check.__name__}", {"random_seed": seed}
+        if check is collapse:
+            more = {}
         try:
-            said.append(check(result, model, **more).attrs["verdict"])
+            words = check(result, model, **more).attrs["verdict"]
         except (ModelError, ResponsesError) as error:  # such as too few shared items
-            said.append(f"bf.checks.{check.__name__} does not apply: {error}")
-    return said
+            found.append(Finding(f"{name} does not apply: {error}"))
+            continue
+        arguments = ", ".join(["result", "model", *(f"{k}={v}" for k, v in more.items())])
+        found.append(Finding(words, f"{name}({arguments})"))
+    return found
+
+
+def together(found: Mapping[str, list[Finding]]) -> list[str]:
+    """Return what checks of several models said, the same words once."""
+    models: dict[str, list[str]] = {}
+    for name, own in found.items():
+        for each in own:
+            models.setdefault(each.words, []).append(name)
+    return [f"{', '.join(names)}: {line}" for line, names in models.items()]
 
 
 def _convergence(result: xr.DataTree) -> str:
@@ -82,8 +104,11 @@ def _convergence(result: xr.DataTree) -> str:
     return f"{words}: chains should run longer (minutes=)."
 
 
-def advise(fused: xr.DataTree, inputs: Inputs, told: list[str]) -> list[str]:
-    """Return what would help most next, the most important first."""
+def advise(fused: xr.DataTree, first: xr.DataTree, inputs: Inputs, told: list[str]) -> list[str]:
+    """Return what would help most next, the most important first.
+
+    ``first`` is the result of the first model, in which raters have most parameters of their own.
+    """
     advice = [_gold(fused, inputs), *told]
     top = label_probabilities(fused).max("class")
     unsure = top.isel(item=np.argsort(top.values, kind="stable")[:SEVERAL])
@@ -95,7 +120,7 @@ def advise(fused: xr.DataTree, inputs: Inputs, told: list[str]) -> list[str]:
     silent = int((inputs.responses.per_item == 0).sum())
     if silent:
         advice.append(f"Collect responses: {silent:,} items have none.")
-    return advice + _raters(fused)
+    return advice + _raters(first)
 
 
 def _gold(fused: xr.DataTree, inputs: Inputs) -> str:
@@ -147,20 +172,20 @@ def one_more_response(result: xr.DataTree, model: pm.Model, inputs: Inputs) -> l
     ]
 
 
-def _raters(fused: xr.DataTree) -> list[str]:
+def _raters(result: xr.DataTree) -> list[str]:
     """Return which raters are not better than guessing, or worse."""
-    if "posterior" not in fused.children or "sensitivity" not in fused["posterior"]:
+    if "posterior" not in result.children or "sensitivity" not in result["posterior"]:
         return []
-    draws = balanced_accuracy(fused)
+    draws = balanced_accuracy(result)
     low, high = (end.values for end in interval(draws))
-    chance = 1.0 / fused["label_posterior"].sizes["class"]
-    judged = responses_per_rater(fused) >= MANY
+    chance = 1.0 / result["label_posterior"].sizes["class"]
+    judged = responses_per_rater(result) >= MANY
     names = draws["rater"].values
     said = []
     if (against := judged & (high < chance)).any():
         said.append(
             f"Ask what {_names(names[against])} mean by their labels: they are right less often "
-            "than by guessing, so they may have confused the classes. Their responses count as "
+            "than by guessing, so they may have conresult the classes. Their responses count as "
             "what they are."
         )
     if (guessing := judged & (low <= chance) & (high >= chance)).any():

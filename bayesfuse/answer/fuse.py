@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,14 @@ import pymc as pm
 import xarray as xr
 
 import bayesfuse as bf
-from bayesfuse.answer import findings
-from bayesfuse.answer.budget import CHAINS, Budget, Size
-from bayesfuse.answer.candidates import Candidate, Inputs, candidates
+from bayesfuse.answer import code, findings
+from bayesfuse.answer.budget import CHAINS, Budget
+from bayesfuse.answer.candidates import Inputs, candidates, counts_votes
+from bayesfuse.answer.fits import COUNTED, FITTED, INTERRUPTED, Fit
 from bayesfuse.answer.fused import Fused
 from bayesfuse.answer.mixture import mixture
 from bayesfuse.answer.progress import Progress
-from bayesfuse.answer.weights import weigh
+from bayesfuse.answer.weights import VOTES, weigh
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import (
     ImpossibleDataError,
@@ -29,33 +29,13 @@ from bayesfuse.errors import (
     require_positive,
     require_seed,
 )
-from bayesfuse.pymc.model import LabelModel, observed
+from bayesfuse.pymc.model import observed
 from bayesfuse.raters.typed_confusion import TypedConfusion
 from bayesfuse.results.averaging import average
+from bayesfuse.results.vote_shares import vote_shares
 
 MINUTES = 3.0
 """Default of the time that fits may take."""
-
-FITTED, INTERRUPTED = "fitted", "interrupted"
-"""Outcomes of a fit that has enough draws, and of one that the user ended."""
-
-
-@dataclass
-class _Fit:
-    """A model that was tried, and what came of it."""
-
-    candidate: Candidate
-    model: LabelModel
-    outcome: str = "no time was left"
-    size: Size | None = None
-    seconds: float = 0.0
-    result: xr.DataTree = field(default_factory=xr.DataTree)
-    checks: list[str] = field(default_factory=list)
-
-    @property
-    def done(self) -> bool:
-        """Whether it has enough draws."""
-        return self.outcome == FITTED
 
 
 def fuse(
@@ -119,17 +99,19 @@ def fuse(
 
     Notes
     -----
-    Labels by people are modelled by item types, of raters with and without rows of their own,
-    because on real crowds the probabilities of these are the best; they have equal weights.
-    Weights by leave-one-out were worse: it prefers models that predict responses, also where their
-    labels are worse. ``print(fused.explain())`` shows all calls.
+    Labels by people are modelled by three kinds of :class:`bayesfuse.models.ItemTypes`, of equal
+    weight, because the probabilities of these are the best on real crowds, and vote shares have a
+    weight of .05, because raters may err together. Weights by leave-one-out were worse: it prefers
+    models that predict responses, also where their labels are worse. Items in sequence or on a
+    graph have two models of these, and rules that are mostly silent
+    :class:`bayesfuse.models.LabellingFunctions`. ``print(fused.explain())`` shows all calls.
 
     Examples
     --------
     >>> import bayesfuse as bf
     >>> fused = bf.fuse(bf.datasets.anesthesia(), minutes=1, random_seed=1, progressbar=False)
     >>> fused.attrs["models"]
-    ['item types', 'shared rows']
+    ['item types', 'shared rows', 'one type per class', 'vote shares']
     >>> fused.labels().shape
     (45, 4)
     """
@@ -140,7 +122,7 @@ def fuse(
     table = _as_responses(responses)
     inputs = Inputs(table, sequences, graph, groups, covariates, gold, ordered)
     seed = _seed(random_seed)
-    fits = [_Fit(each, each.build(inputs)) for each in candidates(inputs)]
+    fits = [Fit(each, each.build(inputs)) for each in candidates(inputs)]
     with Progress(progressbar) as progress:
         _sample_all(fits, budget, seed, progress)
         done = [fit for fit in fits if fit.done]
@@ -170,7 +152,7 @@ def _seed(random_seed: Any) -> int:
     return int(require_seed(random_seed).integers(2**31))
 
 
-def _sample_all(fits: list[_Fit], budget: Budget, seed: int, progress: Progress) -> None:
+def _sample_all(fits: list[Fit], budget: Budget, seed: int, progress: Progress) -> None:
     """Fit one model after the other while there is time."""
     for number, fit in enumerate(fits):
         progress.say(f"trying: {fit.candidate.name}")
@@ -205,28 +187,28 @@ def _sample_all(fits: list[_Fit], budget: Budget, seed: int, progress: Progress)
         fit.result, fit.outcome = result, FITTED
 
 
-def _check_all(done: list[_Fit], inputs: Inputs, seed: int, progress: Progress) -> None:
+def _check_all(done: list[Fit], inputs: Inputs, seed: int, progress: Progress) -> None:
     """Check every fit; interrupting ends the checks, not the answer."""
     try:
         for fit in done:
             progress.say(f"checking: {fit.candidate.name}")
             fit.checks = findings.of_model(fit.result, fit.model, inputs, seed)
     except KeyboardInterrupt:
-        fit.checks = ["the checks were interrupted"]
+        fit.checks = [findings.Finding("The checks were interrupted.")]
 
 
-def _answer(inputs: Inputs, fits: list[_Fit], done: list[_Fit], seed: int) -> Fused:
+def _answer(inputs: Inputs, fits: list[Fit], done: list[Fit], seed: int) -> Fused:
     results = {fit.candidate.name: fit.result for fit in done}
-    comparison = weigh(results)
-    weights = dict(zip(results, comparison["weight"].values.tolist(), strict=True))
-    used = {name: weight for name, weight in weights.items() if weight > 0}
-    averaged = average({name: results[name] for name in used}, used)
+    votes = counts_votes(inputs)
+    comparison = weigh(results, votes)
+    weights: dict[str, float] = comparison["weight"].to_series().to_dict()
+    averaged = average(results | _votes(inputs, votes), weights)
     children: dict[str, Any] = {
         "label_posterior": averaged["label_posterior"].dataset,
         "comparison": _comparison(fits, comparison),
         "constant_data": averaged["constant_data"].dataset,
     }
-    draws = mixture({name: results[name] for name in used}, used, np.random.default_rng(seed))
+    draws = mixture(results, {name: weights[name] for name in results}, np.random.default_rng(seed))
     if draws is not None:
         children["posterior"] = draws
     children |= {f"models/{name}": result for name, result in results.items()}
@@ -234,22 +216,25 @@ def _answer(inputs: Inputs, fits: list[_Fit], done: list[_Fit], seed: int) -> Fu
     if typed is not None:
         children["difficulty"] = bf.difficulty(typed.result, typed.model)
     fused = Fused.from_dict(children)
-    first = done[0]
-    told = findings.one_more_response(first.result, first.model, inputs)
+    told = findings.one_more_response(done[0].result, done[0].model, inputs)
     fused.attrs = {
-        "models": list(used),
-        "weights": list(used.values()),
+        "models": list(weights),
+        "weights": list(weights.values()),
         "random_seed": seed,
         "interrupted": _interrupted(fits),
         "headline": findings.headline(fused, inputs),
-        "checks": "\n".join(f"{fit.candidate.name}: {said}" for fit in done for said in fit.checks),
-        "advice": "\n".join(findings.advise(fused, inputs, told)),
-        "code": "\n".join(_code(inputs, done, typed, used, seed)),
+        "checks": "\n".join(findings.together({f.candidate.name: f.checks for f in done})),
+        "advice": "\n".join(findings.advise(fused, done[0].result, inputs, told)),
+        "code": code.of_answer(inputs, done, typed, weights, seed),
     }
     return fused
 
 
-def _interrupted(fits: list[_Fit]) -> int:
+def _votes(inputs: Inputs, wanted: bool) -> dict[str, xr.DataTree]:
+    return {VOTES: vote_shares(inputs.responses, inputs.gold)} if wanted else {}
+
+
+def _interrupted(fits: list[Fit]) -> int:
     return int(any(fit.outcome == INTERRUPTED for fit in fits))
 
 
@@ -257,82 +242,43 @@ def _has_types(model: pm.Model) -> bool:
     return isinstance(observed(model)[1].raters, TypedConfusion)
 
 
-def _comparison(fits: list[_Fit], weighed: xr.Dataset) -> xr.Dataset:
-    """Return what was tried, by model, those without an outcome among them."""
-    names = [fit.candidate.name for fit in fits]
-    table = weighed.reindex(model=names)
-    return table.assign(
-        weight=table["weight"].fillna(0.0),
-        seconds=("model", [fit.seconds for fit in fits]),
-        draws=(
-            "model",
-            [CHAINS * fit.size.draws if fit.done and fit.size else 0 for fit in fits],
-        ),
-        outcome=("model", [fit.outcome for fit in fits]),
-        why=("model", [fit.candidate.why for fit in fits]),
+def _comparison(fits: list[Fit], weighed: xr.Dataset) -> xr.Dataset:
+    """Return what was tried, by model, those that came to nothing among them."""
+    tried = pd.DataFrame(
+        {
+            "seconds": [fit.seconds for fit in fits],
+            "draws": [CHAINS * fit.size.draws if fit.done and fit.size else 0 for fit in fits],
+            "outcome": [fit.outcome for fit in fits],
+            "why": [fit.candidate.why for fit in fits],
+        },
+        index=[fit.candidate.name for fit in fits],
     )
+    if VOTES in weighed["model"].values:
+        tried.loc[VOTES] = [0.0, 0, COUNTED, "raters may err together, which no model of them sees"]
+    table = weighed.to_dataframe().reindex(tried.index).join(tried)
+    table["weight"] = table["weight"].fillna(0.0)
+    return table.rename_axis("model").to_xarray()
 
 
-def _quick(inputs: Inputs, fits: list[_Fit], minutes: float) -> Fused:
-    """Return vote shares, with one more vote spread over the classes."""
-    responses = inputs.responses
+def _quick(inputs: Inputs, fits: list[Fit], minutes: float) -> Fused:
+    """Return vote shares alone."""
     warnings.warn(
         "Fitting a model takes longer than this, so labels are vote shares, and nothing is said of "
         f"raters; give more minutes=. Got: minutes={minutes:g}.",
         QuickAnswerWarning,
         stacklevel=3,
     )
-    votes = responses.votes() + 1.0 / responses.n_classes
-    votes /= votes.sum(axis=1, keepdims=True)
-    for item, name in (inputs.gold or {}).items():
-        votes[responses.items == item] = responses.classes == name
-    coords = {"item": responses.items, "class": responses.classes}
-    labels = xr.Dataset({"probability": (("item", "class"), votes)}, coords)
-    nothing = xr.Dataset({"weight": ("model", [])}, {"model": np.array([], dtype=object)})
-    fused = Fused.from_dict({"label_posterior": labels, "comparison": _comparison(fits, nothing)})
+    votes = vote_shares(inputs.responses, inputs.gold)
+    alone = xr.Dataset({"weight": ("model", [1.0])}, {"model": [VOTES]})
+    children = {name: group.dataset for name, group in votes.children.items()}
+    fused = Fused.from_dict(children | {"comparison": _comparison(fits, alone)})
     fused.attrs = {
-        "models": [],
-        "weights": [],
+        "models": [VOTES],
+        "weights": [1.0],
         "interrupted": _interrupted(fits),
         "headline": findings.headline(fused, inputs),
         "checks": "",
         "advice": "Give more time: these labels are vote shares, and raters are not judged.",
-        "code": "votes = responses.votes() + 1 / responses.n_classes",
+        "code": code.of_votes(inputs),
     }
     return fused
-
-
-def _code(
-    inputs: Inputs, done: list[_Fit], typed: _Fit | None, weights: Mapping[str, float], seed: int
-) -> list[str]:
-    """Return the calls of the public interface that give this answer."""
-    names = sorted({fit.candidate.model for fit in done})
-    lines = [
-        "import bayesfuse as bf",
-        f"from bayesfuse.models import {', '.join(names)}",
-        "",
-        "results = {}",
-    ]
-    for fit in done:
-        name, size = fit.candidate.name, fit.size
-        lines += [
-            f"# {fit.candidate.why}",
-            f"model = {fit.candidate.code(inputs)}",
-            f"results[{name!r}] = bf.sample(model, {size.code() if size else ''}, "
-            f"random_seed={seed}, quiet=True)",
-        ]
-        if fit is typed:
-            lines.append(f"difficulty = bf.difficulty(results[{name!r}], model)")
-        lines += [
-            f"print(bf.checks.item_difficulty(results[{name!r}], model, random_seed={seed})"
-            ".verdict)",
-        ]
-    shares = ", ".join(f"{name!r}: {weight:.6g}" for name, weight in weights.items())
-    used = ", ".join(f"{name!r}: results[{name!r}]" for name in weights)
-    lines += [
-        "",
-        f"fused = bf.average({{{used}}}, {{{shares}}})",
-        "bf.label_probabilities(fused)",
-        "bf.decisions.rank_items(fused)",
-    ]
-    return lines

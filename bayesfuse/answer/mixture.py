@@ -31,7 +31,7 @@ def mixture(
     results : mapping of name to DataTree
         With a posterior.
     weights : mapping of name to float
-        Sum to one.
+        Of these models, relative to each other.
     rng : Generator
     """
     draws = {name: all_draws(result) for name, result in results.items()}
@@ -58,7 +58,8 @@ def mixture(
 
 def _parts(weights: Mapping[str, float], total: int) -> dict[str, int]:
     """Share a number of draws in proportion to weights, by largest remainders."""
-    exact = total * np.array(list(weights.values()))
+    share = np.array(list(weights.values()))
+    exact = total * share / share.sum()
     parts = exact.astype(np.int64)
     first = np.argsort(parts - exact, kind="stable")
     parts[first[: total - parts.sum()]] += 1

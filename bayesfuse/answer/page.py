@@ -14,6 +14,8 @@ from bayesfuse import plots
 from bayesfuse.answer.text import best_and_worst, least_certain, tried
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from bayesfuse.answer.fused import Fused
 
 STYLE = """
@@ -57,10 +59,18 @@ def write_page(fused: Fused, path: Path) -> Path:
     return path
 
 
+def picture(fused: Fused) -> Figure:
+    """Return the overview of an answer as a figure."""
+    from matplotlib.figure import Figure  # not pyplot, which would keep it
+
+    figure = Figure((13.6, 6.4), layout="constrained")  # inches
+    plots.plot_overview(fused, figure=figure)
+    return figure
+
+
 def _picture(fused: Fused) -> str:
-    figure = plots.plot_overview(fused)
     file = BytesIO()
-    figure.savefig(file, format="png", dpi=150)
+    picture(fused).savefig(file, format="png", dpi=150)
     data = base64.b64encode(file.getvalue()).decode("ascii")
     return f'<p><img alt="Overview of labels and raters" src="data:image/png;base64,{data}"></p>'
 

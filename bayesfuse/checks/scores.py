@@ -139,7 +139,7 @@ def calibration(
     right = probability.argmax(axis=1) == true
     ends = _ends_of_equal_counts(top, bins) if equal == "count" else None
     number, count, stated, share = _reliability(top, right.astype(float), bins, ends)
-    edges = np.linspace(0.0, 1.0, bins + 1) if ends is None else np.append(ends, 1.0)
+    edges = np.arange(bins + 1) / bins if ends is None else np.append(ends, 1.0)
     hits = share * count
     low, high = (stats.beta.ppf(q, hits + 0.5, count - hits + 0.5) for q in tails(ci_prob))
     found = {

@@ -12,8 +12,8 @@ import pandas as pd
 import xarray as xr
 
 import bayesfuse as bf
-from bayesfuse import plots
 from bayesfuse.answer.fused import Fused
+from bayesfuse.answer.page import picture
 from bayesfuse.command_line.console import is_terminal, say, tell
 from bayesfuse.command_line.files import (
     STDIN,
@@ -131,6 +131,5 @@ def _write_report(fused: Fused, path: Path) -> None:
 
 
 def _draw(fused: Fused, path: Path) -> None:
-    figure = plots.plot_overview(fused)
     with replacing(path) as new:
-        figure.savefig(new, dpi=150)
+        picture(fused).savefig(new, dpi=150)

@@ -1,7 +1,8 @@
 """Plots of raters, labels, checks and models.
 
 Every function draws into the given axes, or into a new figure of a size that suits its content, and
-returns the axes. Names are the user's; a class has the same colour in every plot.
+returns the axes. Names are the user's; a class has the same colour in every plot. ``hover_raters``
+and ``hover_items`` are interactive, and return figures of plotly.
 """
 
 from bayesfuse.plots.calibration import plot_calibration
@@ -17,6 +18,7 @@ from bayesfuse.plots.graders import plot_graders
 from bayesfuse.plots.graphs import plot_graph, plot_grid, plot_phases
 from bayesfuse.plots.groups import plot_co_assignment, plot_covariance
 from bayesfuse.plots.hard_items import plot_hard_items
+from bayesfuse.plots.hover import hover_items, hover_raters
 from bayesfuse.plots.labels import plot_labels
 from bayesfuse.plots.model_graph import plot_model
 from bayesfuse.plots.overview import plot_overview
@@ -25,6 +27,8 @@ from bayesfuse.plots.raters import plot_confusion, plot_raters, plot_sensitivity
 from bayesfuse.plots.sequences import plot_sequence
 
 __all__ = [
+    "hover_items",
+    "hover_raters",
     "plot_agreement",
     "plot_calibration",
     "plot_co_assignment",

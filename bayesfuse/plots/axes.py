@@ -30,6 +30,9 @@ TEXT = 9.0
 LETTERS = 28
 """Largest number of letters of a name."""
 
+WHOLE = 1000
+"""Number of letters of a name that are looked at."""
+
 LARGEST = 11.0
 """Largest size of a plot of all raters, in inches."""
 
@@ -43,6 +46,28 @@ SAFE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E4
 def escaped(name: Any, most: int = LETTERS) -> str:
     """Return a name in one line, with dollars escaped so that they begin no formula."""
     return in_one_line(name, most).replace("$", r"\$")
+
+
+def escaped_names(names: Iterable[Any], most: int = LETTERS) -> list[str]:
+    """Return names in one line, cut where they are alike if they would not differ otherwise."""
+    whole = [in_one_line(name, WHOLE) for name in names]
+    short = [in_one_line(name, most) for name in whole]
+    if len(set(short)) < len(set(whole)):
+        head, tail = _common(whole), _common([name[::-1] for name in whole])
+        different = [name[head : len(name) - tail] for name in whole]
+        lead = min(max(most - 2 - max(map(len, different)), 0), head)
+        begin = whole[0][:lead] + "…" * (lead < head)
+        short = [in_one_line(f"{begin}{name}{'…' * (tail > 0)}", most) for name in different]
+    return [name.replace("$", r"\$") for name in short]
+
+
+def _common(names: list[str]) -> int:
+    """Return the number of letters with which all names begin, in whole words."""
+    letters = enumerate(zip(*names, strict=False))
+    count = next((at for at, own in letters if len(set(own)) > 1), min(map(len, names)))
+    while count and names[0][count - 1].isalnum():
+        count -= 1
+    return count
 
 
 def width_of(names: Iterable[Any], size: float = TEXT, most: int = LETTERS) -> float:
@@ -216,7 +241,7 @@ def name_rows(
         rows = Rows(np.arange(len(names) + 1) - 0.5, np.ones(len(names), dtype=bool))
     size = min(TEXT, 0.85 * points(ax)[1] / (rows.edges[-1] - rows.edges[0]))
     named = rows.named & (size >= READABLE)
-    ax.set_yticks(rows.places[named], [escaped(name) for name in names[named]], fontsize=size)
+    ax.set_yticks(rows.places[named], escaped_names(names[named]), fontsize=size)
     if named.all():
         ax.set_ylabel(what)
         return
@@ -234,8 +259,7 @@ def name_columns(ax: Axes, names: NDArray[Any], what: str) -> None:
     """Label the columns 0, 1, … of ``ax``, or show their number."""
     size = min(TEXT, 0.85 * points(ax)[0] / len(names))
     if size >= READABLE:
-        ticks = [escaped(name) for name in names]
-        ax.set_xticks(range(len(names)), ticks, fontsize=size, rotation=90)
+        ax.set_xticks(range(len(names)), escaped_names(names), fontsize=size, rotation=90)
         ax.set_xlabel(what)
     else:
         ax.set_xticks([])
@@ -244,6 +268,10 @@ def name_columns(ax: Axes, names: NDArray[Any], what: str) -> None:
 
 def name_points(ax: Axes, x: NDArray[Any], y: NDArray[Any], names: Sequence[str]) -> int:
     """Label points in order, omitting labels that would overlap; return the number of labels."""
+    from matplotlib.patheffects import withStroke
+
+    ax.autoscale_view()  # else the limits may still be those of empty axes
+    halo = [withStroke(linewidth=2, foreground=ax.get_facecolor())]
     taken: list[tuple[float, float, float]] = []
     scale = POINTS / ax.figure.dpi
     middle = ax.get_window_extent().x0 * scale + points(ax)[0] / 2
@@ -263,6 +291,7 @@ def name_points(ax: Axes, x: NDArray[Any], y: NDArray[Any], names: Sequence[str]
             ha="right" if left else "left",
             va="center",
             fontsize=TEXT - 1,
+            path_effects=halo,
             in_layout=False,  # else a label at the edge would shrink the axes
         )
     return len(taken)

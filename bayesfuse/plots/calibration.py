@@ -10,6 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.checks import calibration
+from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots.axes import ink, name_points, new_axes
@@ -84,7 +85,9 @@ def plot_calibration(
     if bins is None:
         bins = min(max(round(np.sqrt(len(truth)) / 2), 1), MOST)
     found = calibration(labels, truth, bins=bins, equal=equal, ci_prob=ci_prob)
-    top = label_probabilities(labels).sel(item=list(truth)).max("class").values
+    sure = label_probabilities(labels).max("class")
+    place = {name: n for n, name in enumerate(listed(sure["item"].values))}
+    top = sure.values[[place[name] for name in truth.keys()]]
     if scale is None:
         scale = "logit" if np.median(top) > SURE else "linear"
     (ax,) = new_axes(ax, 1, (4.8, 5.2), 1)
@@ -93,7 +96,7 @@ def plot_calibration(
     stated, right, *ends = (
         np.clip(found[name].values, low, high) for name in ("stated", "right", "low", "high")
     )
-    ax.vlines(stated, *ends, color="C0", lw=1.5, alpha=0.6)
+    ax.vlines(stated, *ends, color="C0", lw=1.5, alpha=0.6, clip_on=False)
     ax.plot(stated, right, "o", color="C0", ms=5, clip_on=False, zorder=3)
     ax.set(xlabel="probability of the most probable label", ylabel="share of right labels")
     ax.spines[["top", "right"]].set_visible(False)
@@ -141,9 +144,11 @@ def _histogram(ax: Axes, top: NDArray[Any], scale: str) -> None:
     from scipy.special import expit, logit
 
     above = ax.inset_axes((0.0, 1.02, 1.0, 0.14), sharex=ax)
-    ends: Array = np.array(ax.get_xlim())
-    edges = np.linspace(*ends, 31) if scale == "linear" else expit(np.linspace(*logit(ends), 31))
-    edges[[0, -1]] = ends  # rounding must leave out no item
+    low, high = ax.get_xlim()
+    edges: Array = np.linspace(low, high, 31)
+    if scale == "logit":
+        edges = expit(np.linspace(logit(low), logit(high), 31))
+    edges[[0, -1]] = low, high  # rounding must leave out no item
     count = np.histogram(top, edges)[0]
     above.stairs(count, edges, fill=True, color="0.6")
     above.set_yticks([int(count.max())], [f"{count.max():,}"], fontsize="x-small")

@@ -68,8 +68,8 @@ def plot_agreement(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     high = max(expected.max(), observed.max(), found["high"].values.max())
     ax.plot([low, high], [low, high], color="0.6", lw=1, zorder=0)
     lines = np.flatnonzero(alarm | (len(expected) <= LINES))
-    ends = (found[end].values[lines] for end in ("low", "high"))
-    ax.vlines(expected[lines], *ends, color="0.8", lw=1, zorder=1)
+    low, high = (found[end].values[lines] for end in ("low", "high"))
+    ax.vlines(expected[lines], low, high, color="0.8", lw=1, zorder=1)
     size = float(np.clip(4800 / len(expected), 3, 24))
     for which, colour in ((~alarm, CALM), (alarm, ALARM)):
         ax.scatter(expected[which], observed[which], s=size, lw=0, color=colour, zorder=2)

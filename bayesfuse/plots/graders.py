@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from bayesfuse.errors import ModelError
-from bayesfuse.plots.axes import DISTINCT, escaped, name_points, new_axes, set_title
+from bayesfuse.plots.axes import DISTINCT, escaped_names, name_points, new_axes, set_title
 from bayesfuse.results.grades import rater_grades
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def plot_graders(
         ax.plot(x, y, "o", color="C0", ms=5)
         first = np.arange(len(names))
     _show_numbers(ax)
-    shown = name_points(ax, x[first], y[first], [escaped(name) for name in names[first]])
+    shown = name_points(ax, x[first], y[first], escaped_names(names[first]))
     if shown < len(names):
         set_title(ax, f"{len(names):,} raters, {shown} of them named")
     ax.set_xlabel("bias, given minus true grade (strict ← → lenient)")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
 from bayesfuse.checks import co_assignment, rater_covariance
 from bayesfuse.data.responses import Responses
-from bayesfuse.plots.axes import draw_matrix, matrix_axes, new_axes
+from bayesfuse.errors import require_count
+from bayesfuse.plots.axes import draw_matrix, matrix_axes, new_axes, set_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +51,7 @@ def plot_covariance(result: xr.DataTree, responses: Responses, *, ax: Axes | Non
     ends = [np.nanmin([observed, implied]), np.nanmax([observed, implied])]
     ax.plot(ends, ends, color="0.6", linewidth=1, zorder=0)
     size = float(np.clip(4800 / len(observed), 3, 24))
-    edges = {"edgecolors": "0.5", "linewidths": 0.04 * size}
+    edges: dict[str, Any] = {"edgecolors": "0.5", "linewidths": 0.04 * size}
     points = ax.scatter(implied, observed, size, c=together, vmin=0, vmax=1, **edges)
     ax.figure.colorbar(points, ax=ax, label="probability of a shared source")
     ax.set(
@@ -61,13 +62,17 @@ def plot_covariance(result: xr.DataTree, responses: Responses, *, ax: Axes | Non
     return ax
 
 
-def plot_co_assignment(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
+def plot_co_assignment(
+    result: xr.DataTree, *, most: int | None = 60, ax: Axes | None = None
+) -> Axes:
     """Plot the probability that two raters share a source, with groups next to each other.
 
     Parameters
     ----------
     result : DataTree
         Of :class:`bayesfuse.models.LatentGroup`.
+    most : int, optional
+        Number of raters to show, those who most probably share a source; None for all. Default 60.
     ax : matplotlib Axes, optional
         Default a new figure.
 
@@ -85,8 +90,13 @@ def plot_co_assignment(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     >>> [tick.get_text() for tick in plot_co_assignment(result).get_yticklabels()]
     ['1', '2', '5', '3', '4']
     """
+    if most is not None:
+        require_count("most", most)
     share = co_assignment(result)
-    values = share.values
+    n_raters = share.sizes["rater"]
+    others = np.where(np.eye(n_raters, dtype=bool), 0.0, share.values).max(axis=1)
+    chosen = np.sort(np.argsort(-others, kind="stable")[:most])
+    values = share.values[np.ix_(chosen, chosen)]
     left = np.ones(len(values), dtype=bool)
     order: list[int] = []
     for m in range(len(values)):  # every rater, followed by the probable rest of the group
@@ -94,8 +104,10 @@ def plot_co_assignment(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
             own = np.flatnonzero(left & (values[m] >= 0.5))
             left[own] = False
             order += own.tolist()
-    names = share["rater"].values[order]
+    names = share["rater"].values[chosen[order]]
     ax = matrix_axes(ax, names)
     what = "probability of a shared source"
     draw_matrix(ax, values[np.ix_(order, order)], names, what, vmin=0, vmax=1, cmap="Greys")
+    if len(names) < n_raters:
+        set_title(ax, f"the {len(names)} of {n_raters:,} raters who most probably share a source")
     return ax

@@ -17,6 +17,7 @@ from bayesfuse.plots.axes import (
     Rows,
     class_colours,
     escaped,
+    escaped_names,
     ink,
     new_axes,
     points,
@@ -97,10 +98,11 @@ def plot_hard_items(
 def _item_names(found: xr.Dataset, most: int) -> list[str]:
     """Return names of the hardest items, each with its two most probable classes."""
     some = found.isel(item=slice(-most, None))
-    columns = (some[name].values for name in ("item", "label", "confused_with"))
+    items = escaped_names(some["item"].values, NAME)
+    columns = (some[name].values for name in ("label", "confused_with"))
     return [
-        f"{escaped(item, NAME)}: {escaped(one, NAME)} or {escaped(other, NAME)}"
-        for item, one, other in zip(*columns, strict=True)
+        f"{item}: {escaped(one, NAME)} or {escaped(other, NAME)}"
+        for item, one, other in zip(items, *columns, strict=True)
     ]
 
 
@@ -121,8 +123,9 @@ def _draw_items(ax: Axes, found: xr.Dataset, colours: dict[Any, Any], names: lis
     small = 1.0 + 3.0 * min(1.0, LINES / max(count - few, 1))
     for which, lw, area in ((~is_named, 0.5, small), (is_named, 2.0, 28.0)):
         own = np.flatnonzero(which)
-        some = own[:: -(-len(own) // LINES) or 1]  # more lines would cover each other
-        ax.hlines(rows.places[some], low[some], high[some], color=colour[some], lw=lw, alpha=0.4)
+        few_lines = own[:: -(-len(own) // LINES) or 1]  # more lines would cover each other
+        line: dict[str, Any] = {"color": colour[few_lines], "lw": lw, "alpha": 0.4}
+        ax.hlines(rows.places[few_lines], low[few_lines], high[few_lines], **line)
         y = rows.places[own]
         ax.scatter(x[own], y, s=area, color=colour[own], lw=0, zorder=3)
         ax.scatter(error[own], y, s=area, color=ink(), marker="x", lw=lw / 1.5, zorder=4)

@@ -3,39 +3,35 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
-from numpy.typing import NDArray
 
-from bayesfuse.data.names import listed
 from bayesfuse.decisions.expected_errors import expected_errors
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation
 from bayesfuse.plots.axes import (
     TEXT,
     class_colours,
     draw_intervals,
-    escaped,
+    escaped_names,
     ink,
     name_rows,
     place_rows,
     set_title,
 )
 from bayesfuse.plots.labels import draw_items, item_names, row_name
-from bayesfuse.pymc.model import LabelModel
-from bayesfuse.raters.typed_confusion import TypedConfusion
-from bayesfuse.raters.votes import Votes
-from bayesfuse.results.compatibility import observation_of
+from bayesfuse.plots.qualities import (
+    Qualities,
+    has_responses,
+    item_difficulty,
+    rater_qualities,
+)
 from bayesfuse.results.contents import all_draws, constants, named, require_result
-from bayesfuse.results.difficulty import difficulty
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.sources import sources
 from bayesfuse.results.summaries import (
-    balanced_accuracy,
     coverage,
     interval,
     responses_per_rater,
@@ -54,11 +50,13 @@ FEW = 8
 """Largest number of raters drawn below the labels."""
 
 DRAWS = 100
-"""Posterior draws for difficulty, and joint draws of the labels for the number of errors."""
+"""Joint draws of the labels, for the number of wrong ones."""
+
+LARGE = 1_000_000
+"""Largest number of items of which labels are drawn jointly."""
 
 SEED = 1
 """Of the joint draws: a picture is the same each time."""
-
 
 AFTER: dict[str, Any] = {
     "xytext": (4, 0),
@@ -68,16 +66,6 @@ AFTER: dict[str, Any] = {
     "annotation_clip": False,
 }
 """Style of a number after a bar."""
-
-
-class Quality(NamedTuple):
-    """The quality of every source, with its interval."""
-
-    name: NDArray[Any]
-    mean: Array
-    low: Array
-    high: Array
-    measure: str
 
 
 def plot_overview(
@@ -94,8 +82,9 @@ def plot_overview(
     result : DataTree
         From ``bf.sample``, ``bf.fit``, ``bf.find_map``, ``bf.predict`` or ``bf.average``.
     model : pymc.Model, optional
-        The model of the result. With it, the number of wrong labels has an interval, items of
-        models with item types are sorted by difficulty, and labelling functions have accuracies.
+        The model of the result. With it, the number of wrong labels has an interval (of up to a
+        million items, not of counts of patterns), items of models with item types are sorted by
+        difficulty, and labelling functions have accuracies.
     ci_prob : float, optional
         Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
     figure : matplotlib Figure or SubFigure, optional
@@ -127,12 +116,11 @@ def plot_overview(
     >>> list(axes), axes["labels"].get_title()
     (['classes', 'labels', 'raters', 'items'], '... of 45 labels expected to be wrong\n(...)')
     """
-    probability_of_ends = coverage(ci_prob)
-    observation = None if model is None else observation_of(result, model)
+    probability = coverage(ci_prob)
     labels = None
     if model is not None or "label_posterior" in require_result(result).children:
         labels = label_probabilities(result, model)
-    raters = _qualities(result, model, observation, ci_prob)
+    raters = rater_qualities(result, model, ci_prob)
     weight = result["comparison"].dataset if "comparison" in result.children else None
     n_raters = 0 if raters is None else len(raters.name)
     figure, axes = _panels(figure, labels is not None, n_raters, weight is not None)
@@ -141,19 +129,18 @@ def plot_overview(
         number = np.ones(labels.sizes["item"]) if copies is None else copies.values.astype(float)
         colours = class_colours(labels["class"].values)
         _draw_classes(axes["classes"], result, labels, number, colours, ci_prob)
-        said = _wrong(
-            result, model if copies is None else None, labels, number, probability_of_ends
-        )
+        jointly = copies is None and len(number) <= LARGE and all_draws(result)
+        said = _wrong(result, model if jointly else None, labels, number, probability)
         _draw_certainty(axes["labels"], labels.values.max(axis=1), number, said)
-        hard = _difficulty(result, model, observation)
+        hard = item_difficulty(result, model)
         _draw_items(axes["items"], result, labels, hard, colours)
     if raters is not None:
-        _draw_raters(axes["raters"], raters, None if labels is None else labels.sizes["class"])
+        _draw_raters(axes["raters"], raters)
     if weight is not None:
         _draw_weights(axes["models"], weight)
     for ax in axes.values():
-        ax.xaxis.label.set_size("small")
-        ax.yaxis.label.set_size("small")
+        ax.xaxis.label.set_fontsize("small")
+        ax.yaxis.label.set_fontsize("small")
     figure.suptitle(_size(result, labels), fontsize="large")
     return axes
 
@@ -199,14 +186,13 @@ def _size(result: xr.DataTree, labels: xr.DataArray | None) -> str:
     numbers = {}
     if labels is not None:
         numbers["item"] = int(known.get("multiplicity", xr.ones_like(labels["item"], int)).sum())
-    if "rater_index" in known:
+    if has_responses(result):
         numbers["rater"] = known.sizes["rater"]
         numbers["response"] = int(responses_per_rater(result).sum())
     if labels is not None:
         numbers["class"] = labels.sizes["class"]
-    ends = {"class": "es"}
     return ", ".join(
-        f"{number:,} {what}{ends.get(what, 's') * (number != 1)}"
+        f"{number:,} {what}{('es' if what == 'class' else 's') * (number != 1)}"
         for what, number in numbers.items()
     )
 
@@ -236,9 +222,8 @@ def _draw_classes(
         low, high = (end.values[order] for end in interval(prevalence, ci_prob))
         mean = prevalence.mean(("chain", "draw")).values[order]
         style: dict[str, Any] = {"fmt": "o", "ms": 4, "lw": 1.5, "color": ink()}
-        label = "prevalence"
         ends = np.maximum([mean - low, high - mean], 0.0)
-        ax.errorbar(mean, range(len(order)), xerr=ends, label=label, **style)
+        ax.errorbar(mean, range(len(order)), xerr=ends, **style)
         right = np.maximum(right, high)
     for row, k in enumerate(order):
         ax.annotate(f"{share[k]:.0%}", (right[row], row), **AFTER)
@@ -288,7 +273,7 @@ def _draw_certainty(ax: Axes, sure: Array, number: Array, title: str) -> None:
     names = [f"{low} to {high}" for low, high in pairwise(ends)]
     names[0], names[-1] = f"below {ends[1]}", f"above {ends[-2]}"
     ax.set_yticks(range(n_cells), names, fontsize=TEXT)
-    ax.set(xlim=(0, 1.5 * max(count.max(), 1)), ylim=(first - 0.6, n_cells - 0.4))
+    ax.set(xlim=(0, 2.0 * max(count.max(), 1)), ylim=(first - 0.6, n_cells - 0.4))
     ax.set(xlabel="items (in brackets: expected to be wrong)", ylabel="probability of the label")
     ax.set_title(title, fontsize="medium")
     _plain(ax)
@@ -297,57 +282,20 @@ def _draw_certainty(ax: Axes, sure: Array, number: Array, title: str) -> None:
 # ---------------------------------------------------------------- raters
 
 
-def _qualities(
-    result: xr.DataTree,
-    model: pm.Model | None,
-    observation: Observation | None,
-    ci_prob: float | None,
-) -> Quality | None:
-    """Return the accuracies of the raters, of labelling functions those of their votes."""
-    if isinstance(model, LabelModel) and observation and isinstance(observation.raters, Votes):
-        table = sources(model, result, ci_prob=ci_prob)
-        names = np.array([f"{source}: {label}" for source, label in table.index], dtype=object)
-        columns = ("accuracy", "accuracy_lower", "accuracy_upper")
-        return Quality(
-            names, *(table[name].to_numpy() for name in columns), "accuracy of the votes"
-        )
-    draws = all_draws(result)
-    if named(draws, "sensitivity") is None or named(draws, "specificity") is None:
-        return None
-    accuracy = balanced_accuracy(result)
-    low, high = (end.values for end in interval(accuracy, ci_prob))
-    mean = accuracy.mean(("chain", "draw")).values
-    measure = "accuracy, mean over the classes"
-    return Quality(accuracy["rater"].values, mean, low, high, measure)
-
-
-def _draw_raters(ax: Axes, found: Quality, n_classes: int | None) -> None:
+def _draw_raters(ax: Axes, found: Qualities) -> None:
     order = np.argsort(found.mean, kind="stable")
     rows = place_rows(ax, len(order), RATERS)
-    draw_intervals(ax, *(values[order] for values in found[1:4]), rows, "C0")
+    mean, low, high = (values[order] for values in (found.mean, found.low, found.high))
+    draw_intervals(ax, mean, low, high, rows, "C0")
     name_rows(ax, found.name[order], "rater", rows)
-    if n_classes is not None:
-        ax.axvline(1.0 / n_classes, color="0.5", lw=1, ls="--", zorder=0)
-    ax.set_xlabel(found.measure + " (dashed: chance)" * (n_classes is not None))
+    ax.set_xlabel(found.measure)
+    if found.chance is not None:
+        ax.axvline(found.chance, color="0.5", lw=1, ls="--", zorder=0)
+        ax.set_xlabel(f"{found.measure} (dashed: chance)")
     set_title(ax, "raters")
 
 
 # ---------------------------------------------------------------- items
-
-
-def _difficulty(
-    result: xr.DataTree, model: pm.Model | None, observation: Observation | None
-) -> xr.DataArray | None:
-    """Return the difficulty of every item: stored, or of a model of item types."""
-    if "difficulty" in result.children:
-        stored = result["difficulty"].dataset
-        own = [name for name, values in stored.data_vars.items() if values.dims == ("item",)]
-        for name in ("disagreement", "difficulty", *own[:1]):
-            if name in own:
-                return stored[name]
-    if model is None or observation is None or not isinstance(observation.raters, TypedConfusion):
-        return None
-    return difficulty(result, model, draws=DRAWS)["disagreement"]
 
 
 def _draw_items(
@@ -384,7 +332,7 @@ def _draw_weights(ax: Axes, comparison: xr.Dataset) -> None:
     ax.barh(range(len(order)), weight[order], height=0.7, color="0.6")
     for row, value in enumerate(weight[order]):
         ax.annotate(f"{value:.2f}", (value, row), **AFTER)
-    names = [escaped(name) for name in np.array(listed(comparison["model"].values))[order]]
+    names = escaped_names(comparison["model"].values[order])
     ax.set_yticks(range(len(order)), names, fontsize=TEXT)
     ax.set(xlim=(0, 1.12 * max(weight.max(), 1e-9)), ylim=(-0.6, len(order) - 0.4))
     ax.set_xlabel("weight in the average")

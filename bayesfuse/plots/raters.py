@@ -18,6 +18,7 @@ from bayesfuse.plots.axes import (
     class_colours,
     draw_intervals,
     escaped,
+    escaped_names,
     name_points,
     name_rows,
     new_axes,
@@ -93,9 +94,9 @@ def plot_raters(
     rows = place_rows(axes[0], len(order))
     for ax, ((name, truth), draws) in zip(axes, panels.items(), strict=True):
         own = draws.isel(rater=order)
-        ends = (end.values for end in interval(own, ci_prob))
+        low, high = (end.values for end in interval(own, ci_prob))
         mean = own.mean(("chain", "draw")).values
-        draw_intervals(ax, mean, *ends, rows, colours[truth])
+        draw_intervals(ax, mean, low, high, rows, colours[truth])
         ax.set_xlabel(name)
         set_title(ax, f"truth: {escaped(truth)}")
         if not ax.get_shared_y_axes().joined(ax, axes[0]):
@@ -163,7 +164,7 @@ def plot_sensitivity_specificity(
         for index in range(len(names)):
             _place_rater(ax, draws[..., index], probability)
         first = np.arange(len(names))
-    shown = name_points(ax, x[first], y[first], [escaped(name) for name in names[first]])
+    shown = name_points(ax, x[first], y[first], escaped_names(names[first]))
     if shown < len(names):
         set_title(ax, f"{len(names):,} raters, {shown} of them named")
     ax.set_xlabel(f"specificity (truth: {escaped(negative)})")

@@ -16,6 +16,7 @@ from bayesfuse.errors import ModelError, require_kind
 from bayesfuse.plots.axes import (
     class_colours,
     escaped,
+    escaped_names,
     name_rows,
     new_axes,
     set_title,
@@ -107,7 +108,7 @@ def plot_sequence(
     _tiles(below, said, shades)
     name_rows(below, raters[::-1], "rater")
     if named:
-        names = [escaped(item) for item in items]
+        names = escaped_names(items)
         long = max(map(len, names)) > 1
         below.set_xticks(range(n_items), names, rotation=90 if long else 0)
         below.set_xlabel("item")

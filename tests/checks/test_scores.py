@@ -55,6 +55,24 @@ def test_calibration_error_by_hand():
     assert found.attrs == scores
 
 
+def test_bins_of_equal_counts():
+    top = np.array([0.6, 0.7, 0.8, 0.9, 0.9, 0.9, 0.9, 1.0])
+    labels = probabilities(np.column_stack([top, 1 - top]), [0, 1])
+    truth = {f"i{n}": int(n == 3) for n in range(8)}
+    found = bf.checks.calibration(labels, truth, bins=4, equal="count")
+    # items of one probability are in one bin
+    assert found["count"].values.tolist() == [2, 1, 5]
+    assert found["lower"].values.tolist() == [0.6, 0.8, 0.9]
+    assert found["upper"].values.tolist() == [0.8, 0.9, 1.0]
+    assert np.allclose(found["stated"], [0.65, 0.8, 0.92])
+    assert np.allclose(found["right"], [1.0, 1.0, 0.8])
+    assert found.attrs == bf.checks.label_scores(labels, truth, bins=4)
+    few = bf.checks.calibration(labels, truth, bins=1000, equal="count")
+    assert few["count"].values.tolist() == [1, 1, 1, 4, 1]
+    with pytest.raises(ModelError, match=r"equal 'width' or 'count'\. Got: 'size'"):
+        bf.checks.calibration(labels, truth, equal="size")
+
+
 def test_ties_count_by_their_number():
     labels = probabilities([[0.5, 0.5, 0.0], [1 / 3, 1 / 3, 1 / 3], [0.0, 0.5, 0.5]], list("abc"))
     scores = bf.checks.label_scores(labels, {"i0": "b", "i1": "a", "i2": "a"})

@@ -6,6 +6,7 @@ import io
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from matplotlib import pyplot as plt
@@ -178,10 +179,44 @@ def test_calibration_shows_shares_and_counts():
         [[0.95, 0.05], [0.9, 0.1], [0.4, 0.6]], {"item": list("abc"), "class": [0, 1]}
     )
     labels = labels.rename(dim_0="item", dim_1="class") if "dim_0" in labels.dims else labels
-    ax = plots.plot_calibration(labels, {"a": 0, "b": 1, "c": 1})
+    truth = {"a": 0, "b": 1, "c": 1}
+    ax = plots.plot_calibration(labels, truth, bins=10, equal="width")
     (points,) = [line for line in ax.lines if line.get_marker() == "o"]
     assert np.allclose(points.get_xydata(), [[0.6, 1], [0.925, 0.5]])
     assert [text.get_text() for text in ax.texts] == ["1", "2"]
+    assert ax.get_title().endswith("2 bins of 1 to 2 items")
+    (above,) = ax.child_axes
+    assert above.patches[0].get_data().values.sum() == 3  # nobody is left out
+    one = plots.plot_calibration(labels, pd.Series(truth))
+    assert one.child_axes[0].patches[0].get_data().values.sum() == 3
+    (points,) = [line for line in one.lines if line.get_marker() == "o"]
+    assert np.allclose(points.get_xydata(), [[2.45 / 3, 2 / 3]])
+
+
+def test_calibration_of_sure_labels_is_shown_by_log_odds():
+    rng = np.random.default_rng(1)
+    top = 1 - 10.0 ** rng.uniform(-5, -0.31, 400)
+    labels = xr.DataArray(
+        np.column_stack([top, 1 - top]),
+        {"item": range(400), "class": ["no", "yes"]},
+        ("item", "class"),
+    )
+    truth = dict(enumerate(np.where(rng.random(400) < top, "no", "yes").tolist()))
+    ax = plots.plot_calibration(labels, truth)
+    assert ax.get_xscale() == ax.get_yscale() == "logit"
+    found = bf.checks.calibration(labels, truth, bins=10, equal="count")
+    assert found["count"].values.tolist() == [40] * 10
+    low, high = ax.get_xlim()
+    (points,) = [line for line in ax.lines if line.get_marker() == "o"]
+    assert np.allclose(points.get_xdata(), np.clip(found["stated"], low, high))
+    assert np.allclose(points.get_ydata(), np.clip(found["right"], low, high))
+    assert high > 1 - 1 / 400 and not ax.texts  # bins are of one size
+    assert ax.child_axes[0].patches[0].get_data().values.sum() == 400
+    drawn(ax)
+    plain = plots.plot_calibration(labels, truth, scale="linear")
+    assert plain.get_xscale() == "linear" and plain.get_xlim()[1] == 1
+    with pytest.raises(ModelError, match=r"'linear' or 'logit'\. Got: 'log'"):
+        plots.plot_calibration(labels, truth, scale="log")
 
 
 def test_ranks_show_the_best_on_top():

@@ -13,6 +13,7 @@ import bayesfuse as bf
 from bayesfuse import plots
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
+from bayesfuse.plots.axes import LETTERS, escaped_names
 
 QUIET = {"progressbar": False, "quiet": True, "random_seed": 1}
 
@@ -100,6 +101,7 @@ PICTURES = {
     ),
     "plot_labels": lambda c: plots.plot_labels(c.result),
     "plot_model": lambda c: plots.plot_model(c.model),
+    "plot_overview": lambda c: plots.plot_overview(c.result, c.model)["raters"],
     "plot_phases": lambda c: plots.plot_phases(c.phases()),
     "plot_ranks": lambda c: plots.plot_ranks(bf.decisions.rank_raters(c.result)),
     "plot_raters": lambda c: plots.plot_raters(c.result),
@@ -112,7 +114,8 @@ PICTURES = {
 
 
 def test_every_picture_is_in_the_table():
-    assert sorted(PICTURES) == plots.__all__
+    interactive = ["hover_items", "hover_raters"]  # in test_hover.py
+    assert sorted([*PICTURES, *interactive]) == plots.__all__
 
 
 @pytest.fixture(scope="module")
@@ -177,6 +180,19 @@ def test_a_variable_called_like_a_formula():
 def test_names_in_one_line(name, text):
     assert in_one_line(name, 10) == text
     assert len(in_one_line(name, 10)) <= 10
+
+
+def test_names_that_are_cut_still_differ():
+    """Where the middle of names is cut out, it is not the part in which they differ."""
+    names = [f"annotator number {m} of the second batch" for m in (7, 12, 30)]
+    short = escaped_names(names)
+    assert short == [f"annotator number {m}…" for m in (7, 12, 30)]
+    assert escaped_names(["a" * 40 + "1", "b" * 40 + "2"]) == [
+        in_one_line(letter * 40 + digit, LETTERS) for letter, digit in ("a1", "b2")
+    ]
+    assert escaped_names([f"of the long {m} way" for m in (1, 2)], 8) == ["of th…1…", "of th…2…"]
+    assert escaped_names(["the same " * 9] * 2, 10) == ["the s…ame "] * 2
+    assert escaped_names(["$x", "y"]) == [r"\$x", "y"] and escaped_names([]) == []
 
 
 def test_reports_of_odd_names(odd):

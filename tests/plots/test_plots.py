@@ -8,7 +8,7 @@ import xarray as xr
 from matplotlib import pyplot as plt
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_rgb
-from matplotlib.patches import Polygon
+from matplotlib.patches import Polygon, StepPatch
 from pictures import drawn, tick_names
 
 import bayesfuse as bf
@@ -333,8 +333,21 @@ def test_labels_are_stacked_to_one_worst_on_top(four):
         np.testing.assert_allclose(widths, probability.sel({"class": name}).values[order])
     ends = [bar.get_x() + bar.get_width() for bar in ax.containers[-1]]
     np.testing.assert_allclose(ends, 1)
-    assert ax.get_title() == "the 10 least certain of 45 items"
+    assert ax.get_title() == "45 items"
+    assert ax.get_ylabel() == "45 items: the 10 least certain named"
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["1", "2", "3", "4"]
+
+
+def test_labels_without_a_name_are_a_band_below(four):
+    ax = plot_labels(four, most=10)
+    probability = bf.label_probabilities(four)
+    order = np.argsort(probability.max("class").values, kind="stable")[10:]
+    rest = probability.values[order]
+    rest = rest[np.lexsort((rest.max(axis=1), rest.argmax(axis=1)))[::-1]]
+    steps = [patch.get_data() for patch in ax.patches if isinstance(patch, StepPatch)]
+    for step, right in zip(steps, rest.cumsum(axis=1).T, strict=True):
+        np.testing.assert_allclose(step.values, right)
+        assert (step.edges[0], step.edges[-1]) == (-5.5, -0.5)  # half as tall as ten rows
 
 
 def test_all_labels(four):

@@ -1,0 +1,51 @@
+"""An answer as plain calls of the public interface."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bayesfuse.answer.candidates import Inputs
+from bayesfuse.answer.fits import Fit
+from bayesfuse.answer.weights import VOTES
+
+
+def of_answer(
+    inputs: Inputs, done: list[Fit], typed: Fit | None, weights: Mapping[str, float], seed: int
+) -> str:
+    """Return the calls that give this answer."""
+    names = sorted({fit.candidate.model for fit in done})
+    lines = [
+        "import bayesfuse as bf",
+        f"from bayesfuse.models import {', '.join(names)}",
+        "",
+        "results = {}",
+    ]
+    for fit in done:
+        size = fit.size.code() if fit.size else ""
+        lines += [
+            f"# {fit.candidate.why}",
+            f"model = {fit.candidate.code(inputs)}",
+            f"result = bf.sample(model, {size}, random_seed={seed}, quiet=True)",
+            *(f"print({each.call}.verdict)" for each in fit.checks if each.call),
+            *(["difficulty = bf.difficulty(result, model)"] if fit is typed else []),
+            f"results[{fit.candidate.name!r}] = result",
+            "",
+        ]
+    if VOTES in weights:
+        lines.append(f"results[{VOTES!r}] = {_votes(inputs)}")
+    shares = ", ".join(f"{name!r}: {weight:.6g}" for name, weight in weights.items())
+    lines += [
+        f"fused = bf.average(results, {{{shares}}})",
+        "bf.label_probabilities(fused)",
+        "bf.decisions.rank_items(fused)",
+    ]
+    return "\n".join(lines)
+
+
+def of_votes(inputs: Inputs) -> str:
+    """Return the calls that give vote shares."""
+    return f"import bayesfuse as bf\n\nfused = {_votes(inputs)}"
+
+
+def _votes(inputs: Inputs) -> str:
+    return f"bf.vote_shares(responses{', gold' if inputs.gold is not None else ''})"

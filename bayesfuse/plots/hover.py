@@ -1,0 +1,225 @@
+"""Interactive plots: the names and numbers of raters and items under the mouse."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.data.describing import in_one_line
+from bayesfuse.data.names import listed
+from bayesfuse.errors import ModelError, require_count
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.plots.axes import DISTINCT, SAFE, class_colours
+from bayesfuse.plots.qualities import item_difficulty, rater_qualities
+from bayesfuse.results.contents import constants
+from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.summaries import coverage
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+SEED = 1
+"""Of what moves equal numbers apart: a picture is the same each time."""
+
+MANY = 2000
+"""Number of points from which on they are drawn by WebGL."""
+
+
+def hover_raters(
+    result: xr.DataTree, model: pm.Model | None = None, *, ci_prob: float | None = None
+) -> Figure:
+    """Plot every rater's accuracy against the number of responses, with names under the mouse.
+
+    Parameters
+    ----------
+    result : DataTree
+        From ``bf.sample``, ``bf.fit`` or ``bf.find_map``.
+    model : pymc.Model, optional
+        Needed for labelling functions, whose votes are shown.
+    ci_prob : float, optional
+        Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
+
+    Returns
+    -------
+    plotly Figure
+        A point per rater at the accuracy, averaged over the classes; under the mouse its name,
+        number of responses and interval. Up to 30 raters are side by side, with their intervals.
+        Notebooks show the figure, and ``figure.write_html(path)`` saves a page (5 MB) that needs
+        neither server nor network.
+
+    Raises
+    ------
+    ModelError
+        The result has no sensitivity and specificity.
+    ImportError
+        Without plotly: ``pip install "bayesfuse[interactive]"``.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> figure = bf.plots.hover_raters(bf.find_map(DawidSkene(bf.datasets.caries())))
+    >>> figure.data[0].text[0]
+    'dentist 1'
+    """
+    plotly = _plotly()
+    found = rater_qualities(result, model, ci_prob)
+    if found is None or found.responses is None:
+        raise ModelError(
+            "Accuracies of raters are read from sensitivity and specificity (bayesfuse.models "
+            "define them; labelling functions need model=), and numbers of responses from "
+            f"constant_data. Got: groups {sorted(result.children)}."
+        )
+    number, order = found.responses, np.argsort(-found.mean, kind="stable")
+    names = _names(found.name)
+    marker: dict[str, Any] = {"size": 6, "opacity": 0.65, "color": SAFE[0]}
+    figure = plotly.Figure()
+    if len(number) <= DISTINCT:
+        across: Array = np.argsort(order).astype(float)
+        above, below = found.high - found.mean, found.mean - found.low
+        error = {"array": above, "arrayminus": below, "thickness": 1.2, "width": 0}
+        marker |= {"size": 9, "opacity": 1.0}
+        ticks = {"tickvals": np.arange(len(order)), "ticktext": [names[m] for m in order]}
+        figure.update_xaxes(title="raters, the best first", **ticks)
+    else:
+        across, error = _apart(number), None
+        wide = number.min() > 0 and number.max() > 20 * number.min()
+        figure.update_xaxes(title="responses", type="log" if wide else "linear")
+    figure.add_trace(
+        plotly.Scatter(
+            x=across,
+            y=found.mean,
+            error_y=error,
+            mode="markers",
+            marker=marker,
+            text=names,
+            customdata=np.stack([found.low, found.high, number], axis=1),
+            hovertemplate=(
+                "<b>%{text}</b><br>accuracy %{y:.3f}<br>"
+                f"{coverage(ci_prob):.0%} interval "
+                "%{customdata[0]:.3f} to %{customdata[1]:.3f}<br>"
+                "%{customdata[2]:,} responses<extra></extra>"
+            ),
+        )
+    )
+    figure.update_yaxes(title=found.measure)
+    return _plain(figure, f"{len(number):,} raters")
+
+
+def hover_items(
+    result: xr.DataTree, model: pm.Model | None = None, *, most: int = 20_000
+) -> Figure:
+    """Plot every label's probability against the item's difficulty, with names under the mouse.
+
+    Parameters
+    ----------
+    result : DataTree
+        With label probabilities.
+    model : pymc.Model, optional
+        Of item types, for the difficulty. Without it, and if the result has no difficulty, the
+        probability is plotted against the number of responses.
+    most : int, default 20,000
+        Number of items to show, those with the least certain labels.
+
+    Returns
+    -------
+    plotly Figure
+        A point per item in the colour of its most probable class; under the mouse its name, the two
+        most probable classes, the difficulty and the number of responses.
+
+    Raises
+    ------
+    ModelError
+        The result has no label probabilities, or belongs to another model.
+    ImportError
+        Without plotly: ``pip install "bayesfuse[interactive]"``.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> figure = bf.plots.hover_items(bf.find_map(DawidSkene(bf.datasets.anesthesia())))
+    >>> figure.layout.xaxis.title.text, len(figure.data)  # a set of points for every class
+    ('responses', 4)
+    """
+    from matplotlib.colors import to_hex
+
+    plotly = _plotly()
+    require_count("most", most)
+    labels = label_probabilities(result, model)
+    shown = labels[np.argsort(labels.values.max(axis=1), kind="stable")[:most]]
+    names, classes = (np.array(_names(shown[dim].values)) for dim in ("item", "class"))
+    order = np.argsort(-shown.values, axis=1, kind="stable")
+    best, second = order[:, 0], order[:, min(1, len(classes) - 1)]
+    probability = np.take_along_axis(shown.values, order, 1)
+    number = _responses_per_item(result).sel(item=shown["item"].values).values
+    hard = item_difficulty(result, model)
+    across = _apart(number) if hard is None else hard.sel(item=shown["item"].values).values
+    said = "" if hard is None else "difficulty %{x:.2f}<br>"
+    draw = plotly.Scattergl if len(shown) > MANY else plotly.Scatter
+    figure = plotly.Figure()
+    for k, colour in enumerate(class_colours(shown["class"].values).values()):
+        own = np.flatnonzero(best == k)
+        beside = (classes[second[own]], probability[own, min(1, len(classes) - 1)], number[own])
+        figure.add_trace(
+            draw(
+                x=across[own],
+                y=probability[own, 0],
+                mode="markers",
+                name=classes[k],
+                marker={"size": 6, "opacity": 0.6, "color": to_hex(colour)},
+                text=names[own],
+                customdata=np.stack([values.astype(object) for values in beside], axis=1),
+                hovertemplate=(
+                    "<b>%{text}</b><br>%{fullData.name}: %{y:.3f}<br>"
+                    "%{customdata[0]}: %{customdata[1]:.3f}<br>"
+                    f"{said}%{{customdata[2]}} responses<extra></extra>"
+                ),
+            )
+        )
+    whole = {"dtick": 1} if hard is None and number.max() <= 20 else {}
+    figure.update_xaxes(title="responses" if hard is None else "difficulty", **whole)
+    figure.update_yaxes(title="probability of the label")
+    some = f"the {len(shown):,} least certain of " if len(shown) < len(labels) else ""
+    return _plain(figure, f"{some}{len(labels):,} items")
+
+
+def _plotly() -> Any:
+    """Return plotly's module of figures."""
+    try:
+        from plotly import graph_objects
+    except ImportError as error:
+        raise ImportError(
+            'Interactive plots are drawn by plotly: pip install "bayesfuse[interactive]". Got: no '
+            "module plotly."
+        ) from error
+    return graph_objects
+
+
+def _names(names: NDArray[Any]) -> list[str]:
+    """Return names as text that is no markup."""
+    return [escape(in_one_line(name)) for name in listed(names)]
+
+
+def _responses_per_item(result: xr.DataTree) -> xr.DataArray:
+    known = constants(result, "item_index")
+    number = np.bincount(known["item_index"].values, minlength=known.sizes["item"])
+    return xr.DataArray(number, {"item": known["item"].values}, "item")
+
+
+def _apart(number: NDArray[np.int64]) -> Array:
+    """Move equal numbers apart at random, so that their points can be told from each other."""
+    moved: Array = number + np.random.default_rng(SEED).uniform(-0.3, 0.3, len(number))
+    return np.where(number > 0, moved, np.abs(moved))
+
+
+def _plain(figure: Any, title: str) -> Any:
+    figure.update_layout(
+        title=title, template="plotly_white", width=760, height=520, hovermode="closest"
+    )
+    return figure

@@ -1,0 +1,226 @@
+"""``bf.fuse``: what it averages, what it says, and what it can be told."""
+
+import re
+
+import arviz as az
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import bayesfuse as bf
+from bayesfuse.answer.mixture import SHARED
+from bayesfuse.errors import ImpossibleDataError, ModelError, QuickAnswerWarning, ResponsesError
+
+pytestmark = pytest.mark.usefixtures("few_draws")
+QUIET = {"random_seed": 5, "minutes": 10, "progressbar": False}
+
+
+def probabilities(result):
+    return bf.label_probabilities(result).values
+
+
+def test_labels_are_the_average_of_the_models_and_a_few_votes(fused, crowd):
+    models = [probabilities(own) for own in fused["models"].children.values()]
+    assert len(models) == 3
+    votes = probabilities(bf.vote_shares(crowd.responses))
+    expected = 0.95 * np.mean(models, axis=0) + 0.05 * votes
+    np.testing.assert_allclose(probabilities(fused), expected, atol=1e-12)
+    assert fused.attrs["models"][-1] == "vote shares"
+
+
+def test_the_explanation_is_code_that_gives_the_same_labels(fused, crowd, capsys):
+    space = {"responses": crowd.responses}
+    exec(fused.explain().replace("quiet=True", "quiet=True, progressbar=False"), space)
+    np.testing.assert_allclose(probabilities(space["fused"]), probabilities(fused), atol=1e-6)
+    said = capsys.readouterr().out
+    for line in fused.checks:
+        words = line.partition(": ")[2]
+        assert words in said or "Monte Carlo" in words or "does not apply" in words
+
+
+def test_tables_of_labels_and_raters(fused, crowd):
+    labels, raters = fused.labels(), fused.raters(ci_prob=0.8)
+    probability = probabilities(fused)
+    assert labels["item"].tolist() == crowd.responses.items.tolist()
+    np.testing.assert_array_equal(labels["probability"], probability.max(axis=1))
+    assert (labels["label"] == crowd.responses.classes[probability.argmax(axis=1)]).all()
+    assert labels["difficulty"].between(0, 2 / 3).all()
+    assert raters["accuracy"].is_monotonic_decreasing
+    assert (raters["low"] < raters["accuracy"]).all() and (
+        raters["accuracy"] < raters["high"]
+    ).all()
+    assert raters["responses"].sum() == crowd.responses.n_responses
+    wide = fused.raters(ci_prob=0.95)
+    assert (wide["low"] <= raters["low"]).all()
+
+
+def test_draws_are_of_the_mixture(fused):
+    models = fused["models"].children.values()
+    for name in SHARED:
+        mean = np.mean([own["posterior"][name].mean(("chain", "draw")) for own in models], axis=0)
+        spread = fused["posterior"][name].std(("chain", "draw")).values
+        error = np.abs(fused["posterior"][name].mean(("chain", "draw")).values - mean)
+        # the draws of every model are all used, about three times each
+        assert (error <= 0.05 * spread + 0.01).all()
+    table = bf.summary(fused, ["sensitivity"])
+    assert len(table) == 24
+    assert az.rhat(fused["posterior"].dataset)["sensitivity"].max() < 1.02  # in random order
+
+
+def test_what_reads_results_reads_answers(fused):
+    assert bf.decisions.rank_raters(fused).sizes["rater"] == 8
+    assert len(bf.decisions.rank_items(fused)) == 70
+    errors = float(bf.decisions.expected_errors(fused)["expected"])
+    assert f"{errors:,.1f} labels are expected to be wrong" in fused.headline
+    assert f"{errors:.1f} labels are expected" in " ".join(fused.overview().split())
+
+
+def test_an_answer_survives_a_file(fused, tmp_path):
+    fused.to_netcdf(tmp_path / "answer.nc", engine="h5netcdf")
+    read = xr.open_datatree(tmp_path / "answer.nc", engine="h5netcdf")
+    np.testing.assert_array_equal(probabilities(read), probabilities(fused))
+    assert read.attrs["code"] == fused.explain()
+
+
+def test_the_same_seed_gives_the_same_answer_from_a_data_frame(fused, crowd):
+    frame = crowd.responses.to_frame().sample(frac=1.0, random_state=1)
+    again = bf.fuse(frame, **QUIET)
+    by_item = bf.label_probabilities(again).sel(item=crowd.responses.items)
+    np.testing.assert_array_equal(by_item.values, probabilities(fused))
+
+
+def test_known_labels_are_known(crowd):
+    items = crowd.responses.items[[3, 14, 15]].tolist()
+    wrong = {item: crowd.responses.classes[2] for item in items}
+    told = bf.fuse(crowd.responses, gold=wrong, **QUIET)
+    labels = told.labels().set_index("item")
+    assert (labels.loc[items, "probability"] == 1.0).all()
+    assert (labels.loc[items, "label"] == crowd.responses.classes[2]).all()
+    assert "3 are known" in told.headline and "gold=gold" in told.explain()
+    assert "Only 3 labels are known" in told.advice[0] and "20 more items" in told.advice[0]
+
+
+def test_advice_names_raters_who_guess_and_who_confuse_classes():
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 2, 150)
+    right = [np.where(rng.random(150) < 0.9, truth, 1 - truth) for _ in range(5)]
+    matrix = np.column_stack([*right, rng.integers(0, 2, 150), 1 - right[0]])
+    names = [*"abcde", "guesses", "turns"]
+    told = bf.fuse(bf.Responses.from_matrix(matrix, raters=names), **QUIET)
+    without = next(line for line in told.advice if line.startswith("Do without"))
+    asked = next(line for line in told.advice if line.startswith("Ask what"))
+    assert "guesses" in without and "turns" not in without
+    assert "turns" in asked and "guesses" not in asked
+    assert not re.search(r"Do without [a-e],", without)
+
+
+@pytest.mark.slow
+def test_sequences_graphs_groups_covariates(crowd):
+    small = bf.datasets.simulate_dawid_skene(24, 5, 2, random_seed=4).responses
+    structures = {
+        "sequences": bf.Sequences.from_lengths([10, 14], items=small.items),
+        "graph": bf.Graph.grid((4, 6), items=small.items),
+        "groups": [small.raters[:2].tolist()],
+    }
+    models = {
+        "sequences": {"HiddenMarkov"},
+        "graph": {"MarkovRandomField"},
+        "groups": {"LatentGroup", "ItemTypes"},
+    }
+    for name, given in structures.items():
+        told = bf.fuse(small, **{name: given}, **QUIET)
+        code = told.explain()
+        assert set(re.findall(r"model = (\w+)", code)) == models[name]
+        assert f"(responses, {name}" in code
+        assert ("vote shares" in told.attrs["models"]) == (name == "groups")
+        assert probabilities(told).sum(axis=1) == pytest.approx(np.ones(24))
+
+
+@pytest.mark.slow
+def test_covariates_and_grades():
+    simulated = bf.datasets.simulate_dawid_skene(40, 5, 3, random_seed=4)
+    covariates = np.random.default_rng(1).normal(size=(40, 1))
+    told = bf.fuse(simulated.responses, covariates=covariates, **QUIET)
+    assert "covariates=covariates" in told.explain()
+    graded = bf.fuse(simulated.responses, ordered=True, **QUIET)
+    assert "graded" in graded.attrs["models"]
+
+
+def test_rules_get_the_model_of_rules():
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 2, 200)
+    matrix = np.full((200, 6), -1)
+    for rule in range(6):
+        own = rule % 2
+        speaks = rng.random(200) < np.where(truth == own, 0.35, 0.05)
+        matrix[speaks, rule] = own
+    table = bf.Responses.from_matrix(matrix, classes=[0, 1])
+    told = bf.fuse(table, **QUIET)
+    assert told.attrs["models"] == ["labelling functions"]
+    assert told.labels()["difficulty"].isna().all()
+    with pytest.raises(ModelError, match="labelling functions"):
+        told.raters()
+    assert "labelling functions" in told.overview()
+
+
+def test_too_little_time_gives_vote_shares(crowd):
+    with pytest.warns(QuickAnswerWarning, match="minutes=1e-09"):
+        quick = bf.fuse(crowd.responses, minutes=1e-9, progressbar=False)
+    votes = bf.vote_shares(crowd.responses)
+    np.testing.assert_array_equal(probabilities(quick), probabilities(votes))
+    assert quick["comparison"]["outcome"].values.tolist()[:3] == ["no time was left"] * 3
+    assert "Give more time" in quick.overview()
+    space = {"responses": crowd.responses}
+    exec(quick.explain(), space)
+    np.testing.assert_array_equal(probabilities(quick), probabilities(space["fused"]))
+
+
+def test_interrupting_keeps_what_is_complete(crowd, monkeypatch):
+    sample, done = bf.sample, []
+
+    def interrupted(model, *args, **kwargs):
+        if kwargs["chains"] == 4:
+            done.append(model)
+            if len(done) == 2:
+                raise KeyboardInterrupt
+        return sample(model, *args, **kwargs)
+
+    monkeypatch.setattr(bf, "sample", interrupted)
+    told = bf.fuse(crowd.responses, **QUIET)
+    assert told.attrs["interrupted"] == 1
+    assert told.attrs["models"] == ["item types", "vote shares"]
+    outcomes = told["comparison"]["outcome"].to_series()
+    assert outcomes["shared rows"] == "interrupted"
+    assert outcomes["one type per class"] == "no time was left"
+
+
+def test_a_model_that_rules_the_data_out_is_left_out(crowd, monkeypatch):
+    sample = bf.sample
+
+    def refuses(model, *args, **kwargs):
+        if kwargs["chains"] == 4 and model.coords["type"] == ("type 1", "type 2", "type 3"):
+            raise ImpossibleDataError("No class is possible. Got: item 3.")
+        return sample(model, *args, **kwargs)
+
+    monkeypatch.setattr(bf, "sample", refuses)
+    told = bf.fuse(crowd.responses, **QUIET)
+    assert "No class is possible" in str(told["comparison"]["outcome"].values)
+    assert told.attrs["models"] == ["item types", "shared rows", "vote shares"]
+
+
+def test_errors(crowd, fused):
+    responses = crowd.responses
+    with pytest.raises(ModelError, match=r"minutes must be a positive.*Got: 0"):
+        bf.fuse(responses, minutes=0)
+    with pytest.raises(ModelError, match=r"Got: list"):
+        bf.fuse([1, 2])
+    with pytest.raises(ResponsesError, match="worker"):
+        bf.fuse(pd.DataFrame({"item": [1], "worker": [1], "label": [1]}))
+    with pytest.raises(ResponsesError, match="nobody"):
+        bf.fuse(responses, gold={"nobody": 1})
+    sequences = bf.Sequences.from_lengths([70], items=responses.items)
+    with pytest.raises(ModelError, match=r"Got: sequences and groups\."):
+        bf.fuse(responses, sequences=sequences, groups=[[0, 1]])
+    with pytest.raises(ModelError, match=r"An answer of bf\.fuse knows"):
+        fused["models"].explain()

@@ -1,0 +1,233 @@
+"""The overview shows the numbers of every kind of result, and leaves out what there is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib import pyplot as plt
+from pictures import drawn, tick_names
+
+import bayesfuse as bf
+from bayesfuse.errors import ModelError
+from bayesfuse.models import (
+    DawidSkene,
+    HiddenMarkov,
+    ItemTypes,
+    LabellingFunctions,
+    LatentGroup,
+    MarkovRandomField,
+)
+from bayesfuse.plots import plot_overview
+
+QUIET = {"progressbar": False, "quiet": True, "random_seed": 1}
+ANESTHESIA = bf.datasets.anesthesia()
+WHOLE = ["classes", "labels", "raters", "items"]
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+@pytest.fixture(scope="module")
+def sampled():
+    model = DawidSkene(ANESTHESIA)
+    return bf.sample(model, 40, chains=1, **QUIET), model
+
+
+def test_numbers_are_those_of_the_result(sampled):
+    result, model = sampled
+    axes = plot_overview(result, model, ci_prob=0.8)
+    assert list(axes) == WHOLE
+    drawn(axes["items"])
+    labels = bf.label_probabilities(result).values
+    bars, points = axes["classes"].containers
+    np.testing.assert_allclose([bar.get_width() for bar in bars], labels.mean(axis=0)[::-1])
+    prevalence = result["posterior"]["prevalence"].mean(("chain", "draw")).values
+    np.testing.assert_allclose(points.lines[0].get_xdata(), prevalence[::-1])
+    assert tick_names(axes["classes"]) == ["4", "3", "2", "1"]
+
+    sure = labels.max(axis=1)
+    ends = [0, 0.5, 0.7, 0.9, 0.99, 1.01]
+    count = np.histogram(sure, ends)[0]
+    assert [bar.get_width() for bar in axes["labels"].patches] == count.tolist()
+    found = bf.decisions.expected_errors(result, model, draws=100, ci_prob=0.8, random_seed=1)
+    low, high = int(found["low"]), int(found["high"])
+    assert axes["labels"].get_title() == (
+        f"{(1 - sure).sum():.1f} of 45 labels expected to be wrong\n(80% interval: {low} to {high})"
+    )
+    top = sure[sure >= 0.99]
+    assert texts(axes["labels"])[-1] == f"{len(top)} (wrong: {(1 - top).sum():.1f})"
+
+    accuracy = result["posterior"]["sensitivity"].mean(("chain", "draw", "class"))
+    order = np.argsort(accuracy.values)
+    assert tick_names(axes["raters"]) == [str(n) for n in accuracy["rater"].values[order]]
+    np.testing.assert_allclose(axes["raters"].lines[0].get_xdata(), accuracy.values[order])
+    assert axes["raters"].lines[-1].get_xdata() == [0.25, 0.25]  # chance
+
+    uncertain = bf.decisions.rank_items(result)["item"].head(14)
+    assert tick_names(axes["items"]) == [str(item) for item in uncertain[::-1]]
+    title = axes["items"].figure.get_suptitle()
+    assert title == "45 items, 5 raters, 315 responses, 4 classes"
+
+
+def test_a_class_has_the_colour_of_other_plots(sampled):
+    axes = plot_overview(sampled[0])
+    bars = [bar.get_facecolor() for bar in axes["classes"].containers[0]][::-1]
+    assert bars == [part[0].get_facecolor() for part in bf.plots.plot_labels(sampled[0]).containers]
+
+
+def of_votes():
+    said = np.where(np.random.default_rng(1).random((40, 4)) < 0.5, np.arange(4) % 2, -1)
+    return LabellingFunctions(bf.Responses.from_matrix(said))
+
+
+def on_a_path():
+    items = ANESTHESIA.items
+    edges = np.column_stack([items[:-1], items[1:]])
+    return MarkovRandomField(ANESTHESIA, bf.Graph.from_edges(edges, items=items))
+
+
+def in_sequences():
+    return HiddenMarkov(ANESTHESIA, bf.Sequences.from_lengths([20, 25], items=ANESTHESIA.items))
+
+
+MODELS = {
+    "one accuracy": lambda: DawidSkene(ANESTHESIA, raters="coin"),
+    "graded": lambda: DawidSkene(ANESTHESIA, raters="graded"),
+    "groups": lambda: LatentGroup(ANESTHESIA, groups=[[2, 5]]),
+    "sequences": in_sequences,
+    "graph": on_a_path,
+    "counts": lambda: DawidSkene(bf.datasets.caries()),
+    "votes": of_votes,
+}
+
+
+SLOW = {"graded"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in MODELS]
+)
+def test_points_of_every_model(name):
+    """Of a point estimate, with and without its model."""
+    model = MODELS[name]()
+    point = bf.find_map(model)
+    with_model = plot_overview(point, model)
+    drawn(with_model["items"])
+    assert list(with_model) == WHOLE
+    without = plot_overview(point)
+    assert list(without) == [panel for panel in WHOLE if panel != "raters" or name != "votes"]
+    assert "interval" not in without["labels"].get_title()
+
+
+def test_votes_have_the_accuracies_of_their_table():
+    model = of_votes()
+    result = bf.sample(model, 20, chains=1, **QUIET)
+    table = bf.sources(model, result).sort_values("accuracy", kind="stable")
+    ax = plot_overview(result, model)["raters"]
+    assert tick_names(ax) == [f"{source}: {label}" for source, label in table.index]
+    np.testing.assert_allclose(ax.lines[0].get_xdata(), table["accuracy"])
+    ends = np.array([line[:, 0] for line in ax.collections[0].get_segments()])
+    np.testing.assert_allclose(ends, table[["accuracy_lower", "accuracy_upper"]])
+    assert ax.get_xlabel() == "accuracy of the votes"
+
+
+def test_patterns_count_as_often_as_they_occur():
+    point = bf.find_map(DawidSkene(bf.datasets.caries()))
+    axes = plot_overview(point)
+    assert sum(bar.get_width() for bar in axes["labels"].patches) == 3869
+    assert "of 3,869 labels" in axes["labels"].get_title()
+    assert axes["items"].get_ylabel().startswith("32 patterns")
+    number = point["constant_data"]["multiplicity"].values
+    share = number @ bf.label_probabilities(point).values / number.sum()
+    bars = axes["classes"].containers[0]
+    np.testing.assert_allclose([bar.get_width() for bar in bars], share[::-1])
+
+
+def test_items_of_item_types_are_sorted_by_difficulty():
+    model = ItemTypes(ANESTHESIA)
+    result = bf.sample(model, 5, chains=1, **QUIET)
+    hard = bf.difficulty(result, model, draws=100)["disagreement"]
+    hardest = hard.sortby(hard)[-14:]
+    ax = plot_overview(result, model)["items"]
+    drawn(ax)
+    assert ax.get_ylabel() == "45 items: the 14 hardest named"
+    numbers = [f"{value:.2f}".removeprefix("0") for value in hardest.values]
+    assert texts(ax) == ["difficulty", *numbers]
+    assert texts(plot_overview(result)["items"]) == []  # the difficulty needs the model
+
+
+def fused(result, **weights):
+    """A mixture of models, with the groups of which only some results have all."""
+    labels = result["label_posterior"].dataset
+    hard = xr.DataArray(np.arange(45.0) / 45, {"item": labels["item"].values}, "item")
+    comparison = xr.Dataset({"weight": ("model", list(weights.values()))}, {"model": [*weights]})
+    return xr.DataTree.from_dict(
+        {
+            "label_posterior": labels,
+            "posterior": result["posterior"].dataset,
+            "difficulty": xr.Dataset({"difficulty": hard}),
+            "comparison": comparison,
+            "constant_data": result["constant_data"].dataset,
+        }
+    )
+
+
+def test_models_and_their_weights(sampled):
+    axes = plot_overview(fused(sampled[0], types=0.5, coin=0.2, matrices=0.3))
+    drawn(axes["models"])
+    assert sorted(axes) == sorted([*WHOLE, "models"])
+    assert tick_names(axes["models"]) == ["coin", "matrices", "types"]
+    assert [bar.get_width() for bar in axes["models"].patches] == [0.2, 0.3, 0.5]
+    hardest = sampled[0]["label_posterior"]["item"].values[-14:]
+    assert tick_names(axes["items"]) == [str(item) for item in hardest]
+    assert texts(axes["items"])[-1] == ".98"
+
+
+def test_averages_have_no_raters(sampled):
+    both = bf.average({"a": sampled[0], "b": sampled[0]}, {"a": 3, "b": 1})
+    axes = plot_overview(both)
+    drawn(axes["models"])
+    assert sorted(axes) == ["classes", "items", "labels", "models"]
+    assert [bar.get_width() for bar in axes["models"].patches] == [0.25, 0.75]
+
+
+def test_results_without_labels_show_their_raters(sampled):
+    axes = plot_overview(sampled[0].drop_nodes(["label_posterior"]))
+    assert list(axes) == ["raters"]
+    without_draws = sampled[0].drop_nodes(["posterior", "log_likelihood"])
+    axes = plot_overview(without_draws, sampled[1])
+    assert list(axes) == ["classes", "labels", "items"]
+    assert "interval" not in axes["labels"].get_title()
+    new = bf.predict(sampled[0], ANESTHESIA.take(np.arange(10)))
+    assert plot_overview(new)["labels"].get_title().endswith("of 10 labels expected to be wrong")
+    with pytest.raises(ModelError, match="Got: a result without label probabilities"):
+        plot_overview(sampled[0].filter(lambda node: node.name == "constant_data"))
+
+
+@pytest.mark.parametrize("n_classes", [2, 12])
+def test_of_many_raters_and_classes_the_ends_are_named(n_classes):
+    made = bf.datasets.simulate_dawid_skene(200, 800, n_classes, per_item=9, random_seed=1)
+    frame = made.responses.to_frame()
+    frame["rater"] = [f"a rather long name, number {m:03d}, of a rater" for m in frame["rater"]]
+    point = bf.find_map(DawidSkene(bf.Responses.from_long(frame), raters="coin"))
+    axes = plot_overview(point)
+    drawn(axes["raters"])
+    names = tick_names(axes["raters"])
+    assert len(set(names)) == 16 and max(map(len, names)) <= 28
+    count = point["point"].sizes["rater"]
+    assert axes["raters"].get_ylabel() == f"{count} raters: the 8 best and 8 worst named"
+    assert sum(len(line.get_xdata()) for line in axes["raters"].lines[:2]) == count
+    assert len(tick_names(axes["classes"])) == min(n_classes, 10)
+    assert ("most frequent of 12" in axes["classes"].get_title()) == (n_classes == 12)
+
+
+def test_figures(sampled):
+    figure = plt.figure(layout="constrained")
+    left, right = figure.subfigures(1, 2)
+    axes = plot_overview(sampled[0], figure=right)
+    assert all(ax.figure is right for ax in axes.values()) and not left.axes
+    assert len(plt.get_fignums()) == 1
+    with pytest.raises(ModelError, match=r"figure= must be empty.* Got: a figure of 4 axes"):
+        plot_overview(sampled[0], figure=right)
