@@ -3,15 +3,16 @@ VENV ?= .venv
 PY = $(VENV)/bin/python
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 BENCHMARKS = $(wildcard benchmarks/[a-z]*.py)
-EXTRAS = dev notebooks benchmarks
+EXTRAS = dev notebooks benchmarks docs
 
-.PHONY: help demo test test-slow check notebooks bench release clean
+.PHONY: help demo test test-slow check docs notebooks bench release clean
 
 help:
 	@echo 'make demo        a first look: labels from noisy raters, combined and judged'
 	@echo 'make test        check, then the quick tests (some minutes)'
 	@echo 'make test-slow   the long tests: calibration, samplers against each other, notebooks'
 	@echo 'make check       formatting, lint and types'
+	@echo 'make docs        build the documentation into docs/_build/html and check its links'
 	@echo 'make notebooks   run every notebook and keep its outputs'
 	@echo 'make bench       run the benchmarks'
 	@echo 'make release     all that must work before a release (ARGS=--rehearsal to try it earlier)'
@@ -35,6 +36,12 @@ check: $(VENV)/.with-dev
 	@rm -rf $(VENV)/types && mkdir -p $(VENV)/types/bayesfuse
 	@ln -s "$(CURDIR)"/bayesfuse/* $(VENV)/types/bayesfuse && ln -s "$(CURDIR)/models" $(VENV)/types/bayesfuse
 	cd $(VENV)/types && ../bin/python -m mypy --config-file "$(CURDIR)/pyproject.toml" --cache-dir "$(CURDIR)/.mypy_cache" -p bayesfuse
+
+# Pages are made anew, so that none is left of a name that has gone. Notebooks show the outputs they hold.
+docs: $(VENV)/.with-docs
+	rm -rf docs/_build docs/api docs/notebooks docs/plots
+	$(PY) -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(PY) docs/check_links.py docs/_build/html
 
 notebooks: $(VENV)/.with-notebooks
 	$(VENV)/bin/jupyter-execute --inplace $(NOTEBOOKS)

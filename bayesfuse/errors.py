@@ -12,7 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "ClusterError",
+    "CollapseWarning",
     "ImpossibleDataError",
+    "IncompleteWarning",
     "LargeResultWarning",
     "ModelError",
     "MomentsError",
@@ -28,15 +31,50 @@ def __dir__() -> list[str]:
 
 
 class ResponsesError(ValueError):
-    """Invalid responses, sequences, graphs or gold labels."""
+    """Invalid responses, sequences, graphs or gold labels.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> bf.Responses.from_matrix([[0, 1], [1, 2]], classes=[0, 1])
+    Traceback (most recent call last):
+        ...
+    bayesfuse.errors.ResponsesError: Every class in 'labels' must be among ... Got: 2 ...
+    """
 
 
 class ModelError(ValueError):
-    """Invalid or incompatible priors, parameters or data of a model."""
+    """Invalid or incompatible priors, parameters or data of a model.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> bf.models.DawidSkene(bf.datasets.caries(), raters="experts")
+    Traceback (most recent call last):
+        ...
+    bayesfuse.errors.ModelError: raters must be 'confusion', ... Got: 'experts'.
+    """
 
 
 class ImpossibleDataError(ModelError):
-    """The responses to some item have probability zero under every class."""
+    """The responses to some item have probability zero under every class.
+
+    Examples
+    --------
+    Raters who are never wrong, and disagree:
+
+    >>> import bayesfuse as bf, pymc as pm
+    >>> with pm.Model() as model:
+    ...     answers = bf.observe(
+    ...         bf.Responses.from_matrix([[0, 1]], classes=[0, 1]),
+    ...         labels=bf.Independent(pm.Dirichlet("prevalence", [1.0, 1.0])),
+    ...         raters=bf.Confusion([[[1.0, 0.0], [0.0, 1.0]]] * 2),
+    ...     )
+    >>> bf.find_map(model)
+    Traceback (most recent call last):
+        ...
+    bayesfuse.errors.ImpossibleDataError: Every item must be possible under some labels, ...
+    """
 
 
 def require_shape(name: str, given: tuple[int | None, ...], **expected: int) -> None:
@@ -159,35 +197,128 @@ def _number(given: object) -> float:
 
 
 class MomentsError(ValueError):
-    """The responses do not determine the requested moments."""
+    """The responses do not determine the requested moments.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> bf.moments.sml(bf.Responses.from_matrix([[0, 1], [1, 1]]))
+    Traceback (most recent call last):
+        ...
+    bayesfuse.errors.MomentsError: A rank-one matrix needs at least three raters, ...
+    """
 
 
 class ClusterError(RuntimeError):
-    """The Dask cluster on which tasks were to be done is not there."""
+    """The Dask cluster on which tasks were to be done is not there.
+
+    Examples
+    --------
+    A job that should outlive its cluster:
+
+    >>> import bayesfuse as bf
+    >>> def fit(model):
+    ...     try:
+    ...         return bf.sample(model, random_seed=1)
+    ...     except bf.errors.ClusterError:
+    ...         return None  # to be tried again with a new client
+    """
 
 
 class PoorFitWarning(UserWarning):
-    """A variational fit is far from the posterior or did not converge."""
+    """A variational fit is far from the posterior or did not converge.
+
+    Examples
+    --------
+    >>> import warnings, bayesfuse as bf
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", bf.errors.PoorFitWarning)
+    ...     model = bf.models.DawidSkene(bf.datasets.caries())
+    ...     result = bf.fit(model, random_seed=1, progressbar=False)
+    >>> print(caught[0].message)
+    Gibbs sweeps keep the posterior, but they widen the intervals of this fit, which are too ...
+    """
 
 
 class IncompleteWarning(UserWarning):
-    """Post-processing of the draws was interrupted: the result is incomplete."""
+    """Post-processing of the draws was interrupted: the result is incomplete.
+
+    Examples
+    --------
+    An incomplete result as an error:
+
+    >>> import warnings, bayesfuse as bf
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", bf.errors.IncompleteWarning)
+    ...     result = bf.sample(
+    ...         bf.models.DawidSkene(bf.datasets.anesthesia()),
+    ...         draws=100,
+    ...         random_seed=1,
+    ...         progressbar=False,
+    ...         quiet=True,
+    ...     )
+    """
 
 
 class LargeResultWarning(UserWarning):
-    """All draws would take much memory: single precision, or fewer of them, are stored."""
+    """All draws would take much memory: single precision, or fewer of them, are stored.
+
+    Examples
+    --------
+    Where ``precision=`` and ``thin=`` are given, nothing is decided and nothing is warned of:
+
+    >>> import warnings, bayesfuse as bf
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
+    >>> quiet = {"random_seed": 1, "progressbar": False, "quiet": True}
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", bf.errors.LargeResultWarning)
+    ...     result = bf.sample(model, draws=100, precision="single", thin=2, **quiet)
+    >>> result.attrs["precision"], result["posterior"].sizes["draw"]
+    ('single', 50)
+    """
 
 
 class CollapseWarning(UserWarning):
-    """The labels collapsed: a class that many responses favour has no items."""
+    """The labels collapsed: a class that many responses favour has no items.
+
+    Examples
+    --------
+    As an error, in a script that nobody watches:
+
+    >>> import warnings, bayesfuse as bf
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", bf.errors.CollapseWarning)
+    ...     point = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
+    """
 
 
 class QuickAnswerWarning(UserWarning):
-    """The time was too short for any model: labels are vote shares."""
+    """The time was too short for any model: labels are vote shares.
+
+    Examples
+    --------
+    >>> import warnings, bayesfuse as bf
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", bf.errors.QuickAnswerWarning)
+    ...     fused = bf.fuse(bf.datasets.anesthesia(), minutes=1e-6, progressbar=False)
+    >>> print(caught[0].message)
+    Fitting a model takes longer than this, so labels are vote shares, ... Got: minutes=1e-06.
+    """
 
 
 class NoGroupsWarning(UserWarning):
-    """No raters seem to share a source, so the model has no groups."""
+    """No raters seem to share a source, so the model has no groups.
+
+    Examples
+    --------
+    >>> import warnings, bayesfuse as bf
+    >>> made = bf.datasets.simulate_dawid_skene(300, 6, 2, random_seed=1)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", bf.errors.NoGroupsWarning)
+    ...     model = bf.models.LatentGroup(made.responses)
+    >>> [warning.category.__name__ for warning in caught]
+    ['NoGroupsWarning']
+    """
 
 
 class _Interruptible(ContextDecorator):

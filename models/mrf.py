@@ -46,8 +46,8 @@ class MarkovRandomField(LabelModel):
         The responses of raters to items.
     graph : bf.Graph
         Edges between items that tend to share a class; the same items as in ``responses``, in any
-        order. Sparse matrices and networkx graphs are read as by :meth:`bf.Graph.from_scipy` and
-        :meth:`from_networkx`.
+        order. Sparse matrices and networkx graphs are read as by ``bf.Graph.from_scipy`` and
+        ``bf.Graph.from_networkx``.
     trust : "infer", "paper", or number, default "infer"
         Strength of the coupling. "infer" makes it a variable of the model. A number is the paper's
         δ, twice the coupling, because the paper counts half per edge. "paper" is the paper's choice

@@ -100,4 +100,4 @@ def test_nothing_is_compiled_at_import_and_what_is_slow_comes_later():
 
 def test_tests_mirror_the_package():
     folders = {path.parent.name for path in (ROOT / "tests").glob("*/test_*.py")}
-    assert folders <= set(LEVEL), folders - set(LEVEL)
+    assert folders - {"docs"} <= set(LEVEL), folders - set(LEVEL)  # docs/ is no room

@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import inspect
 import os
 import pkgutil
 import re
@@ -79,6 +80,61 @@ def test_examples(name):
     failed = doctest.testmod(importlib.import_module(name), optionflags=flags).failed
     plt.close("all")  # matplotlib warns of many open figures
     assert failed == 0
+
+
+PUBLIC = [
+    "bayesfuse",
+    *(
+        f"bayesfuse.{name}"
+        for name in (
+            "checks",
+            "datasets",
+            "decisions",
+            "errors",
+            "labels",
+            "models",
+            "moments",
+            "parameters.contract",
+            "plots",
+            "priors",
+            "raters",
+            "testing",
+        )
+    ),
+]
+
+
+def public():
+    """Map the full names of everything that is public, but for modules, to the things."""
+    found = {}
+    for room in map(importlib.import_module, PUBLIC):
+        for name in room.__all__:
+            if not inspect.ismodule(thing := getattr(room, name)):
+                found[f"{room.__name__}.{name}"] = thing
+    return found
+
+
+def test_every_public_room_is_asked_for_its_names():
+    rooms = {name for name in modules() if name.count(".") < 2}
+    with_names = {name for name in rooms if hasattr(importlib.import_module(name), "__all__")}
+    assert with_names - set(PUBLIC) == {"bayesfuse.observation"}  # between the kernels and PyMC
+
+
+def test_every_public_name_has_an_example():
+    assert [name for name, thing in public().items() if ">>> " not in (thing.__doc__ or "")] == []
+
+
+def test_every_public_name_is_in_the_reference():
+    written = set()
+    for page in (ROOT / "docs" / "reference").glob("*.rst"):
+        for part in page.read_text().split(".. currentmodule:: ")[1:]:
+            room, _, names = part.partition("\n")
+            written.update(f"{room}.{name}" for name in re.findall(r"^   (\w+)$", names, re.M))
+    named = public()
+    missing = [name for name in written if name not in named]
+    assert not missing, f"in the reference, but not public: {missing}"
+    shown = {id(named[name]) for name in written}  # some names lead to one thing
+    assert [name for name, thing in named.items() if id(thing) not in shown] == []
 
 
 def test_readme_example_of_labelling_functions():

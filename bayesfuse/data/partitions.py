@@ -186,6 +186,15 @@ class Partitions:
         Items and responses of every partition.
     head : Responses
         The first partition: models take their names and their start from it.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> bf.datasets.anesthesia().to_frame().to_parquet(f"{folder}/responses.parquet")
+    >>> table = bf.Responses.from_parquet(folder)
+    >>> table.n_partitions, table.n_items, table.n_responses
+    (1, 45, 315)
     """
 
     def __init__(self, layout: Layout, sources: Sequence[Any], declared: tuple[Any, Any]) -> None:

@@ -103,7 +103,7 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
             sorted names in the table (the categories of a categorical column).
         abstain : scalar, optional
             The label of a source that was given the item and said nothing: no class, but kept in
-            :attr:`silent`. Pairs without a row stay unknown.
+            ``silent``. Pairs without a row stay unknown.
         ordered : bool, optional
             Whether the classes are grades, the lowest first. Default for increasing numbers and
             ordered categoricals; text needs classes= to say the order.
@@ -285,8 +285,8 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
     def to_frame(self) -> pd.DataFrame:
         """Return the long table: columns item, rater, label (and count, for a table of counts).
 
-        Without rows for silence, which may be many, and for probabilities: :attr:`silent`,
-        :attr:`stated`.
+        Without rows for silence, which may be many, and for probabilities: ``silent``,
+        ``stated``.
         """
         frame = pd.DataFrame(
             {

@@ -81,7 +81,7 @@ class KnowsSilence:
         Returns
         -------
         Responses
-            With :attr:`silent` set. Sources are the raters of the table, so name with ``raters=``
+            With ``silent`` set. Sources are the raters of the table, so name with ``raters=``
             those that may be silent on all of its items.
 
         Examples

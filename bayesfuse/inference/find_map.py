@@ -43,8 +43,8 @@ def find_map(
         concentrations that depend on hyperparameters end below one: the attribute ``converged``
         tells.
     start : {"moments", "majority", "prior"}
-        Where to begin, see :func:`bayesfuse.inference.start.find_start`. Default "moments":
-        spectral moments or majority vote, whichever EM takes higher.
+        Where to begin. Default "moments": spectral moments or majority vote, whichever EM takes
+        higher. "prior" is the mean of the prior.
     iterations : int, default 1000
         At most so many.
     tolerance : float, default 1e-8

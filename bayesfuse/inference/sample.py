@@ -114,10 +114,9 @@ def sample(
         before rounding.
     start : str or mapping of variable name to value
         Where chains begin: "moments" (default: spectral moments or majority vote, whichever EM
-        takes higher), "majority" or "prior", see :func:`bayesfuse.inference.start.find_start`, or
-        values. The result's attributes record the choice. Chains are dispersed
-        by drawing labels and then parameters from their conditionals, not by jitter, so that they
-        do not end in different labellings of the classes.
+        takes higher), "majority", "prior" (its mean), or values. The result's attributes record
+        the choice. Chains are dispersed by drawing labels and then parameters from their
+        conditionals, not by jitter, so that they do not end in different labellings of the classes.
     random_seed : int, Generator, optional
         The same seed gives the same draws.
     progressbar : bool or str

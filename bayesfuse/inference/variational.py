@@ -86,7 +86,7 @@ def fit(
         Independent draws from the approximation, kept as one chain: there is nothing for R̂ to
         compare.
     start : {"moments", "majority", "prior"}
-        Where to begin, see :func:`bayesfuse.inference.start.find_start`.
+        Where to begin, as for :func:`bayesfuse.sample`.
     sweeps : int, default 0
         Gibbs sweeps given to every draw, each from where it is. They bring back what the
         approximation leaves out, most of it in the first; needs conjugate parameters.

@@ -24,6 +24,16 @@ class Marginal(NamedTuple):
     multiplicity are the derivative of ``total`` with respect to the log-likelihoods; ``expected``
     the expected counts of the entries of every parameter, which are its derivative with respect to
     the log parameters (to positive parameters themselves).
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfuse as bf
+    >>> prior = bf.Independent([0.7, 0.3])
+    >>> structure = prior.structure(bf.Responses.from_matrix([[0], [1]]))
+    >>> likelihood, log_scale = np.array([[0.8, 0.4], [0.2, 0.6]]), np.zeros(2)
+    >>> found = prior.marginal((np.log([[0.7, 0.3]]),), likelihood, log_scale, structure)
+    >>> found.probability.round(2).tolist()
+    [[0.82, 0.18], [0.44, 0.56]]
     """
 
     total: float
@@ -47,18 +57,31 @@ class LabelPrior(Factor):
     are log parameters, one matrix ``likelihood`` (items, classes), whose rows may be scaled, and
     the arrays of ``structure``. NUTS, EM, Gibbs and the user share these kernels.
 
-    For parameters without counts (a coupling: :class:`bayesfuse.parameters.positive.Positive`)
+    For parameters without counts (a coupling: ``bayesfuse.parameters.positive.Positive``)
     :meth:`tally` returns the sufficient statistic, and :meth:`log_weight` the log probability of
     labels with that statistic; with the parameter's prior, Gibbs samples from it and EM maximises
     it.
 
-    Class attributes of subclasses
-    ------------------------------
-    marginal_kernel : ``(*log_parameters, likelihood, log_scale, *structure) -> (total,
+    Attributes
+    ----------
+    marginal_kernel : callable
+        Of subclasses: ``(*log_parameters, likelihood, log_scale, *structure) -> (total,
         log_evidence, probability, *expected)``, numba-compiled. The arrays it returns must not
         share memory, since PyTensor may overwrite one of them.
-    marginal_jax : ``(*log_parameters, log_lik, *structure) -> log_evidence``, written in
-        ``jax.numpy``, which differentiates it.
+    marginal_jax : callable
+        Of subclasses, optional: ``(*log_parameters, log_lik, *structure) -> log_evidence``,
+        written in ``jax.numpy``, which differentiates it.
+
+    Examples
+    --------
+    What a label prior can do is said by its attributes:
+
+    >>> import bayesfuse as bf
+    >>> prior = bf.Independent([0.7, 0.3])
+    >>> prior.exact, prior.unit, prior.words.summing
+    (True, 'item', 'sum over classes')
+    >>> isinstance(prior, bf.labels.LabelPrior)
+    True
     """
 
     words: ClassVar[Words]

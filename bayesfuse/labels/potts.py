@@ -369,10 +369,11 @@ def reach(graph: Graph, n_classes: int) -> float:
 def paper_coupling(trust: Any, responses: Responses) -> float:
     """Return the coupling δ / 2 of the paper's δ; "paper" is the number of raters.
 
-    Raises
-    ------
-    ModelError
-        Neither "paper" nor a positive number.
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> bf.labels.paper_coupling("paper", bf.datasets.anesthesia())
+    2.5
     """
     delta = responses.n_raters if trust == "paper" else trust
     number = isinstance(delta, int | float | np.number) and not isinstance(delta, bool)

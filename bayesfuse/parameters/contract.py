@@ -17,12 +17,22 @@ import numpy as np
 
 from bayesfuse.numerics.kernels import Array
 
+__all__ = ["Coordinates", "Parameter", "Prior", "Role", "Support"]
+
 Statistic = Any
 """What the labels say of a parameter: counts of its rows, or its log-likelihood as a function."""
 
 
 class Role(Enum):
-    """What a parameter means to the code that must find it, whatever its name."""
+    """What a parameter means to the code that must find it, whatever its name.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.parameters.contract import Role
+    >>> bf.Confusion(None).named(Role.ANSWERS)
+    'confusion'
+    """
 
     CLASS_SHARES = "probability of every class, the same for all items"
     ANSWERS = "probability of every answer, by rater and true class"
@@ -33,6 +43,16 @@ class Prior(ABC):
 
     Values are in kernel coordinates. The ``statistic`` is what the labels say of the parameter:
     for rows the counts of their entries, else the log-likelihood as a function of the value.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> from bayesfuse.parameters.simplex import SIMPLEX
+    >>> with pm.Model():
+    ...     prior = SIMPLEX.prior(pm.Dirichlet("prevalence", [2.0, 3.0]))
+    >>> counts = np.array([8.0, 2.0])
+    >>> np.exp(prior.maximise(counts, prior.centre())).round(3).tolist()  # 9 to 4
+    [0.692, 0.308]
     """
 
     free = True
@@ -125,7 +145,19 @@ def draw_all(
 
 
 class Coordinates(ABC):
-    """The way between kernel coordinates and those of a variable in a PyMC model."""
+    """The way between kernel coordinates and those of a variable in a PyMC model.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> from bayesfuse.parameters.simplex import SIMPLEX
+    >>> with pm.Model() as model:
+    ...     variable = pm.Dirichlet("prevalence", [2.0, 3.0])
+    >>> way = SIMPLEX.coordinates(model, variable)
+    >>> value = way.write(np.log([0.7, 0.3]))  # PyMC's, without bounds
+    >>> np.exp(way.read(value)).round(3).tolist()
+    [0.7, 0.3]
+    """
 
     @abstractmethod
     def read(self, value: Array) -> Array:
@@ -145,7 +177,15 @@ class Coordinates(ABC):
 
 
 class Support(ABC):
-    """The set in which a parameter lives, and how fits update such parameters, if they do."""
+    """The set in which a parameter lives, and how fits update such parameters, if they do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesfuse.parameters.simplex import SIMPLEX
+    >>> SIMPLEX.to_kernel(np.array([0.5, 0.5])).round(3).tolist()
+    [-0.693, -0.693]
+    """
 
     counts = True
     """Whether labels inform the parameter by counts of its entries, else by a log-likelihood."""
@@ -203,6 +243,12 @@ class Parameter:
         Its dimensions, of "item", "rater", "class", "next_class", "answer", "said", "group",
         "verdict".
     role : Role, optional
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> [(parameter.name, parameter.dims) for parameter in bf.Confusion.declared]
+    [('confusion', ('rater', 'class', 'answer'))]
     """
 
     name: str

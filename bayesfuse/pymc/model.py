@@ -218,6 +218,23 @@ class LabelModel(pm.Model):
         Items whose true class is known.
     name : str, optional
         Prefix of the model's variables, as in PyMC.
+
+    Examples
+    --------
+    Raters of one accuracy each, whose mean is a parameter:
+
+    >>> import pymc as pm, bayesfuse as bf
+    >>> class Crowd(bf.LabelModel):
+    ...     def __init__(self, responses, **kwargs):
+    ...         super().__init__(responses, **kwargs)
+    ...         prevalence = pm.Dirichlet("prevalence", [2.0] * responses.n_classes, dims="class")
+    ...         mean = pm.Normal("mean", 1.0, 1.0)
+    ...         logit = pm.Normal("logit", mean, 1.0, dims="rater")
+    ...         raters = bf.OneCoin(pm.math.sigmoid(logit))
+    ...         self.observe(labels=bf.Independent(prevalence), raters=raters)
+    >>> model = Crowd(bf.datasets.anesthesia())
+    >>> bf.label_probabilities(bf.find_map(model), model).sel(item=1).argmax("class").item()
+    0
     """
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -33,18 +33,35 @@ class RaterChannel(Factor):
     scaled where their products would underflow, so that label priors need no exponentials per item
     and class. Known labels exclude the other classes here, so label priors ignore them.
 
-    Class attributes of subclasses
-    ------------------------------
-    likelihood_kernel : ``(*tables, *structure) -> (likelihood (items, classes), log_scale
+    Attributes
+    ----------
+    likelihood_kernel : callable
+        Of subclasses: ``(*tables, *structure) -> (likelihood (items, classes), log_scale
         (items,))``, numba-compiled.
-    expected_kernel : ``(*tables, weight, *structure) -> arrays like the tables``: how often each
+    expected_kernel : callable
+        Of subclasses: ``(*tables, weight, *structure) -> arrays like the tables``: how often each
         entry is expected to have been used when item ``n`` is ``weight[n, k]`` times of class
         ``k``; the derivative of ``sum(weight * log_lik)`` with respect to the tables.
-    log_lik_jax : the log-likelihood (items, classes), written in ``jax.numpy``.
+    log_lik_jax : callable
+        Of subclasses, optional: the log-likelihood (items, classes), written in ``jax.numpy``.
 
-    Parameters without counts (:class:`bayesfuse.parameters.partition.Partition`) are arguments of
+    Notes
+    -----
+    Parameters without counts (``bayesfuse.parameters.partition.Partition``) are arguments of
     the kernels of PyMC's density, before the arrays of ``structure``. Elsewhere :meth:`at` returns
     the channel with these parameters known, and Gibbs sampling draws them by :meth:`redraw`.
+
+    Examples
+    --------
+    The log-likelihood of two answers, by item and class:
+
+    >>> import numpy as np, bayesfuse as bf
+    >>> responses = bf.Responses.from_matrix([[0, 0], [0, 1]], classes=[0, 1])
+    >>> channel = bf.Confusion(None)  # kernels take the tables, not the variables of a model
+    >>> structure = channel.structure(responses, gold=np.array([-1, -1]))
+    >>> table = np.log([[[0.8, 0.2], [0.4, 0.6]], [[0.9, 0.1], [0.3, 0.7]]])
+    >>> np.exp(channel.log_lik((table,), structure)).round(2).tolist()
+    [[0.72, 0.12], [0.08, 0.28]]
     """
 
     likelihood_kernel: ClassVar[Callable[..., Any]]

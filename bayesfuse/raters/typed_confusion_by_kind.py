@@ -88,17 +88,24 @@ def count_copies_by_kind(log_share, log_confusion, copies, start, cell, gold, ki
 
 
 class TypedConfusionByKind(TypedConfusion):
-    """As :class:`TypedConfusion`, for items of which more is known than their responses.
+    """As :class:`bayesfuse.TypedConfusion`, for items of which more is known than their responses.
 
     Draws count the types of items of every kind, which is what a pool needs to draw the classes of
-    the types (:class:`bayesfuse.parameters.tilted_rows.TiltedRows`).
+    the types (``bayesfuse.parameters.tilted_rows.TiltedRows``).
 
     Parameters
     ----------
     share, type_confusion : tensor or array
-        As in :class:`TypedConfusion`.
+        As in :class:`bayesfuse.TypedConfusion`.
     kind : array of int, shape (items,), optional
         Items with the same number have the same prior of their class. By default all.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfuse as bf
+    >>> share, rows = np.full((2, 2, 1), 1.0), np.full((3, 2, 2), 0.5)
+    >>> bf.raters.TypedConfusionByKind(share, rows, kind=[0, 0, 1]).n_kinds
+    2
     """
 
     likelihood_kernel = staticmethod(likelihood_of_kinds)

@@ -1,0 +1,39 @@
+"""Test helpers: enumeration of labels, checks of kernels, simulation-based calibration.
+
+Use them for your own label priors and rater channels, as the package's tests do. Failures name the
+worst point.
+"""
+
+from bayesfuse.testing.calibration import sbc_ranks, simulate
+from bayesfuse.testing.comparisons import (
+    assert_close,
+    assert_frequencies,
+    assert_uniform,
+    assert_within_mcse,
+)
+from bayesfuse.testing.label_priors import (
+    Enumerated,
+    check_label_prior,
+    enumerate_labels,
+    relative,
+)
+from bayesfuse.testing.rater_channels import check_rater_channel, check_tangent
+
+__all__ = [
+    "Enumerated",
+    "assert_close",
+    "assert_frequencies",
+    "assert_uniform",
+    "assert_within_mcse",
+    "check_label_prior",
+    "check_rater_channel",
+    "check_tangent",
+    "enumerate_labels",
+    "relative",
+    "sbc_ranks",
+    "simulate",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,169 @@
+"""Label priors against enumeration of all labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from bayesfuse.labels.base import LabelPrior
+from bayesfuse.numerics.kernels import Array, rescale
+from bayesfuse.testing.comparisons import assert_close, assert_frequencies
+
+
+@dataclass(frozen=True)
+class Enumerated:
+    """Posterior of the labels; ``configurations`` (number, items) and their ``weight``.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfuse as bf
+    >>> from bayesfuse.testing import enumerate_labels
+    >>> responses = bf.Responses.from_matrix([[0, 1], [1, 1], [0, 0]])
+    >>> prior = bf.Independent([0.7, 0.3])
+    >>> structure, log_prevalence = prior.structure(responses), np.log([[0.7, 0.3]])
+    >>> log_lik = np.log([[0.8, 0.1], [0.3, 0.6], [0.5, 0.5]])
+    >>> found = enumerate_labels(prior, (log_prevalence,), log_lik, structure)
+    >>> found.configurations[found.weight.argmax()].tolist()
+    [0, 0, 0]
+    """
+
+    total: float
+    probability: Array
+    expected: tuple[Array, ...]
+    configurations: NDArray[np.int64]
+    weight: Array
+
+
+def enumerate_labels(
+    prior: LabelPrior,
+    log_parameters: tuple[Array, ...],
+    log_lik: Array,
+    structure: tuple[Any, ...],
+) -> Enumerated:
+    """Sum over all ``classes ** items`` configurations: slow but exact.
+
+    Parameters
+    ----------
+    prior : LabelPrior
+    log_parameters : tuple of ndarray
+    log_lik : ndarray, shape (items, classes)
+    structure : tuple of ndarray
+        From ``prior.structure``, with every item once.
+
+    Returns
+    -------
+    Enumerated
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfuse as bf
+    >>> from bayesfuse.testing import enumerate_labels
+    >>> responses = bf.Responses.from_matrix([[0, 1], [1, 1], [0, 0]])
+    >>> prior = bf.Independent([0.7, 0.3])
+    >>> structure, log_prevalence = prior.structure(responses), np.log([[0.7, 0.3]])
+    >>> log_lik = np.log([[0.8, 0.1], [0.3, 0.6], [0.5, 0.5]])
+    >>> found = enumerate_labels(prior, (log_prevalence,), log_lik, structure)
+    >>> found.probability.round(2).tolist()
+    [[0.95, 0.05], [0.54, 0.46], [0.7, 0.3]]
+    """
+    n_items, n_classes = log_lik.shape
+    configurations = np.array(list(product(range(n_classes), repeat=n_items)))
+    every = np.arange(n_items)
+    log_prior = [prior.log_prob(log_parameters, labels, structure) for labels in configurations]
+    log_joint = np.array(log_prior) + log_lik[every, configurations].sum(axis=1)
+    total = float(logsumexp(log_joint))
+    weight = np.exp(log_joint - total)
+    probability = np.zeros((n_items, n_classes))
+    expected = [np.zeros_like(rows, dtype=float) for rows in log_parameters]
+    for labels, share in zip(configurations, weight, strict=True):
+        probability[every, labels] += share
+        for sum_, counts in zip(expected, prior.tally(labels, structure, n_classes), strict=True):
+            sum_[...] += share * counts
+    return Enumerated(total, probability, tuple(expected), configurations, weight)
+
+
+def relative(log_lik: Array) -> tuple[Array, Array]:
+    """Return likelihoods relative to the largest of each item, and the log scales.
+
+    Rater channels pass these to label priors; ``log_lik`` has shape (items, classes).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesfuse.testing import relative
+    >>> likelihood, log_scale = relative(np.log([[0.2, 0.1], [0.03, 0.3]]))
+    >>> likelihood.round(2).tolist(), np.exp(log_scale).round(2).tolist()
+    ([[1.0, 0.5], [0.1, 1.0]], [0.2, 0.3])
+    """
+    likelihood = log_lik.copy()
+    return likelihood, np.array([rescale.py_func(likelihood, n) for n in range(len(likelihood))])
+
+
+def check_label_prior(
+    prior: LabelPrior,
+    log_parameters: tuple[Array, ...],
+    log_lik: Array,
+    structure: tuple[Any, ...],
+    *,
+    draws: int = 4000,
+    random_seed: int = 0,
+) -> None:
+    """Compare a label prior's kernels with enumeration.
+
+    Log evidence, label probabilities and expected counts must agree to rounding (if the prior is
+    exact), decoded labels must be a mode (among those that differ in one label, for a local
+    decoder), and drawn configurations must have the right frequencies (chi-square test at level
+    10⁻⁵). Draws of priors with ``keeps_labels`` are thinned by ten.
+
+    Raises
+    ------
+    AssertionError
+        Names the quantity and its worst entry.
+
+    Examples
+    --------
+    A prior that passes:
+
+    >>> import numpy as np, bayesfuse as bf
+    >>> from bayesfuse.testing import check_label_prior
+    >>> responses = bf.Responses.from_matrix([[0, 1], [1, 1], [0, 0]])
+    >>> prior = bf.Independent([0.7, 0.3])
+    >>> structure, log_prevalence = prior.structure(responses), np.log([[0.7, 0.3]])
+    >>> log_lik = np.log([[0.8, 0.1], [0.3, 0.6], [0.5, 0.5]])
+    >>> check_label_prior(prior, (log_prevalence,), log_lik, structure)
+    """
+    exact = enumerate_labels(prior, log_parameters, log_lik, structure)
+    likelihood, log_scale = relative(log_lik)
+    found = prior.marginal(log_parameters, likelihood, log_scale, structure)
+    arrays = found.log_evidence, found.probability, *found.expected
+    for one, other in combinations(arrays, 2):
+        assert not np.shares_memory(one, other), "outputs share memory, which PyTensor overwrites"
+    if prior.exact:
+        assert_close(found.total, exact.total, "log evidence", rtol=1e-9)
+        assert_close(found.probability, exact.probability, "label probability", atol=1e-9)
+        used = prior.used(found.expected, log_parameters, structure)
+        for name, one, other in zip(prior.parameters, used, exact.expected, strict=True):
+            assert_close(one, other, f"expected counts of {name}", atol=1e-8)
+    if prior.adds_up:
+        assert_close(found.log_evidence.sum(), exact.total, "sum of the units' log evidence")
+    labels = prior.decode(log_parameters, likelihood, structure)
+    differ = (exact.configurations != labels).sum(axis=1)
+    near = differ <= (1 if not prior.decodes_exactly else len(labels))
+    chosen = exact.weight[differ == 0][0]
+    assert_close(chosen, exact.weight[near].max(), "probability of the decoded labels")
+    rng = np.random.default_rng(random_seed)
+    radix = log_lik.shape[1] ** np.arange(len(log_lik))[::-1]
+    seen = np.zeros(len(exact.weight))
+    labels = prior.draw(log_parameters, likelihood, structure, rng)
+    for _ in range(draws):
+        for _ in range(10 if prior.moves_labels else 1):
+            labels = prior.draw(log_parameters, likelihood, structure, rng, labels)
+        seen[labels @ radix] += 1
+    impossible = exact.weight < 1e-14
+    assert not seen[impossible].any(), f"drew impossible labels {exact.configurations[impossible]}"
+    assert_frequencies(seen, exact.weight, "drawn labels")

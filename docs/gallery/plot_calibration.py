@@ -1,0 +1,13 @@
+"""
+Are probabilities calibrated?
+=============================
+
+Among labels of a stated probability, the share of right ones, with items whose truth is known.
+"""
+
+import bayesfuse as bf
+
+made = bf.datasets.simulate_dawid_skene(2000, 8, 3, per_item=3, random_seed=1)
+model = bf.models.DawidSkene(made.responses)
+result = bf.sample(model, random_seed=1, progressbar=False, quiet=True)
+bf.plots.plot_calibration(result, dict(enumerate(made.truth.tolist())))

@@ -1,0 +1,13 @@
+"""
+A network
+=========
+
+Items and their neighbours: the colour is the most probable label, the size its certainty.
+"""
+
+import bayesfuse as bf
+
+made = bf.datasets.simulate_blocks(80, 3, 3, degree=6, random_seed=1)
+model = bf.models.MarkovRandomField(made.responses, made.graph)
+result = bf.sample(model, draws=300, random_seed=1, progressbar=False, quiet=True)
+bf.plots.plot_graph(result, made.graph)

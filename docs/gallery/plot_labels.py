@@ -1,0 +1,12 @@
+"""
+Which labels are uncertain?
+===========================
+
+Label probabilities by item, the most uncertain item on top.
+"""
+
+import bayesfuse as bf
+
+model = bf.models.DawidSkene(bf.datasets.anesthesia())
+result = bf.sample(model, random_seed=1, progressbar=False, quiet=True)
+bf.plots.plot_labels(result, most=15)
