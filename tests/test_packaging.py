@@ -19,6 +19,7 @@ from matplotlib import pyplot as plt
 
 import bayesfuse
 import bayesfuse.models
+from bayesfuse.answer import budget
 
 ROOT = Path(__file__).parents[1]
 
@@ -137,12 +138,21 @@ def test_every_public_name_is_in_the_reference():
     assert [name for name, thing in named.items() if id(thing) not in shown] == []
 
 
-def test_readme_example_of_labelling_functions():
-    text = (ROOT / "README.md").read_text().partition("## Labelling functions")[2]
-    found = {"bf": bayesfuse}
-    exec(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], found)
-    labels = bayesfuse.label_probabilities(found["result"]).idxmax("class")
-    assert labels.values.tolist() == ["spam", "ham", "spam", "ham"]
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # few draws mix badly, of which ArviZ warns
+def test_readme_runs_from_the_first_line_to_the_last(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(budget, "DRAWS", 20)
+    monkeypatch.setattr(budget, "TUNE", 20)
+    bayesfuse.datasets.anesthesia().to_frame().to_csv("table.csv", index=False)
+    space = {}
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL):
+        exec(block, space)
+    said = capsys.readouterr().out
+    assert "What would help most next" in said and "results = {}" in said
+    assert Path("report.html").stat().st_size > 10_000
+    assert bayesfuse.label_probabilities(space["result"]).sizes["item"] == 45
+    plt.close("all")
 
 
 @pytest.mark.slow
