@@ -25,7 +25,8 @@ def of_answer(
         lines += [
             f"# {fit.candidate.why}",
             f"model = {fit.candidate.code(inputs)}",
-            f"result = bf.sample(model, {size}, random_seed={seed}, quiet=True)",
+            f"result = bf.sample(model, {size}, random_seed={seed}, "
+            'precision="single", quiet=True)',
             *(f"print({each.call}.verdict)" for each in fit.checks if each.call),
             *(["difficulty = bf.difficulty(result, model)"] if fit is typed else []),
             f"results[{fit.candidate.name!r}] = result",

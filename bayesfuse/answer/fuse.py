@@ -13,7 +13,7 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse.answer import code, findings
-from bayesfuse.answer.budget import CHAINS, Budget
+from bayesfuse.answer.budget import CHAINS, Budget, Size
 from bayesfuse.answer.candidates import Inputs, candidates, counts_votes
 from bayesfuse.answer.fits import COUNTED, FITTED, INTERRUPTED, Fit
 from bayesfuse.answer.fused import Fused
@@ -23,6 +23,7 @@ from bayesfuse.answer.weights import VOTES, weigh
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import (
     ImpossibleDataError,
+    LargeResultWarning,
     ModelError,
     QuickAnswerWarning,
     require_flag,
@@ -124,7 +125,9 @@ def fuse(
     seed = _seed(random_seed)
     fits = [Fit(each, each.build(inputs)) for each in candidates(inputs)]
     with Progress(progressbar) as progress:
-        _sample_all(fits, budget, seed, progress)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LargeResultWarning)  # answers keep a thousand draws
+            _sample_all(fits, budget, seed, progress)
         done = [fit for fit in fits if fit.done]
         if not done:
             return _quick(inputs, fits, minutes)
@@ -168,6 +171,7 @@ def _sample_all(fits: list[Fit], budget: Budget, seed: int, progress: Progress) 
                 tune=fit.size.tune,
                 chains=CHAINS,
                 random_seed=seed,
+                precision="single",
                 quiet=True,
                 progressbar=False,
                 callback=progress.count(f"fitting: {fit.candidate.name}", steps),
@@ -180,11 +184,16 @@ def _sample_all(fits: list[Fit], budget: Budget, seed: int, progress: Progress) 
             break
         finally:
             fit.seconds = budget.used() - before
-        sizes = result["posterior"].sizes
-        if sizes["chain"] * sizes["draw"] < CHAINS * fit.size.draws or "missing" in result.attrs:
+        if not _is_whole(result, fit.size):
             fit.outcome = INTERRUPTED
             break
         fit.result, fit.outcome = result, FITTED
+
+
+def _is_whole(result: xr.DataTree, size: Size) -> bool:
+    """Return whether sampling came to its end: when interrupted it returns what was drawn."""
+    sizes, kept = result["posterior"].sizes, size.draws // result.attrs["thin"]
+    return sizes["chain"] == CHAINS and sizes["draw"] >= kept and "missing" not in result.attrs
 
 
 def _check_all(done: list[Fit], inputs: Inputs, seed: int, progress: Progress) -> None:
