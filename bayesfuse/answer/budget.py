@@ -6,7 +6,8 @@ import time
 from dataclasses import dataclass
 
 import bayesfuse as bf
-from bayesfuse.data.responses import Responses
+from bayesfuse.inference.plan import make_plan
+from bayesfuse.inference.sample import sweep_cost
 from bayesfuse.pymc.model import LabelModel
 
 DRAWS, TUNE, CHAINS = 250, 200, 4
@@ -18,8 +19,8 @@ LEAST = 50
 PILOT = 10
 """Draws, and as many tuning steps, that tell how long a step takes."""
 
-QUICKEST = 5e-9
-"""Seconds per response and class that a step of the quickest model takes at least."""
+ERROR = 3.0
+"""By which factor the expected time of a step may be too large."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,11 @@ class Budget:
     def size(self, model: LabelModel, seed: int, fits_left: int) -> Size | None:
         """Return how long the fit of a model may be, None if too little time is left.
 
-        A short run tells how long a step takes; the time left is shared by the fits that are left.
+        A short run tells how long a step takes, unless the sizes alone say that there is no time;
+        what is left is shared by the fits that are left.
         """
-        share = self.left() / fits_left
-        responses = model.responses
-        if share <= 2 * PILOT * _least(responses):
+        expected = sweep_cost(make_plan(model)) * CHAINS * 2 * LEAST
+        if self.left() / fits_left <= expected / ERROR:
             return None
         room = self._room(model, seed, fits_left)
         if room < DRAWS + TUNE:  # the first run may have compiled kernels
@@ -87,7 +88,3 @@ class Budget:
         fixed, each = max(took - steps, 0.0), CHAINS * steps / (2 * PILOT)
         # what follows the draws, such as label probabilities, takes about a third as long
         return (self.left() / fits_left - fixed) / (1.3 * each)
-
-
-def _least(responses: Responses) -> float:
-    return QUICKEST * responses.n_responses * responses.n_classes

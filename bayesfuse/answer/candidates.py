@@ -21,6 +21,9 @@ RULES = 0.9
 FEW = 10
 """Sources that are few: fits of groups among them take little time."""
 
+FEW_VOTES, MANY_VOTES = 0.05, 0.5
+"""Weights of vote shares beside models of honest probabilities, and beside one that is too bold."""
+
 KNOWN = "gold"
 """What every model can be told."""
 
@@ -63,6 +66,9 @@ class Candidate:
         The inputs that are keywords, where there are any.
     options : mapping
         Its other arguments.
+    votes : float
+        Weight of vote shares beside it: a chance that raters err together, which no model of them
+        sees.
     """
 
     name: str
@@ -71,6 +77,7 @@ class Candidate:
     given: tuple[str, ...] = ()
     told: tuple[str, ...] = (KNOWN,)
     options: Mapping[str, Any] = field(default_factory=dict)
+    votes: float = 0.0
 
     def build(self, inputs: Inputs) -> LabelModel:
         """Return the model."""
@@ -115,7 +122,12 @@ def candidates(inputs: Inputs) -> list[Candidate]:
     if inputs.groups is not None:
         told = (KNOWN, "covariates")
         grouped = Candidate(
-            "groups", "LatentGroup", "raters share sources, as you say", ("groups",), told
+            "groups",
+            "LatentGroup",
+            "raters share sources, as you say",
+            ("groups",),
+            told,
+            votes=FEW_VOTES,
         )
         return [grouped, *_of_items(told, inputs.responses.n_classes)[:1]]
     told = (KNOWN, "covariates")
@@ -136,7 +148,7 @@ def _of_items(told: tuple[str, ...], n_classes: int) -> list[Candidate]:
         ),
     }
     return [
-        Candidate(name, "ItemTypes", why, told=told, options=options)
+        Candidate(name, "ItemTypes", why, told=told, options=options, votes=FEW_VOTES)
         for name, (why, options) in variants.items()
     ]
 
@@ -148,7 +160,7 @@ def _of_kind(inputs: Inputs) -> list[Candidate]:
     told = (KNOWN, "covariates")
     options = {"raters": "graded", "pooled": True}
     why = "classes are ordered, and raters have thresholds"
-    return [Candidate("graded", "DawidSkene", why, told=told, options=options)]
+    return [Candidate("graded", "DawidSkene", why, told=told, options=options, votes=FEW_VOTES)]
 
 
 def _of_sequences() -> list[Candidate]:
@@ -182,10 +194,19 @@ def _of_graph() -> list[Candidate]:
     ]
 
 
-def counts_votes(inputs: Inputs) -> bool:
-    """Return whether vote shares take part: where items and raters are all that is known."""
-    given = inputs.sequences, inputs.graph
-    return all(each is None for each in given) and not is_rules(inputs.responses)
+def spare(inputs: Inputs) -> list[Candidate]:
+    """Return what is quicker, for tables too large for the others; nothing for other structures."""
+    if not all(each.votes for each in candidates(inputs)):
+        return []
+    return [
+        Candidate(
+            "Dawid–Skene",
+            "DawidSkene",
+            "quicker than the others; too bold, so that votes count as much",
+            told=(KNOWN, "covariates"),
+            votes=MANY_VOTES,
+        )
+    ]
 
 
 def is_rules(responses: Responses) -> bool:

@@ -14,7 +14,7 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.answer import code, findings
 from bayesfuse.answer.budget import CHAINS, Budget, Size
-from bayesfuse.answer.candidates import Inputs, candidates, counts_votes
+from bayesfuse.answer.candidates import Inputs, candidates, spare
 from bayesfuse.answer.fits import COUNTED, FITTED, INTERRUPTED, Fit
 from bayesfuse.answer.fused import Fused
 from bayesfuse.answer.mixture import mixture
@@ -103,9 +103,10 @@ def fuse(
     Labels by people are modelled by three kinds of :class:`bayesfuse.models.ItemTypes`, of equal
     weight, because the probabilities of these are the best on real crowds, and vote shares have a
     weight of .05, because raters may err together. Weights by leave-one-out were worse: it prefers
-    models that predict responses, also where their labels are worse. Items in sequence or on a
-    graph have two models of these, and rules that are mostly silent
-    :class:`bayesfuse.models.LabellingFunctions`. ``print(fused.explain())`` shows all calls.
+    models that predict responses, also where their labels are worse. Where there is no time for
+    these, as in very large tables, it is :class:`bayesfuse.models.DawidSkene` and vote shares in
+    equal parts. Items in sequence or on a graph have two models of these, and rules that are mostly
+    silent :class:`bayesfuse.models.LabellingFunctions`. ``print(fused.explain())`` shows all calls.
 
     Examples
     --------
@@ -128,6 +129,10 @@ def fuse(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LargeResultWarning)  # answers keep a thousand draws
             _sample_all(fits, budget, seed, progress)
+            if not any(fit.done or fit.outcome == INTERRUPTED for fit in fits):
+                quicker = [Fit(each, each.build(inputs)) for each in spare(inputs)]
+                _sample_all(quicker, budget, seed, progress)
+                fits += quicker
         done = [fit for fit in fits if fit.done]
         if not done:
             return _quick(inputs, fits, minutes)
@@ -208,7 +213,7 @@ def _check_all(done: list[Fit], inputs: Inputs, seed: int, progress: Progress) -
 
 def _answer(inputs: Inputs, fits: list[Fit], done: list[Fit], seed: int) -> Fused:
     results = {fit.candidate.name: fit.result for fit in done}
-    votes = counts_votes(inputs)
+    votes = max(fit.candidate.votes for fit in done)
     comparison = weigh(results, votes)
     weights: dict[str, float] = comparison["weight"].to_series().to_dict()
     averaged = average(results | _votes(inputs, votes), weights)
@@ -239,7 +244,7 @@ def _answer(inputs: Inputs, fits: list[Fit], done: list[Fit], seed: int) -> Fuse
     return fused
 
 
-def _votes(inputs: Inputs, wanted: bool) -> dict[str, xr.DataTree]:
+def _votes(inputs: Inputs, wanted: float) -> dict[str, xr.DataTree]:
     return {VOTES: vote_shares(inputs.responses, inputs.gold)} if wanted else {}
 
 

@@ -17,24 +17,21 @@ MOST = 3e7
 VOTES = "vote shares"
 """How an answer names them."""
 
-SHARE_OF_VOTES = 0.05
-"""Weight of vote shares: a chance that raters err together, which no model of them sees."""
 
-
-def weigh(results: Mapping[str, xr.DataTree], votes: bool) -> xr.Dataset:
+def weigh(results: Mapping[str, xr.DataTree], votes: float) -> xr.Dataset:
     """Return the weights of models and, for information, their elpd.
 
     All models weigh the same. Weights by leave-one-out were tried on twelve crowds with known
     labels and were worse: it prefers models that predict responses, also where their labels are
-    worse. With ``votes`` a last one of that name has :data:`SHARE_OF_VOTES`.
+    worse. A last one of the name :data:`VOTES` has the weight ``votes``.
     """
     names = list(results)
     equal = np.full(len(names), 1.0 / len(names))
     found = {"weight": equal, **_loo(results)}
     if votes:
         names.append(VOTES)
-        missing = dict.fromkeys(found, np.nan) | {"weight": SHARE_OF_VOTES}
-        found["weight"] = equal * (1.0 - SHARE_OF_VOTES)
+        missing = dict.fromkeys(found, np.nan) | {"weight": votes}
+        found["weight"] = equal * (1.0 - votes)
         found = {name: np.append(values, missing[name]) for name, values in found.items()}
     return xr.Dataset({name: ("model", values) for name, values in found.items()}, {"model": names})
 

@@ -307,7 +307,7 @@ def _sample_gibbs(
 ) -> tuple[xr.DataTree, Draws | None]:
     """Return the draws and, where the labels are their own next start, what was seen of these."""
     model = plan.model
-    cost = _sweep_cost(plan)
+    cost = sweep_cost(plan)
     if isinstance(plan.observation, Spread):
         sweeps = sweeps or 1
     if sweeps is None:
@@ -345,7 +345,7 @@ def _sample_gibbs(
         return pm.sample(trace=parameter_trace(model, step, seen), **settings), seen
 
 
-def _sweep_cost(plan: Plan) -> float:
+def sweep_cost(plan: Plan) -> float:
     """Estimate the seconds of a Gibbs sweep from sizes alone, so that it never varies.
 
     The constants were measured: using a table entry, one class of one drawn label, one gamma.

@@ -9,8 +9,11 @@ import pytest
 import xarray as xr
 
 import bayesfuse as bf
+from bayesfuse.answer import budget
+from bayesfuse.answer.candidates import Inputs, spare
 from bayesfuse.answer.mixture import SHARED
 from bayesfuse.errors import ImpossibleDataError, ModelError, QuickAnswerWarning, ResponsesError
+from bayesfuse.models import ItemTypes
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 QUIET = {"random_seed": 5, "minutes": 10, "progressbar": False}
@@ -83,6 +86,7 @@ def test_an_answer_survives_a_file(fused, tmp_path):
     assert read.attrs["code"] == fused.explain()
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_answer_from_a_data_frame(fused, crowd):
     frame = crowd.responses.to_frame().sample(frac=1.0, random_state=1)
     again = bf.fuse(frame, **QUIET)
@@ -101,6 +105,7 @@ def test_known_labels_are_known(crowd):
     assert "Only 3 labels are known" in told.advice[0] and "20 more items" in told.advice[0]
 
 
+@pytest.mark.slow
 def test_advice_names_raters_who_guess_and_who_confuse_classes():
     rng = np.random.default_rng(1)
     truth = rng.integers(0, 2, 150)
@@ -169,11 +174,31 @@ def test_too_little_time_gives_vote_shares(crowd):
         quick = bf.fuse(crowd.responses, minutes=1e-9, progressbar=False)
     votes = bf.vote_shares(crowd.responses)
     np.testing.assert_array_equal(probabilities(quick), probabilities(votes))
-    assert quick["comparison"]["outcome"].values.tolist()[:3] == ["no time was left"] * 3
+    assert quick["comparison"]["outcome"].values.tolist()[:4] == ["no time was left"] * 4
     assert "Give more time" in quick.overview()
     space = {"responses": crowd.responses}
     exec(quick.explain(), space)
     np.testing.assert_array_equal(probabilities(quick), probabilities(space["fused"]))
+
+
+def test_tables_too_large_for_item_types_get_a_quicker_model(crowd, monkeypatch):
+    size = budget.Budget.size
+
+    def without_types(self, model, seed, left):
+        return None if isinstance(model, ItemTypes) else size(self, model, seed, left)
+
+    monkeypatch.setattr(budget.Budget, "size", without_types)
+    told = bf.fuse(crowd.responses, **QUIET)
+    assert told.attrs["models"] == ["Dawid–Skene", "vote shares"]
+    assert told.attrs["weights"] == [0.5, 0.5]
+    each = [
+        probabilities(told["models"]["Dawid–Skene"]),
+        probabilities(bf.vote_shares(crowd.responses)),
+    ]
+    np.testing.assert_allclose(probabilities(told), np.mean(each, axis=0), atol=1e-12)
+    assert len(told.raters()) == 8 and "difficulty" not in told.children
+    sequences = bf.Sequences.from_lengths([30, 40], items=crowd.responses.items)
+    assert spare(Inputs(crowd.responses, sequences)) == []
 
 
 def test_interrupting_keeps_what_is_complete(crowd, monkeypatch):
