@@ -128,11 +128,12 @@ def fuse(
     with Progress(progressbar) as progress:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LargeResultWarning)  # answers keep a thousand draws
-            _sample_all(fits, budget, seed, progress)
+            quicker = spare(inputs)
+            _sample_all(fits, budget, seed, progress, patient=not quicker)
             if not any(fit.done or fit.outcome == INTERRUPTED for fit in fits):
-                quicker = [Fit(each, each.build(inputs)) for each in spare(inputs)]
-                _sample_all(quicker, budget, seed, progress)
-                fits += quicker
+                others = [Fit(each, each.build(inputs)) for each in quicker]
+                _sample_all(others, budget, seed, progress, patient=True)
+                fits += others
         done = [fit for fit in fits if fit.done]
         if not done:
             return _quick(inputs, fits, minutes)
@@ -160,15 +161,22 @@ def _seed(random_seed: Any) -> int:
     return int(require_seed(random_seed).integers(2**31))
 
 
-def _sample_all(fits: list[Fit], budget: Budget, seed: int, progress: Progress) -> None:
-    """Fit one model after the other while there is time."""
+def _sample_all(
+    fits: list[Fit], budget: Budget, seed: int, progress: Progress, *, patient: bool
+) -> None:
+    """Fit one model after the other while there is time.
+
+    Unless ``patient``, a model without time ends this, so that time is left for quicker ones.
+    """
     for number, fit in enumerate(fits):
         progress.say(f"trying: {fit.candidate.name}")
         before = budget.used()
         try:
             fit.size = budget.size(fit.model, seed, len(fits) - number)
-            if fit.size is None:
+            if fit.size is None and patient:
                 continue
+            if fit.size is None:
+                break
             steps = CHAINS * (fit.size.draws + fit.size.tune)
             result = bf.sample(
                 fit.model,
