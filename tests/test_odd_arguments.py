@@ -80,6 +80,7 @@ def test_seeds(fitted):
         "runs": fitted["sequences"],
         "sample": (MODELS["plain"](),),
         "fit": (MODELS["plain"](),),
+        "fuse": (THREE,),
         "update": (fitted["plain"][0], THREE),
         "rater_drift": (fitted["plain"][0], THREE),
         "simulate_dawid_skene": (20, 4, 3),
@@ -106,6 +107,9 @@ def calls(fitted):
         bf.datasets.simulate_blocks, n_items=9, n_raters=4, n_classes=3, degree=2, random_seed=1
     )
     labels = bf.draw_labels(*fitted["sequences"], 3, random_seed=1)
+    yield bf.fuse, {"responses": NO_KIND}
+    yield partial(bf.fuse, THREE), {"minutes": NO_NUMBER, "progressbar": NO_FLAG}
+    yield bf.vote_shares, {"responses": NO_KIND}
     yield partial(bf.find_map, model), {"iterations": NO_COUNT, "tolerance": NO_NUMBER}
     yield partial(bf.fit, model), {"tolerance": NO_NUMBER[:-1], "log_likelihood": NO_FLAG}
     yield partial(bf.update, result, THREE), {"forgetting": (*NO_NUMBER, 1.5), "draws": NO_COUNT}

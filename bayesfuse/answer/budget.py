@@ -82,7 +82,8 @@ class Budget:
             quiet=True,
         )
         took = time.monotonic() - began
-        if pilot["posterior"].sizes["draw"] < PILOT:  # bf.sample returns what was drawn
+        # interrupted, bf.sample returns what was drawn and worked out
+        if pilot["posterior"].sizes["draw"] < PILOT or "missing" in pilot.attrs:
             raise KeyboardInterrupt
         steps = float(pilot["posterior"].attrs.get("sampling_time", took))
         fixed, each = max(took - steps, 0.0), CHAINS * steps / (2 * PILOT)

@@ -18,6 +18,7 @@ def of_answer(
         "import bayesfuse as bf",
         f"from bayesfuse.models import {', '.join(names)}",
         "",
+        *_given(inputs),
         "results = {}",
     ]
     for fit in done:
@@ -37,10 +38,18 @@ def of_answer(
     shares = ", ".join(f"{name!r}: {weight:.6g}" for name, weight in weights.items())
     lines += [
         f"fused = bf.average(results, {{{shares}}})",
-        "bf.label_probabilities(fused)",
-        "bf.decisions.rank_items(fused)",
+        "print(bf.label_probabilities(fused))",
+        "print(bf.decisions.rank_items(fused))",
     ]
     return "\n".join(lines)
+
+
+def _given(inputs: Inputs) -> list[str]:
+    """Return what the names of the user's data are, as comments."""
+    lines = ["# responses is your table: bf.Responses.from_long(frame, item=…, rater=…, label=…)"]
+    others = ("sequences", "graph", "groups", "covariates", "gold")
+    names = [name for name in others if getattr(inputs, name) is not None]
+    return [*lines, *([f"# {', '.join(names)}: as you gave them"] if names else [])]
 
 
 def of_votes(inputs: Inputs) -> str:

@@ -17,7 +17,8 @@ from bayesfuse.checks import (
     neighbour_agreement,
     runs,
 )
-from bayesfuse.data.describing import in_one_line
+from bayesfuse.data.describing import in_one_line, summarise
+from bayesfuse.data.responses import Responses
 from bayesfuse.decisions import expected_errors, value_of_response
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.results.probabilities import label_probabilities
@@ -32,6 +33,9 @@ AGREED = 0.05
 ENOUGH = 100
 """Known labels from which on the consensus of a crowd is known to be trusted or not."""
 
+RARE = 0.005
+"""Share of the responses below which a class may be a mistake of writing."""
+
 MANY, SEVERAL = 20, 5
 """Responses of a rater from which on they are judged; names that a sentence lists."""
 
@@ -45,12 +49,12 @@ WORK = 3e7
 def headline(fused: xr.DataTree, inputs: Inputs) -> str:
     """Return how many labels are sure and how many are expected to be wrong."""
     top = label_probabilities(fused).values.max(axis=1)
-    errors = expected_errors(fused)
-    items = int(errors["items"])
+    wrong = float(expected_errors(fused)["expected"])
     known = len(inputs.gold or ())
     said = (
-        f"{items:,} items, {(top >= SURE).sum():,} of them with a label of probability {SURE} or "
-        f"more. {float(errors['expected']):,.1f} labels are expected to be wrong"
+        f"{summarise(inputs.responses)[0]}. {(top >= SURE).sum():,} items have a label of "
+        f"probability {SURE} or more, and {wrong:,.{0 if wrong >= 10 else 1}f} labels are expected "
+        "to be wrong"
     )
     return f"{said}; {known:,} are known." if known else f"{said}."
 
@@ -77,8 +81,8 @@ def of_model(result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int) ->
             more = {}
         try:
             words = check(result, model, **more).attrs["verdict"]
-        except (ModelError, ResponsesError) as error:  # such as too few shared items
-            found.append(Finding(f"{name} does not apply: {error}"))
+        except (ModelError, ResponsesError):  # such as too few shared items
+            found.append(Finding(f"There are too few responses, or of another kind, for {name}."))
             continue
         arguments = ", ".join(["result", "model", *(f"{k}={v}" for k, v in more.items())])
         found.append(Finding(words, f"{name}({arguments})"))
@@ -109,7 +113,7 @@ def advise(fused: xr.DataTree, first: xr.DataTree, inputs: Inputs, told: list[st
 
     ``first`` is the result of the first model, in which raters have most parameters of their own.
     """
-    advice = [_gold(fused, inputs), *told]
+    advice = [*oddities(inputs.responses), _gold(fused, inputs), *told]
     top = label_probabilities(fused).max("class")
     unsure = top.isel(item=np.argsort(top.values, kind="stable")[:SEVERAL])
     advice.append(
@@ -123,9 +127,51 @@ def advise(fused: xr.DataTree, first: xr.DataTree, inputs: Inputs, told: list[st
     return advice + _raters(first)
 
 
+def oddities(responses: Responses) -> list[str]:
+    """Return what may be wrong with a table, as advice."""
+    return [*_classes(responses), *_repeats(responses)]
+
+
+def _classes(responses: Responses) -> list[str]:
+    """Return which classes may be mistakes of writing: rare, or alike but for case or spaces."""
+    names = [str(name) for name in responses.classes.tolist()]
+    plain = [name.strip().casefold() for name in names]
+    alike = [repr(name) for name, same in zip(names, plain, strict=True) if plain.count(same) > 1]
+    if alike:
+        return [
+            f"Check the classes {', '.join(alike[:SEVERAL])}: they differ only by case or spaces, "
+            "and are taken for different classes."
+        ]
+    number = np.bincount(responses.label, minlength=responses.n_classes)
+    rare = responses.classes[(number > 0) & (number < RARE * responses.n_responses)]
+    if not len(rare):
+        return []
+    return [
+        f"Check the class {_names(rare)}: very few responses name it. If it is a mistake of "
+        "writing, correct it, because all labels are less sure with another class to choose from."
+    ]
+
+
+def _repeats(responses: Responses) -> list[str]:
+    """Return what is odd about how many responses there are to an item."""
+    if responses.per_item.max() < 2:
+        return [
+            "Ask for a second response to some items: with one response per item nothing can be "
+            "learned about raters, and probabilities are those of the prior."
+        ]
+    pair = responses.item.astype(np.int64) * responses.n_raters + responses.rater
+    again = len(pair) - len(np.unique(pair))
+    if not again:
+        return []
+    return [
+        f"Check that {again:,} responses are no copies: their raters answered the item before. "
+        "They count as separate responses."
+    ]
+
+
 def _gold(fused: xr.DataTree, inputs: Inputs) -> str:
     known = len(inputs.gold or ())
-    wanted = min(ENOUGH, inputs.responses.n_items // 3)
+    wanted = max(1, min(ENOUGH, inputs.responses.n_items // 3))
     if known >= wanted:
         return f"{known:,} labels are known, which tells how far the crowd is to be trusted."
     said = f"Only {known:,} labels are known" if known else "No label is known"
@@ -185,7 +231,7 @@ def _raters(result: xr.DataTree) -> list[str]:
     if (against := judged & (high < chance)).any():
         said.append(
             f"Ask what {_names(names[against])} mean by their labels: they are right less often "
-            "than by guessing, so they may have conresult the classes. Their responses count as "
+            "than by guessing, so they may have confused the classes. Their responses count as "
             "what they are."
         )
     if (guessing := judged & (low <= chance) & (high >= chance)).any():

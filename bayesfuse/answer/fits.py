@@ -14,6 +14,9 @@ from bayesfuse.pymc.model import LabelModel
 FITTED, INTERRUPTED, COUNTED = "fitted", "interrupted", "counted"
 """Outcomes: enough draws; ended by the user; nothing to fit."""
 
+NO_TIME, NOT_TRIED = "no time was left", "not tried"
+"""Outcomes of what was not fitted: for want of time, or after an interruption."""
+
 
 @dataclass
 class Fit:
@@ -21,7 +24,7 @@ class Fit:
 
     candidate: Candidate
     model: LabelModel
-    outcome: str = "no time was left"
+    outcome: str = NO_TIME
     size: Size | None = None
     seconds: float = 0.0
     result: xr.DataTree = field(default_factory=xr.DataTree)

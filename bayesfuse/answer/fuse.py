@@ -15,17 +15,19 @@ import bayesfuse as bf
 from bayesfuse.answer import code, findings
 from bayesfuse.answer.budget import CHAINS, Budget, Size
 from bayesfuse.answer.candidates import Inputs, candidates, spare
-from bayesfuse.answer.fits import COUNTED, FITTED, INTERRUPTED, Fit
+from bayesfuse.answer.fits import COUNTED, FITTED, INTERRUPTED, NO_TIME, NOT_TRIED, Fit
 from bayesfuse.answer.fused import Fused
 from bayesfuse.answer.mixture import mixture
 from bayesfuse.answer.progress import Progress
 from bayesfuse.answer.weights import VOTES, weigh
+from bayesfuse.data.gold import require_gold
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import (
     ImpossibleDataError,
     LargeResultWarning,
     ModelError,
     QuickAnswerWarning,
+    ResponsesError,
     require_flag,
     require_positive,
     require_seed,
@@ -38,10 +40,19 @@ from bayesfuse.results.vote_shares import vote_shares
 MINUTES = 3.0
 """Default of the time that fits may take."""
 
+SECONDS_OF_CHECKS, LEAST_FOR_CHECKS = 2.2e-4, 20.0
+"""Seconds of the checks of a model per response, and what they may take without time left."""
+
+SHOWN = 8
+"""Columns that an error shows."""
+
 
 def fuse(
     responses: Responses | pd.DataFrame,
     *,
+    item: str = "item",
+    rater: str = "rater",
+    label: str = "label",
     sequences: bf.Sequences | None = None,
     graph: bf.Graph | None = None,
     groups: Any = None,
@@ -57,7 +68,9 @@ def fuse(
     Parameters
     ----------
     responses : Responses or DataFrame
-        A table with columns item, rater and label will do.
+        A DataFrame has one row per response.
+    item, rater, label : str
+        Columns of the DataFrame.
     sequences : Sequences, optional
         Items are in sequence, such as words.
     graph : Graph, optional
@@ -121,7 +134,10 @@ def fuse(
     require_flag("progressbar", progressbar)
     if ordered is not None:
         require_flag("ordered", ordered)
-    table = _as_responses(responses)
+    table = _as_responses(responses, {"item": item, "rater": rater, "label": label})
+    if gold is not None:
+        require_gold(gold)
+        gold = dict(gold.items())  # a Series, too
     inputs = Inputs(table, sequences, graph, groups, covariates, gold, ordered)
     seed = _seed(random_seed)
     fits = [Fit(each, each.build(inputs)) for each in candidates(inputs)]
@@ -130,27 +146,36 @@ def fuse(
             warnings.simplefilter("ignore", LargeResultWarning)  # answers keep a thousand draws
             quicker = spare(inputs)
             _sample_all(fits, budget, seed, progress, patient=not quicker)
-            if not any(fit.done or fit.outcome == INTERRUPTED for fit in fits):
+            if not any(fit.done for fit in fits) and not _interrupted(fits):
                 others = [Fit(each, each.build(inputs)) for each in quicker]
                 _sample_all(others, budget, seed, progress, patient=True)
                 fits += others
+        if _interrupted(fits):
+            for fit in fits:
+                fit.outcome = NOT_TRIED if fit.outcome == NO_TIME else fit.outcome
         done = [fit for fit in fits if fit.done]
         if not done:
             return _quick(inputs, fits, minutes)
-        _check_all(done, inputs, seed, progress)
+        _check_all(done, inputs, seed, budget, progress)
         progress.say("averaging")
         return _answer(inputs, fits, done, seed)
 
 
-def _as_responses(given: Any) -> Responses:
-    if isinstance(given, pd.DataFrame):
-        return Responses.from_long(given, item="item", rater="rater", label="label")
-    if not isinstance(given, Responses):
+def _as_responses(given: Any, columns: dict[str, Any]) -> Responses:
+    if isinstance(given, Responses):
+        return given
+    if not isinstance(given, pd.DataFrame):
         raise ModelError(
-            "responses must be bf.Responses, or a DataFrame with columns item, rater and label. "
-            f"Got: {type(given).__name__}."
+            "responses must be bf.Responses, or a DataFrame with one row per response. Got: "
+            f"{type(given).__name__}."
         )
-    return given
+    if missing := [name for name in columns.values() if name not in given]:
+        raise ResponsesError(
+            "A table has one row per response, and item=, rater= and label= name its columns; one "
+            "with a column per rater is read by bf.Responses.from_matrix. Got: no column "
+            f"{missing[0]!r} among {given.columns.tolist()[:SHOWN]}."
+        )
+    return Responses.from_long(given, **columns)
 
 
 def _seed(random_seed: Any) -> int:
@@ -209,10 +234,21 @@ def _is_whole(result: xr.DataTree, size: Size) -> bool:
     return sizes["chain"] == CHAINS and sizes["draw"] >= kept and "missing" not in result.attrs
 
 
-def _check_all(done: list[Fit], inputs: Inputs, seed: int, progress: Progress) -> None:
-    """Check every fit; interrupting ends the checks, not the answer."""
+def _check_all(
+    done: list[Fit], inputs: Inputs, seed: int, budget: Budget, progress: Progress
+) -> None:
+    """Check every fit while there is time; interrupting ends the checks, not the answer."""
+    expected = SECONDS_OF_CHECKS * inputs.responses.n_responses
     try:
         for fit in done:
+            if expected > max(budget.left(), LEAST_FOR_CHECKS):
+                fit.checks = [
+                    findings.Finding(
+                        f"The checks would take about {expected:,.0f} seconds and were left out; "
+                        "give more minutes=."
+                    )
+                ]
+                continue
             progress.say(f"checking: {fit.candidate.name}")
             fit.checks = findings.of_model(fit.result, fit.model, inputs, seed)
     except KeyboardInterrupt:
@@ -284,9 +320,13 @@ def _comparison(fits: list[Fit], weighed: xr.Dataset) -> xr.Dataset:
 
 def _quick(inputs: Inputs, fits: list[Fit], minutes: float) -> Fused:
     """Return vote shares alone."""
+    ended = _interrupted(fits)
+    reason, remedy = "Fitting a model takes longer than this", "give more minutes="
+    if ended:
+        reason, remedy = "The first fit was interrupted", "let one model be fitted"
     warnings.warn(
-        "Fitting a model takes longer than this, so labels are vote shares, and nothing is said of "
-        f"raters; give more minutes=. Got: minutes={minutes:g}.",
+        f"{reason}, so labels are vote shares, and nothing is said of raters; {remedy}. Got: "
+        f"{'an interruption' if ended else f'minutes={minutes:g}'}.",
         QuickAnswerWarning,
         stacklevel=3,
     )
@@ -297,10 +337,10 @@ def _quick(inputs: Inputs, fits: list[Fit], minutes: float) -> Fused:
     fused.attrs = {
         "models": [VOTES],
         "weights": [1.0],
-        "interrupted": _interrupted(fits),
+        "interrupted": ended,
         "headline": findings.headline(fused, inputs),
         "checks": "",
-        "advice": "Give more time: these labels are vote shares, and raters are not judged.",
+        "advice": f"These labels are vote shares, and raters are not judged: {remedy}.",
         "code": code.of_votes(inputs),
     }
     return fused

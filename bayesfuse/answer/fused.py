@@ -90,9 +90,9 @@ class Fused(xr.DataTree):
         """
         if "posterior" not in self.children or "sensitivity" not in self["posterior"]:
             raise ModelError(
-                "How good raters are is read from posterior draws of models that have confusion "
-                "matrices; for labelling functions see bf.sources. Got: an answer by "
-                f"{', '.join(self.attrs.get('models', [])) or 'vote shares'}."
+                "Raters are judged by models that have confusion matrices: vote shares alone, for "
+                "want of time, judge nobody, and of labelling functions bf.sources says how good "
+                f"they are. Got: an answer by {', '.join(self.attrs.get('models', []))}."
             )
         draws = balanced_accuracy(self)
         low, high = interval(draws, ci_prob)

@@ -76,8 +76,9 @@ def _labels(arguments: argparse.Namespace) -> Path:
         return Path(arguments.output.with_name(f"{arguments.output.stem}-labels.csv"))
     if arguments.responses == STDIN:
         return STDOUT
-    name = arguments.responses.name.split(".")[0]
-    return Path(f"{name}-labels.csv")
+    packed = arguments.responses.suffix in (".gz", ".bz2", ".xz", ".zip")
+    name = Path(arguments.responses.stem if packed else arguments.responses.name)
+    return Path(f"{name.stem}-labels.csv")
 
 
 def _files(arguments: argparse.Namespace, fused: Fused) -> list[Step]:

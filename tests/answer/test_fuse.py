@@ -11,6 +11,7 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.answer import budget
 from bayesfuse.answer.candidates import Inputs, spare
+from bayesfuse.answer.findings import oddities
 from bayesfuse.answer.mixture import SHARED
 from bayesfuse.errors import ImpossibleDataError, ModelError, QuickAnswerWarning, ResponsesError
 from bayesfuse.models import ItemTypes
@@ -75,8 +76,8 @@ def test_what_reads_results_reads_answers(fused):
     assert bf.decisions.rank_raters(fused).sizes["rater"] == 8
     assert len(bf.decisions.rank_items(fused)) == 70
     errors = float(bf.decisions.expected_errors(fused)["expected"])
-    assert f"{errors:,.1f} labels are expected to be wrong" in fused.headline
-    assert f"{errors:.1f} labels are expected" in " ".join(fused.overview().split())
+    assert f"{errors:,.0f} labels are expected to be wrong" in fused.headline
+    assert fused.headline in " ".join(fused.overview().split())
 
 
 def test_an_answer_survives_a_file(fused, tmp_path):
@@ -89,7 +90,8 @@ def test_an_answer_survives_a_file(fused, tmp_path):
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_answer_from_a_data_frame(fused, crowd):
     frame = crowd.responses.to_frame().sample(frac=1.0, random_state=1)
-    again = bf.fuse(frame, **QUIET)
+    frame = frame.rename(columns={"item": "task", "rater": "worker", "label": "answer"})
+    again = bf.fuse(frame, item="task", rater="worker", label="answer", **QUIET)
     by_item = bf.label_probabilities(again).sel(item=crowd.responses.items)
     np.testing.assert_array_equal(by_item.values, probabilities(fused))
 
@@ -101,6 +103,8 @@ def test_known_labels_are_known(crowd):
     labels = told.labels().set_index("item")
     assert (labels.loc[items, "probability"] == 1.0).all()
     assert (labels.loc[items, "label"] == crowd.responses.classes[2]).all()
+    series = bf.fuse(crowd.responses, gold=pd.Series(wrong), **QUIET)
+    np.testing.assert_array_equal(probabilities(series), probabilities(told))
     assert "3 are known" in told.headline and "gold=gold" in told.explain()
     assert "Only 3 labels are known" in told.advice[0] and "20 more items" in told.advice[0]
 
@@ -142,6 +146,28 @@ def test_sequences_graphs_groups_covariates(crowd):
         assert probabilities(told).sum(axis=1) == pytest.approx(np.ones(24))
 
 
+def test_oddities_of_a_table_are_pointed_out():
+    rng = np.random.default_rng(1)
+    names = np.array(["no", "yes"])[rng.integers(0, 2, (200, 3))].astype(object)
+    names[0, 0] = "yes "
+    table = bf.Responses.from_matrix(names)
+    assert "Check the classes 'yes', 'yes '" in oddities(table)[0]
+    names[0, 0] = "maybe"
+    assert "Check the class maybe" in oddities(bf.Responses.from_matrix(names))[0]
+    names[0, 0] = "no"
+    assert oddities(bf.Responses.from_matrix(names)) == []
+    frame = bf.Responses.from_matrix(names).to_frame()
+    again = bf.Responses.from_long(pd.concat([frame, frame.head(2)]))
+    assert "Check that 2 responses are no copies" in oddities(again)[0]
+    assert "one response per item" in oddities(bf.Responses.from_matrix(names[:, :1]))[0]
+
+
+def test_checks_that_would_take_longer_than_the_time_are_left_out(crowd, monkeypatch):
+    monkeypatch.setattr("bayesfuse.answer.fuse.SECONDS_OF_CHECKS", 1e6)
+    told = bf.fuse(crowd.responses, **QUIET)
+    assert len(told.checks) == 1 and "were left out" in told.checks[0]
+
+
 @pytest.mark.slow
 def test_covariates_and_grades():
     simulated = bf.datasets.simulate_dawid_skene(40, 5, 3, random_seed=4)
@@ -175,7 +201,7 @@ def test_too_little_time_gives_vote_shares(crowd):
     votes = bf.vote_shares(crowd.responses)
     np.testing.assert_array_equal(probabilities(quick), probabilities(votes))
     assert quick["comparison"]["outcome"].values.tolist()[:4] == ["no time was left"] * 4
-    assert "Give more time" in quick.overview()
+    assert "give more minutes=" in quick.overview()
     space = {"responses": crowd.responses}
     exec(quick.explain(), space)
     np.testing.assert_array_equal(probabilities(quick), probabilities(space["fused"]))
@@ -217,7 +243,17 @@ def test_interrupting_keeps_what_is_complete(crowd, monkeypatch):
     assert told.attrs["models"] == ["item types", "vote shares"]
     outcomes = told["comparison"]["outcome"].to_series()
     assert outcomes["shared rows"] == "interrupted"
-    assert outcomes["one type per class"] == "no time was left"
+    assert outcomes["one type per class"] == "not tried"
+
+
+def test_interrupting_the_first_fit_gives_vote_shares(crowd, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bf, "sample", interrupted)
+    with pytest.warns(QuickAnswerWarning, match=r"interrupted, .* Got: an interruption"):
+        told = bf.fuse(crowd.responses, **QUIET)
+    assert told.attrs["interrupted"] == 1 and "let one model be fitted" in told.advice[0]
 
 
 def test_a_model_that_rules_the_data_out_is_left_out(crowd, monkeypatch):
@@ -240,7 +276,7 @@ def test_errors(crowd, fused):
         bf.fuse(responses, minutes=0)
     with pytest.raises(ModelError, match=r"Got: list"):
         bf.fuse([1, 2])
-    with pytest.raises(ResponsesError, match="worker"):
+    with pytest.raises(ResponsesError, match=r"rater= .* Got: no column 'rater' among .*'worker'"):
         bf.fuse(pd.DataFrame({"item": [1], "worker": [1], "label": [1]}))
     with pytest.raises(ResponsesError, match="nobody"):
         bf.fuse(responses, gold={"nobody": 1})

@@ -15,6 +15,7 @@ from bayesfuse.checks import neighbour_agreement, phase_transition
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.models import DawidSkene, MarkovRandomField
 from bayesfuse.plots import graphs, plot_graph, plot_grid, plot_phases
+from bayesfuse.plots.axes import class_colours
 
 QUIET = {"progressbar": False, "quiet": True}
 SHAPE = 16, 20
@@ -109,8 +110,9 @@ def test_maps_show_label_uncertainty_and_probability(point):
     probability = bf.label_probabilities(point).values
     panels = plot_grid(point, SHAPE, classes=[2])
     label, uncertain, of_two = (ax.images[0].get_array() for ax in panels)
-    cycle = [colors.to_rgb(c) for c in plt.rcParams["axes.prop_cycle"].by_key()["color"]]
-    expected = np.array(cycle)[probability.argmax(axis=1)].reshape(*SHAPE, 3)
+    own = class_colours(range(probability.shape[1])).values()
+    cycle = np.array([colors.to_rgb(colour) for colour in own])
+    expected = cycle[probability.argmax(axis=1)].reshape(*SHAPE, 3)
     np.testing.assert_allclose(label, expected)
     np.testing.assert_allclose(uncertain, 1 - probability.max(axis=1).reshape(SHAPE))
     np.testing.assert_allclose(of_two, probability[:, 2].reshape(SHAPE))
