@@ -12,6 +12,7 @@ import pandas as pd
 
 from bayesfuse import plots
 from bayesfuse.answer.text import best_and_worst, least_certain, tried
+from bayesfuse.results.summaries import coverage
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,14 +34,25 @@ li { margin: .4rem 0; }
 """
 
 
+WORDS = (
+    "Lines through points and numbers in brackets are intervals that hold the true value with a "
+    "probability of {:.0%}. "
+    "Accuracy is the share of items of a class that a rater recognises, averaged over the classes. "
+    "Difficulty is the probability that two raters who look at an item disagree; hard items need "
+    "not have uncertain labels, nor uncertain ones be hard."
+)
+"""What the pictures and tables show."""
+
+
 def write_page(fused: Fused, path: Path) -> Path:
     """Write labels, raters, models, checks, advice and code as a page."""
     sections = [
         _picture(fused),
+        f"<p>{WORDS.format(coverage())}</p>",
         _listed("What would help most next", fused.advice),
         _table("Raters", best_and_worst(fused)),
-        _table("Least certain items", least_certain(fused)),
-        _table("Models that were tried", tried(fused)),
+        _table("Items with the least certain labels", least_certain(fused)),
+        _table("Models that were tried, with weights fixed beforehand", tried(fused)),
         _listed("What the checks of the models said", fused.checks),
         f"<h2>The same in Python</h2>\n<pre>{escape(fused.explain())}</pre>",
     ]
