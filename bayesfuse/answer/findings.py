@@ -53,8 +53,8 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
     known = len(inputs.gold or ())
     said = (
         f"{summarise(inputs.responses)[0]}. Items with a label of probability {SURE} or more: "
-        f"{(top >= SURE).sum():,}. In all, {wrong:,.{0 if wrong >= 10 else 1}f} labels are expected "
-        "to be wrong"
+        f"{(top >= SURE).sum():,}. In all, {wrong:,.{0 if wrong >= 10 else 1}f} labels are "
+        "expected to be wrong"
     )
     return f"{said}; {known:,} are known." if known else f"{said}."
 
