@@ -82,9 +82,8 @@ def test_labels_to_standard_output_and_the_text_aside(folder, capsys):
 @pytest.mark.slow
 def test_a_filter_from_standard_input(folder):
     command = [sys.executable, "-m", "bayesfuse", "fit", "-", *COLUMNS, *SEED, "--quiet"]
-    run = subprocess.run(
-        command, stdin=(folder / "films.csv").open(), capture_output=True, check=True, text=True
-    )
+    table = (folder / "films.csv").read_text()
+    run = subprocess.run(command, input=table, capture_output=True, check=True, text=True)
     assert len(pd.read_csv(io.StringIO(run.stdout))) == 20
     assert run.stderr == ""
 
