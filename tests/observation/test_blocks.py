@@ -238,8 +238,8 @@ def test_users_may_sample_in_threads_of_their_own(small, cut):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["confusion", "chain"])
-def test_calibrated_in_blocks_under_threads(cut, name):
+@pytest.mark.parametrize(("name", "simulations"), [("confusion", 200), ("chain", 60)])
+def test_calibrated_in_blocks_under_threads(cut, name, simulations):
     cut(16)
     rng = np.random.default_rng(0)
     matrix = rng.integers(0, 3, (30, 4))
@@ -247,7 +247,7 @@ def test_calibrated_in_blocks_under_threads(cut, name):
     responses = bf.Responses.from_matrix(matrix, classes=[0, 1, 2])
     build = FITTED[name]
     assert isinstance(observed(build(responses))[1], Blocks)
-    ranks = sbc_ranks(build, responses, simulations=200, draws=40, thin=3, cores=2)
+    ranks = sbc_ranks(build, responses, simulations=simulations, draws=40, thin=3, cores=2)
     for key, values in ranks.data_vars.items():
         highest = 1.0 if key == "labels" else ranks.attrs["draws"]
         flat = values.values.reshape(len(values), -1)
