@@ -18,9 +18,6 @@ from bayesfuse.pymc.model import LabelModel
 RULES = 0.9
 """Share of sources that only ever give one label, from which on sources are taken for rules."""
 
-FEW = 10
-"""Sources that are few: fits of groups among them take little time."""
-
 FEW_VOTES, MANY_VOTES = 0.05, 0.5
 """Weights of vote shares beside models of honest probabilities, and beside one that is too bold."""
 
@@ -39,6 +36,11 @@ class Inputs:
     covariates: Any = None
     gold: Mapping[Any, Any] | None = None
     ordered: bool | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether the table has labels only: neither silence nor stated probabilities."""
+        return self.responses.silent is None and self.responses.stated is None
 
     @property
     def graded(self) -> bool:
@@ -108,7 +110,7 @@ def candidates(inputs: Inputs) -> list[Candidate]:
     """
     _require_one_structure(inputs)
     if inputs.sequences is not None:
-        return _of_sequences()
+        return _of_sequences(inputs.plain)
     if inputs.graph is not None:
         return _of_graph()
     if is_rules(inputs.responses):
@@ -130,8 +132,16 @@ def candidates(inputs: Inputs) -> list[Candidate]:
             votes=FEW_VOTES,
         )
         return [grouped, *_of_items(told, inputs.responses.n_classes)[:1]]
+    if not inputs.plain:
+        return [_independent("silence and stated probabilities count; too bold, as votes are not")]
     told = (KNOWN, "covariates")
     return _of_items(told, inputs.responses.n_classes) + _of_kind(inputs)
+
+
+def _independent(why: str) -> Candidate:
+    """Return the quickest model, which takes every table but is too bold."""
+    told = (KNOWN, "covariates")
+    return Candidate("Dawid–Skene", "DawidSkene", why, told=told, votes=MANY_VOTES)
 
 
 def _of_items(told: tuple[str, ...], n_classes: int) -> list[Candidate]:
@@ -163,8 +173,9 @@ def _of_kind(inputs: Inputs) -> list[Candidate]:
     return [Candidate("graded", "DawidSkene", why, told=told, options=options, votes=FEW_VOTES)]
 
 
-def _of_sequences() -> list[Candidate]:
-    return [
+def _of_sequences(plain: bool) -> list[Candidate]:
+    """Return hidden Markov models; raters share a mean only where all they give is labels."""
+    both = [
         Candidate(
             "sequences, pooled",
             "HiddenMarkov",
@@ -179,6 +190,7 @@ def _of_sequences() -> list[Candidate]:
             ("sequences",),
         ),
     ]
+    return both if plain else both[1:]
 
 
 def _of_graph() -> list[Candidate]:
@@ -196,17 +208,9 @@ def _of_graph() -> list[Candidate]:
 
 def spare(inputs: Inputs) -> list[Candidate]:
     """Return what is quicker, for tables too large for the others; nothing for other structures."""
-    if not all(each.votes for each in candidates(inputs)):
+    if any(each.votes != FEW_VOTES for each in candidates(inputs)):
         return []
-    return [
-        Candidate(
-            "Dawid–Skene",
-            "DawidSkene",
-            "quicker than the others; too bold, so that votes count as much",
-            told=(KNOWN, "covariates"),
-            votes=MANY_VOTES,
-        )
-    ]
+    return [_independent("quicker than the others; too bold, so that votes count as much")]
 
 
 def is_rules(responses: Responses) -> bool:

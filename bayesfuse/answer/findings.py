@@ -49,11 +49,12 @@ WORK = 3e7
 def headline(fused: xr.DataTree, inputs: Inputs) -> str:
     """Return how many labels are sure and how many are expected to be wrong."""
     top = label_probabilities(fused).values.max(axis=1)
+    sure = int(inputs.responses.multiplicity[top >= SURE].sum())
     wrong = float(expected_errors(fused)["expected"])
     known = len(inputs.gold or ())
     said = (
         f"{summarise(inputs.responses)[0]}. Items with a label of probability {SURE} or more: "
-        f"{(top >= SURE).sum():,}. In all, {wrong:,.{0 if wrong >= 10 else 1}f} labels are "
+        f"{sure:,}. In all, {wrong:,.{0 if wrong >= 10 else 1}f} labels are "
         "expected to be wrong"
     )
     return f"{said}; {known:,} are known." if known else f"{said}."
@@ -154,7 +155,7 @@ def _classes(responses: Responses) -> list[str]:
 
 def _repeats(responses: Responses) -> list[str]:
     """Return what is odd about how many responses there are to an item."""
-    if responses.per_item.max() < 2:
+    if responses.per_item.max() < 2 and responses.stated is None:
         return [
             "Ask for a second response to some items: with one response per item nothing can be "
             "learned about raters, and probabilities are those of the prior."

@@ -85,8 +85,8 @@ def fuse(
         Whether classes are grades. Default where text labels were given in an order; numbers may be
         mere codes.
     minutes : float, default 3
-        Time that fits may take. A fit that has enough draws ends earlier, so that small tables
-        take seconds.
+        Time that fits may take. A fit that has enough draws ends earlier: small tables take less
+        than a minute. Checks may take as long as is left then.
     random_seed : int, Generator, optional
         The same seed gives the same answer, unless time runs out.
     progressbar : bool, default True
@@ -119,7 +119,9 @@ def fuse(
     models that predict responses, also where their labels are worse. Where there is no time for
     these, as in very large tables, it is :class:`bayesfuse.models.DawidSkene` and vote shares in
     equal parts. Items in sequence or on a graph have two models of these, and rules that are mostly
-    silent :class:`bayesfuse.models.LabellingFunctions`. ``print(fused.explain())`` shows all calls.
+    silent :class:`bayesfuse.models.LabellingFunctions`; other tables with silence or stated
+    probabilities have :class:`bayesfuse.models.DawidSkene` and vote shares.
+    ``print(fused.explain())`` shows all calls.
 
     Examples
     --------
@@ -143,7 +145,8 @@ def fuse(
     fits = [Fit(each, each.build(inputs)) for each in candidates(inputs)]
     with Progress(progressbar) as progress:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LargeResultWarning)  # answers keep a thousand draws
+            # a mixture needs a thousand draws at most; `comparison` tells how many were kept
+            warnings.simplefilter("ignore", LargeResultWarning)
             quicker = spare(inputs)
             _sample_all(fits, budget, seed, progress, patient=not quicker)
             if not any(fit.done for fit in fits) and not _interrupted(fits):
@@ -198,9 +201,9 @@ def _sample_all(
         before = budget.used()
         try:
             fit.size = budget.size(fit.model, seed, len(fits) - number)
-            if fit.size is None and patient:
-                continue
             if fit.size is None:
+                if patient:
+                    continue
                 break
             steps = CHAINS * (fit.size.draws + fit.size.tune)
             result = bf.sample(
@@ -305,7 +308,7 @@ def _comparison(fits: list[Fit], weighed: xr.Dataset) -> xr.Dataset:
     tried = pd.DataFrame(
         {
             "seconds": [fit.seconds for fit in fits],
-            "draws": [CHAINS * fit.size.draws if fit.done and fit.size else 0 for fit in fits],
+            "draws": [_kept(fit.result) for fit in fits],
             "outcome": [fit.outcome for fit in fits],
             "why": [fit.candidate.why for fit in fits],
         },
@@ -316,6 +319,13 @@ def _comparison(fits: list[Fit], weighed: xr.Dataset) -> xr.Dataset:
     table = weighed.to_dataframe().reindex(tried.index).join(tried)
     table["weight"] = table["weight"].fillna(0.0)
     return table.rename_axis("model").to_xarray()
+
+
+def _kept(result: xr.DataTree) -> int:
+    """Return the number of draws of a result, none if there is no posterior."""
+    if "posterior" not in result.children:
+        return 0
+    return result["posterior"].sizes["chain"] * result["posterior"].sizes["draw"]
 
 
 def _quick(inputs: Inputs, fits: list[Fit], minutes: float) -> Fused:

@@ -13,7 +13,6 @@ from bayesfuse.results.averaging import common_units
 MOST = 3e7
 """Values of log likelihoods up to which they are looked at."""
 
-
 VOTES = "vote shares"
 """How an answer names them."""
 
@@ -44,8 +43,8 @@ def _loo(results: Mapping[str, xr.DataTree]) -> dict[str, np.ndarray]:
     size = sum(_values(result) for result in results.values())
     if not 0 < size <= MOST:
         return found
-    with warnings.catch_warnings():  # of Pareto shapes; nothing depends on these numbers
-        warnings.simplefilter("ignore", UserWarning)
+    with warnings.catch_warnings():  # nothing depends on these numbers
+        warnings.filterwarnings("ignore", "Estimated shape parameter of Pareto", UserWarning)
         for at, each in enumerate(common_units(results).values()):
             # else ArviZ takes a minute for the effective sample size of every rater's parameters
             loo = az.loo(each, reff=1.0)

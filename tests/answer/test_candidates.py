@@ -5,7 +5,7 @@ import pytest
 
 import bayesfuse as bf
 from bayesfuse import models
-from bayesfuse.answer.candidates import Inputs, candidates, is_rules
+from bayesfuse.answer.candidates import Inputs, candidates, is_rules, spare
 from bayesfuse.errors import ModelError
 from bayesfuse.pymc.model import observed
 
@@ -73,6 +73,18 @@ def test_rules_speak_little_and_have_one_label_each():
     assert not is_rules(bf.Responses.from_matrix(both, classes=[0, 1]))
     one = bf.Responses.from_matrix(np.where(matrix >= 0, 1, -1), classes=[0, 1])
     assert not is_rules(one)  # nothing opposes class 1
+
+
+def test_silence_and_statements_get_models_that_take_them(responses):
+    silent = responses.head(20).completed()
+    stated = bf.Responses.from_probabilities(np.full((24, 2, 3), 1 / 3))
+    sequences = bf.Sequences.from_lengths([10, 14], items=stated.items)
+    for table in (silent, stated):
+        assert chosen(responses=table) == ["DawidSkene"]
+        assert spare(Inputs(table)) == []
+    assert chosen(responses=stated, sequences=sequences) == ["HiddenMarkov"]
+    for each in candidates(Inputs(stated, sequences)):
+        each.build(Inputs(stated, sequences))  # is not refused
 
 
 def test_two_structures(responses):

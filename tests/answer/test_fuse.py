@@ -195,6 +195,25 @@ def test_rules_get_the_model_of_rules():
     assert "labelling functions" in told.overview()
 
 
+@pytest.mark.parametrize("kind", ["silence", "stated", "counts"])
+def test_other_tables(crowd, kind):
+    rng = np.random.default_rng(1)
+    tables = {
+        "silence": lambda: crowd.responses.completed(),
+        "stated": lambda: bf.Responses.from_probabilities(rng.dirichlet([1, 2], (30, 3))),
+        "counts": lambda: bf.Responses.from_counts({(0, 0): 40, (0, 1): 3, (1, 1): 57}),
+    }
+    table = tables[kind]()
+    told = bf.fuse(table, **QUIET)
+    assert probabilities(told).shape == (table.n_items, table.n_classes)
+    if kind == "counts":  # an item of each pattern counts as often as it occurs
+        sure = table.multiplicity[probabilities(told).max(axis=1) >= 0.95].sum()
+        assert told.headline.startswith("200 responses to 100 items in 3 patterns")
+        assert f"0.95 or more: {sure}." in told.headline
+    else:
+        assert told.attrs["models"] == ["Dawid–Skene", "vote shares"]
+
+
 def test_too_little_time_gives_vote_shares(crowd):
     with pytest.warns(QuickAnswerWarning, match="minutes=1e-09"):
         quick = bf.fuse(crowd.responses, minutes=1e-9, progressbar=False)
