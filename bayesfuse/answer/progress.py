@@ -15,9 +15,11 @@ class Progress:
     """
 
     def __init__(self, shown: bool) -> None:
+        from rich.console import Console
         from rich.progress import Progress as Bar
 
-        self._bar = Bar(disable=not shown, transient=True)
+        # on stderr, so that a script's own output stays clean
+        self._bar = Bar(console=Console(stderr=True), disable=not shown, transient=True)
         self._task = self._bar.add_task("", total=None)
 
     def say(self, what: str) -> None:
