@@ -4,7 +4,11 @@ The models stand in ``bayesfuse.models``; everything else a user needs is here.
 """
 
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+if not Path(__file__).with_name("models").exists():  # in a checkout, models/ is beside this folder
+    __path__.append(str(Path(__file__).parents[1]))
 
 from bayesfuse import checks, errors, moments, priors
 from bayesfuse.checks.label_switching import align_labels
