@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -19,14 +20,15 @@ os.environ["MPLBACKEND"] = "Agg"  # a test opens no windows
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
-@pytest.fixture
-def uncompiled():
-    """PyTensor functions in Python, for tests that read a few numbers off many graphs.
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Run PyTensor's functions in Python, since compiling each takes seconds.
 
-    Compiled for the first time each takes seconds.
+    Tests marked compiled or slow compile them as users do.
     """
-    with plain_python():
-        yield
+    as_users_do = item.get_closest_marker("compiled") or item.get_closest_marker("slow")
+    with nullcontext() if as_users_do else plain_python():
+        return (yield)
 
 
 @pytest.fixture(autouse=True)

@@ -188,7 +188,7 @@ def test_moments_start_finds_the_classes(crowd):
         assert right.mean() > 0.7
 
 
-def test_em_ends_at_a_mode_of_the_models_density(crowd, uncompiled):
+def test_em_ends_at_a_mode_of_the_models_density(crowd):
     _, x, responses = crowd
     for model in (guessing(responses), regression(responses, x)):
         point = bf.find_map(model, tolerance=1e-12)

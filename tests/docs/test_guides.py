@@ -61,7 +61,7 @@ def test_differences_are_found():
 
 
 @pytest.mark.slow
-def test_graphs_of_the_models_are_those_of_the_code(uncompiled):
+def test_graphs_of_the_models_are_those_of_the_code():
     """Names and shapes of all variables, in the pictures of the model cards."""
     place = DOCS / "models" / "draw_graphs.py"
     spec = importlib.util.spec_from_file_location("draw_graphs", place)

@@ -96,7 +96,7 @@ def test_gold_labels_of_all_items_give_counts(small):
     assert np.allclose(point["prevalence"], np.bincount(truth) / len(truth))
 
 
-def test_em_takes_gradient_steps_where_a_prior_depends_on_other_variables(small, uncompiled):
+def test_em_takes_gradient_steps_where_a_prior_depends_on_other_variables(small):
     """The mode has no neighbour that is higher, and no hyperparameter is left behind."""
     with pm.Model() as model:
         weight = pm.Gamma("weight", 5, 1)

@@ -44,7 +44,7 @@ def test_a_variable_that_is_two_parameters_is_no_block():
 
 
 @pytest.mark.parametrize("below_one", [False, True])
-def test_pooled_accuracies_of_raters_who_never_err(below_one, uncompiled):
+def test_pooled_accuracies_of_raters_who_never_err(below_one):
     """Accuracies near one stay below it, or NUTS could not move what they depend on."""
     with pm.Model() as model:
         prevalence = pm.Dirichlet("prevalence", [1.0, 1.0])
@@ -61,7 +61,7 @@ def test_pooled_accuracies_of_raters_who_never_err(below_one, uncompiled):
     assert np.isfinite(point["trace"]["log_posterior"]).all()
 
 
-def test_starts_stay_within_the_support_of_variables_without_a_transform(uncompiled):
+def test_starts_stay_within_the_support_of_variables_without_a_transform():
     with pm.Model() as model:
         prevalence = pm.Dirichlet("prevalence", [1.0, 1.0])
         sd = pm.HalfNormal("sd", 1, default_transform=None)

@@ -73,7 +73,6 @@ CASES = {
         ),
     ],
 )
-@pytest.mark.usefixtures("uncompiled")
 def test_gradients_are_right_in_every_backend(data, case, mode):
     model = HiddenMarkov(*data, **CASES[case], raters="class")
     rng = np.random.default_rng(3)

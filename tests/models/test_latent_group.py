@@ -31,7 +31,6 @@ def three_classes():
     "mode",
     ["FAST_COMPILE", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("NUMBA", "JAX"))],
 )
-@pytest.mark.usefixtures("uncompiled")
 def test_gradients_are_right_in_every_backend(three_classes, mode):
     model = LatentGroup(three_classes, GROUPS, gold={0: 1})
     rng = np.random.default_rng(3)

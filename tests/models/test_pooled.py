@@ -221,7 +221,6 @@ def test_classes_of_the_mean_are_aligned_with_those_of_the_rows(small):
         np.testing.assert_allclose(back[name], here[name])
 
 
-@pytest.mark.usefixtures("uncompiled")
 def test_starts_take_the_prior_of_the_mean():
     """A crowd that answers the opposite, as the prior says, is begun there."""
     truth = np.arange(60) % 2
@@ -233,7 +232,6 @@ def test_starts_take_the_prior_of_the_mean():
         assert (guess == truth).all()
 
 
-@pytest.mark.usefixtures("uncompiled")
 def test_a_mode_that_is_none_is_not_said_to_be_found():
     made = bf.datasets.simulate_dawid_skene(40, 4, 2, random_seed=3)
     point = bf.find_map(DawidSkene(made.responses, pooled=True), iterations=10)

@@ -177,7 +177,6 @@ def test_results_in_blocks_are_those_of_the_whole(small, cut):
     assert bounds[0] == pytest.approx(bounds[1], rel=1e-9)
 
 
-@pytest.mark.usefixtures("uncompiled")
 def test_the_density_of_pymc_and_its_gradient_are_those_of_the_whole(small, cut):
     model = FITTED["chain"](small)
     at = model.initial_point()

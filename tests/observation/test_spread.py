@@ -228,7 +228,6 @@ def test_what_partitions_cannot_do_is_refused_with_the_reason(parted):
         bf.fit(model, batch_size=10)
 
 
-@pytest.mark.usefixtures("uncompiled")
 def test_the_density_goes_through_all_partitions(parted):
     table, whole, _ = parted
     one, other = quiet(table), quiet(whole)

@@ -23,7 +23,6 @@ from bayesfuse.parameters.simplex import (
 from bayesfuse.testing import assert_close
 
 
-@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("support", [SIMPLEX, PROBABILITY])
 def test_unconstrained_coordinates_are_pymcs(support):
     rng = np.random.default_rng(0)
@@ -38,7 +37,6 @@ def test_unconstrained_coordinates_are_pymcs(support):
     assert_close(own.natural(rows), value, "natural value")
 
 
-@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("shape", [(3,), (2, 4), (3, 2, 5)])
 @pytest.mark.parametrize("zeros", [0.0, 0.4])
 def test_log_ratios_as_numbers_and_as_graphs(shape, zeros):
@@ -62,7 +60,6 @@ def test_log_ratios_as_numbers_and_as_graphs(shape, zeros):
     assert (both == [transform.to_log(value), transform.to_log(2 * value)]).all()
 
 
-@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("weight", [[[1, 1, 2], [3, 2, 1]], [[1, 0, 2], [3, 2, 1], [0, 1, 0]]])
 def test_the_determinant_of_log_ratios_is_that_of_the_map(weight):
     transform = LogRatio(weight)

@@ -16,7 +16,7 @@ REPLICATES = 1000
 ALPHA = 1e-5
 
 
-def pool_of(n_classes, pooled, uncompiled):
+def pool_of(n_classes, pooled):
     table = bf.Responses.from_matrix([[0, 1, 0], [1, 1, 0]], classes=range(n_classes))
     model = DawidSkene(table, raters="graded", pooled=pooled)
     return bf.LabelGibbs(model=model).pools[0].pool
@@ -44,8 +44,8 @@ def from_prior(pool, rng):
 
 @pytest.mark.parametrize("pooled", [False, True])
 @pytest.mark.parametrize("n_classes", [2, 4])
-def test_draws_leave_the_prior_as_it_is(n_classes, pooled, uncompiled):
-    pool, rng = pool_of(n_classes, pooled, uncompiled), np.random.default_rng(3)
+def test_draws_leave_the_prior_as_it_is(n_classes, pooled):
+    pool, rng = pool_of(n_classes, pooled), np.random.default_rng(3)
     size = np.array([[40] * n_classes, [5] * n_classes, [0] * n_classes])  # of raters and classes
     seen = {role: [] for role in pool.members}
     for _ in range(REPLICATES):
@@ -83,15 +83,15 @@ def uniform(pool, role, drawn, seen):
     return norm(mean, spread).cdf(logs)
 
 
-def test_a_wrong_prior_is_noticed(uncompiled):
+def test_a_wrong_prior_is_noticed():
     """The check can fail: the same draws judged by a prior twice as wide."""
-    pool, rng = pool_of(3, False, uncompiled), np.random.default_rng(5)
+    pool, rng = pool_of(3, False), np.random.default_rng(5)
     drawn = np.array([from_prior(pool, rng)["strictness"] for _ in range(REPLICATES)])
     assert kstest(norm(0, 2).cdf(drawn[:, 0]), "uniform").pvalue < ALPHA
 
 
-def test_many_responses_give_back_the_raters(uncompiled):
-    pool, rng = pool_of(4, True, uncompiled), np.random.default_rng(1)
+def test_many_responses_give_back_the_raters():
+    pool, rng = pool_of(4, True), np.random.default_rng(1)
     values = from_prior(pool, rng) | {
         "strictness": np.array([0.5, -0.4, 0.0]),
         "precision": np.array([2.0, 1.2, 3.0]),

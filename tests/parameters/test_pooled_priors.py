@@ -58,7 +58,6 @@ def test_a_concentration_for_several_rows_is_that_of_each(channel, varies):
     assert (draws[0] == draws[1]).all()
 
 
-@pytest.mark.usefixtures("uncompiled")
 def test_rows_of_ones_own_with_one_prior_for_several_sets():
     """Sparse rows and mixtures: EM has their prior, row by row."""
     sparse = np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 1.0], [1.0, 1.0, 2.0]])

@@ -14,7 +14,6 @@ from bayesfuse.testing import assert_close
 MASK = np.array([[1.0, 2.0, 0.0], [0.5, 1.0, 1.0], [0.0, 0.0, 3.0]])
 
 
-@pytest.mark.usefixtures("uncompiled")
 def test_sparse_rows_are_dirichlet_rows_of_what_is_left():
     with pm.Model() as model:
         rows = bf.dirichlet("rows", MASK)
@@ -33,7 +32,6 @@ def test_sparse_rows_are_dirichlet_rows_of_what_is_left():
     assert model.compile_fn(model.logp(), point_fn=True)(point) == pytest.approx(expected)
 
 
-@pytest.mark.usefixtures("uncompiled")
 def test_rows_far_out_are_finite():
     with pm.Model() as model:
         rows = bf.dirichlet("rows", MASK)
@@ -43,7 +41,6 @@ def test_rows_far_out_are_finite():
     assert np.isfinite(transform.backward(far).eval()).all()
 
 
-@pytest.mark.usefixtures("uncompiled")
 def test_rows_without_zeros_are_pymcs():
     """But for the coordinates, in which their density is the same but for the determinant."""
     with pm.Model() as model:

@@ -21,7 +21,6 @@ from bayesfuse.testing import assert_close, assert_frequencies
 python_random = pytest.mark.filterwarnings("ignore:Numba will use object mode:UserWarning")
 
 
-@pytest.mark.usefixtures("uncompiled")
 def test_log_density_is_the_marginal_likelihood(small, small_model):
     """By plain sums over classes, item by item, from the long table."""
     point = pm.draw(small_model.free_RVs, random_seed=1)
@@ -49,7 +48,6 @@ def test_log_density_is_the_marginal_likelihood(small, small_model):
     ["FAST_COMPILE", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("NUMBA", "JAX"))],
 )
 @pytest.mark.parametrize("raters", ["confusion", "class", "coin"])
-@pytest.mark.usefixtures("uncompiled")
 def test_gradients_are_right_in_every_backend(small, raters, mode):
     model = DawidSkene(small, raters=raters, gold={0: 1})
     rng = np.random.default_rng(3)
@@ -80,7 +78,6 @@ def test_a_second_derivative_is_refused_with_a_reason(small_model):
         small_model.d2logp()
 
 
-@pytest.mark.usefixtures("uncompiled")
 def test_other_data_of_the_same_table_have_their_own_density(small, small_model):
     variable, _ = observed(small_model)
     other = (small.label + 1) % 3

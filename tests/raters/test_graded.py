@@ -53,7 +53,7 @@ def test_kernels():
     check_rater_channel(channel(), (np.log(rows()),), table)
 
 
-def test_tensors_and_the_kernel_of_the_pool_give_the_same_rows(uncompiled):
+def test_tensors_and_the_kernel_of_the_pool_give_the_same_rows():
     tensors = {name: pt.as_tensor(value) for name, value in channel_arguments().items()}
     found = bf.Graded(**tensors).parameters["confusion"].eval()
     assert_close(found, rows(), "rows by tensors", rtol=1e-12)
@@ -87,7 +87,7 @@ def test_far_tails_are_exact():
     assert_close(far[0, 2, 0], norm.cdf(-10.0), "lower tail", rtol=1e-9)
 
 
-def test_gradients(uncompiled):
+def test_gradients():
     """Of the log rows with respect to all arguments, against central differences."""
     given = channel_arguments()
     inputs = {name: pt.as_tensor(value) for name, value in given.items()}

@@ -60,7 +60,6 @@ def test_channel_is_that_of_known_groups(n_classes):
     "mode",
     ["FAST_COMPILE", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("NUMBA", "JAX"))],
 )
-@pytest.mark.usefixtures("uncompiled")
 def test_density_and_gradient_are_those_of_known_groups(mode):
     rng = np.random.default_rng(4)
     responses = bf.Responses.from_matrix(rng.integers(-1, 2, (30, 5)), classes=[0, 1])

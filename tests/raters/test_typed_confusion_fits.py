@@ -172,7 +172,7 @@ def test_a_type_per_class_is_dawid_and_skene():
         assert_close(*values, name, rtol=1e-4, atol=1e-5)
 
 
-def test_em_climbs_to_a_mode(uncompiled):
+def test_em_climbs_to_a_mode():
     """Steps from the mode found lower the density, in the prevalence, the shares and the rows."""
     responses = random_crowd(60, 2, 2, seed=5)
     responses = responses.take(np.arange(60))
