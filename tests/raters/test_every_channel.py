@@ -1,0 +1,174 @@
+"""What holds of every rater channel: calculus, JAX, merged items, copies, and simulated answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typed_crowds import random_rows
+
+import bayesfuse as bf
+from bayesfuse.observation import Observation
+from bayesfuse.testing import assert_close, assert_frequencies, check_rater_channel
+
+GROUPS = bf.LatentGroups(0, 0, np.array([0, -1, 0]))  # kernels take tables, whatever stands here
+
+
+def plain(n_items, rng, n_classes=2):
+    """Three raters, the second of whom may say nothing; the first may answer once more."""
+    said = rng.integers(0, n_classes, (n_items, 3))
+    said[rng.random(n_items) < 0.3, 1] = -1
+    again = np.flatnonzero(rng.random(n_items) < 0.3)
+    item, rater = np.nonzero(said >= 0)
+    label = np.append(said[item, rater], rng.integers(0, n_classes, len(again)))
+    item, rater = np.append(item, again), np.append(rater, np.zeros(len(again), dtype=int))
+    names = {"items": range(n_items), "raters": range(3), "classes": range(n_classes)}
+    return bf.Responses.from_long({"item": item, "rater": rater, "label": label}, **names)
+
+
+def complete(n_items, rng):
+    said = rng.integers(-1, 2, (n_items, 3))
+    return bf.Responses.from_matrix(said, abstain=-1, raters=range(3), classes=[0, 1])
+
+
+def partly_silent(n_items, rng):
+    said = rng.integers(-1, 2, (n_items, 3)).astype(float)
+    said[rng.random(n_items) < 0.3, 1] = np.nan
+    return bf.Responses.from_matrix(said, abstain=-1, raters=range(3), classes=[0, 1])
+
+
+def stated(n_items, rng):
+    """One item in three has a statement as well."""
+    said = np.where(np.arange(n_items)[:, None] % 3 == 0, [[0.7, 0.3]], np.nan)[:, None]
+    soft = bf.Responses.from_probabilities(said, raters=[2], classes=[0, 1])
+    return plain(n_items, rng).joined(soft)
+
+
+def three(n_items, rng):
+    return plain(n_items, rng, n_classes=3)
+
+
+def rows_of(*shapes):
+    return tuple(np.log(random_rows(shape, seed)) for seed, shape in enumerate(shapes, 1))
+
+
+CHANNELS = {
+    "confusion": (bf.Confusion(None), rows_of((3, 2, 2)), plain),
+    "three classes": (bf.Confusion(None), rows_of((3, 3, 3)), three),
+    "coins": (bf.OneCoin(None), rows_of((3, 2, 2)), plain),
+    "silence": (bf.Abstaining(None), rows_of((3, 2, 3)), complete),
+    "some silence": (bf.Abstaining(None), rows_of((3, 2, 3)), partly_silent),
+    "statements": (bf.Stated(None), rows_of((3, 2, 2)), stated),
+    "groups": (GROUPS, rows_of((1, 2, 2), (3, 2, 2)), plain),
+    "groups, three classes": (GROUPS, rows_of((1, 3, 3), (3, 3, 3)), three),
+    "types": (bf.TypedConfusion(None, None), rows_of((2, 3), (3, 3, 2)), plain),
+    "types, three classes": (bf.TypedConfusion(None, None), rows_of((3, 2), (3, 2, 3)), three),
+}
+
+
+def made(name, n_items, seed=1):
+    """Return the channel, its tables, and responses."""
+    channel, rows, table = CHANNELS[name]
+    responses = table(n_items, np.random.default_rng(seed))
+    return channel, channel.expand(rows, responses.n_classes, np), responses
+
+
+def unknown(responses):
+    return np.full(responses.n_items, -1)
+
+
+@pytest.mark.parametrize("name", CHANNELS)
+def test_contract(name):
+    check_rater_channel(*made(name, 5))
+
+
+@pytest.mark.parametrize("name", [name for name in CHANNELS if "classes" not in name])
+def test_jax_has_the_same_likelihood(name):
+    jax = pytest.importorskip("jax")
+    channel, tables, responses = made(name, 30)
+    structure = channel.structure(responses, np.arange(30) % 4 - 2)
+    with jax.enable_x64(True):
+        found = np.asarray(channel.log_lik_jax(*tables, *structure))
+    assert_close(found, channel.log_lik(tables, structure), "log-likelihood", rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", CHANNELS)
+def test_equal_items_are_merged_and_count_as_often(name):
+    channel, tables, responses = made(name, 300)
+    gold = {0: 1, 1: 0, 2: 1}
+    merged = Observation.build(responses, bf.Independent(None), channel, gold)
+    assert merged.table.n_items < 150
+    prevalence = np.log(random_rows((responses.n_classes,), 9))
+    known = unknown(responses)
+    known[:3] = 1, 0, 1
+    structure = channel.structure(responses, known)
+    joint = prevalence + channel.log_lik(tables, structure)
+    log_evidence = np.logaddexp.reduce(joint, axis=1)
+    probability = np.exp(joint - log_evidence[:, None])
+    rows = {"prevalence": prevalence} | dict(
+        zip(merged.raters.parameters, CHANNELS[name][1], strict=True)
+    )
+    marginal, (_, counts) = merged.marginal(rows), merged.expected(rows)
+    assert_close(marginal.total, log_evidence.sum(), "log evidence")
+    assert_close(merged.by_item(marginal.probability), probability, "label probability")
+    assert_close(counts["prevalence"], probability.sum(axis=0), "class counts", rtol=1e-9)
+    apart = channel.collapse(channel.expected_kernel(*tables, probability, *structure))
+    for parameter, own in zip(merged.raters.parameters, apart, strict=True):
+        assert_close(counts[parameter], own, parameter, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", CHANNELS)
+def test_copies_divide_what_is_hidden(name):
+    """Many copies of items of every class: whole counts with the mean of expected ones."""
+    channel, tables, responses = made(name, 5)
+    rng = np.random.default_rng(2)
+    structure = channel.structure(responses, unknown(responses))
+    copies = rng.integers(0, 20, (5, responses.n_classes)).astype(float)
+    expected = channel.expected_kernel(*tables, copies, *structure)
+    drawn = [channel.tally(tables, copies, structure, rng) for _ in range(500)]
+    for counts, wanted in zip(zip(*drawn, strict=True), expected, strict=True):
+        each = np.array(counts)
+        assert (each == np.round(each)).all()
+        # of what is rarely drawn, the sample says little about its own variance
+        error = np.sqrt(np.maximum(each.var(axis=0), np.minimum(wanted, 1.0)) / 500)
+        assert (np.abs(each.mean(axis=0) - wanted) <= 5 * error + 1e-9).all()
+
+
+@pytest.mark.parametrize("name", CHANNELS)
+def test_answers_are_drawn_with_the_probabilities_of_the_likelihood(name):
+    """All that may be observed of an item, told apart by its likelihoods, jointly."""
+    channel, tables, responses = made(name, 1, seed=3)
+    size = 4000
+
+    def log_lik(table):
+        return channel.log_lik(tables, channel.structure(table, unknown(table)))
+
+    possible = np.concatenate([log_lik(each) for each in channel.outcomes(responses, 0)])
+    many = replace(responses.take(np.zeros(size, dtype=int)), items=np.arange(size))
+    for k in range(responses.n_classes):
+        truth, rng = np.full(size, k), np.random.default_rng(k)
+        drawn = log_lik(channel.redrawn(tables, truth, many, rng))
+        both = np.round(np.concatenate([possible, drawn]), 9)
+        which = np.unique(both, axis=0, return_inverse=True)[1]
+        seen = np.bincount(which[len(possible) :], minlength=which.max() + 1).astype(float)
+        expected = np.bincount(which[: len(possible)], np.exp(possible[:, k]), which.max() + 1)
+        assert expected.sum() == pytest.approx(1.0) and len(seen) > 3
+        assert_frequencies(seen, expected, f"answers to class {k}")
+
+
+def marginal_of(channel, tables, n_raters, n_classes):
+    """Return p(label | truth) of every rater from the likelihood of single responses."""
+    found = np.empty((n_raters, n_classes, n_classes))
+    for m, c in np.ndindex(n_raters, n_classes):
+        table = {"item": [0], "rater": [m], "label": [c]}
+        one = bf.Responses.from_long(table, raters=range(n_raters), classes=range(n_classes))
+        found[m, :, c] = np.exp(channel.log_lik(tables, channel.structure(one, np.array([-1]))))
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in CHANNELS if "silence" not in name])
+def test_confusion_is_the_likelihood_of_one_response(name):
+    channel, tables, responses = made(name, 3)
+    found = channel.confusion(tables, responses.n_classes, np)
+    assert_close(found, marginal_of(channel, tables, 3, responses.n_classes), "confusion")
