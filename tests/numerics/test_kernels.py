@@ -145,27 +145,6 @@ def test_expected_counts_are_the_derivative_of_the_evidence():
             assert counts[name][place] == pytest.approx((values[0] - values[1]) / 2e-5, abs=1e-6)
 
 
-def test_merging_identical_items_changes_nothing():
-    rng = np.random.default_rng(3)
-    matrix = rng.integers(-1, 2, (500, 4))
-    responses = bf.Responses.from_matrix(matrix, raters=list("abcd"))
-    gold = {0: 1, 1: 0, 2: 1}
-    merged = Observation.build(responses, bf.Independent(None), bf.Confusion(None), gold)
-    assert merged.table.n_items < 250  # at most 3⁴ patterns, and three more with gold
-    rows = {"prevalence": random_rows((2,), 1), "confusion": random_rows((4, 2, 2), 2)}
-    log_evidence, counts = merged.expected(rows)
-    prior = bf.Independent(None)
-    channel = bf.Confusion(None)
-    known = np.full(500, -1)
-    known[:3] = 1, 0, 1
-    found = channel.likelihood_kernel(rows["confusion"], *channel.structure(responses, known))
-    apart = prior.marginal((rows["prevalence"][None],), *found, prior.structure(responses))
-    assert_close(log_evidence, apart.total, "log evidence")
-    assert_close(counts["prevalence"], apart.expected[0][0], "class counts")
-    found = merged.marginal(rows).probability[merged.inverse]
-    assert_close(found, apart.probability, "label probability")
-
-
 def test_multiplicity_is_honoured_by_draws():
     """Labels of an item that stands for many are multinomial with the right mean and variance."""
     responses = bf.Responses.from_counts({"01": 1000, "11": 500, "10": 1})

@@ -60,14 +60,6 @@ def log_lik(log_speech, responses, channel=CHANNEL):
     return channel.log_lik((log_speech,), channel.structure(responses, unknown(responses)))
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_contract(n_classes, missing):
-    responses = table(4, 3, n_classes, n_classes, missing)
-    assert responses.silent.complete is (missing == 0)
-    check_rater_channel(CHANNEL, (rows(3, n_classes),), responses)
-
-
 def test_contract_where_sources_are_asked_again():
     frame = {"item": [0, 0, 0, 1, 1], "rater": list("aaaab"), "label": [1, -1, 2, 0, 1]}
     responses = bf.Responses.from_long(frame, abstain=-1, classes=[0, 1, 2])
@@ -119,22 +111,19 @@ def test_certainties_leave_no_odd_numbers(name):
 @pytest.mark.parametrize("name", TABLES)
 def test_counts_are_those_of_all_pairs(name):
     responses = TABLES[name](3)
-    rng, (structure, log_speech) = (
-        np.random.default_rng(1),
-        (CHANNEL.structure(responses, unknown(responses)), rows(9, 3)),
-    )
+    rng, log_speech = np.random.default_rng(1), rows(9, 3)
+    structure = CHANNEL.structure(responses, unknown(responses))
     labels = rng.integers(0, 3, responses.n_items)
     weights = rng.random((responses.n_items, 3))
-    hard, soft, minus = np.zeros((3, 9, 3, 4))
+    copies = np.eye(3)[labels] * rng.integers(0, 5, responses.n_items)[:, None]
+    hard, soft, several = np.zeros((3, 9, 3, 4))
     for n, m, said in zip(*known_pairs(responses), strict=True):
         hard[m, labels[n], said] += 1
         soft[m, :, said] += weights[n]
-    assert_close(CHANNEL.tally((log_speech,), labels, structure, rng)[0], hard, "drawn labels")
-    copies = np.eye(3)[labels] * rng.integers(0, 5, responses.n_items)[:, None]
-    several = CHANNEL.tally((log_speech,), copies, structure, rng)[0]
-    for n, m, said in zip(*known_pairs(responses), strict=True):
-        minus[m, :, said] += copies[n]
-    assert_close(several, minus, "copies")
+        several[m, :, said] += copies[n]
+    for drawn, expected in ((labels, hard), (copies, several)):
+        found = CHANNEL.tally((log_speech,), drawn, structure, rng)[0]
+        assert_close(found, expected, "drawn labels")
     for sign in (1.0, -1.0):  # gradients of minus the density have negative weights
         (counts,) = CHANNEL.expected_kernel(log_speech, sign * weights, *structure)
         assert_close(counts, sign * soft, "expected counts", rtol=1e-9)
@@ -172,27 +161,22 @@ def test_silence_is_one_more_label(missing):
     assert_close(counts["prevalence"], others["prevalence"][:2], "class counts")
 
 
-@pytest.mark.parametrize("apart", [False, True])
-def test_ten_thousand_sources(apart):
-    """Nearly all are silent; products of their silence would underflow, or their ratios."""
+def test_ten_thousand_sources():
+    """Nearly all are silent; products of their silence would underflow, and their ratios."""
     n_raters, rng = 10_000, np.random.default_rng(3)
     said = np.full((12, n_raters), -1)
     for n in range(12):
         who = rng.choice(n_raters, 30 if n < 10 else 9000, replace=False)
         said[n, who] = rng.integers(0, 2, len(who))
     responses = bf.Responses.from_matrix(said, abstain=-1, raters=range(n_raters), classes=[0, 1])
-    coverage = rng.uniform(0.001, 0.9 if apart else 0.1, (n_raters, 2))
-    right = rng.uniform(0.5, 0.9, (n_raters, 2, 1)) * np.eye(2) + 0.1
-    speech = right / right.sum(axis=-1, keepdims=True) * coverage[..., None]
-    speech = np.concatenate([speech, 1 - coverage[..., None]], axis=-1)
-    dense = np.where(
-        (said >= 0)[..., None],
-        np.log(speech)[np.arange(n_raters), :, said],
-        np.log(speech)[:, :, -1],
-    ).sum(axis=1)
+    log_speech = rows(n_raters, 2, 3)
+    spoke = np.log(rng.uniform(0.001, 0.9, (n_raters, 2)))
+    log_speech[:, :, -1] = np.log1p(-np.exp(spoke))
+    log_speech[:, :, :2] += (spoke - np.logaddexp(*log_speech[:, :, :2].T).T)[..., None]
+    dense = written_out(log_speech, responses)
     assert dense.max() < -500
     likelihood, log_scale = CHANNEL.likelihood_kernel(
-        np.log(speech), *CHANNEL.structure(responses, unknown(responses))
+        log_speech, *CHANNEL.structure(responses, unknown(responses))
     )
     assert (likelihood.max(axis=1) > 1e-280).all() and np.isfinite(likelihood).all()
     assert_close(np.log(likelihood.max(axis=1)) + log_scale, dense.max(axis=1), "scale", rtol=1e-9)
@@ -207,44 +191,6 @@ def test_rows_are_linear_in_the_responses():
     assert start is responses.start and row.shape == responses.cell.shape
     assert row.dtype == np.uint32 and complete.tolist() == [1]
     assert first_rows(responses).all() and not first_rows(repeated()).all()
-
-
-@pytest.mark.slow
-def test_jax_has_the_same_numbers():
-    pytest.importorskip("jax")
-    for name, make in TABLES.items():
-        responses = make(3)
-        log_speech = rows(9, 3, 4)
-        for _ in range(2):
-            gold = np.where(np.arange(responses.n_items) % 3 == 0, 1, -1)
-            structure = CHANNEL.structure(responses, gold)
-            found = np.asarray(CHANNEL.log_lik_jax(log_speech, *structure))
-            assert_close(found, CHANNEL.log_lik((log_speech,), structure), name, rtol=1e-4)
-            log_speech[0, 1] = np.log([0.2, 0.3, 0.5, 1e-30])
-            with np.errstate(divide="ignore"):
-                log_speech[1, :] = np.log([0.5, 0.0, 0.5, 0.0])
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_equal_items_are_merged(missing):
-    responses = table(400, 4, 2, missing=missing)
-    gold = {0: 1, 1: 0, 2: 1}
-    merged = Observation.build(responses, bf.Independent(None), CHANNEL, gold)
-    assert merged.table.n_items < 200
-    point = {"prevalence": np.log([0.3, 0.7]), "speech": rows(4, 2)}
-    evidence, counts = merged.expected(point)
-    known = unknown(responses)
-    known[:3] = 1, 0, 1
-    found = CHANNEL.likelihood_kernel(point["speech"], *CHANNEL.structure(responses, known))
-    prior = bf.Independent(None)
-    alone = prior.marginal((point["prevalence"][None],), *found, prior.structure(responses))
-    assert_close(evidence, alone.total, "log evidence")
-    by_item = merged.by_item(merged.marginal(point).probability)
-    assert_close(by_item, alone.probability, "label probability")
-    (apart,) = CHANNEL.expected_kernel(
-        point["speech"], alone.probability, *CHANNEL.structure(responses, known)
-    )
-    assert_close(counts["speech"], apart, "counts", rtol=1e-9, atol=1e-9)
 
 
 def test_confusion_is_that_of_who_speaks():
@@ -264,7 +210,7 @@ def test_predictive_draws_keep_who_spoke():
     observation = Observation.build(responses, bf.Independent(None), CHANNEL)
     point = {"prevalence": np.log([0.4, 0.6]), "speech": np.log(speech)}
     rng = np.random.default_rng(1)
-    seen, rounds = np.zeros((2, 2, 2)), 20_000
+    seen, rounds = np.zeros((2, 2, 2)), 4000
     for _ in range(rounds):
         _, (first, second, third) = observation.simulate(point, rng)
         seen[first, second, third] += 1
@@ -273,24 +219,6 @@ def test_predictive_draws_keep_who_spoke():
     two = np.einsum("k,kc,kd->cd", share, speech[0, :, :2], speech[1, :, :2])
     expected = (one / one.sum())[:, None, None] * two / two.sum()
     assert_frequencies(seen.ravel(), expected.ravel(), "predictive draws")
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_tables_are_drawn_anew(missing):
-    """All that is known is drawn, silence too: the frequencies are the rows."""
-    responses = table(4000, 3, 2, missing=missing)
-    log_speech, rng = rows(3, 2), np.random.default_rng(2)
-    truth = rng.integers(0, 2, 4000)
-    drawn = CHANNEL.redrawn((log_speech,), truth, responses, rng)
-    before, after = (
-        {(n, m) for n, m, _ in zip(*known_pairs(each), strict=True)} for each in (responses, drawn)
-    )
-    assert before == after and drawn.silent.complete is (missing == 0)
-    seen = np.zeros((3, 2, 3))
-    for n, m, said in zip(*known_pairs(drawn), strict=True):
-        seen[m, truth[n], said] += 1
-    for m, k in np.ndindex(3, 2):
-        assert_frequencies(seen[m, k], np.exp(log_speech[m, k]), f"rater {m}, class {k}")
 
 
 def test_tables_must_say_who_was_silent():

@@ -10,7 +10,7 @@ from bayesfuse.errors import ImpossibleDataError, ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup
 from bayesfuse.pymc.model import observed
 from bayesfuse.results.fitted import FITTED, PRIOR
-from bayesfuse.testing import assert_close, assert_uniform, assert_within_mcse, sbc_ranks
+from bayesfuse.testing import assert_close
 
 QUIET = {"progressbar": False, "quiet": True}
 OFTEN = np.column_stack([bf.priors.diagonal(2), [3.5, 3.5]])
@@ -40,20 +40,6 @@ def fitted(request):
     return truth, model, bf.sample(model, 1000, random_seed=1, **QUIET)
 
 
-@pytest.mark.slow
-def test_gibbs_and_nuts_agree(fitted):
-    _, model, _ = fitted
-    gibbs = bf.sample(model, 3000, random_seed=3, **QUIET)
-    nuts = bf.sample(model, 1000, sampler="nuts", random_seed=2, **QUIET)
-    names = "prevalence", "speech", "confusion", "sensitivity", "specificity"
-    assert_within_mcse(gibbs["posterior"].dataset, nuts["posterior"].dataset, names)
-    assert_within_mcse(
-        *(each["posterior"].dataset.assign(n=each["posterior"]["speech"][..., 2] ** 2)
-          for each in (gibbs, nuts)),
-        ["n"],
-    )  # fmt: skip
-
-
 def test_speech_and_confusion_have_names(fitted):
     _, model, gibbs = fitted
     posterior = gibbs["posterior"].dataset
@@ -74,17 +60,6 @@ def test_silence_makes_labels_better():
         probability = bf.label_probabilities(bf.find_map(DawidSkene(each))).values
         losses.append(-np.log(probability[np.arange(2000), truth]).mean())
     assert losses[0] < 0.85 * losses[1]
-
-
-def test_the_mode_is_where_the_gradient_vanishes(fitted):
-    _, model, _ = fitted
-    point = bf.find_map(model)
-    _, observation = observed(model)
-    values = {name: point["point"][name].values for name in ("prevalence", "speech")}
-    _, counts = observation.expected(observation.rows(values))
-    power = counts["speech"] + OFTEN - 1
-    expected = power / power.sum(axis=-1, keepdims=True)
-    assert_close(values["speech"], expected, "speech at the mode", rtol=1e-3, atol=1e-4)
 
 
 # the table is small, so posteriors are wide and not normal
@@ -211,41 +186,3 @@ def test_rules_of_one_label():
     never = {"a": [[1, 0, 3], [3, 0, 3]]}
     with pytest.raises(ImpossibleDataError):
         bf.find_map(DawidSkene(responses, confusion_prior=never))
-
-
-def design(missing):
-    rng = np.random.default_rng(9)
-    said = rng.integers(-1, 2, (25, 4)).astype(float)
-    said[rng.random(said.shape) < missing] = np.nan
-    return bf.Responses.from_matrix(said, abstain=-1, raters=range(4), classes=[0, 1])
-
-
-PRIOR_ROWS = [[3.0, 1.0, 2.0], [0.5, 2.0, 1.0]]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_prior_draws_rank_uniformly_among_posterior_draws(missing):
-    """Silence is simulated with the votes."""
-    ranks = sbc_ranks(
-        lambda responses, gold=None: DawidSkene(
-            responses, gold=gold, prevalence_prior=[1.0, 2.0], confusion_prior=PRIOR_ROWS
-        ),
-        design(missing),
-        revealed=[3],
-        simulations=300,
-        draws=99,
-        thin=2,
-        sweeps=5,
-        random_seed=5,
-        start="prior",
-    )
-    for name, values in ranks.items():
-        if name == "labels":
-            free = np.delete(values.values, 3, axis=1)
-            assert_uniform(free[:, 0], 1, "label of an item")
-            assert_uniform(free[np.arange(300), np.arange(300) % 24], 1, "labels")
-            continue
-        flat = values.values.reshape(300, -1)
-        for entry in range(flat.shape[1]):
-            assert_uniform(flat[:, entry], 99, f"{name}, entry {entry}")

@@ -130,6 +130,7 @@ def test_copies_divide_what_is_hidden(name):
     for counts, wanted in zip(zip(*drawn, strict=True), expected, strict=True):
         each = np.array(counts)
         assert (each == np.round(each)).all()
+        assert_close(each[0].sum(), wanted.sum(), "number of answers")
         # of what is rarely drawn, the sample says little about its own variance
         error = np.sqrt(np.maximum(each.var(axis=0), np.minimum(wanted, 1.0)) / 500)
         assert (np.abs(each.mean(axis=0) - wanted) <= 5 * error + 1e-9).all()

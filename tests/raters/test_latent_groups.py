@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.observation import Observation
-from bayesfuse.testing import assert_close, assert_frequencies, check_rater_channel
+from bayesfuse.testing import assert_close, assert_frequencies
 
 ASSIGNMENT = np.array([0, -1, 1, 0, 1, -1])  # the last of whom never answers
 
@@ -69,12 +69,6 @@ def enumerate_verdicts(responses, log_prevalence, both, assignment=ASSIGNMENT):
             silent = np.setdiff1d(range(n_groups), [assignment[rater] for rater, _ in said])
             counts[1][silent] = 0  # verdicts nobody reports on are never counted
             yield n, label, log_joint, counts
-
-
-@pytest.mark.parametrize("n_classes", [2, 3, 5])
-def test_channel_against_calculus(n_classes):
-    responses = random_responses(3, 5, n_classes, n_classes, 9)
-    check_rater_channel(bf.LatentGroups(None, None, ASSIGNMENT), tables(n_classes), responses)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -166,48 +160,6 @@ def test_raters_alone_and_verdicts_that_are_the_truth_are_dawid_and_skenes(rows)
     assert_close(found, expected, "counts")
     confusion = one.confusion((outer, inner), outer.shape[-1], np)
     assert_close(confusion, np.exp(inner), "confusion")
-
-
-def test_confusion_is_the_share_of_simulated_answers():
-    both = tables(3, seed=8)
-    responses = bf.Responses.from_matrix(np.zeros((60_000, 6), dtype=int), classes=range(3))
-    channel = bf.LatentGroups(None, None, ASSIGNMENT)
-    rng = np.random.default_rng(2)
-    truth = rng.integers(0, 3, 60_000)
-    label = channel.simulate(both, truth, responses, rng).reshape(-1, 6)
-    confusion = channel.confusion(both, both[0].shape[-1], np)
-    for rater, k in np.ndindex(6, 3):
-        seen = np.bincount(label[truth == k, rater], minlength=3).astype(float)
-        assert_frequencies(seen, confusion[rater, k], f"answers of rater {rater} to {k}")
-    joint = np.einsum(  # of two raters of one group: they see the same verdict
-        "v,vc,vd->cd", *(np.exp(t) for t in (both[0][0, 1], both[1][0], both[1][3]))
-    )
-    pair = label[truth == 1, 0] * 3 + label[truth == 1, 3]
-    assert_frequencies(np.bincount(pair, minlength=9).astype(float), joint.ravel(), "pairs")
-
-
-def test_merging_identical_items_changes_nothing():
-    rng = np.random.default_rng(3)
-    matrix = rng.integers(-1, 2, (500, 6))
-    matrix[:, 4:] = -1
-    responses = bf.Responses.from_matrix(matrix)
-    merged = observe(responses)
-    assert merged.table.n_items < 250
-    log_prevalence, both = random_rows((2,), 1), tables(2)
-    rows = rows_of(log_prevalence, both)
-    channel = bf.LatentGroups(None, None, ASSIGNMENT)
-    found = channel.likelihood_kernel(*both, *channel.structure(responses, np.full(500, -1)))
-    apart = bf.Independent(None).marginal(
-        (log_prevalence[None],), *found, (np.ones(500, dtype=int), np.zeros(500, dtype=np.int32))
-    )
-    total, _ = merged.expected(rows)
-    assert_close(total, apart.total, "log evidence")
-    drawn = np.array(
-        [merged.tally(rows, merged.draw(rows, rng), rng)["rater_confusion"] for _ in range(2000)]
-    )
-    expected = merged.expected(rows)[1]["rater_confusion"]
-    error = np.maximum(drawn.std(axis=0), 1e-9) / np.sqrt(2000)
-    assert (np.abs(drawn.mean(axis=0) - expected) < 5 * error).all()
 
 
 def test_the_channel_alone_refuses_what_does_not_fit():

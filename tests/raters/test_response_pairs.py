@@ -120,18 +120,6 @@ def test_counts_are_those_of_the_responses(n_classes):
     assert_close(soft, expected, "expected counts")
 
 
-def test_jax_multiplies_pairs_as_numba_does():
-    pytest.importorskip("jax")
-    responses = crowd(3000, 3, 3, seed=4)
-    gold = np.where(np.arange(responses.n_items) == 2, 1, -1)
-    structure, table = arranged(responses, gold), log_confusion(3, 3, 6)
-    found = np.asarray(bf.Confusion.log_lik_jax(table, *structure))
-    expected = bf.Confusion(None).log_lik((table,), structure)
-    # single precision, unless something has told JAX otherwise; all terms have one sign
-    rtol = 1e-6 if found.dtype == np.float32 else 1e-10
-    assert_close(found, expected, "log-likelihood", rtol=rtol)
-
-
 @pytest.mark.parametrize(
     "mode",
     ["FAST_COMPILE", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("NUMBA", "JAX"))],
@@ -155,19 +143,3 @@ def test_models_differ_by_rounding_from_models_without_pairs(mode, monkeypatch):
     for (one, other), name in zip(zip(*found, strict=True), ["logp", "gradient"], strict=True):
         # sums over thousands of responses, of which gradients are small differences
         assert_close(one, other, name, rtol=1e-9, atol=1e-9)
-
-
-def test_modes_and_chains_are_the_same_without_pairs(monkeypatch):
-    """With one seed, labels would part only where a uniform number falls between two roundings."""
-    responses = crowd(1200, 6, 3, seed=6)
-    found = []
-    for often in (OFTEN, np.inf):
-        monkeypatch.setattr("bayesfuse.raters.response_pairs.OFTEN", often)
-        model = DawidSkene(responses)
-        options = {"chains": 1, "progressbar": False, "quiet": True, "random_seed": 1}
-        chain = bf.sample(model, 30, tune=10, **options)["posterior"].dataset
-        found.append((bf.find_map(model)["point"].dataset, chain))
-    for one, other in zip(*found, strict=True):
-        for name in ("prevalence", "confusion"):
-            # EM may stop a step later, which it does where steps are 1e-8 long
-            assert_close(one[name], other[name], name, rtol=1e-6)

@@ -89,25 +89,6 @@ def test_likelihood_and_counts_are_sums_over_hidden_answers(n_classes):
         assert_close(counts, sign * np.einsum("nk,nkmjc->mjc", weight, uses), "expected counts")
 
 
-@pytest.mark.parametrize("n_classes", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_contract(n_classes):
-    """The probabilities of all hard labels and moved statements sum to one, among others."""
-    check_rater_channel(CHANNEL, (rows(n_classes),), mixed(n_classes))
-
-
-def test_copies_divide_their_hidden_answers():
-    responses, log_rows = mixed(3), rows(3)
-    structure = CHANNEL.structure(responses, unknown(responses))
-    copies = np.random.default_rng(2).integers(0, 50, (5, 3)).astype(float)
-    rng = np.random.default_rng(3)
-    drawn = [CHANNEL.tally((log_rows,), copies, structure, rng)[0] for _ in range(2000)]
-    (expected,) = CHANNEL.expected_kernel(log_rows, copies, *structure)
-    error = np.std(drawn, axis=0) / math.sqrt(2000)
-    assert (np.abs(np.mean(drawn, axis=0) - expected) <= 5 * error + 1e-9).all()
-    assert_close(drawn[0].sum(), expected.sum(), "number of answers")
-    assert (drawn[0] == np.round(drawn[0])).all()
-
-
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 7])
 def test_statements_of_zeros_and_ones_are_hard_labels(n_classes):
     rng = np.random.default_rng(n_classes)
@@ -203,36 +184,6 @@ def test_impossible_statements():
         assert (counts[np.isneginf(log_rows)] == 0).all() and counts[0, 1, 1] >= 1
 
 
-def test_jax_has_the_same_numbers():
-    pytest.importorskip("jax")
-    for responses in (mixed(3), mixed(3).without_statements()):
-        for gold in (unknown(responses), np.array([-1, 2, -1, 0, 1])):
-            structure = CHANNEL.structure(responses, gold)
-            found = np.asarray(CHANNEL.log_lik_jax(rows(3), *structure))
-            assert_close(found, CHANNEL.log_lik((rows(3),), structure), "jax", rtol=1e-4, atol=1e-5)
-
-
-def test_equal_items_are_merged_beside_statements():
-    rng = np.random.default_rng(6)
-    hard = bf.Responses.from_matrix(rng.integers(0, 2, (200, 3)), raters=range(3))
-    said = rng.dirichlet([1.0, 1.0], 20)
-    code = [(n, 3) for n in range(20)]
-    responses = hard.joined(soft(code, said, 200))
-    observation = Observation.build(responses, bf.Independent(None), CHANNEL, {0: 1, 30: 0})
-    assert observation.table.n_items < 40
-    point = {"prevalence": np.log([0.3, 0.7]), "confusion": rows(2)}
-    evidence, counts = observation.expected(point)
-    gold = unknown(responses)
-    gold[[0, 30]] = 1, 0
-    joint = np.array([0.3, 0.7]) * np.exp(log_lik(point["confusion"], responses, gold))
-    assert_close(evidence, np.log(joint.sum(axis=1)).sum(), "log evidence")
-    share = joint / joint.sum(axis=1, keepdims=True)
-    (apart,) = CHANNEL.expected_kernel(
-        point["confusion"], share, *CHANNEL.structure(responses, gold)
-    )
-    assert_close(counts["confusion"], apart, "expected counts")
-
-
 def test_predictive_draws_keep_statements():
     """Truths follow from the statements, labels from the truths."""
     hard = bf.Responses.from_matrix([[0], [0]], classes=[0, 1])
@@ -247,24 +198,6 @@ def test_predictive_draws_keep_statements():
     share = np.array([0.4, 0.6]) * (theta[0] @ [0.9, 0.1]) * (theta[3] @ [0.6, 0.4])
     one, two = share / share.sum() @ theta[0], np.array([0.4, 0.6]) @ theta[0]
     assert_frequencies(seen.ravel(), np.outer(one, two).ravel(), "predictive draws")
-
-
-def test_statements_are_drawn_anew():
-    """The frequencies of moved statements are their likelihoods."""
-    said = np.tile([0.7, 0.2, 0.1], (9000, 1))
-    responses = soft([(n, n % 4) for n in range(9000)], said, 9000)
-    log_rows, rng = rows(3, 5), np.random.default_rng(2)
-    truth = rng.integers(0, 3, 9000)
-    drawn = CHANNEL.redrawn((log_rows,), truth, responses, rng)
-    assert np.array_equal(drawn.stated.rater, responses.stated.rater)
-    found = CHANNEL.log_lik((log_rows,), CHANNEL.structure(drawn, unknown(drawn)))
-    place = drawn.stated.probability.argmax(axis=1)
-    for m, k in product(range(4), range(3)):
-        own = (drawn.stated.rater == m) & (truth == k)
-        seen = np.bincount(place[own], minlength=3).astype(float)
-        expected = [np.exp(found[np.flatnonzero(own & (place == c))[0], k]) for c in range(3)]
-        assert sum(expected) == pytest.approx(1.0)
-        assert_frequencies(seen, np.array(expected), f"rater {m}, class {k}")
 
 
 def test_posteriors_are_calibrated_under_a_continuous_story():

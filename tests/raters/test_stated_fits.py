@@ -9,7 +9,7 @@ import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 from bayesfuse.pymc.model import observed
-from bayesfuse.testing import assert_close, assert_uniform, assert_within_mcse, sbc_ranks
+from bayesfuse.testing import assert_close
 
 QUIET = {"progressbar": False, "quiet": True}
 RATERS = ["ann", "bob", "eve"]
@@ -68,31 +68,6 @@ def fitted():
     gold = {n: CLASSES[truth[n]] for n in range(10)}
     model = DawidSkene(both, gold=gold)
     return truth, model, bf.sample(model, 1000, chains=2, random_seed=1, **QUIET)
-
-
-@pytest.mark.slow
-def test_gibbs_and_nuts_agree(fitted):
-    _, model, _ = fitted
-    gibbs = bf.sample(model, 4000, sweeps=2, random_seed=3, **QUIET)
-    nuts = bf.sample(model, 1000, sampler="nuts", random_seed=2, **QUIET)
-    names = "prevalence", "confusion", "sensitivity", "specificity"
-    assert_within_mcse(gibbs["posterior"].dataset, nuts["posterior"].dataset, names)
-    squares = [
-        each["posterior"].dataset.assign(n=each["posterior"]["confusion"] ** 2)
-        for each in (gibbs, nuts)
-    ]
-    assert_within_mcse(*squares, ["n"])
-
-
-def test_the_mode_is_where_the_gradient_vanishes(fitted):
-    _, model, _ = fitted
-    point = bf.find_map(model)
-    _, observation = observed(model)
-    values = {name: point["point"][name].values for name in ("prevalence", "confusion")}
-    _, counts = observation.expected(observation.rows(values))
-    power = counts["confusion"] + bf.priors.diagonal(2) - 1
-    expected = power / power.sum(axis=-1, keepdims=True)
-    assert_close(values["confusion"], expected, "rows at the mode", rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore::bayesfuse.errors.PoorFitWarning")
@@ -208,40 +183,3 @@ def test_labels_that_depend_on_each_other_know_statements():
         assert type(observed(make(hard))[1].raters) is bf.Confusion
     point = bf.find_map(HiddenMarkov(responses, sequences))
     assert point["point"]["confusion"].sel(rater="net").shape == (3, 3)
-
-
-@pytest.mark.slow
-def test_prior_draws_rank_uniformly_among_posterior_draws():
-    """Statements are simulated from their hidden answers."""
-    rng = np.random.default_rng(9)
-    label = rng.integers(0, 2, (25, 3)).astype(float)
-    label[rng.random(label.shape) < 0.3] = np.nan
-    hard = bf.Responses.from_matrix(label, raters=range(3), classes=[0, 1])
-    soft = bf.Responses.from_probabilities(
-        rng.dirichlet([0.6, 0.6], (25, 2)), raters=[2, 3], classes=[0, 1]
-    )
-    ranks = sbc_ranks(
-        lambda responses, gold=None: DawidSkene(
-            responses,
-            gold=gold,
-            prevalence_prior=[1.0, 2.0],
-            confusion_prior=[[3.0, 1.0], [0.5, 2.0]],
-        ),
-        hard.joined(soft),
-        revealed=[3],
-        simulations=300,
-        draws=99,
-        thin=2,
-        sweeps=5,
-        random_seed=5,
-        start="prior",
-    )
-    for name, values in ranks.items():
-        if name == "labels":
-            free = np.delete(values.values, 3, axis=1)
-            assert_uniform(free[:, 0], 1, "label of an item")
-            assert_uniform(free[np.arange(300), np.arange(300) % 24], 1, "labels")
-            continue
-        flat = values.values.reshape(300, -1)
-        for entry in range(flat.shape[1]):
-            assert_uniform(flat[:, entry], 99, f"{name}, entry {entry}")

@@ -63,17 +63,3 @@ def test_items_of_other_tables_are_of_one_kind():
     channel = TypedConfusionByKind(None, None, KIND)
     assert not channel.structure(responses, np.full(responses.n_items, -1))[-1].any()
     assert channel.taken(np.array([5, 1])).kind.tolist() == [2, 1]
-
-
-def test_jax_and_types_are_those_of_the_other():
-    pytest.importorskip("jax")
-    import jax
-
-    responses = random_crowd(40, 4, 3, seed=4)
-    ((plain, of_plain), (by_kind, of_kinds)), tables = both(responses, {3: 1})
-    with jax.enable_x64(True):
-        one, other = plain.log_lik_jax(*tables, *of_plain), by_kind.log_lik_jax(*tables, *of_kinds)
-    assert_close(np.exp(other), np.exp(one), "likelihood")
-    probability = random_rows((responses.n_items, 3), 7)
-    found = by_kind.types(tables, probability, of_kinds)
-    assert_close(found, plain.types(tables, probability, of_plain), "types")

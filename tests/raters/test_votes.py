@@ -9,7 +9,7 @@ from rules import drawn_votes
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
-from bayesfuse.testing import assert_close, assert_uniform, assert_within_mcse
+from bayesfuse.testing import assert_close
 
 COLUMN = np.array([[0, -1, -1], [-1, 1, 2], [0, -1, -1], [-1, -1, -1], [-1, -1, 3]])
 """Five sources of three labels: the first and the third are copies, the fourth says nothing."""
@@ -89,47 +89,6 @@ def prior_model(responses, column=COLUMN):
 
 
 ALONE = np.array([[0, -1, -1], [-1, 1, -1], [-1, -1, 2], [-1, -1, 3]])
-
-
-@pytest.mark.slow
-def test_gibbs_agrees_with_nuts():
-    rng = np.random.default_rng(3)
-    responses, _ = drawn_votes([0.5, 0.3, 0.2], SHARE, ALONE, np.repeat([1, 2, 0], 25), rng)
-    model = prior_model(responses, ALONE)
-    gibbs = bf.sample(model, draws=3000, random_seed=1, **QUIET)
-    nuts = bf.sample(model, draws=1000, sampler="nuts", random_seed=2, **QUIET)
-    names = ["prevalence", "vote_share"]
-    assert_within_mcse(gibbs["posterior"].dataset, nuts["posterior"].dataset, names)
-
-
-@pytest.mark.slow
-def test_prior_to_posterior_invariance():
-    """Ranks of parameters that made single votes (more would not be drawn independently)."""
-    rng, ranks = np.random.default_rng(5), []
-    for _ in range(200):
-        prevalence = rng.dirichlet([3.0, 2.0, 2.0])
-        share = np.array([rng.dirichlet(8 * row) for row in SHARE])
-        truth = rng.choice(3, 40, p=prevalence)
-        vote = np.array([rng.choice(4, p=share[k]) for k in truth])
-        matrix = np.full((40, 4), -1)
-        matrix[np.arange(40), vote] = np.argmax(ALONE[vote] >= 0, axis=1)
-        responses = bf.Responses.from_matrix(matrix, classes=range(3))
-        # known labels of some items, or single votes say nothing of the shares within classes
-        gold = dict(enumerate(truth[:15].tolist()))
-        with pm.Model() as model:
-            bf.observe(
-                responses,
-                labels=bf.Independent(pm.Dirichlet("prevalence", [3.0, 2.0, 2.0])),
-                raters=bf.Votes(pm.Dirichlet("vote_share", 8 * SHARE), ALONE),
-                gold=gold,
-            )
-        result = bf.sample(model, draws=495, chains=1, random_seed=rng, **QUIET)
-        posterior = result["posterior"].dataset.isel(chain=0, draw=slice(0, None, 5))
-        below = [(posterior["prevalence"].values < prevalence).sum(axis=0),
-                 (posterior["vote_share"].values < share).sum(axis=0).ravel()]  # fmt: skip
-        ranks.append(np.concatenate(below))
-    for place, values in enumerate(np.array(ranks).T):
-        assert_uniform(values, 99, f"rank of parameter {place}")
 
 
 def test_prediction_ignores_sources_that_were_not_fitted():
