@@ -11,11 +11,18 @@ from scipy.special import gammaln
 from typed_crowds import random_crowd
 
 import bayesfuse as bf
-from bayesfuse.errors import ImpossibleDataError
+from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
-from bayesfuse.models import DawidSkene, LatentGroup
+from bayesfuse.models import (
+    DawidSkene,
+    HiddenMarkov,
+    ItemTypes,
+    LatentGroup,
+    MarkovRandomField,
+)
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.partition import draw as draw_partition
+from bayesfuse.pymc.model import observed
 from bayesfuse.testing import assert_close
 
 CROWD = random_crowd(7, 3, 2, seed=4)
@@ -176,7 +183,27 @@ def test_modes_are_where_expected_counts_lead_back_to_them(name):
         assert_close(np.exp(again), np.exp(rows[name]), name, rtol=1e-4, atol=1e-5)
 
 
-def test_impossible_data_have_no_mode():
-    never = {rater: [[1, 0, 3], [3, 0, 3]] for rater in range(4)}
-    with pytest.raises(ImpossibleDataError):
-        bf.find_map(DawidSkene(silent(0.0), confusion_prior=never))
+KNOWN = {"silence": (silent(0.3), bf.Abstaining), "statements": (stated(), bf.Stated)}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_models_take_only_tables_that_their_channel_knows(name):
+    table, channel = KNOWN[name]
+    sequences = bf.Sequences.from_lengths([3, 5], items=table.items.tolist())
+    graph = bf.Graph.from_edges([(0, 1), (1, 2)], items=table.items.tolist())
+    for model in (
+        DawidSkene(table),
+        HiddenMarkov(table, sequences),
+        MarkovRandomField(table, graph),
+    ):
+        assert type(observed(model)[1].raters) is channel
+    for make in (
+        lambda responses: DawidSkene(responses, raters="coin"),
+        lambda responses: DawidSkene(responses, raters="class"),
+        lambda responses: DawidSkene(responses, pooled=True),
+        lambda responses: LatentGroup(responses, [[0, 1]]),
+        ItemTypes,
+    ):
+        with pytest.raises(ModelError, match=rf"without_{name}\(\).*with {name}"):
+            make(table)
+        assert make(getattr(table, f"without_{name}")()).free_RVs
