@@ -86,8 +86,8 @@ def test_contract(name):
 @pytest.mark.parametrize("name", [name for name in CHANNELS if "classes" not in name])
 def test_jax_has_the_same_likelihood(name):
     jax = pytest.importorskip("jax")
-    channel, tables, responses = made(name, 30)
-    structure = channel.structure(responses, np.arange(30) % 4 - 2)
+    channel, tables, responses = made(name, 300)
+    structure = channel.structure(responses, np.arange(300) % 4 - 2)
     with jax.enable_x64(True):
         found = np.asarray(channel.log_lik_jax(*tables, *structure))
     assert_close(found, channel.log_lik(tables, structure), "log-likelihood", rtol=1e-9)

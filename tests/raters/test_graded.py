@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from scipy.stats import norm
@@ -19,15 +20,17 @@ POSITIONS = np.array([-1.5, -0.4, 0.2, 1.5])
 GUESS = np.array([[0.4, 0.3, 0.2, 0.1], [0.1, 0.1, 0.1, 0.7]])
 
 
+GIVEN = {
+    "thresholds": THRESHOLDS,
+    "precision": PRECISION,
+    "guess_rate": RATE,
+    "guess": GUESS,
+    "positions": POSITIONS,
+}
+
+
 def channel(**changed):
-    given = {
-        "thresholds": THRESHOLDS,
-        "precision": PRECISION,
-        "guess_rate": RATE,
-        "guess": GUESS,
-        "positions": POSITIONS,
-    }
-    return bf.Graded(**given | changed)
+    return bf.Graded(**GIVEN | changed)
 
 
 def rows(**changed):
@@ -54,31 +57,15 @@ def test_kernels():
 
 
 def test_tensors_and_the_kernel_of_the_pool_give_the_same_rows():
-    tensors = {name: pt.as_tensor(value) for name, value in channel_arguments().items()}
+    tensors = {name: pt.as_tensor(value) for name, value in GIVEN.items()}
     found = bf.Graded(**tensors).parameters["confusion"].eval()
     assert_close(found, rows(), "rows by tensors", rtol=1e-12)
     middles = (POSITIONS[1:] + POSITIONS[:-1]) / 2
     gaps = np.diff(THRESHOLDS) / np.diff(middles)
-    own = np.column_stack(
-        [
-            (THRESHOLDS - middles).mean(axis=1),
-            np.log(gaps),
-            np.log(PRECISION),
-            np.log(RATE / (1 - RATE)),
-        ]
-    )
+    strictness, odds = (THRESHOLDS - middles).mean(axis=1), np.log(RATE / (1 - RATE))
+    own = np.column_stack([strictness, np.log(gaps), np.log(PRECISION), odds])
     by_kernel = np.exp(grades.log_rows(own, POSITIONS, GUESS[0]))
     assert_close(by_kernel, rows(guess=GUESS[0]), "rows by kernel", rtol=1e-9)
-
-
-def channel_arguments():
-    return {
-        "thresholds": THRESHOLDS,
-        "precision": PRECISION,
-        "guess_rate": RATE,
-        "guess": GUESS,
-        "positions": POSITIONS,
-    }
 
 
 def test_far_tails_are_exact():
@@ -89,11 +76,10 @@ def test_far_tails_are_exact():
 
 def test_gradients():
     """Of the log rows with respect to all arguments, against central differences."""
-    given = channel_arguments()
-    inputs = {name: pt.as_tensor(value) for name, value in given.items()}
+    inputs = {name: pt.as_tensor(value) for name, value in GIVEN.items()}
     weight = np.random.default_rng(1).random((2, 4, 4))
     total = (weight * pt.log(bf.Graded(**inputs).parameters["confusion"])).sum()
-    for name, value in given.items():
+    for name, value in GIVEN.items():
         slope = pt.grad(total, inputs[name]).eval()
         for place in np.ndindex(value.shape):
             ends = []
@@ -139,8 +125,6 @@ def test_constants_out_of_range(changed, rule):
     ],
 )
 def test_tables_that_do_not_fit(table, rule):
-    import pymc as pm
-
     labels = bf.Independent(np.full(table.n_classes, 1 / table.n_classes))
     with pm.Model(), pytest.raises(ModelError, match=rf"{rule}.* Got: "):
         bf.observe(table, labels=labels, raters=channel())

@@ -9,6 +9,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from scipy.special import logsumexp
+from typed_crowds import random_crowd, random_rows
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
@@ -18,24 +19,9 @@ from bayesfuse.testing import assert_close, assert_frequencies
 ASSIGNMENT = np.array([0, -1, 1, 0, 1, -1])  # the last of whom never answers
 
 
-def random_rows(shape, seed, concentration=1.0):
-    rng = np.random.default_rng(seed)
-    return np.log(rng.dirichlet(np.full(shape[-1], concentration), shape[:-1]))
-
-
-def random_responses(n_items, n_raters, n_classes, seed, n_responses):
-    """Responses at random, so with repeats, and with items and raters nobody mentions."""
-    rng = np.random.default_rng(seed)
-    sizes = {"item": n_items, "rater": n_raters, "label": n_classes}
-    table = {name: rng.integers(0, size, n_responses) for name, size in sizes.items()}
-    return bf.Responses.from_long(
-        table, items=range(n_items + 1), raters=range(n_raters + 1), classes=range(n_classes)
-    )
-
-
-def tables(n_classes, n_groups=2, n_raters=6, seed=1, concentration=1.0):
+def tables(n_classes, n_groups=2, n_raters=6, seed=1):
     shapes = (n_groups, n_classes, n_classes), (n_raters, n_classes, n_classes)
-    return tuple(random_rows(shape, seed + i, concentration) for i, shape in enumerate(shapes))
+    return tuple(np.log(random_rows(shape, seed + i)) for i, shape in enumerate(shapes))
 
 
 def observe(responses, assignment=ASSIGNMENT, **kwargs):
@@ -73,9 +59,9 @@ def enumerate_verdicts(responses, log_prevalence, both, assignment=ASSIGNMENT):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_evidence_and_counts_against_enumeration_over_labels_and_verdicts(n_classes):
-    responses = random_responses(8, 5, n_classes, n_classes, 30)
+    responses = random_crowd(8, 5, n_classes, seed=n_classes)
     observation = observe(responses)
-    log_prevalence, both = random_rows((n_classes,), 7), tables(n_classes)
+    log_prevalence, both = np.log(random_rows((n_classes,), 7)), tables(n_classes)
     every = list(enumerate_verdicts(responses, log_prevalence, both))
     total, expected = 0.0, [np.zeros_like(table) for table in (log_prevalence, *both)]
     probability = np.zeros((responses.n_items, n_classes))
@@ -107,7 +93,7 @@ def test_verdicts_are_drawn_as_often_as_they_are_probable(copies):
     rows = rows_of(np.log([0.2, 0.3, 0.5]), both)
     rng = np.random.default_rng(1)
     seen = np.zeros((3, 3))
-    for _ in range(6000):
+    for _ in range(2000):
         counts = observation.tally(rows, observation.draw(rows, rng), rng)
         assert counts["prevalence"].sum() == copies
         assert_close(counts["group_confusion"][0].sum(axis=1), counts["prevalence"], "labels")
@@ -146,7 +132,7 @@ def test_probabilities_that_underflow_and_zeros_are_legal():
 
 @pytest.mark.parametrize("rows", ["alone", "verdict is the truth"])
 def test_raters_alone_and_verdicts_that_are_the_truth_are_dawid_and_skenes(rows):
-    responses = random_responses(12, 5, 3, 3, 40)
+    responses = random_crowd(12, 5, 3, seed=3)
     _, inner = tables(3)
     outer = np.log(np.tile(np.eye(3), (2, 1, 1)) + 1e-300)
     assignment = ASSIGNMENT if rows != "alone" else np.full(6, -1)
@@ -165,21 +151,19 @@ def test_raters_alone_and_verdicts_that_are_the_truth_are_dawid_and_skenes(rows)
 def test_the_channel_alone_refuses_what_does_not_fit():
     responses = bf.Responses.from_matrix(np.eye(3, dtype=int))
     inner, outer = np.full((3, 2, 2), 0.5), np.full((1, 2, 2), 0.5)
-    prior = bf.Independent(np.full(2, 0.5))
-    for channel, told in (
-        (bf.LatentGroups(outer, inner, [0, 0, 1]), "numbers from 0 to 1 and 1 groups"),
-        (bf.LatentGroups(outer, inner, [0, 0, -2]), "numbers from -2"),
-        (bf.LatentGroups(None, inner, [0, 0, -1]), "and 0 groups"),
-        (bf.LatentGroups(outer, inner, [0, 0]), "shape (2,)"),
-        (bf.LatentGroups(outer, inner[:2], [0, 0, -1]), "rater_confusion"),
-        (bf.LatentGroups(outer[:, :1], inner, [0, 0, -1]), "group_confusion"),
+    for arguments, told in (
+        ((outer, inner, [0, 0, 1]), "numbers from 0 to 1 and 1 groups"),
+        ((outer, inner, [0, 0, -2]), "numbers from -2"),
+        ((None, inner, [0, 0, -1]), "and 0 groups"),
+        ((outer, inner, [0, 0]), r"shape \(2,\)"),
+        ((outer, inner[:2], [0, 0, -1]), "rater_confusion"),
+        ((outer[:, :1], inner, [0, 0, -1]), "group_confusion"),
+        ((outer, inner, [0.5, 1.0]), "one whole number per rater"),
+        ((outer, inner, "ab"), "one whole number per rater"),
     ):
-        with pm.Model(), pytest.raises(ModelError) as error:
-            bf.observe(responses, labels=prior, raters=channel)
-        assert told in str(error.value)
-    for bad in ([0.5, 1.0], [], [[0]], "ab"):
-        with pytest.raises(ModelError, match="one whole number per rater"):
-            bf.LatentGroups(outer, inner, bad)
+        with pm.Model(), pytest.raises(ModelError, match=told):
+            channel = bf.LatentGroups(*arguments)
+            bf.observe(responses, labels=bf.Independent(np.full(2, 0.5)), raters=channel)
 
 
 def test_votes_are_one_for_every_group_that_answered():
