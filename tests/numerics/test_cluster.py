@@ -48,23 +48,19 @@ def test_parts_are_prepared_once_if_memory_holds_them(monkeypatch):
     assert made == [1, 2, 3, 3]  # 35 of 40 bytes hold two
 
 
-@pytest.mark.parametrize("held", [0, 7, 1000])
+@pytest.mark.parametrize("held", [0, 7])
 @pytest.mark.filterwarnings("ignore")  # of Dask's own
 def test_sums_on_a_cluster_are_those_here(monkeypatch, held):
     distributed = pytest.importorskip("dask.distributed", reason="Dask is not installed")
     import dask
 
-    cases = {n: Parts(prepare, 3.0, values(n), [8] * n) for n in (1, 5, 17, 40, 100)}
+    cases = {n: Parts(prepare, 3.0, values(n), [8] * n) for n in (1, 17, 40)}
     here = {n: parts.add(sum, scaled, (2.0,), list(range(n))) for n, parts in cases.items()}
     monkeypatch.setattr(Parts, "_kept", lambda parts, memory: set(range(min(held, len(parts)))))
     options = {"processes": False, "dashboard_address": None, "threads_per_worker": 1}
-    for n_workers in (1, 3):
-        with (
-            distributed.LocalCluster(n_workers=n_workers, **options) as local,
-            distributed.Client(local),
-        ):
-            for n, parts in cases.items():
-                assert parts.add(sum, scaled, (2.0,), list(range(n))) == here[n]
-                alone = parts._map_here(scaled, (1.0,), (np.zeros(n),))
-                assert parts.map(scaled, (1.0,), np.zeros(n)) == alone
+    with distributed.LocalCluster(n_workers=3, **options) as local, distributed.Client(local):
+        for n, parts in cases.items():
+            assert parts.add(sum, scaled, (2.0,), list(range(n))) == here[n]
+            alone = parts._map_here(scaled, (1.0,), (np.zeros(n),))
+            assert parts.map(scaled, (1.0,), np.zeros(n)) == alone
     dask.config.set(scheduler=None)  # which a closed client leaves behind

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from scipy.special import gammaln
 
 from bayesfuse.numerics.rows import draw_dirichlet
@@ -36,7 +37,7 @@ def exactly():
     }
 
 
-def drawn(step, n=20_000):
+def drawn(step, n=4000):
     """Return means and their standard errors, from batches of draws."""
     rng = np.random.default_rng(1)
     kappa, mean, found = np.array(1.0), np.array([0.5, 0.5]), []
@@ -48,18 +49,18 @@ def drawn(step, n=20_000):
     return batches.mean(axis=0), batches.std(axis=0, ddof=1) / np.sqrt(40)
 
 
-def test_given_guests_alone():
-    means, errors = drawn(lambda k, p, rng: draw_shared(k, p, GUESTS, SHAPE, RATE, rng))
-    for (name, exact), mean, error in zip(exactly().items(), means, errors, strict=True):
-        assert abs(mean - exact) < 5 * error + 1e-3, (name, mean, exact)
+def given_guests(kappa, mean, rng):
+    return draw_shared(kappa, mean, GUESTS, SHAPE, RATE, rng)
 
 
-def test_given_tables():
-    def step(kappa, mean, rng):
-        tables = draw_tables(GUESTS, kappa * mean, rng)
-        by_row = tables.sum(axis=1), GUESTS.sum(axis=1)
-        return draw_concentration(kappa, *by_row, SHAPE, RATE, rng), tables.sum(axis=0)
+def given_tables(kappa, mean, rng):
+    tables = draw_tables(GUESTS, kappa * mean, rng)
+    by_row = tables.sum(axis=1), GUESTS.sum(axis=1)
+    return draw_concentration(kappa, *by_row, SHAPE, RATE, rng), tables.sum(axis=0)
 
+
+@pytest.mark.parametrize("step", [given_guests, given_tables])
+def test_concentration_and_mean_have_their_posterior(step):
     means, errors = drawn(step)
     for (name, exact), mean, error in zip(exactly().items(), means, errors, strict=True):
         assert abs(mean - exact) < 5 * error + 1e-3, (name, mean, exact)

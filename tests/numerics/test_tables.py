@@ -26,16 +26,10 @@ def antoniak(n, concentration):
     return stirling(n) * np.exp(t * np.log(concentration) - rising)
 
 
-def test_the_antoniak_distribution_sums_to_one():
-    assert stirling(4).tolist() == [0, 6, 11, 6, 1]
-    assert antoniak(9, 0.7).sum() == pytest.approx(1.0, rel=1e-12)
-
-
-@pytest.mark.parametrize("concentration", [0.05, 1.7, 30.0])
-@pytest.mark.parametrize("n", [1, 2, 7, 40])
+@pytest.mark.parametrize(("n", "concentration"), [(1, 1.7), (2, 0.05), (7, 30.0), (40, 1.7)])
 def test_numbers_of_tables_have_the_antoniak_distribution(n, concentration):
     rng = np.random.default_rng(n)
-    drawn = draw_tables(np.full(20000, float(n)), np.array(concentration), rng)
+    drawn = draw_tables(np.full(5000, float(n)), np.array(concentration), rng)
     seen = np.bincount(drawn.astype(int), minlength=n + 1).astype(float)
     assert_frequencies(seen, antoniak(n, concentration), f"tables of {n} guests")
 
@@ -90,12 +84,11 @@ RESTAURANTS = {
 }
 
 
-@pytest.mark.parametrize("prior", [(1.0, 0.1), (2.5, 4.0)])
 @pytest.mark.parametrize("name", RESTAURANTS)
-def test_concentrations_have_their_posterior(name, prior):
-    """Of twenty thousand sets of restaurants side by side, from far away, by forty steps."""
+def test_concentrations_have_their_posterior(name, prior=(2.5, 0.4)):
+    """Of five thousand sets of restaurants side by side, from far away, by forty steps."""
     tables, guests = (np.array(each) for each in RESTAURANTS[name])
-    size, rng = 20000, np.random.default_rng(4)
+    size, rng = 5000, np.random.default_rng(4)
     many = [np.tile(each[:, None], (1, size)) for each in (tables, guests)]
     now = np.full(size, 200.0)
     for _ in range(40):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
@@ -78,24 +77,6 @@ def test_confusion_rows_are_ratios_to_the_diagonal():
     transform = model.rvs_to_transforms[model["confusion"]]
     rows = np.log(np.tile(np.full((4, 4), 0.1) + 0.6 * np.eye(4), (5, 1, 1)))
     assert_close(transform.from_log(rows), np.full((5, 4, 3), np.log(0.1 / 0.7)), "ratios")
-
-
-@pytest.mark.slow
-def test_the_density_does_not_depend_on_the_coordinates():
-    """Dirichlet draws by NUTS in our coordinates have the moments of the Dirichlet."""
-    concentration = np.array([[4.0, 1.0, 0.5], [0.7, 2.0, 3.0]])
-    with pm.Model():
-        bf.dirichlet("rows", concentration)
-        result = pm.sample(
-            1000, chains=2, cores=1, random_seed=3, progressbar=False, nuts_sampler="pymc"
-        )
-    draws = result["posterior"]["rows"].values.reshape(-1, 2, 3)
-    total = concentration.sum(axis=1, keepdims=True)
-    mean = concentration / total
-    sd = np.sqrt(mean * (1 - mean) / (total + 1))
-    # 2,000 draws, at the worst a fifth of them effective
-    assert (np.abs(draws.mean(axis=0) - mean) < 5 * sd / np.sqrt(400)).all()
-    assert (np.abs(draws.std(axis=0) / sd - 1) < 0.2).all()
 
 
 @pytest.mark.parametrize(

@@ -57,11 +57,10 @@ def test_rows_without_zeros_are_pymcs():
 def test_prior_draws_of_sparse_rows_have_their_moments():
     with pm.Model():
         rows = bf.dirichlet("rows", MASK)
-    with pytest.warns(UserWarning, match="object mode"):
-        drawn = pm.draw(rows, 5000, random_seed=1)
+    drawn = pm.draw(rows, 2000, random_seed=1)
     total = MASK.sum(axis=1, keepdims=True)
     mean = MASK / total
-    error = np.sqrt(mean * (1 - mean) / (total + 1) / 5000)
+    error = np.sqrt(mean * (1 - mean) / (total + 1) / 2000)
     assert (np.abs(drawn.mean(axis=0) - mean) <= 5 * error).all()
     assert (drawn[:, MASK == 0] == 0).all()
 
@@ -76,14 +75,9 @@ def test_bio_tags():
     classes = ["O", "B-PER", "I-PER", "B-LOC"]
     found = bf.bio_transitions(classes, weight=2.0)
     assert found["initial_prior"].tolist() == [2, 2, 0, 2]
-    assert found["transition_prior"].tolist() == [
-        [2, 2, 0, 2],
-        [2, 2, 2, 2],
-        [2, 2, 2, 2],
-        [2, 2, 0, 2],
-    ]
-    with pytest.raises(ModelError, match="'I-LOC' without 'B-LOC'"):
-        bf.bio_transitions(["O", "I-LOC"])
-    with pytest.raises(ModelError, match="'N'"):
-        bf.bio_transitions(["N", "B-LOC"])
+    outside, inside = [2, 2, 0, 2], [2, 2, 2, 2]
+    assert found["transition_prior"].tolist() == [outside, inside, inside, outside]
+    for tags, told in ((["O", "I-LOC"], "'I-LOC' without 'B-LOC'"), (["N", "B-LOC"], "'N'")):
+        with pytest.raises(ModelError, match=told):
+            bf.bio_transitions(tags)
     assert bf.bio_transitions(["N", "B-LOC"], outside="N")["initial_prior"].tolist() == [1, 1]
