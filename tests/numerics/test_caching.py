@@ -120,8 +120,9 @@ def test_nowhere_to_write_and_full_disks_lose_no_result(home):
     script = f"import os\ndef full(*_): raise OSError(28, 'full')\nos.replace = full\n{SCRIPT}"
     assert run(home, "2.0", script) == (21.0, 0)
     assert not list(home.rglob("*.nbc"))
+    for cache in list(home.rglob("__pycache__")):
+        shutil.rmtree(cache)
     for folder in [home, *(path for path in home.rglob("*") if path.is_dir())]:
-        shutil.rmtree(folder / "__pycache__", ignore_errors=True)
         (folder / "__pycache__").write_text("a file, in which no folder can be made")
     nowhere = {"HOME": "/dev/null/home", "XDG_CACHE_HOME": "/dev/null/cache"}
     for cache in ({}, {"NUMBA_CACHE_DIR": "/dev/null/numba"}):

@@ -66,23 +66,6 @@ def test_concentration_and_mean_have_their_posterior(step):
         assert abs(mean - exact) < 5 * error + 1e-3, (name, mean, exact)
 
 
-def test_concentrations_of_several_rows_are_drawn_each_from_its_own_guests():
-    rng = np.random.default_rng(2)
-    alike, apart = np.full((30, 2), 20.0), np.tile([[40.0, 0.0], [0.0, 40.0]], (15, 1))
-    guests = np.stack([alike, apart, np.zeros((30, 2))], axis=1)
-    kappa, found = np.ones(3), []
-    for _ in range(400):
-        kappa, tables = draw_shared(kappa, np.full((3, 2), 0.5), guests, 2.0, 0.1, rng)
-        found.append(kappa)
-        assert (tables[2] == 0).all()
-        assert (tables[0] >= 30).all()
-    means = np.mean(found[50:], axis=0)
-    assert means[0] > 30
-    assert means[1] < 0.5
-    # nothing but the prior: a mean of 20
-    assert abs(means[2] - 20) < 3
-
-
 def test_no_guests_leave_the_prior():
     rng = np.random.default_rng(3)
     none = np.zeros(2)

@@ -142,25 +142,6 @@ def test_who_never_abstains_has_a_confusion_matrix():
     assert_close(log_lik(mute, responses), log_lik(plain, other, bf.Confusion(None)), "log_lik")
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_silence_is_one_more_label(missing):
-    """A confusion matrix of one more class, which never occurs: the same evidence and counts."""
-    responses = table(30, 5, 2, missing=missing)
-    item, rater, said = known_pairs(responses)
-    written = bf.Responses.from_long({"item": item, "rater": rater, "label": said}, raters=range(5))
-    log_speech = rows(5, 2)
-    wider = np.concatenate([log_speech, np.full((5, 1, 3), -np.log(3))], axis=1)
-    one = Observation.build(responses, bf.Independent(None), CHANNEL)
-    other = Observation.build(written, bf.Independent(None), bf.Confusion(None))
-    with np.errstate(divide="ignore"):
-        share = np.log([0.3, 0.7, 0.0])
-    evidence, counts = one.expected({"prevalence": share[:2], "speech": log_speech})
-    same, others = other.expected({"prevalence": share, "confusion": wider})
-    assert_close(evidence, same, "log evidence")
-    assert_close(counts["speech"], others["confusion"][:, :2], "counts", rtol=1e-9, atol=1e-9)
-    assert_close(counts["prevalence"], others["prevalence"][:2], "class counts")
-
-
 def test_ten_thousand_sources():
     """Nearly all are silent; products of their silence would underflow, and their ratios."""
     n_raters, rng = 10_000, np.random.default_rng(3)

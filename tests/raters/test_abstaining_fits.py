@@ -52,15 +52,6 @@ def test_speech_and_confusion_have_names(fitted):
     assert model.coords["said"] == ("ham", "spam", "nothing")
 
 
-def test_silence_makes_labels_better():
-    truth, responses = labelled(2000, 5)
-    losses = []
-    for each in (responses, responses.without_silence()):
-        probability = bf.label_probabilities(bf.find_map(DawidSkene(each))).values
-        losses.append(-np.log(probability[np.arange(2000), truth]).mean())
-    assert losses[0] < 0.85 * losses[1]
-
-
 # the table is small, so posteriors are wide and not normal
 @pytest.mark.filterwarnings("ignore::bayesfuse.errors.PoorFitWarning")
 def test_variational_fits_are_near(fitted):

@@ -280,13 +280,6 @@ def own_model(responses, assignment):
     return model
 
 
-def test_an_assignment_that_is_known_gives_the_mode_of_known_groups():
-    responses, _ = grouped(np.random.default_rng(2), 100, 5, 3)
-    own, known = own_model(responses, [0, 0, 0, -1, -1]), LatentGroup(responses, [[0, 1, 2]])
-    one, other = (bf.label_probabilities(bf.find_map(model)) for model in (own, known))
-    assert_close(one.values, other.values, "labels", rtol=1e-7, atol=1e-7)
-
-
 def test_known_assignments_must_be_of_groups_there_are():
     responses = bf.Responses.from_matrix(np.eye(5, dtype=int))
     for last, told in ((70_000_000, "-1 to 70000000 and 1 groups"), (-2, "-2"), (0.5, "whole")):

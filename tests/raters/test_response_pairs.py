@@ -7,8 +7,6 @@ import pytest
 from typed_crowds import random_rows
 
 import bayesfuse as bf
-from bayesfuse.models import DawidSkene
-from bayesfuse.pymc.model import observed
 from bayesfuse.raters.response_pairs import OFTEN, pair_up
 from bayesfuse.testing import assert_close, check_rater_channel
 
@@ -118,22 +116,3 @@ def test_counts_are_those_of_the_responses(n_classes):
     np.testing.assert_array_equal(hard, expected)
     (soft,) = channel.tally(tables, np.eye(n_classes)[labels], structure, rng)
     assert_close(soft, expected, "expected counts")
-
-
-def test_models_differ_by_rounding_from_models_without_pairs(monkeypatch):
-    responses = crowd(1200, 6, 3, seed=5)
-    found = []
-    for often in (OFTEN, np.inf):
-        monkeypatch.setattr("bayesfuse.raters.response_pairs.OFTEN", often)
-        model = DawidSkene(responses, gold={0: 1})
-        row = observed(model)[1].rater_structure[1]
-        assert (len(row) < responses.n_responses) == (often == OFTEN)
-        rng = np.random.default_rng(3)
-        point = {
-            name: value + rng.normal(size=value.shape)
-            for name, value in model.initial_point().items()
-        }
-        found.append([model.compile_logp()(point), model.compile_dlogp()(point)])
-    for one, other in zip(*found, strict=True):
-        # sums over thousands of responses, of which gradients are small differences
-        assert_close(one, other, "density and gradient", rtol=1e-9, atol=1e-9)

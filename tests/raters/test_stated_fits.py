@@ -135,17 +135,3 @@ def test_agreement_is_that_of_hard_labels(fitted):
     unanimous = (hard == hard[:, :1]).all(axis=1)  # of three labels, one or three pairs agree
     found = bf.checks.item_difficulty(gibbs, model, random_seed=1)["observed"].values
     assert found[found > 0] == pytest.approx([1 - unanimous.mean(), unanimous.mean()])
-
-
-def test_statements_alone():
-    """A classifier and some known labels: its calibration, without any hard label."""
-    truth, _, _, both = overconfident(600, 7, 3)
-    said = both.stated.probability[:, None]
-    alone = bf.Responses.from_probabilities(said, raters=["net"], classes=CLASSES)
-    model = DawidSkene(alone, gold={n: CLASSES[truth[n]] for n in range(300)})
-    result = bf.find_map(model)
-    rows = result["point"]["confusion"].values[0]
-    assert np.abs(rows - OWN).max() < 0.15
-    free = np.arange(300, 600)
-    found = bf.label_probabilities(result).values[free]
-    assert scores(found, truth[free])[1] < np.log(3) < scores(said[free, 0], truth[free])[1]
