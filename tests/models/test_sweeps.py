@@ -1,0 +1,68 @@
+"""Gibbs sampling of every model leaves its posterior as it is, on tiny tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sweeps import assert_sweeps_keep
+
+import bayesfuse as bf
+from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
+
+N_ITEMS = 12
+ALLOWED = np.array([[1.0, 2.0, 0.0], [1.0, 1.0, 1.0], [3.0, 0.0, 1.0]])
+POPULATION = np.arange(N_ITEMS) % 3
+SHARES = np.array([[6.0, 2.0, 3.0], [1.0, 1.0, 1.0], [1.0, 2.0, 4.0]])
+
+
+def design(n_classes):
+    """Four fifths of all pairs of items and five raters, some of them twice."""
+    rng = np.random.default_rng(9)
+    item, rater = np.nonzero(rng.random((N_ITEMS, 5)) < 0.8)
+    item, rater = np.append(item, item[:6]), np.append(rater, rater[:6])
+    columns = {"item": item, "rater": rater, "label": np.arange(len(item)) % n_classes}
+    return bf.Responses.from_long(columns, items=range(N_ITEMS), classes=range(n_classes))
+
+
+def sequences(lengths):
+    return bf.Sequences.from_lengths(lengths, items=np.arange(N_ITEMS)[::-1])
+
+
+def chains(table, **given):
+    return HiddenMarkov(table, sequences([5, 1, 6]), **given)
+
+
+def crowd(prevalence, confusion=None, **given):
+    return lambda table: DawidSkene(
+        table, prevalence_prior=prevalence, confusion_prior=confusion, **given
+    )
+
+
+CASES = {
+    "confusion": (3, crowd([1.0, 2.0, 4.0])),
+    "accuracies by class": (3, crowd([1.0, 2.0, 4.0], [4.0, 2.0], raters="class")),
+    "accuracies": (3, crowd([1.0, 2.0, 4.0], [4.0, 2.0], raters="coin")),
+    "pooled confusion": (2, crowd([4.0, 8.0], [[24.0, 6.0], [5.0, 30.0]], pooled=True)),
+    "pooled accuracies by class": (
+        3,
+        crowd([4.0, 8.0, 2.0], [8.0, 3.0], raters="class", pooled=True),
+    ),
+    "pooled accuracies": (2, crowd([4.0, 8.0], [28.0, 6.0], raters="coin", pooled=True)),
+    "graded": (3, crowd([4.0, 5.0, 6.0], raters="graded")),
+    "graded, pooled": (3, crowd([4.0, 5.0, 6.0], raters="graded", pooled=True)),
+    "populations": (3, crowd(SHARES, populations=POPULATION)),
+    "known groups": (3, lambda t: LatentGroup(t, [[0, 1, 2], [3, 4]], prevalence_prior=[1, 2, 4])),
+    "chains": (3, lambda t: chains(t, initial_prior=[1, 1, 0], transition_prior=ALLOWED)),
+    "stationary chains": (3, lambda t: chains(t, initial="stationary", transition_prior=ALLOWED)),
+    "chains of populations": (
+        2,
+        lambda t: chains(t, populations=[0, 1, 0], transition_prior=[[4.0, 1.0], [2.0, 2.0]]),
+    ),
+    "grid": (2, lambda t: MarkovRandomField(t, bf.Graph.grid((3, 4)))),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_sweeps_leave_the_posterior_as_it_is(name):
+    n_classes, build = CASES[name]
+    assert_sweeps_keep(build, design(n_classes), revealed=[0, 7])
