@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pymc as pm
 import pytest
 from sweeps import assert_sweeps_keep
 
@@ -11,6 +12,7 @@ from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandom
 
 N_ITEMS = 12
 ALLOWED = np.array([[1.0, 2.0, 0.0], [1.0, 1.0, 1.0], [3.0, 0.0, 1.0]])
+GRID = bf.Graph.grid((3, 4))
 POPULATION = np.arange(N_ITEMS) % 3
 SHARES = np.array([[6.0, 2.0, 3.0], [1.0, 1.0, 1.0], [1.0, 2.0, 4.0]])
 
@@ -32,6 +34,25 @@ def chains(table, **given):
     return HiddenMarkov(table, sequences([5, 1, 6]), **given)
 
 
+def grouped(table, labels):
+    """A model of one's own, whose first three raters repeat one verdict."""
+    with pm.Model() as model:
+        outer = bf.dirichlet("outer", np.ones((1, 2, 2)) + 2 * np.eye(2))
+        inner = bf.dirichlet("inner", np.ones((5, 2, 2)) + 3 * np.eye(2))
+        raters = bf.LatentGroups(outer, inner, [0, 0, 0, -1, -1])
+        bf.observe(table, labels=labels(), raters=raters)
+    return model
+
+
+def chain():
+    initial, step = pm.Dirichlet("initial", [2.0, 1.0]), bf.dirichlet("step", [[4, 1], [2, 2]])
+    return bf.MarkovChain(initial, step, sequences([5, 1, 6]))
+
+
+def field():
+    return bf.Potts(pm.Gamma("coupling", 3.0, 4.0), GRID, [0.4, 0.6])
+
+
 def crowd(prevalence, confusion=None, **given):
     return lambda table: DawidSkene(
         table, prevalence_prior=prevalence, confusion_prior=confusion, **given
@@ -48,8 +69,7 @@ CASES = {
         crowd([4.0, 8.0, 2.0], [8.0, 3.0], raters="class", pooled=True),
     ),
     "pooled accuracies": (2, crowd([4.0, 8.0], [28.0, 6.0], raters="coin", pooled=True)),
-    "graded": (3, crowd([4.0, 5.0, 6.0], raters="graded")),
-    "graded, pooled": (3, crowd([4.0, 5.0, 6.0], raters="graded", pooled=True)),
+    "pooled graded": (3, crowd([4.0, 5.0, 6.0], raters="graded", pooled=True)),
     "populations": (3, crowd(SHARES, populations=POPULATION)),
     "known groups": (3, lambda t: LatentGroup(t, [[0, 1, 2], [3, 4]], prevalence_prior=[1, 2, 4])),
     "chains": (3, lambda t: chains(t, initial_prior=[1, 1, 0], transition_prior=ALLOWED)),
@@ -58,7 +78,9 @@ CASES = {
         2,
         lambda t: chains(t, populations=[0, 1, 0], transition_prior=[[4.0, 1.0], [2.0, 2.0]]),
     ),
-    "grid": (2, lambda t: MarkovRandomField(t, bf.Graph.grid((3, 4)))),
+    "chains of grouped raters": (2, lambda t: grouped(t, chain)),
+    "grid": (2, lambda t: MarkovRandomField(t, GRID)),
+    "grid of grouped raters": (2, lambda t: grouped(t, field)),
 }
 
 
