@@ -23,14 +23,8 @@ VARIANTS = {
     "trust given": {"trust": 1.5, "types": 4},
 }
 ABOVE = {"type_concentration", "type_share", "consensus", "trust", "firmness", "class_of_type"}
-OF_RATERS = {
-    "competence",
-    "competence_mean",
-    "competence_concentration",
-    "guess",
-    "guess_mean",
-    "guess_concentration",
-}
+COMMON = {"competence_mean", "competence_concentration", "guess_mean", "guess_concentration"}
+OF_RATERS = COMMON | {"competence", "guess"}
 OWN = {"row_concentration", "type_confusion"}
 
 
@@ -54,7 +48,7 @@ def three():
 @pytest.fixture(scope="module")
 def fitted(three):
     model = ItemTypes(three, gold={"item 3": "top", "item 5": "low"})
-    return model, bf.sample(model, 40, tune=20, chains=2, sweeps=1, random_seed=1, **QUIET)
+    return model, bf.sample(model, 20, tune=10, chains=2, cores=1, sweeps=1, random_seed=1, **QUIET)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -71,7 +65,6 @@ def test_variables_of_every_variant_are_drawn_by_one_step(three, name):
     step = bf.LabelGibbs(model=model)
     assert {variable.name for variable in step.vars} == {v.name for v in model.value_vars}
     result = bf.sample(model, 20, tune=10, chains=1, sweeps=1, random_seed=1, **QUIET)
-    assert result.attrs["sampler"] == "gibbs"
     posterior = result["posterior"].dataset
     assert all(np.isfinite(values).all() for values in posterior.values())
     follows = {"prevalence", "confusion", "sensitivity", "specificity", "type_of_class"}
@@ -122,17 +115,15 @@ def test_what_follows_from_the_variables(fitted, three):
 
 def test_the_same_seed_gives_the_same_draws(fitted):
     model, result = fitted
-    again = bf.sample(model, 40, tune=20, chains=2, sweeps=1, random_seed=1, **QUIET)
-    other = bf.sample(model, 40, tune=20, chains=2, sweeps=1, random_seed=2, **QUIET)
+    settings = {"tune": 10, "chains": 2, "cores": 1, "sweeps": 1, **QUIET}
+    again, other = (bf.sample(model, 20, random_seed=seed, **settings) for seed in (1, 2))
     for name, values in result["posterior"].dataset.items():
         np.testing.assert_array_equal(values, again["posterior"][name])
         assert (values != other["posterior"][name]).any()
     one, two = result["posterior"]["trust"].values
-    assert (one != two).any()  # chains are different, from their first draw on
-    assert one[0] != two[0]
+    assert one[0] != two[0]  # chains are different, from their first draw on
 
 
-@pytest.mark.filterwarnings("ignore:Numba will use object mode")
 @pytest.mark.filterwarnings("ignore:The effect of Potentials")  # it is in the parameters' draws
 def test_files_and_predictive_draws(fitted, three, tmp_path):
     model, result = fitted
@@ -145,19 +136,22 @@ def test_files_and_predictive_draws(fitted, three, tmp_path):
             np.testing.assert_array_equal(read[group][name].values, values.values)
     with model:
         drawn = pm.sample_posterior_predictive(
-            read.isel(draw=slice(None, None, 20)), progressbar=False, random_seed=1
+            read.isel(draw=slice(None, None, 10)), progressbar=False, random_seed=1
         )
     label = drawn["posterior_predictive"]["responses"].values
     assert label.shape == (2, 2, three.n_responses) and set(np.unique(label)) == {0, 1, 2}
 
 
-def test_two_classes_have_one_sensitivity_per_rater():
+def test_two_classes_have_one_sensitivity_per_rater_and_a_name_is_a_prefix():
     responses, _ = hard_crowd(1, n_items=30, n_raters=4)
-    result = bf.sample(ItemTypes(responses), 5, tune=5, chains=1, sweeps=1, random_seed=1, **QUIET)
+    model = ItemTypes(responses, name="crowd")
+    result = bf.sample(model, 5, tune=5, chains=1, sweeps=1, random_seed=1, **QUIET)
     posterior = result["posterior"].dataset
-    for name, k in (("sensitivity", 1), ("specificity", 0)):
+    assert all(name.startswith("crowd::") for name in posterior)
+    for name, k in (("crowd::sensitivity", 1), ("crowd::specificity", 0)):
         assert posterior[name].dims == ("chain", "draw", "rater")
-        assert_close(posterior[name], posterior["confusion"][..., k, k], name)
+        assert_close(posterior[name], posterior["crowd::confusion"][..., k, k], name)
+    assert_close(bf.label_probabilities(result).sum("class"), np.ones(30), "labels")
 
 
 def test_five_classes_and_repeated_responses():
@@ -178,21 +172,17 @@ def test_five_classes_and_repeated_responses():
     assert bf.checks.label_scores(probability, truth)["accuracy"] > 0.9
 
 
-def log_loss(model, truth, **settings):
-    result = bf.sample(model, random_seed=1, chains=2, **settings, **QUIET)
-    return bf.checks.label_scores(result, dict(enumerate(truth.tolist())))["log_loss"]
-
-
-@pytest.mark.parametrize("n_classes", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_labels_of_hard_items_are_not_too_sure(n_classes):
-    """The mean log-loss of three crowds is far below that of Dawid and Skene's model."""
-    found = []
-    for seed in range(3 if n_classes == 3 else 1):
-        responses, truth = hard_crowd(seed, n_classes=n_classes)
-        typed = log_loss(ItemTypes(responses), truth, draws=100, tune=100, sweeps=1)
-        found.append([typed, log_loss(DawidSkene(responses), truth, draws=100)])
-    typed, plain = np.mean(found, axis=0)
-    assert typed < plain - 0.1, found
+def test_labels_of_hard_items_are_not_too_sure():
+    """The mean log-loss is far below that of Dawid and Skene's model."""
+    responses, truth = hard_crowd(0)
+    settings = {"draws": 60, "tune": 100, "chains": 2, "cores": 1, "sweeps": 1, "random_seed": 1}
+    typed, plain = (
+        bf.checks.label_scores(
+            bf.sample(model(responses), **settings, **QUIET), dict(enumerate(truth.tolist()))
+        )["log_loss"]
+        for model in (ItemTypes, DawidSkene)
+    )
+    assert typed < plain - 0.1
 
 
 def test_known_classes_teach_how_often_a_consensus_is_right():
@@ -205,7 +195,7 @@ def test_known_classes_teach_how_often_a_consensus_is_right():
         model = ItemTypes(
             bf.Responses.from_matrix(said.astype(int)), gold=dict(enumerate(truth[:150].tolist()))
         )
-        result = bf.sample(model, 100, tune=100, chains=2, sweeps=1, random_seed=1, **QUIET)
+        result = bf.sample(model, 100, tune=100, chains=1, sweeps=1, random_seed=1, **QUIET)
         probability = bf.label_probabilities(result).values[150:].max(axis=1).mean()
         assert abs(probability - (1 - wrong)) < 0.1
 
@@ -218,7 +208,6 @@ def test_known_classes_teach_how_often_a_consensus_is_right():
         ({"every_class": -1}, ModelError, "every_class must be a whole number, at least 0"),
         ({"trust": 0.0}, ModelError, "trust must be positive.* Got: 0.0"),
         ({"trust": -1}, ModelError, "trust must be a finite number.* Got: -1"),
-        ({"trust": "much"}, ModelError, "trust"),
         ({"trust": np.nan}, ModelError, "trust"),
         ({"gold": {"item 3": "bottom"}}, ResponsesError, "Got: 'bottom' for item 'item 3'"),
         ({"gold": {"item 99": "top"}}, ResponsesError, "Got: 'item 99', which is not"),
@@ -227,11 +216,3 @@ def test_known_classes_teach_how_often_a_consensus_is_right():
 def test_arguments_that_make_no_model(three, arguments, error, match):
     with pytest.raises(error, match=match):
         ItemTypes(three, **arguments)
-
-
-def test_a_name_is_the_prefix_of_all_variables(three):
-    model = ItemTypes(three, name="crowd")
-    assert all(variable.name.startswith("crowd::") for variable in model.free_RVs)
-    result = bf.sample(model, 5, tune=2, chains=1, sweeps=1, random_seed=1, **QUIET)
-    assert "crowd::type_confusion" in result["posterior"]
-    assert_close(bf.label_probabilities(result).sum("class"), np.ones(31), "labels")
