@@ -41,12 +41,12 @@ def test_everything_is_drawn_by_gibbs_under_any_label_prior(table_and_truth, nam
     table, truth = table_and_truth
     model = BUILDS[name](table)
     assert set(bf.LabelGibbs(model=model).vars) == set(model.value_vars)
-    result = bf.sample(model, 40, tune=60, chains=2, cores=1, random_seed=1, **QUIET)
+    result = bf.sample(model, 30, tune=30, chains=2, cores=1, random_seed=1, **QUIET)
     posterior = result["posterior"].dataset
     assert posterior["thresholds"].dims[2:] == ("rater", "threshold")
     assert (posterior["thresholds"].diff("threshold") > 0).all()
     np.testing.assert_allclose(
-        posterior["position"][..., [0, -1]], 2 * np.ones((2, 40, 2)) * [-1, 1]
+        posterior["position"][..., [0, -1]], 2 * np.ones((2, 30, 2)) * [-1, 1]
     )
     assert np.abs(bf.grades(result)["mean"].values - truth).mean() < 0.6
     assert bf.rater_grades(result)["precision"].shape == (5,)

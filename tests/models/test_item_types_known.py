@@ -85,7 +85,6 @@ def test_what_says_nothing_changes_nothing():
     for known, values in (
         ({"covariates": np.full((60, 1), 3.7)}, {"standard_slope": np.array([[5.0]])}),
         ({"classifier": np.full((60, 2), 0.5)}, {"classifier_scale_log__": np.array(2.0)}),
-        ({"populations": ["all"] * 60}, {"population_shift": np.array([[0.0]])}),
     ):
         found = evidence_at(ItemTypes(RESPONSES, **known, **SMALL), **values)
         assert found == pytest.approx(plain, abs=1e-8)
