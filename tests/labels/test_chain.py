@@ -28,17 +28,16 @@ def test_chain_against_enumeration(n_classes, zeros):
     check_label_prior(prior, random_chain(n_classes, 1, zeros=zeros), log_lik, structure)
 
 
-@pytest.mark.parametrize("n_classes", LENGTHS)
-def test_logarithms_give_what_scaled_probabilities_give(n_classes):
+def test_logarithms_give_what_scaled_probabilities_give():
     """The way out for sequences whose probabilities underflow, on one whose do not."""
     structure = shuffled([6, 1, 9], 3)
-    log_lik = random_log_lik(16, n_classes, 3)
-    chain = random_chain(n_classes, 2, zeros=0.3)
+    log_lik = random_log_lik(16, 3, 3)
+    chain = random_chain(3, 2, zeros=0.3)
     place, start = structure
     likelihood, log_scale = relative(log_lik)
     found = forward_backward.marginal(*chain, likelihood, log_scale, place, start)
     filtered, predicted = np.zeros((9, 8)), np.zeros((9, 8))
-    probability, followed = np.zeros((16, n_classes)), np.zeros((n_classes, n_classes))
+    probability, followed = np.zeros((16, 3)), np.zeros((3, 3))
     for s in range(3):
         item = place[start[s] : start[s + 1]]
         value = log_forward_backward.log_forward(*chain, likelihood, item, filtered, predicted)
@@ -51,7 +50,6 @@ def test_logarithms_give_what_scaled_probabilities_give(n_classes):
     assert_close(followed, found[4], "pairs")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("stationary_start", [False, True])
 def test_equal_rows_are_independent_labels(stationary_start):
     """Transitions that do not look back: everything as under Independent."""
@@ -178,7 +176,7 @@ def test_what_underflows_is_right_all_the_same(case):
             forward_backward.draw_labels(
                 initial, transition, likelihood, place, start, rng.random(len(log_lik))
             )
-            for _ in range(2000)
+            for _ in range(1000)
         ]
     )
     for t, probability in enumerate(exact):
@@ -350,24 +348,3 @@ def test_parameters_must_fit_the_classes():
         shapes = {key: np.shape(value) for key, value in chain.parameters.items()}
         with pytest.raises(ModelError, match=name):
             chain.check(shapes, responses)
-
-
-def test_hmmlearn_finds_the_same():
-    """Its categorical model with one rater who answers every item."""
-    hmm = pytest.importorskip("hmmlearn.hmm", reason="hmmlearn is not installed")
-    rng = np.random.default_rng(1)
-    initial, transition = (np.exp(part) for part in random_chain(3, 2))
-    confusion = rng.dirichlet(np.ones(4), 3)
-    answers, lengths = rng.integers(0, 4, 50), [20, 1, 29]
-    other = hmm.CategoricalHMM(n_components=3, n_features=4)
-    other.startprob_, other.transmat_, other.emissionprob_ = initial, transition, confusion
-    log_lik = np.log(confusion.T[answers])
-    structure = np.arange(50), np.concatenate([[0], np.cumsum(lengths)])
-    prior, rows = bf.MarkovChain(None, None, None), (np.log(initial), np.log(transition))
-    seen = relative(log_lik)
-    found = prior.marginal(rows, *seen, structure)
-    total, probability = other.score_samples(answers[:, None], lengths)
-    assert found.total == pytest.approx(total, rel=1e-10)
-    assert_close(found.probability, probability, "label probability", rtol=1e-8)
-    labels = prior.decode(rows, seen[0], structure)
-    assert (labels == other.predict(answers[:, None], lengths)).all()

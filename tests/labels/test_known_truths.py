@@ -28,16 +28,14 @@ def priors():
     )
     share = [0.5, 0.2, 0.3]
     return {
-        "independent": (bf.Independent(INITIAL), 4000),
-        "chain": (bf.MarkovChain(INITIAL, TRANSITION, sequences), 4000),
-        "stationary": (bf.StationaryMarkovChain(TRANSITION, sequences), 4000),
-        "Potts": (bf.Potts(1.3, circle, share), 500),
-        "planted": (bf.PlantedPotts(1.3, circle, share), 500),
-        "mean field": (bf.MeanFieldPotts(1.3, circle, share), 500),
+        "independent": (bf.Independent(INITIAL), 2000),
+        "chain": (bf.MarkovChain(INITIAL, TRANSITION, sequences), 2000),
+        "stationary": (bf.StationaryMarkovChain(TRANSITION, sequences), 2000),
+        "Potts": (bf.Potts(1.3, circle, share), 200),
+        "planted": (bf.PlantedPotts(1.3, circle, share), 200),
     }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", priors())
 def test_truths_are_drawn_given_the_known_ones(name):
     prior, draws = priors()[name]
@@ -79,7 +77,6 @@ def true_result(model, **values):
     return xr.DataTree.from_dict({"posterior": posterior})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("structure", ["sequence", "graph"])
 def test_checks_do_not_accuse_true_models_with_gold(structure):
     """Every second truth known: drawn apart from those, neighbours would differ half the time."""
@@ -100,7 +97,7 @@ def test_checks_do_not_accuse_true_models_with_gold(structure):
     found = check(result, model, draws=40, random_seed=1)
     assert found.attrs["p_value"] > 0.05
     assert found.attrs["replicated"] == pytest.approx(found.attrs["observed"], abs=0.05)
-    with model, pytest.warns(UserWarning, match="object mode"):
+    with model:
         drawn = pm.sample_posterior_predictive(result, random_seed=1, progressbar=False)
     label = drawn["posterior_predictive"]["responses"].values.reshape(300, 4)
     # between two known neighbours of one label, which the item then has 361 times of 362

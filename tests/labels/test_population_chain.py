@@ -8,7 +8,7 @@ import pytest
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.models import HiddenMarkov
-from bayesfuse.testing import assert_close, assert_uniform, check_label_prior, sbc_ranks
+from bayesfuse.testing import assert_close, check_label_prior
 
 ITEMS = list("fbdaceg")
 """Of the responses, in another order than in sequence."""
@@ -134,7 +134,9 @@ def test_a_model_by_the_names_of_sequences(tmp_path):
         for name, p in zip(sequences.names.tolist(), population, strict=True)
     }
     model = HiddenMarkov(table, sequences, populations=given)
-    result = bf.sample(model, 300, tune=100, chains=2, random_seed=1, progressbar=False, quiet=True)
+    result = bf.sample(
+        model, 60, tune=60, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True
+    )
     mean = result["posterior"]["transition"].mean(("chain", "draw"))
     assert mean.dims == ("population", "class", "next_class")
     stays = {name: np.diag(mean.sel(population=name)) for name in ("steady", "jumpy")}
@@ -155,20 +157,3 @@ def test_what_cannot_be_is_refused():
         bf.PopulationMarkovChain(None, None, SEQUENCES, np.ones(3))
     with pytest.raises(ModelError, match=r"numbered from 0\. Got: -1"):
         bf.PopulationMarkovChain(None, None, SEQUENCES, [-1, 0, 1]).check({}, table)
-
-
-@pytest.mark.slow
-def test_prior_draws_rank_uniformly_among_posterior_draws():
-    population, sequences, table = crowd(6)
-    confusion = np.array([[12.0, 3.0], [2.0, 9.0]])
-    ranks = sbc_ranks(
-        lambda t: HiddenMarkov(
-            t, sequences, populations=population, confusion_prior=confusion,
-            transition_prior=[[4.0, 1.0], [2.0, 2.0]], initial_prior=[2.0, 1.0],
-        ),
-        table, simulations=200, draws=99, sweeps=5, random_seed=3, start="prior",
-    )  # fmt: skip
-    for name in ("initial", "transition", "confusion"):
-        for entry in ranks[name].values.reshape(200, -1).T:
-            assert_uniform(entry, 99, name)
-    assert_uniform(ranks["labels"].values[np.arange(200), np.arange(200) % 60], 1, "labels")
