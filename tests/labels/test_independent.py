@@ -73,26 +73,6 @@ def evaluated(observation, labels):
     return found.total, observation.by_item(found.probability)
 
 
-def test_one_population_is_none():
-    plain, one = bf.Independent(SHARES[0]), bf.Independent(SHARES[:1], population=np.zeros(5, int))
-    (total, probability), (other, others) = (
-        evaluated(observe(labels, gold={3: 2}), labels) for labels in (plain, one)
-    )
-    assert_close(other, total, "evidence")
-    assert_close(others, probability, "labels")
-
-
-def test_populations_are_rows_by_item():
-    by_population = bf.Independent(SHARES, population=POPULATION)
-    by_item = bf.Independent(SHARES[POPULATION])
-    odds = bf.Independent(log_odds=np.log(SHARES[POPULATION]) + np.arange(5)[:, None])
-    total, probability = evaluated(observe(by_population), by_population)
-    for labels in (by_item, odds):
-        other, others = evaluated(observe(labels), labels)
-        assert_close(other, total, "evidence")
-        assert_close(others, probability, "labels")
-
-
 def many(n_items=300, seed=3):
     rng = np.random.default_rng(seed)
     return rng.integers(0, 4, n_items), bf.Responses.from_matrix(

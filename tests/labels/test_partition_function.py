@@ -26,7 +26,7 @@ LOOSE = bf.Graph.from_edges(
 )
 SMALL = {
     "grid": (bf.Graph.grid((3, 3)), [0.5, 0.3, 0.2]),
-    "two classes": (bf.Graph.grid((4, 4)), [0.7, 0.3]),
+    "two classes": (bf.Graph.grid((3, 4)), [0.7, 0.3]),
     "corners": (bf.Graph.grid((3, 3), neighbours=8), [0.2, 0.8]),
     "weights, a lone item": (LOOSE, [0.6, 0.3, 0.1]),
     "a class that never occurs": (LOOSE, [0.6, 0.0, 0.4]),
@@ -160,25 +160,6 @@ def drawn(graph, field, most, **options):
     return log_partition(graph, field, most, exact=False, **options)
 
 
-@pytest.mark.slow
-def test_errors_of_thermodynamic_integration_are_honest():
-    """Against exact sums: z-scores of log Z and E[S] over seeds are about standard normal."""
-    grid = bf.Graph.grid((10, 6))
-    weights = np.random.default_rng(8).uniform(0.5, 1.5, grid.n_edges)
-    graph, field = bf.Graph.from_edges(grid.edges, weights), np.log([0.6, 0.4])
-    exact = log_partition(graph, field, 2.5)
-    of_log_z, of_slope = [], []
-    for seed in range(16):
-        table = drawn(graph, field, 2.5, sweeps=60, random_seed=seed)
-        assert not table.exact and table.method == "thermodynamic integration"
-        log_z, slope = exact.at(table.coupling)
-        of_log_z.append((table.log_z[-1] - log_z[-1]) / table.error[-1])
-        of_slope.append(((table.slope - slope)[1:] / table.slope_error[1:]).std())
-        assert np.abs(table.log_z - log_z).max() < 5 * table.error[-1]
-    assert np.abs(of_log_z).max() < 4 and 0.3 < np.std(of_log_z) < 2.0
-    assert 0.5 < np.mean(of_slope) < 1.5
-
-
 def onsager(coupling):
     """Share of agreeing edges on the infinite grid with two classes (Onsager 1944)."""
     twice = coupling  # 2 J of the Ising model, whose J is half the coupling
@@ -227,15 +208,14 @@ def test_tables_are_kept_by_graph_field_and_range():
     graph, field = bf.Graph.grid((6, 5)), np.log([0.5, 0.5])
     first = drawn(graph, field, 1.0, sweeps=6)
     assert drawn(bf.Graph.grid((6, 5)), field, 1.0, sweeps=6) is first
-    partition_function._tables.clear()
-    np.testing.assert_array_equal(drawn(graph, field, 1.0, sweeps=6).log_z, first.log_z)
     for other in (
         drawn(bf.Graph.grid((5, 6)), field, 1.0, sweeps=6),
         drawn(graph, np.log([0.4, 0.6]), 1.0, sweeps=6),
         drawn(graph, field, 1.1, sweeps=6),
-        drawn(graph, field, 1.0, sweeps=6, random_seed=1),
     ):
         assert not np.array_equal(other.log_z, first.log_z)
+    partition_function._tables.clear()
+    np.testing.assert_array_equal(drawn(graph, field, 1.0, sweeps=6).log_z, first.log_z)
 
 
 def test_edges_that_follow_labels():
@@ -265,17 +245,15 @@ def test_where_order_would_begin():
     np.testing.assert_allclose(bethe_coupling(complete, 4), np.log(3) / 2)
 
 
-BAD = {
-    "no range": (np.log([0.5, 0.5]), 0.0, "Got: 0.0"),
-    "endless": (np.log([0.5, 0.5]), np.inf, "Got: inf"),
-    "one class": ([0.0], 1.0, "two classes"),
-    "no class": ([-np.inf, -np.inf], 1.0, "inf"),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_bad_tables_are_refused(case):
-    field, most, told = BAD[case]
-    with pytest.raises(ModelError) as error:
+@pytest.mark.parametrize(
+    ("field", "most", "told"),
+    [
+        (np.log([0.5, 0.5]), 0.0, "Got: 0.0"),
+        (np.log([0.5, 0.5]), np.inf, "Got: inf"),
+        ([0.0], 1.0, "two classes.* Got"),
+        ([-np.inf, -np.inf], 1.0, "Got: .*inf"),
+    ],
+)
+def test_bad_tables_are_refused(field, most, told):
+    with pytest.raises(ModelError, match=told):
         log_partition(LOOSE, field, most)
-    assert told in str(error.value) and "Got" in str(error.value)

@@ -45,27 +45,6 @@ def test_labels_against_enumeration(n_classes, far):
     check_label_prior(prior, tables, log_lik, prior.structure(responses(n_classes)))
 
 
-def test_one_population_is_the_plain_chain():
-    one = bf.PopulationMarkovChain(None, None, SEQUENCES, [0, 0, 0])
-    plain = bf.MarkovChain(None, None, SEQUENCES)
-    tables = random_rows((1, 3), 1), random_rows((1, 3, 3), 2)
-    likelihood = np.random.default_rng(3).random((7, 3))
-    table = responses(3)
-    found = one.marginal(tables, likelihood, np.zeros(7), one.structure(table))
-    flat = tuple(each[0] for each in tables)
-    other = plain.marginal(flat, likelihood, np.zeros(7), plain.structure(table))
-    assert_close(found.log_evidence, other.log_evidence, "evidence")
-    assert_close(found.probability, other.probability, "labels")
-    for counts, expected in zip(found.expected, other.expected, strict=True):
-        assert_close(counts[0], expected, "counts")
-    shares = [
-        prior.prevalence(tuple(map(np.exp, rows)), 3, prior.structure(table), np)
-        for prior, rows in ((one, tables), (plain, flat))
-    ]
-    assert_close(*shares, "share of every class")
-    assert one.units(table).tolist() == [2, 5, 9]
-
-
 def test_populations_are_chains_of_their_own():
     """Names of sequences, shares of classes, counts, batches and JAX."""
     prior = bf.PopulationMarkovChain(None, None, SEQUENCES, POPULATION)

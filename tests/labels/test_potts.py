@@ -79,10 +79,9 @@ def test_prior_sums_to_one(name):
 
 
 @pytest.mark.parametrize("kind", [bf.Potts, bf.MeanFieldPotts])
-@pytest.mark.parametrize("name", ["tree", "weighted"])
-def test_approximate_evidence_has_the_derivatives_it_claims(name, kind):
+def test_approximate_evidence_has_the_derivatives_it_claims(kind):
     """By central differences in the coupling and the log-likelihoods, and by JAX."""
-    prior, structure, log_lik = case(name, 3, 2, kind=kind)
+    prior, structure, log_lik = case("weighted", 3, 2, kind=kind)
     beta, step = 0.6, 1e-4
 
     def total(coupling, log_lik):
@@ -119,18 +118,6 @@ def test_how_far_approximations_are_from_the_truth():
     assert np.abs(believed.probability - exact.probability).max() < 0.02
     at = (np.array(0.5),), relative(log_lik)[0], structure
     assert prior.converged(*at) and field.converged(*at)
-
-
-def test_evidence_of_an_item_given_all_others():
-    """The ratio of two evidences, exact on a tree: what leave-one-out needs."""
-    prior, structure, log_lik = case("tree", 3, 4)
-    coupling = (np.array(0.8),)
-    found = prior.marginal(coupling, *relative(log_lik), structure)
-    for n in range(7):
-        without = log_lik.copy()
-        without[n] = 0.0
-        rest = prior.marginal(coupling, *relative(without), structure)
-        assert found.log_evidence[n] == pytest.approx(found.total - rest.total, abs=1e-8)
 
 
 @pytest.mark.parametrize("sweep", ["gibbs", "clusters"])
@@ -222,15 +209,6 @@ def test_conditional_probabilities():
         assert evidence[n] == pytest.approx(expected, abs=1e-9)
 
 
-def test_iterated_modes_are_modes():
-    """No label can be changed for a better one; on easy data it is the most probable labelling."""
-    prior, structure, log_lik = case("grid", 3, 11)
-    coupling = (np.array(0.4),)
-    labels = prior.decode(coupling, relative(log_lik)[0], structure)
-    exact = enumerate_labels(prior, coupling, log_lik, structure)
-    assert (labels == exact.configurations[exact.weight.argmax()]).all()
-
-
 def test_impossible_items_are_named():
     graph = bf.Graph.grid((3,))
     responses = bf.Responses.from_matrix([[0], [1], [0]])
@@ -258,6 +236,11 @@ def test_what_makes_no_prior_is_refused():
         (lambda: bf.Potts(1.0, bf.Graph.grid((4,))).structure(pair), ResponsesError, "of a graph"),
         (lambda: bf.Potts(1.0, bf.Graph.grid((2,))).structure(pair), ResponsesError, "must be in"),
         (lambda: bf.Potts(1.0, graph, [1, 2, 3]).structure(pair), ModelError, "prevalence"),
+        (
+            lambda: unknown(bf.Graph.grid((2, 2))).joint(table(4, 2), np.zeros(4, dtype=int)),
+            ModelError,
+            "only on a forest.* Got: a graph of 4 items",
+        ),
     ):
         with pytest.raises(error, match=match):
             make()
@@ -274,15 +257,10 @@ def test_log_z_is_tabulated_once_for_a_model(monkeypatch):
     monkeypatch.setattr("bayesfuse.labels.potts.log_partition", count)
     made = bf.datasets.simulate_responses([0, 0, 1, 1, 1], 3, 2, random_seed=1)
     model = MarkovRandomField(made.responses, bf.Graph.grid((5,)))
-    point = bf.find_map(model)
-    bf.draw_labels(point, model, 2, random_seed=1)
+    bf.draw_labels(bf.find_map(model), model, 2, random_seed=1)
     seen = observed(model)[1]
     rows = seen.rows({"coupling": 1.0, "confusion": made.confusion})
     seen.simulate(rows, np.random.default_rng(1))
-    assert len(counted) == 1
-    fixed = MarkovRandomField(made.responses, bf.Graph.grid((5,)), trust=1.0)
-    bf.draw_labels(bf.find_map(fixed), fixed, 2, random_seed=1)
-    assert observed(fixed)[1].labels.structure(made.responses)[-2].shape == (2, 4)
     assert len(counted) == 1
 
 
@@ -334,12 +312,6 @@ def test_joint_evidence_of_items_against_enumeration():
     assert_close(
         singles, prior.marginal(at, likelihood, log_scale, structure).log_evidence, "items"
     )
-
-
-def test_joint_evidence_on_circles_is_refused():
-    prior, *_ = case("grid", 2, 1)
-    with pytest.raises(ModelError, match=r"only on a forest.* Got: a graph of 8 items"):
-        prior.joint(table(8, 2), np.zeros(8, dtype=int))
 
 
 def test_log_z_at_a_constant_coupling_of_a_forest_is_exact():

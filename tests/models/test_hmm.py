@@ -8,10 +8,9 @@ import pytest
 from gradients import assert_gradient
 
 import bayesfuse as bf
-from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov
-from bayesfuse.testing import assert_close, assert_within_mcse, simulate
+from bayesfuse.testing import assert_close, simulate
 
 ALLOWED = np.array([[1.0, 2.0, 0.0], [1.0, 1.0, 1.0], [3.0, 0.0, 1.0]])
 CASES = {
@@ -108,13 +107,13 @@ def test_the_order_of_the_items_never_matters(data):
     order = np.random.default_rng(2).permutation(60)
     shuffled = bf.Responses.from_long(frame, items=order, classes=range(3))
     table = sequences.to_frame().sample(frac=1, random_state=1)
-    one = bf.find_map(HiddenMarkov(responses, sequences, initial="stationary"))
-    other = bf.find_map(
-        HiddenMarkov(shuffled, bf.Sequences.from_table(table), initial="stationary")
+    one, other = (
+        bf.find_map(HiddenMarkov(*given, initial="stationary"), tolerance=1e-12)
+        for given in ((responses, sequences), (shuffled, bf.Sequences.from_table(table)))
     )
-    assert np.allclose(one["point"]["transition"], other["point"]["transition"], atol=1e-9)
+    assert np.allclose(one["point"]["transition"], other["point"]["transition"], atol=1e-6)
     probability = bf.label_probabilities(other).sel(item=responses.items)
-    assert np.allclose(bf.label_probabilities(one), probability, atol=1e-9)
+    assert np.allclose(bf.label_probabilities(one), probability, atol=1e-6)
 
 
 def test_the_result_has_the_users_names(data):
@@ -147,61 +146,3 @@ def test_an_own_model_with_a_start_that_depends_on_the_transition(data):
             raters=bf.Confusion(confusion),
         )
     assert set(make_plan(model).blocks) == {"confusion"}
-
-
-BAD_MODELS = {
-    "unknown start": (dict(initial="anywhere"), "'anywhere'"),
-    "negative concentration": (dict(transition_prior=-np.ones((3, 3))), "-1.0"),
-    "a prior that is not used": (
-        dict(initial="stationary", initial_prior=2.0),
-        "initial_prior=2.0",
-    ),
-    "wrong shape": (dict(transition_prior=np.ones((2, 3))), "shape (2, 3)"),
-    "wrong shape of the start": (dict(initial_prior=[1, 1]), "shape (2,)"),
-    "a class without successor": (dict(transition_prior=[[1, 1, 1], [0, 0, 0], [1, 1, 1]]), "1"),
-    "a class never entered": (
-        dict(initial_prior=[1, 1, 0], transition_prior=[[1, 1, 0], [1, 1, 0], [1, 1, 1]]),
-        "rule out 2",
-    ),
-    "no stationary distribution": (
-        dict(initial="stationary", transition_prior=[[1, 1, 1], [1, 1, 1], [0, 0, 1]]),
-        "separate 2 from 0",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", BAD_MODELS)
-def test_bad_models_are_refused_with_the_offender(data, case):
-    arguments, told = BAD_MODELS[case]
-    with pytest.raises(ModelError) as error:
-        HiddenMarkov(*data, **arguments)
-    assert told in str(error.value) and "Got" in str(error.value)
-
-
-def test_counts_of_patterns_have_no_order():
-    table = bf.Responses.from_counts({"00": 2, "01": 3})
-    with pytest.raises(ModelError, match="expand"):
-        HiddenMarkov(table, bf.Sequences.from_lengths([2], items=["00", "01"]))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", ["zeros", "stationary"])
-def test_gibbs_and_nuts_agree(data, case):
-    model = HiddenMarkov(*data, **CASES[case])
-    settings = dict(chains=2, cores=1, random_seed=2, progressbar=False, quiet=True)
-    gibbs = bf.sample(model, 2000, **settings)
-    nuts = bf.sample(model, 500, sampler="nuts", **settings)
-    names = ["transition", "confusion", "prevalence"]
-    one, other = gibbs["posterior"].dataset[names], nuts["posterior"].dataset[names]
-    assert_within_mcse(*(_moving(part, case) for part in (one, other)), names)
-    difference = bf.label_probabilities(gibbs) - bf.label_probabilities(nuts)
-    error = np.hypot(gibbs["label_posterior"]["mcse"], nuts["label_posterior"]["mcse"])
-    assert (np.abs(difference) <= 6 * error + 1e-12).all()
-
-
-def _moving(posterior, case):
-    """Without the entries that are zero for good, which have no Monte Carlo error."""
-    if "zeros" not in case:
-        return posterior
-    kept = posterior["transition"].values[:, :, ALLOWED > 0]
-    return posterior.drop_vars("transition").assign(transition=(("chain", "draw", "entry"), kept))

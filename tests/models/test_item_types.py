@@ -10,7 +10,6 @@ from item_types import hard_crowd
 from typed_crowds import random_crowd, summed
 
 import bayesfuse as bf
-from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.models import DawidSkene, ItemTypes
 from bayesfuse.testing import assert_close
 
@@ -154,24 +153,6 @@ def test_two_classes_have_one_sensitivity_per_rater_and_a_name_is_a_prefix():
     assert_close(bf.label_probabilities(result).sum("class"), np.ones(30), "labels")
 
 
-def test_five_classes_and_repeated_responses():
-    """Every rater answers twice; the classes are found."""
-    made = bf.datasets.simulate_dawid_skene(
-        80, 4, 5, accuracy=(0.75, 0.9), prevalence=[0.1, 0.15, 0.2, 0.25, 0.3], random_seed=3
-    )
-    frame = made.responses.to_frame()
-    twice = bf.Responses.from_long(
-        {name: np.tile(frame[name], 2) for name in ("item", "rater", "label")},
-        classes=made.responses.classes.tolist(),
-    )
-    result = bf.sample(ItemTypes(twice), 30, tune=40, chains=1, sweeps=1, random_seed=1, **QUIET)
-    assert result["posterior"].sizes["type"] == 20
-    probability = bf.label_probabilities(result)
-    assert_close(probability.sum("class"), np.ones(80), "labels")
-    truth = dict(zip(made.responses.items.tolist(), made.truth.tolist(), strict=True))
-    assert bf.checks.label_scores(probability, truth)["accuracy"] > 0.9
-
-
 def test_labels_of_hard_items_are_not_too_sure():
     """The mean log-loss is far below that of Dawid and Skene's model."""
     responses, truth = hard_crowd(0)
@@ -198,21 +179,3 @@ def test_known_classes_teach_how_often_a_consensus_is_right():
         result = bf.sample(model, 100, tune=100, chains=1, sweeps=1, random_seed=1, **QUIET)
         probability = bf.label_probabilities(result).values[150:].max(axis=1).mean()
         assert abs(probability - (1 - wrong)) < 0.1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "match"),
-    [
-        ({"types": 2}, ModelError, "types must be a whole number, at least 3. Got: 2"),
-        ({"types": 3.5}, ModelError, "types must be a whole number"),
-        ({"every_class": -1}, ModelError, "every_class must be a whole number, at least 0"),
-        ({"trust": 0.0}, ModelError, "trust must be positive.* Got: 0.0"),
-        ({"trust": -1}, ModelError, "trust must be a finite number.* Got: -1"),
-        ({"trust": np.nan}, ModelError, "trust"),
-        ({"gold": {"item 3": "bottom"}}, ResponsesError, "Got: 'bottom' for item 'item 3'"),
-        ({"gold": {"item 99": "top"}}, ResponsesError, "Got: 'item 99', which is not"),
-    ],
-)
-def test_arguments_that_make_no_model(three, arguments, error, match):
-    with pytest.raises(error, match=match):
-        ItemTypes(three, **arguments)

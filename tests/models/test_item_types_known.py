@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from item_types import SETTLED, hard_crowd
+from item_types import hard_crowd
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
@@ -15,7 +15,7 @@ from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.pooling import rest_of
 from bayesfuse.models import DawidSkene, ItemTypes
 from bayesfuse.parameters.compiled import plain_python, value_function
-from bayesfuse.testing import assert_close, assert_within_mcse
+from bayesfuse.testing import assert_close
 
 QUIET = {"progressbar": False, "quiet": True, "random_seed": 1}
 RESPONSES, TRUTH = hard_crowd(2, n_items=60, n_raters=5)
@@ -136,57 +136,21 @@ def test_a_fit_predicts_its_own_items_and_others(names, tmp_path):
 
 
 @pytest.mark.slow
-def test_gibbs_next_to_nuts_and_nuts_agree():
-    few = RESPONSES.take(np.arange(12))
-    model = ItemTypes(
-        few,
-        types=2,
-        gold={1: int(TRUTH[1]), 5: int(TRUTH[5])},
-        priors=SETTLED,
-        competence=False,
-        own_rows=False,
-        **chosen(["covariates", "classifier"], slice(12)),
-    )
-    settings = {"chains": 2, "cores": 1, "target_accept": 0.95, **QUIET}
-    gibbs = bf.sample(model, 2000, tune=500, **settings)
-    nuts = bf.sample(model, 600, tune=600, sampler="nuts", nuts_sampler="pymc", **settings)
-    assert gibbs.attrs["sampler"] == "gibbs" and nuts.attrs["sampler"] == "nuts"
-    names = [variable.name for variable in model.free_RVs] + ["prevalence", "confusion"]
-    assert_within_mcse(gibbs["posterior"].dataset, nuts["posterior"].dataset, names)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", KNOWN)
-def test_chains_begin_at_slopes_that_fit_the_labels(name):
+def test_chains_begin_at_slopes_that_fit_the_labels():
     """Dispersed around those of the model of Dawid and Skene; some items have no responses."""
     rng = np.random.default_rng(1)
     truth = (rng.random(500) < 0.3).astype(int)
-    right = rng.random((500, 5)) < 0.85
-    matrix = np.where(right, truth[:, None], 1 - truth[:, None]).astype(float)
-    matrix[400:] = np.nan
-    responses = bf.Responses.from_matrix(matrix)
-    sure = np.where(rng.random(500) < 0.8, truth, 1 - truth)
-    known = {
-        "populations": np.where(rng.random(500) < 0.2 + 0.5 * truth, "north", "south"),
-        "covariates": truth[:, None] + 0.7 * rng.normal(size=(500, 1)),
-        "classifier": 0.3 + 0.4 * np.eye(2)[sure],
-    }[name]
-    mode = bf.find_map(DawidSkene(responses, **{name: known}))["point"].dataset
-    plan = make_plan(ItemTypes(responses, **{name: known}))
+    matrix = np.where(rng.random((500, 5)) < 0.85, truth[:, None], 1 - truth[:, None])
+    matrix[400:] = -1
+    responses = bf.Responses.from_matrix(matrix, classes=[0, 1])
+    known = {"covariates": truth[:, None] + 0.7 * rng.normal(size=(500, 1))}
+    slope = bf.find_map(DawidSkene(responses, **known))["point"]["standard_slope"].values.ravel()
+    plan = make_plan(ItemTypes(responses, **known))
     rest = rest_of(plan)
-    streams = np.random.default_rng(2).spawn(4)
-    points = initial_values(plan, rest, begin(plan, rest, "majority"), streams)
-    if name == "populations":
-        share = mode["population_prevalence"].values.ravel()[[1, 3]]
-        expected = np.diff(np.log(share / (1 - share)))
-        found = [np.diff(point["population_shift"][:, 0]) for point in points]
-    else:
-        slope = {"covariates": "standard_slope", "classifier": "classifier_scale"}[name]
-        expected = mode[slope].values.ravel()
-        found = [np.ravel(point[slope]) for point in points]
-    assert len(np.unique(found)) == 4
-    assert abs(expected[0]) > 1
-    assert_close(np.ravel(found), np.full(4, expected[0]), "slopes", rtol=0.3)
+    points = initial_values(plan, rest, begin(plan, rest, "majority"), rng.spawn(4))
+    found = np.ravel([point["standard_slope"] for point in points])
+    assert len(np.unique(found)) == 4 and abs(slope[0]) > 1
+    assert_close(found, np.full(4, slope[0]), "slopes", rtol=0.3)
 
 
 @pytest.mark.parametrize("name", ["covariates", "classifier"])

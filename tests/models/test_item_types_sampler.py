@@ -1,4 +1,4 @@
-"""The sampler of item types leaves the posterior as it is, and agrees with NUTS."""
+"""The sampler of item types leaves the posterior as it is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import bayesfuse as bf
 from bayesfuse.models import ItemTypes
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.observation import Observation
-from bayesfuse.testing import assert_within_mcse
 
 
 def design(n_items, n_raters, n_classes):
@@ -98,24 +97,3 @@ def test_sweeps_leave_the_posterior_as_it_is(name):
             rows = rows | step.sweep(rows, step.fixed)
         after.append(functions(step.observation, pooled, rows))
     assert_kept(before, after)
-
-
-@pytest.mark.slow
-def test_gibbs_and_nuts_agree():
-    """On PyMC's density, which the sampler does not use; with known classes."""
-    rng = np.random.default_rng(2)
-    responses = design(8, 2, 2)
-    responses = responses.relabelled(rng.choice(2, responses.n_responses, p=[0.35, 0.65]))
-    model = ItemTypes(responses, types=2, gold={1: 0, 5: 1}, priors=SETTLED)
-    settings = {"chains": 2, "progressbar": False, "quiet": True, "cores": 1}
-    gibbs = bf.sample(model, 3000, sweeps=2, random_seed=1, **settings)
-    nuts = bf.sample(
-        model, 600, tune=600, sampler="nuts", nuts_sampler="pymc", random_seed=2,
-        target_accept=0.9, **settings,
-    )  # fmt: skip
-    assert gibbs.attrs["sampler"] == "gibbs" and nuts.attrs["sampler"] == "nuts"
-    names = [variable.name for variable in model.free_RVs] + ["prevalence", "confusion"]
-    assert_within_mcse(gibbs["posterior"].dataset, nuts["posterior"].dataset, names)
-    one, other = (result["label_posterior"].dataset for result in (gibbs, nuts))
-    allowed = 5 * np.hypot(one["mcse"].values, other["mcse"].values) + 1e-9
-    assert (np.abs(one["probability"].values - other["probability"].values) <= allowed).all()

@@ -28,20 +28,6 @@ def own(raters):
     return [name, f"{name}_mean", f"{name}_concentration"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("raters", ["confusion", "coin"])
-def test_gibbs_and_nuts_agree(raters):
-    made = bf.datasets.simulate_dawid_skene(60, 5, 2, per_item=4, random_seed=3)
-    model = DawidSkene(
-        made.responses, confusion_prior=PRIORS[raters], raters=raters, pooled=True, gold={0: 1}
-    )
-    gibbs = bf.sample(model, 2000, random_seed=1, **QUIET)
-    nuts = bf.sample(model, 500, sampler="nuts", chains=2, random_seed=2, **QUIET)
-    assert (gibbs.attrs["sampler"], nuts.attrs["sampler"]) == ("gibbs", "nuts")
-    names = ["prevalence", "sensitivity", *own(raters)]
-    assert_within_mcse(nuts["posterior"].dataset, gibbs["posterior"].dataset, names)
-
-
 @pytest.mark.parametrize("raters", RATERS)
 def test_everything_is_drawn_by_gibbs_and_mixes(raters):
     made = bf.datasets.simulate_dawid_skene(200, 6, 3, per_item=4, random_seed=5)
@@ -189,52 +175,11 @@ def test_a_mode_that_is_none_is_not_said_to_be_found():
     assert np.isfinite(point["point"]["confusion_mean"]).all()
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:The fit is not close")
-@pytest.mark.parametrize("raters", ["confusion", "coin"])
-def test_variational_fits_and_modes(raters):
-    made = bf.datasets.simulate_dawid_skene(200, 6, 2, accuracy=(0.7, 0.9), random_seed=3)
-    model = DawidSkene(made.responses, raters=raters, pooled=True)
-    fitted = bf.fit(model, random_seed=1, progressbar=False)
-    assert fitted.attrs["method"] == "advi"
-    exact = bf.sample(model, 500, random_seed=1, **QUIET)
-    for name in ("prevalence", own(raters)[1]):
-        one, other = (fit["posterior"][name].mean(("chain", "draw")) for fit in (fitted, exact))
-        assert float(np.abs(one - other).max()) < 0.05
-    point = bf.find_map(model, iterations=100)
-    for fit in (fitted, point):
-        guess = bf.label_probabilities(fit).values.argmax(axis=1)
-        assert (guess == bf.label_probabilities(exact).values.argmax(axis=1)).mean() > 0.9
-
-
 def test_what_needs_fixed_priors_is_refused(fitted):
     model, _ = fitted
     for settings in ({"method": "cavi"}, {"sweeps": 3}):
         with pytest.raises(ModelError, match=r"no such prior on .*confusion_concentration"):
             bf.fit(model, **settings)
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"pooled": "yes"}, "pooled must be True or False. Got: 'yes'"),
-        ({"confusion_prior": {0: np.ones((3, 3))}}, "the same for all raters.* Got: dict"),
-        ({"confusion_prior": bf.priors.robust(3)}, "no mixture.* Got: DirichletMixture"),
-        ({"confusion_prior": np.ones((6, 3, 3))}, r"no axis of raters. Got: shape \(6, 3, 3\)"),
-        ({"confusion_prior": np.ones((3, 2))}, r"must have shape \(3 classes, 3 labels\)"),
-        ({"confusion_prior": -np.ones((3, 3))}, "must be positive"),
-        ({"confusion_prior": np.ones((6, 2)), "raters": "coin"}, "no axis of raters"),
-        ({"confusion_prior": np.ones((6, 2)), "raters": "class"}, r"\(3 classes, 2 outcomes\)"),
-        ({"confusion_prior": [1, 2, 3], "raters": "coin"}, r"must have shape \(2 outcomes\)"),
-    ],
-)
-def test_arguments_that_do_not_go_together(small, settings, said):
-    for build in (
-        DawidSkene,
-        lambda r, **kw: MarkovRandomField(r, bf.Graph.grid((r.n_items,)), **kw),
-    ):
-        with pytest.raises(ModelError, match=said):
-            build(small, **{"pooled": True} | settings)
 
 
 def test_a_prior_for_accuracies_of_all_classes(small):

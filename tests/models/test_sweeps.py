@@ -1,14 +1,16 @@
-"""Gibbs sampling of every model leaves its posterior as it is, on tiny tables."""
+"""Gibbs sampling of every model: it leaves the posterior as it is, and agrees with NUTS."""
 
 from __future__ import annotations
 
 import numpy as np
 import pymc as pm
 import pytest
+from item_types import SETTLED
 from sweeps import assert_sweeps_keep
 
 import bayesfuse as bf
-from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
+from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
+from bayesfuse.testing import assert_within_mcse, simulate
 
 N_ITEMS = 12
 ALLOWED = np.array([[1.0, 2.0, 0.0], [1.0, 1.0, 1.0], [3.0, 0.0, 1.0]])
@@ -30,8 +32,8 @@ def sequences(lengths):
     return bf.Sequences.from_lengths(lengths, items=np.arange(N_ITEMS)[::-1])
 
 
-def chains(table, **given):
-    return HiddenMarkov(table, sequences([5, 1, 6]), **given)
+def chains(**given):
+    return lambda table, **gold: HiddenMarkov(table, sequences([5, 1, 6]), **given, **gold)
 
 
 def grouped(table, labels):
@@ -44,6 +46,16 @@ def grouped(table, labels):
     return model
 
 
+def groups():
+    return lambda table, **gold: LatentGroup(
+        table, [[0, 1, 2], [3, 4]], prevalence_prior=[1, 2, 4], **gold
+    )
+
+
+def types(**given):
+    return lambda table, **gold: ItemTypes(table, types=2, priors=SETTLED, **given, **gold)
+
+
 def chain():
     initial, step = pm.Dirichlet("initial", [2.0, 1.0]), bf.dirichlet("step", [[4, 1], [2, 2]])
     return bf.MarkovChain(initial, step, sequences([5, 1, 6]))
@@ -54,9 +66,8 @@ def field():
 
 
 def crowd(prevalence, confusion=None, **given):
-    return lambda table: DawidSkene(
-        table, prevalence_prior=prevalence, confusion_prior=confusion, **given
-    )
+    given |= {"prevalence_prior": prevalence, "confusion_prior": confusion}
+    return lambda table, **gold: DawidSkene(table, **given, **gold)
 
 
 CASES = {
@@ -71,12 +82,12 @@ CASES = {
     "pooled accuracies": (2, crowd([4.0, 8.0], [28.0, 6.0], raters="coin", pooled=True)),
     "pooled graded": (3, crowd([4.0, 5.0, 6.0], raters="graded", pooled=True)),
     "populations": (3, crowd(SHARES, populations=POPULATION)),
-    "known groups": (3, lambda t: LatentGroup(t, [[0, 1, 2], [3, 4]], prevalence_prior=[1, 2, 4])),
-    "chains": (3, lambda t: chains(t, initial_prior=[1, 1, 0], transition_prior=ALLOWED)),
-    "stationary chains": (3, lambda t: chains(t, initial="stationary", transition_prior=ALLOWED)),
+    "known groups": (3, groups()),
+    "chains": (3, chains(initial_prior=[1, 1, 0], transition_prior=ALLOWED)),
+    "stationary chains": (3, chains(initial="stationary", transition_prior=ALLOWED)),
     "chains of populations": (
         2,
-        lambda t: chains(t, populations=[0, 1, 0], transition_prior=[[4.0, 1.0], [2.0, 2.0]]),
+        chains(populations=[0, 1, 0], transition_prior=[[4.0, 1.0], [2.0, 2.0]]),
     ),
     "chains of grouped raters": (2, lambda t: grouped(t, chain)),
     "grid": (2, lambda t: MarkovRandomField(t, GRID)),
@@ -88,3 +99,43 @@ CASES = {
 def test_sweeps_leave_the_posterior_as_it_is(name):
     n_classes, build = CASES[name]
     assert_sweeps_keep(build, design(n_classes), revealed=[0, 7])
+
+
+RNG = np.random.default_rng(3)
+KNOWN = {"covariates": RNG.normal(size=(N_ITEMS, 1)), "classifier": RNG.dirichlet([3, 2], N_ITEMS)}
+BY_NUTS = {
+    "pooled confusion": CASES["pooled confusion"],
+    "graded": (3, crowd([4.0, 5.0, 6.0], raters="graded")),
+    "known groups": CASES["known groups"],
+    "stationary chains": (2, chains(initial="stationary")),
+    "path": (
+        2,
+        lambda table, **gold: MarkovRandomField(
+            table, bf.Graph.grid((N_ITEMS,)), raters="coin", confusion_prior=[16, 4], **gold
+        ),
+    ),
+    "what is known": (2, crowd([[3, 2], [1, 1], [2, 4]], populations=POPULATION, **KNOWN)),
+    "item types": (2, types()),
+    "item types, known": (2, types(competence=False, own_rows=False, **KNOWN)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BY_NUTS)
+def test_gibbs_and_nuts_agree(name):
+    """On PyMC's density, which Gibbs steps do not use; with every third class known."""
+    n_classes, build = BY_NUTS[name]
+    _, truth, responses = simulate(build(design(n_classes)), 1)
+    model = build(responses, gold={n: int(truth[n]) for n in range(0, N_ITEMS, 3)})
+    settings = {"chains": 2, "cores": 1, "progressbar": False, "quiet": True}
+    gibbs = bf.sample(model, 2000, tune=500, target_accept=0.95, random_seed=1, **settings)
+    nuts = bf.sample(
+        model, 500, tune=500, sampler="nuts", nuts_sampler="pymc", target_accept=0.95,
+        random_seed=2, **settings,
+    )  # fmt: skip
+    assert gibbs.attrs["sampler"] == "gibbs" and nuts.attrs["sampler"] == "nuts"
+    names = [variable.name for variable in model.free_RVs]
+    assert_within_mcse(gibbs["posterior"].dataset, nuts["posterior"].dataset, names)
+    one, other = (result["label_posterior"].dataset for result in (gibbs, nuts))
+    allowed = 5 * np.hypot(one["mcse"].values, other["mcse"].values) + 1e-9
+    assert (np.abs(one["probability"].values - other["probability"].values) <= allowed).all()
