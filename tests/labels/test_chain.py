@@ -1,4 +1,4 @@
-"""Labels in sequence: kernels against enumeration, calculus, limits and each other."""
+"""Labels in sequence: kernels against enumeration, calculus, limits and each other; their start."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from random_chains import random_chain, random_log_lik, shares, shuffled
 
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, ModelError
-from bayesfuse.labels import forward_backward, log_forward_backward
+from bayesfuse.labels import forward_backward
 from bayesfuse.labels.chain import soft_counts
 from bayesfuse.labels.stationary import stationary
 from bayesfuse.observation import Observation
@@ -26,28 +26,6 @@ def test_chain_against_enumeration(n_classes, zeros):
     log_lik = random_log_lik(structure[1][-1], n_classes, n_classes)
     prior = bf.MarkovChain(None, None, None)
     check_label_prior(prior, random_chain(n_classes, 1, zeros=zeros), log_lik, structure)
-
-
-def test_logarithms_give_what_scaled_probabilities_give():
-    """The way out for sequences whose probabilities underflow, on one whose do not."""
-    structure = shuffled([6, 1, 9], 3)
-    log_lik = random_log_lik(16, 3, 3)
-    chain = random_chain(3, 2, zeros=0.3)
-    place, start = structure
-    likelihood, log_scale = relative(log_lik)
-    found = forward_backward.marginal(*chain, likelihood, log_scale, place, start)
-    filtered, predicted = np.zeros((9, 8)), np.zeros((9, 8))
-    probability, followed = np.zeros((16, 3)), np.zeros((3, 3))
-    for s in range(3):
-        item = place[start[s] : start[s + 1]]
-        value = log_forward_backward.log_forward(*chain, likelihood, item, filtered, predicted)
-        value += log_scale[item].sum()
-        assert value == pytest.approx(found[1][s], rel=1e-13)
-        log_forward_backward.log_backward(
-            chain[1], item, filtered, predicted, probability, followed
-        )
-    assert_close(probability, found[2], "label probability")
-    assert_close(followed, found[4], "pairs")
 
 
 @pytest.mark.parametrize("stationary_start", [False, True])
@@ -274,3 +252,58 @@ def test_parameters_must_fit_the_classes():
         shapes = {key: np.shape(value) for key, value in chain.parameters.items()}
         with pytest.raises(ModelError, match=name):
             chain.check(shapes, responses)
+
+
+def test_derivatives_of_the_evidence_of_a_stationary_chain():
+    """By central differences in the log rows; what they begin with depends on their shares."""
+    sequences = bf.Sequences.from_lengths([3, 1, 5, 2])
+    responses = bf.Responses.from_matrix(np.random.default_rng(1).integers(0, 3, (11, 2)))
+    _, transition = random_chain(3, 4, zeros=0.3)
+    prior = bf.StationaryMarkovChain(None, sequences)
+    structure = prior.structure(responses)
+    seen = relative(random_log_lik(11, 3, 1))
+    found = prior.marginal((transition,), *seen, structure)
+    free = bf.MarkovChain(None, None, None).marginal(prior.both((transition,)), *seen, structure)
+    for k, j in np.argwhere(transition > -np.inf):
+        ends = []
+        for step in (1e-5, -1e-5):
+            moved = transition.copy()
+            moved[k, j] += step
+            share = np.log(stationary(np.log(shares(np.exp(moved)))))
+            ends.append(forward_backward.marginal(share, moved, *seen, *structure)[0])
+        slope = (ends[0] - ends[1]) / 2e-5
+        assert found.expected[0][k, j] == pytest.approx(slope, abs=1e-6)
+    assert (found.expected[0][transition == -np.inf] == 0).all()
+    assert_close(found.total, free.total, "log evidence")
+    assert_close(found.probability, free.probability, "label probability")
+
+
+@pytest.mark.parametrize("n_classes", [2, 4, 5])
+def test_stationary_distribution(n_classes):
+    _, transition = random_chain(n_classes, 6, zeros=0.3)
+    share = stationary(transition)
+    assert_close(share @ np.exp(transition), share, "stationary distribution")
+    assert share.sum() == pytest.approx(1.0, rel=1e-14)
+    prior = bf.StationaryMarkovChain(None, bf.Sequences.from_lengths([2]))
+    assert_close(prior.prevalence((np.exp(transition),), n_classes, (), np), share, "prevalence")
+
+
+def test_stationary_distribution_looks_at_rows_relative_to_their_sums():
+    """Variational fits weigh chains by rows that sum to less than one."""
+    rows = shares(np.random.default_rng(5).normal(size=(3, 3)) ** 2)
+    smaller = np.log(rows) - [[0.3], [0.1], [0.7]]
+    assert_close(stationary(smaller), stationary(np.log(rows)), "stationary distribution")
+
+
+def test_stationary_distribution_keeps_small_probabilities():
+    rows = np.array([[1 - 1e-40, 1e-40], [1e-3, 1 - 1e-3]])
+    assert stationary(np.log(rows))[1] == pytest.approx(1e-37, rel=1e-12)
+
+
+def test_two_closed_classes_have_no_stationary_distribution():
+    prior = bf.StationaryMarkovChain(None, bf.Sequences.from_lengths([2], names=["only"]))
+    responses = bf.Responses.from_matrix([[0], [1]])
+    observation = Observation.build(responses, prior, bf.Confusion(None))
+    rows = observation.rows({"transition": np.eye(2), "confusion": np.full((1, 2, 2), 0.5)})
+    with pytest.raises(ImpossibleDataError, match="sequence 'only'"):
+        observation.draw(rows, np.random.default_rng(0))

@@ -12,11 +12,8 @@ from random_chains import random_log_lik
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.labels import clusters, potts_kernels
-from bayesfuse.labels.partition_function import log_partition
-from bayesfuse.models import MarkovRandomField
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.positive import PositivePrior, tabulate
-from bayesfuse.pymc.model import observed
 from bayesfuse.testing import (
     assert_close,
     assert_frequencies,
@@ -186,10 +183,6 @@ def test_without_coupling_labels_are_independent():
     assert found.total == pytest.approx(apart.total, abs=1e-9)
     assert_close(found.probability, apart.probability, "label probability", atol=1e-9)
     assert_close(found.log_evidence, apart.log_evidence, "evidence by item", atol=1e-9)
-    labels = np.zeros(8, dtype=np.int32)
-    given = prior.given((np.array(0.0),), labels, *seen, structure)
-    assert_close(given[0], apart.probability, "probability given neighbours", atol=1e-12)
-    assert_close(given[1], apart.log_evidence, "evidence given neighbours", atol=1e-9)
 
 
 def test_conditional_probabilities():
@@ -244,24 +237,6 @@ def test_what_makes_no_prior_is_refused():
     ):
         with pytest.raises(error, match=match):
             make()
-
-
-def test_log_z_is_tabulated_once_for_a_model(monkeypatch):
-    """And not by what asks for the prior's structure or prevalence afterwards."""
-    counted = []
-
-    def count(*arguments):
-        counted.append(arguments)
-        return log_partition(*arguments)
-
-    monkeypatch.setattr("bayesfuse.labels.potts.log_partition", count)
-    made = bf.datasets.simulate_responses([0, 0, 1, 1, 1], 3, 2, random_seed=1)
-    model = MarkovRandomField(made.responses, bf.Graph.grid((5,)))
-    bf.draw_labels(bf.find_map(model), model, 2, random_seed=1)
-    seen = observed(model)[1]
-    rows = seen.rows({"coupling": 1.0, "confusion": made.confusion})
-    seen.simulate(rows, np.random.default_rng(1))
-    assert len(counted) == 1
 
 
 def test_positive_numbers_are_drawn_and_maximised():

@@ -63,21 +63,6 @@ def raters_without_responses_have_the_crowds_rows(result):
     np.testing.assert_allclose(mean.sum("answer"), 1)
 
 
-def test_two_classes_and_a_named_model():
-    made = bf.datasets.simulate_dawid_skene(200, 12, 2, random_seed=2)
-    models = (
-        DawidSkene(made.responses, raters="graded", pooled=True, name="a"),
-        DawidSkene(made.responses, pooled=True),
-    )
-    one, other = (
-        bf.label_probabilities(bf.sample(m, 50, chains=2, cores=1, random_seed=1, **QUIET)).values
-        for m in models
-    )
-    # the priors differ, the rows do not
-    assert (one.argmax(axis=1) == other.argmax(axis=1)).mean() > 0.98
-    assert np.abs(one - other).mean() < 0.02
-
-
 def test_pooled_raters_have_no_mode(table_and_truth):
     with pytest.raises(ModelError, match="sensible maximum"):
         bf.find_map(BUILDS["pooled"](table_and_truth[0]))

@@ -90,17 +90,6 @@ def test_what_says_nothing_changes_nothing():
         assert found == pytest.approx(plain, abs=1e-8)
 
 
-def test_equal_items_are_merged_within_what_is_known():
-    binary = bf.Responses.from_matrix(np.random.default_rng(1).integers(0, 2, (900, 3)))
-    for known in (
-        {"populations": np.arange(900) % 3},
-        {"covariates": pd.DataFrame({"smokes": np.arange(900) % 2})},
-    ):
-        model = ItemTypes(binary, **known)
-        assert model["responses"].owner.op.observation.table.n_items <= 8 * 3
-        assert make_plan(model).pooled
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("names", [["populations"], [*KNOWN]], ids="+".join)
 def test_a_fit_predicts_its_own_items_and_others(names, tmp_path):

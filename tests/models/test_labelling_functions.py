@@ -108,7 +108,7 @@ def test_silence_in_the_table_changes_nothing():
 
 def test_known_labels_count_whatever_the_dispersion():
     """Forty known labels of a bad rule among dependent ones move its accuracy, and narrow it."""
-    responses, truth = rules(6)
+    responses, truth = rules(6, n_items=1500)
     fires = responses.item[responses.rater == 0]
     wrong = fires[truth[fires] == 1][:40]  # as if the rule were never right
     found = []

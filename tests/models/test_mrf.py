@@ -64,20 +64,6 @@ def test_a_posterior_against_enumeration():
         assert estimate[n] == pytest.approx(without, abs=5 * spread / np.sqrt(len(value) / 10))
 
 
-def test_the_step_method_alone():
-    with square_of_pixels()[0]:
-        result = pm.sample(
-            20,
-            tune=20,
-            chains=1,
-            step=bf.LabelGibbs(),
-            random_seed=1,
-            progressbar=False,
-            quiet=True,
-        )
-    assert np.isfinite(result["posterior"]["coupling"].values).all()
-
-
 def field(shape, seed, *, accuracy=0.7, n_raters=3, n_classes=2):
     """A disc on a square, and raters of one accuracy."""
     rng = np.random.default_rng(seed)

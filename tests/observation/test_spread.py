@@ -13,7 +13,7 @@ import pymc as pm
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.errors import ClusterError, ImpossibleDataError, ModelError, ResponsesError
+from bayesfuse.errors import ImpossibleDataError, ModelError, ResponsesError
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import (
     DawidSkene,
@@ -301,16 +301,3 @@ def test_workers_may_die(parted, distributed):
         killer.join()
         assert killed and same(here, there)
         client.close()
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_client_that_went_away_is_said(parted, distributed, monkeypatch):
-    options = {"processes": False, "dashboard_address": None, "n_workers": 1}
-    model = quiet(parted[0])
-    with distributed.LocalCluster(**options) as local:
-        client = distributed.Client(local)
-        bf.find_map(model, iterations=2)
-        client.close()
-        monkeypatch.setattr(cluster, "client", lambda: client)
-        with pytest.raises(ClusterError, match="must be connected"):
-            bf.find_map(model)
