@@ -8,7 +8,7 @@ import pytest
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.models import HiddenMarkov
-from bayesfuse.testing import assert_close, assert_uniform, check_label_prior, sbc_ranks
+from bayesfuse.testing import assert_close, check_label_prior
 
 ITEMS = list("fbdaceg")
 """Of the responses, in another order than in sequence."""
@@ -43,27 +43,6 @@ def test_labels_against_enumeration(n_classes, far):
     if far:
         log_lik[:, 0] -= 200.0
     check_label_prior(prior, tables, log_lik, prior.structure(responses(n_classes)))
-
-
-def test_one_population_is_the_plain_chain():
-    one = bf.PopulationMarkovChain(None, None, SEQUENCES, [0, 0, 0])
-    plain = bf.MarkovChain(None, None, SEQUENCES)
-    tables = random_rows((1, 3), 1), random_rows((1, 3, 3), 2)
-    likelihood = np.random.default_rng(3).random((7, 3))
-    table = responses(3)
-    found = one.marginal(tables, likelihood, np.zeros(7), one.structure(table))
-    flat = tuple(each[0] for each in tables)
-    other = plain.marginal(flat, likelihood, np.zeros(7), plain.structure(table))
-    assert_close(found.log_evidence, other.log_evidence, "evidence")
-    assert_close(found.probability, other.probability, "labels")
-    for counts, expected in zip(found.expected, other.expected, strict=True):
-        assert_close(counts[0], expected, "counts")
-    shares = [
-        prior.prevalence(tuple(map(np.exp, rows)), 3, prior.structure(table), np)
-        for prior, rows in ((one, tables), (plain, flat))
-    ]
-    assert_close(*shares, "share of every class")
-    assert one.units(table).tolist() == [2, 5, 9]
 
 
 def test_populations_are_chains_of_their_own():
@@ -134,7 +113,9 @@ def test_a_model_by_the_names_of_sequences(tmp_path):
         for name, p in zip(sequences.names.tolist(), population, strict=True)
     }
     model = HiddenMarkov(table, sequences, populations=given)
-    result = bf.sample(model, 300, tune=100, chains=2, random_seed=1, progressbar=False, quiet=True)
+    result = bf.sample(
+        model, 60, tune=60, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True
+    )
     mean = result["posterior"]["transition"].mean(("chain", "draw"))
     assert mean.dims == ("population", "class", "next_class")
     stays = {name: np.diag(mean.sel(population=name)) for name in ("steady", "jumpy")}
@@ -155,20 +136,3 @@ def test_what_cannot_be_is_refused():
         bf.PopulationMarkovChain(None, None, SEQUENCES, np.ones(3))
     with pytest.raises(ModelError, match=r"numbered from 0\. Got: -1"):
         bf.PopulationMarkovChain(None, None, SEQUENCES, [-1, 0, 1]).check({}, table)
-
-
-@pytest.mark.slow
-def test_prior_draws_rank_uniformly_among_posterior_draws():
-    population, sequences, table = crowd(6)
-    confusion = np.array([[12.0, 3.0], [2.0, 9.0]])
-    ranks = sbc_ranks(
-        lambda t: HiddenMarkov(
-            t, sequences, populations=population, confusion_prior=confusion,
-            transition_prior=[[4.0, 1.0], [2.0, 2.0]], initial_prior=[2.0, 1.0],
-        ),
-        table, simulations=200, draws=99, sweeps=5, random_seed=3, start="prior",
-    )  # fmt: skip
-    for name in ("initial", "transition", "confusion"):
-        for entry in ranks[name].values.reshape(200, -1).T:
-            assert_uniform(entry, 99, name)
-    assert_uniform(ranks["labels"].values[np.arange(200), np.arange(200) % 60], 1, "labels")

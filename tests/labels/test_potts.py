@@ -12,11 +12,8 @@ from random_chains import random_log_lik
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.labels import clusters, potts_kernels
-from bayesfuse.labels.partition_function import log_partition
-from bayesfuse.models import MarkovRandomField
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.positive import PositivePrior, tabulate
-from bayesfuse.pymc.model import observed
 from bayesfuse.testing import (
     assert_close,
     assert_frequencies,
@@ -59,29 +56,29 @@ def case(name, n_classes, seed, *, prevalence=None, kind=bf.Potts):
     return prior, structure, random_log_lik(graph.n_items, n_classes, seed, spread=1.5)
 
 
-@pytest.mark.parametrize("coupling", [0.3, 1.2])
-@pytest.mark.parametrize(("n_classes", "prevalence"), [(2, None), (2, [0.3, 0.7]), (3, None)])
+@pytest.mark.parametrize(
+    ("n_classes", "prevalence", "coupling"), [(2, [0.3, 0.7], 1.2), (3, None, 0.3)]
+)
 @pytest.mark.parametrize("name", graphs())
 def test_potts_against_enumeration(name, n_classes, prevalence, coupling):
     """Draws everywhere, belief propagation on the tree."""
     prior, structure, log_lik = case(name, n_classes, 1, prevalence=prevalence)
-    check_label_prior(prior, (np.array(coupling),), log_lik, structure, draws=2000)
+    check_label_prior(prior, (np.array(coupling),), log_lik, structure, draws=600)
 
 
-@pytest.mark.parametrize("name", graphs())
+@pytest.mark.parametrize("name", ["tree", "weighted"])
 def test_prior_sums_to_one(name):
     prior, structure, log_lik = case(name, 3, 1, prevalence=[0.2, 0.5, 0.3])
-    for coupling in (0.05, 0.7, 3.0):
+    for coupling in (0.05, 3.0):
         flat = np.zeros_like(log_lik)
         exact = enumerate_labels(prior, (np.array(coupling),), flat, structure)
         assert exact.total == pytest.approx(0.0, abs=1e-6)
 
 
 @pytest.mark.parametrize("kind", [bf.Potts, bf.MeanFieldPotts])
-@pytest.mark.parametrize("name", graphs())
-def test_approximate_evidence_has_the_derivatives_it_claims(name, kind):
+def test_approximate_evidence_has_the_derivatives_it_claims(kind):
     """By central differences in the coupling and the log-likelihoods, and by JAX."""
-    prior, structure, log_lik = case(name, 3, 2, kind=kind)
+    prior, structure, log_lik = case("weighted", 3, 2, kind=kind)
     beta, step = 0.6, 1e-4
 
     def total(coupling, log_lik):
@@ -120,18 +117,6 @@ def test_how_far_approximations_are_from_the_truth():
     assert prior.converged(*at) and field.converged(*at)
 
 
-def test_evidence_of_an_item_given_all_others():
-    """The ratio of two evidences, exact on a tree: what leave-one-out needs."""
-    prior, structure, log_lik = case("tree", 3, 4)
-    coupling = (np.array(0.8),)
-    found = prior.marginal(coupling, *relative(log_lik), structure)
-    for n in range(7):
-        without = log_lik.copy()
-        without[n] = 0.0
-        rest = prior.marginal(coupling, *relative(without), structure)
-        assert found.log_evidence[n] == pytest.approx(found.total - rest.total, abs=1e-8)
-
-
 @pytest.mark.parametrize("sweep", ["gibbs", "clusters"])
 @pytest.mark.parametrize("name", ["grid", "weighted"])
 def test_either_move_alone_has_the_right_limit(name, sweep):
@@ -143,8 +128,8 @@ def test_either_move_alone_has_the_right_limit(name, sweep):
     labels = potts_kernels.begin(prevalence, likelihood, np.uint64(7))
     radix, seen = 2 ** np.arange(8)[::-1], np.zeros(256)
     graph = coupling, start, neighbour, weight
-    every = 20 if sweep == "gibbs" else 40
-    for draw_number in range(3000 * every):
+    every = 10 if sweep == "gibbs" else 20
+    for draw_number in range(600 * every):
         seed = rng.integers(0, 2**64, dtype=np.uint64)
         if sweep == "gibbs":
             potts_kernels.gibbs_sweep(labels, prevalence, likelihood, *graph, colours, seed)
@@ -198,10 +183,6 @@ def test_without_coupling_labels_are_independent():
     assert found.total == pytest.approx(apart.total, abs=1e-9)
     assert_close(found.probability, apart.probability, "label probability", atol=1e-9)
     assert_close(found.log_evidence, apart.log_evidence, "evidence by item", atol=1e-9)
-    labels = np.zeros(8, dtype=np.int32)
-    given = prior.given((np.array(0.0),), labels, *seen, structure)
-    assert_close(given[0], apart.probability, "probability given neighbours", atol=1e-12)
-    assert_close(given[1], apart.log_evidence, "evidence given neighbours", atol=1e-9)
 
 
 def test_conditional_probabilities():
@@ -221,30 +202,6 @@ def test_conditional_probabilities():
         assert evidence[n] == pytest.approx(expected, abs=1e-9)
 
 
-def test_order_of_the_items_does_not_matter():
-    graph = graphs()["weighted"]
-    shuffled = np.random.default_rng(1).permutation(8)
-    log_lik = random_log_lik(8, 2, 10, spread=1.5)
-    answers = np.zeros((8, 1), dtype=int)
-    other = bf.Responses.from_matrix(answers, items=shuffled, classes=[0, 1])
-    found = []
-    for responses, rows in ((table(8, 2), log_lik), (other, log_lik[shuffled])):
-        prior = unknown(graph)
-        structure = prior.structure(responses)
-        found.append(prior.marginal((np.array(0.8),), *relative(rows), structure))
-    assert found[0].total == pytest.approx(found[1].total, abs=1e-8)
-    assert_close(found[0].probability[shuffled], found[1].probability, "probability", atol=1e-7)
-
-
-def test_iterated_modes_are_modes():
-    """No label can be changed for a better one; on easy data it is the most probable labelling."""
-    prior, structure, log_lik = case("grid", 3, 11)
-    coupling = (np.array(0.4),)
-    labels = prior.decode(coupling, relative(log_lik)[0], structure)
-    exact = enumerate_labels(prior, coupling, log_lik, structure)
-    assert (labels == exact.configurations[exact.weight.argmax()]).all()
-
-
 def test_impossible_items_are_named():
     graph = bf.Graph.grid((3,))
     responses = bf.Responses.from_matrix([[0], [1], [0]])
@@ -258,48 +215,28 @@ def test_impossible_items_are_named():
         observation.require_possible_at(rows)
 
 
-@pytest.mark.parametrize("coupling", [0.0, -1.0, np.nan, [1.0, 2.0]])
-def test_coupling_must_be_one_positive_number(coupling):
-    with pytest.raises(ModelError, match="one positive number"):
-        bf.Potts(coupling, bf.Graph.grid((3,)))
-
-
-@pytest.mark.parametrize("prevalence", [[0.5, 0.0], [0.5, np.inf], 0.5])
-def test_prevalence_must_be_positive_numbers(prevalence):
-    with pytest.raises(ModelError, match="one positive number per class"):
-        bf.Potts(1.0, bf.Graph.grid((3,)), prevalence)
-
-
-def test_graph_and_responses_must_have_the_same_items():
-    with pytest.raises(ResponsesError, match="Items of a graph"):
-        bf.Potts(1.0, bf.Graph.grid((4,))).structure(table(3, 2))
-    with pytest.raises(ResponsesError, match="must be in the graph"):
-        bf.Potts(1.0, bf.Graph.grid((2,))).structure(table(3, 2))
-    with pytest.raises(ModelError, match="prevalence"):
-        bf.Potts(1.0, bf.Graph.grid((3,)), [0.5, 0.5]).structure(table(3, 3))
-
-
-def test_log_z_is_tabulated_once_for_a_model(monkeypatch):
-    """And not by what asks for the prior's structure or prevalence afterwards."""
-    counted = []
-
-    def count(*arguments):
-        counted.append(arguments)
-        return log_partition(*arguments)
-
-    monkeypatch.setattr("bayesfuse.labels.potts.log_partition", count)
-    made = bf.datasets.simulate_responses([0, 0, 1, 1, 1], 3, 2, random_seed=1)
-    model = MarkovRandomField(made.responses, bf.Graph.grid((5,)))
-    point = bf.find_map(model)
-    bf.draw_labels(point, model, 2, random_seed=1)
-    seen = observed(model)[1]
-    rows = seen.rows({"coupling": 1.0, "confusion": made.confusion})
-    seen.simulate(rows, np.random.default_rng(1))
-    assert len(counted) == 1
-    fixed = MarkovRandomField(made.responses, bf.Graph.grid((5,)), trust=1.0)
-    bf.draw_labels(bf.find_map(fixed), fixed, 2, random_seed=1)
-    assert observed(fixed)[1].labels.structure(made.responses)[-2].shape == (2, 4)
-    assert len(counted) == 1
+def test_what_makes_no_prior_is_refused():
+    pair, graph = table(3, 2), bf.Graph.grid((3,))
+    for make, error, match in (
+        *(
+            (lambda c=c: bf.Potts(c, graph), ModelError, "one positive")
+            for c in (0, np.nan, [1, 2])
+        ),
+        *(
+            (lambda p=p: bf.Potts(1.0, graph, p), ModelError, "one positive number per class")
+            for p in ([0.5, 0.0], [0.5, np.inf], 0.5)
+        ),
+        (lambda: bf.Potts(1.0, bf.Graph.grid((4,))).structure(pair), ResponsesError, "of a graph"),
+        (lambda: bf.Potts(1.0, bf.Graph.grid((2,))).structure(pair), ResponsesError, "must be in"),
+        (lambda: bf.Potts(1.0, graph, [1, 2, 3]).structure(pair), ModelError, "prevalence"),
+        (
+            lambda: unknown(bf.Graph.grid((2, 2))).joint(table(4, 2), np.zeros(4, dtype=int)),
+            ModelError,
+            "only on a forest.* Got: a graph of 4 items",
+        ),
+    ):
+        with pytest.raises(error, match=match):
+            make()
 
 
 def test_positive_numbers_are_drawn_and_maximised():
@@ -310,13 +247,13 @@ def test_positive_numbers_are_drawn_and_maximised():
         return 7 * np.log(value) - 3.0 * value
 
     rng, value, values = np.random.default_rng(1), 1.0, []
-    for _ in range(20_000):
+    for _ in range(4000):
         value = prior.draw(log_weight, value, rng)
         values.append(value)
     mean, variance = 9.5 / 5, 9.5 / 25
-    error = np.sqrt(variance / 5000)  # slices are correlated a little
+    error = np.sqrt(variance / 1000)  # slices are correlated a little
     assert np.mean(values) == pytest.approx(mean, abs=5 * error)
-    assert np.var(values) == pytest.approx(variance, rel=0.1)
+    assert np.var(values) == pytest.approx(variance, rel=5 * np.sqrt(3 / 1000))
     assert prior.maximise(log_weight, 0.1) == pytest.approx(8.5 / 5, rel=1e-6)
 
 
@@ -332,14 +269,13 @@ def test_densities_are_looked_up_where_that_is_exact():
             assert look_up(at) == pytest.approx(float(function(np.array([at]))[0]), rel=1e-8)
 
 
-@pytest.mark.parametrize("coupling", [0.4, 1.7])
-def test_joint_evidence_of_items_against_enumeration(coupling):
+def test_joint_evidence_of_items_against_enumeration():
     """Of sets of items given all others, whether edges join the sets or not, in a forest."""
     prior, structure, log_lik = case("tree", 3, 4, prevalence=[0.2, 0.5, 0.3])
     likelihood, log_scale = relative(log_lik)
-    at = (np.array(coupling),)
+    at = (np.array(1.1),)
     whole = enumerate_labels(prior, at, log_lik, structure).total
-    for unit in ([0, 0, 1, 0, 2, 2, 1, 3], [0] * 8, list(range(8)), [1, 1, 1, 1, 0, 0, 1, 2]):
+    for unit in ([0, 0, 1, 0, 2, 2, 1, 3], [1, 1, 1, 1, 0, 0, 1, 2]):
         sets = np.array(unit)
         found = prior.joint(table(8, 3), sets)(at, likelihood, log_scale)
         for u in range(sets.max() + 1):
@@ -351,12 +287,6 @@ def test_joint_evidence_of_items_against_enumeration(coupling):
     assert_close(
         singles, prior.marginal(at, likelihood, log_scale, structure).log_evidence, "items"
     )
-
-
-def test_joint_evidence_on_circles_is_refused():
-    prior, *_ = case("grid", 2, 1)
-    with pytest.raises(ModelError, match=r"only on a forest.* Got: a graph of 8 items"):
-        prior.joint(table(8, 2), np.zeros(8, dtype=int))
 
 
 def test_log_z_at_a_constant_coupling_of_a_forest_is_exact():

