@@ -25,10 +25,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.slow if name == "groups" else ()) for name in MODELS],
-)
+@pytest.mark.parametrize("name", MODELS)
 def test_first_points_are_those_of_pymc(name):
     model = MODELS[name]()
     plan = make_plan(model)
@@ -55,10 +52,8 @@ def test_no_density_is_derived_for_gibbs_alone(monkeypatch):
 
 
 def test_a_start_may_give_some_of_the_variables():
-    given = np.tile([[0.9, 0.1], [0.2, 0.8]], (5, 1, 1))
-    result = bf.sample(
-        DawidSkene(TWO), 3, tune=2, chains=1, start={"confusion": given}, progressbar=False,
-        quiet=True, random_seed=1,
-    )  # fmt: skip
+    start = {"confusion": np.tile([[0.9, 0.1], [0.2, 0.8]], (5, 1, 1))}
+    settings = {"tune": 2, "chains": 1, "progressbar": False, "quiet": True, "random_seed": 1}
+    result = bf.sample(DawidSkene(TWO), 3, start=start, **settings)
     assert result.attrs["start"] == "given"
     assert np.isfinite(result["posterior"]["prevalence"]).all()

@@ -1,4 +1,4 @@
-"""Labels on a graph go from one draw to the next: in processes, and when chains are interrupted."""
+"""Labels on a graph go from one draw to the next: also when chains are interrupted."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from bayesfuse.errors import IncompleteWarning
 from bayesfuse.inference import sample as sampling
 from bayesfuse.pymc.model import observed
 from bayesfuse.results.draws import Draws
-from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.testing import assert_close
 
 QUIET = {"progressbar": False, "quiet": True}
 
@@ -21,17 +19,6 @@ QUIET = {"progressbar": False, "quiet": True}
 @pytest.fixture(scope="module")
 def square():
     return square_of_pixels()
-
-
-def test_processes_draw_what_one_after_the_other_does(square):
-    # not by forking this process, in which another test may have started JAX's threads
-    settings = {"tune": 20, "chains": 2, "random_seed": 5, "mp_ctx": "forkserver"} | QUIET
-    found = [bf.sample(square[0], 60, cores=cores, **settings) for cores in (1, 2)]
-    one, other = (result["posterior"]["coupling"].values for result in found)
-    assert_close(one, other, "coupling")
-    assert (found[0]["label_draws"]["label"] == found[1]["label_draws"]["label"]).all()
-    one, other = (label_probabilities(result).values for result in found)
-    assert_close(one, other, "label probability")
 
 
 def test_what_is_left_of_interrupted_chains_stays_together(square, monkeypatch):

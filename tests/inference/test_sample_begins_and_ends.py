@@ -45,34 +45,6 @@ def test_numpyro_begins_every_chain_elsewhere(small_model, monkeypatch):
     assert all((value[0] != value[1]).all() for value in begun[0])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        ({"cores": 0}, "cores must be a whole number, at least 1. Got: 0"),
-        ({"cores": 1.5}, "cores"),
-        ({"draws": True}, "draws must be a whole number"),
-        ({"draws": "5"}, "draws must be a whole number"),
-        ({"tune": 2.0}, "tune must be a whole number"),
-        ({"random_seed": -1}, "random_seed must be a whole number, zero or more.* Got: -1"),
-        ({"random_seed": "one"}, "random_seed"),
-        ({"start": {"prevalence": [0.5, 0.6, -0.1]}}, r"Got: \[0\.5, 0\.6, -0\.1\] for prevalence"),
-        ({"start": {"prevalence": [0.5, np.nan, 0.5]}}, "nan"),
-        ({"start": {"prevalence": [0.5, 0.5, 0.0]}}, "positive and finite"),
-        ({"start": {"prevalence": [0.5, 0.5, 0.5]}}, "sum to one"),
-        ({"start": {"prevalence": ["a", "b", "c"]}}, "for prevalence"),
-    ],
-)
-def test_odd_requests_are_one_clear_line(small_model, arguments, told):
-    with pytest.raises(ModelError, match=told) as caught:
-        bf.sample(small_model, **({"draws": 5} | arguments), **QUIET)
-    assert "\n" not in str(caught.value)
-
-
-def test_fits_refuse_seeds_that_are_none(small_model):
-    with pytest.raises(ModelError, match="random_seed"):
-        bf.fit(small_model, random_seed=-1)
-
-
 def test_numbers_of_numpy_are_numbers(small_model):
     counts = {"draws": np.int64(5), "tune": np.uint8(2), "chains": np.int32(2)}
     result = bf.sample(small_model, **counts, cores=np.int64(1), random_seed=np.int64(3), **QUIET)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
+from itertools import permutations
 
 import numpy as np
 import pandas as pd
 import pytest
+from conjugate_models import log_multinomial
 
 import bayesfuse as bf
-from bayesfuse.errors import ImpossibleDataError, ModelError, PoorFitWarning
-from bayesfuse.inference import em, gibbs, spectral, variational
-from bayesfuse.inference import find_map as mapping
-from bayesfuse.inference import sample as sampling
+from bayesfuse.errors import ImpossibleDataError, ModelError
+from bayesfuse.inference import em, spectral
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.start import disperse, find_start, majority
 from bayesfuse.models import DawidSkene, HiddenMarkov
 from bayesfuse.parameters.dirichlet import Dirichlet
 
 CHANNELS = ["confusion", "class", "coin"]
+STOPPED = 1e-4
+"""EM stops where a step gains less than 10⁻⁸ per response, whose density is quadratic there."""
 
 
 def start_of(responses, method="moments", **kwargs):
@@ -55,7 +56,7 @@ def hard(n_classes, seed):
 # ---------------------------------------------------------------- what it is for
 
 
-@pytest.mark.parametrize(("n_classes", "seed"), [(2, 0), (2, 5), (3, 1), (4, 0), (5, 0), (6, 0)])
+@pytest.mark.parametrize(("n_classes", "seed"), [(2, 0), (3, 1), (4, 0)])
 def test_moments_find_the_mode_that_majority_vote_misses(n_classes, seed):
     responses, made = hard(n_classes, seed)
     plan = make_plan(DawidSkene(responses))
@@ -119,35 +120,28 @@ def test_the_choice_and_every_candidate_are_recorded(small, raters):
     alone = bf.find_map(model, start="majority").attrs
     assert alone["start"] == "majority" and "start_log_posterior_moments" not in alone
     assert bf.find_map(model, start="prior").attrs["start"] == "prior"
+    drawn = bf.sample(model, 3, tune=0, chains=1, progressbar=False, quiet=True).attrs
+    begun = start_of(small, raters=raters).record()
+    assert begun.items() <= drawn.items()
+    assert all(isinstance(value, str | float) for value in begun.values())
 
 
-def test_sampling_records_it_too_in_attributes_a_file_can_hold(small_model):
-    result = bf.sample(small_model, 5, chains=1, random_seed=1, progressbar=False, quiet=True)
-    begun = find_start(
-        make_plan(small_model).observation, make_plan(small_model).continuous_priors()
-    )
-    assert begun.record().items() <= result.attrs.items()
-    assert all(isinstance(value, str | float) for value in begun.record().values())
-
-
-def test_an_unknown_start_is_refused(small):
-    with pytest.raises(ModelError, match=r"\['moments', 'majority', 'prior'\].*Got: 'spectral'"):
-        start_of(small, "spectral")
-
-
-def test_a_start_says_why_there_were_no_moments():
+def test_a_start_says_why_there_were_no_moments(small, monkeypatch):
     said = start_of(bf.Responses.from_matrix([[0, 1], [1, 1], [0, 0]])).record()
     assert said["start"] == "majority"
     assert said["start_without_moments"].endswith("divisions of 2 raters with responses.")
+    with pytest.raises(ModelError, match=r"\['moments', 'majority', 'prior'\].*Got: 'spectral'"):
+        start_of(small, "spectral")
 
+    def refuse(*args, **kwargs):
+        raise ImpossibleDataError("as it were")
 
-def test_the_density_is_the_log_posterior(small_model):
-    """Evidence plus log priors: the difference of two candidates is that of PyMC's logp."""
-    plan = make_plan(small_model)
-    begun = find_start(plan.observation, plan.continuous_priors())
-    for fit in begun.polished.values():
-        one = em.fit(plan.observation, fit.rows, plan.continuous_priors(), iterations=1)
-        assert one.trace[-1] >= fit.trace[-1] - 1e-9
+    monkeypatch.setattr(spectral, "label_probabilities", refuse)
+    begun = start_of(small)
+    assert (begun.method, begun.left_out) == ("majority", "as it were")
+    monkeypatch.setattr(em, "fit", refuse)
+    with pytest.raises(ImpossibleDataError):
+        start_of(small)
 
 
 # ---------------------------------------------------------------- degenerate tables
@@ -201,9 +195,8 @@ def degenerate(n_classes):
     }
 
 
-@pytest.mark.parametrize("raters", CHANNELS)
+@pytest.mark.parametrize(("n_classes", "raters"), [(2, "class"), (2, "coin"), (4, "confusion")])
 @pytest.mark.parametrize("name", degenerate(4))
-@pytest.mark.parametrize("n_classes", [2, 4])
 def test_degenerate_tables_have_a_start(n_classes, name, raters):
     responses = degenerate(n_classes)[name]
     plan = make_plan(DawidSkene(responses, raters=raters))
@@ -230,21 +223,6 @@ def test_known_labels_of_all_items(small, raters):
         assert np.allclose(np.exp(begun.rows["prevalence"]), expected, atol=1e-12)
 
 
-def test_impossible_data_are_an_error_as_with_majority_vote(small, monkeypatch):
-    """The moments never hide it, nor do they bring it about."""
-
-    def refuse(*args, **kwargs):
-        raise ImpossibleDataError("as it were")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(spectral, "label_probabilities", refuse)
-        begun = start_of(small)
-        assert (begun.method, begun.left_out) == ("majority", "as it were")
-    monkeypatch.setattr(em, "fit", refuse)
-    with pytest.raises(ImpossibleDataError):
-        start_of(small)
-
-
 # ---------------------------------------------------------------- what must not matter
 
 
@@ -265,7 +243,7 @@ def test_starts_are_reproducible_and_blind_to_the_order_of_rows(small):
 @pytest.mark.parametrize("raters", CHANNELS)
 def test_an_item_that_stands_for_several_is_as_good_as_they(raters):
     counts = bf.datasets.caries()
-    same(start_of(counts, raters=raters), start_of(counts.expand(), raters=raters), atol=1e-6)
+    same(start_of(counts, raters=raters), start_of(counts.expand(), raters=raters), atol=STOPPED)
 
 
 def test_majority_vote_shares_ties_and_knows_what_is_known(small):
@@ -287,14 +265,9 @@ def test_a_sample_of_many_responses_is_as_good_as_all(monkeypatch):
         assert np.abs(np.exp(begun.rows["confusion"]) - made.confusion).max() < 0.12
 
 
-def test_many_classes_have_fewer_divisions_but_some():
-    assert [spectral._divisions(k) for k in (2, 10, 20, 50)] == [40, 40, 10, 4]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_prior_that_cannot_name_the_classes_leaves_it_to_the_raters(seed):
+def test_a_prior_that_cannot_name_the_classes_leaves_it_to_the_raters():
     """All permutations of the classes are then equally probable, as they are."""
-    made = bf.datasets.simulate_dawid_skene(600, 9, 4, random_seed=seed)
+    made = bf.datasets.simulate_dawid_skene(600, 9, 4, random_seed=1)
     flat = np.ones((4, 4))
     found = start_of(made.responses, confusion_prior=flat).polished["moments"]
     right = np.exp(found.rows["confusion"]).mean(axis=0)
@@ -303,47 +276,17 @@ def test_a_prior_that_cannot_name_the_classes_leaves_it_to_the_raters(seed):
 
 def test_names_are_the_most_probable_permutation():
     """Against all permutations, by the probability of the labels with the rows integrated out."""
-    from itertools import permutations
-
-    from scipy.special import gammaln
-
     rng = np.random.default_rng(5)
     for _ in range(20):
-        prior = {
-            "prevalence": Dirichlet(rng.uniform(0.3, 4, 4)),
-            "confusion": Dirichlet(rng.uniform(0.3, 4, (3, 4, 4))),
-        }
-        counts = {
-            "prevalence": rng.uniform(0, 9, 4),
-            "confusion": rng.uniform(0, 9, (3, 4, 4)),
-        }
-
-        def log_prob(order, prior=prior, counts=counts):
-            total = 0.0
-            for alpha, seen in (
-                (prior["prevalence"].concentration, counts["prevalence"][order]),
-                (prior["confusion"].concentration, counts["confusion"][:, order]),
-            ):
-                total += (gammaln(alpha + seen) - gammaln(alpha)).sum()
-                total += (gammaln(alpha.sum(-1)) - gammaln((alpha + seen).sum(-1))).sum()
-            return total
-
-        best = max(permutations(range(4)), key=lambda order: log_prob(list(order)))
-        assert spectral._names(counts, prior).tolist() == list(best)
-
-
-def test_a_plan_is_made_once_and_handed_down(small_model, monkeypatch):
-    made = []
-    for module in (sampling, variational, mapping):
-        monkeypatch.setattr(module, "make_plan", lambda m: made.append(m) or make_plan(m))
-    monkeypatch.setattr(gibbs, "make_plan", lambda m: pytest.fail("another plan"))
-    quiet = {"progressbar": False, "random_seed": 1}
-    bf.sample(small_model, 5, tune=5, chains=1, quiet=True, **quiet)
-    with warnings.catch_warnings():  # a few draws of a tiny model
-        warnings.simplefilter("ignore", PoorFitWarning)
-        bf.fit(small_model, draws=120, **quiet)
-    bf.find_map(small_model)
-    assert len(made) == 3
+        alpha = {"prevalence": rng.uniform(0.3, 4, 4), "confusion": rng.uniform(0.3, 4, (3, 4, 4))}
+        counts = {"prevalence": rng.uniform(0, 9, 4), "confusion": rng.uniform(0, 9, (3, 4, 4))}
+        height = {}
+        for order in permutations(range(4)):
+            own = {"prevalence": counts["prevalence"][list(order)]}
+            own["confusion"] = counts["confusion"][:, order]
+            height[order] = sum(log_multinomial(alpha[n], own[n]).sum() for n in alpha)
+        prior = {name: Dirichlet(each) for name, each in alpha.items()}
+        assert tuple(spectral._names(counts, prior)) == max(height, key=height.get)
 
 
 def test_merged_items_lead_to_the_same_labels(monkeypatch):
@@ -358,5 +301,5 @@ def test_merged_items_lead_to_the_same_labels(monkeypatch):
     assert spectral._independent(responses, plan.observation.gold).table.n_items < 100
     merged = spectral.label_probabilities(*given)
     monkeypatch.setattr(bf.Responses, "condensed", lambda self, key=None: (self, np.arange(400)))
-    np.testing.assert_allclose(spectral.label_probabilities(*given), merged, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(spectral.label_probabilities(*given), merged, atol=STOPPED)
     assert np.mean(merged.argmax(axis=1) == truth) > 0.9
