@@ -67,7 +67,7 @@ def test_starts_stay_within_the_support_of_variables_without_a_transform():
         sd = pm.HalfNormal("sd", 1, default_transform=None)
         channel = bf.OneCoin(pm.math.sigmoid(pm.Normal("logit", 1, sd, shape=3)))
         bf.observe(UNANIMOUS, labels=bf.Independent(prevalence), raters=channel)
-    result = bf.sample(model, 3, tune=3, chains=4, cores=1, **QUIET)
+    result = bf.sample(model, 5, tune=3, chains=4, cores=1, **QUIET)
     assert (result["posterior"]["sd"] > 0).all()
 
 

@@ -105,16 +105,6 @@ def test_result_is_complete_and_survives_netcdf(tmp_path, small):
         assert loaded["posterior"]["confusion"].rater.values.tolist() == names.raters.tolist()
 
 
-@pytest.mark.slow
-def test_monte_carlo_error_of_label_probabilities_is_their_spread_between_runs(small_model):
-    fits = [bf.sample(small_model, 100, chains=2, random_seed=s, **QUIET) for s in range(25)]
-    spread = np.std([bf.label_probabilities(fit) for fit in fits], axis=0, ddof=1)
-    error = np.mean([fit["label_posterior"]["mcse"] for fit in fits], axis=0)
-    free = spread > 1e-4
-    # 25 runs give each spread to 14 %; the mean log ratio of dozens of them to a few percent
-    assert abs(np.log(error[free] / spread[free]).mean()) < 0.15
-
-
 def test_labels_and_log_likelihoods_are_those_of_the_draws(small):
     """Unanswered items get the prevalence; the log likelihood of an item is the marginal one."""
     gibbs = bf.sample(DawidSkene(small), 20, chains=2, random_seed=1, **QUIET)

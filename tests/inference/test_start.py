@@ -212,17 +212,6 @@ def test_degenerate_tables_have_a_start(n_classes, name, raters):
     assert ("moments" in begun.polished) != bool(begun.left_out)
 
 
-@pytest.mark.parametrize("raters", CHANNELS)
-def test_known_labels_of_all_items(small, raters):
-    """Everything known: the start is the posterior mean by counting, whichever candidate wins."""
-    truth = np.random.default_rng(1).integers(0, 3, small.n_items)
-    gold = dict(zip(small.items.tolist(), truth.tolist(), strict=True))
-    for method in ("moments", "majority"):
-        begun = start_of(small, method, raters=raters, gold=gold)
-        expected = (1 + np.bincount(truth)) / (3 + len(truth))
-        assert np.allclose(np.exp(begun.rows["prevalence"]), expected, atol=1e-12)
-
-
 # ---------------------------------------------------------------- what must not matter
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
 from grouped_crowds import GROUPS, crowd
 
 import bayesfuse as bf
-from bayesfuse.inference import gibbs, turning
+from bayesfuse.inference import turning
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.observation import Observation
@@ -139,19 +138,3 @@ def test_only_models_whose_matrices_can_be_mixed_are_turned():
     }
     found = {name for name, model in turned.items() if bf.LabelGibbs(model=model).turns}
     assert found == {"confusion", "groups", "inferred"}
-
-
-@pytest.mark.slow
-def test_chains_move_several_times_as_fast_where_triples_say_little(monkeypatch):
-    responses, _, _ = crowd(
-        np.random.default_rng(2), 4000, groups=(9,), n_alone=9, missing=0.0, outer=0.6, inner=0.62
-    )
-    model = LatentGroup(responses, [list(range(9))])
-    size = []
-    for share in (0.0, 1.0):
-        monkeypatch.setattr(gibbs, "TURNS", share)
-        result = bf.sample(
-            model, 1000, chains=2, sweeps=1, random_seed=1, progressbar=False, quiet=True
-        )
-        size.append(float(az.ess(result["posterior"]["prevalence"].values[..., 1])))
-    assert size[1] > 3 * size[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -63,9 +62,9 @@ def test_a_stream_arrives_where_all_data_do():
     whole = bf.fit(DawidSkene(everything), random_seed=1, log_likelihood=False)
     chunks = [everything.take(np.arange(first, first + 50)) for first in range(0, 2000, 50)]
     model = DawidSkene(everything.head(300))
-    found = bf.fit(model, batches=iter(chunks * 5), n_items=2000, tolerance=0, random_seed=1)
+    found = bf.fit(model, batches=iter(chunks * 20), n_items=2000, tolerance=0, random_seed=1)
     distance, ratio = apart(found, whole)
-    # steps of 40 × 5 batches leave noise of the size of the last of them, 200 ** −0.7 = 0.02
+    # steps of 40 × 20 batches leave noise of the size of the last of them, 800 ** −0.7 = 0.01
     assert distance.mean() < 0.3 and 0.9 < ratio.min() and ratio.max() < 1.1
     assert bf.label_probabilities(found).sizes["item"] == 300
     assert np.isnan(found.attrs["pareto_k"]) and found.attrs["converged"] == 1
@@ -87,14 +86,6 @@ def plenty_gibbs(plenty):
     return bf.sample(DawidSkene(plenty), 500, chains=2, random_seed=1, quiet=True, **QUIET)
 
 
-@pytest.fixture(scope="module")
-def doubtful():
-    """A table that leaves much to doubt: products of distributions are far from the posterior."""
-    return bf.datasets.simulate_dawid_skene(
-        200, 5, 2, per_item=4, accuracy=(0.6, 0.85), random_seed=1
-    ).responses
-
-
 def test_cavi_agrees_with_gibbs_where_little_is_hidden(plenty, plenty_gibbs):
     model, gibbs = DawidSkene(plenty), plenty_gibbs
     with warnings.catch_warnings():
@@ -108,24 +99,20 @@ def test_cavi_agrees_with_gibbs_where_little_is_hidden(plenty, plenty_gibbs):
     assert float(np.abs(one - other).max()) < 0.03
 
 
-@pytest.mark.slow
-def test_sweeps_bring_back_what_the_product_leaves_out(doubtful):
-    model = DawidSkene(doubtful)
-    gibbs = bf.sample(model, 2000, random_seed=1, quiet=True, **QUIET)
+def test_sweeps_bring_back_what_the_product_leaves_out():
+    """A table that leaves much to doubt: products of distributions are far from the posterior."""
+    made = bf.datasets.simulate_dawid_skene(
+        100, 5, 2, per_item=4, accuracy=(0.6, 0.85), random_seed=1
+    )
+    model = DawidSkene(made.responses)
+    gibbs = bf.sample(model, 1000, random_seed=1, quiet=True, **QUIET)
     with pytest.warns(PoorFitWarning, match="they widen the intervals"):
-        fits = [bf.fit(model, draws=2000, random_seed=1, sweeps=n) for n in (0, 2)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fits.append(bf.fit(model, draws=2000, random_seed=1, sweeps=20))
-    assert fits[0].attrs["widening"] > fits[1].attrs["widening"] > fits[2].attrs["widening"]
-    means, ratios = [], []
-    for result in fits:
-        distance, ratio = apart(result, gibbs)
-        means.append(distance.mean())
-        ratios.append(ratio.mean())
-    assert ratios[0] < 0.9 < ratios[2] < 1.05
-    assert all(one < other for one, other in pairwise(ratios))
-    assert means[2] < means[0]
+        fits = [bf.fit(model, draws=1000, random_seed=1, sweeps=n) for n in (0, 2)]
+    fits.append(bf.fit(model, draws=1000, random_seed=1, sweeps=20))
+    widening = [fit.attrs["widening"] for fit in fits]
+    ratios = [apart(fit, gibbs)[1].mean() for fit in fits]
+    assert sorted(widening, reverse=True) == widening and sorted(ratios) == ratios
+    assert ratios[0] < 0.9 < ratios[2] < 1.1
 
 
 def test_draws_come_from_the_fitted_distributions(small_model):
@@ -253,12 +240,6 @@ def test_pareto_shape_tells_narrow_from_wide():
     assert np.isnan(pareto_shape(np.zeros(50)))
 
 
-def test_a_shape_too_large_is_said_where_nothing_else_is(plenty, monkeypatch):
-    monkeypatch.setattr("bayesfuse.inference.variational.LARGE_K", -10.0)
-    with pytest.warns(PoorFitWarning, match="Pareto shape"):
-        bf.fit(DawidSkene(plenty), random_seed=1)
-
-
 def test_fits_that_end_early_say_so(small_model, monkeypatch):
     with pytest.warns(PoorFitWarning, match="still rising"):
         assert bf.fit(small_model, iterations=2, tolerance=0, sweeps=1).attrs["converged"] == 0
@@ -296,9 +277,11 @@ def test_bad_requests_are_refused(small_model, arguments, told):
         bf.fit(small_model, **arguments)
 
 
-def test_impossible_data_are_refused(small):
+def test_impossible_data_and_batches_of_labels_that_depend_are_refused(small):
     """A transition that may not be, between two labels that are known."""
     first, second, *_ = small.items.tolist()
     model = HiddenMarkov(small, chains(small), **SPARSE, gold={first: 0, second: 2})
     with pytest.raises(ImpossibleDataError, match="probability zero for sequence"):
         bf.fit(model)
+    with pytest.raises(ModelError, match="fit it without batches="):
+        bf.fit(HiddenMarkov(small, chains(small)), batches=[small], n_items=62)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from itertools import permutations
 
 import arviz as az
@@ -14,6 +13,8 @@ import bayesfuse as bf
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
 from bayesfuse.results.posterior import order_variables
 
+pytestmark = pytest.mark.filterwarnings("ignore:Estimated shape parameter")  # of few draws
+
 FIT = {"tune": 20, "chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
 SUMMARY = {"round_to": "none", "kind": "stats"}
 MODELS = {
@@ -23,15 +24,19 @@ MODELS = {
     "chain": lambda responses: HiddenMarkov(responses, bf.Sequences.from_lengths([6] * 4)),
     "graph": lambda responses: MarkovRandomField(responses, bf.Graph.grid((4, 6))),
 }
-DISORDERED = {("groups", 3)}
+DISORDERED = {(3, "groups")}
 """Where no order of the variables is right: (rater, class, answer), (group, class, verdict)
 and (rater, verdict, answer), no variable of the raters alone."""
 
 
-@pytest.fixture(scope="module", params=[2, 3])
-def fits(request):
-    responses = bf.datasets.simulate_dawid_skene(24, 5, request.param, random_seed=2).responses
-    return {name: bf.sample(make(responses), 40, **FIT) for name, make in MODELS.items()}
+KINDS = [*((2, name) for name in MODELS), (3, "independent"), (3, "groups")]
+
+
+@pytest.fixture(scope="module", params=KINDS, ids=str)
+def fitted(request):
+    n_classes, name = request.param
+    responses = bf.datasets.simulate_dawid_skene(24, 5, n_classes, random_seed=2).responses
+    return request.param, bf.sample(MODELS[name](responses), 20, **FIT)
 
 
 def misnamed(table, posterior):
@@ -50,60 +55,36 @@ def misnamed(table, posterior):
     return wrong
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_rows_of_summaries_are_what_they_are_named(fits, name, tmp_path):
-    result = fits[name]
+def test_rows_of_summaries_are_what_they_are_named(fitted, tmp_path):
+    """And ArviZ's diagnostics take the result, from a file and thinned too."""
+    kind, result = fitted
     posterior = result["posterior"].dataset
     n_rows = sum(values[0, 0].size for values in posterior.data_vars.values())
-    disordered = (name, posterior.sizes["class"]) in DISORDERED
     result.to_netcdf(tmp_path / "result.nc")
-    with xr.open_datatree(tmp_path / "result.nc") as opened:
-        loaded = opened.load()
-    for each in (result, loaded, result.isel(draw=slice(None, None, 2))):
-        own, plain = (f(each, **SUMMARY) for f in (bf.summary, az.summary))
-        assert len(own) == len(plain) == n_rows
-        assert misnamed(own, each["posterior"].dataset) == []
-        wrong = misnamed(plain, each["posterior"].dataset)
-        assert bool(wrong) == disordered, wrong[:5]
+    loaded = xr.load_datatree(tmp_path / "result.nc")
+    for each in (loaded, loaded.isel(draw=slice(None, None, 2))):
+        own = bf.summary(each, **SUMMARY)
+        assert len(own) == n_rows and misnamed(own, each["posterior"].dataset) == []
+    wrong = misnamed(az.summary(loaded, **SUMMARY), posterior)
+    assert bool(wrong) == (kind in DISORDERED), wrong[:5]
+    with np.errstate(invalid="ignore", divide="ignore"):  # groups that never change have no R-hat
+        shapes = {own: values.shape[2:] for own, values in posterior.data_vars.items()}
+        for found in (az.ess(result), az.rhat(result)):
+            assert {own: found[own].shape for own in posterior} == shapes
+    assert np.isfinite(az.loo(result).elpd)
+    if kind == (2, "chain"):
+        for plot in (az.plot_trace, az.plot_forest):
+            assert plot(result, var_names=["initial", "sensitivity"]) is not None
 
 
 def test_an_order_that_is_right_is_found_wherever_there_is_one():
     """Of variables in any order; the order they come in is kept as far as it is right."""
     dims = {"p": "c", "q": "rc", "s": "r", "t": "rcv", "u": "", "w": "gcv"}
     for names in permutations(dims):
-        result = xr.DataTree(
-            children={
-                "posterior": xr.DataTree(
-                    xr.Dataset({n: (list(dims[n]), np.zeros((2,) * len(dims[n]))) for n in names})
-                )
-            }
-        )
+        values = {n: (list(dims[n]), np.zeros((2,) * len(dims[n]))) for n in names}
+        result = xr.DataTree(children={"posterior": xr.DataTree(xr.Dataset(values))})
         order_variables(result)
         first = dict.fromkeys("".join(dims[name] for name in result["posterior"].data_vars))
         place = {dim: at for at, dim in enumerate(first)}
         for own in dims.values():
             assert sorted(own, key=place.get) == list(own), (names, own)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_pictures_and_diagnostics_of_arviz_take_results(fits, name):
-    result = fits[name]
-    posterior = result["posterior"].dataset
-    with np.errstate(invalid="ignore", divide="ignore"):  # groups that never change have no R-hat
-        for found in (az.ess(result), az.rhat(result)):
-            assert {own: found[own].shape for own in posterior} == {
-                own: values.shape[2:] for own, values in posterior.data_vars.items()
-            }
-    few = ["coupling"] if name == "graph" else ["prevalence"]
-    for plot in (az.plot_trace, az.plot_forest):
-        assert plot(result, var_names=[*few, "sensitivity"]) is not None
-
-
-def test_leaving_out_and_comparison_take_results(fits):
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Estimated shape parameter")  # of so few draws
-        elpd = {name: az.loo(fits[name]).elpd for name in ("independent", "groups", "graph")}
-        found = az.compare(bf.common_units({name: fits[name] for name in elpd}))
-        assert np.isfinite(az.loo(fits["chain"]).elpd)
-    assert set(found.index) == set(elpd)
-    assert found.index[0] == max(elpd, key=elpd.get)

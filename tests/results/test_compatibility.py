@@ -30,21 +30,19 @@ def relabelled(responses):
 
 
 OTHERS = {
-    "answers": (lambda make: make(relabelled(table())), "other responses"),
-    "items": (lambda make: make(table(items=range(1, N_ITEMS + 1))), r"item names .* 0 in place"),
+    "answers": (lambda: relabelled(table()), {}, "other responses"),
+    "items": (lambda: table(items=range(1, N_ITEMS + 1)), {}, r"item names .* 0 in place"),
     "order of the items": (
-        lambda make: make(table(items=[1, 0, *range(2, N_ITEMS)])),
+        lambda: table(items=[1, 0, *range(2, N_ITEMS)]),
+        {},
         "same item names in another order",
     ),
-    "raters": (lambda make: make(table(raters=[0, 1, 2, 3, 9])), "rater names .* 4 in place of 9"),
-    "number of raters": (lambda make: make(table(n_raters=7)), "5 rater names for a model of 7"),
-    "classes": (lambda make: make(table(classes=[0, 2])), "class names .* 1 in place of 2"),
-    "order of the classes": (lambda make: make(table(classes=[1, 0])), "in another order"),
-    "kind of the names": (
-        lambda make: make(table(raters=["0", "1", "2", "3", "4"])),
-        "rater names .* 0 in place of '0'",
-    ),
-    "gold": (lambda make: make(table(), gold={3: 1}), "other gold labels"),
+    "raters": (lambda: table(raters=[0, 1, 2, 3, 9]), {}, "rater names .* 4 in place of 9"),
+    "number of raters": (lambda: table(n_raters=7), {}, "5 rater names for a model of 7"),
+    "classes": (lambda: table(classes=[0, 2]), {}, "class names .* 1 in place of 2"),
+    "order of the classes": (lambda: table(classes=[1, 0]), {}, "in another order"),
+    "kind of the names": (lambda: table(raters=list("01234")), {}, "rater names .* 0 in place of"),
+    "gold": (table, {"gold": {3: 1}}, "other gold labels"),
 }
 
 
@@ -52,8 +50,8 @@ OTHERS = {
 @pytest.mark.parametrize("what", OTHERS)
 def test_models_of_something_else_are_refused(fits, kind, what):
     _, result = fits[kind]
-    make, told = OTHERS[what]
-    other = make(MODELS[kind])
+    responses, given, told = OTHERS[what]
+    other = MODELS[kind](responses(), **given)
     calls = OF_MODEL | {name: call for (own, name), call in OF_SOME.items() if own == kind}
     # which take no model
     for alone in ("co_assignment", "group_summary", "plot_graph", "rater_drift", "predict_batches"):

@@ -28,13 +28,16 @@ def not_results(result):
     }
 
 
+def calls_of(kind):
+    known = {"label_scores": checks.label_scores, "calibration": checks.calibration}
+    return everything(kind) | {name: lambda r, m, f=f: f(r, {0: 1}) for name, f in known.items()}
+
+
 @pytest.mark.parametrize("kind", ["independent", "groups", "graph"])
 def test_what_is_no_result_is_one_clear_line(fits, kind):
     model, result = fits[kind]
     alone = {"plot_elbo": plots.plot_elbo, "plot_start": plots.plot_start}
-    calls = everything(kind) | {name: lambda r, m, f=f: f(r) for name, f in alone.items()}
-    calls["label_scores"] = lambda r, m: checks.label_scores(r, {0: 1})
-    calls["calibration"] = lambda r, m: checks.calibration(r, {0: 1})
+    calls = calls_of(kind) | {name: lambda r, m, f=f: f(r) for name, f in alone.items()}
     for given, odd in not_results(result).items():
         for name, use in calls.items():
             with pytest.raises(ModelError, match=f"DataTree .* Got: {given}"):
@@ -45,9 +48,7 @@ def test_what_is_no_result_is_one_clear_line(fits, kind):
 def test_what_a_result_lacks_is_said(fits):
     model, result = fits["independent"]
     empty = xr.DataTree()
-    calls = everything("independent")
-    calls["label_scores"] = lambda r, m: checks.label_scores(r, {0: 1})
-    calls["calibration"] = lambda r, m: checks.calibration(r, {0: 1})
+    calls = calls_of("independent")
     for use in calls.values():
         with pytest.raises(ModelError, match="Got: "):
             use(empty, model)
