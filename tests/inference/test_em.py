@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pymc as pm
 import pytest
+from coordinates import coordinates
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
@@ -91,14 +92,7 @@ def test_em_takes_gradient_steps_where_a_prior_depends_on_other_variables(small)
 
     def height(weight, prevalence):
         at = {"weight": weight, "prevalence": prevalence, "confusion": point["confusion"].values}
-        return logp(
-            {
-                model.rvs_to_values[v].name: model.rvs_to_transforms[v]
-                .forward(at[v.name], *v.owner.inputs)
-                .eval()
-                for v in model.free_RVs
-            }
-        )
+        return logp(coordinates(model, at))
 
     weight, prevalence = float(point["weight"]), point["prevalence"].values
     best = height(weight, prevalence)
@@ -110,8 +104,6 @@ def test_em_takes_gradient_steps_where_a_prior_depends_on_other_variables(small)
 
 
 def test_em_refuses_what_it_cannot_do(small, small_model):
-    with pytest.raises(ModelError, match=r"iterations must be a whole number, at least 1. Got: 0"):
-        bf.find_map(small_model, iterations=0)
     with pytest.raises(ModelError, match=r"start must be one of.*Got: \{\}"):
         bf.find_map(small_model, start={})
     with pm.Model() as model:

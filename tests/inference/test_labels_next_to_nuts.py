@@ -1,4 +1,4 @@
-"""Labels on a graph where other steps than LabelGibbs move some of the variables."""
+"""Labels on a graph that go from draw to draw: next to other steps, and in interrupted chains."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from scipy import stats
+from squares import square_of_pixels
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
@@ -130,3 +131,31 @@ def test_labels_drawn_next_to_nuts_are_those_of_the_result():
         result.copy(), observed(model)[1], parameters(result, model), labels=kept.values
     )
     assert np.allclose(again["log_likelihood"]["responses"], result["log_likelihood"]["responses"])
+
+
+@pytest.fixture(scope="module")
+def square():
+    return square_of_pixels()
+
+
+def test_what_is_left_of_interrupted_chains_stays_together(square, monkeypatch):
+    """Ctrl-C in a kernel, in the second chain: Python hands it on as the cause of SystemErrors."""
+    settings = {"tune": 10, "chains": 4, "cores": 1, "sweeps": 1, "random_seed": 5} | QUIET
+    whole = bf.sample(square[0], 20, **settings)
+    sweep, done = bf.LabelGibbs.sweep, []
+
+    def interrupted(self, rows, concentration):
+        done.append(1)
+        if len(done) == 30 + 10 + 4:
+            inner = SystemError("unpickling returned a result with an exception set")
+            inner.__cause__ = KeyboardInterrupt()
+            raise SystemError("kernel returned a result with an exception set") from inner
+        return sweep(self, rows, concentration)
+
+    monkeypatch.setattr(bf.LabelGibbs, "sweep", interrupted)
+    cut = bf.sample(square[0], 20, **settings)
+    assert cut["posterior"].sizes["chain"] == 3
+    for group in ("posterior", "log_likelihood", "label_draws"):
+        for name, values in cut[group].dataset.data_vars.items():
+            expected = whole[group].dataset[name].isel(chain=[0, 2, 3])
+            assert (values.values == expected.values).all(), name

@@ -14,7 +14,7 @@ from scipy import special
 import bayesfuse as bf
 from bayesfuse.inference import cavi, em
 from bayesfuse.inference.plan import make_plan
-from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
+from bayesfuse.models import DawidSkene, HiddenMarkov
 from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.testing import assert_close, assert_within_mcse
 
@@ -202,19 +202,6 @@ def test_one_odd_rater_does_not_name_the_classes():
         right[name] = np.mean(bf.label_probabilities(bf.find_map(model)).argmax("class") == truth)
     assert gains["diagonal"] < -1 < 1 < gains["robust"]
     assert right["diagonal"] < 0.3 and right["robust"] > 0.9
-
-
-def test_other_models_take_mixtures(small):
-    prior = bf.priors.robust(3)
-    graph = bf.Graph.grid((31, 2), items=small.items)
-    for model in (
-        MarkovRandomField(small, graph, confusion_prior=prior),
-        LatentGroup(small, groups=[[0, 1, 2]], confusion_prior=prior),
-        HiddenMarkov(small, chains(small), initial="stationary", confusion_prior=prior),
-    ):
-        result = bf.sample(model, 20, tune=20, chains=1, random_seed=1, **QUIET)
-        assert np.isfinite(bf.label_probabilities(result)).all()
-        assert np.isfinite(bf.find_map(model)["trace"]["log_posterior"]).all()
 
 
 def test_any_parameter_of_a_model_of_ones_own_may_be_a_mixture(small):

@@ -44,21 +44,6 @@ def test_a_turn_keeps_what_all_pairs_of_raters_say(n_classes):
     assert np.abs(triples[1] - triples[0]).max() > 1e-5  # far above rounding
 
 
-def test_two_classes_turn_as_accuracies_depend_on_the_imbalance():
-    """Jaffe, Nadler & Kluger (2015), eq. 5: ψ and η given μ, v and b."""
-    rng = np.random.default_rng(1)
-    rows = rows_of(rng, 2, 5)
-    new, _ = turning.propose(rows, "prevalence", {"confusion": slice(None)}, 0.05, rng)
-    before, b = (np.diff(np.exp(at["prevalence"]))[0] for at in (rows, new))
-    wrong, right = np.exp(rows["confusion"][:, 0, 1]), np.exp(rows["confusion"][:, 1, 1])
-    mean = (1 + before) * (right - 0.5) + (1 - before) * (wrong - 0.5)
-    v = np.sqrt(1 - before**2) * (right - wrong)
-    sensitivity = (1 + mean + v * np.sqrt((1 - b) / (1 + b))) / 2
-    specificity = (1 - mean + v * np.sqrt((1 + b) / (1 - b))) / 2
-    assert_close(np.exp(new["confusion"][:, 1, 1]), sensitivity, "sensitivity")
-    assert_close(np.exp(new["confusion"][:, 0, 0]), specificity, "specificity")
-
-
 @pytest.mark.parametrize("name", ["prevalence", "confusion"])
 def test_rows_at_the_edge_stay(name):
     rng = np.random.default_rng(1)

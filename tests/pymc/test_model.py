@@ -1,18 +1,20 @@
-"""Models as PyMC models: gradients, predictive draws, extension, coordinates, refusals."""
+"""Models as PyMC models: densities, gradients, predictive draws, values at draws, refusals."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 import pymc as pm
-import pytensor
 import pytest
+import xarray as xr
 from scipy.special import logsumexp
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov
+from bayesfuse.parameters.compiled import plain_python
+from bayesfuse.pymc import evaluate as evaluation
 from bayesfuse.pymc.model import observed, one_against_rest
 from bayesfuse.testing import assert_close, assert_frequencies
 
@@ -94,26 +96,6 @@ def test_predictive_draws_have_the_models_frequencies(small, small_model):
         pm.sample_prior_predictive(draws=2)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_sensitivity_and_specificity_are_shares_of_a_simulated_crowd(n_classes):
-    made = bf.datasets.simulate_dawid_skene(20_000, 2, n_classes, random_seed=1)
-    model = DawidSkene(made.responses.head(10))
-    values = dict(zip(["prevalence", "confusion"], (made.prevalence, made.confusion), strict=True))
-    function = pytensor.function(
-        [model["prevalence"], model["confusion"]],
-        [model["sensitivity"], model["specificity"]],
-        on_unused_input="ignore",
-    )
-    sensitivity, specificity = function(*values.values())
-    label = made.responses.label.reshape(-1, 2)
-    for m in range(2):
-        for k in [1] if n_classes == 2 else range(n_classes):
-            is_k, says_k = made.truth == k, label[:, m] == k
-            place = (m,) if n_classes == 2 else (m, k)
-            for found, said in ((sensitivity, says_k[is_k]), (specificity, ~says_k[~is_k])):
-                assert found[place] == pytest.approx(said.mean(), abs=2.5 / np.sqrt(len(said)))
-
-
 def test_priors_and_known_labels_can_be_given_for_all_for_each_and_by_name(small):
     own = np.full((3, 3), 2.0)
     each = np.arange(1.0, 6 * 9 + 1).reshape(6, 3, 3)
@@ -183,16 +165,28 @@ def test_arguments_of_another_kind_are_refused(small):
         bf.observe(small, labels=labels, raters=bf.Confusion(rounded))
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_sensitivity_and_specificity_are_shares_of_items(n_classes):
+    """Of the items of a class, or of all others: those that are said to be of it, or not."""
+    made = bf.datasets.simulate_dawid_skene(40, 4, n_classes, random_seed=1)
+    found = bf.find_map(DawidSkene(made.responses))["point"].dataset
+    prevalence, confusion = found["prevalence"].values, found["confusion"].values
+    for k in [1] if n_classes == 2 else range(n_classes):
+        of = (slice(None), k) if n_classes > 2 else slice(None)
+        others = np.where(np.arange(n_classes) == k, 0.0, prevalence) / (1 - prevalence[k])
+        assert_close(found["sensitivity"].values[of], confusion[:, k, k], "sensitivity")
+        specificity = (1 - confusion[:, :, k]) @ others
+        assert_close(found["specificity"].values[of], specificity, "specificity", rtol=1e-9)
+
+
 def test_specificity_is_a_share_where_one_class_has_all_the_prevalence():
-    rng = np.random.default_rng(1)
-    confusion = rng.dirichlet(np.ones(3), (4, 3))
+    confusion = np.random.default_rng(1).dirichlet(np.ones(3), (4, 3))
     for rare in (1e-12, 1e-290, 1e-320, 0.0):
         prevalence = np.array([1.0, rare, 3 * rare])
         _, found = one_against_rest(confusion, prevalence / prevalence.sum(), 3)
         if rare > 1e-300:  # below, the ratio of the others has no digits
-            assert_close(
-                found[:, 0], 1 - confusion[:, 1:, 0] @ [0.25, 0.75], "specificity", rtol=1e-9
-            )
+            exact = 1 - confusion[:, 1:, 0] @ [0.25, 0.75]
+            assert_close(found[:, 0], exact, "specificity", rtol=1e-9)
         assert_close(found[:, 1], 1 - confusion[:, 0, 1], "specificity of the second", rtol=1e-9)
         assert ((found >= 0) & (found <= 1)).all()
 
@@ -219,3 +213,28 @@ def test_results_call_the_responses_what_the_model_does(small):
             assert list(result[group].data_vars) == [variable]
         assert result["observed_data"][variable].dims == (rows,)
         assert result["constant_data"]["item_index"].dims == (rows,)
+
+
+def test_parts_of_the_draws_are_put_together(monkeypatch):
+    with pm.Model() as model:
+        rows = pm.Dirichlet("rows", np.ones((3, 2)))
+        double = pm.Deterministic("double", 2 * rows[:, 0])
+        same = pm.Deterministic("same", pm.math.constant(np.array([1.0, 2.0])) + 1)
+    values = np.random.default_rng(1).dirichlet([1, 1], (2, 5, 3))
+    draws = xr.Dataset({"rows": (("chain", "draw", "rater", "class"), values)})
+    wanted = {"rows": rows, "double": double, "same": same}
+    for size in (1, 13, 10**6):  # of a part: one draw, two, all
+        monkeypatch.setattr(evaluation, "IN_CACHE", size)
+        with plain_python():
+            found = evaluation.evaluate(model, draws, wanted)
+        np.testing.assert_array_equal(found["rows"], values)
+        np.testing.assert_array_equal(found["double"], 2 * values[..., 0])
+        np.testing.assert_array_equal(found["same"], np.broadcast_to([2.0, 3.0], (2, 5, 2)))
+
+
+def test_parts_are_at_least_a_draw_and_end_with_the_last(monkeypatch):
+    monkeypatch.setattr(evaluation, "IN_CACHE", 10)
+    parts = [range(20)[part] for part in evaluation.in_parts(20, 3)]
+    assert [number for part in parts for number in part] == list(range(20))
+    assert {len(part) for part in parts} == {3, 2}
+    assert len(list(evaluation.in_parts(4, 100))) == 4

@@ -12,6 +12,8 @@ from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov, MarkovRandomField
 from bayesfuse.results.posterior import note_draws
 
+pytestmark = pytest.mark.filterwarnings("ignore:Estimated shape parameter")  # of few draws
+
 QUIET = {"progressbar": False, "quiet": True}
 
 
@@ -208,7 +210,6 @@ def circled():
     return models, fitted(models, 60)
 
 
-@pytest.mark.filterwarnings("ignore:Estimated shape parameter")
 def test_items_in_another_order_are_the_same_units_whoever_is_first(circled):
     _, results = circled
     turned = dict(reversed(results.items()))
@@ -223,7 +224,6 @@ def test_items_in_another_order_are_the_same_units_whoever_is_first(circled):
     xr.testing.assert_allclose(*(each.sel(model=["mrf", "ds"]) for each in weights))
 
 
-@pytest.mark.filterwarnings("ignore:Estimated shape parameter")
 def test_thinned_results_are_averaged_with_their_models(circled):
     models, results = circled
     thinned = {name: each.isel(draw=slice(None, None, 2)) for name, each in results.items()}

@@ -11,7 +11,7 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.command_line.report import report
 from bayesfuse.errors import CollapseWarning, ModelError
-from bayesfuse.models import DawidSkene, HiddenMarkov, LabellingFunctions
+from bayesfuse.models import DawidSkene, LabellingFunctions
 
 CROWDS = ["rte", "bluebird", "zencrowd_in", "weather_amt"]
 
@@ -53,6 +53,8 @@ def test_numbers_by_hand():
     assert found["one_label"].values.tolist() == [False, False, False]
     assert found.attrs["collapsed"]
     assert "class 1: 0, though most responses name it for 25" in found.attrs["verdict"]
+    with pytest.raises(ModelError, match=r"same responses.* Got: a result of 53 item names"):
+        bf.checks.collapse(labelled(model, all_a), DawidSkene(responses.head(40)))
     model = DawidSkene(bf.Responses.from_counts([[0, 0], [1, 1], [0, 1]], [500, 300, 20]))
     copies = bf.checks.collapse(labelled(model, np.tile([1.0, 0.0], (3, 1))), model)
     assert copies["favoured"].values.tolist() == [510, 310]
@@ -130,14 +132,3 @@ def test_advice_is_for_the_model_at_hand(habits):
     model = DawidSkene(made.responses)
     verdict = bf.checks.collapse(labelled(model, one_class[:300]), model).attrs["verdict"]
     assert "ItemTypes" in verdict and "LabellingFunctions" not in verdict
-
-
-def test_labels_in_sequence_and_other_items():
-    made = bf.datasets.simulate_dawid_skene(60, 3, 2, accuracy=(0.8, 0.9), random_seed=1)
-    model = HiddenMarkov(made.responses, bf.Sequences.from_lengths([30, 30]))
-    assert not bf.checks.collapse(bf.find_map(model), model).attrs["collapsed"]
-    other = DawidSkene(made.responses.take(np.arange(40)))
-    with pytest.raises(
-        ModelError, match=r"same responses.* Got: a result of 60 item names for a model of 40"
-    ):
-        bf.checks.collapse(bf.find_map(model), other)

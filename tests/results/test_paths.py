@@ -29,22 +29,17 @@ def tagged():
     return model, sequences, point, bf.draw_labels(point, model, 4000, random_seed=1)
 
 
-@pytest.fixture(scope="module")
-def exact(tagged):
-    """All labellings with their probabilities at the point."""
-    model, _, point, _ = tagged
+def test_draws_and_modes_of_whole_paths_are_those_of_their_joint_distribution(tagged):
+    """Against all labellings with their probabilities at the point."""
+    model, _, point, drawn = tagged
     observation = make_plan(model).observation
     rows = observation.rows({name: point["point"][name].values for name in observation.names})
-    return enumerate_labels(
+    exact = enumerate_labels(
         observation.labels,
         observation.label_tables(rows),
         observation.raters.log_lik(observation.tables(rows), observation.rater_structure),
         observation.label_structure,
     )
-
-
-def test_draws_and_modes_of_whole_paths_are_those_of_their_joint_distribution(tagged, exact):
-    model, _, point, drawn = tagged
     assert drawn.dims == ("draw", "item") and drawn["item"].values.tolist() == list("gfedcba")
     radix = 3 ** np.arange(7)[::-1]
     seen = np.bincount(drawn.values.astype(int) @ radix, minlength=3**7).astype(float)
@@ -55,36 +50,6 @@ def test_draws_and_modes_of_whole_paths_are_those_of_their_joint_distribution(ta
     result = bf.sample(model, 5, tune=5, chains=2, random_seed=1, **QUIET)
     one = bf.draw_labels(result, model, 15, random_seed=3)
     assert one.equals(bf.draw_labels(result, model, 15, random_seed=3)) and one.shape == (15, 7)
-
-
-def test_spans_have_their_probabilities(tagged, exact):
-    """Against the sum over all labellings that have the span."""
-    _, sequences, _, drawn = tagged
-    table = bf.spans(drawn, sequences)
-    probability = {}
-    for labels, weight in zip(exact.configurations, exact.weight, strict=True):
-        if weight > 0:
-            path = [TAGS[label] for label in labels[::-1]]  # the table has the items reversed
-            for name, tags in (("one", path[:4]), ("two", path[4:])):
-                for span in by_hand(tags):
-                    probability[name, *span] = probability.get((name, *span), 0.0) + weight
-    columns = [table[name] for name in ("sequence", "start", "stop", "kind")]
-    found = dict(zip(zip(*columns, strict=True), table["probability"], strict=True))
-    for key, share in probability.items():
-        error = np.sqrt(share * (1 - share) / 4000)
-        assert found.get(key, 0.0) == pytest.approx(share, abs=5 * error + 1e-3), key
-    assert set(found) <= set(probability)
-
-
-def by_hand(tags):
-    spans, start = [], None
-    for place, tag in enumerate([*tags, "O"]):
-        if start is not None and tag != "I-A":
-            spans.append((start, place, "A"))
-            start = None
-        if tag == "B-A" or (tag == "I-A" and start is None):
-            start = place
-    return spans
 
 
 def test_spans_of_a_path_by_hand():
@@ -101,6 +66,12 @@ def test_spans_of_a_path_by_hand():
         [1, 1, 2, "Y"],
         [1, 2, 3, "Y"],
     ]
+    # of two draws the second has one span of X less, and one of Y more
+    other = labels.copy(data=[*path[:5], "I-Y", "I-Y", *path[7:]])
+    both = bf.spans(xr.concat([labels, other], "draw"), bf.Sequences.from_lengths([6, 3]))
+    share = both.set_index(["sequence", "start", "stop", "kind"])["probability"]
+    assert share[0, 4, 5, "X"] == share[1, 1, 2, "Y"] == 1 and len(share) == 9
+    assert share[0, 5, 6, "X"] == share[0, 5, 6, "Y"] == share[1, 0, 1, "Y"] == 0.5
     runs = bf.spans(labels, bf.Sequences.from_lengths([9]), scheme="runs")
     assert runs["kind"].tolist() == ["B-X", "I-X", "I-Y", "I-X", "B-X", "I-X", "B-Y"]
     assert runs["stop"].tolist()[-1] == 9
@@ -157,23 +128,19 @@ def test_bad_requests_are_refused(tagged):
             use()
 
 
-def test_a_result_of_another_model_is_refused():
+def test_parameters_alone_are_of_any_table_of_these_raters():
     def model(matrix, **names):
         return DawidSkene(bf.Responses.from_matrix(matrix, **names))
 
     small = [[0, 1], [1, 1], [0, 0]]
     point = bf.find_map(model(small))
-    larger = model(np.random.default_rng(0).integers(0, 5, (20, 50)))
-    renamed, reordered = model(small, raters=["x", "y"]), model(small, classes=[1, 0])
     for other, told in (
-        (larger, "names for a model of"),
-        (renamed, "rater names differ from the model's, 0 in place of 'x'"),
-        (reordered, "same class names in another order"),
+        (model(np.arange(1000).reshape(20, 50) % 5), "names for a model of"),
+        (model(small, raters=["x", "y"]), "rater names differ from the model's, 0 in place of 'x'"),
+        (model(small, classes=[1, 0]), "same class names in another order"),
     ):
-        for use in (bf.decode, bf.draw_labels):
-            for result in (point, parameters_alone(point)):
-                with pytest.raises(ModelError, match=told):
-                    use(result, other)
+        with pytest.raises(ModelError, match=told):
+            bf.decode(parameters_alone(point), other)
     more_items = model([*small, [1, 1]])
     with pytest.raises(ModelError, match="3 item names for a model of 4"):
         bf.decode(point, more_items)
@@ -202,10 +169,7 @@ def test_groups_that_are_inferred_are_decoded_at_a_partition_and_not_at_a_mean()
     assert point["assignment"].tolist() == [-1] * 5
     alone = rows[draws.max(axis=-1) < 0]
     np.testing.assert_allclose(point["rater_confusion"], alone.mean(axis=0), rtol=1e-12)
-
-
-def test_of_equally_frequent_partitions_the_most_typical_is_taken():
-    model = LatentGroup(bf.Responses.from_matrix(np.eye(5, dtype=int)), "posterior")
+    # of equally frequent ones the most typical
     draws = np.array([[-1] * 5, [0, 0, 0, -1, -1], [0, 0, -1, -1, -1], [0, 0, -1, 1, 1]])
     values = {"assignment": draws[None], "prevalence": np.arange(8.0).reshape(1, 4, 2)}
     point = central(observed(model)[1], values)

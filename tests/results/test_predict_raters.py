@@ -105,97 +105,75 @@ def test_new_raters_of_item_types(competence):
     assert source.values.tolist() == ["pool", "fitted", "fitted", "pool", "fitted"]
 
 
-# ---------------------------------------------------------------- factors and models of one's own
-
-
 def drawn(**values):
     """Return a result of PyMC alone, in which all draws are the same."""
     of = {name: ([f"{name}_{at}" for at in range(v.ndim)], v) for name, v in values.items()}
     return xr.DataTree.from_dict({"posterior": xr.Dataset(of).expand_dims(chain=2, draw=3)})
 
 
-def test_data_constants_and_expressions_are_found():
-    responses = fitted_table()
+SHARES, COIN = bf.Independent([0.5, 0.2, 0.3]), bf.OneCoin([0.9, 0.8, 0.7, 0.6, 0.8])
+
+
+def test_data_and_constants_are_found():
     confusion = np.tile([[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.1, 0.3, 0.6]], (5, 1, 1))
     with pm.Model() as model:
-        shares = pm.Data("shares", [0.5, 0.2, 0.3])
-        bf.observe(responses, labels=bf.Independent(shares), raters=bf.Confusion(confusion))
+        labels = bf.Independent(pm.Data("shares", [0.5, 0.2, 0.3]))
+        pm.Normal("unused", shape=2)
+        bf.observe(fitted_table(), labels=labels, raters=bf.Confusion(confusion))
     rows = dict.fromkeys(NAMES["raters"], confusion[0])
     expected = bayes([0.5, 0.2, 0.3], likelihood(NEW_ROWS, rows))
-    result = drawn(unused=np.zeros(2))
-    with model:
-        pm.Normal("unused", shape=2)
-    found = bf.predict(result, new_table(), model=model)
+    found = bf.predict(drawn(unused=np.zeros(2)), new_table(), model=model)
     np.testing.assert_allclose(probability(found), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (
+            lambda: bf.OneCoin(pm.math.sigmoid(pm.Normal("logit", 1, 1, shape=5))),
+            r"give model=. Got: accuracy, and no model",
+        ),
+        (
+            lambda: Guessing(pm.Beta("ease", 2, 2), pm.Uniform("skill", 1 / 3, 1, shape=5)),
+            r"not of this package.* Got: such raters, and no model",
+        ),
+    ],
+)
+def test_expressions_and_channels_of_ones_own_need_the_model(make, told):
     with pm.Model() as model:
-        logit = pm.Normal("logit", 1.0, 1.0, shape=5)
-        labels = bf.Independent([0.5, 0.2, 0.3])
-        bf.observe(responses, labels=labels, raters=bf.OneCoin(pm.math.sigmoid(logit)))
+        bf.observe(fitted_table(), labels=SHARES, raters=make())
     result = bf.find_map(model, iterations=3)
-    with pytest.raises(ModelError, match=r"give model=. Got: accuracy, and no model"):
-        bf.predict(result, new_table())
-    found = bf.predict(result, responses, model=model)
+    with pytest.raises(ModelError, match=told):
+        bf.predict(result, fitted_table())
+    found = bf.predict(result, fitted_table(), model=model)
     np.testing.assert_allclose(probability(found), probability(result), rtol=0, atol=1e-12)
-    with pytest.raises(ModelError, match=r"'zoe' \(2 such\); for accuracy, the model says no"):
+    with pytest.raises(ModelError, match=r"'zoe' \(2 such\); for .*, the model says no"):
         bf.predict(result, more_table(), model=model)
 
 
-def test_channels_of_ones_own_need_the_model():
-    responses = fitted_table()
-    with pm.Model() as model:
-        ease = pm.Beta("ease", 2, 2)
-        skill = pm.Uniform("skill", 1 / 3, 1, shape=5)
-        bf.observe(responses, labels=bf.Independent([0.5, 0.2, 0.3]), raters=Guessing(ease, skill))
-    result = bf.find_map(model, iterations=3)
-    with pytest.raises(ModelError, match=r"not of this package.* Got: such raters, and no model"):
-        bf.predict(result, responses)
-    found = bf.predict(result, responses, model=model)
-    np.testing.assert_allclose(probability(found), probability(result), rtol=0, atol=1e-12)
-
-
-def test_priors_of_ones_own_say_how_they_are_made():
-    responses = fitted_table()
-    with pm.Model() as model:
-        shares = pm.Dirichlet("shares", np.ones((2, 3)))
-        population = np.arange(24) % 2
-        bf.observe(
-            responses,
-            labels=ByPopulation(shares, population),
-            raters=bf.OneCoin([0.9, 0.8, 0.7, 0.6, 0.8]),
-        )
-    result = drawn(shares=np.full((2, 3), 1 / 3))
-    with pytest.raises(ModelError, match=r"settings\(\) or anew\(\).* ByPopulation, which cannot"):
-        bf.predict(result, responses, model=model)
-
-
-@pytest.mark.parametrize("of", ["labels", "raters"])
-def test_parameters_of_single_items_are_refused(of):
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: (ByItem(pm.Normal("odds", shape=(24, 3))), COIN), "Got: log_odds, which belongs"),
+        (lambda: (SHARES, Guessing(pm.Beta("ease", 2, 2, shape=24), np.full(5, 0.8))), "Got: ease"),
+        (
+            lambda: (
+                ByPopulation(pm.Dirichlet("shares", np.ones((2, 3))), np.arange(24) % 2),
+                COIN,
+            ),
+            r"settings\(\) or anew\(\).* ByPopulation, which cannot",
+        ),
+    ],
+)
+def test_factors_that_say_nothing_of_new_items_are_refused(make, told):
     """Also for a table of as many items."""
-    responses = fitted_table()
     with pm.Model() as model:
-        ease = pm.Beta("ease", 2, 2, shape=24)
-        raters = Guessing(ease, np.full(5, 0.8)) if of == "raters" else bf.OneCoin(np.full(5, 0.8))
-        odds = pm.Normal("odds", shape=(24, 3))
-        labels = ByItem(odds) if of == "labels" else bf.Independent([0.5, 0.2, 0.3])
-        bf.observe(responses, labels=labels, raters=raters)
-    result = drawn(ease=np.full(24, 0.5), odds=np.zeros((24, 3)))
-    name = {"labels": "log_odds", "raters": "ease"}[of]
-    with pytest.raises(ModelError, match=f"Got: {name}, which belongs to single items"):
-        bf.predict(result, responses, model=model)
-
-
-def test_large_values_need_the_model(monkeypatch):
-    """Those of many numbers, which a file has no room for among its attributes."""
-    monkeypatch.setattr("bayesfuse.pymc.described.LARGEST", 8)
-    model, table = DawidSkene(fitted_table()), more_table()
-    result = bf.find_map(model)
-    with pytest.raises(ModelError, match=r"'zoe' .*; for confusion, they .* so give model="):
-        bf.predict(result, table)
-    expected = np.where(np.eye(3), 0.6, 0.2)
-    rows = by_rater(result["point"]["confusion"]) | {"zoe": expected, "yan": expected}
-    given = bayes(result["point"]["prevalence"].values, likelihood(MORE_ROWS, rows))
-    found = probability(bf.predict(result, table, model=model))
-    np.testing.assert_allclose(found, given, atol=1e-12)
+        labels, raters = make()
+        bf.observe(fitted_table(), labels=labels, raters=raters)
+    shares = np.full((2, 3), 1 / 3)
+    result = drawn(ease=np.full(24, 0.5), odds=np.zeros((24, 3)), shares=shares)
+    with pytest.raises(ModelError, match=told):
+        bf.predict(result, fitted_table(), model=model)
 
 
 def test_new_raters_are_in_no_group():
@@ -205,9 +183,6 @@ def test_new_raters_are_in_no_group():
     plain = bf.find_map(DawidSkene(table), **steps)
     one, other = (bf.predict(fit, more_table()) for fit in (result, plain))
     np.testing.assert_allclose(probability(one), probability(other), atol=1e-9)
-
-
-# ---------------------------------------------------------------- what is refused
 
 
 @pytest.fixture(scope="module")
@@ -254,7 +229,6 @@ REFUSED = {
     "other items": ("chain", new_table, {"sequences": SEQUENCES}, "must be items of the responses"),
     "nodes": ("graph", new_table, {"graph": GRAPH}, "items of the responses"),
     "no Responses": ("plain", lambda: [[0, 1]], {}, r"bf.Responses. Got: list"),
-    "draws": ("plain", new_table, {"draws": 0}, r"draws must be .* Got: 0"),
     "batches": ("plain", new_table, {"batch_size": 0.5}, r"batch_size must be .* Got: 0.5"),
     "counts in sequence": (
         "chain",
