@@ -15,75 +15,33 @@ from bayesfuse.errors import ModelError
 from bayesfuse.pymc.model import observed
 from bayesfuse.results.parameters import parameters
 from bayesfuse.results.posterior import complete
-from bayesfuse.testing import assert_frequencies, enumerate_labels
 
 QUIET = {"progressbar": False, "quiet": True}
-ANSWERS = np.array(
-    [[0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0], [1, 1, 1], [1, 0, 1], [1, 1, 0], [0, 1, 1]]
-)
-GRAPHS = {"path": bf.Graph.grid((8,)), "circles": bf.Graph.grid((2, 4))}
+ANSWERS = [[0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0], [1, 1, 1], [1, 0, 1], [1, 1, 0], [0, 1, 1]]
+CIRCLES, PATH = bf.Graph.grid((2, 4)), bf.Graph.grid((8,))
 
 
-def build(graph):
+def observe(coupling, graph):
+    raters = bf.Confusion(pm.Dirichlet("confusion", np.ones((3, 2, 2))))
     responses = bf.Responses.from_matrix(ANSWERS)
-    with pm.Model() as model:
-        middle = pm.Normal("middle")
-        coupling = pm.LogNormal("coupling", middle, 0.7)
-        confusion = pm.Dirichlet("confusion", np.ones((3, 2, 2)) + np.eye(2))
-        bf.observe(responses, labels=bf.Potts(coupling, graph), raters=bf.Confusion(confusion))
-    return model
-
-
-def test_labels_of_a_forest_are_drawn_anew_wherever_other_steps_have_moved_the_coupling(
-    monkeypatch,
-):
-    graph = GRAPHS["path"]
-    model = build(graph)
-    with model:
-        step = bf.LabelGibbs([model["confusion"]], rng=1)
-    labels, drawn = step.observation.labels, []
-    draw = labels.draw
-    monkeypatch.setattr(labels, "draw", lambda *a: drawn.append(draw(*a)) or drawn[-1])
-    rows = np.array([[[0.7, 0.3], [0.4, 0.6]]] * 3)
-    there = model.initial_point() | {
-        "confusion_simplex__": model.rvs_to_transforms[model["confusion"]].forward(rows).eval()
-    }
-    log_lik = np.log(rows)[np.arange(3), :, ANSWERS].sum(axis=1)
-    prior = bf.Potts(pm.HalfNormal.dist(1.0), graph)
-    structure = prior.structure(bf.Responses.from_matrix(ANSWERS))
-    couplings, seen = (0.1, 6.0), np.zeros((2, 256))
-    for turn in range(3000):  # the labels before are those of the other coupling
-        which = turn % 2
-        at = there | {"coupling_log__": np.log(couplings[which])}
-        step.step(at)
-        seen[which, drawn[-1] @ 2 ** np.arange(8)[::-1]] += 1
-    for coupling, counts in zip(couplings, seen, strict=True):
-        exact = enumerate_labels(prior, (np.array(coupling),), log_lik, structure)
-        assert_frequencies(counts, exact.weight, f"labels at coupling {coupling}")
+    bf.observe(responses, labels=bf.Potts(coupling, graph), raters=raters)
 
 
 def test_labels_that_are_kept_must_not_depend_on_what_nuts_moves():
-    model = build(GRAPHS["circles"])
+    with pm.Model() as model:
+        observe(pm.LogNormal("coupling", pm.Normal("middle"), 0.7), CIRCLES)
     with pytest.raises(ModelError, match=r"Potts .* Got: \['coupling'\] left to other steps"):
         bf.LabelGibbs([model["confusion"]], model=model)
-    responses = bf.Responses.from_matrix(ANSWERS)
     with pm.Model() as model:
-        coupling = pm.math.exp(pm.Normal("log_coupling"))
-        confusion = pm.Dirichlet("confusion", np.ones((3, 2, 2)))
-        labels = bf.Potts(coupling, GRAPHS["circles"])
-        bf.observe(responses, labels=labels, raters=bf.Confusion(confusion))
+        observe(pm.math.exp(pm.Normal("log_coupling")), CIRCLES)
     with pytest.raises(ModelError, match="sampler='nuts'"):
         bf.sample(model, 10, **QUIET)
 
 
 def test_a_bound_that_is_a_variable_leaves_the_number_to_other_steps():
     """In PyMC's coordinate the number moves with its bound."""
-    responses = bf.Responses.from_matrix(ANSWERS)
     with pm.Model():
-        coupling = pm.Uniform("coupling", 0.0, pm.HalfNormal("most"))
-        confusion = pm.Dirichlet("confusion", np.ones((3, 2, 2)))
-        labels = bf.Potts(coupling, GRAPHS["path"])
-        bf.observe(responses, labels=labels, raters=bf.Confusion(confusion))
+        observe(pm.Uniform("coupling", 0.0, pm.HalfNormal("most")), PATH)
         assert [v.name for v in bf.LabelGibbs().vars] == ["confusion_simplex__"]
 
 

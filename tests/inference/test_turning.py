@@ -87,7 +87,7 @@ def test_turns_leave_the_posterior_as_it_is(name):
         begun = numbers(rows)
         _, label = observe(blank).simulate(rows, rng)
         observation = observe(blank.relabelled(label))
-        for _ in range(4):
+        for _ in range(8):
             before = rows
             rows, _ = turning.turn(observation, rows, priors, rng)
             accepted += rows is not before

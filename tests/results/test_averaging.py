@@ -40,11 +40,11 @@ def chain():
     results = fitted(
         {"chain": HiddenMarkov(responses, sequences), "independent": DawidSkene(responses)}
     )
-    return results, {int(item): int(truth[item]) for item in order}, sequences
+    return results, sequences
 
 
 def test_items_are_summed_to_the_sequences_they_are_in(chain):
-    results, _, sequences = chain
+    results, sequences = chain
     common = bf.common_units(results)
     assert common["chain"] is results["chain"]
     item = results["independent"]["log_likelihood"]["responses"]
@@ -58,7 +58,7 @@ def test_items_are_summed_to_the_sequences_they_are_in(chain):
 
 
 def test_the_chain_wins_where_labels_follow_each_other(chain):
-    results, truth, _ = chain
+    results, _ = chain
     table = az.compare(bf.common_units(results))
     assert table.index[0] == "chain"
     assert table.loc["independent", "elpd_diff"] < -4 * table.loc["independent", "dse"]
@@ -66,12 +66,8 @@ def test_the_chain_wins_where_labels_follow_each_other(chain):
     assert both.attrs["models"] == ["chain", "independent"]
     assert both.attrs["weights"][0] > 0.9
     assert both["comparison"].attrs["unit"] == "sequence"
-    losses = {
-        name: bf.checks.label_scores(each, truth)["log_loss"]
-        for name, each in {**results, "both": both}.items()
-    }
-    assert losses["both"] < losses["independent"]
-    assert losses["both"] == pytest.approx(losses["chain"], rel=0.1)
+    one, other = (bf.label_probabilities(each) for each in (both, results["chain"]))
+    assert np.abs(one - other.sel(item=one["item"])).max() < 0.1
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +93,7 @@ def test_weights_are_those_of_arviz(channels, method):
 
 def test_weights_of_long_sequences_do_not_underflow(chain):
     """e to the power of −1,400 is zero, ratios of such densities are not."""
-    results, *_ = chain
+    results, _ = chain
     longer = {}
     for name, each in bf.common_units(results).items():
         longer[name] = each.copy()

@@ -110,16 +110,6 @@ def test_real_crowds_are_healthy(development_data, name):
     bf.find_map(DawidSkene(responses))  # warnings are errors here
 
 
-def test_real_labelling_functions_collapse(development_data):
-    responses, truth = development_data("wrench_youtube")
-    known = dict(truth.to_numpy()[truth["item"].isin(responses.items)].tolist())
-    with pytest.warns(CollapseWarning, match="only give such a label"):
-        point = bf.find_map(DawidSkene(responses))
-    assert bf.checks.label_scores(point, known)["accuracy"] < 0.5
-    stated = bf.find_map(DawidSkene(responses, prevalence_prior=responses.n_items / 2))
-    assert bf.checks.label_scores(stated, known)["accuracy"] > 0.85
-
-
 def test_advice_is_for_the_model_at_hand(habits):
     """Labelling functions have class shares; where raters give several labels they do not fit."""
     responses, _ = habits

@@ -180,12 +180,3 @@ def test_what_a_result_lacks_is_said(fits):
     for name in ("switching", "plot_confusion", "report"):
         with pytest.raises(ModelError, match="group constant_data"):
             calls[name](bare, model)
-
-
-def test_points_of_groups_know_who_shares_a_source(fits):
-    model, _ = fits["groups"]
-    point = bf.find_map(model)
-    raters = [0, 1]
-    assert checks.group_summary(point)["raters"].tolist()[0] in (raters, [2, 3])
-    together = checks.rater_covariance(point, table())["together"]
-    assert together.values.astype(int).tolist()[0] == [1, 1, 0, 0, 0]

@@ -66,7 +66,7 @@ def test_spans_of_a_path_by_hand():
         [1, 1, 2, "Y"],
         [1, 2, 3, "Y"],
     ]
-    # of two draws the second has one span of X less, and one of Y more
+    # of two draws the second has Y at two places of X
     other = labels.copy(data=[*path[:5], "I-Y", "I-Y", *path[7:]])
     both = bf.spans(xr.concat([labels, other], "draw"), bf.Sequences.from_lengths([6, 3]))
     share = both.set_index(["sequence", "start", "stop", "kind"])["probability"]

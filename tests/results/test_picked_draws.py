@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import xarray as xr
-from result_functions import FIT, MODELS, N_ITEMS, OF_RESULT, everything, in_single, table
+from result_functions import FIT, MODELS, N_ITEMS, OF_RESULT, everything, in_single
 
 import bayesfuse as bf
 from bayesfuse import decisions, plots
 from bayesfuse.errors import ModelError
-from bayesfuse.models import DawidSkene
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -38,27 +37,6 @@ def test_label_probabilities_are_those_of_the_draws_that_are_there(fits, kind):
     xr.testing.assert_identical(bf.label_probabilities(result, model), labels)
     shuffled = result.isel(draw=slice(None, None, -1), chain=[1, 0])
     xr.testing.assert_identical(bf.label_probabilities(shuffled), labels)
-
-
-def test_chains_that_mean_other_classes_are_told_apart():
-    """Two chains in two modes: what is said of one of them is not said of both."""
-    model = DawidSkene(table(), confusion_prior=np.ones((2, 2)))
-    result = bf.sample(model, **FIT)
-    posterior = result["posterior"].dataset
-    swapped = posterior.copy()
-    for name in ("prevalence", "confusion"):
-        values = posterior[name].copy()
-        values[1] = values[1].isel({"class": [1, 0]}).values
-        swapped[name] = values
-    swapped["draw"] = posterior["draw"]
-    mixed = result.copy()
-    mixed["posterior"] = xr.DataTree(swapped)
-    one, other = (bf.label_probabilities(mixed.isel(chain=[c]), model).values for c in (0, 1))
-    whole = bf.label_probabilities(result.isel(chain=[1]), model).values
-    np.testing.assert_allclose(other, whole[:, ::-1], rtol=1e-6)
-    assert np.abs(one - other).max() > 0.9
-    found = decisions.expected_errors(mixed.isel(chain=[0]), model, draws=50, random_seed=1)
-    assert float(found["expected"]) == pytest.approx((1 - one.max(axis=1)).sum())
 
 
 @pytest.mark.parametrize("kind", MODELS)

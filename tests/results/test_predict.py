@@ -20,7 +20,6 @@ from new_items import (
 )
 
 import bayesfuse as bf
-from bayesfuse import decisions, plots
 from bayesfuse.errors import ImpossibleDataError, ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 
@@ -101,17 +100,6 @@ def test_a_point_is_bayes_rule(gold):
         assert labels["item"].values.tolist() == items
         np.testing.assert_allclose(labels["probability"], expected, atol=1e-12)
         assert "mcse" not in labels and found.attrs["draws"] == 1
-
-
-def test_predictions_are_used_like_fits(point):
-    found = bf.predict(point, new_table())
-    assert decisions.rank_items(found)["item"].tolist()[0] == "c"  # without responses
-    assert decisions.expected_errors(found) is not None
-    plots.plot_labels(found)
-    both = bf.average({"one": found, "other": found}, {"one": 1, "other": 1})
-    np.testing.assert_allclose(probability(both), probability(found), atol=1e-12)
-    columns = found["constant_data"]["rater_index"], found["observed_data"]["responses"]
-    assert [len(column) for column in columns] == [len(NEW_ROWS)] * 2
 
 
 def test_a_variational_fit():
@@ -333,8 +321,6 @@ def test_requests_that_make_no_sense_are_refused(result, responses, tmp_path):
         bf.predict_batches(result, responses)
     with pytest.raises(ModelError, match=r"Every one of batches= must be a bf.Responses"):
         list(bf.predict_batches(result, [responses.to_frame()]))
-    with pytest.raises(ModelError, match="draws must be a whole number"):
-        bf.predict_batches(result, [responses], draws=0)
     chain = HiddenMarkov(responses, bf.Sequences.from_lengths([45, 45]))
     with pytest.raises(ModelError, match=r"bf.predict\(result, batch, …\).* need sequences"):
         bf.predict_batches(bf.fit(chain, draws=5, random_seed=1), [responses])

@@ -131,22 +131,6 @@ def test_labels_need_no_draws(fits):
     assert one.equals(other)
 
 
-def test_permuted_draws_stay_in_single_precision(fits):
-    model, result = fits["independent"]
-    single = in_single(result)
-    posterior = single["posterior"].dataset
-    turned = posterior.copy(deep=True)
-    for name in ("prevalence", "confusion"):
-        turned[name].values[1] = posterior[name].isel({"class": [1, 0]}).values[1]
-    single["posterior"] = xr.DataTree(turned)
-    aligned = bf.align_labels(single, model)
-    assert aligned.attrs["aligned"] > FIT["draws"] // 2
-    floats = (*aligned["posterior"].values(), *aligned["log_likelihood"].values())
-    assert {values.dtype.str for values in floats} == {"<f4"}
-    own = aligned["label_posterior"]["probability"]
-    xr.testing.assert_equal(bf.label_probabilities(aligned), own)
-
-
 def test_probabilities_do_not_become_zero_or_one():
     """An accuracy of one would rule out a table with a mistake, as would a row with a zero."""
     edges = np.array([0.0, 1e-60, 1e-30, 1 - 1e-9, 1.0, 1 + 1e-9, -np.inf, np.nan])
