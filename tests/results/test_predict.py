@@ -23,6 +23,9 @@ import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 
+# Small tables: what is asked here is not how near a fit is to the posterior.
+pytestmark = pytest.mark.filterwarnings("ignore::bayesfuse.errors.PoorFitWarning")
+
 FIT = {"draws": 4, "tune": 5, "chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
 ITEMS = NAMES["items"]
 SEQUENCES = bf.Sequences.from_lengths([5, 1, 11, 7], items=ITEMS[12:] + ITEMS[:12])
@@ -233,10 +236,6 @@ def test_draws_that_rule_out_responses_do_not_count():
     np.testing.assert_allclose(probability(bf.predict(result, table)), expected, atol=1e-12)
     with pytest.raises(ImpossibleDataError, match=r"at some draw.* Got: .* item 'a'"):
         bf.predict(result.isel(chain=[1]), table)
-
-
-# Small tables: what is asked here is not how near a fit is to the posterior.
-pytestmark = pytest.mark.filterwarnings("ignore::bayesfuse.errors.PoorFitWarning")
 
 
 @pytest.fixture(scope="module")
