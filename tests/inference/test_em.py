@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pymc as pm
 import pytest
+from coordinates import coordinates
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
@@ -22,40 +23,29 @@ def test_log_posterior_never_falls(small, raters):
     assert point.attrs["converged"] == 1
 
 
-def test_the_mode_is_where_the_gradient_of_the_plain_density_vanishes(small):
+def test_the_mode_has_no_slope_and_no_nearby_point_is_higher(small):
     """Concentrations above one: at the mode, expected counts are proportional to the rows."""
     model = DawidSkene(small, confusion_prior=np.full((3, 3), 2.0) + np.eye(3), prevalence_prior=2)
     point = bf.find_map(model, tolerance=1e-15, iterations=20_000)
     plan = make_plan(model)
-    values = {name: point["point"][name].values for name in ("prevalence", "confusion")}
-    _, counts = plan.observation.expected(plan.observation.rows(values))
-    for name, value in values.items():
-        total = counts[name] + plan.continuous_priors()[name].concentration - 1
-        assert np.allclose(total / total.sum(axis=-1, keepdims=True), value, atol=1e-6)
+    above = {name: a.concentration - 1 for name, a in plan.continuous_priors().items()}
 
-
-def test_no_nearby_point_has_a_higher_density(small):
-    model = DawidSkene(small, confusion_prior=np.full((3, 3), 2.0) + np.eye(3), prevalence_prior=2)
-    point = bf.find_map(model, tolerance=1e-14, iterations=20_000)
-    plan = make_plan(model)
-    alpha = plan.continuous_priors()
-
-    def density(values):
-        prior = sum(
-            ((alpha[name].concentration - 1) * np.log(value)).sum()
-            for name, value in values.items()
-        )
-        return plan.observation.expected(plan.observation.rows(values))[0] + prior
+    def expected(values):
+        total, counts = plan.observation.expected(plan.observation.rows(values))
+        return total + sum((above[n] * np.log(v)).sum() for n, v in values.items()), counts
 
     mode = {name: point["point"][name].values for name in ("prevalence", "confusion")}
-    best = density(mode)
+    best, counts = expected(mode)
+    for name, value in mode.items():
+        total = counts[name] + above[name]
+        assert np.allclose(total / total.sum(axis=-1, keepdims=True), value, atol=1e-6)
     rng = np.random.default_rng(1)
     for _ in range(50):
         other = {
             name: 0.98 * value + 0.02 * rng.dirichlet(np.ones(3), value.shape[:-1])
             for name, value in mode.items()
         }
-        assert density(other) < best
+        assert expected(other)[0] < best
 
 
 def test_published_estimates_of_dawid_and_skene():
@@ -75,12 +65,6 @@ def test_published_estimates_of_dawid_and_skene():
     fit = em.fit(observation, rows, flat, tolerance=1e-12)
     assert np.abs(np.exp(fit.rows["prevalence"]) - [0.40, 0.42, 0.11, 0.07]).max() < 0.005
     assert bf.find_map(model).attrs["log_evidence"] > fit.log_evidence
-
-
-def test_gold_labels_are_certain(small_model):
-    probability = bf.label_probabilities(bf.find_map(small_model))
-    assert probability.sel(item=0).values.tolist() == [0, 1, 0]
-    assert probability.sel(item=61).values.tolist() == [0, 0, 1]
 
 
 def test_gold_labels_of_all_items_give_counts(small):
@@ -108,14 +92,7 @@ def test_em_takes_gradient_steps_where_a_prior_depends_on_other_variables(small)
 
     def height(weight, prevalence):
         at = {"weight": weight, "prevalence": prevalence, "confusion": point["confusion"].values}
-        return logp(
-            {
-                model.rvs_to_values[v].name: model.rvs_to_transforms[v]
-                .forward(at[v.name], *v.owner.inputs)
-                .eval()
-                for v in model.free_RVs
-            }
-        )
+        return logp(coordinates(model, at))
 
     weight, prevalence = float(point["weight"]), point["prevalence"].values
     best = height(weight, prevalence)
@@ -127,8 +104,6 @@ def test_em_takes_gradient_steps_where_a_prior_depends_on_other_variables(small)
 
 
 def test_em_refuses_what_it_cannot_do(small, small_model):
-    with pytest.raises(ModelError, match=r"iterations must be a whole number, at least 1. Got: 0"):
-        bf.find_map(small_model, iterations=0)
     with pytest.raises(ModelError, match=r"start must be one of.*Got: \{\}"):
         bf.find_map(small_model, start={})
     with pm.Model() as model:
@@ -153,10 +128,7 @@ def test_constant_parameters_stay_as_they_are(small):
     assert_close(
         one["point"]["accuracy"].values, other["point"]["accuracy"].values, "accuracy", atol=1e-4
     )
-    drawn = bf.sample(known, 20, tune=20, chains=2, random_seed=1, progressbar=False, quiet=True)
-    assert drawn.attrs["start"] in ("moments", "majority")
-    fit = bf.fit(known, draws=50, random_seed=1)
-    assert fit.attrs["method"] == "cavi"
+    assert bf.fit(known, draws=50, random_seed=1).attrs["method"] == "cavi"
 
 
 def test_models_of_ones_own_need_no_names(small):
@@ -168,5 +140,6 @@ def test_models_of_ones_own_need_no_names(small):
         bf.observe(small, labels=bf.Independent(prevalence), raters=bf.OneCoin(accuracy))
     prior = np.stack([right, np.full(6, 1.5)], axis=-1)
     named = DawidSkene(small, raters="coin", confusion_prior=prior)
-    one, other = (bf.find_map(each)["point"] for each in (model, named))
+    steps = {"iterations": 20, "tolerance": 0}
+    one, other = (bf.find_map(each, **steps)["point"] for each in (model, named))
     assert_close(one["accuracy"].values, other["accuracy"].values, "accuracy", rtol=1e-9)

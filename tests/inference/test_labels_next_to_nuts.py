@@ -1,130 +1,47 @@
-"""Labels on a graph where other steps than LabelGibbs move some of the variables."""
+"""Labels on a graph that go from draw to draw: next to other steps, and in interrupted chains."""
 
 from __future__ import annotations
 
 import itertools
 
-import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
 from scipy import stats
-from scipy.special import logsumexp
+from squares import square_of_pixels
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
-from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.pymc.model import observed
 from bayesfuse.results.parameters import parameters
 from bayesfuse.results.posterior import complete
-from bayesfuse.testing import assert_frequencies, enumerate_labels
 
 QUIET = {"progressbar": False, "quiet": True}
-ANSWERS = np.array(
-    [[0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0], [1, 1, 1], [1, 0, 1], [1, 1, 0], [0, 1, 1]]
-)
-ALPHA = np.array([[3.0, 1.0], [1.0, 2.0]])
-SPREAD = 0.7
-"""Standard deviation of the logarithm of the coupling."""
-
-GRAPHS = {"path": bf.Graph.grid((8,)), "circles": bf.Graph.grid((2, 4))}
+ANSWERS = [[0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0], [1, 1, 1], [1, 0, 1], [1, 1, 0], [0, 1, 1]]
+CIRCLES, PATH = bf.Graph.grid((2, 4)), bf.Graph.grid((8,))
 
 
-def build(graph):
+def observe(coupling, graph):
+    raters = bf.Confusion(pm.Dirichlet("confusion", np.ones((3, 2, 2))))
     responses = bf.Responses.from_matrix(ANSWERS)
-    with pm.Model() as model:
-        middle = pm.Normal("middle")
-        coupling = pm.LogNormal("coupling", middle, SPREAD)
-        confusion = pm.Dirichlet("confusion", np.tile(ALPHA, (3, 1, 1)))
-        bf.observe(responses, labels=bf.Potts(coupling, graph), raters=bf.Confusion(confusion))
-    return model
-
-
-def exactly(graph, middle):
-    """Return the posterior mean of the log coupling: labellings enumerated, rows summed out."""
-    every = np.array(list(itertools.product([0, 1], repeat=8)))
-    agree = (every[:, graph.edges[:, 0]] == every[:, graph.edges[:, 1]]) @ graph.weights
-    log_lik = np.zeros(len(every))
-    for k, rater in itertools.product([0, 1], range(3)):
-        labels = np.eye(2)[ANSWERS[:, rater]]
-        log_lik += (Dirichlet(ALPHA[k]) + (every == k) @ labels).log_beta() - Dirichlet(
-            ALPHA[k]
-        ).log_beta()
-    grid = np.linspace(-6.0, 6.0, 400)
-    prior = np.exp(grid)[:, None] * agree
-    log_weight = logsumexp(prior + log_lik, axis=1) - logsumexp(prior, axis=1)
-    log_weight += stats.norm.logpdf(grid, middle, SPREAD)
-    return (np.exp(log_weight - logsumexp(log_weight)) * grid).sum()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shape", GRAPHS)
-def test_a_coupling_whose_prior_has_variables_is_drawn_given_the_labels(shape):
-    """By the prior at the point where other steps have left those variables."""
-    model = build(GRAPHS[shape])
-    with model:
-        step = bf.LabelGibbs(rng=1)
-    assert {v.name for v in step.vars} == {"coupling_log__", "confusion_simplex__"}
-    for middle in (-0.3, 1.2):
-        point, found = model.initial_point() | {"middle": np.array(middle)}, []
-        for _ in range(4000):
-            point, _ = step.step(point)
-            found.append(point["coupling_log__"])
-        error = float(az.mcse(np.array(found)[None]))
-        assert error < 0.05
-        assert np.mean(found) == pytest.approx(exactly(GRAPHS[shape], middle), abs=4 * error)
-
-
-def test_labels_of_a_forest_are_drawn_anew_wherever_other_steps_have_moved_the_coupling(
-    monkeypatch,
-):
-    graph = GRAPHS["path"]
-    model = build(graph)
-    with model:
-        step = bf.LabelGibbs([model["confusion"]], rng=1)
-    labels, drawn = step.observation.labels, []
-    draw = labels.draw
-    monkeypatch.setattr(labels, "draw", lambda *a: drawn.append(draw(*a)) or drawn[-1])
-    rows = np.array([[[0.7, 0.3], [0.4, 0.6]]] * 3)
-    there = model.initial_point() | {
-        "confusion_simplex__": model.rvs_to_transforms[model["confusion"]].forward(rows).eval()
-    }
-    log_lik = np.log(rows)[np.arange(3), :, ANSWERS].sum(axis=1)
-    prior = bf.Potts(pm.HalfNormal.dist(1.0), graph)
-    structure = prior.structure(bf.Responses.from_matrix(ANSWERS))
-    couplings, seen = (0.1, 6.0), np.zeros((2, 256))
-    for turn in range(6000):  # the labels before are those of the other coupling
-        which = turn % 2
-        at = there | {"coupling_log__": np.log(couplings[which])}
-        step.step(at)
-        seen[which, drawn[-1] @ 2 ** np.arange(8)[::-1]] += 1
-    for coupling, counts in zip(couplings, seen, strict=True):
-        exact = enumerate_labels(prior, (np.array(coupling),), log_lik, structure)
-        assert_frequencies(counts, exact.weight, f"labels at coupling {coupling}")
+    bf.observe(responses, labels=bf.Potts(coupling, graph), raters=raters)
 
 
 def test_labels_that_are_kept_must_not_depend_on_what_nuts_moves():
-    model = build(GRAPHS["circles"])
+    with pm.Model() as model:
+        observe(pm.LogNormal("coupling", pm.Normal("middle"), 0.7), CIRCLES)
     with pytest.raises(ModelError, match=r"Potts .* Got: \['coupling'\] left to other steps"):
         bf.LabelGibbs([model["confusion"]], model=model)
-    responses = bf.Responses.from_matrix(ANSWERS)
     with pm.Model() as model:
-        coupling = pm.math.exp(pm.Normal("log_coupling"))
-        confusion = pm.Dirichlet("confusion", np.ones((3, 2, 2)))
-        labels = bf.Potts(coupling, GRAPHS["circles"])
-        bf.observe(responses, labels=labels, raters=bf.Confusion(confusion))
+        observe(pm.math.exp(pm.Normal("log_coupling")), CIRCLES)
     with pytest.raises(ModelError, match="sampler='nuts'"):
         bf.sample(model, 10, **QUIET)
 
 
 def test_a_bound_that_is_a_variable_leaves_the_number_to_other_steps():
     """In PyMC's coordinate the number moves with its bound."""
-    responses = bf.Responses.from_matrix(ANSWERS)
     with pm.Model():
-        coupling = pm.Uniform("coupling", 0.0, pm.HalfNormal("most"))
-        confusion = pm.Dirichlet("confusion", np.ones((3, 2, 2)))
-        labels = bf.Potts(coupling, GRAPHS["path"])
-        bf.observe(responses, labels=labels, raters=bf.Confusion(confusion))
+        observe(pm.Uniform("coupling", 0.0, pm.HalfNormal("most")), PATH)
         assert [v.name for v in bf.LabelGibbs().vars] == ["confusion_simplex__"]
 
 
@@ -172,3 +89,31 @@ def test_labels_drawn_next_to_nuts_are_those_of_the_result():
         result.copy(), observed(model)[1], parameters(result, model), labels=kept.values
     )
     assert np.allclose(again["log_likelihood"]["responses"], result["log_likelihood"]["responses"])
+
+
+@pytest.fixture(scope="module")
+def square():
+    return square_of_pixels()
+
+
+def test_what_is_left_of_interrupted_chains_stays_together(square, monkeypatch):
+    """Ctrl-C in a kernel, in the second chain: Python hands it on as the cause of SystemErrors."""
+    settings = {"tune": 10, "chains": 4, "cores": 1, "sweeps": 1, "random_seed": 5} | QUIET
+    whole = bf.sample(square[0], 20, **settings)
+    sweep, done = bf.LabelGibbs.sweep, []
+
+    def interrupted(self, rows, concentration):
+        done.append(1)
+        if len(done) == 30 + 10 + 4:
+            inner = SystemError("unpickling returned a result with an exception set")
+            inner.__cause__ = KeyboardInterrupt()
+            raise SystemError("kernel returned a result with an exception set") from inner
+        return sweep(self, rows, concentration)
+
+    monkeypatch.setattr(bf.LabelGibbs, "sweep", interrupted)
+    cut = bf.sample(square[0], 20, **settings)
+    assert cut["posterior"].sizes["chain"] == 3
+    for group in ("posterior", "log_likelihood", "label_draws"):
+        for name, values in cut[group].dataset.data_vars.items():
+            expected = whole[group].dataset[name].isel(chain=[0, 2, 3])
+            assert (values.values == expected.values).all(), name

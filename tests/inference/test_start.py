@@ -1,24 +1,26 @@
-"""Where fits begin: the right mode on hard problems, and something sensible on degenerate ones."""
+"""Where fits begin: the right mode on hard problems, sensible on degenerate ones, as PyMC would."""
 
 from __future__ import annotations
 
-import warnings
+from itertools import permutations
 
 import numpy as np
-import pandas as pd
 import pytest
+from conjugate_models import log_multinomial
 
 import bayesfuse as bf
-from bayesfuse.errors import ImpossibleDataError, ModelError, PoorFitWarning
-from bayesfuse.inference import em, gibbs, spectral, variational
-from bayesfuse.inference import find_map as mapping
-from bayesfuse.inference import sample as sampling
+from bayesfuse.errors import ImpossibleDataError, ModelError
+from bayesfuse.inference import em, spectral
+from bayesfuse.inference.chains import as_begun, begin, initial_values
+from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.start import disperse, find_start, majority
-from bayesfuse.models import DawidSkene, HiddenMarkov
+from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 from bayesfuse.parameters.dirichlet import Dirichlet
 
 CHANNELS = ["confusion", "class", "coin"]
+STOPPED = 1e-3
+"""EM stops where a step of size d gains d² / 2 < 10⁻⁸ per response; rounding decides where."""
 
 
 def start_of(responses, method="moments", **kwargs):
@@ -34,28 +36,18 @@ def hard(n_classes, seed):
     right = rng.uniform(1.3, 2.2, (n_raters, n_classes)) / (n_classes + 0.5)
     right[:6] = rng.uniform(0.0, 1.0, (6, n_classes)) / n_classes
     confusion = np.empty((n_raters, n_classes, n_classes))
-    for m in range(n_raters):
-        for k in range(n_classes):
-            wrong = rng.dirichlet(np.full(n_classes - 1, 0.3)) * (1 - right[m, k])
-            confusion[m, k] = np.insert(wrong, k, right[m, k])
-    made = bf.datasets.simulate_dawid_skene(
-        n_items,
-        n_raters,
-        n_classes,
-        prevalence=prevalence / prevalence.sum(),
-        confusion=confusion,
-        random_seed=rng,
-    )
+    for m, k in np.ndindex(right.shape):
+        wrong = rng.dirichlet(np.full(n_classes - 1, 0.3)) * (1 - right[m, k])
+        confusion[m, k] = np.insert(wrong, k, right[m, k])
+    known = {"prevalence": prevalence / prevalence.sum(), "confusion": confusion}
+    made = bf.datasets.simulate_dawid_skene(n_items, n_raters, n_classes, random_seed=rng, **known)
     frame = made.responses.to_frame()
     frame = frame[rng.random(len(frame)) < np.where(frame.rater < 6, 0.7, 0.25)]
     names = {"items": range(n_items), "raters": range(n_raters), "classes": range(n_classes)}
     return bf.Responses.from_long(frame, **names), made
 
 
-# ---------------------------------------------------------------- what it is for
-
-
-@pytest.mark.parametrize(("n_classes", "seed"), [(2, 0), (2, 5), (3, 1), (4, 0), (5, 0), (6, 0)])
+@pytest.mark.parametrize(("n_classes", "seed"), [(2, 0), (3, 1), (4, 0)])
 def test_moments_find_the_mode_that_majority_vote_misses(n_classes, seed):
     responses, made = hard(n_classes, seed)
     plan = make_plan(DawidSkene(responses))
@@ -104,9 +96,6 @@ def test_a_few_known_labels_name_the_classes(raters):
     assert (right < 0.5).all()
 
 
-# ---------------------------------------------------------------- what it says
-
-
 @pytest.mark.parametrize("raters", CHANNELS)
 def test_the_choice_and_every_candidate_are_recorded(small, raters):
     model = DawidSkene(small, raters=raters)
@@ -119,42 +108,28 @@ def test_the_choice_and_every_candidate_are_recorded(small, raters):
     alone = bf.find_map(model, start="majority").attrs
     assert alone["start"] == "majority" and "start_log_posterior_moments" not in alone
     assert bf.find_map(model, start="prior").attrs["start"] == "prior"
+    drawn = bf.sample(model, 3, tune=0, chains=1, progressbar=False, quiet=True).attrs
+    begun = start_of(small, raters=raters).record()
+    assert begun.items() <= drawn.items()
+    assert all(isinstance(value, str | float) for value in begun.values())
 
 
-def test_sampling_records_it_too_in_attributes_a_file_can_hold(small_model):
-    result = bf.sample(small_model, 5, chains=1, random_seed=1, progressbar=False, quiet=True)
-    begun = find_start(
-        make_plan(small_model).observation, make_plan(small_model).continuous_priors()
-    )
-    assert begun.record().items() <= result.attrs.items()
-    assert all(isinstance(value, str | float) for value in begun.record().values())
-
-
-def test_an_unknown_start_is_refused(small):
-    with pytest.raises(ModelError, match=r"\['moments', 'majority', 'prior'\].*Got: 'spectral'"):
-        start_of(small, "spectral")
-
-
-def test_a_start_says_why_there_were_no_moments():
+def test_a_start_says_why_there_were_no_moments(small, monkeypatch):
     said = start_of(bf.Responses.from_matrix([[0, 1], [1, 1], [0, 0]])).record()
     assert said["start"] == "majority"
     assert said["start_without_moments"].endswith("divisions of 2 raters with responses.")
+    with pytest.raises(ModelError, match=r"\['moments', 'majority', 'prior'\].*Got: 'spectral'"):
+        start_of(small, "spectral")
 
+    def refuse(*args, **kwargs):
+        raise ImpossibleDataError("as it were")
 
-def test_the_density_is_the_log_posterior(small_model):
-    """Evidence plus log priors: the difference of two candidates is that of PyMC's logp."""
-    plan = make_plan(small_model)
-    begun = find_start(plan.observation, plan.continuous_priors())
-    for fit in begun.polished.values():
-        one = em.fit(plan.observation, fit.rows, plan.continuous_priors(), iterations=1)
-        assert one.trace[-1] >= fit.trace[-1] - 1e-9
-
-
-# ---------------------------------------------------------------- degenerate tables
-
-
-def matrix(rows, n_classes, **kwargs):
-    return bf.Responses.from_matrix(rows, classes=range(n_classes), **kwargs)
+    monkeypatch.setattr(spectral, "label_probabilities", refuse)
+    begun = start_of(small)
+    assert (begun.method, begun.left_out) == ("majority", "as it were")
+    monkeypatch.setattr(em, "fit", refuse)
+    with pytest.raises(ImpossibleDataError):
+        start_of(small)
 
 
 def degenerate(n_classes):
@@ -163,49 +138,36 @@ def degenerate(n_classes):
     last = n_classes - 1
     truth = rng.integers(n_classes, size=(40, 1))
     answers = np.where(rng.random((40, 6)) < 0.7, truth, rng.integers(n_classes, size=(40, 6)))
-    stubborn = answers.copy()
+    stubborn, blocks = answers.copy(), answers.copy()
     stubborn[:, 0] = last
-    blocks = answers.copy()
     blocks[:20, 3:] = blocks[20:, :3] = -1
-    pairs = np.full((30, 20), -1)
+    pairs, singles = np.full((30, 20), -1), np.full((9, 9), -1)
     for n in range(30):
         pairs[n, rng.permutation(20)[:2]] = rng.integers(n_classes, size=2)
-    singles = np.full((9, 9), -1)
     np.fill_diagonal(singles, np.arange(9) % n_classes)
     singles[0] = np.arange(9) % n_classes  # everybody answers one item, and most only that
-    silent = {"items": range(45), "raters": range(9)}
-    padded = np.full((45, 9), -1)
-    padded[:40, :6] = answers
     return {
-        "one item": matrix(answers[:1], n_classes),
-        "one response": matrix([[last]], n_classes),
-        "two items": matrix(answers[:2], n_classes),
-        "one rater": matrix(answers[:, :1], n_classes),
-        "two raters": matrix(answers[:, :2], n_classes),
-        "raters with one response": matrix(singles, n_classes),
-        "all equal": matrix(np.full((30, 5), last), n_classes),
-        "all raters agree": matrix(np.tile(truth, (1, 5)), n_classes),
-        "one class whatever the item": matrix(stubborn, n_classes),
-        "every rater a constant": matrix(np.tile(np.arange(6) % n_classes, (20, 1)), n_classes),
-        "a class that nobody uses": matrix(np.minimum(answers, last - 1), n_classes),
-        "disconnected blocks": matrix(blocks, n_classes),
-        "two answers per item": matrix(pairs, n_classes),
-        "silent items and raters": matrix(padded, n_classes, **silent),
-        "noise": matrix(rng.integers(n_classes, size=(40, 6)), n_classes),
-        "counts": bf.Responses.from_counts(
-            answers[:8], [5, 0, 3, 1, 1, 7, 2, 4], classes=range(n_classes)
-        ),
-        "repeats": bf.Responses.from_long(
-            pd.concat([matrix(answers, n_classes).to_frame()] * 3), classes=range(n_classes)
-        ),
+        "one item": answers[:1],
+        "one response": [[last]],
+        "one rater": answers[:, :1],
+        "two raters": answers[:, :2],
+        "raters with one response": singles,
+        "all equal": np.full((30, 5), last),
+        "all raters agree": np.tile(truth, (1, 5)),
+        "one class whatever the item": stubborn,
+        "every rater a constant": np.tile(np.arange(6) % n_classes, (20, 1)),
+        "a class that nobody uses": np.minimum(answers, last - 1),
+        "disconnected blocks": blocks,
+        "two answers per item": pairs,
+        "silent items and raters": np.pad(answers, ((0, 5), (0, 3)), constant_values=-1),
+        "noise": rng.integers(n_classes, size=(40, 6)),
     }
 
 
-@pytest.mark.parametrize("raters", CHANNELS)
+@pytest.mark.parametrize(("n_classes", "raters"), [(2, "class"), (2, "coin"), (4, "confusion")])
 @pytest.mark.parametrize("name", degenerate(4))
-@pytest.mark.parametrize("n_classes", [2, 4])
 def test_degenerate_tables_have_a_start(n_classes, name, raters):
-    responses = degenerate(n_classes)[name]
+    responses = bf.Responses.from_matrix(degenerate(n_classes)[name], classes=range(n_classes))
     plan = make_plan(DawidSkene(responses, raters=raters))
     seen, prior = plan.observation, plan.continuous_priors()
     begun = find_start(seen, prior)
@@ -217,35 +179,6 @@ def test_degenerate_tables_have_a_start(n_classes, name, raters):
     drawn = disperse(seen, begun.rows, prior, np.random.default_rng(1))
     assert all(np.isfinite(rows).all() for rows in drawn.values())
     assert ("moments" in begun.polished) != bool(begun.left_out)
-
-
-@pytest.mark.parametrize("raters", CHANNELS)
-def test_known_labels_of_all_items(small, raters):
-    """Everything known: the start is the posterior mean by counting, whichever candidate wins."""
-    truth = np.random.default_rng(1).integers(0, 3, small.n_items)
-    gold = dict(zip(small.items.tolist(), truth.tolist(), strict=True))
-    for method in ("moments", "majority"):
-        begun = start_of(small, method, raters=raters, gold=gold)
-        expected = (1 + np.bincount(truth)) / (3 + len(truth))
-        assert np.allclose(np.exp(begun.rows["prevalence"]), expected, atol=1e-12)
-
-
-def test_impossible_data_are_an_error_as_with_majority_vote(small, monkeypatch):
-    """The moments never hide it, nor do they bring it about."""
-
-    def refuse(*args, **kwargs):
-        raise ImpossibleDataError("as it were")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(spectral, "label_probabilities", refuse)
-        begun = start_of(small)
-        assert (begun.method, begun.left_out) == ("majority", "as it were")
-    monkeypatch.setattr(em, "fit", refuse)
-    with pytest.raises(ImpossibleDataError):
-        start_of(small)
-
-
-# ---------------------------------------------------------------- what must not matter
 
 
 def same(one, other, atol=1e-12):
@@ -265,7 +198,7 @@ def test_starts_are_reproducible_and_blind_to_the_order_of_rows(small):
 @pytest.mark.parametrize("raters", CHANNELS)
 def test_an_item_that_stands_for_several_is_as_good_as_they(raters):
     counts = bf.datasets.caries()
-    same(start_of(counts, raters=raters), start_of(counts.expand(), raters=raters), atol=1e-6)
+    same(start_of(counts, raters=raters), start_of(counts.expand(), raters=raters), atol=STOPPED)
 
 
 def test_majority_vote_shares_ties_and_knows_what_is_known(small):
@@ -287,14 +220,9 @@ def test_a_sample_of_many_responses_is_as_good_as_all(monkeypatch):
         assert np.abs(np.exp(begun.rows["confusion"]) - made.confusion).max() < 0.12
 
 
-def test_many_classes_have_fewer_divisions_but_some():
-    assert [spectral._divisions(k) for k in (2, 10, 20, 50)] == [40, 40, 10, 4]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_prior_that_cannot_name_the_classes_leaves_it_to_the_raters(seed):
+def test_a_prior_that_cannot_name_the_classes_leaves_it_to_the_raters():
     """All permutations of the classes are then equally probable, as they are."""
-    made = bf.datasets.simulate_dawid_skene(600, 9, 4, random_seed=seed)
+    made = bf.datasets.simulate_dawid_skene(600, 9, 4, random_seed=1)
     flat = np.ones((4, 4))
     found = start_of(made.responses, confusion_prior=flat).polished["moments"]
     right = np.exp(found.rows["confusion"]).mean(axis=0)
@@ -303,60 +231,42 @@ def test_a_prior_that_cannot_name_the_classes_leaves_it_to_the_raters(seed):
 
 def test_names_are_the_most_probable_permutation():
     """Against all permutations, by the probability of the labels with the rows integrated out."""
-    from itertools import permutations
-
-    from scipy.special import gammaln
-
     rng = np.random.default_rng(5)
     for _ in range(20):
-        prior = {
-            "prevalence": Dirichlet(rng.uniform(0.3, 4, 4)),
-            "confusion": Dirichlet(rng.uniform(0.3, 4, (3, 4, 4))),
-        }
-        counts = {
-            "prevalence": rng.uniform(0, 9, 4),
-            "confusion": rng.uniform(0, 9, (3, 4, 4)),
-        }
-
-        def log_prob(order, prior=prior, counts=counts):
-            total = 0.0
-            for alpha, seen in (
-                (prior["prevalence"].concentration, counts["prevalence"][order]),
-                (prior["confusion"].concentration, counts["confusion"][:, order]),
-            ):
-                total += (gammaln(alpha + seen) - gammaln(alpha)).sum()
-                total += (gammaln(alpha.sum(-1)) - gammaln((alpha + seen).sum(-1))).sum()
-            return total
-
-        best = max(permutations(range(4)), key=lambda order: log_prob(list(order)))
-        assert spectral._names(counts, prior).tolist() == list(best)
+        alpha = {"prevalence": rng.uniform(0.3, 4, 4), "confusion": rng.uniform(0.3, 4, (3, 4, 4))}
+        counts = {"prevalence": rng.uniform(0, 9, 4), "confusion": rng.uniform(0, 9, (3, 4, 4))}
+        height = {}
+        for order in permutations(range(4)):
+            own = {"prevalence": counts["prevalence"][list(order)]}
+            own["confusion"] = counts["confusion"][:, order]
+            height[order] = sum(log_multinomial(alpha[n], own[n]).sum() for n in alpha)
+        prior = {name: Dirichlet(each) for name, each in alpha.items()}
+        assert tuple(spectral._names(counts, prior)) == max(height, key=height.get)
 
 
-def test_a_plan_is_made_once_and_handed_down(small_model, monkeypatch):
-    made = []
-    for module in (sampling, variational, mapping):
-        monkeypatch.setattr(module, "make_plan", lambda m: made.append(m) or make_plan(m))
-    monkeypatch.setattr(gibbs, "make_plan", lambda m: pytest.fail("another plan"))
-    quiet = {"progressbar": False, "random_seed": 1}
-    bf.sample(small_model, 5, tune=5, chains=1, quiet=True, **quiet)
-    with warnings.catch_warnings():  # a few draws of a tiny model
-        warnings.simplefilter("ignore", PoorFitWarning)
-        bf.fit(small_model, draws=120, **quiet)
-    bf.find_map(small_model)
-    assert len(made) == 3
+RESPONSES = bf.datasets.simulate_dawid_skene(30, 5, 3, random_seed=2).responses
+TWO = bf.datasets.simulate_dawid_skene(30, 5, 2, random_seed=3).responses
+MODELS = {
+    "rows": lambda: DawidSkene(RESPONSES),
+    "zeros": lambda: HiddenMarkov(
+        RESPONSES,
+        bf.Sequences.from_lengths([10] * 3),
+        transition_prior=np.array([[2.0, 1, 0], [1, 2, 1], [1, 1, 2]]),
+    ),
+    "numbers": lambda: DawidSkene(TWO, raters="coin"),
+    "groups": lambda: LatentGroup(TWO, groups="posterior"),
+}
 
 
-def test_merged_items_lead_to_the_same_labels(monkeypatch):
-    """The table of a sequence has every item; the moments see those with equal responses once."""
-    rng = np.random.default_rng(5)
-    truth = np.repeat(rng.integers(0, 2, 100), 4)
-    matrix = np.where(rng.random((400, 6)) < 0.8, truth[:, None], 1 - truth[:, None])
-    responses = bf.Responses.from_matrix(matrix, classes=[0, 1])
-    sequences = bf.Sequences.from_lengths([40] * 10)
-    plan = make_plan(HiddenMarkov(responses, sequences, gold={3: int(truth[3])}))
-    given = plan.observation, plan.continuous_priors(), em.centre(plan.continuous_priors())
-    assert spectral._independent(responses, plan.observation.gold).table.n_items < 100
-    merged = spectral.label_probabilities(*given)
-    monkeypatch.setattr(bf.Responses, "condensed", lambda self, key=None: (self, np.arange(400)))
-    np.testing.assert_allclose(spectral.label_probabilities(*given), merged, rtol=1e-6, atol=1e-9)
-    assert np.mean(merged.argmax(axis=1) == truth) > 0.9
+@pytest.mark.parametrize("name", MODELS)
+def test_first_points_are_those_of_pymc(name):
+    model = MODELS[name]()
+    plan = make_plan(model)
+    streams = np.random.default_rng(1).spawn(2)
+    step = LabelGibbs(model=model, plan=plan)
+    for values in initial_values(plan, None, begin(plan, None, "majority"), streams):
+        own = as_begun(model, step.blocks)._make_initial_point(overrides=values)(0)
+        theirs = model._make_initial_point(overrides=values)(0)
+        assert list(own) == list(theirs)
+        for value, point in theirs.items():
+            np.testing.assert_allclose(own[value], point, rtol=1e-9, atol=1e-12, err_msg=value)

@@ -1,16 +1,21 @@
-"""Fits that learn on: against one fit of everything, saved in between, and with forgetting."""
+"""Fits that learn on: against one fit of everything, saved in between, with forgetting, refused."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
+import pandas as pd
+import pymc as pm
 import pytest
 import xarray as xr
 from conjugate_models import MODELS
-from days_of_responses import SIZES, fit, parts, simulated, update
+from days_of_responses import SIZES, fit, of_raters, parts, simulated, update
 
 import bayesfuse as bf
-from bayesfuse.errors import ModelError
-from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
+from bayesfuse.errors import ModelError, PoorFitWarning
+from bayesfuse.inference import cavi
+from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
 from bayesfuse.results import natural
 
 # Small tables: what most tests here ask is not how near a fit is to the posterior.
@@ -21,13 +26,35 @@ def posteriors(result):
     return {name: each.posterior for name, each in natural.read(result).items()}
 
 
-def same(one, other, rtol):
+def same(one, other, rtol=1e-9):
     for name, rows in posteriors(one).items():
-        np.testing.assert_allclose(
-            rows.concentration, posteriors(other)[name].concentration, rtol=rtol
-        )
-        if hasattr(rows, "shares"):
-            np.testing.assert_allclose(rows.shares, posteriors(other)[name].shares, rtol=rtol)
+        for of in ("concentration", "shares"):  # shares: of mixtures
+            if hasattr(rows, of):
+                wanted = getattr(posteriors(other)[name], of)
+                np.testing.assert_allclose(getattr(rows, of), wanted, rtol=rtol)
+
+
+STOPPED = 1e-3
+"""Fits stop where a step gains less than 10⁻⁸ for each of 105 responses.
+
+A step dα of a concentration α gains α (dα / α)² / 2 of the bound, so where α is near one the last
+step may be 10⁻³ of it, and rounding decides which step is the last.
+"""
+
+
+def known_of(made, responses):
+    return {item: int(made.truth[item]) for item in responses.items.tolist()}
+
+
+def town_of(responses):
+    return {item: "ab"[item % 3 == 0] for item in responses.items.tolist()}
+
+
+LENGTHS = {120: [20, 40, 35, 25], 60: [20, 40], 35: [35], 25: [25]}
+
+
+def sequences_of(responses):
+    return bf.Sequences.from_lengths(LENGTHS[responses.n_items], items=responses.items)
 
 
 @pytest.fixture(scope="module")
@@ -40,62 +67,31 @@ def days(made):
     return parts(made.responses, SIZES)
 
 
-# ---------------------------------------------------------------- against one fit of everything
-
-WITH_GOLD = {
-    "confusion": MODELS["confusion"],
-    "class": MODELS["class"],
-    "coin": MODELS["coin"],
-    "mixture": lambda r, **kw: DawidSkene(r, confusion_prior=bf.priors.robust(3), **kw),
-    "all alone": MODELS["all alone"],
+KNOWN = {
+    "confusion": (MODELS["confusion"], {}),
+    "class": (MODELS["class"], {}),
+    "coin": (MODELS["coin"], {}),
+    "mixture": (lambda r, **kw: DawidSkene(r, confusion_prior=bf.priors.robust(3), **kw), {}),
+    "all alone": (MODELS["all alone"], {}),
+    "chain": (HiddenMarkov, {"sequences": sequences_of}),
+    "populations": (DawidSkene, {"populations": town_of}),
 }
 
 
-@pytest.mark.parametrize("name", WITH_GOLD)
+@pytest.mark.parametrize("name", KNOWN)
 def test_known_labels_in_parts_say_what_they_say_together(made, days, name):
-    gold = dict(enumerate(made.truth.tolist()))
-    own = [{item: gold[item] for item in day.items.tolist()} for day in days]
-    whole = fit(WITH_GOLD[name](made.responses, gold=gold))
-    found = fit(WITH_GOLD[name](days[0], gold=own[0]))
-    for day, known in zip(days[1:], own[1:], strict=True):
-        found = update(found, day, gold=known)
-    same(found, whole, 1e-12)
-    assert found.attrs["batches"] == 3 and found.attrs["converged"] == 1
+    make, places = KNOWN[name]
 
+    def arguments(responses):
+        places_of = {key: of(responses) for key, of in places.items()}
+        return {"gold": known_of(made, responses)} | places_of
 
-def test_known_sequences_in_parts_say_what_they_say_together(made, days):
-    gold = dict(enumerate(made.truth.tolist()))
-    of = [
-        bf.Sequences.from_lengths(n, items=i)
-        for n, i in (
-            ([20, 40, 35, 25], made.responses.items),
-            ([20, 40], days[0].items),
-            ([35], days[1].items),
-            ([25], days[2].items),
-        )
-    ]
-    whole = fit(HiddenMarkov(made.responses, of[0], gold=gold))
-    known = {item: gold[item] for item in days[0].items.tolist()}
-    found = fit(HiddenMarkov(days[0], of[1], gold=known))
-    for day, sequences in zip(days[1:], of[2:], strict=True):
-        known = {item: gold[item] for item in day.items.tolist()}
-        found = update(found, day, gold=known, sequences=sequences)
-    same(found, whole, 1e-12)
-    assert set(found["posterior"].data_vars) == set(whole["posterior"].data_vars)
-    with pytest.raises(ModelError, match="give sequences="):
-        update(whole, days[0])
-
-
-def test_known_labels_of_populations(made, days):
-    gold = dict(enumerate(made.truth.tolist()))
-    town = {item: "ab"[item % 3 == 0] for item in gold}
-    whole = fit(DawidSkene(made.responses, gold=gold, populations=town))
-    first = {item: gold[item] for item in days[0].items.tolist()}
-    found = fit(DawidSkene(days[0], gold=first, populations={i: town[i] for i in first}))
+    whole = fit(make(made.responses, **arguments(made.responses)))
+    found = fit(make(days[0], **arguments(days[0])))
     for day in days[1:]:
-        known = {item: gold[item] for item in day.items.tolist()}
-        found = update(found, day, gold=known, populations={item: town[item] for item in known})
-    same(found, whole, 1e-12)
+        found = update(found, day, **arguments(day))
+    same(found, whole)
+    assert found.attrs["batches"] == 3 and found.attrs["converged"] == 1
 
 
 def test_silence_is_counted():
@@ -105,7 +101,7 @@ def test_silence_is_counted():
     one, two = parts(table, [5, 3])
     found = fit(DawidSkene(one, gold={n: gold[n] for n in range(5)}))
     found = update(found, two, gold={n: gold[n] for n in range(5, 8)})
-    same(found, fit(DawidSkene(table, gold=gold)), 1e-12)
+    same(found, fit(DawidSkene(table, gold=gold)))
 
 
 def test_every_statement_counts_once():
@@ -118,44 +114,23 @@ def test_every_statement_counts_once():
     np.testing.assert_allclose(counts, [8, 8], rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["confusion", "coin", "groups"])
-def test_a_batch_without_uncertainty_left_settles_as_one_fit(name):
-    """Accurate raters: labels are nearly known, so little is lost by not revising them."""
+def test_days_of_a_crowd_are_nearly_as_good_as_all_at_once():
+    """And where labels are nearly known, as here, the parameters settle as in one fit."""
     made = bf.datasets.simulate_dawid_skene(
         900, 8, 3, accuracy=(0.85, 0.95), prevalence=[0.5, 0.3, 0.2], random_seed=2
     )
     days = parts(made.responses, [300, 300, 300])
-    whole, found = fit(MODELS[name](made.responses)), fit(MODELS[name](days[0]))
-    for day in days[1:]:
-        found = update(found, day)
-    for one, other in zip(posteriors(found).values(), posteriors(whole).values(), strict=True):
-        mean, total = other.mean(), other.concentration.sum(axis=-1, keepdims=True)
-        spread = np.sqrt(mean * (1 - mean) / (total + 1))
-        assert (np.abs(one.mean() - mean) < 0.25 * spread).all()
-
-
-def test_days_of_a_crowd_are_nearly_as_good_as_all_at_once(development_data):
-    responses, truth = development_data("rte")
-    truth = dict(zip(truth["item"], truth["label"], strict=True))
-    shuffled = responses.take(np.random.default_rng(1).permutation(responses.n_items))
-    days = parts(shuffled, [200] * 4)
-    found = fit(DawidSkene(days[0]))
-    labels = [found]
-    for day in days[1:]:
-        labels.append(update(labels[-1], day))
-    of_days = xr.concat(map(bf.label_probabilities, labels), "item")
-    whole = fit(DawidSkene(responses))
-    one, other = (bf.checks.label_scores(each, truth) for each in (of_days, whole))
-    assert one["accuracy"] > other["accuracy"] - 0.02
-    assert one["log_loss"] < other["log_loss"] + 0.05
-    rates = [
-        each["posterior"]["sensitivity"].mean(("chain", "draw")).sel(rater=responses.raters)
-        for each in (labels[-1], whole)
-    ]
-    assert np.corrcoef(*rates)[0, 1] > 0.9
-
-
-# ---------------------------------------------------------------- saved and continued
+    for name in ("confusion", "groups"):
+        whole, labels = fit(MODELS[name](made.responses)), [fit(MODELS[name](days[0]))]
+        for day in days[1:]:
+            labels.append(update(labels[-1], day))
+        of_days = xr.concat(map(bf.label_probabilities, labels), "item")
+        assert np.abs(of_days - bf.label_probabilities(whole)).mean() < 0.005
+        found = posteriors(labels[-1]).values()
+        for one, other in zip(found, posteriors(whole).values(), strict=True):
+            mean, total = other.mean(), other.concentration.sum(axis=-1, keepdims=True)
+            spread = np.sqrt(mean * (1 - mean) / (total + 1))
+            assert (np.abs(one.mean() - mean) < 0.25 * spread).all()
 
 
 @pytest.mark.parametrize("names", [[3, 1, 2], ["x", "née", "zoë"]])
@@ -175,16 +150,11 @@ def test_a_saved_fit_continues_as_if_it_had_not_been_saved(names, tmp_path):
     np.testing.assert_equal(saved.attrs, straight.attrs)
 
 
-def test_the_old_result_is_left_as_it_was(made, days):
-    result = fit(DawidSkene(days[0]))
-    before = result.copy(deep=True)
-    update(result, days[1], forgetting=0.5)
-    xr.testing.assert_identical(result, before)
-
-
 def test_an_update_is_a_result(days, tmp_path):
     result = fit(DawidSkene(days[0]))
+    before = result.copy(deep=True)
     found = update(result, days[1])
+    xr.testing.assert_identical(result, before)
     for group in ("posterior", "label_posterior"):
         one, other = found[group].dataset, result[group].dataset
         assert set(one.data_vars) == set(other.data_vars)
@@ -203,8 +173,6 @@ def test_an_update_is_a_result(days, tmp_path):
 
 
 def test_a_named_model_and_constants_are_kept(days):
-    import pymc as pm
-
     with pm.Model(name="mine") as model:
         shares = pm.Data("shares", [0.5, 0.3, 0.2])
         rows = bf.dirichlet("rows", bf.priors.confusion(None, days[0]))
@@ -220,17 +188,12 @@ def test_a_fit_of_partitions_continues(days, tmp_path):
     days[0].to_frame().to_parquet(tmp_path / "all.parquet")
     table = bf.Responses.from_parquet(tmp_path / "all.parquet")
     found = update(fit(DawidSkene(table)), days[1])
-    # both stop where the bound gains less than 10⁻⁸ per response
-    same(found, update(fit(DawidSkene(days[0])), days[1]), 1e-4)
+    same(found, update(fit(DawidSkene(days[0])), days[1]), STOPPED)
     assert "responses" in found["observed_data"]
 
 
-# ---------------------------------------------------------------- forgetting, new raters
-
-
 def test_forgetting_discounts_all_that_was_counted(made, days):
-    gold = dict(enumerate(made.truth.tolist()))
-    own = [{item: gold[item] for item in day.items.tolist()} for day in days]
+    own = [known_of(made, day) for day in days]
     alone = [fit(DawidSkene(day, gold=known)) for day, known in zip(days, own, strict=True)]
     found = alone[0]
     for day, known in zip(days[1:], own[1:], strict=True):
@@ -239,60 +202,31 @@ def test_forgetting_discounts_all_that_was_counted(made, days):
         prior = natural.read(alone[0])[name].prior
         one, two, three = (posteriors(each)[name] - prior for each in alone)
         wanted = prior.concentration + 0.75**2 * one + 0.75 * two + three
-        np.testing.assert_allclose(rows.concentration, wanted, rtol=1e-12)
+        np.testing.assert_allclose(rows.concentration, wanted, rtol=1e-9)
     anew = update(alone[0], days[1], gold=own[1], forgetting=1.0)
-    same(anew, alone[1], 1e-12)
-
-
-def test_forgetting_follows_a_rater_who_changes():
-    rng = np.random.default_rng(3)
-    truth = rng.choice(2, p=[0.6, 0.4], size=(8, 200))
-    days = []
-    for day, labels in enumerate(truth):
-        right = np.array([0.9, 0.85, 0.8, 0.95 if day < 4 else 0.6])
-        wrong = rng.random((200, 4)) > right
-        items = np.arange(200) + 200 * day
-        days.append(
-            bf.Responses.from_matrix(
-                np.where(wrong, 1 - labels[:, None], labels[:, None]), items=items
-            )
-        )
-    found = {share: fit(DawidSkene(days[0])) for share in (0.0, 0.5)}
-    for day in days[1:]:
-        found = {share: update(each, day, forgetting=share) for share, each in found.items()}
-    kept, faded = (posteriors(each)["confusion"].mean()[3] for each in found.values())
-    assert np.diagonal(kept).min() > 0.7  # the mean of both times
-    # the last two days hold three quarters of what is left: 0.6 + 0.35 · 0.5⁴ = 0.62
-    assert np.abs(np.diagonal(faded) - 0.62).max() < 4 * np.sqrt(0.24 / (80 * 1.9))
+    same(anew, alone[1])
 
 
 def test_new_raters_are_as_if_they_had_been_declared(made, days):
-    few = days[0].to_frame().query("rater < 4")
-    table = bf.Responses.from_long(few, raters=range(4), classes=range(3))
-    declared = bf.Responses.from_long(few, raters=range(6), classes=range(3))
+    table, declared = of_raters(days[0], 4), of_raters(days[0], 4, 6)
     for prior in (None, bf.priors.robust(3)):
         grown = update(fit(DawidSkene(table, confusion_prior=prior)), days[1])
-        same(grown, update(fit(DawidSkene(declared, confusion_prior=prior)), days[1]), 1e-6)
+        same(grown, update(fit(DawidSkene(declared, confusion_prior=prior)), days[1]), STOPPED)
         assert grown["posterior"]["rater"].values.tolist() == list(range(6))
         again = update(grown, days[2])
         assert bf.predict(again, days[0])["raters"]["source"].values.tolist() == ["fitted"] * 6
 
 
 def test_new_raters_join_groups_of_none(days):
-    few = days[0].to_frame().query("rater < 5")
-    table = bf.Responses.from_long(few, raters=range(5), classes=range(3))
-    grown = update(update(fit(LatentGroup(table, groups=[[0, 1, 2]])), days[1]), days[2])
+    fitted = fit(LatentGroup(of_raters(days[0], 5), groups=[[0, 1, 2]]))
+    grown = update(update(fitted, days[1]), days[2])
     assert grown["posterior"]["rater_confusion"].sizes["rater"] == 6
     assert bf.predict(grown, days[0])["raters"]["source"].values.tolist() == ["fitted"] * 6
 
 
 def test_inferred_groups_stay_where_the_fit_holds_them(days):
-    few = days[0].to_frame().query("rater < 5")
-    table = bf.Responses.from_long(few, raters=range(5), classes=range(3))
-    known = bf.Responses.from_long(
-        days[2].to_frame().query("rater < 5"), raters=range(5), classes=range(3)
-    )
-    result = fit(LatentGroup(table, groups="posterior"))
+    known = of_raters(days[2], 5)
+    result = fit(LatentGroup(of_raters(days[0], 5), groups="posterior"))
     found = update(result, known)
     held = [each["posterior"]["assignment"].values for each in (result, found)]
     np.testing.assert_array_equal(*held)
@@ -308,4 +242,56 @@ def test_classes_and_raters_may_come_in_another_order(days):
     frame = days[1].to_frame()
     other = bf.Responses.from_long(frame, raters=[5, 3, 1, 0, 2, 4], classes=[2, 0, 1])
     result = fit(DawidSkene(days[0]))
-    same(update(result, other), update(result, days[1]), 1e-12)
+    same(update(result, other), update(result, days[1]), STOPPED)
+
+
+# Small tables: what is asked here is not how near a fit is to the posterior.
+
+
+def test_what_cannot_be_learnt_is_refused(days):
+    model, nobody = DawidSkene(days[0]), days[1].take(np.arange(0))
+    result, point = fit(model), bf.find_map(model)
+    sampled = bf.sample(model, 5, tune=5, chains=1, random_seed=1, quiet=True, progressbar=False)
+    lasting = bf.Sequences.from_lengths([35], items=days[1].items)
+    graph = bf.Graph.grid((6, 10), items=days[0].items.tolist())
+    chain = bf.Sequences.from_lengths([60], items=days[0].items)
+    for fitted, batch, given, told in (
+        (result, days[0], {}, r"again\.$"),
+        (update(result, days[1]), days[1], {"forgetting": 0.5}, "of batch 1"),
+        (result, nobody, {}, "A batch must have responses"),
+        (result, bf.Responses.from_matrix([[0, 9]]), {}, r"classes of the result.* Got: 9"),
+        (result, pd.DataFrame({"item": [1]}), {}, r"bf.Responses. Got: DataFrame"),
+        (result, days[1], {"sequences": lasting}, "sequences= is for labels"),
+        (fit(HiddenMarkov(days[0], chain)), days[1], {}, "give sequences="),
+        (point, days[1], {}, r"bf.fit\(model, method='cavi'\)"),
+        (sampled, days[1], {}, r"bf.fit\(model, method='cavi'\)"),
+        (fit(MarkovRandomField(days[0], graph)), days[1], {}, "labels on a graph depend"),
+    ):
+        with pytest.raises(ModelError, match=told):
+            update(fitted, batch, **given)
+
+
+def test_an_update_that_does_not_settle_says_so(days, monkeypatch):
+    result = fit(DawidSkene(days[0]))
+    monkeypatch.setattr(cavi, "fit", partial(cavi.fit, iterations=1))
+    with pytest.warns(PoorFitWarning, match="labels of the new items have not settled"):
+        assert update(result, days[1]).attrs["converged"] == 0
+
+
+def test_new_raters_need_a_common_prior(days):
+    prior = {0: bf.priors.diagonal(3, weight=20)}
+    result = fit(DawidSkene(of_raters(days[0], 5), confusion_prior=prior))
+    with pytest.raises(ModelError, match="the priors of the fitted raters differ"):
+        update(result, days[1])
+    update(result, of_raters(days[1], 5))
+
+
+def test_tables_with_silence_must_have_the_fitted_sources():
+    votes = {"item": [0, 0, 1, 3], "rater": list("abaa"), "label": [1, 1, 1, 0]}
+    result = fit(DawidSkene(bf.Responses.from_long(votes, items=range(4)).completed()))
+    said = {"item": [5, 6, 6], "rater": list("aca"), "label": [1, 0, 1]}
+    more = bf.Responses.from_long(said, items=range(5, 9))
+    with pytest.raises(ModelError, match="declare them with raters="):
+        update(result, more.completed())
+    declared = bf.Responses.from_long(said, items=range(5, 9), raters=list("abc")).completed()
+    assert update(result, declared)["posterior"]["rater"].values.tolist() == list("abc")

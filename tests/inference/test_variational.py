@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
-from itertools import pairwise
 
-import arviz as az
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -41,71 +40,44 @@ def apart(result, other):
     return np.abs(one - two) / unit, spread / unit
 
 
-# ---------------------------------------------------------------- batches
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["confusion", "groups", "chain"])
 def test_batches_arrive_where_all_data_do(name):
     made = bf.datasets.simulate_dawid_skene(600, 6, 3, per_item=4, random_seed=3)
-    build = MODELS[name]
-    if name == "chain":
-        ten = bf.Sequences.from_lengths([10] * 60)
-        model, size = HiddenMarkov(made.responses, ten), 6
-    else:
-        model, size = build(made.responses), 60
+    ten = bf.Sequences.from_lengths([10] * 60)
+    chain = name == "chain"
+    model = HiddenMarkov(made.responses, ten) if chain else MODELS[name](made.responses)
     whole = bf.fit(model, random_seed=1, log_likelihood=False, sweeps=1)
-    parts = bf.fit(model, batch_size=size, iterations=200, random_seed=2)
-    assert whole.attrs["elbo"] - 0.01 < parts.attrs["elbo"] < whole.attrs["elbo"] + 1e-6
-    assert parts["fit"].sizes["iteration"] <= 201
+    parts = bf.fit(model, batch_size=6 if chain else 60, iterations=60, random_seed=2)
+    # below the optimum by steps of 600 batches, and above it by where the whole fit stops
+    assert whole.attrs["elbo"] - 0.1 < parts.attrs["elbo"] < whole.attrs["elbo"] + 1e-3
+    assert parts["fit"].sizes["iteration"] <= 61
 
 
 def test_a_stream_arrives_where_all_data_do():
-    made = bf.datasets.simulate_dawid_skene(8000, 8, 3, per_item=4, random_seed=3)
+    made = bf.datasets.simulate_dawid_skene(2000, 5, 3, per_item=4, random_seed=3)
     everything = made.responses
     whole = bf.fit(DawidSkene(everything), random_seed=1, log_likelihood=False)
-    chunks = [everything.take(np.arange(first, first + 50)) for first in range(0, 8000, 50)]
+    chunks = [everything.take(np.arange(first, first + 50)) for first in range(0, 2000, 50)]
     model = DawidSkene(everything.head(300))
-    found = bf.fit(model, batches=iter(chunks * 5), n_items=8000, tolerance=0, random_seed=1)
+    found = bf.fit(model, batches=iter(chunks * 20), n_items=2000, tolerance=0, random_seed=1)
     distance, ratio = apart(found, whole)
-    # steps of 160 × 5 batches leave noise of the size of the last of them, 800 ** −0.7 = 0.01
+    # steps of 40 × 20 batches leave noise of the size of the last of them, 800 ** −0.7 = 0.01
     assert distance.mean() < 0.3 and 0.9 < ratio.min() and ratio.max() < 1.1
     assert bf.label_probabilities(found).sizes["item"] == 300
     assert np.isnan(found.attrs["pareto_k"]) and found.attrs["converged"] == 1
-    others = bf.datasets.simulate_dawid_skene(50, 9, 3, random_seed=3).responses
-    with pytest.raises(ModelError, match="the raters of the model's table"):
-        bf.fit(model, batches=[others], n_items=50)
-    with pytest.raises(ModelError, match="at least one batch"):
-        bf.fit(model, batches=[], n_items=50)
-
-
-def test_batches_need_units_that_stand_apart(small):
-    with pytest.raises(ModelError, match="cannot be fitted in batches"):
-        bf.labels.LabelPrior.part(bf.Independent([0.5, 0.5]), (), np.arange(2))
-
-
-# ---------------------------------------------------------------- results
 
 
 @pytest.fixture(scope="module")
 def plenty():
     """A table that leaves little to doubt: CAVI is near the posterior."""
     return bf.datasets.simulate_dawid_skene(
-        1500, 5, 3, prevalence=[0.5, 0.3, 0.2], accuracy=(0.85, 0.95), random_seed=2
+        600, 5, 3, prevalence=[0.5, 0.3, 0.2], accuracy=(0.85, 0.95), random_seed=2
     ).responses
 
 
 @pytest.fixture(scope="module")
 def plenty_gibbs(plenty):
-    return bf.sample(DawidSkene(plenty), 1000, random_seed=1, quiet=True, **QUIET)
-
-
-@pytest.fixture(scope="module")
-def doubtful():
-    """A table that leaves much to doubt: products of distributions are far from the posterior."""
-    return bf.datasets.simulate_dawid_skene(
-        200, 5, 2, per_item=4, accuracy=(0.6, 0.85), random_seed=1
-    ).responses
+    return bf.sample(DawidSkene(plenty), 500, chains=2, random_seed=1, quiet=True, **QUIET)
 
 
 def test_cavi_agrees_with_gibbs_where_little_is_hidden(plenty, plenty_gibbs):
@@ -114,54 +86,46 @@ def test_cavi_agrees_with_gibbs_where_little_is_hidden(plenty, plenty_gibbs):
         warnings.simplefilter("error")
         fit = bf.fit(model, draws=4000, random_seed=1)
     distance, ratio = apart(fit, gibbs)
-    assert distance.max() < 0.25 and 0.75 < ratio.min() and ratio.max() < 1.1
+    assert distance.max() < 0.3 and 0.7 < ratio.min() and ratio.max() < 1.15
     assert fit.attrs["converged"] == 1 and fit.attrs["pareto_k"] < 0.7
     assert abs(fit.attrs["widening"] - 1) < 0.05
     one, other = bf.label_probabilities(fit), bf.label_probabilities(gibbs)
     assert float(np.abs(one - other).max()) < 0.03
 
 
-@pytest.mark.slow
-def test_sweeps_bring_back_what_the_product_leaves_out(doubtful):
-    model = DawidSkene(doubtful)
-    gibbs = bf.sample(model, 4000, random_seed=1, quiet=True, **QUIET)
+def test_sweeps_bring_back_what_the_product_leaves_out():
+    """A table that leaves much to doubt: products of distributions are far from the posterior."""
+    made = bf.datasets.simulate_dawid_skene(
+        100, 5, 2, per_item=4, accuracy=(0.6, 0.85), random_seed=1
+    )
+    model = DawidSkene(made.responses)
+    gibbs = bf.sample(model, 1000, random_seed=1, quiet=True, **QUIET)
     with pytest.warns(PoorFitWarning, match="they widen the intervals"):
-        fits = [bf.fit(model, draws=2000, random_seed=1, sweeps=n) for n in (0, 2)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fits.append(bf.fit(model, draws=2000, random_seed=1, sweeps=20))
-    assert fits[0].attrs["widening"] > fits[1].attrs["widening"] > fits[2].attrs["widening"]
-    means, ratios = [], []
-    for result in fits:
-        distance, ratio = apart(result, gibbs)
-        means.append(distance.mean())
-        ratios.append(ratio.mean())
-    assert ratios[0] < 0.9 < ratios[2] < 1.05
-    assert all(one < other for one, other in pairwise(ratios))
-    assert means[2] < means[0]
+        fits = [bf.fit(model, draws=1000, random_seed=1, sweeps=n) for n in (0, 2)]
+    fits.append(bf.fit(model, draws=1000, random_seed=1, sweeps=20))
+    widening = [fit.attrs["widening"] for fit in fits]
+    ratios = [apart(fit, gibbs)[1].mean() for fit in fits]
+    assert sorted(widening, reverse=True) == widening and sorted(ratios) == ratios
+    assert ratios[0] < 0.9 < ratios[2] < 1.1
 
 
-def test_draws_come_from_the_fitted_distributions(plenty):
-    model = DawidSkene(plenty)
-    observation, prior, rows = pieces(model)
+def test_draws_come_from_the_fitted_distributions(small_model):
+    observation, prior, rows = pieces(small_model)
     alpha = cavi.fit(observation, rows, prior).approximation
-    draws = bf.fit(model, draws=4000, random_seed=1)["posterior"]
+    fits = [bf.fit(small_model, draws=4000, random_seed=seed) for seed in (1, 1, 2)]
     for name in prior:
         total = alpha[name].concentration.sum(axis=-1, keepdims=True)
         mean = alpha[name].mean()
         error = np.sqrt(mean * (1 - mean) / (total + 1) / 4000)
-        found = draws[name].mean(("chain", "draw")).values
+        found = fits[0]["posterior"][name].mean(("chain", "draw")).values
         assert (np.abs(found - mean) < 5 * error).all()
-
-
-def test_only_draws_depend_on_the_seed(small_model):
-    fits = [bf.fit(small_model, draws=90, random_seed=seed) for seed in (1, 1, 2)]
-    assert (fits[0]["posterior"]["confusion"] == fits[1]["posterior"]["confusion"]).all()
-    assert (fits[0]["posterior"]["confusion"] != fits[2]["posterior"]["confusion"]).any()
+        assert (fits[0]["posterior"][name] == fits[1]["posterior"][name]).all()
+        assert (fits[0]["posterior"][name] != fits[2]["posterior"][name]).any()
     assert fits[0]["fit"].equals(fits[2]["fit"])
+    assert bf.label_probabilities(fits[0]).sel(item=0).values.tolist() == [0.0, 1.0, 0.0]
 
 
-@pytest.mark.parametrize("name", ["confusion", "coin", "groups", "sparse chain", "stationary"])
+@pytest.mark.parametrize("name", ["coin", "groups", "sparse chain"])
 def test_result_is_like_that_of_sampling(small, name, tmp_path):
     model = MODELS[name](small, gold={0: 1, 61: 2})
     sampled = bf.sample(model, 20, chains=1, random_seed=1, quiet=True, **QUIET)
@@ -174,17 +138,8 @@ def test_result_is_like_that_of_sampling(small, name, tmp_path):
             assert one[variable].dims == other[variable].dims, variable
             assert one[variable].dtype == other[variable].dtype, variable
             assert one[variable].shape == other[variable].shape, variable
-    for key in (
-        "start",
-        "method",
-        "elbo",
-        "converged",
-        "iterations",
-        "pareto_k",
-        "sweeps",
-        "widening",
-    ):
-        assert key in found.attrs
+    said = {"start", "method", "elbo", "converged", "iterations", "pareto_k", "sweeps", "widening"}
+    assert said <= found.attrs.keys()
     found.to_netcdf(tmp_path / "fit.nc")
     with xr.open_datatree(tmp_path / "fit.nc") as loaded:
         for group in found.children:
@@ -192,45 +147,18 @@ def test_result_is_like_that_of_sampling(small, name, tmp_path):
         np.testing.assert_equal(loaded.attrs, found.attrs)
 
 
-def test_arviz_works_on_the_result(plenty):
-    result = bf.fit(DawidSkene(plenty), random_seed=1)
-    assert np.isfinite(bf.summary(result, ["prevalence"])["mean"]).all()
-    assert np.isfinite(az.loo(result).elpd)
-
-
-def test_counts_stand_for_items():
-    counted = bf.datasets.caries()
-    fits = [bf.fit(DawidSkene(r), draws=50, random_seed=1) for r in (counted, counted.expand())]
-    np.testing.assert_allclose(*(means_and_spreads(fit)[0] for fit in fits), rtol=1e-6)
-    assert az.loo(bf.fit(DawidSkene(counted), random_seed=1)).n_data_points == 3869
-
-
-def test_gold_labels_are_kept(small_model):
-    probability = bf.label_probabilities(bf.fit(small_model, draws=20, random_seed=1))
-    assert probability.sel(item=0).values.tolist() == [0.0, 1.0, 0.0]
-
-
-@pytest.mark.slow
 def test_inferred_groups_are_held_and_said_so_until_swept():
     rng = np.random.default_rng(1)
-    truth = rng.integers(0, 2, 300)
-    source = np.where(rng.random(300) < 0.7, truth, 1 - truth)
-    shown = np.stack([source] * 3 + [truth] * 4, axis=1)
+    shown = np.repeat(rng.integers(0, 2, (60, 2)), [3, 2], axis=1)
     shown = np.where(rng.random(shown.shape) < 0.85, shown, 1 - shown)
     model = LatentGroup(bf.Responses.from_matrix(shown), groups="posterior")
     with pytest.warns(PoorFitWarning, match="held at the estimate from moments"):
-        held = bf.fit(model, draws=50, random_seed=1)
-    start = model.groups.assignment
-    assert (held["posterior"]["assignment"].values == start).all()
-    swept = bf.fit(model, draws=50, random_seed=1, sweeps=20)
-    assert swept["posterior"]["assignment"].dtype == held["posterior"]["assignment"].dtype
-    together = bf.checks.co_assignment(swept).values
-    assert together[0, 1] > 0.8 and together[3, 4] < 0.5
+        held = bf.fit(model, draws=50, random_seed=1)["posterior"]["assignment"]
+    assert (held.values == model.groups.assignment).all()
+    swept = bf.fit(model, draws=50, random_seed=1, sweeps=3)["posterior"]["assignment"]
+    assert swept.dtype == held.dtype and len(np.unique(swept[0], axis=0)) > 1
     with pytest.raises(ModelError, match="whole numbers"):
         bf.fit(model, "advi")
-
-
-# ---------------------------------------------------------------- the other methods
 
 
 @pytest.mark.slow
@@ -247,6 +175,7 @@ def test_advi_agrees_with_gibbs(plenty, plenty_gibbs, method):
     assert best - 10 < bound[-500:].mean() < best + 10
 
 
+@pytest.mark.slow
 def test_pathfinder_begins_at_the_moments(plenty, plenty_gibbs):
     pytest.importorskip("pymc_extras", reason="pathfinder needs pymc-extras")
     with warnings.catch_warnings():
@@ -260,7 +189,7 @@ def test_pathfinder_begins_at_the_moments(plenty, plenty_gibbs):
 
 
 def test_pathfinder_says_what_to_install(small_model, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "pymc_extras", None)
+    monkeypatch.setitem(sys.modules, "pymc_extras", None)
     with pytest.raises(ImportError, match=r"bayesfuse\[pathfinder\]"):
         bf.fit(small_model, "pathfinder")
 
@@ -272,7 +201,7 @@ def test_advi_fits_a_model_of_ones_own(small):
         bf.fit(model, "cavi")
     with pytest.raises(ModelError, match="Gibbs sweeps need"):
         bf.fit(model, "advi", sweeps=1)
-    gibbs = bf.sample(model, 500, chains=2, random_seed=1, quiet=True, **QUIET)
+    gibbs = bf.sample(model, 300, chains=2, random_seed=1, quiet=True, **QUIET)
     fit = bf.fit(model, "advi", random_seed=1, **QUIET)
     assert fit.attrs["start"] in ("moments", "majority")
     one, two = (result["posterior"]["logit"] for result in (fit, gibbs))
@@ -280,21 +209,11 @@ def test_advi_fits_a_model_of_ones_own(small):
     assert (distance < 0.5 * two.std(("chain", "draw"))).all()
 
 
-@pytest.mark.slow
-def test_an_advi_that_leaves_the_finite_numbers_says_so(small_model):
-    with pytest.raises(ModelError, match="bound must stay finite"):
-        bf.fit(small_model, "advi", obj_optimizer=pm.sgd(learning_rate=1e6), random_seed=1, **QUIET)
-
-
-# ---------------------------------------------------------------- judgement
-
-
 def test_pareto_shape_tells_narrow_from_wide():
     """A normal fitted too narrow has ratios of infinite variance; too wide, bounded ones."""
-    rng = np.random.default_rng(1)
 
     def shape(scale):
-        x = scale * rng.normal(size=4000)
+        x = scale * np.random.default_rng(1).normal(size=4000)
         return pareto_shape(stats.norm.logpdf(x) - stats.norm.logpdf(x, scale=scale))
 
     # the exact shape is 1 − scale² for scales below one
@@ -303,27 +222,14 @@ def test_pareto_shape_tells_narrow_from_wide():
     assert np.isnan(pareto_shape(np.zeros(50)))
 
 
-def test_a_shape_too_large_is_said_where_nothing_else_is(plenty, monkeypatch):
-    monkeypatch.setattr("bayesfuse.inference.variational.LARGE_K", -10.0)
-    with pytest.warns(PoorFitWarning, match="Pareto shape"):
-        bf.fit(DawidSkene(plenty), random_seed=1)
-
-
-def test_a_fit_of_nothing_but_known_labels_is_the_posterior(small):
-    """The importance ratios are constant, and sweeps change nothing."""
-    gold = {item: int(item % 3) for item in small.items.tolist()}
-    result = bf.fit(DawidSkene(small, gold=gold), draws=2000, random_seed=1)
-    assert result.attrs["widening"] == pytest.approx(1.0, abs=0.02)
-    assert result.attrs["pareto_k"] < 0.2
-
-
-@pytest.mark.slow
 def test_fits_that_end_early_say_so(small_model, monkeypatch):
     with pytest.warns(PoorFitWarning, match="still rising"):
         assert bf.fit(small_model, iterations=2, tolerance=0, sweeps=1).attrs["converged"] == 0
     monkeypatch.setattr(gaussian, "WINDOW", 10)
     with pytest.warns(PoorFitWarning):
         bf.fit(small_model, "advi", iterations=12, random_seed=1, **QUIET)
+    with pytest.raises(ModelError, match="bound must stay finite"):
+        bf.fit(small_model, "advi", obj_optimizer=pm.sgd(learning_rate=1e6), random_seed=1, **QUIET)
 
 
 @pytest.mark.parametrize(
@@ -339,6 +245,8 @@ def test_fits_that_end_early_say_so(small_model, monkeypatch):
         ({"obj_n_mc": 5}, "obj_n_mc"),
         ({"method": "advi", "batch_size": 10}, "natural gradients"),
         ({"batches": []}, "batches= come with n_items="),
+        ({"batches": [], "n_items": 5}, "at least one batch"),
+        ({"batches": [bf.datasets.caries()], "n_items": 5}, "of the model's table"),
         ({"batches": [], "n_items": 5, "sweeps": 1}, "sweeps="),
         ({"batches": [pd.DataFrame({"item": [1]})], "n_items": 5}, "bf.Responses.*Got: DataFrame"),
         ({"batches": pd.DataFrame({"item": [1]}), "n_items": 5}, "bf.Responses.*Got: str"),
@@ -350,9 +258,11 @@ def test_bad_requests_are_refused(small_model, arguments, told):
         bf.fit(small_model, **arguments)
 
 
-def test_impossible_data_are_refused(small):
+def test_impossible_data_and_batches_of_labels_that_depend_are_refused(small):
     """A transition that may not be, between two labels that are known."""
-    items = small.items.tolist()
-    gold = {items[0]: 0, items[1]: 2}
+    first, second, *_ = small.items.tolist()
+    model = HiddenMarkov(small, chains(small), **SPARSE, gold={first: 0, second: 2})
     with pytest.raises(ImpossibleDataError, match="probability zero for sequence"):
-        bf.fit(HiddenMarkov(small, chains(small), **SPARSE, gold=gold))
+        bf.fit(model)
+    with pytest.raises(ModelError, match="fit it without batches="):
+        bf.fit(HiddenMarkov(small, chains(small)), batches=[small], n_items=62)

@@ -11,9 +11,9 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.command_line.report import report
 from bayesfuse.errors import CollapseWarning, ModelError
-from bayesfuse.models import DawidSkene, HiddenMarkov, LabellingFunctions
+from bayesfuse.models import DawidSkene, LabellingFunctions
 
-CROWDS = ["rte", "bluebird", "web", "face", "zencrowd_in", "adult2", "weather_amt", "weather_cf"]
+CROWDS = ["rte", "bluebird", "zencrowd_in", "weather_amt"]
 
 
 def labelled(model, probability):
@@ -53,20 +53,16 @@ def test_numbers_by_hand():
     assert found["one_label"].values.tolist() == [False, False, False]
     assert found.attrs["collapsed"]
     assert "class 1: 0, though most responses name it for 25" in found.attrs["verdict"]
+    with pytest.raises(ModelError, match=r"same responses.* Got: a result of 53 item names"):
+        bf.checks.collapse(labelled(model, all_a), DawidSkene(responses.head(40)))
+    model = DawidSkene(bf.Responses.from_counts([[0, 0], [1, 1], [0, 1]], [500, 300, 20]))
+    copies = bf.checks.collapse(labelled(model, np.tile([1.0, 0.0], (3, 1))), model)
+    assert copies["favoured"].values.tolist() == [510, 310]
+    assert copies["lost"].values.tolist() == [False, True]
+    model = DawidSkene(responses, gold={51: 1})
     for share, collapsed in ((0.03, False), (0.015, True)):  # 1.5 items of 51, and 0.8
         some = np.tile([1 - share, share], (53, 1))
         assert bf.checks.collapse(labelled(model, some), model).attrs["collapsed"] == collapsed
-
-
-def test_copies_count(habits):
-    counts = {(0, 0): 500, (1, 1): 300, (0, 1): 20}
-    responses = bf.Responses.from_counts(
-        [list(pattern) for pattern in counts], list(counts.values())
-    )
-    model = DawidSkene(responses)
-    found = bf.checks.collapse(labelled(model, np.tile([1.0, 0.0], (3, 1))), model)
-    assert found["favoured"].values.tolist() == [510, 310]
-    assert found["lost"].values.tolist() == [False, True]
 
 
 def test_every_fit_warns_and_the_report_says_so(habits):
@@ -79,7 +75,7 @@ def test_every_fit_warns_and_the_report_says_so(habits):
     assert "prevalence_prior=" in verdict and "gold=" in verdict
     assert "models.LabellingFunctions" in verdict and "ItemTypes" not in verdict
     with pytest.warns(CollapseWarning) as caught:
-        result = bf.sample(model, 60, chains=2, compute_convergence_checks=True, **settings)
+        result = bf.sample(model, 20, chains=2, compute_convergence_checks=True, **settings)
     assert [w.filename for w in caught if w.category is CollapseWarning] == [__file__]
     with pytest.warns(UserWarning) as caught:
         bf.fit(model, draws=60, **settings)
@@ -97,50 +93,21 @@ def test_every_fit_warns_and_the_report_says_so(habits):
     assert scores[0]["accuracy"] < 0.55 < 0.65 < scores[1]["accuracy"]
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("per_item", [2, 3, 5])
-def test_rare_classes_are_healthy(n_classes, per_item):
+@pytest.mark.parametrize("prevalence", [[0.98, 0.02], [0.6, 0.38, 0.02]], ids=str)
+@pytest.mark.parametrize("per_item", [2, 5])
+def test_rare_classes_are_healthy(prevalence, per_item):
     """Two per cent of the items, most votes for which are mistakes; warnings are errors here."""
-    prevalence = [0.98, 0.02] if n_classes == 2 else [0.6, 0.38, 0.02]
-    for seed in range(3):
-        made = bf.datasets.simulate_dawid_skene(
-            1500,
-            10,
-            n_classes,
-            per_item=per_item,
-            prevalence=prevalence,
-            accuracy=(0.65, 0.9),
-            random_seed=seed,
-        )
-        model = DawidSkene(made.responses)
-        found = bf.checks.collapse(bf.find_map(model), model)
-        assert not found["lost"].any() and found["favoured"][-1] > 20
-
-
-def test_a_few_raters_of_one_label_are_no_collapse():
-    made = bf.datasets.simulate_dawid_skene(300, 5, 2, accuracy=(0.7, 0.9), random_seed=1)
-    said = made.responses.label.reshape(300, 5)
-    said[:, :2] = [0, 1]
-    model = DawidSkene(bf.Responses.from_matrix(said))
+    settings = {"per_item": per_item, "prevalence": prevalence, "accuracy": (0.65, 0.9)}
+    made = bf.datasets.simulate_dawid_skene(1500, 10, len(prevalence), random_seed=1, **settings)
+    model = DawidSkene(made.responses)
     found = bf.checks.collapse(bf.find_map(model), model)
-    assert found["one_label"].values.tolist() == [True, True, False, False, False]
-    assert not found.attrs["collapsed"]
+    assert not found["lost"].any() and found["favoured"][-1] > 20
 
 
 @pytest.mark.parametrize("name", CROWDS)
 def test_real_crowds_are_healthy(development_data, name):
     responses, _ = development_data(name)
     bf.find_map(DawidSkene(responses))  # warnings are errors here
-
-
-def test_real_labelling_functions_collapse(development_data):
-    responses, truth = development_data("wrench_youtube")
-    known = dict(truth.to_numpy()[truth["item"].isin(responses.items)].tolist())
-    with pytest.warns(CollapseWarning, match="only give such a label"):
-        point = bf.find_map(DawidSkene(responses))
-    assert bf.checks.label_scores(point, known)["accuracy"] < 0.5
-    stated = bf.find_map(DawidSkene(responses, prevalence_prior=responses.n_items / 2))
-    assert bf.checks.label_scores(stated, known)["accuracy"] > 0.85
 
 
 def test_advice_is_for_the_model_at_hand(habits):
@@ -155,14 +122,3 @@ def test_advice_is_for_the_model_at_hand(habits):
     model = DawidSkene(made.responses)
     verdict = bf.checks.collapse(labelled(model, one_class[:300]), model).attrs["verdict"]
     assert "ItemTypes" in verdict and "LabellingFunctions" not in verdict
-
-
-def test_labels_in_sequence_and_other_items():
-    made = bf.datasets.simulate_dawid_skene(60, 3, 2, accuracy=(0.8, 0.9), random_seed=1)
-    model = HiddenMarkov(made.responses, bf.Sequences.from_lengths([30, 30]))
-    assert not bf.checks.collapse(bf.find_map(model), model).attrs["collapsed"]
-    other = DawidSkene(made.responses.take(np.arange(40)))
-    with pytest.raises(
-        ModelError, match=r"same responses.* Got: a result of 60 item names for a model of 40"
-    ):
-        bf.checks.collapse(bf.find_map(model), other)

@@ -1,4 +1,4 @@
-"""A result is used with its own model only, and with results of the same responses."""
+"""A result is used with its own model and responses only, and has what functions need of it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from result_functions import (
     N_RATERS,
     OF_MODEL,
     OF_SOME,
+    everything,
     graph_of,
     sequences_of,
     table,
 )
 
 import bayesfuse as bf
-from bayesfuse import checks
+from bayesfuse import checks, plots
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
 
@@ -30,21 +31,19 @@ def relabelled(responses):
 
 
 OTHERS = {
-    "answers": (lambda make: make(relabelled(table())), "other responses"),
-    "items": (lambda make: make(table(items=range(1, N_ITEMS + 1))), r"item names .* 0 in place"),
+    "answers": (lambda: relabelled(table()), {}, "other responses"),
+    "items": (lambda: table(items=range(1, N_ITEMS + 1)), {}, r"item names .* 0 in place"),
     "order of the items": (
-        lambda make: make(table(items=[1, 0, *range(2, N_ITEMS)])),
+        lambda: table(items=[1, 0, *range(2, N_ITEMS)]),
+        {},
         "same item names in another order",
     ),
-    "raters": (lambda make: make(table(raters=[0, 1, 2, 3, 9])), "rater names .* 4 in place of 9"),
-    "number of raters": (lambda make: make(table(n_raters=7)), "5 rater names for a model of 7"),
-    "classes": (lambda make: make(table(classes=[0, 2])), "class names .* 1 in place of 2"),
-    "order of the classes": (lambda make: make(table(classes=[1, 0])), "in another order"),
-    "kind of the names": (
-        lambda make: make(table(raters=["0", "1", "2", "3", "4"])),
-        "rater names .* 0 in place of '0'",
-    ),
-    "gold": (lambda make: make(table(), gold={3: 1}), "other gold labels"),
+    "raters": (lambda: table(raters=[0, 1, 2, 3, 9]), {}, "rater names .* 4 in place of 9"),
+    "number of raters": (lambda: table(n_raters=7), {}, "5 rater names for a model of 7"),
+    "classes": (lambda: table(classes=[0, 2]), {}, "class names .* 1 in place of 2"),
+    "order of the classes": (lambda: table(classes=[1, 0]), {}, "in another order"),
+    "kind of the names": (lambda: table(raters=list("01234")), {}, "rater names .* 0 in place of"),
+    "gold": (table, {"gold": {3: 1}}, "other gold labels"),
 }
 
 
@@ -52,8 +51,8 @@ OTHERS = {
 @pytest.mark.parametrize("what", OTHERS)
 def test_models_of_something_else_are_refused(fits, kind, what):
     _, result = fits[kind]
-    make, told = OTHERS[what]
-    other = make(MODELS[kind])
+    responses, given, told = OTHERS[what]
+    other = MODELS[kind](responses(), **given)
     calls = OF_MODEL | {name: call for (own, name), call in OF_SOME.items() if own == kind}
     # which take no model
     for alone in ("co_assignment", "group_summary", "plot_graph", "rater_drift", "predict_batches"):
@@ -89,7 +88,7 @@ def test_the_same_model_built_again_is_the_same(fits, tmp_path):
     frame = table().to_frame().sample(frac=1, random_state=2)
     names = {"items": range(N_ITEMS), "raters": range(N_RATERS), "classes": [0, 1]}
     again = bf.Responses.from_long(frame, **names)
-    for kind, make in MODELS.items():
+    for kind, make in (("groups", MODELS["groups"]), ("chain", MODELS["chain"])):
         _, result = fits[kind]
         result.to_netcdf(tmp_path / f"{kind}.nc")
         with xr.open_datatree(tmp_path / f"{kind}.nc") as loaded:
@@ -126,3 +125,58 @@ def test_references_of_other_raters_or_classes_are_refused(fits):
         for use in (checks.switching, lambda r, ref: bf.align_labels(r, reference=ref)):
             with pytest.raises(ModelError, match=told):
                 use(result, reference)
+
+
+class InferenceData:
+    """As ArviZ before version 1 had it."""
+
+    def __init__(self, posterior):
+        self.posterior = posterior
+
+
+def not_results(result):
+    posterior = result["posterior"].dataset
+    return {
+        "Dataset": posterior,
+        "NoneType": None,
+        "dict": {"posterior": posterior},
+        "InferenceData": InferenceData(posterior),
+    }
+
+
+def calls_of(kind):
+    known = {"label_scores": checks.label_scores, "calibration": checks.calibration}
+    return everything(kind) | {name: lambda r, m, f=f: f(r, {0: 1}) for name, f in known.items()}
+
+
+@pytest.mark.parametrize("kind", ["independent", "groups", "graph"])
+def test_what_is_no_result_is_one_clear_line(fits, kind):
+    model, result = fits[kind]
+    alone = {"plot_elbo": plots.plot_elbo, "plot_start": plots.plot_start}
+    calls = calls_of(kind) | {name: lambda r, m, f=f: f(r) for name, f in alone.items()}
+    for given, odd in not_results(result).items():
+        for name, use in calls.items():
+            with pytest.raises(ModelError, match=f"DataTree .* Got: {given}"):
+                use(odd, model)
+                pytest.fail(name)
+
+
+def test_what_a_result_lacks_is_said(fits):
+    model, result = fits["independent"]
+    empty = xr.DataTree()
+    calls = calls_of("independent")
+    for use in calls.values():
+        with pytest.raises(ModelError, match="Got: "):
+            use(empty, model)
+    point = bf.find_map(model)
+    draws = ("summary", "report", "align_labels", "common_units", "rater_drift")
+    for name in draws:
+        with pytest.raises(ModelError, match=r"bf\.sample .* Got: "):
+            calls[name](point, model)
+    for name in set(calls) - set(draws):
+        assert calls[name](point, model) is not None
+    bare = result.copy()
+    del bare["constant_data"]
+    for name in ("switching", "plot_confusion", "report"):
+        with pytest.raises(ModelError, match="group constant_data"):
+            calls[name](bare, model)

@@ -10,7 +10,7 @@ import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene
 
-QUIET = {"draws": 40, "chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
+QUIET = {"draws": 20, "chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
 
 
 def table(classes, ordered=None):
@@ -55,12 +55,11 @@ def test_classes_without_an_order_are_refused():
             function(result)
 
 
-@pytest.mark.parametrize("n_raters", [4, 60])
-def test_picture_of_few_and_many_graders(n_raters):
-    made = bf.datasets.simulate_dawid_skene(60, n_raters, 3, random_seed=5)
+def test_picture_of_many_graders():
+    made = bf.datasets.simulate_dawid_skene(30, 40, 3, random_seed=5)
     model = DawidSkene(made.responses, raters="graded", pooled=True)
     result = bf.sample(model, **QUIET)
     ax = bf.plots.plot_graders(result)
     assert ax.get_yscale() == "log"
     assert len(ax.texts) <= 16
-    assert bool(ax.collections) and ("named" in ax.get_title()) == (n_raters == 60)
+    assert bool(ax.collections) and "named" in ax.get_title()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pymc as pm
 import pytest
 import xarray as xr
 
@@ -12,7 +11,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.parameters import central, parameters
+from bayesfuse.results.parameters import central
 from bayesfuse.testing import assert_frequencies, enumerate_labels
 
 QUIET = {"progressbar": False, "quiet": True}
@@ -26,71 +25,31 @@ def tagged():
     responses = bf.Responses.from_matrix(labels, items=list("gfedcba"), classes=TAGS)
     sequences = bf.Sequences.from_lengths([4, 3], items=list("abcdefg"), names=["one", "two"])
     model = HiddenMarkov(responses, sequences, **bf.bio_transitions(TAGS))
-    return model, sequences, bf.find_map(model)
+    point = bf.find_map(model)
+    return model, sequences, point, bf.draw_labels(point, model, 4000, random_seed=1)
 
 
-def exact_at(model, point):
-    """All labellings with their probabilities at a point."""
+def test_draws_and_modes_of_whole_paths_are_those_of_their_joint_distribution(tagged):
+    """Against all labellings with their probabilities at the point."""
+    model, _, point, drawn = tagged
     observation = make_plan(model).observation
     rows = observation.rows({name: point["point"][name].values for name in observation.names})
-    return enumerate_labels(
+    exact = enumerate_labels(
         observation.labels,
         observation.label_tables(rows),
         observation.raters.log_lik(observation.tables(rows), observation.rater_structure),
         observation.label_structure,
     )
-
-
-def test_draws_of_whole_paths_have_their_joint_frequencies(tagged):
-    model, _, point = tagged
-    exact = exact_at(model, point)
-    drawn = bf.draw_labels(point, model, 4000, random_seed=1)
     assert drawn.dims == ("draw", "item") and drawn["item"].values.tolist() == list("gfedcba")
     radix = 3 ** np.arange(7)[::-1]
     seen = np.bincount(drawn.values.astype(int) @ radix, minlength=3**7).astype(float)
     assert not seen[exact.weight < 1e-14].any()
     assert_frequencies(seen, exact.weight, "paths")
-
-
-def test_the_most_probable_path_is_the_mode(tagged):
-    model, _, point = tagged
-    exact = exact_at(model, point)
     best = np.array(TAGS)[exact.configurations[np.argmax(exact.weight)]]
     assert bf.decode(point, model).values.tolist() == best.tolist()
-
-
-def test_spans_have_their_probabilities(tagged):
-    """Against the sum over all labellings that have the span."""
-    model, sequences, point = tagged
-    exact = exact_at(model, point)
-    table = bf.spans(bf.draw_labels(point, model, 4000, random_seed=1), sequences)
-    probability = {}
-    for labels, weight in zip(exact.configurations, exact.weight, strict=True):
-        if weight > 0:
-            path = [TAGS[label] for label in labels[::-1]]  # the table has the items reversed
-            for name, tags in (("one", path[:4]), ("two", path[4:])):
-                for span in by_hand(tags):
-                    key = (name, *span)
-                    probability[key] = probability.get(key, 0.0) + weight
-    found = {
-        (row["sequence"], row["start"], row["stop"], row["kind"]): row["probability"]
-        for _, row in table.iterrows()
-    }
-    for key, share in probability.items():
-        error = np.sqrt(share * (1 - share) / 4000)
-        assert found.get(key, 0.0) == pytest.approx(share, abs=5 * error + 1e-3), key
-    assert set(found) <= set(probability)
-
-
-def by_hand(tags):
-    spans, start = [], None
-    for place, tag in enumerate([*tags, "O"]):
-        if start is not None and tag != "I-A":
-            spans.append((start, place, "A"))
-            start = None
-        if tag == "B-A" or (tag == "I-A" and start is None):
-            start = place
-    return spans
+    result = bf.sample(model, 5, tune=5, chains=2, random_seed=1, **QUIET)
+    one = bf.draw_labels(result, model, 15, random_seed=3)
+    assert one.equals(bf.draw_labels(result, model, 15, random_seed=3)) and one.shape == (15, 7)
 
 
 def test_spans_of_a_path_by_hand():
@@ -107,6 +66,12 @@ def test_spans_of_a_path_by_hand():
         [1, 1, 2, "Y"],
         [1, 2, 3, "Y"],
     ]
+    # of two draws the second has Y at two places of X
+    other = labels.copy(data=[*path[:5], "I-Y", "I-Y", *path[7:]])
+    both = bf.spans(xr.concat([labels, other], "draw"), bf.Sequences.from_lengths([6, 3]))
+    share = both.set_index(["sequence", "start", "stop", "kind"])["probability"]
+    assert share[0, 4, 5, "X"] == share[1, 1, 2, "Y"] == 1 and len(share) == 9
+    assert share[0, 5, 6, "X"] == share[0, 5, 6, "Y"] == share[1, 0, 1, "Y"] == 0.5
     runs = bf.spans(labels, bf.Sequences.from_lengths([9]), scheme="runs")
     assert runs["kind"].tolist() == ["B-X", "I-X", "I-Y", "I-X", "B-X", "I-X", "B-Y"]
     assert runs["stop"].tolist()[-1] == 9
@@ -121,10 +86,11 @@ def test_run_lengths_by_hand():
     assert found.values.tolist() == [["a", 1, 0.5], ["a", 2, 0.5], ["b", 1, 1.5], ["b", 2, 0.5]]
 
 
-def test_labels_of_independent_items_are_drawn_too():
-    """Items merged for speed are told apart again, and gold stays gold."""
-    responses = bf.datasets.simulate_dawid_skene(200, 3, 2, random_seed=1).responses
-    model = DawidSkene(responses, gold={0: 1})
+def test_labels_of_independent_items_are_drawn_too(tmp_path):
+    """Items merged for speed are told apart again, gold stays gold; classes are truth values."""
+    made = bf.datasets.simulate_dawid_skene(200, 3, 2, random_seed=1).responses
+    responses = bf.Responses.from_matrix(made.label.reshape(200, 3) == 1)
+    model = DawidSkene(responses, gold={0: True})
     point = bf.find_map(model)
     drawn = bf.draw_labels(point, model, 2000, random_seed=2)
     share = drawn.mean("draw").values
@@ -134,90 +100,56 @@ def test_labels_of_independent_items_are_drawn_too():
     assert (drawn.sel(item=0) == 1).all()
     same = np.flatnonzero(probability == probability[5])
     assert len(same) > 1 and (drawn.values[:, same[0]] != drawn.values[:, same[1]]).any()
-    best = bf.decode(point, model).values
-    assert (best == (probability > 0.5)).all()
+    assert (bf.decode(point, model).values == (probability > 0.5)).all()
+    drawn.to_netcdf(tmp_path / "drawn.nc")
+    assert drawn.attrs["classes"] == [False, True]
 
 
-def test_draws_use_all_chains_and_the_same_seed_gives_the_same(tagged):
-    model, _, _ = tagged
-    result = bf.sample(model, 50, chains=2, random_seed=1, progressbar=False, quiet=True)
-    one = bf.draw_labels(result, model, 150, random_seed=3)
-    assert one.equals(bf.draw_labels(result, model, 150, random_seed=3))
-    assert one.shape == (150, 7)
-
-
-def parameters_alone(result, group="point"):
+def parameters_alone(result):
     """The parameters without what they were inferred from: of any table of these raters."""
-    return xr.DataTree(children={group: result[group]})
+    return xr.DataTree(children={"point": result["point"]})
 
 
 def test_bad_requests_are_refused(tagged):
-    model, _, point = tagged
+    model, sequences, point, drawn = tagged
     other = DawidSkene(bf.datasets.caries())
-    with pytest.raises(ModelError, match="5 rater names for a model of 2"):
-        bf.decode(bf.find_map(other), model)
-    independent = bf.find_map(DawidSkene(observed(model)[1].responses))
-    with pytest.raises(ModelError, match=r"label prior \(Independent, the model MarkovCh"):
-        bf.decode(independent, model)
-    with pytest.raises(ModelError, match="no 'transition'"):
-        bf.decode(parameters_alone(independent), model)
-    with pytest.raises(ModelError, match="Got: 0"):
-        bf.draw_labels(point, model, 0)
-    with pytest.raises(ModelError, match="expand"):
-        bf.draw_labels(bf.find_map(other), other)
-    drawn = bf.draw_labels(point, model, 2)
-    with pytest.raises(ModelError, match="labels of 7 items"):
-        bf.spans(drawn, bf.Sequences.from_lengths([7]))
-    with pytest.raises(ModelError, match="'brackets'"):
-        bf.spans(drawn, tagged[1], scheme="brackets")
-    with pytest.raises(ModelError, match="'O'"):
-        bf.spans(drawn, tagged[1], outside="N")
+    caries, plain = bf.find_map(other), bf.find_map(DawidSkene(observed(model)[1].responses))
+    for use, told in (
+        (lambda: bf.decode(caries, model), "5 rater names for a model of 2"),
+        (lambda: bf.decode(plain, model), r"label prior \(Independent, the model MarkovCh"),
+        (lambda: bf.decode(parameters_alone(plain), model), "no 'transition'"),
+        (lambda: bf.draw_labels(point, model, 0), "Got: 0"),
+        (lambda: bf.draw_labels(caries, other), "expand"),
+        (lambda: bf.spans(drawn, bf.Sequences.from_lengths([7])), "labels of 7 items"),
+        (lambda: bf.spans(drawn, sequences, scheme="brackets"), "'brackets'"),
+        (lambda: bf.spans(drawn, sequences, outside="N"), "'O'"),
+    ):
+        with pytest.raises(ModelError, match=told):
+            use()
 
 
-def test_a_result_of_another_model_is_refused():
+def test_parameters_alone_are_of_any_table_of_these_raters():
     def model(matrix, **names):
         return DawidSkene(bf.Responses.from_matrix(matrix, **names))
 
     small = [[0, 1], [1, 1], [0, 0]]
     point = bf.find_map(model(small))
-    larger = model(np.random.default_rng(0).integers(0, 5, (20, 50)))
-    renamed, reordered = model(small, raters=["x", "y"]), model(small, classes=[1, 0])
     for other, told in (
-        (larger, "names for a model of"),
-        (renamed, "rater names differ from the model's, 0 in place of 'x'"),
-        (reordered, "same class names in another order"),
+        (model(np.arange(1000).reshape(20, 50) % 5), "names for a model of"),
+        (model(small, raters=["x", "y"]), "rater names differ from the model's, 0 in place of 'x'"),
+        (model(small, classes=[1, 0]), "same class names in another order"),
     ):
-        for use in (bf.decode, bf.draw_labels):
-            for result in (point, parameters_alone(point)):
-                with pytest.raises(ModelError, match=told):
-                    use(result, other)
+        with pytest.raises(ModelError, match=told):
+            bf.decode(parameters_alone(point), other)
     more_items = model([*small, [1, 1]])
     with pytest.raises(ModelError, match="3 item names for a model of 4"):
         bf.decode(point, more_items)
     assert bf.decode(parameters_alone(point), more_items).values.tolist() == [0, 1, 0, 1]
 
 
-def test_shapes_that_the_model_knows_only_when_it_runs_are_compared_too():
-    def model(n_raters):
-        matrix = np.random.default_rng(0).integers(0, 2, (30, n_raters))
-        with pm.Model() as made:
-            right = pm.Beta("right", 3 + pm.Data("ones", np.ones(n_raters)), 2)
-            channel = bf.OneCoin(right)
-            bf.observe(
-                bf.Responses.from_matrix(matrix), labels=bf.Independent([0.5, 0.5]), raters=channel
-            )
-        return made
-
-    result = bf.sample(model(3), 5, chains=1, random_seed=1, progressbar=False, quiet=True)
-    with pytest.raises(ModelError, match="3 rater names for a model of 9"):
-        bf.decode(result, model(9))
-    with pytest.raises(ModelError, match=r"accuracy must have shape \(9 raters\)"):
-        bf.decode(parameters_alone(result, "posterior"), model(9))
-
-
 def test_dimensions_are_known_by_name(tagged):
-    model, sequences, point = tagged
-    drawn = bf.draw_labels(point, model, 20, random_seed=1)
+    _, sequences, _, drawn = tagged
+    drawn = drawn[:20]
     chains = xr.concat([drawn[:10], drawn[10:]], "chain", join="override")
     for use in (bf.spans, bf.run_lengths):
         expected = use(drawn, sequences)
@@ -225,40 +157,19 @@ def test_dimensions_are_known_by_name(tagged):
         assert use(chains.transpose("draw", "item", "chain"), sequences).equals(expected)
 
 
-def test_classes_that_are_truth_values_can_be_saved(tmp_path):
-    model = DawidSkene(bf.Responses.from_matrix([[False, True], [True, True]]))
-    drawn = bf.draw_labels(bf.find_map(model), model, 3)
-    drawn.to_netcdf(tmp_path / "drawn.nc")
-    assert drawn.attrs["classes"] == [False, True]
-
-
 def test_groups_that_are_inferred_are_decoded_at_a_partition_and_not_at_a_mean():
     """Five raters, alone in most draws and together in some: no average of numbers is a group."""
     rng = np.random.default_rng(4)
-    truth = rng.integers(0, 2, 40)
-    answers = np.where(rng.random((40, 5)) < 0.75, truth[:, None], 1 - truth[:, None])
-    model = LatentGroup(bf.Responses.from_matrix(answers), "posterior")
-    result = bf.sample(model, 20, chains=2, tune=20, random_seed=1, **QUIET)
-    posterior = result["posterior"].dataset.copy(deep=True)
-    posterior["assignment"].values[:] = -1
-    posterior["assignment"].values[0, :5, 1:4] = 0  # in 5 of 40 draws
-    alone = posterior["assignment"].values.reshape(-1, 5).max(axis=1) < 0
-    result["posterior"] = xr.DataTree(posterior)
-    point = central(observed(model)[1], parameters(result, model))
+    model = LatentGroup(bf.Responses.from_matrix(rng.integers(0, 2, (40, 5))), "posterior")
+    draws = np.full((2, 4, 5), -1)
+    draws[0, :3, 1:4] = 0
+    rows = rng.dirichlet([1, 1], (2, 4, 5, 2))
+    values = {"assignment": draws, "rater_confusion": rows}
+    point = central(observed(model)[1], values)
     assert point["assignment"].tolist() == [-1] * 5
-    rows = posterior["rater_confusion"].values.reshape(40, 5, 2, 2)
-    np.testing.assert_allclose(point["rater_confusion"], rows[alone].mean(axis=0), rtol=1e-12)
-    independent = DawidSkene(bf.Responses.from_matrix(answers))
-    draws = {"prevalence": posterior["prevalence"], "confusion": posterior["rater_confusion"]}
-    picked = {n: v.values.reshape(40, *v.shape[2:])[alone][None] for n, v in draws.items()}
-    names = {"prevalence": ["class"], "confusion": ["rater", "class", "answer"]}
-    same = xr.Dataset({n: (("chain", "draw", *names[n]), v) for n, v in picked.items()})
-    same = xr.DataTree(children={"posterior": xr.DataTree(same)})
-    assert (bf.decode(result, model).values == bf.decode(same, independent).values).all()
-
-
-def test_of_equally_frequent_partitions_the_most_typical_is_taken():
-    model = LatentGroup(bf.Responses.from_matrix(np.eye(5, dtype=int)), "posterior")
+    alone = rows[draws.max(axis=-1) < 0]
+    np.testing.assert_allclose(point["rater_confusion"], alone.mean(axis=0), rtol=1e-12)
+    # of equally frequent ones the most typical
     draws = np.array([[-1] * 5, [0, 0, 0, -1, -1], [0, 0, -1, -1, -1], [0, 0, -1, 1, 1]])
     values = {"assignment": draws[None], "prevalence": np.arange(8.0).reshape(1, 4, 2)}
     point = central(observed(model)[1], values)

@@ -1,8 +1,11 @@
-"""Predictions of new items: against the fit itself, Bayes' rule, enumeration and refits."""
+"""Predictions of new items: against the fit, Bayes' rule and enumeration; in batches and files."""
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from new_items import (
@@ -17,11 +20,13 @@ from new_items import (
 )
 
 import bayesfuse as bf
-from bayesfuse import decisions, plots
 from bayesfuse.errors import ImpossibleDataError, ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 
-FIT = {"draws": 9, "tune": 10, "chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
+# Small tables: what is asked here is not how near a fit is to the posterior.
+pytestmark = pytest.mark.filterwarnings("ignore::bayesfuse.errors.PoorFitWarning")
+
+FIT = {"draws": 4, "tune": 5, "chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
 ITEMS = NAMES["items"]
 SEQUENCES = bf.Sequences.from_lengths([5, 1, 11, 7], items=ITEMS[12:] + ITEMS[:12])
 TREE = bf.Graph.from_edges([(ITEMS[n], ITEMS[n // 2]) for n in range(1, 20)], items=ITEMS)
@@ -36,29 +41,21 @@ def probability(result):
     return bf.label_probabilities(result).values
 
 
+PLACED = {"sequences": SEQUENCES}
 OWN = {
     "confusion": (DawidSkene, {}),
-    "class": (lambda r: DawidSkene(r, raters="class"), {}),
     "coin": (lambda r: DawidSkene(r, raters="coin", name="inner"), {}),
     "pooled": (lambda r: DawidSkene(r, pooled=True), {}),
     "given groups": (lambda r: LatentGroup(r, [["ann", "bob"], ["cyd", "dan"]]), {}),
     "inferred groups": (lambda r: LatentGroup(r, "posterior"), {}),
-    "chain": (lambda r: HiddenMarkov(r, SEQUENCES), {"sequences": SEQUENCES}),
-    "stationary": (
-        lambda r: HiddenMarkov(r, SEQUENCES, initial="stationary"),
-        {"sequences": SEQUENCES},
-    ),
+    "chain": (lambda r: HiddenMarkov(r, SEQUENCES), PLACED),
+    "stationary": (lambda r: HiddenMarkov(r, SEQUENCES, initial="stationary"), PLACED),
     "forest": (lambda r: MarkovRandomField(r, TREE), {"graph": TREE}),
-    "given coupling": (
-        lambda r: MarkovRandomField(r, TREE, trust=1.5, prevalence=[0.5, 0.2, 0.3]),
-        {"graph": TREE},
-    ),
     "types": (lambda r: ItemTypes(r, types=4), {}),
     "types without competence": (lambda r: ItemTypes(r, types=4, competence=False), {}),
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", OWN)
 def test_the_fitted_items_have_the_fitted_labels(name, tmp_path):
     """With all draws, from the result, from its file and by the model; raters in another order."""
@@ -67,24 +64,22 @@ def test_the_fitted_items_have_the_fitted_labels(name, tmp_path):
     model = make(responses)
     result = bf.sample(model, **FIT)
     result.to_netcdf(tmp_path / "result.nc")
-    with xr.open_datatree(tmp_path / "result.nc") as opened:
-        loaded = opened.load()
-    shuffled = bf.Responses.from_long(
-        responses.to_frame(), items=ITEMS, raters=["dan", "eve", "ann", "cyd", "bob"]
-    )
+    loaded = xr.load_datatree(tmp_path / "result.nc")
+    raters = ["dan", "eve", "ann", "cyd", "bob"]
+    shuffled = bf.Responses.from_long(responses.to_frame(), items=ITEMS, raters=raters)
+    expected = result["label_posterior"].dataset
     for predicted in (
         bf.predict(result, responses, draws=1000, **places),
-        bf.predict(loaded, responses, draws=18, **places),
-        bf.predict(result, shuffled, draws=18, model=model, **places),
+        bf.predict(loaded, responses, draws=8, **places),
+        bf.predict(result, shuffled, draws=8, model=model, **places),
     ):
-        expected = result["label_posterior"].dataset
         found = predicted["label_posterior"].dataset
         assert found["class"].values.tolist() == NAMES["classes"]
         for of in ("probability", "mcse"):
             np.testing.assert_allclose(found[of], expected[of], rtol=0, atol=1e-12)
         for said in ("exact", "method"):
             assert found.attrs[said] == expected.attrs[said]
-        assert predicted.attrs["draws"] == 18
+        assert predicted.attrs["draws"] == 8
         assert set(predicted["raters"]["source"].values.tolist()) == {"fitted"}
 
 
@@ -93,27 +88,21 @@ def point():
     return bf.find_map(DawidSkene(fitted_table(), confusion_prior=INSIDE))
 
 
-def test_a_point_is_bayes_rule(point):
-    found = bf.predict(point, new_table())
+@pytest.mark.parametrize("gold", [None, {"old 0": "low", "old 1": "high"}])
+def test_a_point_is_bayes_rule(gold):
+    """Known labels inform the parameters; new items with the same responses are not known."""
+    responses = fitted_table()
+    point = bf.find_map(DawidSkene(responses, confusion_prior=INSIDE, gold=gold))
     rows = by_rater(point["point"]["confusion"])
     prevalence = point["point"]["prevalence"].values
-    expected = bayes(prevalence, likelihood(NEW_ROWS, rows))
-    labels = found["label_posterior"].dataset
-    assert labels["item"].values.tolist() == NEW_ITEMS
-    np.testing.assert_allclose(labels["probability"], expected, atol=1e-12)
-    np.testing.assert_allclose(labels["probability"].sel(item="c"), prevalence, atol=1e-12)
-    assert "mcse" not in labels and found.attrs["draws"] == 1
-
-
-def test_predictions_are_used_like_fits(point):
-    found = bf.predict(point, new_table())
-    assert decisions.rank_items(found)["item"].tolist()[0] == "c"  # without responses
-    assert decisions.expected_errors(found) is not None
-    plots.plot_labels(found)
-    both = bf.average({"one": found, "other": found}, {"one": 1, "other": 1})
-    np.testing.assert_allclose(probability(both), probability(found), atol=1e-12)
-    columns = found["constant_data"]["rater_index"], found["observed_data"]["responses"]
-    assert [len(column) for column in columns] == [len(NEW_ROWS)] * 2
+    for table, given in ((new_table(), NEW_ROWS), (responses, responses.to_frame().values)):
+        found = bf.predict(point, table)
+        items = table.items.tolist()
+        expected = bayes(prevalence, likelihood(given, rows, items=items))
+        labels = found["label_posterior"].dataset
+        assert labels["item"].values.tolist() == items
+        np.testing.assert_allclose(labels["probability"], expected, atol=1e-12)
+        assert "mcse" not in labels and found.attrs["draws"] == 1
 
 
 def test_a_variational_fit():
@@ -133,17 +122,15 @@ def test_a_variational_fit():
     np.testing.assert_allclose(probability(some), np.mean(each[::10], axis=0), atol=1e-12)
 
 
-def test_draws_are_of_all_chains(point):
-    result = bf.sample(DawidSkene(fitted_table()), **(FIT | {"chains": 3}))
+def test_draws_are_of_all_chains():
+    result = bf.sample(DawidSkene(fitted_table()), **(FIT | {"draws": 9, "chains": 3}))
     found = bf.predict(result, new_table(), draws=7)  # three of each
-    draws = result["posterior"].dataset.isel(draw=[0, 3, 6]).stack(sample=("chain", "draw"))
-    each = [
-        bayes(
-            draws["prevalence"].isel(sample=n).values,
-            likelihood(NEW_ROWS, by_rater(draws["confusion"].isel(sample=n))),
-        )
-        for n in range(9)
-    ]
+    draws = result["posterior"].dataset.isel(draw=[0, 3, 6])
+    each = []
+    for chain, draw in np.ndindex(3, 3):
+        at = draws.isel(chain=chain, draw=draw)
+        given = likelihood(NEW_ROWS, by_rater(at["confusion"]))
+        each.append(bayes(at["prevalence"].values, given))
     assert found.attrs["draws"] == 9
     np.testing.assert_allclose(probability(found), np.mean(each, axis=0), atol=1e-12)
     alone = bf.predict(result.isel(chain=1), new_table(), draws=3)
@@ -198,12 +185,11 @@ def test_graphs_against_all_labellings(trust):
     assert loopy.attrs["method"] == "belief propagation"
 
 
-def test_some_classes_and_raters():
+def test_some_classes_and_raters(point):
     """The answer does not depend on which other names the new table has."""
-    result = bf.find_map(DawidSkene(fitted_table(), confusion_prior=INSIDE))
     rows = [row for row in NEW_ROWS if row[2] != "high"]
-    full = bf.predict(result, new_table(rows, raters=NAMES["raters"], classes=NAMES["classes"]))
-    few = bf.predict(result, new_table(rows, classes=["mid", "low"]))
+    full = bf.predict(point, new_table(rows, raters=NAMES["raters"], classes=NAMES["classes"]))
+    few = bf.predict(point, new_table(rows, classes=["mid", "low"]))
     np.testing.assert_array_equal(probability(few), probability(full))
     assert few["label_posterior"]["class"].values.tolist() == NAMES["classes"]
     assert few["raters"]["rater"].values.tolist() == ["dan", "bob", "ann"]
@@ -211,18 +197,18 @@ def test_some_classes_and_raters():
 
 @pytest.fixture(scope="module")
 def many():
-    return bf.datasets.simulate_dawid_skene(700, 5, 3, per_item=4, random_seed=3).responses
+    return bf.datasets.simulate_dawid_skene(200, 5, 3, per_item=4, random_seed=3).responses
 
 
 def test_batches_change_nothing(many):
     first = bf.datasets.simulate_dawid_skene(60, 5, 3, random_seed=4).responses
-    lengths = [7] * 60 + [280]
-    sequences = bf.Sequences.from_lengths(lengths, items=np.roll(np.arange(700), 100))
+    lengths = [7] * 20 + [60]
+    sequences = bf.Sequences.from_lengths(lengths, items=np.roll(np.arange(200), 100))
     chain = HiddenMarkov(first, bf.Sequences.from_lengths([6] * 10))
     for model, places in ((DawidSkene(first), {}), (chain, {"sequences": sequences})):
         result = bf.sample(model, **FIT)
         whole = bf.predict(result, many, draws=6, **places)["label_posterior"].dataset
-        for batch_size in (1, 64, 699):
+        for batch_size in (1, 64, 199):
             found = bf.predict(result, many, draws=6, batch_size=batch_size, **places)
             xr.testing.assert_allclose(found["label_posterior"].dataset, whole, atol=1e-14)
 
@@ -235,18 +221,6 @@ def test_tables_of_counts(many):
     found = probability(bf.predict(result, table))
     separate = bf.predict(result, table.expand())
     np.testing.assert_allclose(np.repeat(found, counts, axis=0), probability(separate), atol=1e-14)
-
-
-def test_known_items_are_predicted_as_if_unknown():
-    """Gold labels inform the parameters; a new item with the same responses is not known."""
-    responses = fitted_table()
-    gold = {"old 0": "low", "old 1": "high"}
-    result = bf.find_map(DawidSkene(responses, confusion_prior=INSIDE, gold=gold))
-    found = bf.predict(result, responses)
-    rows = by_rater(result["point"]["confusion"])
-    given = likelihood(responses.to_frame().values.tolist(), rows, items=ITEMS)
-    expected = bayes(result["point"]["prevalence"].values, given)
-    np.testing.assert_allclose(probability(found), expected, atol=1e-12)
 
 
 def test_draws_that_rule_out_responses_do_not_count():
@@ -264,13 +238,93 @@ def test_draws_that_rule_out_responses_do_not_count():
         bf.predict(result.isel(chain=[1]), table)
 
 
-@pytest.mark.parametrize("what", ["result", "model"])
-def test_expressions_need_the_model(what):
-    model = ItemTypes(fitted_table(), types=4, own_rows=False)
-    result = bf.sample(model, **FIT)
-    if what == "result":
-        with pytest.raises(ModelError, match=r"expression of other variables.* Got: type_confusi"):
-            bf.predict(result, fitted_table())
-        return
-    found = bf.predict(result, fitted_table(), model=model, draws=18)
-    np.testing.assert_allclose(probability(found), probability(result), rtol=0, atol=1e-12)
+@pytest.fixture(scope="module")
+def responses():
+    return bf.datasets.simulate_dawid_skene(
+        90, 5, 3, per_item=3, prevalence=[0.5, 0.3, 0.2], random_seed=3
+    ).responses
+
+
+@pytest.fixture(scope="module")
+def result(responses):
+    return bf.fit(DawidSkene(responses.head(40)), draws=50, random_seed=1)
+
+
+def batches(responses, size=40):
+    for first in range(0, responses.n_items, size):
+        yield responses.take(np.arange(first, min(first + size, responses.n_items)))
+
+
+def test_labels_in_batches_are_those_of_all_at_once(result, responses):
+    """And each is read when its labels are asked for."""
+    read = []
+
+    def stream():
+        for batch in batches(responses):
+            read.append(batch.n_items)
+            yield batch
+
+    labels = bf.predict_batches(result, stream(), draws=30)
+    assert read == []
+    found = [next(labels)]
+    assert read == [40]
+    found += labels
+    assert [each["label_posterior"].sizes["item"] for each in found] == [40, 40, 10]
+    together = xr.concat([each["label_posterior"].to_dataset() for each in found], "item")
+    whole = bf.predict(result, responses, draws=30)["label_posterior"].to_dataset()
+    xr.testing.assert_allclose(together, whole)
+
+
+@pytest.mark.parametrize("days", [False, True])
+def test_files_hold_labels_and_probabilities(responses, days, tmp_path):
+    """With names of their kind: items that are times, classes that are numbers or words."""
+    pytest.importorskip("pyarrow")
+    if days:
+        frame = responses.to_frame()
+        frame["item"] = pd.date_range("2024-02-01", periods=90)[frame["item"]]
+        frame["label"] = np.array(["ja", "né", "ü"])[frame["label"]]
+        responses = bf.Responses.from_long(frame)
+    result = bf.fit(DawidSkene(responses.head(40)), draws=50, random_seed=1)
+    folder = tmp_path / "new" / "labels"
+    paths = bf.write_labels(bf.predict_batches(result, batches(responses), draws=30), folder)
+    assert [path.name for path in paths] == [f"part-0000{n}.parquet" for n in range(3)]
+    assert sorted(folder.iterdir()) == paths
+    table, names = pd.read_parquet(folder), responses.classes.tolist()
+    assert table.columns.tolist() == ["item", "label", *(f"probability_{k}" for k in names)]
+    whole = bf.label_probabilities(bf.predict(result, responses, draws=30)).values
+    assert table["item"].tolist() == pd.Series(responses.items).tolist()
+    np.testing.assert_allclose(table.iloc[:, 2:].to_numpy(), whole)
+    assert table["label"].tolist() == [names[k] for k in whole.argmax(axis=1)]
+    with pytest.raises(ModelError, match=r"Got: part-00000.parquet in .* \(3 such\)"):
+        bf.write_labels([result], folder)
+
+
+def test_files_that_cannot_be_written(result, responses, monkeypatch, tmp_path):
+    pytest.importorskip("pyarrow")
+
+    def broken():
+        yield responses.head(3)
+        raise OSError("the network is down")
+
+    with pytest.raises(OSError, match="the network"):
+        bf.write_labels(bf.predict_batches(result, broken(), draws=2), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["part-00000.parquet"]
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r'pip install "bayesfuse\[parquet\]"'):
+        bf.write_labels([result], tmp_path / "labels")
+    assert not (tmp_path / "labels").exists()
+
+
+def test_requests_that_make_no_sense_are_refused(result, responses, tmp_path):
+    with pytest.raises(ModelError, match=r"iterable of bf.Responses.* Got: Responses"):
+        bf.predict_batches(result, responses)
+    with pytest.raises(ModelError, match=r"Every one of batches= must be a bf.Responses"):
+        list(bf.predict_batches(result, [responses.to_frame()]))
+    chain = HiddenMarkov(responses, bf.Sequences.from_lengths([45, 45]))
+    with pytest.raises(ModelError, match=r"bf.predict\(result, batch, …\).* need sequences"):
+        bf.predict_batches(bf.fit(chain, draws=5, random_seed=1), [responses])
+    pytest.importorskip("pyarrow")
+    with pytest.raises(ModelError, match=r"\[result\] for a single one. Got: DataTree"):
+        bf.write_labels(result, tmp_path)
+    with pytest.raises(ModelError, match="folder must be the path"):
+        bf.write_labels([result], None)

@@ -23,6 +23,12 @@ def parts(responses, sizes):
     ]
 
 
+def of_raters(responses, few, declared=None):
+    """Return the responses of the first raters."""
+    frame = responses.to_frame().query(f"rater < {few}")
+    return bf.Responses.from_long(frame, raters=range(declared or few), classes=range(3))
+
+
 def fit(model, **kwargs):
     return bf.fit(model, draws=20, random_seed=1, **kwargs)
 
