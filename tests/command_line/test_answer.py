@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from few_answers import quick_answers
 from shell import COLUMNS, fails, write_films
 
 import bayesfuse as bf
@@ -23,8 +24,7 @@ NAME = "<b>Ada & co</b>"
 @pytest.fixture(scope="module")
 def few_draws():
     with pytest.MonkeyPatch.context() as patch:
-        for name, number in {"DRAWS": 20, "TUNE": 20, "PILOT": 2}.items():
-            patch.setattr(budget, name, number)
+        quick_answers(patch)
         yield
 
 
@@ -67,7 +67,7 @@ def test_a_table_alone_gives_text_and_labels(folder, fused, asked, capsys):
     assert written["label"].tolist() == fused.labels()["label"].tolist()
 
 
-def test_report_posterior_and_picture_where_they_are_sent(folder, asked, capsys):
+def test_report_posterior_and_picture_where_they_are_sent(folder, fused, asked, capsys):
     files = ["--report", "r.html", "--output", "r.nc", "--picture", "r.png", "--labels", "l.tsv"]
     assert main([*FILMS, *files, "--quiet"]) == 0
     assert capsys.readouterr().out == ""
@@ -78,7 +78,8 @@ def test_report_posterior_and_picture_where_they_are_sent(folder, asked, capsys)
     result = xr.open_datatree("r.nc")
     result.load().close()
     assert "models" not in result.children  # large
-    assert bf.label_probabilities(result).sizes == {"item": 20, "class": 2}
+    assert bf.label_probabilities(result).equals(bf.label_probabilities(fused))
+    assert result.attrs["code"] == fused.explain()
     assert bf.summary(result, ["sensitivity"]).shape[0] == 3
     assert pd.read_csv("l.tsv", sep="\t").shape == (20, 6)
     assert (folder / "r.png").read_bytes().startswith(b"\x89PNG")
@@ -110,17 +111,16 @@ def test_a_filter_from_standard_input(folder):
     assert run.stderr == ""
 
 
-@pytest.mark.slow
-def test_sequences_and_graphs_need_no_model(folder, few_draws, capsys):
+def test_sequences_and_graphs_need_no_model(folder, asked):
     films = pd.read_csv("films.csv").assign(year=lambda table: table["film"])
     films["studio"] = np.where(films["film"] <= 12, "Alpha", "Beta")
     films.to_csv("films.csv", index=False)
-    assert main([*FILMS, "--sequence", "studio", "--position", "year"]) == 0
-    assert "sequences, pooled" in capsys.readouterr().out
+    assert main([*FILMS, "--quiet", "--sequence", "studio", "--position", "year"]) == 0
+    assert asked["sequences"].lengths.tolist() == [12, 8] and asked["graph"] is None
     assert pd.read_csv("films-labels.csv")["sequence"].tolist() == ["Alpha"] * 12 + ["Beta"] * 8
     pd.DataFrame({"one": range(1, 20), "other": range(2, 21)}).to_csv("edges.csv", index=False)
-    assert main([*FILMS, "--graph", "edges.csv"]) == 0
-    assert "graph, edges given" in capsys.readouterr().out
+    assert main([*FILMS, "--quiet", "--graph", "edges.csv"]) == 0
+    assert asked["graph"].n_edges == 19 and asked["sequences"] is None
 
 
 def test_too_little_time_is_said(folder, capsys, monkeypatch):
