@@ -149,18 +149,6 @@ def test_layouts_keep_neighbours_together(most, monkeypatch):
     assert near.mean() < 0.5 * far.mean()
 
 
-def test_components_stand_apart():
-    left = [(a, b) for a, b in combinations(range(8), 2)]
-    graph = bf.Graph.from_edges([*left, (8, 9), (9, 10)], items=range(13))
-    place = graphs._layout(graph)
-    boxes = [
-        (place[graph.component == c].min(axis=0), place[graph.component == c].max(axis=0))
-        for c in range(graph.n_components)
-    ]
-    for (low, high), (other_low, other_high) in combinations(boxes, 2):
-        assert (high < other_low).any() or (other_high < low).any()
-
-
 def test_graphs_of_few_or_lone_items_have_a_picture():
     responses = bf.Responses.from_matrix([[0, 0], [1, 1], [0, 1]])
     small = bf.find_map(DawidSkene(responses))

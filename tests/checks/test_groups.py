@@ -41,7 +41,7 @@ GROUPS = {"wire": ["a", "b", "c"], "cartel": ["d", "e", "f"]}
 
 @pytest.fixture(scope="module", params=[2, 3])
 def fitted(request):
-    responses, verdicts = crowd(400, request.param, request.param)
+    responses, verdicts = crowd(300, request.param, request.param)
     model = LatentGroup(responses, GROUPS)
     return responses, verdicts, model, bf.sample(model, 100, chains=2, random_seed=1, **QUIET)
 

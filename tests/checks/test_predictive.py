@@ -75,13 +75,6 @@ def test_counts_over_pairs_are_those_of_loops(small):
         assert (same[p], mistakes[p]) == (equal, pytest.approx(wrong))
 
 
-def test_pairs_that_share_too_little_are_left_out(small):
-    few, many = (rater_pairs._pairs(small, least)[2] for least in (1, 20))
-    assert many.min() >= 20 > few.min()
-    with pytest.raises(ModelError, match=r"least=.* Got: no pair of 6 raters with 1000"):
-        rater_pairs._pairs(small, 1000)
-
-
 @pytest.mark.parametrize("kind", ["groups of two classes", "groups of three", "types"])
 def test_common_mistakes_are_as_probable_as_simulated_ones(kind):
     """Two raters of one group, one of another, one alone; or four where items have types."""
@@ -364,8 +357,12 @@ def test_the_same_seed_gives_the_same_numbers_also_of_a_point(good):
     assert not found["unusual"].any()
 
 
-def test_bad_input_is_refused(good):
+def test_bad_input_is_refused(good, small):
     model, result = good
+    few, many = (rater_pairs._pairs(small, least)[2] for least in (1, 20))
+    assert many.min() >= 20 > few.min()
+    with pytest.raises(ModelError, match=r"least=.* Got: no pair of 6 raters with 1000"):
+        rater_pairs._pairs(small, 1000)
     with pytest.raises(ModelError, match=r"draws must be .* at least 2. Got: 1"):
         bf.checks.pairwise_agreement(result, model, draws=1)
     with pytest.raises(ModelError, match="sequences="):

@@ -130,19 +130,6 @@ def test_calibration_of_sure_labels_is_shown_by_log_odds():
         plots.plot_calibration(labels, truth, scale="log")
 
 
-def test_ranks_show_the_best_on_top():
-    draws = xr.DataArray(
-        np.random.default_rng(1).normal([0, 3, 6], 0.1, (1, 50, 3)),
-        {"rater": ["poor", "fair", "good"]},
-        ("chain", "draw", "rater"),
-        name="wit",
-    )
-    ax = plots.plot_ranks(bf.decisions.rank_raters(xr.DataTree(), draws))
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["poor", "fair", "good"]
-    assert np.allclose(ax.collections[0].get_array().reshape(3, -1), np.eye(3)[::-1])
-    assert ax.get_xlabel() == "rank by wit"
-
-
 def test_ranks_of_many_show_the_worst_too():
     n = 250
     draws = xr.DataArray(
@@ -160,9 +147,10 @@ def test_ranks_of_many_show_the_worst_too():
     assert cells.shape == (n, 84)  # nobody is left out
     assert np.allclose(cells.sum(axis=1), 1)
     assert cells[0, -1] == cells[-1, 0] == 1
-    everyone = plots.plot_ranks(bf.decisions.rank_raters(xr.DataTree(), draws), most=None)
-    assert everyone.collections[0].get_array().shape == (n, 84)
-    assert "249-th" in tick_names(everyone) and "0-th" in tick_names(everyone)
+    few = plots.plot_ranks(bf.decisions.rank_raters(xr.DataTree(), draws.isel(rater=[0, 9, 3])))
+    assert tick_names(few) == ["9-th", "3-th", "0-th"]
+    assert np.allclose(few.collections[0].get_array().reshape(3, -1), np.eye(3)[::-1])
+    assert few.get_xlabel() == "rank by wit"
 
 
 def test_a_sequence_in_its_order():
@@ -207,10 +195,7 @@ def test_objectives_and_starts():
     for picture in (plots.plot_elbo, plots.plot_start):
         with pytest.raises(ModelError, match="Got:"):
             picture(xr.DataTree())
-
-
-def test_starts_without_moments_say_why():
     few = bf.Responses.from_matrix([[0, 1], [1, 1], [0, 0]])
     ax = plots.plot_start(bf.find_map(DawidSkene(few)))
     assert ax.get_title().startswith("without moments: ")
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["majority"]
+    assert tick_names(ax) == ["majority"]

@@ -102,13 +102,17 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+SLOW = {"graded"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in MODELS]
+)
 def test_points_of_every_model(name):
     """Of a point estimate, with and without its model."""
     model = MODELS[name]()
     point = bf.find_map(model)
     with_model = plot_overview(point, model)
-    drawn(with_model["items"])
     assert list(with_model) == WHOLE
     without = plot_overview(point)
     assert list(without) == [panel for panel in WHOLE if panel != "raters" or name != "votes"]
@@ -175,13 +179,9 @@ def test_models_and_their_weights(sampled):
     hardest = sampled[0]["label_posterior"]["item"].values[-14:]
     assert tick_names(axes["items"]) == [str(item) for item in hardest]
     assert texts(axes["items"])[-1] == ".98"
-
-
-def test_averages_have_no_raters(sampled):
-    both = bf.average({"a": sampled[0], "b": sampled[0]}, {"a": 3, "b": 1})
-    axes = plot_overview(both)
-    assert sorted(axes) == ["classes", "items", "labels", "models"]
-    assert [bar.get_width() for bar in axes["models"].patches] == [0.25, 0.75]
+    averaged = plot_overview(bf.average({"a": sampled[0], "b": sampled[0]}, {"a": 3, "b": 1}))
+    assert sorted(averaged) == ["classes", "items", "labels", "models"]
+    assert [bar.get_width() for bar in averaged["models"].patches] == [0.25, 0.75]
 
 
 def test_results_without_labels_show_their_raters(sampled):

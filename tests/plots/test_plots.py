@@ -46,7 +46,9 @@ def point():
 @pytest.fixture(scope="module")
 def many():
     made = bf.datasets.simulate_dawid_skene(60, 200, 2, per_item=60, random_seed=1)
-    return posterior(made.responses, draws=10)
+    frame = made.responses.to_frame()
+    frame["rater"] = [f"rater {n}" for n in frame["rater"]]
+    return posterior(bf.Responses.from_long(frame), draws=10)
 
 
 def test_given_axes_are_used_and_no_figure_is_opened(two):
@@ -61,35 +63,29 @@ def test_given_axes_are_used_and_no_figure_is_opened(two):
     assert len(plt.get_fignums()) == 1
 
 
-def test_axes_must_be_as_many_as_panels(four):
+def test_what_cannot_be_drawn_is_refused(two, four):
     _, axes = plt.subplots(1, 3)
     with pytest.raises(ValueError, match=r"one Axes for each of the 4 panels\. Got: 3"):
         plot_raters(four, axes=axes)
     with pytest.raises(ValueError, match=r"one Axes for each of the 2 panels\. Got: 3"):
         plot_confusion(four, [1, 2], axes=axes)
-
-
-@pytest.mark.parametrize("plot", [plot_raters, plot_sensitivity_specificity, plot_confusion])
-def test_variables_must_be_there(four, plot):
-    bare = xr.DataTree(children={name: four[name] for name in ("label_posterior", "constant_data")})
-    bare["posterior"] = xr.DataTree(four["posterior"].dataset[["prevalence"]])
-    with pytest.raises(ModelError, match=r"Got: no '\w+' among \['prevalence'\]"):
-        plot(bare)
-    with pytest.raises(ModelError, match=r"among \[\]"):
-        plot(bare.filter(lambda node: node.name != "posterior"))
-
-
-def test_probability_of_intervals_must_be_one(two):
     with pytest.raises(ValueError, match="ci_prob must be"):
         plot_raters(two, ci_prob=1.5)
+    with pytest.raises(ModelError, match=r"for two classes, .* Got: 4 classes"):
+        plot_sensitivity_specificity(four)
+    bare = xr.DataTree(children={name: four[name] for name in ("label_posterior", "constant_data")})
+    bare["posterior"] = xr.DataTree(four["posterior"].dataset[["prevalence"]])
+    for plot in (plot_raters, plot_sensitivity_specificity, plot_confusion):
+        with pytest.raises(ModelError, match=r"Got: no '\w+' among \['prevalence'\]"):
+            plot(bare)
+        with pytest.raises(ModelError, match=r"among \[\]"):
+            plot(bare.filter(lambda node: node.name != "posterior"))
 
 
 # ---------------------------------------------------------------- raters
 
 
-@pytest.mark.parametrize(
-    ("kind", "probability"), [("eti", None), ("eti", 0.5), ("hdi", None), ("hdi", 0.5)]
-)
+@pytest.mark.parametrize(("kind", "probability"), [("eti", 0.5), ("hdi", None)])
 def test_raters_shows_means_and_intervals(two, kind, probability):
     names = tuple(f"dentist {n}" for n in range(1, 6))
     draws = two["posterior"].dataset
@@ -110,24 +106,24 @@ def test_raters_shows_means_and_intervals(two, kind, probability):
     assert axes[0].get_ylabel() == "rater"
 
 
-def test_raters_shows_every_class_of_several(four):
-    axes = plot_raters(four)
-    assert [ax.get_title() for ax in axes] == [f"truth: {k}" for k in (1, 2, 3, 4)]
+def test_raters_shows_every_class_of_several_in_its_colour(four):
+    axes, bars = plot_raters(four), plot_labels(four).containers
     mean = four["posterior"]["sensitivity"].mean(("chain", "draw"))
     order = np.argsort(mean.mean("class").values)
-    for ax, truth in zip(axes, (1, 2, 3, 4), strict=True):
-        assert ax.get_xlabel() == "sensitivity"
-        np.testing.assert_allclose(
-            ax.lines[0].get_xdata(), mean.sel({"class": truth}).values[order]
-        )
+    for ax, truth, bar in zip(axes, (1, 2, 3, 4), bars, strict=True):
+        assert (ax.get_xlabel(), ax.get_title()) == ("sensitivity", f"truth: {truth}")
+        expected = mean.sel({"class": truth}).values[order]
+        np.testing.assert_allclose(ax.lines[0].get_xdata(), expected)
+        assert to_rgb(ax.lines[0].get_color()) == to_rgb(bar[0].get_facecolor())
 
 
-def test_raters_of_a_point_have_no_width(point):
+def test_points_have_no_width_and_no_intervals(point):
     axes = plot_raters(point)
     found = point["point"]["sensitivity"].isel({"class": 0}).values
     np.testing.assert_allclose(np.sort(axes[0].lines[0].get_xdata()), np.sort(found))
     segments = np.array(axes[0].collections[0].get_segments())
     np.testing.assert_array_equal(np.diff(segments[..., 0]), 0)
+    assert all(len(ax.texts) == 16 for ax in plot_confusion(point))
 
 
 def test_of_many_raters_the_best_and_the_worst_are_named(many):
@@ -148,26 +144,16 @@ def test_of_many_raters_the_best_and_the_worst_are_named(many):
         assert shown[0, 1] == places[names[0]] and shown[-1, 1] == places[names[-1]]
 
 
-def test_raters_without_room_for_any_name(many):
+def test_rater_names_stand_once_where_there_is_room(four, many):
+    for shared in (True, False):
+        _, axes = plt.subplots(1, 4, sharey=shared)
+        plot_raters(four, axes=axes)
+        assert len(tick_names(axes[0])) == 5
+        for ax in axes[1:]:
+            assert not any(one.get_visible() and one.get_text() for one in ax.get_yticklabels())
     _, axes = plt.subplots(1, 2, figsize=(2, 0.15), sharey=True)
     plot_raters(many, axes=axes)
-    assert axes[0].get_ylabel() == "200 raters"
-    assert tick_names(axes[0]) == []
-
-
-@pytest.mark.parametrize("shared", [True, False])
-def test_rater_names_stand_once(four, shared):
-    _, axes = plt.subplots(1, 4, sharey=shared)
-    plot_raters(four, axes=axes)
-    assert len(tick_names(axes[0])) == 5
-    for ax in axes[1:]:
-        assert not any(label.get_visible() and label.get_text() for label in ax.get_yticklabels())
-
-
-def test_a_class_has_one_colour_in_all_pictures(four):
-    bars = plot_labels(four).containers
-    for ax, bar in zip(plot_raters(four), bars, strict=True):
-        assert to_rgb(ax.lines[0].get_color()) == to_rgb(bar[0].get_facecolor())
+    assert axes[0].get_ylabel() == "200 raters" and tick_names(axes[0]) == []
 
 
 def test_colours_of_many_classes_differ():
@@ -215,11 +201,6 @@ def test_many_raters_are_points_by_their_responses(many):
     assert np.all(np.diff(points.get_sizes()[np.argsort(answered)]) >= 0)
 
 
-def test_sensitivity_specificity_is_for_two_classes(four):
-    with pytest.raises(ModelError, match=r"for two classes, .* Got: 4 classes"):
-        plot_sensitivity_specificity(four)
-
-
 # ---------------------------------------------------------------- confusion
 
 
@@ -239,10 +220,6 @@ def test_confusion_prints_means_and_intervals(four):
     ]
 
 
-def test_confusion_of_a_point_has_no_intervals(point):
-    assert all(len(ax.texts) == 16 for ax in plot_confusion(point))
-
-
 def test_confusion_is_of_the_busiest_raters_and_counts_copies(two, many):
     titles = [ax.get_title() for ax in plot_confusion(two)]
     assert titles == [f"dentist {n} (3,869 responses)" for n in range(1, 6)]
@@ -252,17 +229,13 @@ def test_confusion_is_of_the_busiest_raters_and_counts_copies(two, many):
     assert counts == np.sort(answered)[-3:].tolist()
 
 
-def test_confusion_of_chosen_raters_in_their_order(two):
+def test_confusion_of_chosen_raters_in_their_order(two, four):
+    (ax,) = plot_confusion(four, 1, axes=plt.figure(figsize=(1, 1)).add_subplot())
+    assert len(ax.texts) == 0  # there is no room for numbers
     titles = [ax.get_title() for ax in plot_confusion(two, ["dentist 5", "dentist 2"])]
     assert [title[:9] for title in titles] == ["dentist 5", "dentist 2"]
     with pytest.raises(ValueError, match=r"Got: 'dentist 9'"):
         plot_confusion(two, ["dentist 1", "dentist 9"])
-
-
-def test_numbers_without_room_are_left_out(four):
-    figure = plt.figure(figsize=(1, 1))
-    (ax,) = plot_confusion(four, 1, axes=figure.add_subplot())
-    assert len(ax.texts) == 0
 
 
 # ---------------------------------------------------------------- labels
