@@ -96,9 +96,6 @@ def test_neighbours_nobody_knows_are_refused(regions):
         neighbour_agreement(result, model, bf.Graph.grid((40, 40)))
 
 
-# ---------------------------------------------------------------- pictures
-
-
 def test_maps_show_label_uncertainty_and_probability(point):
     probability = bf.label_probabilities(point).values
     panels = plot_grid(point, SHAPE, classes=[2])
@@ -174,9 +171,6 @@ def test_bad_pictures_are_refused(case, point):
     with pytest.raises(ModelError) as error:
         draw(point)
     assert told in str(error.value) and "Got" in str(error.value)
-
-
-# ---------------------------------------------------------------- phases
 
 
 def field(responses, **options):

@@ -44,35 +44,26 @@ REFUSED = [
     # commands, and what they need
     ([], "arguments are required: COMMAND (see python -m bayesfuse --help)"),
     ([""], "invalid choice: ''"),
-    (["-"], "invalid choice: '-'"),
     (["fit"], "required: FILE"),
     (["demo", "fit"], "unrecognized arguments: fit"),
     (["demo", "--output", "films.csv"], "films.csv"),
     (["demo", "--output", "films.csv/x"], "Not a directory"),
     (["fit", "films.csv", "films.csv", "--output", "r.nc"], "unrecognized arguments: films.csv"),
     ([*TO, "--random-seed", "-1"], "unrecognized arguments: --random-seed"),
-    ([*TO, "@films.csv"], "unrecognized arguments: @films.csv"),
     # input files
     (["fit", "", "--output", "r.nc"], "cannot read .: Is a directory"),
     (["fit", "none.csv", "--output", "r.nc"], "cannot read none.csv: No such file or directory"),
     (["fit", f"{LONG}.csv", "--output", "r.nc"], "File name too long"),
     (["fit", "http://localhost/t.csv", "--output", "r.nc"], "No such file"),
     (["fit", "/dev/null", "--output", "r.nc"], "cannot read /dev/null: it is a device"),
-    (["fit", "/dev/zero", "--output", "r.nc"], "cannot read /dev/zero: it is a device"),
     (["fit", "/proc/self/mem", "--output", "r.nc"], "cannot read /proc/self/mem"),
     (["fit", "films.csv/t.csv", "--output", "r.nc"], "Not a directory"),
     ([*TO, "--gold", "none.csv"], "cannot read none.csv: No such file"),
-    ([*TO, "--items", "none.csv"], "cannot read none.csv: No such file"),
     ([*TO, "--items", "-", "--gold", "-"], "only one table can come from standard input"),
-    ([*TO, "--items", "/dev/stdin", "--gold", "-"], "only one table can come from"),
     # output files
     ([*FIT, ""], "cannot write .: it is a folder"),
     ([*FIT, "r.csv"], "must end in .nc"),
-    ([*FIT, "r"], "must end in .nc"),
-    ([*FIT, ".nc"], "must end in .nc"),
-    ([*FIT, "films.csv"], "must end in .nc"),
     ([*FIT, "/dev/null"], "must end in .nc"),
-    ([*FIT, "-"], "must end in .nc"),
     ([*FIT, "labels.csv"], "use --labels FILE.csv"),
     ([*FIT, "-r.nc"], "expected one argument"),
     ([*FIT, f"{LONG}.nc"], "File name too long"),
@@ -80,7 +71,6 @@ REFUSED = [
     ([*FIT, "/sys/r.nc"], "cannot write /sys/r.nc:"),
     ([*FIT, "films.csv/r.nc"], "cannot write films.csv/r.nc: Not a directory"),
     ([*TO, "--labels", "r.nc"], "r.nc twice"),
-    ([*TO, "--labels", "./r.nc"], "r.nc twice"),
     ([*TO, "--labels", "r.png"], "r.png twice"),
     ([*TO, "--labels", "films.csv"], "films.csv twice"),
     ([*TO, "--items", "r.nc"], "r.nc twice"),
@@ -88,33 +78,24 @@ REFUSED = [
     ([*TO, "--labels", "/dev/null"], "cannot write /dev/null: it is not a regular file"),
     ([*TO, "--labels", "-"], "results cannot be written to standard output. Got: -"),
     ([*TO, "--picture", "p"], "--picture must end in one of"),
-    ([*TO, "--picture", "r.nc"], "r.nc twice"),
     # numbers
     ([*TO, "--seed", "-1"], "a seed must be a whole number, at least 0. Got: -1"),
-    ([*TO, "--seed", "1.5"], "a seed must be a whole number"),
     ([*TO, "--seed", "9" * 5000], "a seed must be a whole number"),
     ([*TO, "--draws", "0"], "draws must be a whole number, at least 1. Got: 0"),
-    ([*TO, "--draws", "-5"], "draws must be a whole number, at least 1. Got: -5"),
     ([*TO, "--draws", "1e3"], "invalid int value: '1e3'"),
     ([*TO, "--draws", "9" * 15], "not enough memory"),
     ([*TO, "--draws", "9" * 30], "must be less than 10^15"),
-    ([*TO, "--draws", ""], "invalid int value: ''"),
     ([*TO, "--chains", "0"], "chains must be"),
     ([*TO, "--chains", "1000000000"], "at most 10,000 chains"),
-    ([*TO, "--chains", "two"], "invalid int value: 'two'"),
     ([*TO, "--thin", "0"], "thin must be a whole number, at least 1. Got: 0"),
     ([*TO, "--sweeps", "0"], "sweeps must be a whole number, at least 1. Got: 0"),
     ([*TO, "--sweeps", "2", "--sampler", "nuts"], "sweeps= for Gibbs"),
-    ([*TO, "--precision", "half"], "argument --precision: invalid choice: 'half'"),
     ([*TO, "--sampler", "dice"], "invalid choice: 'dice'"),
     # columns and classes
-    ([*TO, "--item", ""], "has no column ''"),
     ([*TO, "--item", "movie"], "no column 'movie'. Got: columns ['film', 'critic', 'verdict'"),
     ([*TO, "--item", "critic"], "a column can be used once only. Got: 'critic' for two"),
-    ([*TO, "--label", "a" * 9000], "has no column"),
     ([*TO, "--classes", ""], "classes must be names"),
     ([*TO, "--classes", "good,,bad"], "classes must be names"),
-    ([*TO, "--classes", "good,bad,"], "classes must be names"),
     ([*TO, "--classes", "good, bad"], "Got: 'bad'"),
     ([*TO, "--classes", "good,ugly"], "Got: 'bad'"),
     ([*TO, "--classes", "good,bad,bad"], "'bad' more than once"),
@@ -129,7 +110,6 @@ REFUSED = [
     ([*TO, "--time", "2min"], "--time belongs to an answer from several models"),
     ([*TO, "--report", "r.html"], "--report belongs to an answer from several models"),
     (other("Dawid-Skene"), "invalid choice: 'Dawid-Skene'"),
-    ([*TO, "--edges", "dotted"], "invalid choice: 'dotted'"),
     ([*TO, "--graph", "g.csv"], "--graph belongs to --model markov-random-field. Got: --model daw"),
     ([*TO, "--sequence", "film"], "--sequence belongs to --model hidden-markov"),
     ([*TO, "--types", "4"], "--types belongs to --model item-types"),
@@ -189,9 +169,6 @@ def test_folders_and_files_that_are_read_only(folder, capsys):
     fails(capsys, main([*FIT, "shut/result.nc"]), "Permission denied")
     Path("r.nc").touch(mode=0o444)
     fails(capsys, main(TO), "cannot write r.nc: Permission denied")
-
-
-# ---------------------------------------------------------------- surroundings
 
 
 def test_surroundings_without_anything(folder, capfd, monkeypatch):

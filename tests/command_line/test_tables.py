@@ -20,7 +20,7 @@ from bayesfuse.command_line.tables import read_tables
 
 ROWS = [(item, rater, "yes" if (item + (rater == "r3") * (item % 4)) % 2 else "no")
         for item in range(1, 7) for rater in ("r1", "r2", "r3")]  # fmt: skip
-TO = [*ONE, "--no-checks", "--draws", "2", "--chains", "1", "--quiet", "--output", "r.nc"]
+TO = [*ONE, "--no-checks", "--draws", "2", "--chains", "1", "--output", "r.nc"]
 HEADER = ("item", "rater", "label")
 
 
@@ -115,7 +115,7 @@ def test_names_stay_as_they_are(folder, names):
     assert sorted(found.astype(str).values.tolist()) == sorted(expected)
 
 
-def test_names_survive_a_fit_whatever_they_are(folder):
+def test_names_survive_a_fit_and_have_lines_of_their_own_in_its_report(folder, capsys):
     names = {"r1": "\x1b[31mred\x07", "r2": "/", "r3": "x" * 30_000, "yes": "a/b", "no": "class"}
     Path("odd.csv").write_bytes(renamed(**names))
     assert main(["fit", "odd.csv", *TO]) == 0
@@ -123,6 +123,9 @@ def test_names_survive_a_fit_whatever_they_are(folder):
     assert posterior["rater"].values.tolist() == sorted([names["r1"], names["r2"], names["r3"]])
     assert posterior["class"].values.tolist() == ["a/b", "class"]
     assert set(pd.read_csv("r-labels.csv")["label"]) <= {"a/b", "class"}
+    lines = capsys.readouterr().out.splitlines()
+    assert all(line.isprintable() and len(line) < 200 for line in lines)
+    assert {"/", "a/b", "class"} <= {line.split("  ")[0] for line in lines}
 
 
 def test_names_of_digits_are_integers_only_if_they_stay_the_same(folder):
@@ -135,19 +138,11 @@ def test_names_of_digits_are_integers_only_if_they_stay_the_same(folder):
     assert posterior["rater"].values.tolist() == ["007", "10", "7"]
 
 
+PACKED = ["csv.gz", "csv.bz2", "csv.xz", "csv.zip", "csv.tar.gz"]
 NO_TABLES = {
     # compressed, but not whole or not at all
-    "cut.csv.gz": (gzip.compress(PLAIN)[:-12], "cannot read cut.csv.gz"),
-    "cut.csv.bz2": (bz2.compress(PLAIN)[:-12], "cannot read cut.csv.bz2"),
-    "cut.csv.xz": (lzma.compress(PLAIN)[:-12], "cannot read cut.csv.xz"),
-    "cut.csv.zip": (packed("zip", "t.csv")[:-12], "cannot read cut.csv.zip"),
-    "cut.csv.tar.gz": (packed("tar", "t.csv")[:-40], "cannot read cut.csv.tar.gz"),
-    "no.csv.gz": (PLAIN, "cannot read no.csv.gz"),
-    "no.csv.bz2": (PLAIN, "cannot read no.csv.bz2"),
-    "no.csv.xz": (PLAIN, "cannot read no.csv.xz"),
-    "no.csv.zip": (PLAIN, "cannot read no.csv.zip"),
-    "no.csv.tar.gz": (PLAIN, "cannot read no.csv.tar.gz"),
-    "no.csv.zst": (PLAIN, "cannot read no.csv.zst"),
+    **{f"cut.{name}": (SAME[f"t.{name}"][:-40], f"cannot read cut.{name}") for name in PACKED},
+    **{f"no.{name}": (PLAIN, f"cannot read no.{name}") for name in [*PACKED, "csv.zst"]},
     "flipped.csv.xz": (lzma.compress(PLAIN)[:40] + b"xxxx" + lzma.compress(PLAIN)[44:], "cannot"),
     "two.csv.zip": (packed("zip", "a.csv", "b.csv"), "as a table: Multiple files"),
     "packed.csv": (gzip.compress(PLAIN), "as a table of UTF-8 text"),
@@ -220,9 +215,6 @@ def test_the_character_nul_is_refused(folder, capsys):
 def test_tables_beside_the_responses_that_cannot_be(folder, capsys, option, content, word):
     Path("t.csv").write_text(content)
     fails(capsys, fit(option, "t.csv"), word)
-
-
-# ---------------------------------------------------------------- pipes
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])

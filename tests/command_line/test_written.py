@@ -128,9 +128,6 @@ def test_files_are_small_unless_asked(folder, capsys, monkeypatch):
     assert tables()["posterior"]["confusion"].dtype == np.float64
 
 
-# ---------------------------------------------------------------- sweeps and thin
-
-
 def test_thin_keeps_one_draw_in_so_many_of_the_same_work(folder, monkeypatch):
     """Draws are then those after more sweeps: the work is counted in these."""
     swept = []
@@ -156,9 +153,6 @@ def test_thin_of_nuts_takes_every_so_manieth_draw():
         {"posterior": xr.Dataset({"x": (("chain", "draw"), np.arange(14.0).reshape(2, 7))})}
     )
     assert thinned(kept, 3)["posterior"]["x"].values.tolist() == [[0, 3, 6], [7, 10, 13]]
-
-
-# ---------------------------------------------------------------- stdout
 
 
 @pytest.fixture

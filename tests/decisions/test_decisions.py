@@ -50,9 +50,6 @@ def fit(request, sparse):
     return model, bf.sample(model, 20, tune=50, chains=2, random_seed=1, **QUIET)
 
 
-# ---------------------------------------------------------------- items
-
-
 def test_items_are_ranked_by_what_is_asked():
     probability = np.array([[0.5, 0.25, 0.25], [0.45, 0.55, 0.0], [1.0, 0.0, 0.0]])
     posterior = xr.Dataset(
@@ -68,9 +65,6 @@ def test_items_are_ranked_by_what_is_asked():
     assert np.allclose(by_entropy["entropy"], stats.entropy(probability, axis=1)[[0, 1, 2]])
     with pytest.raises(ModelError, match="'error' or 'entropy'"):
         bf.decisions.rank_items(result, by="margin")
-
-
-# ---------------------------------------------------------------- how many labels are wrong
 
 
 def test_number_of_errors_is_that_of_enumeration():
@@ -122,9 +116,6 @@ def test_copies_of_items_count():
     spread_of_sum = np.sqrt(copies @ (error * (1 - error)))
     half = stats.norm.ppf(0.5 + found.attrs.get("ci_prob", 0.89) / 2) * spread_of_sum
     assert float(found["high"] - found["low"]) == pytest.approx(2 * half, rel=0.1)
-
-
-# ---------------------------------------------------------------- one more response
 
 
 def with_response(responses, item, rater, label):
@@ -256,9 +247,6 @@ def test_bad_questions_are_refused(fit):
     ]:
         with pytest.raises(ModelError, match=said):
             ask(result, model, **wrong)
-
-
-# ---------------------------------------------------------------- raters
 
 
 def test_ranks_are_those_of_the_draws():

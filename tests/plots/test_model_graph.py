@@ -85,34 +85,6 @@ def test_a_model_shows_all_variables_and_arrows_apart(make):
         assert high > low
 
 
-def ladder():
-    """Every variable depends on all above it, so that straight arrows would cross others."""
-    with pm.Model() as model:
-        first = pm.Normal("first")
-        second = pm.Normal("second", first)
-        third = pm.Normal("third", first + second)
-        pm.Normal("fourth", first + second + third)
-    return model
-
-
-@pytest.mark.parametrize("make", [ladder, regression])
-def test_long_arrows_pass_between_others(make):
-    ax = plot_model(make())
-    drawn(ax)
-    boxes = [box for box, _ in shapes_and_texts(ax)]
-    arrows = [x for x in ax.patches if isinstance(x, FancyArrowPatch)]
-    assert any("rad=0.0" not in repr(vars(x.get_connectionstyle())) for x in arrows)
-    for arrow in arrows:
-        path = arrow.get_path().transformed(arrow.get_transform()).cleaned(curves=False)
-        curve = path.vertices[np.isin(path.codes, [path.MOVETO, path.LINETO])]
-        ends = ax.transData.transform(arrow._posA_posB)
-        for box in boxes:
-            if not any(box.contains(*end) for end in ends):
-                across = (curve[:, 0] - (box.x0 + box.x1) / 2) / (box.width / 2)
-                up = (curve[:, 1] - (box.y0 + box.y1) / 2) / (box.height / 2)
-                assert np.hypot(across, up).min() > 1
-
-
 def test_dimensions_and_shades_of_a_model():
     ax = plot_model(regression())
     texts = {text.get_text() for text in ax.texts}

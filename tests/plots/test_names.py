@@ -187,22 +187,6 @@ def test_names_that_are_cut_still_differ():
     assert escaped_names(["$x", "y"]) == [r"\$x", "y"] and escaped_names([]) == []
 
 
-def test_reports_of_odd_names(odd):
-    """A name has its line and its column, whatever is in it; so has the summary of a table."""
-    from bayesfuse.command_line.report import report
-
-    crowd = odd[3]
-    lines = report(crowd.model, crowd.result, checks=False).splitlines()
-    begun = [line.split("  ")[0] for line in lines]
-    assert {r"$\frac$", "$", "a_b", "\\", "two lines", "''", "_first"} <= set(begun)
-    assert all(line.isprintable() and len(line) < 200 for line in lines)
-    odd_classes = bf.Responses.from_matrix([["a\nb", "c"], ["c", "c"]])
-    assert "a b (1), c (3)" in repr(odd_classes)
-
-
-# ---------------------------------------------------------------- text keeps inside the figure
-
-
 @pytest.mark.parametrize("n_raters", [2, 9])
 def test_long_names_are_not_cut_off(n_raters):
     names = [f"{n} " + "a long name " * 4 + str(n) for n in range(12)]
@@ -225,8 +209,6 @@ def test_long_names_are_not_cut_off(n_raters):
                     assert whole.x0 - 1 <= box.x0 and box.x1 <= whole.x1 + 1, text
                     assert whole.y0 - 1 <= box.y0 and box.y1 <= whole.y1 + 1, text
 
-
-# ---------------------------------------------------------------- few and many raters
 
 REFUSED = {
     ("plot_agreement", "one rater"): "no pair of 1 raters",

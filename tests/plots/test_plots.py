@@ -82,9 +82,6 @@ def test_what_cannot_be_drawn_is_refused(two, four):
             plot(bare.filter(lambda node: node.name != "posterior"))
 
 
-# ---------------------------------------------------------------- raters
-
-
 @pytest.mark.parametrize(("kind", "probability"), [("eti", 0.5), ("hdi", None)])
 def test_raters_shows_means_and_intervals(two, kind, probability):
     names = tuple(f"dentist {n}" for n in range(1, 6))
@@ -162,9 +159,6 @@ def test_colours_of_many_classes_differ():
     assert len({bar[0].get_facecolor() for bar in bars}) == 12
 
 
-# ---------------------------------------------------------------- sensitivity and specificity
-
-
 def test_regions_hold_their_share_of_the_draws_and_stay_in_the_square(two):
     for probability in (None, 0.5):
         ax = plot_sensitivity_specificity(two, ci_prob=probability)
@@ -201,9 +195,6 @@ def test_many_raters_are_points_by_their_responses(many):
     assert np.all(np.diff(points.get_sizes()[np.argsort(answered)]) >= 0)
 
 
-# ---------------------------------------------------------------- confusion
-
-
 def test_confusion_prints_means_and_intervals(four):
     (ax,) = plot_confusion(four, 4, ci_prob=0.5)
     assert ax.get_title() == "rater 4 (45 responses)"
@@ -236,9 +227,6 @@ def test_confusion_of_chosen_raters_in_their_order(two, four):
     assert [title[:9] for title in titles] == ["dentist 5", "dentist 2"]
     with pytest.raises(ValueError, match=r"Got: 'dentist 9'"):
         plot_confusion(two, ["dentist 1", "dentist 9"])
-
-
-# ---------------------------------------------------------------- labels
 
 
 def test_labels_are_stacked_to_one_worst_on_top(four):
