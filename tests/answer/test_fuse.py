@@ -224,17 +224,28 @@ def test_tables_too_large_for_item_types_get_a_quicker_model(crowd, unchecked, m
     assert len(told.raters()) == 6 and "difficulty" not in told.children
 
 
-def test_interrupting_keeps_what_is_complete(crowd, unchecked, monkeypatch):
-    sample, done = bf.sample, []
+@pytest.fixture
+def fitted(fused, unchecked, monkeypatch):
+    """A function that lets fits give the results of ``fused``, or do what it is given."""
 
-    def interrupted(model, *args, **kwargs):
-        if kwargs["chains"] == 4:
-            done.append(model)
-            if len(done) == 2:
-                raise KeyboardInterrupt
-        return sample(model, *args, **kwargs)
+    def let(**others):
+        each = iter(fused["models"].children.items())
 
-    monkeypatch.setattr(bf, "sample", interrupted)
+        def sample(*_, **__):
+            name, result = next(each)
+            return others[name]() if name in others else result
+
+        monkeypatch.setattr(bf, "sample", sample)
+
+    return let
+
+
+def raises(error):
+    raise error
+
+
+def test_interrupting_keeps_what_is_complete(crowd, fitted):
+    fitted(**{"shared rows": lambda: raises(KeyboardInterrupt)})
     told = bf.fuse(crowd.responses, **QUIET)
     assert told.attrs["interrupted"] == 1
     assert told.attrs["models"] == ["item types", "vote shares"]
@@ -243,25 +254,16 @@ def test_interrupting_keeps_what_is_complete(crowd, unchecked, monkeypatch):
     assert outcomes["one type per class"] == "not tried"
 
 
-def test_interrupting_the_first_fit_gives_vote_shares(crowd, monkeypatch):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(bf, "sample", interrupted)
+def test_interrupting_the_first_fit_gives_vote_shares(crowd, fitted):
+    fitted(**{"item types": lambda: raises(KeyboardInterrupt)})
     with pytest.warns(QuickAnswerWarning, match=r"interrupted, .* Got: an interruption"):
         told = bf.fuse(crowd.responses, **QUIET)
     assert told.attrs["interrupted"] == 1 and "let one model be fitted" in told.advice[0]
 
 
-def test_a_model_that_rules_the_data_out_is_left_out(crowd, unchecked, monkeypatch):
-    sample = bf.sample
-
-    def refuses(model, *args, **kwargs):
-        if kwargs["chains"] == 4 and model.coords["type"] == ("type 1", "type 2", "type 3"):
-            raise ImpossibleDataError("No class is possible. Got: item 3.")
-        return sample(model, *args, **kwargs)
-
-    monkeypatch.setattr(bf, "sample", refuses)
+def test_a_model_that_rules_the_data_out_is_left_out(crowd, fitted):
+    error = ImpossibleDataError("No class is possible. Got: item 3.")
+    fitted(**{"one type per class": lambda: raises(error)})
     told = bf.fuse(crowd.responses, **QUIET)
     assert "No class is possible" in str(told["comparison"]["outcome"].values)
     assert told.attrs["models"] == ["item types", "shared rows", "vote shares"]

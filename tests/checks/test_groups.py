@@ -43,7 +43,7 @@ GROUPS = {"wire": ["a", "b", "c"], "cartel": ["d", "e", "f"]}
 def fitted(request):
     responses, verdicts = crowd(300, request.param, request.param)
     model = LatentGroup(responses, GROUPS)
-    return responses, verdicts, model, bf.sample(model, 100, chains=2, random_seed=1, **QUIET)
+    return responses, verdicts, model, bf.sample(model, 60, chains=2, random_seed=1, **QUIET)
 
 
 def test_a_cartel_is_reported_as_such(fitted):
@@ -134,7 +134,7 @@ def test_sampling_error_of_covariances_with_several_answers_of_a_rater(n_classes
 
 def test_dependence_shows_where_the_model_ignores_it(fitted):
     responses, *_, result = fitted
-    independent = bf.sample(DawidSkene(responses), 100, chains=2, random_seed=1, **QUIET)
+    independent = bf.sample(DawidSkene(responses), 60, chains=2, random_seed=1, **QUIET)
     known, ignored = (rater_covariance(each, responses) for each in (result, independent))
     assert known.attrs["excess"] < 2 < 5 < ignored.attrs["excess"]
     assert float(known["together"].sel(rater="a", other="b")) == 1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib import cbook
 from matplotlib.text import Text
-from pictures import drawn, tick_names
+from pictures import tick_names
 
 import bayesfuse as bf
 from bayesfuse import plots
@@ -123,8 +123,8 @@ def odd():
 def figure_of(picture, crowd):
     settings = dict(mpl.rcParams)
     ax = np.atleast_1d(np.asarray(picture(crowd), dtype=object))[0]
-    drawn(ax)
     figure = ax.figure.get_figure(root=True)
+    figure.draw_without_rendering()  # lays it out, and reads formulas
     assert max(figure.get_size_inches()) <= 20 and dict(mpl.rcParams) == settings
     return figure
 
