@@ -1,25 +1,22 @@
 """Answers of few draws, which most tests share."""
 
 import pytest
+from few_answers import quick_answers
 
 import bayesfuse as bf
-from bayesfuse.answer import budget
 
 
 @pytest.fixture(scope="module")
 def few_draws():
-    patch = pytest.MonkeyPatch()
-    patch.setattr(budget, "DRAWS", 30)
-    patch.setattr(budget, "TUNE", 30)
-    patch.setattr(budget, "PILOT", 2)
-    yield
-    patch.undo()
+    with pytest.MonkeyPatch.context() as patch:
+        quick_answers(patch)
+        yield
 
 
 @pytest.fixture(scope="module")
 def crowd():
-    """Three classes, eight raters, of whom some answer each item; and the truth."""
-    return bf.datasets.simulate_dawid_skene(70, 8, 3, per_item=5, random_seed=2)
+    """Three classes, six raters, of whom some answer each item; and the truth."""
+    return bf.datasets.simulate_dawid_skene(40, 6, 3, per_item=5, random_seed=2)
 
 
 @pytest.fixture(scope="module")

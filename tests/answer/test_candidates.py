@@ -82,6 +82,7 @@ def test_silence_and_statements_get_models_that_take_them(responses):
     for table in (silent, stated):
         assert chosen(responses=table) == ["DawidSkene"]
         assert spare(Inputs(table)) == []
+    assert spare(Inputs(responses, bf.Sequences.from_lengths([24]))) == []
     assert chosen(responses=stated, sequences=sequences) == ["HiddenMarkov"]
     for each in candidates(Inputs(stated, sequences)):
         each.build(Inputs(stated, sequences))  # is not refused

@@ -18,6 +18,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, LatentGroup
 from bayesfuse.moments.score import class_moments
 from bayesfuse.plots import plot_co_assignment, plot_covariance
+from bayesfuse.pymc.model import observed, parameter_variables
 
 QUIET = {"progressbar": False, "quiet": True}
 
@@ -40,20 +41,19 @@ GROUPS = {"wire": ["a", "b", "c"], "cartel": ["d", "e", "f"]}
 
 @pytest.fixture(scope="module", params=[2, 3])
 def fitted(request):
-    responses, verdicts = crowd(600, request.param, request.param)
+    responses, verdicts = crowd(300, request.param, request.param)
     model = LatentGroup(responses, GROUPS)
-    return responses, verdicts, model, bf.sample(model, 200, chains=2, random_seed=1, **QUIET)
+    return responses, verdicts, model, bf.sample(model, 60, chains=2, random_seed=1, **QUIET)
 
 
-@pytest.mark.slow
 def test_a_cartel_is_reported_as_such(fitted):
     *_, result = fitted
     table = group_summary(result, margin=0.3)
     assert table["raters"].tolist() == list(GROUPS.values())
     assert (table["probability"] == 1).all()
     wire, cartel = table.to_dict("records")
-    assert wire["informative"] > 0.95 and wire["low"] > 0.4
-    assert cartel["informative"] < 0.05 and cartel["opposed"] < 0.05
+    assert wire["informative"] > 0.9 and wire["low"] > 0.3
+    assert cartel["informative"] < 0.1 and cartel["opposed"] < 0.1
     share = co_assignment(result)
     assert share.sel(rater="a", other=["a", "b", "d"]).values.tolist() == [1, 1, 0]
 
@@ -87,12 +87,9 @@ def test_verdict_of_one_item_by_hand():
     assert found[1, 1] == pytest.approx(outer[1, 0] * heard / (outer[1, 0] @ heard))
 
 
-@pytest.mark.slow
 def test_implied_covariance_is_that_of_simulated_answers(fitted):
     """At one draw: the covariances of simulated answers differ by their sampling error."""
     responses, _, model, result = fitted
-    from bayesfuse.pymc.model import observed, parameter_variables
-
     variable, observation = observed(model)
     one = result.isel(chain=slice(0, 1), draw=slice(0, 1))
     constants = one["constant_data"].dataset.drop_vars("item").drop_attrs()
@@ -101,19 +98,19 @@ def test_implied_covariance_is_that_of_simulated_answers(fitted):
     values = {k: one["posterior"][v.name].values[0, 0] for k, v in names.items()}
     rng = np.random.default_rng(3)
     blank = bf.Responses.from_matrix(
-        np.zeros((4000, 10), dtype=int), raters=responses.raters, classes=responses.classes
+        np.zeros((2000, 10), dtype=int), raters=responses.raters, classes=responses.classes
     )
     channel, _ = observation.raters.at({}, observation.rater_structure)
     tables = observation.tables(observation.rows(values))
     excess = []
-    for _ in range(60):
-        truth = rng.choice(responses.n_classes, 4000, p=values["prevalence"])
+    for _ in range(12):
+        truth = rng.choice(responses.n_classes, 2000, p=values["prevalence"])
         drawn = blank.relabelled(channel.simulate(tables, truth, blank, rng))
         found = rater_covariance(one, drawn)
         assert np.abs(found["z"].values[np.triu_indices(10, 1)]).max() < 5
         excess.append(found.attrs["excess"])
     # that of one table has a standard deviation of about .55, since all pairs see the same truths
-    assert abs(np.mean(excess) - 1.0) < 4 * 0.55 / np.sqrt(60)
+    assert abs(np.mean(excess) - 1.0) < 4 * 0.55 / np.sqrt(12)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -123,7 +120,7 @@ def test_sampling_error_of_covariances_with_several_answers_of_a_rater(n_classes
     rows = rng.dirichlet(np.ones(n_classes), (3, n_classes)).cumsum(axis=-1)
     item, rater = np.repeat(np.arange(50), 7), np.tile([0, 0, 0, 1, 1, 1, 2], 50)
     seen, expected = [], []
-    for _ in range(400):
+    for _ in range(200):
         truth = rng.integers(0, n_classes, 50)[item]
         label = (rng.random((350, 1)) > rows[rater, truth, :-1]).sum(axis=1)
         table = {"item": item, "rater": rater, "label": label}
@@ -132,12 +129,12 @@ def test_sampling_error_of_covariances_with_several_answers_of_a_rater(n_classes
         expected.append(_sampling_variance(responses) / (4 if n_classes == 2 else 1))
     pairs = np.triu_indices(3, 1)
     ratio = np.var(seen, axis=0)[pairs] / np.mean(expected, axis=0)[pairs]
-    assert (np.abs(ratio - 1) < 5 * np.sqrt(2 / 400)).all(), ratio
+    assert (np.abs(ratio - 1) < 5 * np.sqrt(2 / 200)).all(), ratio
 
 
 def test_dependence_shows_where_the_model_ignores_it(fitted):
     responses, *_, result = fitted
-    independent = bf.sample(DawidSkene(responses), 200, chains=2, random_seed=1, **QUIET)
+    independent = bf.sample(DawidSkene(responses), 60, chains=2, random_seed=1, **QUIET)
     known, ignored = (rater_covariance(each, responses) for each in (result, independent))
     assert known.attrs["excess"] < 2 < 5 < ignored.attrs["excess"]
     assert float(known["together"].sel(rater="a", other="b")) == 1
@@ -146,14 +143,8 @@ def test_dependence_shows_where_the_model_ignores_it(fitted):
 
 def test_sets_of_inferred_groups_have_their_probabilities():
     responses, _ = crowd(500, 2, 5)
-    result = bf.sample(
-        LatentGroup(responses, "posterior"),
-        150,
-        chains=2,
-        random_seed=1,
-        log_likelihood=False,
-        **QUIET,
-    )
+    model = LatentGroup(responses, "posterior")
+    result = bf.sample(model, 150, chains=2, random_seed=1, log_likelihood=False, **QUIET)
     table = group_summary(result)
     share = co_assignment(result)
     assert np.allclose(share, share.T) and np.allclose(np.diagonal(share), 1)

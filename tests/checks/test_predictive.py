@@ -14,7 +14,7 @@ from bayesfuse.checks import rater_pairs, replicates
 from bayesfuse.checks.item_difficulty import _agreement
 from bayesfuse.checks.runs import _count, _order
 from bayesfuse.errors import ModelError, ResponsesError
-from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
+from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup
 from bayesfuse.pymc.model import observed
 
 QUIET = {"progressbar": False, "quiet": True, "log_likelihood": False}
@@ -75,29 +75,26 @@ def test_counts_over_pairs_are_those_of_loops(small):
         assert (same[p], mistakes[p]) == (equal, pytest.approx(wrong))
 
 
-def test_pairs_that_share_too_little_are_left_out(small):
-    few, many = (rater_pairs._pairs(small, least)[2] for least in (1, 20))
-    assert many.min() >= 20 > few.min()
-    with pytest.raises(ModelError, match=r"least=.* Got: no pair of 6 raters with 1000"):
-        rater_pairs._pairs(small, 1000)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_common_mistakes_are_as_probable_as_simulated_ones(n_classes):
-    """Two raters of one group, one of another, one alone."""
+@pytest.mark.parametrize("kind", ["groups of two classes", "groups of three", "types"])
+def test_common_mistakes_are_as_probable_as_simulated_ones(kind):
+    """Two raters of one group, one of another, one alone; or four where items have types."""
     rng = np.random.default_rng(4)
-    outer = rng.dirichlet(np.ones(n_classes), (2, n_classes))
-    inner = rng.dirichlet(np.ones(n_classes), (4, n_classes))
-    n_items = 40_000
+    n_items, n_classes = 20_000, 2 + (kind != "groups of two classes")
     responses = bf.Responses.from_matrix(
         np.zeros((n_items, 4), dtype=int), classes=range(n_classes)
     )
-    model = LatentGroup(responses, {"g": [0, 1], "h": [2, 3]})
-    observation = replicates.expanded(observed(model)[1])
-    # a group of one rater is a rater alone, so the second group is taken apart by hand
-    observation.raters.assignment[:] = [0, 0, 1, -1]
-    prevalence = rng.dirichlet(np.ones(n_classes))
-    values = {"prevalence": prevalence, "group_confusion": outer, "rater_confusion": inner}
+    values = {"prevalence": rng.dirichlet(np.ones(n_classes))}
+    if kind == "types":
+        observation = replicates.expanded(observed(ItemTypes(responses, types=4))[1])
+        values["share"] = rng.dirichlet(np.ones(4), n_classes)
+        values["type_confusion"] = rng.dirichlet(np.ones(n_classes), (4, 4))
+    else:
+        model = LatentGroup(responses, {"g": [0, 1], "h": [2, 3]})
+        observation = replicates.expanded(observed(model)[1])
+        # a group of one rater is a rater alone, so the second group is taken apart by hand
+        observation.raters.assignment[:] = [0, 0, 1, -1]
+        values["group_confusion"] = rng.dirichlet(np.ones(n_classes), (2, n_classes))
+        values["rater_confusion"] = rng.dirichlet(np.ones(n_classes), (4, n_classes))
     rows = observation.rows(values)
     truth, label = observation.simulate(rows, rng)
     first, second = np.array(list(combinations(range(4), 2))).T
@@ -131,11 +128,11 @@ def test_replicated_mistakes_are_those_expected():
     chance = rater_pairs._common_mistake(observation, rows, first, second)
     rng = np.random.default_rng(1)
     excess = []
-    for _ in range(1500):
+    for _ in range(400):
         other = replicates.relabelled(observation, observation.simulate(rows, rng)[1])
         seen, mean = rater_pairs._mistakes(other, rows, chance, first, second)
         excess.append(seen - mean)
-    z = np.mean(excess, axis=0) / (np.std(excess, axis=0) / np.sqrt(1500))
+    z = np.mean(excess, axis=0) / (np.std(excess, axis=0) / np.sqrt(400))
     assert np.abs(z).max() < 4.5
 
 
@@ -175,7 +172,7 @@ def test_data_like_their_replications_are_seldom_unusual():
     """Overall p-values are uniform, and the rate of any false alarm is at most one in twenty."""
     rng = np.random.default_rng(2)
     overall, alarms = [], 0
-    for _ in range(400):
+    for _ in range(150):
         share = rng.uniform(0.2, 0.95, (1, 30))
         drawn = rng.binomial(50, share, (101, 30)).astype(float)
         coords, total = {"x": range(30)}, np.full(30, 50.0)
@@ -183,7 +180,7 @@ def test_data_like_their_replications_are_seldom_unusual():
         overall.append(found.attrs["p_value"])
         alarms += bool(found["unusual"].any())
     assert stats.kstest(overall, "uniform").pvalue > 1e-4
-    assert alarms <= 0.05 * 400 + 4 * np.sqrt(400 * 0.05 * 0.95)
+    assert alarms <= stats.binom.ppf(0.9999, 150, 0.05)
 
 
 def test_entries_that_never_vary():
@@ -247,25 +244,54 @@ def test_a_model_of_the_copying_raises_no_alarm(cartel):
     assert not bf.checks.conditional_dependence(result, model, random_seed=1)["unusual"].any()
 
 
+@pytest.fixture(scope="module")
+def hard():
+    """Raters are right with probability 0.95 or, on half of the items, 0.55."""
+    rng = np.random.default_rng(5)
+    truth = rng.integers(0, 2, 300)
+    accuracy = np.where(rng.random(300) < 0.5, 0.55, 0.95)
+    return bf.Responses.from_matrix(answers(truth, accuracy, 8, rng))
+
+
+def test_items_of_different_difficulty_are_noticed(hard):
+    model = DawidSkene(hard)
+    found = bf.checks.item_difficulty(fitted(model), model, random_seed=1)
+    assert found.attrs["p_value"] < 0.02
+    assert found.attrs["observed"] > found.attrs["replicated"]
+    assert found["unusual"].any()
+    assert found.attrs["verdict"].endswith("Try bayesfuse.models.ItemTypes.")
+    assert np.isclose(found["observed"].sum(), 1) and np.isclose(found["replicated"].sum(), 1)
+    chain = HiddenMarkov(hard, bf.Sequences.from_lengths([300]))
+    found = bf.checks.item_difficulty(bf.find_map(chain), chain, draws=50, random_seed=1)
+    assert "bayesfuse.TypedConfusion with" in found.attrs["verdict"]
+
+
 @pytest.mark.slow
-def test_groups_that_are_inferred_are_checked_with_their_draws(cartel):
+def test_inferred_types_and_groups_raise_no_alarm(hard, cartel):
+    model = ItemTypes(hard)
+    result = fitted(model)
+    found = bf.checks.item_difficulty(result, model, random_seed=1).attrs
+    assert found["p_value"] > 0.05 and "ItemTypes" not in found["verdict"]
+    assert not bf.checks.conditional_dependence(result, model, random_seed=1)["unusual"].any()
+    assert bf.checks.pairwise_agreement(result, model, random_seed=1).attrs["p_value"] > 0.02
     model = LatentGroup(cartel[0].responses, "posterior")
     result = fitted(model)
     assert bf.checks.pairwise_agreement(result, model, random_seed=1).attrs["p_value"] > 0.05
     assert bf.checks.conditional_dependence(result, model, random_seed=1).attrs["groups"] == []
 
 
-def test_items_of_different_difficulty_are_noticed():
-    rng = np.random.default_rng(5)
-    truth = rng.integers(0, 2, 400)
-    hard = np.where(rng.random(400) < 0.5, 0.55, 0.95)
-    model = DawidSkene(bf.Responses.from_matrix(answers(truth, hard, 8, rng)))
-    result = fitted(model)
-    found = bf.checks.item_difficulty(result, model, random_seed=1)
-    assert found.attrs["p_value"] < 0.02
-    assert found.attrs["observed"] > found.attrs["replicated"]
-    assert found["unusual"].any()
-    assert np.isclose(found["observed"].sum(), 1) and np.isclose(found["replicated"].sum(), 1)
+def test_verdicts_of_shared_mistakes():
+    """By many raters: hard items; by a few: these, or a source; with types: a source."""
+    responses = bf.Responses.from_matrix(np.zeros((4, 10), dtype=int), classes=[0, 1])
+    plain, typed = (observed(kind(responses))[1] for kind in (DawidSkene, ItemTypes))
+    few, many = [["a", "b"]], [list("abcdef")]
+    words = rater_pairs._in_words
+    assert words([], 45, plain) == "No pair of 45 shares more mistakes than the model expects."
+    said = words(few, 45, plain)
+    assert said.index("bayesfuse.models.ItemTypes") < said.index("bayesfuse.models.LatentGroup")
+    assert words(many, 45, plain).endswith("(see item_difficulty): try bayesfuse.models.ItemTypes.")
+    assert words(few, 45, typed).endswith("share a source: try bayesfuse.models.LatentGroup.")
+    assert "more types of items (types=)" in words(many, 45, typed)
 
 
 @pytest.mark.slow
@@ -322,22 +348,21 @@ def test_known_truths_stay_in_replications():
     assert (truth == 1).all() and (label == 1).all()
 
 
-def test_one_point_can_be_checked():
-    made = bf.datasets.simulate_dawid_skene(200, 5, 2, random_seed=3)
-    model = DawidSkene(made.responses)
-    found = bf.checks.pairwise_agreement(bf.find_map(model), model, random_seed=1)
-    assert not found["unusual"].any()
-
-
-def test_the_same_seed_gives_the_same_numbers(good):
+def test_the_same_seed_gives_the_same_numbers_also_of_a_point(good):
     model, result = good
     for check in (bf.checks.pairwise_agreement, bf.checks.conditional_dependence):
         one, other = (check(result, model, draws=20, random_seed=7) for _ in range(2))
         xr.testing.assert_identical(one, other)
+    found = bf.checks.pairwise_agreement(bf.find_map(model), model, random_seed=1)
+    assert not found["unusual"].any()
 
 
-def test_bad_input_is_refused(good):
+def test_bad_input_is_refused(good, small):
     model, result = good
+    few, many = (rater_pairs._pairs(small, least)[2] for least in (1, 20))
+    assert many.min() >= 20 > few.min()
+    with pytest.raises(ModelError, match=r"least=.* Got: no pair of 6 raters with 1000"):
+        rater_pairs._pairs(small, 1000)
     with pytest.raises(ModelError, match=r"draws must be .* at least 2. Got: 1"):
         bf.checks.pairwise_agreement(result, model, draws=1)
     with pytest.raises(ModelError, match="sequences="):
@@ -347,29 +372,3 @@ def test_bad_input_is_refused(good):
     alone = DawidSkene(bf.Responses.from_matrix([[0, -1], [-1, 1]]))
     with pytest.raises(ModelError, match="two or more responses"):
         bf.checks.item_difficulty(bf.find_map(alone), alone)
-
-
-@pytest.mark.slow
-def test_alarms_are_seldom_false():
-    """Forty data sets of the model itself: each check may be wrong once in twenty, and is less.
-
-    Posterior predictive p-values are cautious, so the bound is that of the nominal rate.
-    """
-    sequences = bf.Sequences.from_lengths([15] * 10)
-    alarms = {"pairs": 0, "any pair": 0, "mistakes": 0, "items": 0, "runs": 0}
-    n_sets = 40
-    for seed in range(n_sets):
-        made = bf.datasets.simulate_dawid_skene(150, 6, 2 + seed % 2, random_seed=seed)
-        model = DawidSkene(made.responses)
-        result = fitted(model)
-        pairs = bf.checks.pairwise_agreement(result, model, draws=100, random_seed=seed)
-        mistakes = bf.checks.conditional_dependence(result, model, draws=100, random_seed=seed)
-        items = bf.checks.item_difficulty(result, model, draws=100, random_seed=seed)
-        runs = bf.checks.runs(result, model, sequences, draws=100, random_seed=seed)
-        alarms["pairs"] += pairs.attrs["p_value"] < 0.05
-        alarms["any pair"] += bool(pairs["unusual"].any())
-        alarms["mistakes"] += bool(mistakes["unusual"].any())
-        alarms["items"] += items.attrs["p_value"] < 0.05
-        alarms["runs"] += runs.attrs["p_value"] < 0.05
-    print(alarms)
-    assert max(alarms.values()) <= stats.binom.ppf(0.999, n_sets, 0.05), alarms

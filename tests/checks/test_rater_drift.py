@@ -11,6 +11,7 @@ import bayesfuse as bf
 from bayesfuse.checks.rater_drift import _adjusted, _dirichlet
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, MarkovRandomField
+from bayesfuse.numerics.rows import draw_dirichlet
 
 # Small tables: what is asked here is not how near a fit is to the posterior.
 pytestmark = pytest.mark.filterwarnings("ignore::bayesfuse.errors.PoorFitWarning")
@@ -21,18 +22,10 @@ QUIET = {"progressbar": False, "quiet": True}
 
 def days(seed, n_items=(600, 200), n_raters=6, drifting=None, share=0.5, to=None):
     """A table to fit and one to check; ``share`` of a rater's new answers are at random."""
-    made = bf.datasets.simulate_dawid_skene(
-        sum(n_items),
-        n_raters,
-        3,
-        per_item=4,
-        prevalence=SHARES,
-        accuracy=(0.6, 0.9),
-        random_seed=seed,
-    )
+    kind = {"prevalence": SHARES, "accuracy": (0.6, 0.9), "per_item": 4, "random_seed": seed}
+    made = bf.datasets.simulate_dawid_skene(sum(n_items), n_raters, 3, **kind)
     old, new = (
-        made.responses.take(np.arange(*ends))
-        for ends in ((n_items[0],), (n_items[0], sum(n_items)))
+        made.responses.take(part) for part in np.split(np.arange(sum(n_items)), n_items[:1])
     )
     if drifting is not None:
         rng, label = np.random.default_rng(seed), new.label
@@ -68,36 +61,13 @@ def test_a_rater_who_favours_a_class_is_found_whatever_the_accuracy():
 
 def test_where_nobody_drifts_few_are_flagged():
     """Every p-value is uniform, or nearly: their mean over raters and batches, and small ones."""
-    found = [check(*days(seed, (300, 100))[:2], seed=seed) for seed in range(4)]
+    found = [check(*days(seed, (300, 100))[:2], seed=seed) for seed in range(3)]
     p_value = np.array([each["p_value"].values for each in found])
-    # 24 uniform numbers, of which those of one batch are nearly independent
+    # 18 uniform numbers, of which those of one batch are nearly independent
     assert abs(p_value.mean() - 0.5) < 4 * np.sqrt(1 / 12 / p_value.size)
     flagged = sum(bool(each["unusual"].any()) for each in found)
     assert flagged <= stats.binom.ppf(0.999, len(found), 0.05)
     assert "No evidence that one of 6 raters" in found[0].attrs["verdict"]
-
-
-@pytest.mark.slow
-def test_false_alarms_are_as_rare_as_they_should_be():
-    found = [check(*days(seed)[:2], seed=seed) for seed in range(100)]
-    flagged = sum(bool(each["unusual"].any()) for each in found)
-    assert flagged <= stats.binom.ppf(0.999, len(found), 0.05)
-    p_value = np.array([each["p_value"].values for each in found])
-    # raters share the labels of a batch, so batches are what is independent
-    error = p_value.mean(axis=1).std() / np.sqrt(len(found))
-    assert abs(p_value.mean() - 0.5) < 4 * error + 0.02
-    assert stats.binom.sf((p_value <= 0.05).sum() - 1, p_value.size, 0.07) > 1e-3
-
-
-@pytest.mark.slow
-def test_other_class_shares_are_no_drift():
-    flagged = 0
-    for seed in range(60):
-        old, new, truth = days(seed, (600, 400))
-        rng = np.random.default_rng(seed)
-        kept = np.flatnonzero((truth == 2) | (rng.random(len(truth)) < 0.25))
-        flagged += bool(check(old, new.take(kept), seed=seed)["unusual"].any())
-    assert flagged <= stats.binom.ppf(0.999, 60, 0.05)
 
 
 def test_known_labels_tell_who_has_changed():
@@ -168,13 +138,7 @@ def test_what_cannot_be_checked_is_refused():
 def test_dirichlet_rows_have_the_moments_of_draws():
     alpha = np.array([[4.0, 1.0, 0.0], [30.0, 60.0, 10.0]])
     rng = np.random.default_rng(1)
-    draws = [
-        np.stack(
-            [rng.dirichlet(row[row > 0].tolist() + [1e-12] * (row == 0).sum()) for row in alpha]
-        )
-        for _ in range(4000)
-    ]
-    found = _dirichlet(draws).concentration
+    found = _dirichlet([np.exp(draw_dirichlet(alpha, rng)) for _ in range(4000)]).concentration
     np.testing.assert_allclose(found.sum(axis=1), alpha.sum(axis=1), rtol=0.1)
     np.testing.assert_allclose(found[1] / found[1].sum(), alpha[1] / 100, atol=0.005)
 

@@ -11,7 +11,7 @@ import bayesfuse as bf
 from bayesfuse.command_line.report import WIDTH, _advice
 
 
-def test_report_has_means_and_intervals_of_the_raters(folder, capsys):
+def test_report_has_intervals_of_the_raters_and_the_least_certain_items(folder, capsys):
     import arviz as az
 
     fit()
@@ -31,10 +31,6 @@ def test_report_has_means_and_intervals_of_the_raters(folder, capsys):
     shown = [line.split()[0] for line in lines[header + 1 : header + 4]]
     assert shown == best.sort_values(ascending=False).index.tolist()
 
-
-def test_report_has_the_least_certain_items(folder, capsys):
-    fit()
-    lines = capsys.readouterr().out.splitlines()
     header = next(at for at, line in enumerate(lines) if line.startswith("least certain"))
     probability = bf.label_probabilities(tables())
     item = probability.isel(item=int(probability.max("class").argmin("item")))
@@ -79,49 +75,23 @@ def test_report_has_the_checks_unless_told_not_to(folder, capsys):
         assert ("* The agreement of raters has standard" in printed) == shown
 
 
-@pytest.mark.parametrize("groups", ["moments", pytest.param("posterior", marks=pytest.mark.slow)])
-def test_report_says_who_shares_a_source(folder, capfd, groups):
-    rng = np.random.default_rng(1)
-    truth = rng.integers(0, 2, 400)
-    heard = np.where(rng.random(400) < 0.75, truth, 1 - truth)
-    source = np.column_stack([*[heard] * 3, *[truth] * 5])
-    said = np.where(rng.random(source.shape) < 0.85, source, 1 - source)
-    film, critic = np.indices(said.shape).reshape(2, -1)
-    table = pd.DataFrame({"film": film, "critic": critic, "verdict": said.ravel()})
-    table.to_csv("many.csv", index=False)
-    arguments = ["--model", "latent-group", "--groups", groups]
-    assert fit(*arguments, table="many.csv") == 0
-    assert "Raters who share a source" in (printed := capfd.readouterr().out)
-    assert "* 0, 1, 2\n    probability" in printed
-    assert fit(*arguments, "--quiet") == 0  # of three critics nobody can tell
-    assert capfd.readouterr() == ("", "")
-    assert fit(*arguments) == 0
-    if groups == "moments":
-        assert "No raters were found to share a source" in capfd.readouterr().out
-
-
 def test_quiet_prints_nothing(folder, capfd):
     assert fit("--quiet") == 0
     assert capfd.readouterr() == ("", "")
     assert Path("result.nc").exists()
 
 
-def test_few_draws_are_no_ground_to_judge_convergence(folder, capsys):
+def test_convergence_is_told_of_as_many_parameters_and_draws_as_there_are(
+    folder, capsys, monkeypatch
+):
     assert fit("--draws", "1", "--chains", "1") == 0
     assert "Convergence cannot be assessed" in capsys.readouterr().out
-
-
-def test_of_very_many_parameters_some_are_checked(folder, capsys, monkeypatch):
     assert fit() == 0
-    assert "was checked" not in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "more sweeps per draw (--sweeps)" in said and "was checked" not in said
     monkeypatch.setattr("bayesfuse.command_line.report.CHECKED", 7)  # of 2 + 3 × 4
     assert fit() == 0
     assert "One in 2 raters was checked." in capsys.readouterr().out
-
-
-def test_a_short_run_is_told_to_be_longer(folder, capsys):
-    fit()
-    assert "more sweeps per draw (--sweeps)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

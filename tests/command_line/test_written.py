@@ -1,9 +1,8 @@
-"""The command line loses nothing: full disks, files that are no files, pipes, Ctrl-C."""
+"""The command line loses nothing: full disks, links, errors, pipes that nobody reads."""
 
 import io
 import os
 import resource
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from shell import COLUMNS, fails, fit, interrupt_in, tables
+from shell import fit, tables
 
 import bayesfuse as bf
 from bayesfuse.__main__ import main
@@ -37,42 +36,6 @@ def full():
 
 def names(folder):
     return {path.name for path in folder.iterdir()}
-
-
-def test_what_is_refused_is_refused_before_sampling(folder, capsys, monkeypatch):
-    monkeypatch.setattr(bf, "sample", lambda *_, **__: pytest.fail("sampled"))
-    os.mkfifo("pipe.nc")
-    Path("device.nc").symlink_to("/dev/null")
-    Path("loop.nc").symlink_to("loop.nc")
-    Path("lost.nc").symlink_to("nowhere/result.nc")
-    Path("folder.nc").mkdir()
-    before = names(folder)
-    for output, word in {
-        "/dev/null": "must end in .nc",
-        "-": "must end in .nc",
-        "labels.csv": "use --labels FILE.csv",
-        "pipe.nc": "cannot write pipe.nc: it is not a regular file",
-        "device.nc": "cannot write device.nc: it is not a regular file",
-        "loop.nc": "cannot write loop.nc: Too many levels of symbolic links",
-        "lost.nc": "cannot write lost.nc: No such file",
-        "folder.nc": "cannot write folder.nc: it is a folder",
-        "/sys/result.nc": "cannot write /sys/result.nc:",
-        "films.csv/result.nc": "cannot write films.csv/result.nc: Not a directory",
-        f"{'x' * 300}.nc": "File name too long",
-    }.items():
-        fails(capsys, fit("--quiet", output=output), word)
-    fails(capsys, fit("--labels", "/dev/null"), "cannot write /dev/null: it is not a regular file")
-    fails(capsys, fit("--labels", "-"), "results cannot be written to standard output. Got: -")
-    assert names(folder) == before
-    assert Path("lost.nc").is_symlink() and Path("loop.nc").is_symlink()
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_folders_and_files_that_are_read_only(folder, capsys):
-    Path("shut").mkdir(mode=0o555)
-    fails(capsys, fit(output="shut/result.nc"), "Permission denied")
-    Path("result.nc").touch(mode=0o444)
-    fails(capsys, fit(), "cannot write result.nc: Permission denied")
 
 
 def test_links_stay_and_what_they_lead_to_is_written(folder):
@@ -110,18 +73,16 @@ def test_a_full_disk_costs_only_what_does_not_fit(folder, capsys, full):
 def test_no_size_of_disk_crashes(folder, full):
     """Whatever HDF5 was doing when it was full. A crash would end these tests."""
     model = DawidSkene(bf.datasets.anesthesia())
-    result = bf.sample(model, 5, chains=1, random_seed=1, progressbar=False, quiet=True)
+    result = bf.sample(model, 2, chains=1, random_seed=1, progressbar=False, quiet=True)
     files.write_netcdf(result, Path("whole.nc"))
     assert tables("whole.nc").identical(result)
     size = Path("whole.nc").stat().st_size
-    for room in np.linspace(0, size - 1, 40).astype(int).tolist():
+    for room in np.linspace(0, size - 1, 12).astype(int).tolist():
         full(room)
         with pytest.raises(OSError, match="File too large"):
             files.write_netcdf(result, Path("cut.nc"))
-    assert names(folder) == {"films.csv", "whole.nc"}
     full(size)
-    files.write_netcdf(result, Path("cut.nc"))
-    assert tables("cut.nc").identical(result)
+    assert names(folder) == {"films.csv", "whole.nc"}
 
 
 def test_what_cannot_take_its_place_is_kept(folder, capsys, monkeypatch):
@@ -167,9 +128,6 @@ def test_files_are_small_unless_asked(folder, capsys, monkeypatch):
     assert tables()["posterior"]["confusion"].dtype == np.float64
 
 
-# ---------------------------------------------------------------- sweeps and thin
-
-
 def test_thin_keeps_one_draw_in_so_many_of_the_same_work(folder, monkeypatch):
     """Draws are then those after more sweeps: the work is counted in these."""
     swept = []
@@ -186,7 +144,8 @@ def test_thin_keeps_one_draw_in_so_many_of_the_same_work(folder, monkeypatch):
         assert dict(result["posterior"].sizes)["draw"] == 40 // thin
         exact = bf.label_probabilities(result)
         np.testing.assert_allclose(exact.sum("class"), 1)
-    assert work == {1: 2 * 2 * 240, 10: 2 * 2 * 240}
+    steps = 40 + bf.LabelGibbs.default_tune_steps
+    assert work == {1: 2 * 2 * steps, 10: 2 * 2 * steps}
 
 
 def test_thin_of_nuts_takes_every_so_manieth_draw():
@@ -194,23 +153,6 @@ def test_thin_of_nuts_takes_every_so_manieth_draw():
         {"posterior": xr.Dataset({"x": (("chain", "draw"), np.arange(14.0).reshape(2, 7))})}
     )
     assert thinned(kept, 3)["posterior"]["x"].values.tolist() == [[0, 3, 6], [7, 10, 13]]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "word"),
-    [
-        (["--thin", "0"], "thin must be a whole number, at least 1. Got: 0"),
-        (["--sweeps", "0"], "sweeps must be a whole number, at least 1. Got: 0"),
-        (["--sweeps", "2", "--sampler", "nuts"], "sweeps= for Gibbs"),
-        (["--thin", "two"], "invalid int value: 'two'"),
-        (["--precision", "half"], "argument --precision: invalid choice: 'half'"),
-    ],
-)
-def test_sweeps_and_thin_that_cannot_be(folder, capsys, arguments, word):
-    fails(capsys, fit(*arguments), word)
-
-
-# ---------------------------------------------------------------- stdout
 
 
 @pytest.fixture
@@ -223,18 +165,14 @@ def unread(monkeypatch):
         yield
 
 
-def test_nobody_reads_the_report(folder, capfd, unread):
+def test_nobody_reads_the_report_or_the_help(folder, capfd, unread):
     assert fit(*QUICK) == 0
-    assert "error" not in capfd.readouterr().err
     assert tables()["posterior"].sizes["draw"] == 3
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["--version"]])
-def test_nobody_reads_the_help(capfd, unread, arguments):
-    with pytest.raises(SystemExit, match=r"^0$"):
-        main(arguments)
+    for arguments in (["--help"], ["fit", "--help"], ["--version"]):
+        with pytest.raises(SystemExit, match=r"^0$"):
+            main(arguments)
     sys.stdout.flush()  # as Python does when it ends
-    assert capfd.readouterr().err == ""
+    assert "error" not in capfd.readouterr().err
 
 
 def test_stdout_is_full_or_closed(folder, capsys, monkeypatch):
@@ -243,15 +181,15 @@ def test_stdout_is_full_or_closed(folder, capsys, monkeypatch):
         assert fit(*QUICK) == 2
         nothing.flush()
     assert "cannot write the report: No space left on device" in capsys.readouterr().err
-    assert tables(Path("result.nc"))["posterior"].sizes["draw"] == 3
-    Path("result.nc").unlink()
-    monkeypatch.setattr(sys, "stdout", None)
-    assert fit(*QUICK) == 0
     assert tables()["posterior"].sizes["draw"] == 3
+    monkeypatch.setattr(sys, "stdout", None)
+    assert fit(*QUICK, output="other.nc") == 0
+    assert tables("other.nc")["posterior"].sizes["draw"] == 3
 
 
 def test_stdout_in_ascii(folder, monkeypatch):
-    Path("films.csv").write_text(Path("films.csv").read_text().replace("Ada", "Adélaïde"))
+    films = Path("films.csv").read_text().replace("Ada", "Adélaïde")
+    Path("films.csv").write_text(films, encoding="utf-8")
     shown = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(shown, encoding="ascii"))
     assert fit(*QUICK) == 0
@@ -261,68 +199,10 @@ def test_stdout_in_ascii(folder, monkeypatch):
     assert tables()["posterior"]["rater"].values.tolist() == ["Adélaïde", "Bo", "Cy"]
 
 
-def test_head_in_a_process_of_its_own(folder):
-    """With pictures, Python's own end and all."""
-    command = [sys.executable, "-m", "bayesfuse", "fit", "films.csv", *COLUMNS, *QUICK]
-    run = subprocess.Popen(
-        [*command, "--output", "result.nc"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    run.stdout.close()
-    said = run.stderr.read().decode()
-    assert run.wait() == 0, said
-    assert "Broken" not in said and "Exception" not in said
-    run.stderr.close()
-    assert names(folder) == {"films.csv", "result.nc", "result-labels.csv", "result.png"}
-
-
-# ---------------------------------------------------------------- Ctrl-C
-
-
-def press(*_, **__):
-    signal.raise_signal(signal.SIGINT)
-
-
-def test_interrupted_while_reading(folder, capsys, monkeypatch):
-    monkeypatch.setattr(pd, "read_csv", press)
-    assert fit() == 130
-    assert capsys.readouterr().err == "bayesfuse: interrupted before there were draws to write\n"
-    assert names(folder) == {"films.csv"}
-
-
-@pytest.mark.parametrize("pressed", ["write_labels", "report", "write_netcdf", "draw"])
-def test_interrupted_after_sampling(folder, capsys, monkeypatch, pressed):
-    """Files that hold draws are finished; all else is left out."""
-    plain = getattr(commands, pressed)
-
-    def in_it(*arguments, **settings):
-        press()
-        if pressed == "write_netcdf":
-            press()
-        return plain(*arguments, **settings)
-
-    monkeypatch.setattr(commands, pressed, in_it)
-    assert fit(*QUICK) == 130
-    said = capsys.readouterr()
-    assert said.err.endswith("bayesfuse: interrupted; written: 1 chains of 3 draws\n")
-    assert names(folder) == {"films.csv", "result.nc", "result-labels.csv"}
-    assert ("rater " in said.out) == (pressed in ("write_netcdf", "draw"))
-    assert tables()["posterior"].sizes["draw"] == 3
-    assert len(pd.read_csv("result-labels.csv")) == 20
-
-
-def test_interrupted_in_sampling_and_again_in_the_report(folder, capsys, monkeypatch):
-    interrupt_in(monkeypatch, bf.LabelGibbs.default_tune_steps + 30)
-    monkeypatch.setattr(commands, "report", press)
-    assert fit("--chains", "1") == 130
-    assert tables()["posterior"].sizes["draw"] == 30
-
-
-def test_ctrl_c_for_others_is_left_alone(folder, monkeypatch):
-    """A script that runs this in its background has shells ignore it."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        interrupt_in(monkeypatch, 5)
-        assert fit("--quiet", *QUICK) == 0
-        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, before)
+def test_head_of_the_help_in_a_process_of_its_own():
+    """With Python's own end, and nothing that warns in the imports."""
+    command = [sys.executable, "-W", "error", "-m", "bayesfuse", "fit", "--help"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        run.stdout.close()
+        assert run.stderr.read() == b""
+    assert run.returncode == 0

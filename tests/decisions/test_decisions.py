@@ -6,6 +6,7 @@ from importlib import import_module
 from itertools import product
 
 import numpy as np
+import pymc as pm
 import pytest
 import xarray as xr
 from scipy import stats
@@ -22,7 +23,7 @@ QUIET = {"progressbar": False, "quiet": True}
 
 @pytest.fixture(scope="module")
 def sparse():
-    return bf.datasets.simulate_dawid_skene(40, 6, 3, per_item=3, random_seed=2).responses
+    return bf.datasets.simulate_dawid_skene(24, 6, 3, per_item=3, random_seed=2).responses
 
 
 @pytest.fixture(
@@ -37,7 +38,7 @@ def sparse():
     ],
 )
 def fit(request, sparse):
-    sequences = bf.Sequences.from_lengths([10] * 4)
+    sequences = bf.Sequences.from_lengths([8] * 3)
     model = {
         "independent": lambda: DawidSkene(sparse, gold={0: 1}),
         "coin": lambda: DawidSkene(sparse, raters="coin"),
@@ -46,10 +47,7 @@ def fit(request, sparse):
         "types": lambda: ItemTypes(sparse, types=5, gold={0: 1}),
         "inferred": lambda: LatentGroup(sparse, "posterior"),
     }[request.param]()
-    return model, bf.sample(model, 50, chains=2, random_seed=1, **QUIET)
-
-
-# ---------------------------------------------------------------- items
+    return model, bf.sample(model, 20, tune=50, chains=2, random_seed=1, **QUIET)
 
 
 def test_items_are_ranked_by_what_is_asked():
@@ -69,9 +67,6 @@ def test_items_are_ranked_by_what_is_asked():
         bf.decisions.rank_items(result, by="margin")
 
 
-# ---------------------------------------------------------------- how many labels are wrong
-
-
 def test_number_of_errors_is_that_of_enumeration():
     error, copies = np.array([0.2, 0.5, 0.05, 0.0]), np.array([1, 2, 3, 4])
     flat = np.repeat(error, copies)
@@ -86,12 +81,12 @@ def test_number_of_errors_is_that_of_enumeration():
 
 def test_expected_errors_agree_with_drawn_ones(fit):
     model, result = fit
-    found = bf.decisions.expected_errors(result, model, draws=2000, random_seed=1, ci_prob=0.9)
+    found = bf.decisions.expected_errors(result, model, draws=800, random_seed=1, ci_prob=0.9)
     probability = bf.label_probabilities(result)
     assert float(found["expected"]) == pytest.approx(float((1 - probability.max("class")).sum()))
-    drawn = bf.draw_labels(result, model, 2000, random_seed=1)
+    drawn = bf.draw_labels(result, model, 800, random_seed=1)
     wrong = (drawn.values != probability.values.argmax(axis=1)).sum(axis=1)
-    assert wrong.mean() == pytest.approx(float(found["expected"]), abs=0.5)
+    assert abs(wrong.mean() - float(found["expected"])) < 4.5 * wrong.std() / np.sqrt(800)
     low, high = float(found["low"]), float(found["high"])
     assert np.mean((wrong >= low) & (wrong <= high)) >= 0.9
     assert np.mean(wrong < low) <= 0.05 and np.mean(wrong > high) <= 0.05
@@ -103,7 +98,7 @@ def test_errors_that_come_together_widen_the_interval():
     truth = rng.integers(0, 2, 200)
     matrix = np.stack([np.where(rng.random(200) < p, truth, 1 - truth) for p in (0.8, 0.7, 0.6)], 1)
     model = DawidSkene(bf.Responses.from_matrix(matrix))
-    result = bf.sample(model, 500, random_seed=1, **QUIET)
+    result = bf.sample(model, 300, chains=2, random_seed=1, **QUIET)
     joint = bf.decisions.expected_errors(result, model, random_seed=1, ci_prob=0.9)
     apart = bf.decisions.expected_errors(result, ci_prob=0.9)
     assert apart.attrs["method"] == "independent items"
@@ -121,9 +116,6 @@ def test_copies_of_items_count():
     spread_of_sum = np.sqrt(copies @ (error * (1 - error)))
     half = stats.norm.ppf(0.5 + found.attrs.get("ci_prob", 0.89) / 2) * spread_of_sum
     assert float(found["high"] - found["low"]) == pytest.approx(2 * half, rel=0.1)
-
-
-# ---------------------------------------------------------------- one more response
 
 
 def with_response(responses, item, rater, label):
@@ -161,13 +153,13 @@ def test_value_of_a_response_is_that_of_all_tables_with_it(fit, of):
     model, result = fit
     _, observation = observed(model)
     responses = observation.responses
-    found = bf.decisions.value_of_response(result, model, of=of, most=6, draws=7)
-    for item in (0, 3, 17):
+    found = bf.decisions.value_of_response(result, model, of=of, most=6, draws=3)
+    for item in (0, 17):
         asked = responses.rater[responses.item == item]
         free = [m for m in range(6) if m not in asked]
         value = {}
         for m in free:
-            joint = joint_by_hand(model, result, item, m, 7)
+            joint = joint_by_hand(model, result, item, m, 3)
             label, said = joint.sum(axis=1), joint.sum(axis=0)
             if of == "errors":
                 value[m] = joint.max(axis=0).sum() - label.max()
@@ -188,15 +180,15 @@ def test_value_of_a_response_is_that_of_all_tables_with_it(fit, of):
 def test_one_more_of_a_group_is_worth_little():
     """Nine perfect repeaters of one poor verdict, and an independent rater who is no better."""
     rng = np.random.default_rng(3)
-    truth = rng.integers(0, 2, 600)
-    heard = np.where(rng.random(600) < 0.7, truth, 1 - truth)
-    alone = np.where(rng.random((600, 3)) < 0.75, truth[:, None], 1 - truth[:, None])
-    echo = np.where(rng.random((600, 4)) < 0.97, heard[:, None], 1 - heard[:, None])
+    truth = rng.integers(0, 2, 400)
+    heard = np.where(rng.random(400) < 0.7, truth, 1 - truth)
+    alone = np.where(rng.random((400, 3)) < 0.75, truth[:, None], 1 - truth[:, None])
+    echo = np.where(rng.random((400, 4)) < 0.97, heard[:, None], 1 - heard[:, None])
     matrix = np.column_stack([echo, alone])
     matrix[:100, [3, 6]] = -1  # the fourth of the group and the third alone could be asked
     responses = bf.Responses.from_matrix(matrix)
     model = LatentGroup(responses, [[0, 1, 2, 3]])
-    result = bf.sample(model, 100, chains=2, random_seed=1, **QUIET)
+    result = bf.sample(model, 50, chains=2, random_seed=1, **QUIET)
     found = bf.decisions.value_of_response(result, model, raters=[3, 6], most=2, of="entropy")
     unsure = found.isel(item=slice(0, 100))
     assert (unsure["rater"].sel(choice=1) == 6).all()
@@ -224,6 +216,25 @@ def test_nobody_learns_from_known_truths():
     assert np.allclose(found["value"][0], 0)
 
 
+def test_a_response_about_a_hard_item_is_worth_less_than_if_raters_erred_independently():
+    """Four responses show that the item is hard, so that a fifth helps little."""
+    responses = bf.Responses.from_matrix([[0, 0, 0, 1, -1]], classes=[0, 1])
+    rows = np.tile([[0.95, 0.05], [0.05, 0.95], [0.6, 0.4]], (5, 1, 1))
+    share = np.array([[0.5, 0.0, 0.5], [0.0, 0.5, 0.5]])
+    values = []
+    for channel in (
+        bf.TypedConfusion(share, rows),
+        bf.Confusion(np.einsum("kz,mzc->mkc", share, rows)),
+    ):
+        with pm.Model() as model:
+            prevalence = pm.Dirichlet("prevalence", [1e6, 1e6])
+            bf.observe(responses, labels=bf.Independent(prevalence), raters=channel)
+        point = bf.find_map(model)
+        found = bf.decisions.value_of_response(point, model, raters=[4], most=1, of="entropy")
+        values.append(float(found["value"][0, 0]))
+    assert values[0] < 0.2 * values[1]
+
+
 def test_bad_questions_are_refused(fit):
     model, result = fit
     ask = bf.decisions.value_of_response
@@ -236,9 +247,6 @@ def test_bad_questions_are_refused(fit):
     ]:
         with pytest.raises(ModelError, match=said):
             ask(result, model, **wrong)
-
-
-# ---------------------------------------------------------------- raters
 
 
 def test_ranks_are_those_of_the_draws():
@@ -263,7 +271,7 @@ def test_ranks_are_those_of_the_draws():
 
 def test_raters_are_ranked_by_what_is_asked():
     made = bf.datasets.simulate_dawid_skene(800, 4, 2, random_seed=1, accuracy=(0.55, 0.95))
-    result = bf.sample(DawidSkene(made.responses), 200, chains=2, random_seed=1, **QUIET)
+    result = bf.sample(DawidSkene(made.responses), 50, chains=1, random_seed=1, **QUIET)
     confusion, share = made.confusion, made.prevalence
     rates = {
         "balanced_accuracy": confusion.diagonal(axis1=1, axis2=2).mean(axis=1),
@@ -287,6 +295,5 @@ def test_with_more_classes_sensitivity_is_not_one_number(fit):
 
 
 def test_points_have_ranks(sparse):
-    point = bf.find_map(DawidSkene(sparse))
-    found = bf.decisions.rank_raters(point)
+    found = bf.decisions.rank_raters(bf.find_map(DawidSkene(sparse)))
     assert found["expected_rank"].values.tolist() == list(range(1, 7))

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import io
-
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from matplotlib import pyplot as plt
 from matplotlib.colors import to_rgb
 from pictures import tick_names
 
@@ -17,80 +13,6 @@ import bayesfuse as bf
 from bayesfuse import plots
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov
-
-QUIET = {"progressbar": False, "quiet": True, "log_likelihood": False}
-
-
-def drawn(ax):
-    """Render the figure, which lays it out."""
-    figure = ax.figure.get_figure(root=True)
-    figure.savefig(io.BytesIO(), dpi=40)
-    width, height = figure.get_size_inches()
-    assert width <= 15 and height <= 15
-
-
-def crowd(n_raters, n_classes, per_item=8):
-    made = bf.datasets.simulate_dawid_skene(
-        120, n_raters, n_classes, per_item=min(per_item, n_raters), random_seed=1
-    )
-    frame = made.responses.to_frame()
-    names = [f"class number {k}" for k in range(n_classes)]
-    frame["label"] = [names[k] for k in frame["label"]]
-    frame["rater"] = [f"rater {m:03d}" for m in frame["rater"]]
-    return bf.Responses.from_long(frame), {n: names[k] for n, k in enumerate(made.truth)}
-
-
-@pytest.fixture(scope="module", params=[(5, 2), (30, 8), (120, 2)], ids=str)
-def fit(request):
-    responses, truth = crowd(*request.param)
-    sequences = bf.Sequences.from_lengths([60, 20, 20, 19, 1])
-    model = HiddenMarkov(responses, sequences)
-    return model, bf.sample(model, 20, chains=1, random_seed=1, **QUIET), truth
-
-
-def every_picture(model, result, truth):
-    checks = bf.checks
-    pairs = checks.pairwise_agreement(result, model, least=1, draws=10, random_seed=1)
-    mistakes = checks.conditional_dependence(result, model, least=1, draws=10, random_seed=1)
-    return {
-        "agreement": lambda ax: plots.plot_agreement(pairs, ax=ax),
-        "dependence": lambda ax: plots.plot_dependence(mistakes, ax=ax),
-        "score": lambda ax: plots.plot_score_matrix(model.responses, ax=ax),
-        "difficulty": lambda ax: plots.plot_difficulty(
-            checks.item_difficulty(result, model, draws=10, random_seed=1), ax=ax
-        ),
-        "runs": lambda ax: plots.plot_runs(
-            checks.runs(result, model, draws=10, random_seed=1), ax=ax
-        ),
-        "calibration": lambda ax: plots.plot_calibration(result, truth, ax=ax),
-        "ranks": lambda ax: plots.plot_ranks(bf.decisions.rank_raters(result), ax=ax),
-        "start": lambda ax: plots.plot_start(result, ax=ax),
-        "elbo": lambda ax: plots.plot_elbo(bf.find_map(DawidSkene(model.responses)), ax=ax),
-    }
-
-
-@pytest.mark.slow
-def test_every_picture_of_every_size(fit):
-    settings = dict(mpl.rcParams)
-    for name, picture in every_picture(*fit).items():
-        ax = picture(None)
-        drawn(ax)
-        assert ax.get_xlabel(), name
-        given = plt.figure().add_subplot()
-        before = plt.get_fignums()
-        assert picture(given) is given
-        assert plt.get_fignums() == before
-        plt.close("all")
-    model, result, _ = fit
-    for sequence in (None, 1, 4):
-        above, _ = plots.plot_sequence(result, model, sequence)
-        drawn(above)
-    _, axes = plt.subplots(2, 1)
-    assert plots.plot_sequence(result, model, axes=axes).tolist() == axes.tolist()
-    assert dict(mpl.rcParams) == settings
-
-
-# ---------------------------------------------------------------- what they show
 
 
 def pairs_found():
@@ -114,15 +36,6 @@ def test_unusual_pairs_are_named():
     assert np.allclose(alarm, [[0.6, 0.9]])
     assert [text.get_text() for text in ax.texts] == ["Ann, Bob"]
     assert ax.get_title() == "3 pairs of raters, 1 unusual (all together p = 0.01)"
-
-
-def test_names_of_pairs_do_not_meet():
-    found = pairs_found()
-    found["observed"][:] = [0.9, 0.905, 0.5]
-    found["replicated"][:] = 0.6
-    found["unusual"][:] = True
-    ax = plots.plot_agreement(found)
-    assert len(ax.texts) == 2
 
 
 def test_dependent_raters_stand_together():
@@ -178,7 +91,6 @@ def test_calibration_shows_shares_and_counts():
     labels = xr.DataArray(
         [[0.95, 0.05], [0.9, 0.1], [0.4, 0.6]], {"item": list("abc"), "class": [0, 1]}
     )
-    labels = labels.rename(dim_0="item", dim_1="class") if "dim_0" in labels.dims else labels
     truth = {"a": 0, "b": 1, "c": 1}
     ax = plots.plot_calibration(labels, truth, bins=10, equal="width")
     (points,) = [line for line in ax.lines if line.get_marker() == "o"]
@@ -212,24 +124,10 @@ def test_calibration_of_sure_labels_is_shown_by_log_odds():
     assert np.allclose(points.get_ydata(), np.clip(found["right"], low, high))
     assert high > 1 - 1 / 400 and not ax.texts  # bins are of one size
     assert ax.child_axes[0].patches[0].get_data().values.sum() == 400
-    drawn(ax)
     plain = plots.plot_calibration(labels, truth, scale="linear")
     assert plain.get_xscale() == "linear" and plain.get_xlim()[1] == 1
     with pytest.raises(ModelError, match=r"'linear' or 'logit'\. Got: 'log'"):
         plots.plot_calibration(labels, truth, scale="log")
-
-
-def test_ranks_show_the_best_on_top():
-    draws = xr.DataArray(
-        np.random.default_rng(1).normal([0, 3, 6], 0.1, (1, 50, 3)),
-        {"rater": ["poor", "fair", "good"]},
-        ("chain", "draw", "rater"),
-        name="wit",
-    )
-    ax = plots.plot_ranks(bf.decisions.rank_raters(xr.DataTree(), draws))
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["poor", "fair", "good"]
-    assert np.allclose(ax.collections[0].get_array().reshape(3, -1), np.eye(3)[::-1])
-    assert ax.get_xlabel() == "rank by wit"
 
 
 def test_ranks_of_many_show_the_worst_too():
@@ -249,9 +147,10 @@ def test_ranks_of_many_show_the_worst_too():
     assert cells.shape == (n, 84)  # nobody is left out
     assert np.allclose(cells.sum(axis=1), 1)
     assert cells[0, -1] == cells[-1, 0] == 1
-    everyone = plots.plot_ranks(bf.decisions.rank_raters(xr.DataTree(), draws), most=None)
-    assert everyone.collections[0].get_array().shape == (n, 84)
-    assert "249-th" in tick_names(everyone) and "0-th" in tick_names(everyone)
+    few = plots.plot_ranks(bf.decisions.rank_raters(xr.DataTree(), draws.isel(rater=[0, 9, 3])))
+    assert tick_names(few) == ["9-th", "3-th", "0-th"]
+    assert np.allclose(few.collections[0].get_array().reshape(3, -1), np.eye(3)[::-1])
+    assert few.get_xlabel() == "rank by wit"
 
 
 def test_a_sequence_in_its_order():
@@ -296,10 +195,7 @@ def test_objectives_and_starts():
     for picture in (plots.plot_elbo, plots.plot_start):
         with pytest.raises(ModelError, match="Got:"):
             picture(xr.DataTree())
-
-
-def test_starts_without_moments_say_why():
     few = bf.Responses.from_matrix([[0, 1], [1, 1], [0, 0]])
     ax = plots.plot_start(bf.find_map(DawidSkene(few)))
     assert ax.get_title().startswith("without moments: ")
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["majority"]
+    assert tick_names(ax) == ["majority"]

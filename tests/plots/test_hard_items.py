@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
-from pictures import drawn, tick_names
+from pictures import tick_names
 
 import bayesfuse as bf
 from bayesfuse import plots
@@ -28,7 +28,6 @@ def fit():
 def test_hardest_items_are_on_top_with_their_classes(fit):
     found = bf.difficulty(*fit)
     items, mistakes = plots.plot_hard_items(*fit, most=10)
-    drawn(items)
     order = np.argsort(found["disagreement"].values, kind="stable")
     some = found.isel(item=order[-10:])
     names = [
@@ -55,19 +54,12 @@ def test_hardest_items_are_on_top_with_their_classes(fit):
     assert f"{expected.sum():.1f} labels" in mistakes.get_title()
 
 
-def test_all_items_are_named_if_few(fit):
-    items, _ = plots.plot_hard_items(*fit, most=100)
-    assert items.get_ylabel() == "60 items" and len(tick_names(items)) in (0, 60)
-
-
-def test_given_axes_are_used(fit):
+def test_axes_given_are_used_and_other_models_refused(fit):
     _, axes = plt.subplots(1, 2)
-    assert plots.plot_hard_items(*fit, axes=axes).tolist() == axes.tolist()
+    assert plots.plot_hard_items(*fit, most=100, axes=axes).tolist() == axes.tolist()
+    assert axes[0].get_ylabel() == "60 items" and len(tick_names(axes[0])) in (0, 60)
     with pytest.raises(ModelError, match=r"each of the 2 panels\. Got: 1"):
         plots.plot_hard_items(*fit, axes=axes[:1])
-
-
-def test_models_without_types_are_refused():
     model = DawidSkene(bf.datasets.anesthesia())
     with pytest.raises(ModelError, match="ItemTypes"):
         plots.plot_hard_items(bf.find_map(model), model)

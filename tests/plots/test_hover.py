@@ -70,15 +70,10 @@ def test_items(fit):
             assert count == number[name] and abs(x - count) <= 0.3
             shown += 1
     assert shown == labels.sizes["item"]
-
-
-def test_the_least_certain_items(fit):
-    figure = hover_items(fit[0], most=7)
-    names = {text.replace("&amp;", "&") for points in figure.data for text in points.text}
-    assert names == set(bf.decisions.rank_items(fit[0])["item"].head(7))
-    assert figure.layout.title.text == "the 7 least certain of 60 items"
-    with pytest.raises(ValueError, match="most must be"):
-        hover_items(fit[0], most=0)
+    few = hover_items(result, most=7)
+    names = {text.replace("&amp;", "&") for points in few.data for text in points.text}
+    assert names == set(bf.decisions.rank_items(result)["item"].head(7))
+    assert few.layout.title.text == "the 7 least certain of 60 items"
 
 
 def test_difficulty_is_across():
@@ -107,6 +102,8 @@ def test_votes():
 def test_what_is_missing(fit, monkeypatch):
     with pytest.raises(ModelError, match=r"Got: groups \[\]"):
         hover_raters(xr.DataTree())
+    with pytest.raises(ValueError, match="most must be"):
+        hover_items(fit[0], most=0)
     monkeypatch.setitem(sys.modules, "plotly", None)
     with pytest.raises(ImportError, match=r"bayesfuse\[interactive\]"):
         hover_raters(fit[0])

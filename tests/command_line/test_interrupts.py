@@ -1,0 +1,84 @@
+"""Ctrl-C at any time: complete draws are written, and what began before is finished or removed."""
+
+import signal
+
+import pandas as pd
+import pytest
+from shell import fit, interrupt_in, tables
+
+import bayesfuse as bf
+from bayesfuse.command_line import commands
+
+QUICK = ["--draws", "3", "--chains", "1"]
+
+
+def names(folder):
+    return {path.name for path in folder.iterdir()}
+
+
+def press(*_, **__):
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_interrupted_while_reading(folder, capsys, monkeypatch):
+    monkeypatch.setattr(pd, "read_csv", press)
+    assert fit() == 130
+    assert capsys.readouterr().err == "bayesfuse: interrupted before there were draws to write\n"
+    assert names(folder) == {"films.csv"}
+
+
+def test_interrupted_draws_are_written(folder, capsys, monkeypatch):
+    """The second chain is ended with its 30th draw, and the third and fourth as they begin."""
+    before = signal.getsignal(signal.SIGINT)
+    tune = bf.LabelGibbs.default_tune_steps
+    interrupt_in(monkeypatch, tune + 40 + tune + 30)
+    assert fit("--chains", "4") == 130
+    printed = capsys.readouterr()
+    assert "bayesfuse: interrupted; written: 2 chains of 30 draws\n" in printed.err
+    assert "2 chains of 30 draws by gibbs" in printed.out
+    assert tables()["posterior"].sizes["draw"] == 30
+    assert len(pd.read_csv("result-labels.csv")) == 20
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_interrupted_before_the_first_draw(folder, capsys, monkeypatch):
+    interrupt_in(monkeypatch, 7)
+    assert fit() == 130
+    assert "interrupted before there were draws to write" in capsys.readouterr().err
+    assert names(folder) == {"films.csv"}
+
+
+@pytest.mark.parametrize("pressed", ["write_labels", "report", "write_netcdf", "draw"])
+def test_interrupted_after_sampling(folder, capsys, monkeypatch, pressed):
+    """Files that hold draws are finished; all else is left out."""
+    plain = getattr(commands, pressed)
+
+    def in_it(*arguments, **settings):
+        press()
+        if pressed == "write_netcdf":
+            press()
+        return plain(*arguments, **settings)
+
+    monkeypatch.setattr(commands, pressed, in_it)
+    assert fit(*QUICK) == 130
+    said = capsys.readouterr()
+    assert said.err.endswith("bayesfuse: interrupted; written: 1 chains of 3 draws\n")
+    assert names(folder) == {"films.csv", "result.nc", "result-labels.csv"}
+    assert ("rater " in said.out) == (pressed in ("write_netcdf", "draw"))
+    assert tables()["posterior"].sizes["draw"] == 3
+    assert len(pd.read_csv("result-labels.csv")) == 20
+
+
+def test_interrupted_in_sampling_and_again_in_the_report(folder, capsys, monkeypatch):
+    interrupt_in(monkeypatch, bf.LabelGibbs.default_tune_steps + 30)
+    monkeypatch.setattr(commands, "report", press)
+    assert fit("--chains", "1") == 130
+    assert tables()["posterior"].sizes["draw"] == 30
+
+
+def test_ctrl_c_for_others_is_left_alone(folder, monkeypatch):
+    """A script that runs this in its background has shells ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    interrupt_in(monkeypatch, 5)
+    assert fit("--quiet", *QUICK) == 0
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN

@@ -1,0 +1,255 @@
+"""Files of responses: every common kind is read, and what is no table is told in one line."""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from shell import ONE, fails, fit, tables
+
+from bayesfuse.__main__ import main
+from bayesfuse.command_line.arguments import parse
+from bayesfuse.command_line.tables import read_tables
+
+ROWS = [(item, rater, "yes" if (item + (rater == "r3") * (item % 4)) % 2 else "no")
+        for item in range(1, 7) for rater in ("r1", "r2", "r3")]  # fmt: skip
+TO = [*ONE, "--no-checks", "--draws", "2", "--chains", "1", "--output", "r.nc"]
+HEADER = ("item", "rater", "label")
+
+
+def table(separator=",", end="\n", header=HEADER, names=str):
+    """Return a table with other separators and line ends, and names put through a function."""
+    lines = [header, *([names(cell) for cell in map(str, row)] for row in ROWS)]
+    return (end.join(separator.join(line) for line in lines) + end).encode()
+
+
+PLAIN = table()
+
+
+def packed(kind, *names):
+    memory = io.BytesIO()
+    if kind == "zip":
+        with zipfile.ZipFile(memory, "w") as archive:
+            for name in names:
+                archive.writestr(name, PLAIN)
+    else:
+        with tarfile.open(fileobj=memory, mode="w:gz") as archive:
+            (info := tarfile.TarInfo(*names)).size = len(PLAIN)
+            archive.addfile(info, io.BytesIO(PLAIN))
+    return memory.getvalue()
+
+
+def renamed(**names):
+    return table(names=lambda cell: names.get(cell, cell))
+
+
+def widened(header, cells):
+    first, *others = PLAIN.splitlines()
+    return b"".join([first + header + b"\n", *(line + cells + b"\n" for line in others)])
+
+
+def rows(*lines):
+    return "\n".join(["item,rater,label", *lines, ""]).encode()
+
+
+def read(name):
+    return read_tables(parse(["fit", name, *TO])).responses.to_frame()
+
+
+SAME = {
+    # compressed
+    "t.csv.gz": gzip.compress(PLAIN),
+    "t.csv.bz2": bz2.compress(PLAIN),
+    "t.csv.xz": lzma.compress(PLAIN),
+    "t.csv.zip": packed("zip", "t.csv"),
+    "t.csv.tar.gz": packed("tar", "t.csv"),
+    "t.tsv.gz": gzip.compress(table("\t")),
+    # separators, line ends, encodings
+    "semicolons.csv": table(";"),
+    "tabs.csv": table("\t"),
+    "tabs.txt": table("\t"),
+    "commas.tsv": table(","),
+    "noending": table(";"),
+    "windows.csv": table(end="\r\n"),
+    "oldmac.csv": table(end="\r"),
+    "nolastend.csv": PLAIN.rstrip(),
+    "marked.csv": b"\xef\xbb\xbf" + table(";"),
+    "blankends.csv": PLAIN + b"\n\n\n",
+    # other columns
+    "twiceother.csv": widened(b",x,x", b",1,1"),
+    "text.csv": widened(b",note", b',"a film, and\nits maker,\nin ""lines"""'),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_files_of_one_content_are_read_alike(folder, name):
+    Path("plain.csv").write_bytes(PLAIN)
+    Path(name).write_bytes(SAME[name])
+    pd.testing.assert_frame_equal(read(name), read("plain.csv"))
+    assert len(read(name)) == len(ROWS)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"yes": 'a, "b";', "no": "None"},
+        {"yes": "None", "no": "null", "r1": "True", "r2": "inf"},
+        {"r1": "é", "r2": "e\u0301", "yes": "日本", "no": "🙂"},
+        {"yes": "=1+1", "no": "-1"},
+        {"1": "9" * 30},
+        {"r1": "007", "r2": "7", "r3": "10"},
+    ],
+)
+def test_names_stay_as_they_are(folder, names):
+    quoted = {name: '"' + new.replace('"', '""') + '"' for name, new in names.items()}
+    Path("odd.csv").write_bytes(renamed(**quoted))
+    found = read("odd.csv")
+    expected = [[names.get(str(cell), str(cell)) for cell in row] for row in ROWS]
+    assert sorted(found.astype(str).values.tolist()) == sorted(expected)
+
+
+def test_names_survive_a_fit_and_have_lines_of_their_own_in_its_report(folder, capsys):
+    names = {"r1": "\x1b[31mred\x07", "r2": "/", "r3": "x" * 30_000, "yes": "a/b", "no": "class"}
+    Path("odd.csv").write_bytes(renamed(**names))
+    assert main(["fit", "odd.csv", *TO]) == 0
+    posterior = tables("r.nc")["posterior"]
+    assert posterior["rater"].values.tolist() == sorted([names["r1"], names["r2"], names["r3"]])
+    assert posterior["class"].values.tolist() == ["a/b", "class"]
+    assert set(pd.read_csv("r-labels.csv")["label"]) <= {"a/b", "class"}
+    lines = capsys.readouterr().out.splitlines()
+    assert all(line.isprintable() and len(line) < 200 for line in lines)
+    assert {"/", "a/b", "class"} <= {line.split("  ")[0] for line in lines}
+
+
+def test_names_of_digits_are_integers_only_if_they_stay_the_same(folder):
+    frame = pd.read_csv("films.csv").assign(verdict=lambda x: (x["verdict"] == "good") * 10)
+    frame["critic"] = frame["critic"].map({"Ada": "007", "Bo": "7", "Cy": "10"})
+    frame.to_csv("digits.csv", index=False)
+    assert fit("--classes", "10,0", table="digits.csv") == 0
+    posterior = tables()["posterior"]
+    assert posterior["class"].values.tolist() == [10, 0]
+    assert posterior["rater"].values.tolist() == ["007", "10", "7"]
+
+
+PACKED = ["csv.gz", "csv.bz2", "csv.xz", "csv.zip", "csv.tar.gz"]
+NO_TABLES = {
+    # compressed, but not whole or not at all
+    **{f"cut.{name}": (SAME[f"t.{name}"][:-40], f"cannot read cut.{name}") for name in PACKED},
+    **{f"no.{name}": (PLAIN, f"cannot read no.{name}") for name in [*PACKED, "csv.zst"]},
+    "flipped.csv.xz": (lzma.compress(PLAIN)[:40] + b"xxxx" + lzma.compress(PLAIN)[44:], "cannot"),
+    "two.csv.zip": (packed("zip", "a.csv", "b.csv"), "as a table: Multiple files"),
+    "packed.csv": (gzip.compress(PLAIN), "as a table of UTF-8 text"),
+    # encodings, and files of something else
+    "utf16.csv": (PLAIN.decode().encode("utf-16"), "as a table of UTF-8 text"),
+    "latin1.csv": (renamed(r1="é").decode().encode("latin-1"), "as a table of UTF-8 text"),
+    "pipes.csv": (table("|"), "has no column 'item'"),
+    "binary.csv": (bytes(range(256)) * 9, "cannot read binary.csv"),
+    "pdf.csv": (b"%PDF-1.4\n%\xe2\xe3\n", "cannot read pdf.csv"),
+    "json.csv": (b'[{"item": 1}]\n', "has no column 'item'"),
+    # headers
+    "empty.csv": (b"", "as a table: No columns"),
+    "blank.csv": (b"\n \n\n", "as a table: No columns"),
+    "header.csv": (rows(), "at least one row"),
+    "headless.csv": (PLAIN.split(b"\n", 1)[1], "has no column 'item'"),
+    "twice.csv": (b"item,rater,label,label\n1,a,x,y\n", "several columns 'label'"),
+    "spaced.csv": (table(header=("item", " rater", "label")), "has no column 'rater'"),
+    "upper.csv": (table(header=("Item", "rater", "label")), "has no column 'item'"),
+    "lines.csv": (b'item,rater,"label\n1,a,x\n"\n2,b,y\n', "on one line"),
+    # rows
+    "one.csv": (rows("1,a,x"), "at least two classes"),
+    "short.csv": (rows("1,a,x", "1,b"), "missing value in row 1"),
+    "gap.csv": (rows("1,a,x", "1,,y"), "missing value in row 1"),
+    "na.csv": (rows("1,a,x", "1,b,NA"), "missing value in row 1"),
+    "long.csv": (rows("1,a,x", "1,b,y,2"), "as a table"),
+    "alllong.csv": (rows("1,a,x,2", "1,b,y,2"), "as a table"),
+    # quotes
+    "quote.csv": (PLAIN + b'7,"r1,yes\n', "cannot read quote.csv"),
+    "cell.csv": (renamed(yes='"a, ""b""\n;"'), "a cell must be on one line"),
+    "merged.csv": (rows('1,"a,x', "2,b,y", '3,c",x', "4,a,y"), "would merge rows"),
+    "oldmac.csv": (rows('1,"a,x', '3,c",x', "4,a,y").replace(b"\n", b"\r"), "would merge rows"),
+    "unused.csv": (
+        b'item,rater,label,why\n1,a,x,"p\n2,b,y,q"\n4,a,y,r\n',
+        "in column 'why', row 0",
+    ),
+    "before.csv": (b'item,why,rater,label\n1,"p,a,x\n2,q",b,y\n', "in column 'why', row 0"),
+}
+
+
+@pytest.mark.parametrize("name", NO_TABLES)
+def test_files_that_are_no_tables(folder, capsys, name):
+    content, word = NO_TABLES[name]
+    Path(name).write_bytes(content)
+    fails(capsys, main(["fit", name, *TO]), word)
+
+
+@pytest.mark.skipif(
+    tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1),
+    reason="pandas before 3.1 drops the character from what it reads",
+)
+def test_the_character_nul_is_refused(folder, capsys):
+    Path("nul.csv").write_bytes(rows("1,a\0,x", "1,a,y"))
+    fails(capsys, main(["fit", "nul.csv", *TO]), "without the character NUL")
+
+
+@pytest.mark.parametrize(
+    ("option", "content", "word"),
+    [
+        ("--gold", "item,label\n99,good\n", "'99'"),
+        ("--gold", "item,label\n1,ugly\n", "'ugly'"),
+        ("--gold", "item,label\n1,good\n1,bad\n", "one gold label. Got: two for item '1'"),
+        ("--gold", "item,label\n1,\n", "a gold label needs an item and a label"),
+        ("--gold", "film,label\n1,good\n", "t.csv has no column 'item'"),
+        ("--items", "film\n1\n2\n", "Got: 3 in row 6 (the first is 0; 54 such rows)"),
+        ("--items", "film\n1\n2\n1\n", "one row in the table of items. Got: several for item '1'"),
+        ("--items", "film,year\n1,2\n,2\n", "item needs 'film'. Got: a missing value in row 1 of"),
+        ("--items", "item\n1\n", "t.csv has no column 'film'"),
+    ],
+)
+def test_tables_beside_the_responses_that_cannot_be(folder, capsys, option, content, word):
+    Path("t.csv").write_text(content)
+    fails(capsys, fit(option, "t.csv"), word)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_standard_input_and_pipes_are_read_as_files_are(folder, monkeypatch, separator):
+    """A pipe, as in ``fit <(zcat responses.csv.gz)``, can be read once only."""
+    Path("plain.csv").write_bytes(PLAIN)
+    for name in ("-", "/dev/stdin"):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(table(separator))))
+        pd.testing.assert_frame_equal(read(name), read("plain.csv"))
+    reading, writing = os.pipe()
+    os.write(writing, table(separator))
+    os.close(writing)
+    pd.testing.assert_frame_equal(read(f"/dev/fd/{reading}"), read("plain.csv"))
+    os.close(reading)
+
+
+@pytest.mark.parametrize("option", ["--items", "--gold"])
+def test_other_tables_from_standard_input(folder, monkeypatch, option):
+    order = [3, 1, 2, 6, 5, 4]
+    said = io.BytesIO(b"item;label\n" + b"".join(b"%d;yes\n" % item for item in order))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(said))
+    Path("t.csv").write_bytes(PLAIN)
+    found = read_tables(parse(["fit", "t.csv", *TO, option, "-"]))
+    if option == "--items":
+        assert found.responses.items.tolist() == order
+    else:
+        assert found.gold == dict.fromkeys(order, "yes")
+
+
+@pytest.mark.parametrize(
+    ("stdin", "word"),
+    [(None, "it is closed"), (b"", "No columns"), (gzip.compress(PLAIN), "of UTF-8 text")],
+    ids=["closed", "empty", "compressed"],
+)
+def test_standard_input_that_is_no_table(folder, capsys, monkeypatch, stdin, word):
+    stream = None if stdin is None else io.TextIOWrapper(io.BytesIO(stdin))
+    monkeypatch.setattr(sys, "stdin", stream)
+    fails(capsys, main(["fit", "-", *TO]), word)
