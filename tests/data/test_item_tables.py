@@ -122,7 +122,7 @@ def test_a_classifier_by_name_and_in_order(given):
         (read_classifier, WORD.assign(maybe=0.0), r"Got: \['yes', 'no', 'maybe'\]"),
         (read_classifier, WORD.to_numpy()[:, :1], "Got: 1 columns"),
         (read_classifier, WORD * 2, r"sum to one. Got: \[0.2, 1.8\] for item 'a' \(3 such\)"),
-        (read_classifier, WORD + [0.5, -0.5], r"\[-0.4, 1.4\] for item 'a'"),
+        (read_classifier, WORD.assign(yes=1.2, no=-0.2), r"\[-0.2, 1.2\] for item 'a'"),
         (read_classifier, WORD.assign(yes=[0.9, np.nan, 0.5]), r"\[0.8, nan\] for item 'b'"),
         (read_classifier, WORD.loc[["a", "b"]], r"\['c'\] missing"),
     ],
