@@ -252,7 +252,8 @@ class IncompleteWarning(UserWarning):
     ...     warnings.simplefilter("error", bf.errors.IncompleteWarning)
     ...     result = bf.sample(
     ...         bf.models.DawidSkene(bf.datasets.anesthesia()),
-    ...         draws=100,
+    ...         draws=20,
+    ...         chains=1,
     ...         random_seed=1,
     ...         progressbar=False,
     ...         quiet=True,
@@ -272,9 +273,9 @@ class LargeResultWarning(UserWarning):
     >>> quiet = {"random_seed": 1, "progressbar": False, "quiet": True}
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("error", bf.errors.LargeResultWarning)
-    ...     result = bf.sample(model, draws=100, precision="single", thin=2, **quiet)
+    ...     result = bf.sample(model, draws=20, precision="single", thin=2, **quiet)
     >>> result.attrs["precision"], result["posterior"].sizes["draw"]
-    ('single', 50)
+    ('single', 10)
     """
 
 

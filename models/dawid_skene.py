@@ -177,7 +177,7 @@ class DawidSkene(LabelModel):
 
     >>> import numpy as np
     >>> model = DawidSkene(bf.datasets.anesthesia(), pooled=True)
-    >>> result = bf.sample(model, random_seed=1, progressbar=False, quiet=True)
+    >>> result = bf.sample(model, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> pool = result["posterior"].dataset
     >>> kappa_mu = pool["confusion_concentration"] * pool["confusion_mean"]
     >>> new = kappa_mu.copy(data=np.random.default_rng(1).standard_gamma(kappa_mu))

@@ -161,7 +161,7 @@ class ItemTypes(LabelModel):
     >>> import bayesfuse as bf
     >>> from bayesfuse.models import ItemTypes
     >>> model = ItemTypes(bf.datasets.anesthesia(), types=8)
-    >>> result = bf.sample(model, draws=100, tune=100, random_seed=1, progressbar=False, quiet=True)
+    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> result["posterior"]["competence"].dims
     ('chain', 'draw', 'rater')
     """

@@ -70,43 +70,35 @@ def test_models_have_one_name(monkeypatch):
         importlib.import_module("models")
 
 
-LONG = {
+@pytest.fixture
+def few_draws(monkeypatch):
+    """So that ``bf.fuse`` ends soon, and does the same on any machine."""
+    size = budget.Size(20, 20)
+    monkeypatch.setattr(budget.Budget, "size", lambda own, *_: size if own.seconds > 1 else None)
+
+
+SLOW = {
     f"bayesfuse.{name}"
-    for name in ("checks.groups", "checks.phase_transition", "labels.planted", "plots.graders")
+    for name in "answer.fuse answer.fused checks.phase_transition plots.graders".split()
 }
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in modules()],
+    [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in modules()],
 )
-def test_examples(name):
+def test_examples(name, few_draws):
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     failed = doctest.testmod(importlib.import_module(name), optionflags=flags).failed
     plt.close("all")  # matplotlib warns of many open figures
     assert failed == 0
 
 
-PUBLIC = [
-    "bayesfuse",
-    *(
-        f"bayesfuse.{name}"
-        for name in (
-            "checks",
-            "datasets",
-            "decisions",
-            "errors",
-            "labels",
-            "models",
-            "moments",
-            "parameters.contract",
-            "plots",
-            "priors",
-            "raters",
-            "testing",
-        )
-    ),
-]
+ROOMS = (
+    "checks datasets decisions errors labels models moments parameters.contract plots priors raters"
+    " testing"
+)
+PUBLIC = ["bayesfuse", *(f"bayesfuse.{name}" for name in ROOMS.split())]
 
 
 def public():
@@ -144,10 +136,8 @@ def test_every_public_name_is_in_the_reference():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # few draws mix badly, of which ArviZ warns
-def test_readme_runs_from_the_first_line_to_the_last(tmp_path, monkeypatch, capsys):
+def test_readme_runs_from_the_first_line_to_the_last(tmp_path, monkeypatch, capsys, few_draws):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(budget, "DRAWS", 20)
-    monkeypatch.setattr(budget, "TUNE", 20)
     bayesfuse.datasets.anesthesia().to_frame().to_csv("table.csv", index=False)
     space = {}
     for block in re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL):

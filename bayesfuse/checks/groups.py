@@ -109,7 +109,7 @@ def group_summary(
     >>> from bayesfuse.checks import group_summary
     >>> from bayesfuse.models import LatentGroup
     >>> model = LatentGroup(bf.datasets.anesthesia(), groups=[[2, 3]])
-    >>> result = bf.sample(model, draws=200, random_seed=1, progressbar=False, quiet=True)
+    >>> result = bf.sample(model, draws=50, random_seed=1, progressbar=False, quiet=True)
     >>> table = group_summary(result)
     >>> table["raters"][0], bool(table["informative"][0] > 0.9)
     ([2, 3], True)

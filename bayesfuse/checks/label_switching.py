@@ -94,9 +94,9 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
     >>> import bayesfuse as bf
     >>> from bayesfuse.models import DawidSkene
     >>> model = DawidSkene(bf.datasets.anesthesia())
-    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
+    >>> result = bf.sample(model, draws=50, chains=2, random_seed=1, progressbar=False, quiet=True)
     >>> print(bf.checks.switching(result).attrs["verdict"])
-    Labels are not switched in 4 chains. Most raters give every class its own name.
+    Labels are not switched in 2 chains. Most raters give every class its own name.
     """
     prevalence, confusion = profiles(result)
     share, rows = target(result, reference)
@@ -172,7 +172,7 @@ def align_labels(
     >>> import bayesfuse as bf
     >>> from bayesfuse.models import DawidSkene
     >>> model = DawidSkene(bf.datasets.anesthesia())
-    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
+    >>> result = bf.sample(model, draws=50, chains=2, random_seed=1, progressbar=False, quiet=True)
     >>> bf.align_labels(result).attrs["aligned"]
     0
     """

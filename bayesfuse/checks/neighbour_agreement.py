@@ -62,7 +62,7 @@ def neighbour_agreement(
     >>> from bayesfuse.models import DawidSkene
     >>> answers = [[0, 0, 0]] * 20 + [[1, 1, 1]] * 20
     >>> model = DawidSkene(bf.Responses.from_matrix(answers))
-    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
+    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> graph = bf.Graph.grid((4, 10))
     >>> found = bf.checks.neighbour_agreement(result, model, graph, random_seed=1)
     >>> found.attrs["p_value"] < 0.05

@@ -128,7 +128,8 @@ def rater_drift(
     >>> made = bf.datasets.simulate_dawid_skene(300, 5, 2, accuracy=(0.8, 0.9), random_seed=1)
     >>> old, new = made.responses.take(np.arange(200)), made.responses.take(np.arange(200, 300))
     >>> label = np.where(new.rater == 4, np.arange(500) // 7 % 2, new.label)
-    >>> result = bf.sample(DawidSkene(old), draws=200, random_seed=1, progressbar=False, quiet=True)
+    >>> model = DawidSkene(old)
+    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> found = bf.checks.rater_drift(result, new.relabelled(label), random_seed=1)
     >>> found["unusual"].values.tolist()
     [False, False, False, False, True]

@@ -90,7 +90,7 @@ def pairwise_agreement(
     >>> import bayesfuse as bf
     >>> from bayesfuse.models import DawidSkene
     >>> model = DawidSkene(bf.datasets.anesthesia())
-    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
+    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> found = bf.checks.pairwise_agreement(result, model, random_seed=1)
     >>> found.sizes["pair"], int(found["unusual"].sum())
     (10, 0)
@@ -171,7 +171,7 @@ def conditional_dependence(
     >>> import bayesfuse as bf
     >>> from bayesfuse.models import DawidSkene
     >>> model = DawidSkene(bf.datasets.anesthesia())
-    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
+    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> bf.checks.conditional_dependence(result, model, random_seed=1).attrs["groups"]
     []
     """

@@ -67,7 +67,7 @@ def runs(
     >>> from bayesfuse.models import DawidSkene
     >>> answers = [[0, 0, 0]] * 20 + [[1, 1, 1]] * 20
     >>> model = DawidSkene(bf.Responses.from_matrix(answers))
-    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
+    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> found = bf.checks.runs(result, model, bf.Sequences.from_lengths([40]), random_seed=1)
     >>> found.attrs["p_value"] < 0.05
     True

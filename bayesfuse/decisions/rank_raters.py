@@ -53,7 +53,7 @@ def rank_raters(
     >>> import bayesfuse as bf
     >>> from bayesfuse.models import DawidSkene
     >>> model = DawidSkene(bf.datasets.caries())
-    >>> result = bf.sample(model, draws=200, random_seed=1, progressbar=False, quiet=True)
+    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> found = bf.decisions.rank_raters(result)
     >>> found["rater"].values.tolist()[0], found.sizes["rank"]
     ('dentist 2', 5)

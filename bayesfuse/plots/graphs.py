@@ -204,7 +204,7 @@ def plot_phases(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     >>> from bayesfuse.plots import plot_phases
     >>> answers = [[0, 0, 0, 1]] * 20 + [[1, 1, 1, 1]] * 20
     >>> model = MarkovRandomField(bf.Responses.from_matrix(answers), bf.Graph.grid((4, 10)))
-    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
+    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> plot_phases(bf.checks.phase_transition(result, model)).get_xlabel()
     'coupling'
     """

@@ -38,7 +38,8 @@ def plot_covariance(result: xr.DataTree, responses: Responses, *, ax: Axes | Non
     >>> from bayesfuse.plots import plot_covariance
     >>> from bayesfuse.models import DawidSkene
     >>> responses = bf.datasets.caries()
-    >>> result = bf.sample(DawidSkene(responses), 50, random_seed=1, progressbar=False, quiet=True)
+    >>> model = DawidSkene(responses)
+    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> plot_covariance(result, responses).get_xlabel()
     'covariance implied by the posterior'
     """

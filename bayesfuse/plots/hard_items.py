@@ -75,7 +75,7 @@ def plot_hard_items(
     >>> import bayesfuse as bf
     >>> from bayesfuse.models import ItemTypes
     >>> model = ItemTypes(bf.datasets.anesthesia())
-    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
+    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> [ax.get_xlabel() for ax in bf.plots.plot_hard_items(result, model)]
     ['probability', 'most probable class']
     """

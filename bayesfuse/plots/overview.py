@@ -111,7 +111,7 @@ def plot_overview(
     >>> import bayesfuse as bf
     >>> from bayesfuse.models import DawidSkene
     >>> model = DawidSkene(bf.datasets.anesthesia())
-    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
+    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> axes = bf.plots.plot_overview(result, model)
     >>> list(axes), axes["labels"].get_title()
     (['classes', 'labels', 'raters', 'items'], '... of 45 labels expected to be wrong\n(...)')

@@ -55,7 +55,7 @@ def plot_ranks(found: xr.Dataset, *, most: int | None = 40, ax: Axes | None = No
     >>> from bayesfuse.models import DawidSkene
     >>> from bayesfuse.plots import plot_ranks
     >>> model = DawidSkene(bf.datasets.caries())
-    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
+    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> ax = plot_ranks(bf.decisions.rank_raters(result))
     >>> [tick.get_text() for tick in ax.get_yticklabels()][-1]  # rows are counted from below
     'dentist 2'

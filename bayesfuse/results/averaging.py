@@ -161,8 +161,8 @@ def average(
     >>> from bayesfuse.models import DawidSkene
     >>> responses = bf.datasets.simulate_dawid_skene(100, 5, 2, random_seed=1).responses
     >>> results = {
-    ...     raters: bf.sample(DawidSkene(responses, raters=raters), draws=200, random_seed=1,
-    ...                       progressbar=False, quiet=True)
+    ...     raters: bf.sample(DawidSkene(responses, raters=raters), draws=100,
+    ...                       random_seed=1, progressbar=False, quiet=True)
     ...     for raters in ("confusion", "coin")
     ... }
     >>> both = bf.average(results)

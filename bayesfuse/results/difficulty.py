@@ -87,7 +87,7 @@ def difficulty(
     >>> import bayesfuse as bf
     >>> from bayesfuse.models import ItemTypes
     >>> model = ItemTypes(bf.datasets.anesthesia())
-    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
+    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> found = bf.difficulty(result, model)
     >>> bool(found["disagreement"].sel(item=20) < found["disagreement"].sel(item=36))
     True

@@ -41,12 +41,10 @@ def grades(result: xr.DataTree | xr.DataArray, *, ci_prob: float | None = None) 
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> model = DawidSkene(bf.datasets.anesthesia(), raters="graded")
-    >>> result = bf.sample(model, draws=200, random_seed=1, progressbar=False, quiet=True)
-    >>> found = bf.grades(result).sel(item=[1, 3])
+    >>> shares = bf.vote_shares(bf.datasets.anesthesia())
+    >>> found = bf.grades(bf.label_probabilities(shares)).sel(item=[1, 3])
     >>> found["median"].values.tolist(), found["mean"].values.round(1).tolist()
-    ([1, 2], [1.0, 1.5])
+    ([1, 2], [1.2, 1.7])
     """
     if isinstance(result, xr.DataTree):
         _require_ordered(result)
@@ -98,7 +96,7 @@ def rater_grades(result: xr.DataTree, *, ci_prob: float | None = None) -> xr.Dat
     >>> import bayesfuse as bf
     >>> from bayesfuse.models import DawidSkene
     >>> model = DawidSkene(bf.datasets.anesthesia(), raters="graded")
-    >>> result = bf.sample(model, draws=200, random_seed=1, progressbar=False, quiet=True)
+    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> found = bf.rater_grades(result)
     >>> found["rater"].values[found["bias"].values.argmax()].item()
     2

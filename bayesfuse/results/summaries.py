@@ -50,7 +50,7 @@ def summary(
     >>> import bayesfuse as bf
     >>> from bayesfuse.models import DawidSkene
     >>> model = DawidSkene(bf.datasets.anesthesia())
-    >>> result = bf.sample(model, draws=200, random_seed=1, progressbar=False)
+    >>> result = bf.sample(model, draws=50, random_seed=1, progressbar=False, quiet=True)
     >>> bf.summary(result, ["prevalence", "sensitivity"]).index[[0, 4, 5]].tolist()
     ['prevalence[1]', 'sensitivity[1, 1]', 'sensitivity[1, 2]']
     """

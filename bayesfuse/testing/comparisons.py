@@ -105,7 +105,7 @@ def assert_within_mcse(
     >>> from bayesfuse.testing import assert_within_mcse
     >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> one, other = (
-    ...     bf.sample(model, 200, chains=2, random_seed=seed, progressbar=False, quiet=True)
+    ...     bf.sample(model, 50, chains=2, random_seed=seed, progressbar=False, quiet=True)
     ...     for seed in (1, 2)
     ... )
     >>> assert_within_mcse(one["posterior"].dataset, other["posterior"].dataset, ["prevalence"])

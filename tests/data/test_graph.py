@@ -110,13 +110,17 @@ def test_the_ways_to_build_a_graph_agree():
         assert again.items.tolist() == list(range(30))
 
 
-def test_names_of_any_kind():
+def test_items_of_edges_keep_their_names():
     graph = bf.Graph.from_edges([("b", "a"), ("c", "b")])
     assert graph.items.tolist() == ["a", "b", "c"] and graph.edges.tolist() == [[0, 1], [1, 2]]
     backwards = bf.Graph.from_edges([(1.0, 2.5)], items=[2.5, 1, 0])
     assert backwards.items.tolist() == [2.5, 1, 0] and backwards.edges.tolist() == [[0, 1]]
-    with pytest.raises(ResponsesError, match="all text, all numbers or all times"):
-        bf.Graph.from_edges([(1, "a")], items=["a", 1, 2.5])
+    big = 2**53
+    graph = bf.Graph.from_edges([(big, big + 1), (big + 2, 2**63)], items=None)
+    assert graph.items.tolist() == [big, big + 1, big + 2, 2**63]
+    frame = pd.DataFrame([(1, 2), (2, 4)], columns=["a", "a"])
+    graph = bf.Graph.from_edges(frame, items=iter([4, 2, 1]))
+    assert graph.items.tolist() == [4, 2, 1] and graph.edges.tolist() == [[0, 1], [1, 2]]
 
 
 def test_graphs_of_networkx():
@@ -125,8 +129,13 @@ def test_graphs_of_networkx():
     grid = bf.Graph.from_networkx(networkx.convert_node_labels_to_integers(places))
     assert grid.items.tolist() == [0, 1, 2, 3]
     assert grid.edges.tolist() == bf.Graph.grid((2, 2)).edges.tolist()
-    with pytest.raises(ResponsesError, match="all text, all numbers or all times"):
-        bf.Graph.from_networkx(places)  # tuples, which no table of responses could name either
+    for graph, told in (
+        (places, "all text, all numbers or all times"),  # tuples, which no table could name either
+        (networkx.DiGraph([(0, 1)]), "DiGraph"),
+        (networkx.MultiGraph([(0, 1), (0, 1)]), "more than once"),
+    ):
+        with pytest.raises(ResponsesError, match=told):
+            bf.Graph.from_networkx(graph)
 
 
 @pytest.mark.parametrize("kind", ["tree", "leaf", "sparse"])
@@ -155,15 +164,12 @@ def test_whole_numbers_beyond_those_of_floats_keep_their_distances(columns):
     assert graph.edges.tolist() == [[0, 1], [2, 3], [3, 4]]
 
 
-def test_of_sparse_rows_at_one_distance_the_first_are_neighbours():
+def test_of_rows_at_one_distance_the_first_are_neighbours():
     rows = sparse.csr_array(np.array([[3.0, 0], [0, 3.0], [0, 3.0], [3.0, 0], [3.0, 0]]))
     assert bf.Graph.nearest_neighbours(rows, k=1).edges.tolist() == [[0, 3], [0, 4], [1, 2]]
-
-
-def test_copies_are_their_own_nearest_neighbours():
-    graph = bf.Graph.nearest_neighbours(pd.DataFrame(np.zeros((5, 2)), index=list("vwxyz")), k=1)
-    assert graph.items.tolist() == list("vwxyz")
-    assert graph.degree.min() >= 1 and (graph.edges[:, 0] != graph.edges[:, 1]).all()
+    copies = bf.Graph.nearest_neighbours(pd.DataFrame(np.zeros((5, 2)), index=list("vwxyz")), k=1)
+    assert copies.items.tolist() == list("vwxyz")
+    assert copies.degree.min() >= 1 and (copies.edges[:, 0] != copies.edges[:, 1]).all()
 
 
 def test_components_and_forests():
@@ -198,51 +204,52 @@ def test_a_graph_shows_itself():
     assert "weights" not in repr(bf.Graph.from_edges([], items="ab"))
 
 
-NAN = float("nan")
 SKEW = sparse.csr_matrix([[0.0, 1.0], [2.0, 0.0]])
-BAD = {
-    "self-loop": (lambda: bf.Graph.from_edges([(0, 1), (1, 1)]), "[1, 1] (1 such)"),
-    "the same edge": (lambda: bf.Graph.from_edges([(0, 1), (0, 1)]), "[0, 1] more than once"),
-    "and turned": (lambda: bf.Graph.from_edges([("b", "a"), ("a", "b")]), "['b', 'a'] more than"),
-    "negative weight": (lambda: bf.Graph.from_edges([(0, 1)], [-1.0]), "-1.0 for edge [0, 1]"),
-    "zero weight": (lambda: bf.Graph.from_edges([(0, 1)], [0.0]), "0.0 for edge"),
-    "no number": (lambda: bf.Graph.from_edges([(0, 1)], [NAN]), "nan for edge"),
-    "few weights": (lambda: bf.Graph.from_edges([(0, 1), (1, 2)], [1.0]), "shape (1,)"),
-    "unknown item": (lambda: bf.Graph.from_edges([(0, 7)], items=[0, 1]), "7 in row 0"),
-    "missing item": (lambda: bf.Graph.from_edges([("a", None)]), "missing value in row 0"),
-    "an item twice": (lambda: bf.Graph.from_edges([(0, 1)], items=[0, 1, 1]), "1 more than once"),
-    "three columns": (lambda: bf.Graph.from_edges([(0, 1, 2)]), "3 columns"),
-    "no items": (lambda: bf.Graph.from_edges([]), "no items"),
-    "no matrix": (lambda: bf.Graph.from_scipy(np.eye(2)), "ndarray"),
-    "not square": (lambda: bf.Graph.from_scipy(sparse.eye_array(2, 3)), "(2, 3)"),
-    "asymmetric": (lambda: bf.Graph.from_scipy(SKEW), "1.0 and 2.0 for [0, 1]"),
-    "diagonal": (lambda: bf.Graph.from_scipy(sparse.eye_array(2)), "itself"),
-    "negative entry": (lambda: bf.Graph.from_scipy(-abs(sparse.eye_array(3, k=1))), "-1.0"),
-    "few names": (lambda: bf.Graph.from_scipy(SKEW.T @ SKEW, items=["a"]), "1 names"),
-    "shape": (lambda: bf.Graph.grid((3, 0)), "(3, 0)"),
-    "shape of floats": (lambda: bf.Graph.grid((3.0, 2.0)), "(3.0, 2.0)"),
-    "neighbours": (lambda: bf.Graph.grid((3, 3), neighbours=6), "must be 4 "),
-    "grid names": (lambda: bf.Graph.grid((2, 2), items="abc"), "3 names"),
-    "k of zero": (lambda: bf.Graph.nearest_neighbours(np.eye(3), 0), "Got: 0"),
-    "k of all": (lambda: bf.Graph.nearest_neighbours(np.eye(3), 3), "Got: 3"),
-    "k of half": (lambda: bf.Graph.nearest_neighbours(np.eye(3), 1.5), "Got: 1.5"),
-    "one axis": (lambda: bf.Graph.nearest_neighbours(np.ones(3), 1), "shape (3,)"),
-    "infinite": (lambda: bf.Graph.nearest_neighbours([[np.inf], [1.0]], 1), "missing values"),
-    "masked": (
-        lambda: bf.Graph.nearest_neighbours(np.ma.array([[0.0], [1.0]], mask=[[0], [1]]), 1),
-        "missing values",
-    ),
-    "text": (lambda: bf.Graph.nearest_neighbours([["a"], ["b"]], 1), "object of shape (2, 1)"),
-    "imaginary": (lambda: bf.Graph.nearest_neighbours([[1j], [2j]], 1), "object of shape (2, 1)"),
-    "no features": (lambda: bf.Graph.nearest_neighbours(np.empty((3, 0)), 1), "shape (3, 0)"),
-    "edges of a matrix": (lambda: bf.Graph.from_edges(SKEW), "from_scipy"),
-    "a matrix of networkx": (lambda: bf.Graph.from_networkx(SKEW), "Got: csr_matrix"),
-}
+MASKED = np.ma.array([[0.0], [1.0]], mask=[[0], [1]])
+of_edges, of_scipy = bf.Graph.from_edges, bf.Graph.from_scipy
+grid, nearest = bf.Graph.grid, bf.Graph.nearest_neighbours
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_bad_graphs_are_refused(case):
-    build, told = BAD[case]
+@pytest.mark.parametrize(
+    ("build", "told"),
+    [
+        (lambda: of_edges([(0, 1), (1, 1)]), "[1, 1] (1 such)"),
+        (lambda: of_edges([(0, 1), (0, 1)]), "[0, 1] more than once"),
+        (lambda: of_edges([("b", "a"), ("a", "b")]), "['b', 'a'] more than"),
+        (lambda: of_edges([(0, 1)], [-1.0]), "-1.0 for edge [0, 1]"),
+        (lambda: of_edges([(0, 1)], [0.0]), "0.0 for edge"),
+        (lambda: of_edges([(0, 1)], [np.nan]), "nan for edge"),
+        (lambda: of_edges([(0, 1), (1, 2)], [1.0]), "shape (1,)"),
+        (lambda: of_edges([(0, 7)], items=[0, 1]), "7 in row 0"),
+        (lambda: of_edges([(1, "a")], items=["a", 1, 2.5]), "all text, all numbers or all times"),
+        (lambda: of_edges([("a", None)]), "missing value in row 0"),
+        (lambda: of_edges([(0, 1)], items=[0, 1, 1]), "1 more than once"),
+        (lambda: of_edges([(0, 1, 2)]), "3 columns"),
+        (lambda: of_edges([]), "no items"),
+        (lambda: of_edges(SKEW), "from_scipy"),
+        (lambda: of_scipy(np.eye(2)), "ndarray"),
+        (lambda: of_scipy(sparse.eye_array(2, 3)), "(2, 3)"),
+        (lambda: of_scipy(SKEW), "1.0 and 2.0 for [0, 1]"),
+        (lambda: of_scipy(sparse.eye_array(2)), "itself"),
+        (lambda: of_scipy(-abs(sparse.eye_array(3, k=1))), "-1.0"),
+        (lambda: of_scipy(SKEW.T @ SKEW, items=["a"]), "1 names"),
+        (lambda: bf.Graph.from_networkx(SKEW), "Got: csr_matrix"),
+        (lambda: grid((3, 0)), "(3, 0)"),
+        (lambda: grid((3.0, 2.0)), "(3.0, 2.0)"),
+        (lambda: grid((3, 3), neighbours=6), "must be 4 "),
+        (lambda: grid((2, 2), items="abc"), "3 names"),
+        (lambda: nearest(np.eye(3), 0), "Got: 0"),
+        (lambda: nearest(np.eye(3), 3), "Got: 3"),
+        (lambda: nearest(np.eye(3), 1.5), "Got: 1.5"),
+        (lambda: nearest(np.ones(3), 1), "shape (3,)"),
+        (lambda: nearest([[np.inf], [1.0]], 1), "missing values"),
+        (lambda: nearest(MASKED, 1), "missing values"),
+        (lambda: nearest([["a"], ["b"]], 1), "object of shape (2, 1)"),
+        (lambda: nearest([[1j], [2j]], 1), "object of shape (2, 1)"),
+        (lambda: nearest(np.empty((3, 0)), 1), "shape (3, 0)"),
+    ],
+)
+def test_bad_graphs_are_refused(build, told):
     with pytest.raises(ResponsesError) as error:
         build()
     assert told in str(error.value) and "Got" in str(error.value)
@@ -258,24 +265,6 @@ def test_models_read_matrices_and_networkx():
         assert MarkovRandomField(responses, graph)["responses"] is not None
     with pytest.raises(ModelError, match=r"graph= must be a bf\.Graph.*Got: ndarray"):
         bf.Potts(coupling=1.0, graph=np.eye(3))
-
-
-def test_edges_keep_their_names():
-    big = 2**53
-    graph = bf.Graph.from_edges([(big, big + 1), (big + 2, 2**63)], items=None)
-    assert graph.items.tolist() == [big, big + 1, big + 2, 2**63]
-    graph = bf.Graph.from_edges(
-        pd.DataFrame([(1, 2), (2, 4)], columns=["a", "a"]), items=iter([4, 2, 1])
-    )
-    assert graph.items.tolist() == [4, 2, 1] and graph.edges.tolist() == [[0, 1], [1, 2]]
-
-
-def test_directed_and_parallel_edges_are_refused():
-    networkx = pytest.importorskip("networkx", reason="reads networkx graphs")
-    with pytest.raises(ResponsesError, match="DiGraph"):
-        bf.Graph.from_networkx(networkx.DiGraph([(0, 1)]))
-    with pytest.raises(ResponsesError, match="more than once"):
-        bf.Graph.from_networkx(networkx.MultiGraph([(0, 1), (0, 1)]))
 
 
 def test_graph_and_responses_must_have_the_same_items():
@@ -311,26 +300,14 @@ def test_simulated_annotators_of_an_image():
     assert (made.responses.label == np.repeat(image.ravel(), 2)).all()
 
 
-BAD_SIMULATIONS = {
-    "share": (
-        lambda: bf.datasets.simulate_blocks(9, 2, 2, degree=1, within=2.0),
-        "within must be .* from 0 to 1. Got: 2.0",
-    ),
-    "negative": (
-        lambda: bf.datasets.simulate_blocks(9, 2, 2, degree=-1),
-        "degree must be .* Got: -1",
-    ),
-    "too many": (
-        lambda: bf.datasets.simulate_blocks(9, 2, 2, degree=8, random_seed=1),
-        "edges within",
-    ),
-    "truth": (lambda: bf.datasets.simulate_responses([0, 2], 2, 2), "from 0 to 1"),
-    "raters": (lambda: bf.datasets.simulate_responses([0], 2, 2, per_item=3), "Got: 3"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_SIMULATIONS)
-def test_bad_simulations_are_refused(case):
-    build, told = BAD_SIMULATIONS[case]
-    with pytest.raises(ModelError, match=told):
-        build()
+def test_bad_simulations_are_refused():
+    for given, told in (
+        ({"degree": 1, "within": 2.0}, "within must be .* from 0 to 1. Got: 2.0"),
+        ({"degree": -1}, "degree must be .* Got: -1"),
+        ({"degree": 8, "random_seed": 1}, "edges within"),
+    ):
+        with pytest.raises(ModelError, match=told):
+            bf.datasets.simulate_blocks(9, 2, 2, **given)
+    for truth, given, told in (([0, 2], {}, "from 0 to 1"), ([0], {"per_item": 3}, "Got: 3")):
+        with pytest.raises(ModelError, match=told):
+            bf.datasets.simulate_responses(truth, 2, 2, **given)

@@ -17,6 +17,13 @@ RESPONSES = bf.Responses.from_long(
 """Items a, b, c and classes no, yes."""
 
 
+def population(responses, given):
+    return read_populations(responses.items, given)
+
+
+covariates = read_covariates
+
+
 def series(values, items="cab", **more):
     return pd.Series(values, index=list(items), **more)
 
@@ -48,24 +55,6 @@ def test_populations_that_are_numbers_and_those_of_another_table():
         read_populations(RESPONSES.items, [9, 3, 9], names)
 
 
-@pytest.mark.parametrize(
-    ("given", "match"),
-    [
-        ({"a": 1, "b": 1}, r"Every item.*\['c'\] missing"),
-        ({"a": 1, "b": 1, "c": 1, "d": 2}, r"items that are there.*\['d'\]"),
-        (series([1, 2, 1, 3], "cabb"), r"one population. Got: several for item 'b' \(1 such"),
-        ([1, 2], r"3 items in their order.*list of shape \(2,\)"),
-        ("north", r"mapping.*Got: str"),
-        ([1.0, np.nan, 2.0], r"belong to a population.*\['b'\]"),
-        ({"a": "x", "b": None, "c": "x"}, r"belong to a population.*\['b'\]"),
-        (["x", 1, "x"], "one kind"),
-    ],
-)
-def test_populations_that_say_too_little_or_too_much(given, match):
-    with pytest.raises(ResponsesError, match=match):
-        read_populations(RESPONSES.items, given)
-
-
 FRAME = pd.DataFrame({"age": [30, 10, 20], "male": [True, False, True]}, index=list("cab"))
 
 
@@ -88,29 +77,6 @@ def test_one_covariate_and_covariates_of_another_table():
     assert (names, table.ravel().tolist()) == (["age"], [1.0, 2.0, 3.0])
     names, table = read_covariates(RESPONSES, FRAME, ["male", "age"])
     assert (names, table[2].tolist()) == (["male", "age"], [1.0, 30.0])
-
-
-@pytest.mark.parametrize(
-    ("given", "match"),
-    [
-        (FRAME.loc[["a", "b"]], r"Every item.*\['c'\] missing"),
-        (FRAME.set_index(pd.Index(list("abd"))), r"items that are there.*\['d'\]"),
-        (FRAME.set_index(pd.Index(list("aba"))), "one row per item.*'a'"),
-        (FRAME.assign(age=[1.0, np.nan, 2.0]), r"finite.*nan in 'age' for item 'a' \(1 such\)"),
-        (FRAME.assign(age=[1.0, 2.0, -np.inf]), r"finite.*-inf in 'age' for item 'b'"),
-        (FRAME.assign(age=["old", "young", "old"]), "must hold numbers"),
-        (FRAME.set_axis(["age", "age"], axis=1), r"different names.*\['age', 'age'\]"),
-        (FRAME[[]], r"different names. Got: \[\]"),
-        ([[1.0], [2.0]], r"each of the 3 items.*shape \(2, 1\)"),
-        ([1.0, 2.0, 3.0], r"each of the 3 items.*shape \(3,\)"),
-    ],
-)
-def test_covariates_that_are_none(given, match):
-    with pytest.raises(ResponsesError, match=match):
-        read_covariates(RESPONSES, given)
-
-
-def test_covariates_with_other_columns_than_those_of_the_fit():
     with pytest.raises(ResponsesError, match=r"columns \['age'\]. Got: \['age', 'male'\]"):
         read_covariates(RESPONSES, FRAME, ["age"])
 
@@ -132,17 +98,35 @@ def test_a_classifier_by_name_and_in_order(given):
 
 
 @pytest.mark.parametrize(
-    ("given", "match"),
+    ("read", "given", "match"),
     [
-        (WORD[["yes"]], r"classes \['no', 'yes'\]. Got: \['yes'\]"),
-        (WORD.assign(maybe=0.0), r"Got: \['yes', 'no', 'maybe'\]"),
-        (WORD.to_numpy()[:, :1], "Got: 1 columns"),
-        (WORD * 2, r"sum to one. Got: \[0.2, 1.8\] for item 'a' \(3 such\)"),
-        (WORD.assign(yes=[0.9, 1.2, 0.5], no=[0.1, -0.2, 0.5]), r"\[-0.2, 1.2\] for item 'b'"),
-        (WORD.assign(yes=[0.9, np.nan, 0.5]), r"\[0.8, nan\] for item 'b' \(1 such\)"),
-        (WORD.loc[["a", "b"]], r"\['c'\] missing"),
+        (population, {"a": 1, "b": 1}, r"Every item.*\['c'\] missing"),
+        (population, {"a": 1, "b": 1, "c": 1, "d": 2}, r"items that are there.*\['d'\]"),
+        (population, series([1, 2, 1, 3], "cabb"), r"one population. Got: several for item 'b'"),
+        (population, [1, 2], r"3 items in their order.*list of shape \(2,\)"),
+        (population, "north", r"mapping.*Got: str"),
+        (population, [1.0, np.nan, 2.0], r"belong to a population.*\['b'\]"),
+        (population, {"a": "x", "b": None, "c": "x"}, r"belong to a population.*\['b'\]"),
+        (population, ["x", 1, "x"], "one kind"),
+        (covariates, FRAME.loc[["a", "b"]], r"Every item.*\['c'\] missing"),
+        (covariates, FRAME.set_index(pd.Index(list("abd"))), r"items that are there.*\['d'\]"),
+        (covariates, FRAME.set_index(pd.Index(list("aba"))), "one row per item.*'a'"),
+        (covariates, FRAME.assign(age=[1.0, np.nan, 2.0]), r"finite.*nan in 'age' for item 'a'"),
+        (covariates, FRAME.assign(age=[1.0, 2.0, -np.inf]), r"finite.*-inf in 'age' for item 'b'"),
+        (covariates, FRAME.assign(age=["old", "young", "old"]), "must hold numbers"),
+        (covariates, FRAME.set_axis(["age", "age"], axis=1), r"different names.*\['age', 'age'\]"),
+        (covariates, FRAME[[]], r"different names. Got: \[\]"),
+        (covariates, [[1.0], [2.0]], r"each of the 3 items.*shape \(2, 1\)"),
+        (covariates, [1.0, 2.0, 3.0], r"each of the 3 items.*shape \(3,\)"),
+        (read_classifier, WORD[["yes"]], r"classes \['no', 'yes'\]. Got: \['yes'\]"),
+        (read_classifier, WORD.assign(maybe=0.0), r"Got: \['yes', 'no', 'maybe'\]"),
+        (read_classifier, WORD.to_numpy()[:, :1], "Got: 1 columns"),
+        (read_classifier, WORD * 2, r"sum to one. Got: \[0.2, 1.8\] for item 'a' \(3 such\)"),
+        (read_classifier, WORD.assign(yes=1.2, no=-0.2), r"\[-0.2, 1.2\] for item 'a'"),
+        (read_classifier, WORD.assign(yes=[0.9, np.nan, 0.5]), r"\[0.8, nan\] for item 'b'"),
+        (read_classifier, WORD.loc[["a", "b"]], r"\['c'\] missing"),
     ],
 )
-def test_a_classifier_that_gives_no_probabilities(given, match):
+def test_odd_tables_of_items(read, given, match):
     with pytest.raises(ResponsesError, match=match):
-        read_classifier(RESPONSES, given)
+        read(RESPONSES, given)

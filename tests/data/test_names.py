@@ -15,16 +15,7 @@ from bayesfuse.errors import ResponsesError
 from bayesfuse.models import DawidSkene
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        [1, "2"],
-        [(1, 2), (1, 3)],
-        [(1, 2), (1, 2, 3)],
-        pd.period_range("2020", periods=2),
-        pd.date_range("2020", periods=2, tz="UTC"),
-    ],
-)
+@pytest.mark.parametrize("names", [[1, "2"], [(1, 2), (1, 3)], pd.period_range("2020", periods=2)])
 def test_names_that_no_file_can_hold_are_refused(names):
     with pytest.raises(ResponsesError, match=r"Names of raters must be all text.*Got"):
         bf.Responses.from_matrix([[0, 1], [1, 1]], raters=names)
@@ -35,9 +26,10 @@ def test_times_are_names(kind, tmp_path):
     times = np.array(["2020-01-01", "2020-01-03"], dtype=kind)
     for names in (times, list(times), pd.DatetimeIndex(times), pd.DatetimeIndex(times).tolist()):
         responses = bf.Responses.from_matrix([[0, 1], [1, 1]], raters=names)
-        point = bf.find_map(DawidSkene(responses))
-        point.to_netcdf(tmp_path / "point.nc")
-        assert (point["point"]["rater"].values == times).all()
+        assert responses.raters.tolist() == pd.DatetimeIndex(times).tolist()
+    point = bf.find_map(DawidSkene(responses))
+    point.to_netcdf(tmp_path / "point.nc")
+    assert (point["point"]["rater"].values == times).all()
 
 
 BIG = 2**53
@@ -109,11 +101,6 @@ def test_dates_are_names():
         bf.Responses.from_long({"item": mixed, "rater": [0, 0], "label": [0, 1]})
 
 
-def test_pattern_names_differ():
-    responses = bf.Responses.from_counts({("1,1", "1"): 3, ("1", "1,1"): 2})
-    assert responses.items.tolist() == ["('1,1', '1')", "('1', '1,1')"]
-
-
 def test_coordinates_of_a_data_array_are_names():
     matrix = xr.DataArray([[0, 1], [1, 1]], {"film": ["i", "j"]}, ["film", "critic"])
     assert bf.Responses.from_matrix(matrix).items.tolist() == ["i", "j"]
@@ -121,6 +108,13 @@ def test_coordinates_of_a_data_array_are_names():
     assert bf.Responses.from_matrix(matrix).raters.tolist() == [0, 1]
 
 
-def test_patterns_have_names_of_their_own():
-    assert bf.Responses.from_counts({(0, 1): 3, (1, 1): 2}).items.tolist() == ["01", "11"]
-    assert bf.Responses.from_counts({(1, 11): 3, (11, 1): 2}).items.tolist() == ["1,11", "11,1"]
+@pytest.mark.parametrize(
+    ("counts", "names"),
+    [
+        ({(0, 1): 3, (1, 1): 2}, ["01", "11"]),
+        ({(1, 11): 3, (11, 1): 2}, ["1,11", "11,1"]),
+        ({("1,1", "1"): 3, ("1", "1,1"): 2}, ["('1,1', '1')", "('1', '1,1')"]),
+    ],
+)
+def test_patterns_have_names_of_their_own(counts, names):
+    assert bf.Responses.from_counts(counts).items.tolist() == names

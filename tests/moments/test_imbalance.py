@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 from binary_populations import (
-    PREVALENCE,
     SENSITIVITY,
     SPECIFICITY,
     exact,
@@ -71,29 +70,6 @@ def test_mixture_is_the_likelihood_of_every_response():
     assert found == pytest.approx(total / responses.n_items, rel=1e-12)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["likelihood", "tensor"])
-def test_estimates_are_right_on_average_with_missing_and_repeated_responses(method):
-    rng = np.random.default_rng(9)
-    errors = []
-    for _ in range(60):
-        truth = rng.random((8000, 1)) < PREVALENCE
-        labels = np.stack(
-            [sample(rng, None, SENSITIVITY, SPECIFICITY, None, 0.6, truth) for _ in "12"]
-        )
-        answer, item, rater = np.nonzero(labels >= 0)
-        table = {"item": item, "rater": rater, "label": labels[answer, item, rater]}
-        found = binary.accuracies(bf.Responses.from_long(table), method=method)
-        errors.append(
-            [found.attrs["prevalence"] - PREVALENCE, *(found.sensitivity.values - SENSITIVITY)]
-        )
-    errors = np.array(errors)
-    # the estimators are biased in the order of their variance, so that is allowed besides noise
-    allowed = 4 * errors.std(0) / np.sqrt(60) + 10 * errors.var(0)
-    assert np.all(np.abs(errors.mean(0)) < allowed)
-    assert np.all(errors.std(0) < 0.05)
-
-
 def test_a_rater_without_responses_is_unknown():
     labels = sample(np.random.default_rng(10), 500, SENSITIVITY, SPECIFICITY, 0.4)
     with_ghost = np.column_stack([labels, np.full(500, -1)])
@@ -101,12 +77,6 @@ def test_a_rater_without_responses_is_unknown():
     without = binary.accuracies(bf.Responses.from_matrix(labels))
     assert np.isnan(found.sensitivity[-1])
     np.testing.assert_allclose(found.sensitivity[:-1], without.sensitivity)
-
-
-def test_bad_arguments_are_refused():
-    responses = population()
-    with pytest.raises(MomentsError, match=r"method of class_imbalance .* Got: 'guess'"):
-        imbalance.class_imbalance(responses, "guess")
 
 
 def test_third_moments_need_three_answers_to_an_item():
@@ -117,6 +87,8 @@ def test_third_moments_need_three_answers_to_an_item():
     responses = bf.Responses.from_matrix(labels)
     with pytest.raises(MomentsError, match=r"by three raters .* Got: none among 300 items"):
         imbalance.class_imbalance(responses, "tensor")
+    with pytest.raises(MomentsError, match=r"method of class_imbalance .* Got: 'guess'"):
+        imbalance.class_imbalance(population(), "guess")
 
 
 def test_an_imbalance_at_the_edge_is_refused():
