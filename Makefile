@@ -2,10 +2,9 @@
 VENV ?= .venv
 PY = $(VENV)/bin/python
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
-BENCHMARKS = $(wildcard benchmarks/[a-z]*.py)
 EXTRAS = dev notebooks benchmarks docs
 
-.PHONY: help demo test test-slow check docs notebooks bench release clean
+.PHONY: help demo test test-slow check docs notebooks bench bench-quick release clean
 
 help:
 	@echo 'make demo        a first look: labels from noisy raters, combined and judged'
@@ -14,7 +13,8 @@ help:
 	@echo 'make check       formatting, lint and types'
 	@echo 'make docs        build the documentation into docs/_build/html and check its links'
 	@echo 'make notebooks   run every notebook and keep its outputs'
-	@echo 'make bench       run the benchmarks'
+	@echo 'make bench       run the benchmarks, which takes hours (ARGS=names: these alone)'
+	@echo 'make bench-quick every benchmark, smaller (some minutes)'
 	@echo 'make release     all that must work before a release (ARGS=--rehearsal to try it earlier)'
 	@echo 'make clean       remove $(VENV), builds and caches'
 	@echo 'PYTHON=...       the Python to make $(VENV) with (3.12 or newer; found if not given)'
@@ -47,7 +47,10 @@ notebooks: $(VENV)/.with-notebooks
 	$(VENV)/bin/jupyter-execute --inplace $(NOTEBOOKS)
 
 bench: $(VENV)/.with-benchmarks
-	@set -e; for file in $(BENCHMARKS); do echo "$$file"; $(PY) "$$file"; done
+	$(PY) benchmarks/run.py $(ARGS)
+
+bench-quick: $(VENV)/.with-dev
+	$(PY) benchmarks/run.py --quick
 
 release: $(VENV)/.with-dev
 	$(PY) .ci/release.py $(ARGS)

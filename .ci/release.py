@@ -183,6 +183,13 @@ def step_versions(_: Path, rehearsal: bool) -> None:
     print(check_versions(released=not rehearsal))
 
 
+def step_statistics(_: Path, __: bool) -> None:
+    """Calibration, alarm rates and coverage are measured whole; their tables are kept."""
+    alone = ("env", "-u", "PYTHONSAFEPATH", sys.executable)  # benchmarks import their neighbours
+    for name in ("calibration", "alarms", "coverage"):
+        run(*alone, f"benchmarks/{name}.py", "--write")
+
+
 def step_build(folder: Path, _: bool) -> None:
     """Sdist and wheel are built from the files that Git knows, and are whole."""
     listed = said("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
@@ -228,6 +235,7 @@ def step_docs(_: Path, __: bool) -> None:
 STEPS: dict[str, Callable[[Path, bool], None]] = {
     "tree": step_tree,
     "versions": step_versions,
+    "statistics": step_statistics,  # before the build: an sdist holds the tables
     "build": step_build,
     "install": step_install,
     "oldest": step_oldest,
@@ -258,7 +266,7 @@ def main() -> int:
     if arguments.steps or arguments.rehearsal:
         print("\nThese steps passed. Before a release all of them must, without --rehearsal.")
     else:
-        print("\nReady: tag this commit, and upload what is in dist/.")
+        print("\nReady: commit benchmarks/results, tag that, and upload what is in dist/.")
     return 0
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import xarray as xr
+from _shared import QUIET
 from scipy import sparse
 
 import bayesfuse as bf
@@ -28,7 +29,6 @@ except ImportError:
 else:
     MISSING = None
 
-QUIET = {"progressbar": False, "quiet": True}
 MOST_PAIRS = 10_000
 """Largest number of pairs of raters for M-MSR, which has several dense matrices of its square."""
 

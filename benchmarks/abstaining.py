@@ -9,11 +9,11 @@ twenty; then ten thousand rules on as many items.
 
 from __future__ import annotations
 
-import argparse
 import resource
 import time
 
 import numpy as np
+from _shared import Arguments
 
 import bayesfuse as bf
 from bayesfuse.inference.em import centre
@@ -60,10 +60,10 @@ def sweep(n_items, n_rules, coverage, n_classes):
     )
 
 
-def main(quick):
-    """Print the tables."""
+def main():
+    quick = Arguments(__doc__, "a fiftieth of the items").parse_args().quick
     print("      items   rules       votes  classes  read (s)     (ms)  1,000 in s   right")
-    scale = 10 if quick else 1
+    scale = 50 if quick else 1
     for n_classes in (2, 5):
         sweep(1_000_000 // scale, 100, 0.05, n_classes)
     sweep(1_000_000 // scale, 10_000, 0.0005, 2)
@@ -71,6 +71,4 @@ def main(quick):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true")
-    main(parser.parse_args().quick)
+    main()

@@ -4,15 +4,15 @@ Claim: from 10â¶ responses on, two threads are nearly twice as fast, for Dawidâ
 (but for the clusters of every fourth sweep, which one thread moves) labels on a graph. Results do
 not depend on the number of threads.
 
-    python benchmarks/cores.py [--responses 1000000] [--cores 2] [--rounds 5]
+    python benchmarks/cores.py [--quick] [--responses 1000000] [--cores 2]
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 
 import numpy as np
+from _shared import Arguments
 
 import bayesfuse as bf
 from bayesfuse.inference.gibbs import LabelGibbs
@@ -67,11 +67,13 @@ def fastest(work, cores, rounds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Arguments(__doc__, "few responses, one round")
     parser.add_argument("--responses", type=int, default=1_000_000)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
+    if given.quick:
+        given.responses, given.rounds = 20_000, 1
     print(f"{given.responses:,} responses, milliseconds, best of {given.rounds}")
     print(f"{'model':12} {'':18} {'1 thread':>9} {given.cores:>2} threads   ratio")
     for name, model in models(given.responses):

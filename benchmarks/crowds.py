@@ -20,19 +20,18 @@ in the means. The data are read from ../shared/data, next to the checkout.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from _crowd_methods import MISSING, QUIET, LeftOut, Settings, methods
+from _crowd_methods import MISSING, LeftOut, Settings, methods
+from _shared import DATA, QUIET, Arguments, load
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene
 
-DATA = Path(__file__).resolve().parents[2] / "shared/data"
 CROWDS = (
     "rte",
     "bluebird",
@@ -48,7 +47,7 @@ CROWDS = (
     "hitspam_cf",
 )
 LABELLING_FUNCTIONS = "wrench_youtube", "wrench_trec"
-SMALL = "bluebird", "barzan", "weather_cf"
+SMALL = ("bluebird",)
 PUBLISHED = {  # majority vote, IBCC, EBCC, BWA
     "weather_cf": (0.882, 0.883, 0.883, 0.893),
     "weather_amt": (0.853, 0.857, 0.857, 0.860),
@@ -64,16 +63,6 @@ CLIP = 1e-4
 SURE = 0.95
 NEAR = 0.2
 COLUMNS = "accuracy", "log_loss", "ece", "right_above", "n_above", "expected", "real", "seconds"
-
-
-def load(name):
-    """Return responses of one crowd, and the truth of its items with a response."""
-    folder = DATA / name
-    classes = range(len((folder / "labels.txt").read_text().splitlines()))
-    frame = pd.read_csv(folder / "responses.csv.gz")
-    responses = bf.Responses.from_long(frame, classes=classes)
-    truth = pd.read_csv(folder / "truth.csv.gz").set_index("item")["label"]
-    return responses, truth[truth.index.isin(responses.items)]
 
 
 def score(labels, truth):
@@ -246,8 +235,7 @@ def summarise(rows):
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="three crowds, 100 draws")
+    parser = Arguments(__doc__, "the smallest crowd, some methods, few draws")
     every = CROWDS + LABELLING_FUNCTIONS
     parser.add_argument("--only", nargs="+", choices=every, metavar="CROWD", help="these crowds")
     parser.add_argument("--methods", nargs="+", help="those with any of these words in their name")
@@ -259,7 +247,7 @@ def parse():
     parser.add_argument("--csv", type=Path, help="file for all rows, one per method and seed")
     arguments = parser.parse_args()
     if arguments.draws is None:
-        arguments.draws = 100 if arguments.quick else 500
+        arguments.draws = 50 if arguments.quick else 500
     return arguments
 
 
@@ -269,6 +257,8 @@ def main():
     if MISSING:
         print(MISSING, flush=True)
     chosen = methods(with_stack=arguments.stack)
+    if arguments.quick and not arguments.methods:
+        arguments.methods = ["Gibbs", "item types", "crowd-kit Dawid", "crowd-kit MACE"]
     if arguments.methods:
         chosen = {n: m for n, m in chosen.items() if any(word in n for word in arguments.methods)}
     if not chosen:

@@ -16,12 +16,11 @@ take turns and the ratio is that of their medians. Claim: at least 20 times as f
 
 from __future__ import annotations
 
-import argparse
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from _shared import DATA, Arguments, extras, load
 
 import bayesfuse as bf
 from bayesfuse.inference import em
@@ -29,12 +28,9 @@ from bayesfuse.inference.start import find_start, majority
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.dirichlet import Dirichlet
 
-try:
+with extras():
     from crowdkit.aggregation import DawidSkene, MajorityVote
-except ImportError:
-    raise SystemExit('This comparison needs crowd-kit: pip install -e ".[benchmarks]".') from None
 
-DATA = Path(__file__).resolve().parents[2] / "shared/data"
 REAL = "rte", "labelme", "face", "adult2"
 ITERATIONS = 20
 CLAIM = 20
@@ -42,12 +38,11 @@ SMALLEST = 1e-10
 """Counts below this are raised to it, as in crowd-kit."""
 
 
-def tables(largest):
+def tables(largest, real=REAL):
     """Yield the title and the responses of every available data set."""
-    for name in REAL:
-        path = DATA / name / "responses.csv.gz"
-        if path.exists():
-            yield name, bf.Responses.from_long(pd.read_csv(path))
+    for name in real:
+        if (DATA / name).exists():
+            yield name, load(name)[0]
         else:
             print(f"{name}: left out, its data were not found")
     for n_items, n_raters, n_classes, per_item in (
@@ -146,9 +141,8 @@ def compare(responses, rounds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = Arguments(__doc__, "one real table, one round, 10⁴ responses at most")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="one round, 10⁵ responses at most")
     given = parser.parse_args()
     print(
         f"CPU milliseconds per EM iteration; log-likelihood after {ITERATIONS} of them from the "
@@ -159,7 +153,7 @@ def main():
         f"{'its steps':>11}{'ratio':>7}{'bayesfuse':>13}{'crowd-kit':>13}{'from default':>14}"
     )
     ratios = []
-    for title, responses in tables(100_000 if given.quick else 1_000_000):
+    for title, responses in tables(*((10_000, REAL[:1]) if given.quick else (1_000_000,))):
         (ours, fit, steps), reached = compare(responses, 1 if given.quick else given.rounds)
         ratios.append([fit / ours, steps / ours])
         print(

@@ -4,7 +4,7 @@
 simulated crowd of its size where the data are not available. "Cold" has empty compilation caches,
 as after installing: numba's and PyTensor's are new directories. "Warm" is the next process with the
 same caches. Both alternate with a new process that only runs ``import pymc``. Claim: a cold first
-posterior takes at most twice that import plus 5 s.
+posterior takes at most twice that import plus 5 s. With ``--quick`` no cache is emptied.
 
     python benchmarks/first_posterior.py [--quick] [--rounds 5]
 """
@@ -20,12 +20,11 @@ import sys
 import time
 from contextlib import contextmanager
 from functools import wraps
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from _shared import DATA, Arguments
 
-RTE = Path(__file__).resolve().parents[2] / "shared/data/rte/responses.csv.gz"
 N_ITEMS, N_RATERS, N_CLASSES, PER_ITEM = 800, 164, 2, 10  # of RTE, for the simulated crowd
 DRAWS, CHAINS, SEED = 1000, 4, 1
 ALLOWANCE = 5.0
@@ -34,8 +33,8 @@ ALLOWANCE = 5.0
 # What bf.sample calls, one after the other, and what the table names it.
 PARTS = {
     "make_plan": "find what is conjugate",
-    "find_start": "start",
-    "disperse": "start",
+    "begin": "start",
+    "initial_values": "start",
     "pm.sample": "pm.sample around the loop",
     "add_deterministics": "sensitivity, specificity",
     "check_convergence": "convergence checks",
@@ -45,9 +44,8 @@ PARTS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = Arguments(__doc__, "one round, caches as they are")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="one round")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
@@ -56,6 +54,10 @@ def main() -> None:
     imports, cold, warm = [], [], []
     for _ in range(1 if given.quick else given.rounds):
         imports.append(timed([sys.executable, "-c", "import pymc"], os.environ)[0])
+        if given.quick:
+            warm.append(child(None))
+            cold.append(dict(warm[0]))
+            continue
         with TemporaryDirectory() as caches:
             cold.append(child(caches))
             warm.append(child(caches))
@@ -82,12 +84,14 @@ def timed(command, environment):
 
 
 def child(caches):
-    """Run a first posterior with its caches in the directory ``caches``."""
-    flags = [os.environ.get("PYTENSOR_FLAGS", ""), f"base_compiledir={caches}/pytensor"]
-    environment = os.environ | {
-        "NUMBA_CACHE_DIR": f"{caches}/numba",
-        "PYTENSOR_FLAGS": ",".join(filter(None, flags)),
-    }
+    """Run a first posterior with its caches in the directory ``caches``, if one is given."""
+    environment = dict(os.environ)
+    if caches:
+        flags = [os.environ.get("PYTENSOR_FLAGS", ""), f"base_compiledir={caches}/pytensor"]
+        environment |= {
+            "NUMBA_CACHE_DIR": f"{caches}/numba",
+            "PYTENSOR_FLAGS": ",".join(filter(None, flags)),
+        }
     whole, line = timed([sys.executable, __file__, "--child"], environment)
     return json.loads(line) | {"whole process": whole}
 
@@ -103,11 +107,11 @@ def first_posterior():
 
     logging.getLogger("pymc").setLevel(logging.WARNING)
     with clock("read the table"):
-        if RTE.exists():
+        if (DATA / "rte").exists():
             import pandas as pd
 
             data = "RTE"
-            responses = bf.Responses.from_long(pd.read_csv(RTE))
+            responses = bf.Responses.from_long(pd.read_csv(DATA / "rte/responses.csv.gz"))
         else:
             data = "A simulated crowd of RTE's size"
             responses = bf.datasets.simulate_dawid_skene(

@@ -3,16 +3,18 @@
 The floor is the time in which this machine could do the multiplications, increments and random
 numbers of a sweep alone, on the data of ``gibbs_vs_nuts.py``.
 
-    python benchmarks/gibbs_floor.py
+    python benchmarks/gibbs_floor.py [--quick]
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from timeit import repeat
 from typing import Any
 
 import numpy as np
+from _shared import Arguments
 from gibbs_vs_nuts import N_CLASSES, N_ITEMS, N_RATERS, SEED, problem
 from numba import njit
 
@@ -41,6 +43,8 @@ def increments(counts, cells):
 
 
 def main() -> None:
+    quick = Arguments(__doc__, "few repetitions").parse_args().quick
+    timed = partial(_microseconds, repeats=1 if quick else 15)
     given = problem()
     plan = make_plan(DawidSkene(given.responses))
     seen, prior = plan.observation, plan.continuous_priors()
@@ -59,11 +63,11 @@ def main() -> None:
     numbers = np.linspace(0.99, 1.01, n_weights)
     cells = given.responses.cell[:n_weights]
     bins = np.zeros(N_RATERS * N_CLASSES)
-    product = _microseconds(lambda: products(numbers)) / n_weights
-    uniform = _microseconds(lambda: rng.random(N_ITEMS)) / N_ITEMS
-    increment = _microseconds(lambda: increments(bins, cells)) / cells.size
+    product = timed(lambda: products(numbers)) / n_weights
+    uniform = timed(lambda: rng.random(N_ITEMS)) / N_ITEMS
+    increment = timed(lambda: increments(bins, cells)) / cells.size
     alphas = posterior["confusion"]
-    gamma = _microseconds(lambda: rng.standard_gamma(alphas)) / alphas.size
+    gamma = timed(lambda: rng.standard_gamma(alphas)) / alphas.size
 
     print(
         "Arithmetic floor of a sweep on one core; trivial loops take, in nanoseconds: a "
@@ -102,18 +106,18 @@ def main() -> None:
     least = 0.0
     for name, part, bound, what in parts:
         least += bound
-        _line(name, _microseconds(part), bound, what)
-    _line("sweep", _microseconds(lambda: step.sweep(rows, prior)), least, "all of these")
-    _line("step (PyMC's coordinates)", _microseconds(lambda: step.step(point)), least, "")
+        _line(name, timed(part), bound, what)
+    _line("sweep", timed(lambda: step.sweep(rows, prior)), least, "all of these")
+    _line("step (PyMC's coordinates)", timed(lambda: step.step(point)), least, "")
 
 
 def _line(name: str, taken: float, bound: float, what: str) -> None:
     print(f"{name:<28}{taken:8.1f}{bound:10.1f}{taken / bound:7.1f}  {what}")
 
 
-def _microseconds(function: Callable[[], Any], number: int = 200) -> float:
+def _microseconds(function: Callable[[], Any], repeats: int, number: int = 200) -> float:
     function()
-    return 1e6 * min(repeat(function, number=number, repeat=15)) / number
+    return 1e6 * min(repeat(function, number=number, repeat=repeats)) / number
 
 
 if __name__ == "__main__":

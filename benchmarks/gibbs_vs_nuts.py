@@ -13,7 +13,6 @@ is the ratio of two consecutive runs.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from typing import Any
 import arviz as az
 import numpy as np
 import xarray as xr
+from _shared import Arguments
 from scipy.stats import norm
 
 import bayesfuse as bf
@@ -329,13 +329,14 @@ def report_agreement(runs: dict[str, list[Run]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = Arguments(__doc__, "one round of 10 draws, one peer")
     parser.add_argument("--rounds", type=int, default=3, help="runs of every peer")
     parser.add_argument("--draws", type=int, default=1000, help="per chain, of 4 chains")
     parser.add_argument("--only", nargs="*", default=[""], help="contenders whose name has this")
-    parser.add_argument("--quick", action="store_true", help="one round of 200 draws")
     given = parser.parse_args()
-    rounds, draws = (1, 200) if given.quick else (given.rounds, given.draws)
+    rounds, draws = (1, 10) if given.quick else (given.rounds, given.draws)
+    if given.quick and given.only == [""]:
+        given.only = ["NumPyro, product"]
     print(
         f"{N_ITEMS:,} items × {N_RATERS} raters × {N_CLASSES} classes, {CHAINS} chains × {draws:,} "
         f"draws, {rounds} round(s), seeds {SEED} (data) and 1, 2, … (chains)"

@@ -9,24 +9,21 @@ The classes of adult2 (G, P, R, X) and web (0 to 4) are grades. Those of weather
 neutral, positive, not weather related and cannot tell: only three of five are ordered, so it shows
 what a wrong order costs. The data are read from ../shared/data, next to the checkout.
 
-    python benchmarks/grades.py [--only web] [--draws 500] [--chains 2]
+    python benchmarks/grades.py [--quick] [--only web] [--draws 500] [--chains 2]
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
-from pathlib import Path
 
 import arviz as az
 import numpy as np
-import pandas as pd
+from _shared import QUIET, Arguments, load
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene
 
-DATA = Path(__file__).resolve().parents[2] / "shared/data"
 CROWDS = "anesthesia", "weather_amt", "web", "adult2"
 MODELS = {
     "confusion": {},
@@ -35,19 +32,6 @@ MODELS = {
     "graded, pooled": {"raters": "graded", "pooled": True},
 }
 CLIP = 1e-4
-
-
-def load(name):
-    """Return responses, and the truth of items with a response (None without)."""
-    folder = DATA / name
-    classes = range(len((folder / "labels.txt").read_text().splitlines()))
-    frame = pd.read_csv(folder / "responses.csv.gz")
-    responses = bf.Responses.from_long(frame, classes=classes)
-    path = folder / "truth.csv.gz"
-    if not path.exists():
-        return responses, None
-    truth = pd.read_csv(path).set_index("item")["label"]
-    return responses, truth[truth.index.isin(responses.items)]
 
 
 def score(result, truth):
@@ -63,11 +47,13 @@ def score(result, truth):
 
 def main():
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = Arguments(__doc__, "the smallest crowd, few draws")
     parser.add_argument("--only", nargs="+", choices=CROWDS, default=CROWDS)
     parser.add_argument("--draws", type=int, default=500)
     parser.add_argument("--chains", type=int, default=2)
     arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.only, arguments.draws = CROWDS[:1], 20
     print(
         f"{'crowd':<12}{'model':<20}{'elpd':>9}{'− best':>8}{'± se':>7}{'k>.7':>6}"
         f"{'log-loss':>10}{'accuracy':>10}{'|median−y|':>12}{'seconds':>9}"
@@ -82,8 +68,7 @@ def main():
                 arguments.draws,
                 chains=arguments.chains,
                 random_seed=1,
-                progressbar=False,
-                quiet=True,
+                **QUIET,
             )
             took = time.perf_counter() - began
             with warnings.catch_warnings():

@@ -15,10 +15,9 @@ as well as each other, and the share of true confusion entries in their 90 % int
 
 from __future__ import annotations
 
-import argparse
-
 import numpy as np
 from _icm_em import icm_em
+from _shared import QUIET, Arguments, f_score
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, MarkovRandomField
@@ -54,14 +53,6 @@ def simulate(rng, n_items, degree):
     )
 
 
-def f_score(truth, guess):
-    """Return (37): the mean over classes of the harmonic mean of precision and recall."""
-    table = np.zeros((N_CLASSES, N_CLASSES))
-    np.add.at(table, (truth, guess), 1.0)
-    both = table.sum(axis=0) + table.sum(axis=1)
-    return np.mean(2 * np.diag(table) / np.maximum(both, 1.0))
-
-
 def by_guess(responses, guess):
     """Return the confusion matrices estimated from given labels."""
     counts = np.full((N_RATERS, N_CLASSES, N_CLASSES), 1e-9)
@@ -77,7 +68,7 @@ def one_run(rng, n_items, degree, draws):
 
     def add(name, guess, confusion):
         error = np.abs(confusion - made.confusion).sum(axis=(1, 2)).mean()
-        found[name] = f_score(made.truth, guess), error
+        found[name] = f_score(made.truth, guess, N_CLASSES), error
 
     votes = responses.votes()
     ties = (votes + 1e-6 * rng.random(votes.shape)).argmax(axis=1)
@@ -85,7 +76,7 @@ def one_run(rng, n_items, degree, draws):
     for name, start in (("MV + Alg. 3", "majority"), ("Alg. 4", "moments")):
         fit = icm_em(responses, graph, trust="paper", start=start)
         add(name, fit.labels, fit.confusion)
-    options = {"progressbar": False, "quiet": True, "log_likelihood": False, "random_seed": rng}
+    options = QUIET | {"log_likelihood": False, "random_seed": rng}
     fields = {
         "field, δ = M": {"trust": "paper"},
         "field, inferred": {},
@@ -108,12 +99,11 @@ def one_run(rng, n_items, degree, draws):
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="few runs of small sizes")
+    parser = Arguments(__doc__, "one run of a small size")
     parser.add_argument("--runs", type=int, default=10, help="Monte Carlo runs (paper: 10)")
     options = parser.parse_args()
-    runs, draws = (3, 200) if options.quick else (options.runs, 500)
-    sizes = (200, 1000) if options.quick else (100, 200, 500, 1000, 2000, 5000, 10_000)
+    runs, draws = (1, 50) if options.quick else (options.runs, 500)
+    sizes = (200,) if options.quick else (100, 200, 500, 1000, 2000, 5000, 10_000)
     for degree in (0.5, 5.0):
         rows = []
         for n_items in sizes:

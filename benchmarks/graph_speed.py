@@ -10,7 +10,6 @@ grid; PyMC's CategoricalGibbsMetropolis on a grid small enough for it; then whol
 
 from __future__ import annotations
 
-import argparse
 import logging
 import resource
 import time
@@ -19,9 +18,11 @@ import warnings
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from _shared import QUIET, Arguments
 
 import bayesfuse as bf
-from bayesfuse.labels import potts_kernels
+from bayesfuse.labels.clusters import swendsen_wang
+from bayesfuse.labels.potts_kernels import gibbs_sweep
 from bayesfuse.models import MarkovRandomField
 
 COUPLING = 0.8
@@ -53,12 +54,12 @@ def kernels(name, graph, n_classes, seconds):
     def gibbs():
         nonlocal seed
         seed += np.uint64(1)
-        potts_kernels.gibbs_sweep(labels, *model, graph.colour_order, seed)
+        gibbs_sweep(labels, *model, graph.colour_order, seed)
 
     def clusters():
         nonlocal seed
         seed += np.uint64(1)
-        clusters.swendsen_wang(labels, *model, seed)
+        swendsen_wang(labels, *model, seed)
 
     say(f"Gibbs, {name}", graph.n_items, timed(gibbs, seconds))
     say(f"Swendsen–Wang, {name}", graph.n_items, timed(clusters, seconds))
@@ -81,7 +82,7 @@ def checkerboard(side, seconds):
     say(f"plain NumPy checkerboard, {side} × {side}, K = 2", side * side, timed(sweep, seconds))
 
 
-def pymc_gibbs(side):
+def pymc_gibbs(side, seconds):
     """Time PyMC's own Gibbs step, which evaluates the whole density for every proposed label."""
     graph = bf.Graph.grid((side, side))
     field = np.random.default_rng(0).normal(size=graph.n_items)
@@ -97,7 +98,7 @@ def pymc_gibbs(side):
             nonlocal point
             point, _ = step.step(point)
 
-        taken = timed(sweep, 2.0)
+        taken = timed(sweep, seconds)
     say(f"PyMC CategoricalGibbsMetropolis, {side} × {side}, K = 2", graph.n_items, taken)
 
 
@@ -110,7 +111,7 @@ def image(side, n_raters, draws):
     begun = time.perf_counter()
     model = MarkovRandomField(made.responses, graph)
     built = time.perf_counter() - begun
-    options = {"chains": 1, "cores": 1, "progressbar": False, "quiet": True, "random_seed": 1}
+    options = QUIET | {"chains": 1, "cores": 1, "random_seed": 1}
     taken = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few draws of one chain
@@ -130,17 +131,16 @@ def image(side, n_raters, draws):
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small sizes, short times")
+    parser = Arguments(__doc__, "small sizes, short times")
     options = parser.parse_args()
-    side, seconds = (300, 0.5) if options.quick else (1000, 5.0)
+    side, seconds = (60, 0.1) if options.quick else (1000, 5.0)
     print(f"{'':<58}{'million':>10}{'ms per':>12}\n{'':<58}{'sites/s':>10}{'sweep':>12}")
     kernels(f"{side} × {side}, K = 2", bf.Graph.grid((side, side)), 2, seconds)
     blocks = bf.datasets.simulate_blocks(2708, 1, 7, degree=3.9, random_seed=0)
     kernels("2,708 items of mean degree 3.9, K = 7", blocks.graph, 7, seconds)
     checkerboard(side, seconds)
-    pymc_gibbs(8 if options.quick else 16)
-    image(side, 7, 50 if options.quick else 100)
+    pymc_gibbs(*((4, seconds) if options.quick else (16, 2.0)))
+    image(side, 7, 20 if options.quick else 100)
 
 
 if __name__ == "__main__":

@@ -30,12 +30,12 @@ is right.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections import defaultdict
 from itertools import combinations
 
 import numpy as np
+from _shared import Arguments
 from scipy.optimize import linear_sum_assignment
 
 import bayesfuse as bf
@@ -189,19 +189,18 @@ def study(n_classes, problems):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = Arguments(__doc__, "one problem each of two and three classes")
     parser.add_argument("--problems", type=int, default=40, help="per number of classes")
-    parser.add_argument("--quick", action="store_true", help="five problems each")
     given = parser.parse_args()
-    problems = 5 if given.quick else given.problems
+    problems, classes = (1, CLASSES[:2]) if given.quick else (given.problems, CLASSES)
     begun = time.perf_counter()
-    found = {k: study(k, problems) for k in CLASSES}
-    shares = {start: [np.array(found[k][0][start]) for k in CLASSES] for start in STARTS}
+    found = {k: study(k, problems) for k in classes}
+    shares = {start: [np.array(found[k][0][start]) for k in classes] for start in STARTS}
     print(
         f"Share of chains in the right mode, % ± standard error; {problems} problems per column, "
         f"{CHAINS} chains each"
     )
-    print(f"{'classes':<14}" + "".join(f"{k:>14}" for k in (*CLASSES, "all")))
+    print(f"{'classes':<14}" + "".join(f"{k:>14}" for k in (*classes, "all")))
     for start, columns in shares.items():
         cells = [f"{100 * x.mean():.1f} ± {error(x):.1f}" for x in columns]
         # every number of classes weighs the same
@@ -216,16 +215,16 @@ def main():
         ("labels right at the true mode, %", "at the truth"),
         ("labels right by majority vote, %", "majority"),
     ):
-        print(f"{title}: " + ", ".join(f"{100 * np.mean(found[k][2][name]):.0f}" for k in CLASSES))
-    print("replaced: " + ", ".join(str(len(found[k][2]["undecidable"])) for k in CLASSES))
-    ms = {s: 1000 * np.mean([found[k][1][s] for k in CLASSES]) / problems for s in STARTS}
+        print(f"{title}: " + ", ".join(f"{100 * np.mean(found[k][2][name]):.0f}" for k in classes))
+    print("replaced: " + ", ".join(str(len(found[k][2]["undecidable"])) for k in classes))
+    ms = {s: 1000 * np.mean([found[k][1][s] for k in classes]) / problems for s in STARTS}
     print("milliseconds per start: " + ", ".join(f"{s} {x:.0f}" for s, x in ms.items()))
     print(f"{time.perf_counter() - begun:.0f} s in all")
 
 
 def error(shares):
     """Return the standard error of a mean share in per cent, over problems."""
-    return 100 * shares.std(ddof=1) / np.sqrt(len(shares))
+    return 100 * shares.std(ddof=1) / np.sqrt(len(shares)) if len(shares) > 1 else np.nan
 
 
 if __name__ == "__main__":

@@ -23,11 +23,10 @@ run have standard errors over runs, and are also given for the runs without swit
 
 from __future__ import annotations
 
-import argparse
-
 import numpy as np
+from _shared import QUIET, Arguments, f_score
 from scipy.optimize import linear_sum_assignment
-from traganitis2020 import LENGTH, N_CLASSES, f_score, simulate
+from traganitis2020 import LENGTH, N_CLASSES, simulate
 
 import bayesfuse as bf
 from bayesfuse import moments, testing
@@ -79,7 +78,7 @@ def renamed(rows, confusion):
     return cost[linear_sum_assignment(cost)].sum() < 0.5 * np.trace(cost)
 
 
-def misnamed(rng, n_raters, priors, simulations=2000):
+def misnamed(rng, n_raters, priors, simulations):
     """Return how often each prior prefers other names to the true ones at the true rows."""
     wrong = np.zeros(len(priors))
     for _ in range(simulations):
@@ -108,7 +107,7 @@ def one_run(rng, problem, n_items, n_raters, draws):
             errors[0] = np.abs(rows - confusion).sum(axis=(1, 2)).mean()
         if steps is not None:
             errors[1] = np.abs(steps - transition).sum()
-        found[name] = (f_score(truth, labels), np.mean(labels == truth), *errors)
+        found[name] = (f_score(truth, labels, N_CLASSES), np.mean(labels == truth), *errors)
 
     def climb(name, steps, rows):
         even = 1.0 / N_CLASSES  # keeps zeros of the start from being zeros for ever
@@ -143,9 +142,7 @@ def one_run(rng, problem, n_items, n_raters, draws):
     add("true parameters", observation.marginal(exact).probability.argmax(axis=1))
     for name, prior in zip(POSTERIORS, (FLAT, None, ROBUST), strict=True):
         model = HiddenMarkov(responses, sequences, initial="stationary", confusion_prior=prior)
-        result = bf.sample(
-            model, draws, random_seed=rng, progressbar=False, quiet=True, log_likelihood=False
-        )
+        result = bf.sample(model, draws, random_seed=rng, log_likelihood=False, **QUIET)
         if prior is FLAT:  # to which all namings are equal: chains may mix them
             result = bf.align_labels(result, model, reference=bf.find_map(model))
         posterior = result["posterior"].dataset
@@ -212,22 +209,21 @@ def with_error(values):
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="few runs of small sizes")
+    parser = Arguments(__doc__, "one run of small sizes")
     parser.add_argument("--runs", type=int, default=10, help="Monte Carlo runs (paper: 10)")
     options = parser.parse_args()
-    runs, draws = (2, 200) if options.quick else (options.runs, 500)
-    items = (200, 1000) if options.quick else (200, 400, 1000, 2000, 4000, 10_000)
-    raters = (5, 15) if options.quick else (5, 15, 30)
+    runs, draws = (1, 20) if options.quick else (options.runs, 500)
+    items = (200,) if options.quick else (200, 400, 1000, 2000, 4000, 10_000)
+    raters = () if options.quick else (5, 15, 30)
     print("Share of the paper's confusion matrices at which a prior prefers switched labels")
     print(f"{'':<7}{'default':>9}{'robust':>9}")
     for n_raters in (5, 10, 15, 30):
         rng = np.random.default_rng([5, n_raters])
-        shares = misnamed(rng, n_raters, (DEFAULT, ROBUST))
+        shares = misnamed(rng, n_raters, (DEFAULT, ROBUST), 20 if options.quick else 2000)
         print(f"M={n_raters:<5}" + "".join(f"{share:>9.3f}" for share in shares), flush=True)
     sweep("Figs 4 and 5: M = 10", from_paper, [(n, 10) for n in items], runs, draws, 4)
     sweep("Figs 6 and 7: N = 1,000", from_paper, [(1000, m) for m in raters], runs, draws, 6)
-    sizes = [(400, 10), (1000, 5)] if options.quick else [(400, 10), (1000, 5), (4000, 10)]
+    sizes = [(200, 10)] if options.quick else [(400, 10), (1000, 5), (4000, 10)]
     sweep("Rows and transitions drawn from the default prior", from_prior, sizes, runs, draws, 8)
 
 

@@ -11,10 +11,10 @@ at once; the implementations take turns. NumPyro needs funsor.
 
 from __future__ import annotations
 
-import argparse
 import time
 
 import numpy as np
+from _shared import Arguments, extras
 
 from bayesfuse.labels import forward_backward
 
@@ -165,14 +165,14 @@ def contenders(rng, n_sequences, length, n_classes, rounds):
 
 def main() -> None:
     """Print both tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
+    parser = Arguments(__doc__, "few items, one size")
     options = parser.parse_args()
     rng = np.random.default_rng(1)
-    kernels(rng, 20_000 if options.quick else 200_000, 3 if options.quick else 10)
-    sizes = [(50, 40, 4)] if options.quick else [(50, 40, 4), (2000, 40, 4), (2000, 25, 9)]
+    kernels(rng, *((2_000, 1) if options.quick else (200_000, 10)))
+    sizes = [(10, 8, 4)] if options.quick else [(50, 40, 4), (2000, 40, 4), (2000, 25, 9)]
     for size in sizes:
-        contenders(rng, *size, 3 if options.quick else 10)
+        with extras():
+            contenders(rng, *size, 1 if options.quick else 10)
 
 
 if __name__ == "__main__":

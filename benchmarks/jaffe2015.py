@@ -7,7 +7,7 @@ third moments ("tensor") and by the restricted likelihood. Fig 4: raters of bala
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _figures import arguments, save
+from _shared import Arguments, save
 
 import bayesfuse as bf
 from bayesfuse.errors import MomentsError
@@ -119,11 +119,11 @@ def figure_4(rng, raters, items, runs, folder):
 
 
 def main():
-    options = arguments(__doc__).parse_args()
+    options = Arguments(__doc__, "few runs", figures=True).parse_args()
     rng = np.random.default_rng(1)
     if options.quick:
-        figures_1_and_2(rng, [1000, 3000, 10_000, 30_000], 20, options.output)
-        figure_4(rng, [5, 10, 20, 40], 10_000, 15, options.output)
+        figures_1_and_2(rng, [300, 1000, 3000], 3, options.output)
+        figure_4(rng, [5, 10], 1000, 3, options.output)
     else:
         figures_1_and_2(rng, [300, 1000, 3000, 10_000, 30_000, 100_000], 100, options.output)
         figure_4(rng, [4, 6, 10, 16, 25, 40, 63, 100], 10_000, 50, options.output)

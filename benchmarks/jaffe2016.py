@@ -7,7 +7,7 @@ verdict are from U(0.7, 0.9). Each of the others follows a separate verdict.
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _figures import arguments, save
+from _shared import Arguments, save
 from magic import balanced_accuracy, majority, oracle
 
 import bayesfuse as bf
@@ -163,8 +163,8 @@ def draw(sizes, balanced, errors, found, folder):
 
 
 def main():
-    options = arguments(__doc__).parse_args()
-    sizes, repeats, items = range(1, 11), 5 if options.quick else 50, 10_000
+    options = Arguments(__doc__, "few runs", figures=True).parse_args()
+    sizes, repeats, items = ([1, 4], 2, 2000) if options.quick else (range(1, 11), 50, 10_000)
     rng = np.random.default_rng(1)
     runs = [[one_run(rng, items, size) for _ in range(repeats)] for size in sizes]
     balanced, errors, found = (

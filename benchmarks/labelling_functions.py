@@ -7,27 +7,26 @@ the items with a vote and over all. Peers that are not installed are left out:
 ``pip install snorkel flyingsquid pgmpy crowd-kit``.
 
 The data are read from ../shared/data, next to the checkout.
+
+    python benchmarks/labelling_functions.py [--quick] [--repeats 10]
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib
 import io
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from _shared import DATA, QUIET, Arguments
 
 import bayesfuse as bf
 from bayesfuse.models import LabellingFunctions
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 SETS = ["wrench_youtube", "wrench_trec"]
-QUIET = {"progressbar": False, "quiet": True}
 
 CELLS = {
     "2 classes": {},
@@ -145,8 +144,8 @@ def fitted(method, matrix, n_classes, shares):
     return found, time.perf_counter() - begun
 
 
-def real_sets():
-    for name in SETS:
+def real_sets(names):
+    for name in names:
         folder = DATA / name
         if not folder.exists():
             print(f"{name}: not on this machine")
@@ -178,12 +177,12 @@ def real_sets():
                       f"{other[0]:>8.3f} {other[1]:>6.3f}{seconds:>9.1f}")  # fmt: skip
 
 
-def simulations(repeats):
+def simulations(cells, repeats):
     for given in (False, True):
         print(f"\nSimulated rules, class shares {'given' if given else 'not given'}, items with a "
               f"vote, means of {repeats}: accuracy and log-loss")  # fmt: skip
         print(f"{'rules':<14}" + "".join(f"{method:>15}" for method in METHODS))
-        for name, settings in CELLS.items():
+        for name, settings in cells.items():
             found = {method: [] for method in METHODS}
             for seed in range(repeats):
                 matrix, truth = simulated(np.random.default_rng(seed), **settings)
@@ -193,16 +192,20 @@ def simulations(repeats):
                     each, _ = fitted(method, matrix, len(shares), shares if given else None)
                     if each is not None:
                         rows.append(scores(each, truth, matrix, covered))
-            cells = []
+            row = []
             for rows in found.values():
                 mean = np.mean(rows, axis=0) if rows else [np.nan, np.nan]
-                cells.append(f"{mean[0]:>8.3f} {mean[1]:>6.3f}")
-            print(f"{name:<14}" + "".join(cells), flush=True)
+                row.append(f"{mean[0]:>8.3f} {mean[1]:>6.3f}")
+            print(f"{name:<14}" + "".join(row), flush=True)
+
+
+def main():
+    parser = Arguments(__doc__, "one real set, one simulated table")
+    parser.add_argument("--repeats", type=int, default=10, help="simulated tables per row")
+    options = parser.parse_args()
+    real_sets(SETS[:1] if options.quick else SETS)
+    simulations(*(({"2 classes": {}}, 1) if options.quick else (CELLS, options.repeats)))
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--repeats", type=int, default=10, help="simulated tables per row")
-    arguments = parser.parse_args()
-    real_sets()
-    simulations(arguments.repeats)
+    main()

@@ -9,29 +9,29 @@ to principal components. The data are read from ../shared/data/labelme, next to 
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from sklearn.linear_model import LogisticRegression
+from _shared import QUIET, Arguments, data, extras
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, ItemTypes
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "labelme"
+with extras():
+    from sklearn.linear_model import LogisticRegression
 
 
-def read():
-    """Return the responses, true labels, and features of all images."""
-    table = pd.read_csv(DATA / "responses.csv.gz")
-    truth = pd.read_csv(DATA / "truth.csv.gz").set_index("item")["label"]
-    features = np.asarray(sp.load_npz(DATA / "features.npz").todense())
+def read(every):
+    """Return responses, true labels and features, of all images or one of so many."""
+    folder = data("labelme")
+    table = pd.read_csv(folder / "responses.csv.gz")
+    truth = pd.read_csv(folder / "truth.csv.gz").set_index("item")["label"]
+    features = np.asarray(sp.load_npz(folder / "features.npz").todense())
     responses = bf.Responses.from_long(table, items=range(len(features)))
-    return responses, truth.loc[responses.items.tolist()].to_numpy(), features
+    chosen = np.arange(0, len(features), every)
+    return responses.take(chosen), truth.loc[chosen].to_numpy(), features[chosen]
 
 
 def components(features, number):
@@ -52,28 +52,24 @@ def show(name, probability, truth, labelled, seconds):
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Arguments(__doc__, "one image of ten, few components, few draws")
     parser.add_argument("--components", type=int, nargs="+", default=[10, 30, 50])
-    parser.add_argument("--quick", action="store_true", help="posterior modes only")
     options = parser.parse_args()
-    if not DATA.exists():
-        sys.exit(f"Skipped: the data are not in {DATA}.")
-    responses, truth, features = read()
+    if options.quick:
+        options.components = [2]
+    responses, truth, features = read(10 if options.quick else 1)
     labelled = responses.per_item > 0
     print(f"{'':<46}{'labelled:':>9}{'':>8}{'others:':>9}")
     print(f"{'':<46}{'accuracy':>9}{'loss':>8}{'accuracy':>9}{'loss':>8}{'seconds':>9}")
 
     def fit(name, model, ways=("mode", "posterior"), draws=500):
+        draws = 5 if options.quick else draws
         for how in ways:
-            if how == "posterior" and options.quick:
-                continue
             begun = time.perf_counter()
             result = (
                 bf.find_map(model)
                 if how == "mode"
-                else bf.sample(
-                    model, draws, tune=draws, chains=2, random_seed=1, progressbar=False, quiet=True
-                )
+                else bf.sample(model, draws, tune=draws, chains=2, random_seed=1, **QUIET)
             )
             taken = time.perf_counter() - begun
             probability = bf.label_probabilities(result).values
@@ -89,11 +85,10 @@ def main() -> None:
             learnt.fit(frame[labelled], fused[labelled].argmax(axis=1))
             name = f"classifier on their labels, C={strength:g}"
             show(name, learnt.predict_proba(frame), truth, labelled, 0.0)
-    if options.quick:  # item types have no mode
-        return
     frame = components(features, options.components[0])
     for name, known in ((f"item types and {frame.shape[1]} components", {"covariates": frame}),
                         ("item types", {})):  # fmt: skip
+        # item types have no mode
         fit(name, ItemTypes(responses, **known), ways=("posterior",), draws=300)
 
 

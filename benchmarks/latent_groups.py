@@ -2,16 +2,18 @@
 
 Four tables: the paper's twenty raters with one group of 1 to 10; a cartel of 33 raters among 100;
 sixteen classifiers of four families on MAGIC; and the cost of sweeps in time and memory.
+
+    python benchmarks/latent_groups.py [paper cartel families speed] [--quick] [--repeats 20]
 """
 
-import argparse
 import time
 import warnings
 
 import numpy as np
 import pandas as pd
+from _shared import QUIET, Arguments
 from jaffe2016 import em_from_sml, oracle_latent, simulate
-from magic import DATA, balanced_accuracy, load, majority
+from magic import balanced_accuracy, load, majority
 from magic_families import FAMILY, NAMES, train
 from scaling import peak
 
@@ -24,16 +26,11 @@ from bayesfuse.inference.start import find_start
 from bayesfuse.models import DawidSkene, LatentGroup
 from bayesfuse.moments import latent_sml, sml
 
-QUIET = {
-    "progressbar": False,
-    "quiet": True,
-    "log_likelihood": False,
-    "compute_convergence_checks": False,
-}
+FIT = QUIET | {"log_likelihood": False, "compute_convergence_checks": False}
 
 
 def fit(model, draws, seed):
-    return bf.sample(model, draws, tune=draws // 2, chains=1, random_seed=seed, **QUIET)
+    return bf.sample(model, draws, tune=draws // 2, chains=1, random_seed=seed, **FIT)
 
 
 def labels(result):
@@ -161,7 +158,7 @@ def cartel(repeats, draws, first=0, raters=100, items=600, share=0.33):
 
 def families(repeats, draws, first=0):
     print(f"\nMAGIC, sixteen classifiers of four families, {repeats} repeats: balanced accuracy, %")
-    features, truth = load(DATA)
+    features, truth = load()
     rng, found = np.random.default_rng(1 + first), []
     for seed in range(repeats):
         said, left = train("linear", features, truth, rng)
@@ -191,11 +188,11 @@ def families(repeats, draws, first=0):
 SIZES = (20, 10_000, 5), (100, 10_000, 3), (100, 10_000, 33), (100, 100_000, 10)
 
 
-def speed(quick):
-    if not quick:
+def speed(sizes):
+    if sizes is SIZES:
         large()  # first, because memory is that of all the process has done
     print("\nMilliseconds per sweep, and relative to Dawid–Skene on the same responses")
-    for raters, items, size in SIZES:
+    for raters, items, size in sizes:
         responses = two_sources(raters, items, size)
         models = (
             DawidSkene(responses),
@@ -234,41 +231,44 @@ def two_sources(raters, items, size):
 
 
 def begin(model):
-    """Return a step, rows after some sweeps, and the priors."""
+    """Return a step, and rows after some sweeps."""
     plan = make_plan(model)
     start = plan.observation.known(plan.indices())
     rows = find_start(start, plan.continuous_priors()).rows | plan.indices()
-    step, concentration = LabelGibbs(model=model, rng=1), plan.prior_parameters()
+    step = LabelGibbs(model=model, rng=1)
     for _ in range(10):
-        rows |= step.sweep(rows, concentration)
-    return step, rows, concentration
+        rows |= step.sweep(rows, step.fixed)
+    return step, rows
 
 
-def cost(step, rows, concentration, sweeps=20):
+def cost(step, rows, sweeps=20):
     """Return the CPU milliseconds of a sweep."""
     begun = time.process_time()
     for _ in range(sweeps):
-        rows |= step.sweep(rows, concentration)
+        rows |= step.sweep(rows, step.fixed)
     return 1e3 * (time.process_time() - begun) / sweeps
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("tables", nargs="*", default=["paper", "cartel", "families", "speed"])
-    parser.add_argument("--quick", action="store_true")
+    parser = Arguments(__doc__, "one repeat of few items, few draws")
+    parser.add_argument("tables", nargs="*", default=["paper", "cartel", "speed", "families"])
     parser.add_argument("--sizes", type=int, nargs="*", default=range(1, 11))
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="seed of the first repeat")
     options = parser.parse_args()
     warnings.simplefilter("ignore", NoGroupsWarning)  # the table has how often they are found
-    repeats, draws = (3, 200) if options.quick else (options.repeats, options.draws)
+    items, repeats, draws = 10_000, options.repeats, options.draws
+    people, sizes = {}, SIZES
+    if options.quick:
+        items, repeats, draws, options.sizes = 1000, 1, 20, [4]
+        people, sizes = {"raters": 20, "items": 200}, [(20, 1000, 5)]
     for name in options.tables:
         {
-            "paper": lambda: paper(options.sizes, repeats, 10_000, draws, options.first),
-            "cartel": lambda: cartel(repeats, draws, options.first),
+            "paper": lambda: paper(options.sizes, repeats, items, draws, options.first),
+            "cartel": lambda: cartel(repeats, draws, options.first, **people),
             "families": lambda: families(repeats, draws, options.first),
-            "speed": lambda: speed(options.quick),
+            "speed": lambda: speed(sizes),
         }[name]()
 
 

@@ -3,30 +3,30 @@
 Jaffe, Nadler & Kluger (2015), Fig 3: ten classifiers, each trained on its own 200 examples and
 applied to all 19,020, thirty times. Balanced accuracy of majority vote, SML, i-SML and of the
 maximum-likelihood vote with known sensitivities and specificities.
-"""
 
-from pathlib import Path
+    python benchmarks/magic.py [--quick]
+"""
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import scipy.sparse
-from _figures import arguments, save
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
-from sklearn.tree import DecisionTreeClassifier
+from _shared import Arguments, data, extras, save
 
 import bayesfuse as bf
 from bayesfuse.moments import improved_sml, sml
 from bayesfuse.moments.imbalance import log_table
 
-DATA = Path(__file__).resolve().parents[2] / "shared/data/magic04"
+with extras():
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import SVC
+    from sklearn.tree import DecisionTreeClassifier
 
 # The ten of the paper are Weka's; these are their nearest relatives in scikit-learn.
 TEN = {
@@ -49,8 +49,9 @@ PAPER = {
 }
 
 
-def load(folder):
+def load():
     """Return features and truth (1 is gamma)."""
+    folder = data("magic04")
     features = scipy.sparse.load_npz(folder / "features.npz").toarray()
     truth = pd.read_csv(folder / "truth.csv.gz").label.to_numpy()
     return features, truth
@@ -129,11 +130,9 @@ def ten_classifiers(features, truth, rng, repeats, folder):
 
 
 def main():
-    parser = arguments(__doc__)
-    parser.add_argument("--data", type=Path, default=DATA)
-    options = parser.parse_args()
-    features, truth = load(options.data)
-    repeats = 5 if options.quick else 30
+    options = Arguments(__doc__, "one repeat", figures=True).parse_args()
+    features, truth = load()
+    repeats = 1 if options.quick else 30
     ten_classifiers(features, truth, np.random.default_rng(1), repeats, options.output)
 
 

@@ -4,27 +4,29 @@ Jaffe, Fetaya, Nadler, Jiang & Kluger (2016), Figs 5, 9 and 10d: four random for
 model trees, four SVMs and five naive Bayes classifiers, each trained on its own 200 examples; the
 items are all others. Balanced accuracy of L-SML, with the groups found and with the families given,
 compared with methods that assume independent classifiers.
-"""
 
-from pathlib import Path
+    python benchmarks/magic_families.py [--quick]
+"""
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from _figures import arguments, save
+from _shared import Arguments, extras, save
 from jaffe2016 import em_from_sml
-from magic import DATA, balanced_accuracy, load, majority, oracle
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
-from sklearn.tree import DecisionTreeClassifier
+from magic import balanced_accuracy, load, majority, oracle
 
 import bayesfuse as bf
 from bayesfuse.moments import find_groups, improved_sml, latent_sml, select_raters, sml
+
+with extras():
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import SVC
+    from sklearn.tree import DecisionTreeClassifier
 
 EXAMPLES = 200
 SIZES = {"forest": 4, "logistic tree": 3, "SVM": 4, "naive Bayes": 5}
@@ -160,12 +162,10 @@ def draw(kernel, found, together, folder):
 
 
 def main():
-    parser = arguments(__doc__)
-    parser.add_argument("--data", type=Path, default=DATA)
-    options = parser.parse_args()
-    features, truth = load(options.data)
-    repeats = 5 if options.quick else 30
-    for kernel in ("linear", "rbf"):
+    options = Arguments(__doc__, "one repeat", figures=True).parse_args()
+    features, truth = load()
+    repeats, kernels = (1, ["rbf"]) if options.quick else (30, ["linear", "rbf"])
+    for kernel in kernels:
         rng = np.random.default_rng(1)
         runs = [fuse(*train(kernel, features, truth, rng)) for _ in range(repeats)]
         found = pd.DataFrame([run[0] for run in runs])[list(PAPER)]

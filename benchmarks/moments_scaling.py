@@ -18,6 +18,7 @@ import sys
 import time
 
 import numpy as np
+from _shared import Arguments
 from scaling import peak
 
 import bayesfuse as bf
@@ -171,19 +172,18 @@ def many_responses(n_responses):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--quick", action="store_true", help="small sizes, fewer of them")
+    parser = Arguments(__doc__, "small sizes, fewer of them")
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
         print(json.dumps(stages(given.child)))
         return
     # First, because a new process counts the memory of the one that started it as its own peak.
-    many_responses(10**5 if given.quick else 10**7)
+    many_responses(10**4 if given.quick else 10**7)
     if given.quick:
-        beside_em([(5000, 30, 10), (5000, 300, 10)], (2, 4, 10))
-        linear([10**4, 10**5])
-        many_raters([124])
+        beside_em([(1000, 30, 10)], (2, 4))
+        linear([10**4])
+        many_raters([30])
     else:
         shapes = [(20_000, 10, 10), (20_000, 30, 10), (50_000, 300, 10), (80_000, 300, 3)]
         beside_em(shapes, (2, 3, 4, 6, 8, 10))

@@ -9,7 +9,7 @@ majority.
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _figures import arguments, save
+from _shared import Arguments, save
 from scipy.stats import kendalltau
 
 import bayesfuse as bf
@@ -166,12 +166,12 @@ def figure_s5(rng, runs, shares, folder):
 
 
 def main():
-    options = arguments(__doc__).parse_args()
+    options = Arguments(__doc__, "few runs", figures=True).parse_args()
     rng = np.random.default_rng(1)
-    runs = 40 if options.quick else 400
+    runs = 8 if options.quick else 400
     figures_1_and_s4(rng, runs, options.output)
     figure_s1(rng, runs // 8, options.output)
-    shares = [0.0, 0.2, 0.33, 0.45] if options.quick else np.arange(0, 0.61, 0.05)
+    shares = [0.0, 0.33] if options.quick else np.arange(0, 0.61, 0.05)
     figure_s5(rng, runs // 4, shares, options.output)
 
 

@@ -4,43 +4,43 @@ Claims: on the same cores a sweep by Dask takes at most 1.5 times that of one pr
 memory; and the time of a pass grows as the number of responses does, also where the workers'
 memory holds a small part of them and the rest is read from parquet in every pass.
 
-    python benchmarks/partitions.py [--responses 10000000] [--grow 1 3 10] [--memory 1GB]
+    python benchmarks/partitions.py [--quick] [--responses 10000000] [--grow 1 3 10] [--memory 1GB]
 """
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from _shared import Arguments, extras
 
 import bayesfuse as bf
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene
 from bayesfuse.numerics.threads import threads
 
-N_RATERS, N_CLASSES, PER_ITEM, PER_FILE = 300, 4, 10, 1_000_000
+N_RATERS, N_CLASSES, PER_ITEM = 300, 4, 10
 
 
-def write(folder, n_responses):
-    """Write files of a million responses."""
+def write(folder, n_responses, per_file):
+    """Write files of so many responses."""
     rng = np.random.default_rng(1)
     right = rng.uniform(0.4, 0.9, N_RATERS)
-    for number in range(n_responses // PER_FILE):
+    for number in range(n_responses // per_file):
         path = folder / f"{number:05d}.parquet"
         if path.exists():
             continue
-        n_items = PER_FILE // PER_ITEM
+        n_items = per_file // PER_ITEM
         item = np.repeat(np.arange(n_items, dtype=np.int32) + number * n_items, PER_ITEM)
-        rater = rng.integers(N_RATERS, size=PER_FILE).astype(np.int16)
+        rater = rng.integers(N_RATERS, size=per_file).astype(np.int16)
         truth = np.repeat(rng.choice(N_CLASSES, p=[0.4, 0.3, 0.2, 0.1], size=n_items), PER_ITEM)
-        guess = rng.integers(N_CLASSES, size=PER_FILE)
-        label = np.where(rng.random(PER_FILE) < right[rater], truth, guess).astype(np.int8)
+        guess = rng.integers(N_CLASSES, size=per_file)
+        label = np.where(rng.random(per_file) < right[rater], truth, guess).astype(np.int8)
         pd.DataFrame({"item": item, "rater": rater, "label": label}).to_parquet(path)
-    return sorted(folder.glob("*.parquet"))[: n_responses // PER_FILE]
+    return sorted(folder.glob("*.parquet"))[: n_responses // per_file]
 
 
 def seconds(work, rounds):
@@ -64,16 +64,20 @@ def sweep_of(model, rounds=5):
 
 
 def main():
-    from dask.distributed import Client, LocalCluster
-
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    with extras():
+        from dask.distributed import Client, LocalCluster
+    parser = Arguments(__doc__, "two small files, workers in this process")
     parser.add_argument("--responses", type=int, default=10_000_000)
     parser.add_argument("--grow", type=int, nargs="*", default=[1, 3, 10])
     parser.add_argument("--memory", default="1GB")
     parser.add_argument("--folder")
     given = parser.parse_args()
+    per_file = 1_000_000
+    if given.quick:
+        given.responses, given.grow, per_file = 20_000, [1], 10_000
+        given.memory = 0  # no limit: workers share this process and all it has loaded
     folder = Path(given.folder or tempfile.mkdtemp())
-    files = write(folder, given.responses)
+    files = write(folder, given.responses, per_file)
     whole = bf.Responses.from_long(pd.concat(map(pd.read_parquet, files)))
     one = sweep_of(DawidSkene(whole))
     del whole
@@ -82,14 +86,15 @@ def main():
     print(f"  one table, two threads          {one:7.3f}")
     print(f"  partitions, two threads         {here:7.3f}   {here / one:5.2f} times")
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    options["processes"] = not given.quick
     with LocalCluster(**options) as cluster, Client(cluster):
         spread = sweep_of(DawidSkene(bf.Responses.from_parquet(files)))
         print(f"  Dask, two workers               {spread:7.3f}   {spread / one:5.2f} times")
-    print(f"passes by two workers of {given.memory}")
+    print(f"passes by two workers of {given.memory or 'any memory'}")
     first = None
     for times in given.grow:
         n_responses = times * given.responses
-        files = write(folder, n_responses)
+        files = write(folder, n_responses, per_file)
         with LocalCluster(**options, memory_limit=given.memory) as cluster, Client(cluster):
             began = time.perf_counter()
             table = bf.Responses.from_parquet(files)

@@ -3,16 +3,16 @@
 Where the same responses come back, one row stands for all items that have them: their labels are
 drawn by one multinomial. Claim: the cost of a sweep grows with the number of patterns, not items.
 
-    python benchmarks/patterns.py [--items 2000000] [--rounds 5]
+    python benchmarks/patterns.py [--quick] [--items 2000000] [--rounds 5]
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 from unittest.mock import patch
 
 import numpy as np
+from _shared import Arguments
 
 import bayesfuse as bf
 from bayesfuse.inference.plan import make_plan
@@ -77,10 +77,12 @@ def sweep(model, rounds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Arguments(__doc__, "few items, one round")
     parser.add_argument("--items", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
+    if given.quick:
+        given.items, given.rounds = 5_000, 1
     print("labels drawn and counted once, milliseconds, one thread")
     print(f"{'':34} {'items':>10} {'patterns':>9} {'every item':>11} {'patterns':>9}  ratio")
     for name, table, build in tables(given.items):

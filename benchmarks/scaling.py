@@ -27,6 +27,7 @@ import time
 from resource import RUSAGE_SELF, getrusage
 
 import numpy as np
+from _shared import QUIET, Arguments
 
 import bayesfuse as bf
 from bayesfuse.inference.plan import make_plan
@@ -86,8 +87,7 @@ def memory_by_stage(n_responses):
             cores=1,
             log_likelihood=False,
             random_seed=SEED,
-            progressbar=False,
-            quiet=True,
+            **QUIET,
         )
 
     sample(bf.datasets.anesthesia())
@@ -181,15 +181,14 @@ def report_time(sizes, rounds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = Arguments(__doc__, "to 10⁵ responses only, one round")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="to 10⁶ responses only, one round")
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
         print(json.dumps(memory_by_stage(given.child)))
         return
-    largest = 6 if given.quick else 7
+    largest = 5 if given.quick else 7
     # First, because a new process counts the memory of the one that started it as its own peak.
     report_memory(10**largest)
     report_time([10**power for power in range(4, largest + 1)], 1 if given.quick else given.rounds)

@@ -16,15 +16,17 @@ import time
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _figures import arguments, save
+from _shared import QUIET, Arguments, extras, f_score, save
 from matplotlib.colors import to_rgb
 from scipy.ndimage import gaussian_filter
-from sklearn.cluster import KMeans
-from sklearn.datasets import load_sample_image
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, MarkovRandomField
 from bayesfuse.plots.axes import class_colours
+
+with extras():
+    from sklearn.cluster import KMeans
+    from sklearn.datasets import load_sample_image
 
 N_CLASSES, N_RATERS, PER_PIXEL = 4, 7, 2
 
@@ -38,19 +40,12 @@ def read(name, step):
     return photograph, rank[fit.labels_].reshape(photograph.shape[:2])
 
 
-def f_score(truth, guess):
-    """Return (37): the mean over classes of the harmonic mean of precision and recall."""
-    both = [np.sum((truth == k) & (guess == k)) for k in range(N_CLASSES)]
-    either = np.bincount(truth, minlength=N_CLASSES) + np.bincount(guess, minlength=N_CLASSES)
-    return np.mean(2 * np.array(both) / np.maximum(either, 1))
-
-
 def show(name, truth, probability, seconds, note=""):
     """Print a row; return the labels and their uncertainty."""
     guess, sure = probability.argmax(axis=1), probability.max(axis=1)
     right = guess == truth
     print(
-        f"{name:<42}{right.mean():>9.4f}{f_score(truth, guess):>9.4f}"
+        f"{name:<42}{right.mean():>9.4f}{f_score(truth, guess, N_CLASSES):>9.4f}"
         f"{right[sure <= 0.9].mean():>9.3f}{sure[sure <= 0.9].mean():>7.3f}"
         f"{right[sure > 0.9].mean():>9.3f}{sure[sure > 0.9].mean():>7.3f}{seconds:>9.1f}  {note}",
         flush=True,
@@ -81,11 +76,11 @@ def picture(photograph, truth, found, path):
 
 def main() -> None:
     """Print the table, save the picture."""
-    parser = arguments(__doc__, quick="every eighth pixel, few draws")
+    parser = Arguments(__doc__, "every sixteenth pixel, few draws", figures=True)
     parser.add_argument("--photograph", choices=["flower", "china"], default="flower")
     options = parser.parse_args()
-    photograph, segments = read(options.photograph, 8 if options.quick else 4)
-    draws = 200 if options.quick else 1000
+    photograph, segments = read(options.photograph, 16 if options.quick else 4)
+    draws = 50 if options.quick else 1000
     truth = segments.ravel()
     made = bf.datasets.simulate_responses(
         truth, N_RATERS, N_CLASSES, per_item=PER_PIXEL, accuracy=(0.35, 0.75), random_seed=1
@@ -119,9 +114,7 @@ def main() -> None:
     for name, build in models.items():
         begun = time.perf_counter()
         model = build()
-        result = bf.sample(
-            model, draws, random_seed=1, progressbar=False, quiet=True, log_likelihood=False
-        )
+        result = bf.sample(model, draws, random_seed=1, log_likelihood=False, **QUIET)
         taken, note = time.perf_counter() - begun, ""
         if "grid" in name:
             check = bf.checks.phase_transition(result, model, random_seed=1)

@@ -18,19 +18,17 @@ of the items of the day and the mean error of the sensitivities of that day, by 
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from _shared import DATA, Arguments
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene
 
-DATA = Path(__file__).resolve().parents[2] / "shared/data"
 DAYS = 10
 DRAWS = 200
 
@@ -129,20 +127,18 @@ def follow(days, forgetting):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="smaller tables, one order")
-    quick = parser.parse_args().quick
+    quick = Arguments(__doc__, "small tables, one order, no adult2").parse_args().quick
     warnings.simplefilter("ignore", bf.errors.PoorFitWarning)
     small, _ = simulated(500)
     bf.update(fit(small.head(250)), small.take(np.arange(250, 500)), draws=5)
     seeds = range(1 if quick else 3)
-    if (DATA / "adult2").exists():
+    if (DATA / "adult2").exists() and not quick:
         rows = np.mean([in_days(*adult2(), seed) for seed in seeds], axis=0)
         show(f"adult2 in {DAYS} days, accuracy / log-loss, mean of {len(seeds)} orders", rows)
-    n_items = 10_000 if quick else 100_000
+    n_items = 1000 if quick else 100_000
     responses, truth = simulated(n_items)
     show(f"simulated, {responses.n_responses:,} responses", in_days(responses, truth, 0))
-    shares = 0.0, 0.1, 0.3, 0.6
+    shares = (0.0, 0.3) if quick else (0.0, 0.1, 0.3, 0.6)
     found = {
         share: np.mean([follow(drifting(seed, 500), share) for seed in seeds], axis=0)
         for share in shares

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _figures import arguments, save
+from _shared import Arguments, f_score, save
 
 import bayesfuse as bf
 from bayesfuse import moments
@@ -48,14 +48,6 @@ def simulate(rng, n_items, n_raters):
     return transition, stationary, confusion, truth, responses
 
 
-def f_score(truth, guess):
-    """Return (37): the mean over classes of the harmonic mean of precision and recall."""
-    table = np.zeros((N_CLASSES, N_CLASSES))
-    np.add.at(table, (truth, guess), 1.0)
-    both = table.sum(axis=0) + table.sum(axis=1)
-    return np.mean(2 * np.diag(table) / np.maximum(both, 1.0))
-
-
 def one_run(rng, n_items, n_raters):
     """Return the F-scores, confusion errors (38) and transition errors of all methods."""
     transition, stationary, confusion, truth, responses = simulate(rng, n_items, n_raters)
@@ -84,7 +76,7 @@ def one_run(rng, n_items, n_raters):
         guess = observation.marginal(log_rows).probability.argmax(axis=1)[observation.inverse]
         if name == "majority vote":
             guess = (share + 1e-6 * rng.random(share.shape)).argmax(axis=1)
-        scores[name] = f_score(truth, guess)
+        scores[name] = f_score(truth, guess, N_CLASSES)
         errors[name] = np.abs(rows - confusion).sum(axis=(1, 2)).mean()
     return scores, errors, step_error
 
@@ -180,14 +172,17 @@ def claims(by_items, items, raters):
 
 def main() -> None:
     """Print the tables and the paper's claims, draw the figure."""
-    parser = arguments(__doc__, quick="few runs of small sizes")
+    parser = Arguments(__doc__, "two runs of small sizes", figures=True)
     parser.add_argument("--runs", type=int, default=10, help="Monte Carlo runs (paper: 10)")
     options = parser.parse_args()
-    runs = 3 if options.quick else options.runs
+    runs = 2 if options.quick else options.runs
     by_items = [
-        (n, 10) for n in ((200, 1000) if options.quick else (200, 400, 1000, 2000, 4000, 10_000))
+        (n, 10) for n in ((200, 400) if options.quick else (200, 400, 1000, 2000, 4000, 10_000))
     ]
-    by_raters = [(1000, m) for m in ((5, 10) if options.quick else (5, 10, 15, 20, 30))]
+    by_raters = [
+        (200 if options.quick else 1000, m)
+        for m in ((5, 10) if options.quick else (5, 10, 15, 20, 30))
+    ]
     figure, axes = plt.subplots(2, 3, figsize=(13, 7), layout="constrained")
     items, raters = sweep(by_items, runs, 4), sweep(by_raters, runs, 6)
     show("Figs 4 and 5: K = 4, M = 10", by_items, 0, items)

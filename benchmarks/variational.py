@@ -16,14 +16,13 @@ those of the exact posterior cover 90 %.
 
 from __future__ import annotations
 
-import argparse
 import logging
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from _shared import DATA, QUIET, Arguments
 
 import bayesfuse as bf
 from bayesfuse.errors import PoorFitWarning
@@ -31,14 +30,11 @@ from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene
 from bayesfuse.testing import simulate
 
-DATA = Path(__file__).resolve().parents[2] / "shared/data"
 NAMES = "prevalence", "confusion"
 COVER = 0.9
 
 METHODS = {
-    "Gibbs": lambda model, seed: bf.sample(
-        model, random_seed=seed, quiet=True, progressbar=False, log_likelihood=False
-    ),
+    "Gibbs": lambda model, seed: bf.sample(model, random_seed=seed, log_likelihood=False, **QUIET),
     "cavi": lambda model, seed: fit(model, seed),
     "cavi, 1 sweep": lambda model, seed: fit(model, seed, sweeps=1),
     "cavi, 3 sweeps": lambda model, seed: fit(model, seed, sweeps=3),
@@ -54,10 +50,10 @@ def fit(model, seed, **kwargs):
     return bf.fit(model, random_seed=seed, progressbar=False, log_likelihood=False, **kwargs)
 
 
-def tables():
+def tables(real):
     """Yield the name, the responses and the true labels (items,) of every table."""
     path = DATA / "rte"
-    if path.exists():
+    if real and path.exists():
         responses = bf.Responses.from_long(pd.read_csv(path / "responses.csv.gz"))
         truth = pd.read_csv(path / "truth.csv.gz").set_index("item")["label"]
         codes = pd.Index(responses.classes).get_indexer(truth.loc[responses.items])
@@ -72,7 +68,7 @@ def tables():
         rng = np.random.default_rng(1)
         truth, label = make_plan(model).observation.simulate(rows, rng)
         yield "RTE, simulated", responses.relabelled(label), truth
-    else:
+    elif real:
         print("RTE and its simulated copy: left out, the data were not found")
     made = bf.datasets.simulate_dawid_skene(
         200, 5, 2, per_item=4, accuracy=(0.6, 0.85), random_seed=1
@@ -92,8 +88,7 @@ def log_loss(result, truth):
 
 def compare(responses, truth, methods, draws):
     model = DawidSkene(responses)
-    settings = {"quiet": True, "progressbar": False, "log_likelihood": False}
-    exact = bf.sample(model, draws, random_seed=0, **settings)
+    exact = bf.sample(model, draws, random_seed=0, log_likelihood=False, **QUIET)
     draws_exact = flat(exact)
     mean, spread = draws_exact.mean(axis=0), draws_exact.std(axis=0)
     print(f"{'exact':<17}{'':>8}{'':>8}{'':>8}{'':>8}{'':>8}{log_loss(exact, truth):10.4f}")
@@ -145,8 +140,7 @@ def coverage(methods, replicates, n_items, n_raters, per_item):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--quick", action="store_true", help="no ADVI, shorter runs")
+    parser = Arguments(__doc__, "one table, CAVI only, few replicates")
     parser.add_argument("--replicates", type=int, default=100)
     parser.add_argument("--methods", nargs="+", choices=METHODS)
     given = parser.parse_args()
@@ -154,15 +148,15 @@ def main():
     logging.getLogger("pymc").setLevel(logging.ERROR)
     methods = given.methods or list(METHODS)
     if given.quick:
-        methods = [name for name in methods if name.startswith(("Gibbs", "cavi"))]
-    for title, responses, truth in tables():
+        methods = ["Gibbs", "cavi", "cavi, 3 sweeps"]
+    for title, responses, truth in tables(real=not given.quick):
         print(f"\n{title}: {responses.n_items} items, {responses.n_responses} responses")
         print(
             f"{'':<17}{'seconds':>8}{'error':>8}{'worst':>8}{'width':>8}{'least':>8}{'log-loss':>10}"
             f"{'k̂':>7}"
         )
         compare(responses, truth, methods, 1000 if given.quick else 10_000)
-    replicates = 10 if given.quick else given.replicates
+    replicates = 3 if given.quick else given.replicates
     methods = [name for name in methods if name not in ("cavi, batches", "pathfinder")]
     if methods[0] != "Gibbs":
         methods.insert(0, "Gibbs")

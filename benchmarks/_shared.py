@@ -1,0 +1,129 @@
+"""What benchmarks share: options, data, scores, and where figures and results go."""
+
+import argparse
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import NoReturn
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+HERE = Path(__file__).resolve().parent
+DATA = HERE.parents[1] / "shared/data"
+"""Real tables, next to the checkout; benchmarks that need one are skipped where it is missing."""
+
+QUIET = {"progressbar": False, "quiet": True}
+
+
+class Arguments(argparse.ArgumentParser):
+    """A parser of ``--quick``, ``--output`` (figures), ``--write`` (results), and what is added."""
+
+    def __init__(
+        self, about: str, quick: str, *, figures: bool = False, results: bool = False
+    ) -> None:
+        super().__init__(description=about.splitlines()[0])
+        self.add_argument("--quick", action="store_true", help=f"seconds: {quick}")
+        if figures:
+            folder = HERE / "figures"
+            self.add_argument("--output", type=Path, default=folder, help="where figures go")
+        if results:
+            self.add_argument("--write", action="store_true", help="keep what is printed")
+
+    def parse_args(self, *args, **kwargs):
+        """Parse; figures of few runs go to a folder of their own."""
+        found = super().parse_args(*args, **kwargs)
+        if found.quick and getattr(found, "output", None) == HERE / "figures":
+            found.output /= "quick"
+        return found
+
+
+class Report:
+    """Lines that are printed and, with ``--write``, kept in results/ with date and version."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options, self.lines = options, []
+        self.name = Path(sys.argv[0]).stem
+
+    def line(self, text: str) -> None:
+        """Print a line."""
+        print(text, flush=True)
+        self.lines.append(text)
+
+    def end(self) -> None:
+        """Write the file, if it is wanted."""
+        if not self.options.write:
+            return
+        import bayesfuse
+
+        path = HERE / "results" / f"{self.name}.md"
+        path.parent.mkdir(exist_ok=True)
+        about = f"{date.today()}, bayesfuse {bayesfuse.__version__}, {machine()}"
+        head = f"# `{self.name}.py`\n\n{about}.\n\n```text"
+        path.write_text("\n".join([head, *self.lines, "```", ""]))
+
+
+def machine() -> str:
+    """Describe this machine: cores and processor."""
+    text = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    names = re.findall(r"^model name\s*: (.+)$", text, re.MULTILINE) or [platform.processor()]
+    return f"{os.cpu_count()} cores, {names[0]}"
+
+
+def skip(reason: str) -> NoReturn:
+    """End a benchmark that cannot run here, which is no failure."""
+    print(f"Skipped: {reason}")
+    raise SystemExit(0)
+
+
+@contextmanager
+def extras() -> Iterator[None]:
+    """Skip the benchmark if a package that is imported here is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        skip(f'{error.name} is not installed: pip install -e ".[benchmarks]".')
+
+
+def data(name: str) -> Path:
+    """Return the folder of a real table; without it the benchmark is skipped."""
+    if not (DATA / name).exists():
+        skip(f"the data of {name} were not found.")
+    return DATA / name
+
+
+def load(name: str):
+    """Return the responses of a crowd, and the truth of its items with a response or None."""
+    import bayesfuse as bf
+
+    folder = data(name)
+    classes = range(len((folder / "labels.txt").read_text().splitlines()))
+    responses = bf.Responses.from_long(pd.read_csv(folder / "responses.csv.gz"), classes=classes)
+    path = folder / "truth.csv.gz"
+    if not path.exists():
+        return responses, None
+    truth = pd.read_csv(path).set_index("item")["label"]
+    return responses, truth[truth.index.isin(responses.items)]
+
+
+def f_score(truth: np.ndarray, guess: np.ndarray, n_classes: int) -> float:
+    """Return (37) of Traganitis & Giannakis, the mean of the F-scores of all classes."""
+    table = np.zeros((n_classes, n_classes))
+    np.add.at(table, (truth, guess), 1.0)
+    both = table.sum(axis=0) + table.sum(axis=1)
+    return np.mean(2 * np.diag(table) / np.maximum(both, 1.0))
+
+
+def save(figure: plt.Figure, path: Path) -> None:
+    """Write a figure and close it."""
+    if figure.get_layout_engine() is None:
+        figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
