@@ -71,14 +71,6 @@ def fitted():
     return model, bf.sample(model, 500, chains=2, random_seed=1, **QUIET)
 
 
-@pytest.mark.filterwarnings("ignore::bayesfuse.errors.PoorFitWarning")
-def test_variational_fits_are_near(fitted):
-    model, gibbs = fitted
-    fit = bf.fit(model, method="cavi", random_seed=1, progressbar=False)
-    near, far = (bf.label_probabilities(each).values for each in (fit, gibbs))
-    assert np.abs(near - far).mean() < 0.03
-
-
 def test_a_file_predicts_new_items(fitted, tmp_path):
     """Statements of new items count, whatever the order of their classes."""
     model, gibbs = fitted
@@ -127,11 +119,3 @@ def test_the_value_of_a_response_knows_statements():
     value = bf.decisions.value_of_response(result, model, raters=["eve"], of="entropy")
     value = value["value"].values[:, 0]
     assert value[0] > 2 * value[1] > 0
-
-
-def test_agreement_is_that_of_hard_labels(fitted):
-    model, gibbs = fitted
-    hard = observed(model)[1].responses.label.reshape(-1, 3)
-    unanimous = (hard == hard[:, :1]).all(axis=1)  # of three labels, one or three pairs agree
-    found = bf.checks.item_difficulty(gibbs, model, random_seed=1)["observed"].values
-    assert found[found > 0] == pytest.approx([1 - unanimous.mean(), unanimous.mean()])
