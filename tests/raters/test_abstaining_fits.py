@@ -36,7 +36,7 @@ def fitted():
     truth, responses = labelled(150, 3)
     gold = {n: responses.classes[truth[n]] for n in range(10)}
     model = DawidSkene(responses, gold=gold, confusion_prior=OFTEN)
-    return model, bf.sample(model, 500, chains=2, random_seed=1, **QUIET)
+    return model, bf.sample(model, 250, chains=2, random_seed=1, **QUIET)
 
 
 def test_speech_and_confusion_have_names(fitted):
@@ -69,7 +69,7 @@ def test_a_file_predicts_new_items(fitted, tmp_path):
     full = bf.Responses.from_long(votes, raters=RULES, **names).completed()
     alone = bf.Responses.from_long(votes, **names).completed()
     both = [
-        bf.label_probabilities(bf.predict(kept, each, draws=1000)).sel({"class": "spam"})
+        bf.label_probabilities(bf.predict(kept, each, draws=500)).sel({"class": "spam"})
         for each in (full, alone)
     ]
     assert float(both[0].sel(item="new")) < float(both[1].sel(item="new"))

@@ -68,7 +68,7 @@ def fitted():
     truth, _, _, both = overconfident(120, 6, 2, skip=0.3)
     gold = {n: CLASSES[truth[n]] for n in range(10)}
     model = DawidSkene(both, gold=gold)
-    return model, bf.sample(model, 500, chains=2, random_seed=1, **QUIET)
+    return model, bf.sample(model, 250, chains=2, random_seed=1, **QUIET)
 
 
 def test_a_file_predicts_new_items(fitted, tmp_path):
@@ -84,7 +84,7 @@ def test_a_file_predicts_new_items(fitted, tmp_path):
     )
     assert np.abs(found - known).max() < 0.1 and np.abs(found - known).mean() < 0.01
     table = {"item": ["p", "q"], "rater": ["net"] * 2, "dog": [0.9, 0.3], "cat": [0.1, 0.7]}
-    new = bf.predict(kept, bf.Responses.from_probabilities(table), draws=1000)
+    new = bf.predict(kept, bf.Responses.from_probabilities(table), draws=500)
     posterior = gibbs["posterior"].dataset
     rows = posterior["confusion"].sel(rater="net")
     share = posterior["prevalence"] * (0.9 * rows.sel(answer="dog") + 0.1 * rows.sel(answer="cat"))
