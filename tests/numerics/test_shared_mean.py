@@ -64,10 +64,3 @@ def test_concentration_and_mean_have_their_posterior(step):
     means, errors = drawn(step)
     for (name, exact), mean, error in zip(exactly().items(), means, errors, strict=True):
         assert abs(mean - exact) < 5 * error + 1e-3, (name, mean, exact)
-
-
-def test_no_guests_leave_the_prior():
-    rng = np.random.default_rng(3)
-    none = np.zeros(2)
-    found = [draw_concentration(np.array(1.0), none, none, 2.0, 0.1, rng) for _ in range(2000)]
-    assert abs(np.mean(found) - 20) < 5 * np.sqrt(200 / 2000)

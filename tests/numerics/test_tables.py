@@ -26,14 +26,6 @@ def antoniak(n, concentration):
     return stirling(n) * np.exp(t * np.log(concentration) - rising)
 
 
-@pytest.mark.parametrize(("n", "concentration"), [(1, 1.7), (2, 0.05), (7, 30.0), (40, 1.7)])
-def test_numbers_of_tables_have_the_antoniak_distribution(n, concentration):
-    rng = np.random.default_rng(n)
-    drawn = draw_tables(np.full(5000, float(n)), np.array(concentration), rng)
-    seen = np.bincount(drawn.astype(int), minlength=n + 1).astype(float)
-    assert_frequencies(seen, antoniak(n, concentration), f"tables of {n} guests")
-
-
 def test_every_entry_has_its_own_count_and_concentration():
     """Concentrations of the last axes serve all of the first; entries without guests have none."""
     counts = np.zeros((4000, 2, 3))
@@ -94,17 +86,6 @@ def test_concentrations_have_their_posterior(name, prior=(2.5, 0.4)):
     for _ in range(40):
         now = draw_concentration(now, *many, *prior, rng, axis=0)
     assert_uniform(below(now, tables, guests, *prior), 1, "concentration", bins=20)
-
-
-def test_one_concentration_of_all_restaurants():
-    """Without an axis; the same draws as with one."""
-    tables, guests = np.array([[2.0, 5.0, 1.0]]), np.array([[9.0, 6.0, 1.0]])
-    one = draw_concentration(np.array(2.0), tables, guests, 1.0, 0.5, np.random.default_rng(1))
-    other = draw_concentration(
-        np.array([2.0]), tables.T, guests.T, 1.0, 0.5, np.random.default_rng(1), axis=0
-    )
-    assert one.shape == () and other.shape == (1,)
-    assert one == other[0]
 
 
 def test_concentrations_stay_positive():

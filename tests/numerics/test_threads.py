@@ -70,6 +70,7 @@ def _in_child(queue):
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:os.fork.* was called:RuntimeWarning")  # of JAX, once used
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_fork_works_alone():
     """Threads do not survive a fork, so a child that waited for them would wait for ever."""
@@ -79,7 +80,7 @@ def test_a_fork_works_alone():
         side_by_side(workers, range(4))
         child = context.Process(target=_in_child, args=(queue,))
         child.start()
-        child.join(20)
+        child.join(60)
         alive = child.is_alive()
         if alive:
             child.kill()

@@ -49,6 +49,7 @@ def test_modes_are_found_within_the_support(prior):
             assert mode == pytest.approx(best, abs=2 * (grid[1] - grid[0]))
 
 
+@pytest.mark.slow
 def test_fits_stay_within_the_support():
     build, low, high = BOUNDED["truncated"]
     model = model_of(build)

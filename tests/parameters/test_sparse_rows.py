@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pymc as pm
 import pytest
-from pytensor.tensor.random.basic import DirichletRV
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
@@ -39,19 +38,6 @@ def test_rows_far_out_are_finite():
     transform = model.rvs_to_transforms[rows]
     assert np.isfinite(transform.to_log(far)[MASK > 0]).all()
     assert np.isfinite(transform.backward(far).eval()).all()
-
-
-def test_rows_without_zeros_are_pymcs():
-    """But for the coordinates, in which their density is the same but for the determinant."""
-    with pm.Model() as model:
-        rows = bf.dirichlet("rows", [[2.0, 1.0, 0.5]])
-    assert [v.name for v in model.value_vars] == ["rows_logratio__"]
-    assert isinstance(rows.owner.op, DirichletRV)
-    value = np.array([[0.3, -0.2]])
-    natural = model.rvs_to_transforms[rows].backward(value).eval()
-    plain = pm.logp(pm.Dirichlet.dist([2.0, 1.0, 0.5]), natural[0]).eval()
-    found = model.compile_fn(model.logp(), point_fn=True)({"rows_logratio__": value})
-    assert found == pytest.approx(plain + np.log(natural).sum())
 
 
 def test_prior_draws_of_sparse_rows_have_their_moments():

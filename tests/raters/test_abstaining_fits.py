@@ -36,7 +36,7 @@ def fitted():
     truth, responses = labelled(150, 3)
     gold = {n: responses.classes[truth[n]] for n in range(10)}
     model = DawidSkene(responses, gold=gold, confusion_prior=OFTEN)
-    return model, bf.sample(model, 500, chains=2, random_seed=1, **QUIET)
+    return model, bf.sample(model, 250, chains=2, random_seed=1, **QUIET)
 
 
 def test_speech_and_confusion_have_names(fitted):
@@ -50,15 +50,6 @@ def test_speech_and_confusion_have_names(fitted):
     assert_close(posterior["sensitivity"], given.sel({"class": "spam"}), "sensitivity", rtol=1e-9)
     assert "speech[a, ham, nothing]" in bf.summary(gibbs, "speech").index
     assert model.coords["said"] == ("ham", "spam", "nothing")
-
-
-# the table is small, so posteriors are wide and not normal
-@pytest.mark.filterwarnings("ignore::bayesfuse.errors.PoorFitWarning")
-def test_variational_fits_are_near(fitted):
-    model, gibbs = fitted
-    fit = bf.fit(model, method="cavi", random_seed=1, progressbar=False)
-    near, far = (bf.label_probabilities(each).values for each in (fit, gibbs))
-    assert np.abs(near - far).mean() < 0.03
 
 
 def test_a_file_predicts_new_items(fitted, tmp_path):
@@ -78,7 +69,7 @@ def test_a_file_predicts_new_items(fitted, tmp_path):
     full = bf.Responses.from_long(votes, raters=RULES, **names).completed()
     alone = bf.Responses.from_long(votes, **names).completed()
     both = [
-        bf.label_probabilities(bf.predict(kept, each, draws=1000)).sel({"class": "spam"})
+        bf.label_probabilities(bf.predict(kept, each, draws=500)).sel({"class": "spam"})
         for each in (full, alone)
     ]
     assert float(both[0].sel(item="new")) < float(both[1].sel(item="new"))
@@ -102,19 +93,6 @@ def test_default_prior_says_nothing_of_the_class():
     alpha = model["speech"].owner.op.dist_params(model["speech"].owner)[0].eval()
     own = np.column_stack([bf.priors.diagonal(2), [31.5, 31.5]])
     assert_close(alpha, np.tile(own, (6, 1, 1)), "concentrations")
-
-
-def test_a_rare_class_is_not_that_of_all_votes():
-    """Of rules that speak of one item in twenty, whatever its class, silence says nothing."""
-    rng = np.random.default_rng(2)
-    truth = (rng.random(1000) < 0.05).astype(int)
-    right = rng.random((1000, 20)) < rng.uniform(0.6, 0.9, 20)
-    said = np.where(right, truth[:, None], 1 - truth[:, None])
-    said[rng.random(said.shape) > 0.05] = -1
-    responses = bf.Responses.from_matrix(said, abstain=-1, classes=[0, 1])
-    result = bf.sample(DawidSkene(responses), 200, chains=2, random_seed=1, **QUIET)
-    probability = bf.label_probabilities(result).values
-    assert -np.log(probability[np.arange(1000), truth]).mean() < 0.3
 
 
 def test_names_of_silence_differ_from_classes():

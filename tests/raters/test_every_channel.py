@@ -83,7 +83,7 @@ def test_contract(name):
     check_rater_channel(*made(name, 5))
 
 
-@pytest.mark.parametrize("name", [name for name in CHANNELS if "classes" not in name])
+@pytest.mark.parametrize("name", ["confusion", "silence", "statements", "groups", "types"])
 def test_jax_has_the_same_likelihood(name):
     jax = pytest.importorskip("jax")
     channel, tables, responses = made(name, 300)
@@ -158,18 +158,13 @@ def test_answers_are_drawn_with_the_probabilities_of_the_likelihood(name):
         assert_frequencies(seen, expected, f"answers to class {k}")
 
 
-def marginal_of(channel, tables, n_raters, n_classes):
-    """Return p(label | truth) of every rater from the likelihood of single responses."""
-    found = np.empty((n_raters, n_classes, n_classes))
-    for m, c in np.ndindex(n_raters, n_classes):
-        table = {"item": [0], "rater": [m], "label": [c]}
-        one = bf.Responses.from_long(table, raters=range(n_raters), classes=range(n_classes))
-        found[m, :, c] = np.exp(channel.log_lik(tables, channel.structure(one, np.array([-1]))))
-    return found
-
-
 @pytest.mark.parametrize("name", [name for name in CHANNELS if "silence" not in name])
 def test_confusion_is_the_likelihood_of_one_response(name):
     channel, tables, responses = made(name, 3)
-    found = channel.confusion(tables, responses.n_classes, np)
-    assert_close(found, marginal_of(channel, tables, 3, responses.n_classes), "confusion")
+    n_classes = responses.n_classes
+    found = channel.confusion(tables, n_classes, np)
+    for m, c in np.ndindex(3, n_classes):
+        table = {"item": [0], "rater": [m], "label": [c]}
+        one = bf.Responses.from_long(table, raters=range(3), classes=range(n_classes))
+        likelihood = np.exp(channel.log_lik(tables, channel.structure(one, unknown(one))))
+        assert_close(found[m, :, c], likelihood[0], f"rater {m}, label {c}")

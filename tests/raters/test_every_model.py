@@ -90,7 +90,7 @@ MODELS = {
     "votes": of_votes,
     "types": of_types,
 }
-SMOOTH = [name for name in MODELS if name != "inferred groups"]
+SMOOTH = ["coin", "silence", "statements", "known groups", "votes", "types"]
 
 
 def rows_of_prior(step, rng):
@@ -120,7 +120,7 @@ def test_sweeps_leave_the_posterior_as_it_is(name):
     step = bf.LabelGibbs(model=MODELS[name](), rng=1)
     whole, rng = step.observation, np.random.default_rng(2)
     before, after = [], []
-    for _ in range(400):
+    for _ in range(250):
         rows = rows_of_prior(step, rng)
         if name == "votes":  # given how many there are, not from whom
             shares = np.exp(rows["prevalence"]), np.exp(rows["vote_share"])
@@ -131,7 +131,7 @@ def test_sweeps_leave_the_posterior_as_it_is(name):
             table, whole.labels, whole.raters, {table.items[2]: table.classes[truth[2]]}
         )
         before.append(functions(step.observation, rows))
-        for _ in range(3):
+        for _ in range(2):
             rows = rows | step.sweep(rows, step.fixed)
         after.append(functions(step.observation, rows))
     assert_kept(before, after)

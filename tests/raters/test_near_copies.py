@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from rules import rules
 
 import bayesfuse as bf
@@ -35,22 +34,6 @@ def test_counted_tables_have_the_columns_of_expanded_ones():
     table = bf.Responses.from_counts({"0.1": 40, "00.": 60, ".11": 30, "...": 50}, missing=".")
     found = [near_copies.columns(each, np.array([0.6, 0.4])) for each in (table, table.expand())]
     assert (found[0] == found[1]).all()
-
-
-@pytest.mark.parametrize(("copies", "low", "high"), [(0, 0.5, 1.6), (4, 3.0, 1000.0)])
-def test_dispersion_is_one_for_independent_rules(copies, low, high):
-    responses, truth = rules(2, copies=copies)
-    column = near_copies.columns(responses, np.array([0.5, 0.5]))
-    if copies:  # as if they were different
-        given = column >= 0
-        column[given] = np.arange(given.sum())
-    votes = bf.Votes(None, column)
-    start, vote = votes.rows(responses)
-    item = np.repeat(np.arange(responses.n_items), np.diff(start.astype(int)))
-    share = np.zeros((2, votes.n_votes))
-    np.add.at(share, (truth[item], vote), 1.0)
-    share /= share.sum(axis=1, keepdims=True)
-    assert low < near_copies.dispersion(votes, responses, share, np.eye(2)[truth]) < high
 
 
 def test_dispersion_by_hand(monkeypatch):

@@ -68,15 +68,7 @@ def fitted():
     truth, _, _, both = overconfident(120, 6, 2, skip=0.3)
     gold = {n: CLASSES[truth[n]] for n in range(10)}
     model = DawidSkene(both, gold=gold)
-    return model, bf.sample(model, 500, chains=2, random_seed=1, **QUIET)
-
-
-@pytest.mark.filterwarnings("ignore::bayesfuse.errors.PoorFitWarning")
-def test_variational_fits_are_near(fitted):
-    model, gibbs = fitted
-    fit = bf.fit(model, method="cavi", random_seed=1, progressbar=False)
-    near, far = (bf.label_probabilities(each).values for each in (fit, gibbs))
-    assert np.abs(near - far).mean() < 0.03
+    return model, bf.sample(model, 250, chains=2, random_seed=1, **QUIET)
 
 
 def test_a_file_predicts_new_items(fitted, tmp_path):
@@ -92,7 +84,7 @@ def test_a_file_predicts_new_items(fitted, tmp_path):
     )
     assert np.abs(found - known).max() < 0.1 and np.abs(found - known).mean() < 0.01
     table = {"item": ["p", "q"], "rater": ["net"] * 2, "dog": [0.9, 0.3], "cat": [0.1, 0.7]}
-    new = bf.predict(kept, bf.Responses.from_probabilities(table), draws=1000)
+    new = bf.predict(kept, bf.Responses.from_probabilities(table), draws=500)
     posterior = gibbs["posterior"].dataset
     rows = posterior["confusion"].sel(rater="net")
     share = posterior["prevalence"] * (0.9 * rows.sel(answer="dog") + 0.1 * rows.sel(answer="cat"))
@@ -127,11 +119,3 @@ def test_the_value_of_a_response_knows_statements():
     value = bf.decisions.value_of_response(result, model, raters=["eve"], of="entropy")
     value = value["value"].values[:, 0]
     assert value[0] > 2 * value[1] > 0
-
-
-def test_agreement_is_that_of_hard_labels(fitted):
-    model, gibbs = fitted
-    hard = observed(model)[1].responses.label.reshape(-1, 3)
-    unanimous = (hard == hard[:, :1]).all(axis=1)  # of three labels, one or three pairs agree
-    found = bf.checks.item_difficulty(gibbs, model, random_seed=1)["observed"].values
-    assert found[found > 0] == pytest.approx([1 - unanimous.mean(), unanimous.mean()])

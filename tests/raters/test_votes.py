@@ -51,23 +51,6 @@ def test_one_source_that_always_speaks_is_a_confusion_matrix():
     assert_close(log_lik(bf.Votes(None, [[0, 1, 2]]), responses, rows), other, "log-likelihood")
 
 
-def test_counts_are_the_derivative():
-    responses, channel = table(), bf.Votes(None, COLUMN)
-    weight = np.random.default_rng(1).random((4, 3))
-    structure = channel.structure(responses, np.full(4, -1))
-    tables = channel.expand((np.log(SHARE),), 3, np)
-    (found,) = channel.collapse(type(channel).expected_kernel(*tables, weight, *structure))
-    step, slope = 1e-6, np.empty_like(SHARE)
-    for place in np.ndindex(SHARE.shape):
-        moved = np.log(SHARE)
-        moved[place] += step
-        up = channel.log_lik(channel.expand((moved,), 3, np), structure)
-        moved[place] -= 2 * step
-        down = channel.log_lik(channel.expand((moved,), 3, np), structure)
-        slope[place] = (weight * (up - down)).sum() / (2 * step)
-    assert_close(found, slope, "expected counts", atol=1e-6)
-
-
 def test_what_sources_say_where_they_speak():
     channel = bf.Votes(None, COLUMN)
     tables = channel.expand((np.log(SHARE),), 3, np)
