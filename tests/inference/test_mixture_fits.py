@@ -95,11 +95,11 @@ def enumerated(kind):
 @pytest.mark.parametrize("kind", TINY_MODELS)
 def test_gibbs_against_enumeration(kind):
     model = TINY_MODELS[kind]()
-    result = bf.sample(model, 1000, chains=2, random_seed=1, log_likelihood=False, **QUIET)
+    result = bf.sample(model, 500, chains=2, random_seed=1, log_likelihood=False, **QUIET)
     found, exact = bf.label_probabilities(result).values[:, 1], enumerated(kind)[1]
     error = result["label_posterior"]["mcse"].values[:, 1]
     assert (np.abs(found - exact) < 5 * error).all(), (found, exact, error)
-    assert error.max() < 0.04
+    assert error.max() < 0.06
 
 
 @pytest.mark.parametrize("kind", TINY_MODELS)

@@ -54,10 +54,10 @@ def test_pooled_accuracies_of_raters_who_never_err(below_one):
             mean, size = pm.Beta("mean", 2, 2), pm.Exponential("size", 0.5)
             accuracy = pm.Beta("accuracy", mean * size, (1 - mean) * size, shape=3)
         bf.observe(UNANIMOUS, labels=bf.Independent(prevalence), raters=bf.OneCoin(accuracy))
-    result = bf.sample(model, 10, tune=10, chains=1, **QUIET)
+    result = bf.sample(model, 5, tune=5, chains=1, **QUIET)
     assert result.attrs["sampler"] == "gibbs"
     assert (result["posterior"]["accuracy"] < 1).all()
-    point = bf.find_map(model, iterations=10)
+    point = bf.find_map(model, iterations=5)
     assert np.isfinite(point["trace"]["log_posterior"]).all()
 
 
@@ -67,7 +67,7 @@ def test_starts_stay_within_the_support_of_variables_without_a_transform():
         sd = pm.HalfNormal("sd", 1, default_transform=None)
         channel = bf.OneCoin(pm.math.sigmoid(pm.Normal("logit", 1, sd, shape=3)))
         bf.observe(UNANIMOUS, labels=bf.Independent(prevalence), raters=channel)
-    result = bf.sample(model, 5, tune=3, chains=4, cores=1, **QUIET)
+    result = bf.sample(model, 5, tune=3, chains=2, cores=1, **QUIET)
     assert (result["posterior"]["sd"] > 0).all()
 
 
@@ -153,7 +153,7 @@ def test_em_climbs(crowd, labels, raters):
     truth, responses = crowd
     with pm.Model() as model:
         bf.observe(responses, labels=LABELS[labels](), raters=RATERS[raters]())
-    point = bf.find_map(model, iterations=8)
+    point = bf.find_map(model, iterations=5)
     assert "start_log_evidence_moments" in point.attrs
     height = point["trace"]["log_posterior"].values
     assert (np.diff(height) > -1e-6 * responses.n_responses).all()

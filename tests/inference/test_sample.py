@@ -37,7 +37,7 @@ def test_posterior_of_a_tiny_table_is_exact():
     """Against quadrature over both parameters of a table with one coin and one item."""
     responses = bf.Responses.from_matrix([[1], [0], [1]], raters=["only"])
     model = DawidSkene(responses, raters="coin", prevalence_prior=[2, 1], confusion_prior=[3, 1])
-    result = bf.sample(model, 1000, chains=2, random_seed=1, **QUIET)
+    result = bf.sample(model, 500, chains=2, random_seed=1, **QUIET)
     x = (np.arange(500) + 0.5) / 500
     one, accuracy = np.meshgrid(x, x, indexing="ij")  # p(class 1), p(right)
     says_one = one * accuracy + (1 - one) * (1 - accuracy)

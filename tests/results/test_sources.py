@@ -58,7 +58,7 @@ def test_rates_are_consistent():
     other = bf.sources(wide, bf.sample(wide, draws=40, chains=2, random_seed=1, **QUIET))
     width = [(each["accuracy_upper"] - each["accuracy_lower"]).mean() for each in (table, other)]
     assert width[1] > 1.5 * width[0]
-    plain = DawidSkene(responses)
-    for given in (plain, responses):
+    plain = DawidSkene(bf.datasets.anesthesia())
+    for given, fit in ((plain, bf.find_map(plain)), (responses, result)):
         with pytest.raises(ModelError, match="labelling functions"):
-            bf.sources(given, result if given is responses else bf.find_map(plain))
+            bf.sources(given, fit)
