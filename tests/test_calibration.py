@@ -1,4 +1,4 @@
-"""Simulation-based calibration finds a wrong prior; ``benchmarks/calibration.py`` tries all models."""
+"""Simulation-based calibration finds a wrong prior; benchmarks/calibration.py tries all models."""
 
 from __future__ import annotations
 
