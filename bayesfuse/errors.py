@@ -253,7 +253,6 @@ class IncompleteWarning(UserWarning):
     ...     result = bf.sample(
     ...         bf.models.DawidSkene(bf.datasets.anesthesia()),
     ...         draws=20,
-    ...         chains=1,
     ...         random_seed=1,
     ...         progressbar=False,
     ...         quiet=True,

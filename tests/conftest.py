@@ -7,7 +7,6 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -51,23 +50,6 @@ def development_data():
         return responses, pd.read_csv(truth) if truth.exists() else None
 
     return load
-
-
-@pytest.fixture(scope="session")
-def rater_prior() -> np.ndarray:
-    """The confusion prior of the R package rater for four classes."""
-    return bf.priors.diagonal(4, weight=8, accuracy=0.6)
-
-
-@pytest.fixture(scope="session")
-def anesthesia_model(rater_prior):
-    return DawidSkene(bf.datasets.anesthesia(), prevalence_prior=3, confusion_prior=rater_prior)
-
-
-@pytest.fixture(scope="session")
-def anesthesia(anesthesia_model):
-    """A long posterior of the anesthesia data with the priors of the R package rater."""
-    return bf.sample(anesthesia_model, 5000, random_seed=1, progressbar=False, quiet=True)
 
 
 @pytest.fixture(scope="session")

@@ -109,7 +109,7 @@ def group_summary(
     >>> from bayesfuse.checks import group_summary
     >>> from bayesfuse.models import LatentGroup
     >>> model = LatentGroup(bf.datasets.anesthesia(), groups=[[2, 3]])
-    >>> result = bf.sample(model, draws=50, random_seed=1, progressbar=False, quiet=True)
+    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> table = group_summary(result)
     >>> table["raters"][0], bool(table["informative"][0] > 0.9)
     ([2, 3], True)
@@ -244,7 +244,8 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
     >>> from bayesfuse.checks import rater_covariance
     >>> from bayesfuse.models import DawidSkene
     >>> responses = bf.datasets.caries()
-    >>> result = bf.sample(DawidSkene(responses), 100, random_seed=1, progressbar=False, quiet=True)
+    >>> model = DawidSkene(responses)
+    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> 0.5 < rater_covariance(result, responses).attrs["excess"] < 2
     True
     """

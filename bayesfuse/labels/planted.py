@@ -50,7 +50,7 @@ class PlantedPotts(Potts):
     >>> with bf.LabelModel(made.responses) as model:
     ...     labels = bf.PlantedPotts(pm.HalfNormal("coupling", 3.0), made.graph)
     ...     _ = model.observe(labels=labels, raters=model.rater_channel("confusion", None))
-    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
+    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> bool(result["posterior"]["coupling"].mean() > 2)
     True
     """
