@@ -51,16 +51,16 @@ def test_everything_together_by_hand():
     x = (x - x.mean(axis=0)) / x.std(axis=0)
     word = np.log(KNOWN["classifier"])
     tilt = values["classifier_scale"] * (word - word.mean(axis=0))
-    tilt[:, 1] += x @ values["standard_slope"][:, 0]
+    tilt += x @ values["standard_slope"]
     population = np.unique(KNOWN["populations"], return_inverse=True)[1]
-    tilt[:, 1] += values["population_shift"][population, 0]
+    tilt += values["population_shift"][population]
     joint = values["type_share"][:, None] * values["class_of_type"]
     average = joint.sum(axis=0)
     assert_close(values["average_prevalence"], average, "share of average items")
     by_item = joint * np.exp(tilt)[:, None]  # (items, types, classes)
     by_item /= by_item.sum(axis=(1, 2), keepdims=True)
     assert_close(values["prevalence"], by_item.sum(axis=1).mean(axis=0), "share over all items")
-    odds = np.log(average) + np.append([[0], [0]], values["population_shift"], axis=1)
+    odds = np.log(average) + values["population_shift"]
     share = np.exp(odds) / np.exp(odds).sum(axis=1, keepdims=True)
     assert_close(values["population_prevalence"], share, "shares by population")
     total = 0.0
@@ -84,9 +84,9 @@ def test_what_says_nothing_changes_nothing():
     """A constant covariate, whatever its slope; a uniform classifier, whatever its scale."""
     plain = evidence_at(ItemTypes(RESPONSES, **SMALL))
     for known, values in (
-        ({"covariates": np.full((60, 1), 3.7)}, {"standard_slope": np.array([[5.0]])}),
+        ({"covariates": np.full((60, 1), 3.7)}, {"standard_slope_zerosum__": np.array([[5.0]])}),
         ({"classifier": np.full((60, 2), 0.5)}, {"classifier_scale_log__": np.array(2.0)}),
-        ({"populations": ["all"] * 60}, {"population_shift": np.array([[0.0]])}),
+        ({"populations": ["all"] * 60}, {"population_shift_zerosum__": np.array([[0.0]])}),
     ):
         found = evidence_at(ItemTypes(RESPONSES, **known, **SMALL), **values)
         assert found == pytest.approx(plain, abs=1e-8)
@@ -228,11 +228,11 @@ def test_chains_begin_at_slopes_that_fit_the_labels(name):
     if name == "populations":
         share = mode["population_prevalence"].values.ravel()[[1, 3]]
         expected = np.diff(np.log(share / (1 - share)))
-        found = [np.diff(point["population_shift"][:, 0]) for point in points]
+        found = [np.diff(np.diff(point["population_shift"])[:, 0]) for point in points]
     else:
         slope = {"covariates": "standard_slope", "classifier": "classifier_scale"}[name]
-        expected = mode[slope].values.ravel()
-        found = [np.ravel(point[slope]) for point in points]
+        expected = mode[slope].values.ravel()[-1:]
+        found = [np.ravel(point[slope])[-1] for point in points]
     assert len(np.unique(found)) == 4
     assert abs(expected[0]) > 1
     assert_close(np.ravel(found), np.full(4, expected[0]), "slopes", rtol=0.3)
