@@ -136,7 +136,8 @@ class DawidSkene(LabelModel):
     With ``raters="graded"`` :func:`bayesfuse.grades` returns the grade of every item, and
     :func:`bayesfuse.rater_grades` how strict and precise every rater is. ``threshold_gap`` and
     ``precision`` are drawn by slice sampling next to the labels, see
-    ``bayesfuse/parameters/graded_rows.py``. With ``pooled=True`` use ``bf.sample``.
+    ``bayesfuse/parameters/graded_rows.py``. "confusion_mean" is the expected row of a rater without
+    responses, an integral that is accurate to about .001. With ``pooled=True`` use ``bf.sample``.
 
     References
     ----------

@@ -232,7 +232,8 @@ class ItemTypes(LabelModel):
                 dims=("rater", "type", "answer"),
             )
 
-        joint = share[:, None] * class_of_type
+        # where all types rule a class out, its types have the shares that they have in all items
+        joint = share[:, None] * pt.maximum(class_of_type, SMALLEST)
         labels, tilt = tilted_labels(
             responses, joint.sum(axis=0), populations, covariates, classifier
         )

@@ -6,15 +6,15 @@ probabilities :math:`\hat p`, the log-odds of its classes are, up to a constant,
 .. math:: \log \pi_{gk} + \sum_j \tilde x_{nj} \beta_{jk} + s \log \hat p_{nk}.
 
 The class shares π of an average item have the prior of a prevalence, so that without slopes and
-scale this is the model with a prevalence for every population. Slopes :math:`\beta_{jk}` per standard
-deviation sum to zero over the classes, and the difference between two classes is Normal(0, τ), with
-τ ~ Gamma(2, 2), so that many weak covariates are shrunk. This prior is the same for every order of
-the classes. The scale s of the classifier is HalfNormal(1): below one, the classifier is too sure
-of itself.
+scale this is the model with a prevalence for every population. Slopes :math:`\beta_{jk}` per
+standard deviation sum to zero over the classes, and the difference between two classes is
+Normal(0, τ), with τ ~ Gamma(2, 2), so that many weak covariates are shrunk. This prior is the same
+for every order of the classes. The scale s of the classifier is HalfNormal(1): below one, the
+classifier is too sure of itself.
 
 Where the shares π follow from other variables (item types), :func:`tilted_labels` takes them, and
-those of population g have the log-odds :math:`\log \pi_k + b_{gk}`: shifts have the prior of slopes,
-with σ ~ Gamma(2, 2) for τ.
+those of population g have the log-odds :math:`\log \pi_k + b_{gk}`: shifts have the prior of
+slopes, with σ ~ Gamma(2, 2) for τ.
 
 Means and standard deviations are over items: a pattern of a table of counts counts as often as it
 occurs.

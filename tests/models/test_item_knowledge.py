@@ -70,7 +70,9 @@ def test_a_constant_covariate_is_none():
     expected = evidence_at(DawidSkene(RESPONSES, gold=GOLD), prevalence_simplex__=SHARE)
     same = DawidSkene(RESPONSES, covariates=np.full((90, 1), 3.7), gold=GOLD)
     for slope in ([[0.0, 0.0]], [[5.0, -2.0]]):
-        found = evidence_at(same, average_prevalence_simplex__=SHARE, standard_slope_zerosum__=slope)
+        found = evidence_at(
+            same, average_prevalence_simplex__=SHARE, standard_slope_zerosum__=slope
+        )
         assert found == pytest.approx(expected, abs=1e-9)
 
 
