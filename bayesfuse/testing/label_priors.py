@@ -50,6 +50,9 @@ def enumerate_labels(
 ) -> Enumerated:
     """Sum over all ``classes ** items`` configurations: slow but exact.
 
+    The normalising constant is that of ``prior.log_prob``, which for labels on a graph with cycles
+    may be an approximation; probabilities do not depend on it.
+
     Parameters
     ----------
     prior : LabelPrior

@@ -9,6 +9,8 @@ import pytest
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov, MarkovRandomField
+from bayesfuse.parameters.compiled import plain_python, value_function
+from bayesfuse.parameters.graded_rows import LOGS, GradedPriors
 from bayesfuse.testing import assert_uniform, assert_within_mcse, sbc_ranks
 
 QUIET = {"progressbar": False, "quiet": True}
@@ -174,3 +176,36 @@ def test_order_is_worth_half_the_responses():
             losses.setdefault(raters, []).append(-np.log(np.maximum(own, 1e-4)).mean())
     # six seeds gave .34 and .87; the standard error of the difference is .2
     assert np.mean(losses["graded"]) < np.mean(losses["confusion"])
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_the_row_of_a_new_rater_is_the_mean_over_raters(small, pooled):
+    model, rng, n = (
+        DawidSkene(small[0], raters="graded", pooled=pooled),
+        np.random.default_rng(1),
+        40_000,
+    )
+    point = {k: v + rng.normal(0, 0.5, np.shape(v)) for k, v in model.initial_point(1).items()}
+    with plain_python():
+        values = value_function(
+            model, {v.name: v for v in [*model.free_RVs, *model.deterministics]}
+        )(point)
+    drawn = {}
+    for role, (mean, spread) in GradedPriors().alone.items():
+        if pooled:
+            mean, spread = values[f"{role}_mean"], values[f"{role}_spread"]
+            mean = np.log(mean) if role in LOGS else mean
+        drawn[role] = mean + spread * rng.standard_normal((n, 3 if role == "threshold_gap" else 1))
+    positions = values["position"]
+    middles = (positions[1:] + positions[:-1]) / 2
+    cuts = np.cumsum(np.exp(drawn["threshold_gap"]) * np.diff(middles), axis=1)
+    cuts = np.concatenate([np.zeros((n, 1)), cuts], axis=1)
+    cuts += drawn["strictness"] - (cuts - middles).mean(axis=1, keepdims=True)
+    rate = 1 / (1 + np.exp(-drawn["guess_log_odds"][:, 0]))
+    rows = bf.Graded(cuts, np.exp(drawn["precision"][:, 0]), rate, positions=positions)
+    rows = rows.parameters["confusion"]
+    error = rows.std(axis=0) / np.sqrt(n)
+    gap = np.abs(values["confusion_mean"] - rows.mean(axis=0))
+    assert (gap < 5 * error + 1e-3).all()  # the documented accuracy
+    told = model["responses"].owner.op.observation.prediction["newcomers"]["confusion"]
+    assert told["source"] == ("pool" if pooled else "prior")

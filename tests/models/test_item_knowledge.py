@@ -350,3 +350,19 @@ def test_nuts_next_to_gibbs_agrees_with_nuts_alone():
     names = ["prevalence", "population_prevalence", "slope", "slope_scale", "classifier_scale",
              "confusion"]  # fmt: skip
     assert_within_mcse(*(each["posterior"].dataset for each in both), names)
+
+
+def test_patterns_count_as_often_as_they_occur():
+    """A table of counts is standardised, and has the density, of its items one by one."""
+    table = bf.Responses.from_counts({"00": 60, "11": 3, "01": 3, "10": 2})
+    x, word = np.array([[0.0], [3.0], [1.0], [1.5]]), np.array([0.1, 0.8, 0.4, 0.5])
+    copies = np.repeat(np.arange(4), table.multiplicity)
+    models = [
+        DawidSkene(each, covariates=x[row], classifier=np.stack([1 - word, word], axis=1)[row])
+        for each, row in ((table, np.arange(4)), (table.expand(), copies))
+    ]
+    for name in ("covariate_mean", "covariate_sd", "classifier_mean"):
+        assert_close(*(model[name].get_value() for model in models), name)
+    values = {"standard_slope_zerosum__": [[1.5]], "classifier_scale_log__": 0.3}
+    one, other = (evidence_at(model, **values) for model in models)
+    assert one == pytest.approx(other, rel=1e-9)

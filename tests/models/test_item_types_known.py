@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 import xarray as xr
 from item_types import SETTLED, hard_crowd
@@ -250,3 +251,28 @@ def test_other_values_are_another_model(make, name):
 
     other = values + [[0.3, 0.0]] * TRUTH[:, None] if name == "covariates" else values[:, ::-1]
     assert digest(values) == digest(values * (1 + 1e-14)) != digest(other)
+
+
+@pytest.mark.parametrize("make", [DawidSkene, ItemTypes])
+def test_the_order_of_the_classes_does_not_matter(make):
+    """The density is the same where all that belongs to classes is permuted with them."""
+    rng, order = np.random.default_rng(4), [2, 0, 1]
+    said, word = rng.integers(0, 3, (20, 4)), rng.dirichlet(np.ones(3), 20)
+    known = {"populations": np.arange(20) % 2, "covariates": rng.normal(size=(20, 2))}
+    one, other = (
+        make(bf.Responses.from_matrix(said, classes=classes), classifier=word[:, classes], **known)
+        for classes in ([0, 1, 2], order)
+    )
+    point, values = at_random(one)
+    moved = {}
+    with plain_python():
+        for variable in other.free_RVs:
+            value = values[variable.name]
+            for axis, dim in enumerate(other.named_vars_to_dims.get(variable.name, ())):
+                value = np.take(value, order, axis) if dim in ("class", "answer") else value
+            if (transform := other.rvs_to_transforms[variable]) is not None:
+                value = transform.forward(pt.as_tensor(value), *variable.owner.inputs).eval()
+            moved[other.rvs_to_values[variable].name] = value
+        expected = one.compile_logp(jacobian=False)(point)
+        found = other.compile_logp(jacobian=False)(moved)
+    assert found == pytest.approx(float(expected), rel=1e-9)
