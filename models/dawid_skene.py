@@ -106,9 +106,12 @@ class DawidSkene(LabelModel):
     -----
     With ``covariates`` or ``classifier``, "average_prevalence" is that of an item of which they say
     what they say on average (or "population_prevalence", in each population), with the prior of a
-    prevalence. Slopes per standard deviation of a covariate are Normal(0, τ), "standard_slope",
-    with τ ~ Gamma(2, 2), "slope_scale"; the scale of a classifier is HalfNormal(1). These variables
-    are drawn by NUTS next to Gibbs steps.
+    prevalence. Slopes per standard deviation of a covariate, "standard_slope" (covariate, class),
+    sum to zero over the classes, so that the order of the classes does not matter. The difference
+    between the slopes of two classes is Normal(0, τ), with τ ~ Gamma(2, 2), "slope_scale"; the
+    scale of a classifier is HalfNormal(1). Means and standard deviations are over items: patterns
+    of a table of counts count as often as they occur. These variables are drawn by NUTS next to
+    Gibbs steps.
 
     Responses that know silence (``abstain=`` where they are read, or ``responses.completed()``)
     have rows over the labels and silence, "speech" (rater, class, said). "confusion", "sensitivity"
@@ -133,7 +136,8 @@ class DawidSkene(LabelModel):
     With ``raters="graded"`` :func:`bayesfuse.grades` returns the grade of every item, and
     :func:`bayesfuse.rater_grades` how strict and precise every rater is. ``threshold_gap`` and
     ``precision`` are drawn by slice sampling next to the labels, see
-    ``bayesfuse/parameters/graded_rows.py``. With ``pooled=True`` use ``bf.sample``.
+    ``bayesfuse/parameters/graded_rows.py``. "confusion_mean" is the expected row of a rater without
+    responses, an integral that is accurate to about .001. With ``pooled=True`` use ``bf.sample``.
 
     References
     ----------

@@ -134,9 +134,10 @@ class ItemTypes(LabelModel):
         \eta_{nk} = b_{g_n k} + \sum_j \tilde x_{nj} \beta_{jk} + s \log \hat p_{nk},
 
     so the shares of the types within a class do not change. "average_prevalence" is that of
-    :math:`\eta = 0`. "population_shift" b is Normal(0, σ), zero for the first class, with
-    σ ~ Gamma(2, 2), "population_scale", and "population_prevalence" follows. Slopes β and the scale
-    s are as in :class:`bayesfuse.models.DawidSkene`; "prevalence" is the share over all items.
+    :math:`\eta = 0`. "population_shift" b (population, class) sums to zero over the classes, and
+    its difference between two classes is Normal(0, σ), with σ ~ Gamma(2, 2), "population_scale";
+    "population_prevalence" follows. Slopes β and the scale s are as in
+    :class:`bayesfuse.models.DawidSkene`; "prevalence" is the share over all items.
     Slopes, shifts and scales are drawn by NUTS next to Gibbs steps. Where items have few responses,
     chains may stay in different modes: compare them, or give ``gold``. On LabelMe with ten
     covariates the label probabilities of two chains of 200 draws differed by .004 on average, those
@@ -231,7 +232,8 @@ class ItemTypes(LabelModel):
                 dims=("rater", "type", "answer"),
             )
 
-        joint = share[:, None] * class_of_type
+        # where all types rule a class out, its types have the shares that they have in all items
+        joint = share[:, None] * pt.maximum(class_of_type, SMALLEST)
         labels, tilt = tilted_labels(
             responses, joint.sum(axis=0), populations, covariates, classifier
         )

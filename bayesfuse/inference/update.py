@@ -31,12 +31,12 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows, in_blocks
 from bayesfuse.parameters.contract import Support
 from bayesfuse.parameters.dirichlet import DirichletMixture, RowPrior
-from bayesfuse.pymc.described import common_mean, kind
+from bayesfuse.pymc.described import PRIOR, common_mean, kind
 from bayesfuse.pymc.model import one_against_rest
 from bayesfuse.results import natural
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.contents import constants
-from bayesfuse.results.fitted import PRIOR, Fitted, from_result
+from bayesfuse.results.fitted import Fitted, from_result
 from bayesfuse.results.natural import Natural, by_rater
 from bayesfuse.results.new_items import confusion_at, see, with_classes
 from bayesfuse.results.posterior import (

@@ -70,8 +70,8 @@ class ItemRows:
         ----------
         share : tensor or array, shape (classes,) or (populations, classes)
             Of items with average covariates, of which a classifier says what it says on average.
-        slope : tensor or array, shape (covariates, classes − 1)
-            Of all classes but the first, by standardised covariates.
+        slope : tensor or array, shape (covariates, classes)
+            By standardised covariates.
         scale : scalar tensor or float
             Of the classifier's word.
         """
@@ -84,9 +84,7 @@ class ItemRows:
         """
         found = log_odds[None] if self.population is None else log_odds[self.population]
         if self.covariates is not None:
-            moved = xp.dot(self.covariates, slope)
-            nothing = np.zeros((len(self.covariates), 1))
-            found = found + xp.concatenate([nothing, moved], axis=1)
+            found = found + xp.dot(self.covariates, slope)
         return found if self.word is None else found + scale * self.word
 
 

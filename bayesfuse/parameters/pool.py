@@ -54,6 +54,8 @@ class Pool(ABC):
 
     :meth:`begin` returns values of them, too.
     """
+    pooled = True
+    """Whether the members are what raters have in common, or belong to single raters."""
     has_mode = True
     """Whether hyperparameters and rows have a joint mode that says something about labels."""
 

@@ -137,7 +137,8 @@ class TypedRows(Pool):
 
     def implied(self, values):
         """Return prevalence and shares of types within classes; rows, if raters have none."""
-        joint = values["type_share"][:, None] + values["class_of_type"]
+        possible = np.maximum(values["class_of_type"], math.log(SMALLEST))  # as the model has it
+        joint = values["type_share"][:, None] + possible
         log_prevalence = np.logaddexp.reduce(joint, axis=0)
         found = {"prevalence": log_prevalence, "share": (joint - log_prevalence).T}
         if "row_concentration" not in values:

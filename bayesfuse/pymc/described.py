@@ -19,6 +19,9 @@ from bayesfuse.raters.base import RaterChannel
 LARGEST = 1000
 """Numbers per value that are stored, because HDF5 holds 64 kB in an attribute."""
 
+POOL, PRIOR = "pool", "prior"
+"""Where rows of raters without responses come from."""
+
 DIFFERENT = "the priors of the fitted raters differ"
 
 
@@ -39,7 +42,7 @@ def described(
         if isinstance(value, str):
             newcomers[name] = {"reason": value}
         else:
-            source = "pool" if isinstance(value, Variable) else "prior"
+            source = source_of(model, name, value)
             newcomers[name] = {"source": source, "stored": _stored(model.root, value)}
     return {
         "labels": {**kind(labels), "needs": list(labels.needs)},
@@ -47,6 +50,12 @@ def described(
         "parameters": {name: _stored(model.root, value) for name, value in parameters.items()},
         "newcomers": newcomers,
     }
+
+
+def source_of(model: pm.Model, name: str, value: Any) -> str:
+    """Return where the rows of new raters come from: what others have in common, or the prior."""
+    own = [pool.pooled for pool in getattr(model, "pools", ()) if pool.parameter == name]
+    return POOL if isinstance(value, Variable) and all(own) else PRIOR
 
 
 def kind(factor: Factor) -> dict[str, Any]:

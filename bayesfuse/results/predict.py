@@ -101,8 +101,9 @@ def predict(
     A rater without fitted responses has, at every draw, the expected row of a new rater: with
     ``pooled=True`` and in ``ItemTypes`` the mean of the pool, else the mean of the prior, if all
     raters have the same prior. The likelihood of an item is linear in the row of every response,
-    so the expected row is exact for a rater who answers one item once. Several responses of such a
-    rater would also inform the row, which is left out here.
+    so the expected row is exact for a rater who answers one item once (that of ``raters="graded"``
+    is an integral, accurate to about .001). Several responses of such a rater would also inform the
+    row, which is left out here.
 
     Draws that rule out the responses to an item (zeros in rows) do not count for the item.
 

@@ -19,13 +19,16 @@ from bayesfuse.testing.comparisons import assert_close, assert_frequencies
 class Enumerated:
     """Posterior of the labels; ``configurations`` (number, items) and their ``weight``.
 
+    ``total`` is the log evidence, ``probability`` (items, classes) that of the labels, and
+    ``expected`` how often they use each entry of the kernels' tables, in expectation.
+
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
     >>> from bayesfuse.testing import enumerate_labels
     >>> responses = bf.Responses.from_matrix([[0, 1], [1, 1], [0, 0]])
     >>> prior = bf.Independent([0.7, 0.3])
-    >>> structure, log_prevalence = prior.structure(responses), np.log([[0.7, 0.3]])
+    >>> structure, log_prevalence = prior.structure(responses), np.log([0.7, 0.3])
     >>> log_lik = np.log([[0.8, 0.1], [0.3, 0.6], [0.5, 0.5]])
     >>> found = enumerate_labels(prior, (log_prevalence,), log_lik, structure)
     >>> found.configurations[found.weight.argmax()].tolist()
@@ -47,10 +50,15 @@ def enumerate_labels(
 ) -> Enumerated:
     """Sum over all ``classes ** items`` configurations: slow but exact.
 
+    The normalising constant is that of ``prior.log_prob``, which for labels on a graph with cycles
+    may be an approximation; probabilities do not depend on it.
+
     Parameters
     ----------
     prior : LabelPrior
     log_parameters : tuple of ndarray
+        Logarithms of the parameters of the prior, in their order; log-odds and couplings
+        themselves. Or the tables that kernels take, which ``prior.expand`` makes of these.
     log_lik : ndarray, shape (items, classes)
     structure : tuple of ndarray
         From ``prior.structure``, with every item once.
@@ -65,26 +73,37 @@ def enumerate_labels(
     >>> from bayesfuse.testing import enumerate_labels
     >>> responses = bf.Responses.from_matrix([[0, 1], [1, 1], [0, 0]])
     >>> prior = bf.Independent([0.7, 0.3])
-    >>> structure, log_prevalence = prior.structure(responses), np.log([[0.7, 0.3]])
+    >>> structure, log_prevalence = prior.structure(responses), np.log([0.7, 0.3])
     >>> log_lik = np.log([[0.8, 0.1], [0.3, 0.6], [0.5, 0.5]])
     >>> found = enumerate_labels(prior, (log_prevalence,), log_lik, structure)
     >>> found.probability.round(2).tolist()
     [[0.95, 0.05], [0.54, 0.46], [0.7, 0.3]]
     """
     n_items, n_classes = log_lik.shape
+    tables = _tables(prior, log_parameters, n_classes)
     configurations = np.array(list(product(range(n_classes), repeat=n_items)))
     every = np.arange(n_items)
-    log_prior = [prior.log_prob(log_parameters, labels, structure) for labels in configurations]
+    log_prior = [prior.log_prob(tables, labels, structure) for labels in configurations]
     log_joint = np.array(log_prior) + log_lik[every, configurations].sum(axis=1)
     total = float(logsumexp(log_joint))
     weight = np.exp(log_joint - total)
     probability = np.zeros((n_items, n_classes))
-    expected = [np.zeros_like(rows, dtype=float) for rows in log_parameters]
+    expected = [np.zeros_like(rows, dtype=float) for rows in tables]
     for labels, share in zip(configurations, weight, strict=True):
         probability[every, labels] += share
         for sum_, counts in zip(expected, prior.tally(labels, structure, n_classes), strict=True):
             sum_[...] += share * counts
     return Enumerated(total, probability, tuple(expected), configurations, weight)
+
+
+def _tables(
+    prior: LabelPrior, log_parameters: tuple[Array, ...], n_classes: int
+) -> tuple[Array, ...]:
+    """Return the tables of kernels; arrays with other axes than the parameters are tables."""
+    axes = [len(parameter.dims) for parameter in prior.used_parameters]
+    if [np.ndim(value) for value in log_parameters] != axes:
+        return log_parameters
+    return prior.expand(log_parameters, n_classes, np)
 
 
 def relative(log_lik: Array) -> tuple[Array, Array]:
@@ -118,7 +137,8 @@ def check_label_prior(
     Log evidence, label probabilities and expected counts must agree to rounding (if the prior is
     exact), decoded labels must be a mode (among those that differ in one label, for a local
     decoder), and drawn configurations must have the right frequencies (chi-square test at level
-    10⁻⁵). Draws of priors with ``keeps_labels`` are thinned by ten.
+    10⁻⁵). Draws of priors with ``moves_labels`` are thinned by ten. The first four arguments are
+    those of :func:`enumerate_labels`.
 
     Raises
     ------
@@ -133,10 +153,11 @@ def check_label_prior(
     >>> from bayesfuse.testing import check_label_prior
     >>> responses = bf.Responses.from_matrix([[0, 1], [1, 1], [0, 0]])
     >>> prior = bf.Independent([0.7, 0.3])
-    >>> structure, log_prevalence = prior.structure(responses), np.log([[0.7, 0.3]])
+    >>> structure, log_prevalence = prior.structure(responses), np.log([0.7, 0.3])
     >>> log_lik = np.log([[0.8, 0.1], [0.3, 0.6], [0.5, 0.5]])
     >>> check_label_prior(prior, (log_prevalence,), log_lik, structure)
     """
+    log_parameters = _tables(prior, log_parameters, log_lik.shape[1])
     exact = enumerate_labels(prior, log_parameters, log_lik, structure)
     likelihood, log_scale = relative(log_lik)
     found = prior.marginal(log_parameters, likelihood, log_scale, structure)

@@ -8,6 +8,8 @@ import pytest
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov, MarkovRandomField
+from bayesfuse.parameters.compiled import plain_python, value_function
+from bayesfuse.parameters.graded_rows import LOGS, GradedPriors
 
 QUIET = {"progressbar": False, "quiet": True}
 
@@ -73,3 +75,36 @@ def test_a_mode_is_found(table_and_truth):
     table, truth = table_and_truth
     point = bf.find_map(DawidSkene(table, raters="graded"))
     assert np.abs(bf.grades(point)["mean"].values - truth).mean() < 0.4
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_the_row_of_a_new_rater_is_the_mean_over_raters(table_and_truth, pooled):
+    model, rng, n = (
+        DawidSkene(table_and_truth[0], raters="graded", pooled=pooled),
+        np.random.default_rng(1),
+        40_000,
+    )
+    point = {k: v + rng.normal(0, 0.5, np.shape(v)) for k, v in model.initial_point(1).items()}
+    with plain_python():
+        values = value_function(
+            model, {v.name: v for v in [*model.free_RVs, *model.deterministics]}
+        )(point)
+    drawn = {}
+    for role, (mean, spread) in GradedPriors().alone.items():
+        if pooled:
+            mean, spread = values[f"{role}_mean"], values[f"{role}_spread"]
+            mean = np.log(mean) if role in LOGS else mean
+        drawn[role] = mean + spread * rng.standard_normal((n, 3 if role == "threshold_gap" else 1))
+    positions = values["position"]
+    middles = (positions[1:] + positions[:-1]) / 2
+    cuts = np.cumsum(np.exp(drawn["threshold_gap"]) * np.diff(middles), axis=1)
+    cuts = np.concatenate([np.zeros((n, 1)), cuts], axis=1)
+    cuts += drawn["strictness"] - (cuts - middles).mean(axis=1, keepdims=True)
+    rate = 1 / (1 + np.exp(-drawn["guess_log_odds"][:, 0]))
+    rows = bf.Graded(cuts, np.exp(drawn["precision"][:, 0]), rate, positions=positions)
+    rows = rows.parameters["confusion"]
+    error = rows.std(axis=0) / np.sqrt(n)
+    gap = np.abs(values["confusion_mean"] - rows.mean(axis=0))
+    assert (gap < 5 * error + 1e-3).all()  # the documented accuracy
+    told = model["responses"].owner.op.observation.prediction["newcomers"]["confusion"]
+    assert told["source"] == ("pool" if pooled else "prior")

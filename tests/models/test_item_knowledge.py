@@ -63,7 +63,9 @@ def test_a_constant_covariate_is_none():
     expected = evidence_at(DawidSkene(RESPONSES, gold=GOLD), prevalence_simplex__=SHARE)
     same = DawidSkene(RESPONSES, covariates=np.full((90, 1), 3.7), gold=GOLD)
     for slope in ([[0.0, 0.0]], [[5.0, -2.0]]):
-        found = evidence_at(same, average_prevalence_simplex__=SHARE, standard_slope=slope)
+        found = evidence_at(
+            same, average_prevalence_simplex__=SHARE, standard_slope_zerosum__=slope
+        )
         assert found == pytest.approx(expected, abs=1e-9)
 
 
@@ -83,7 +85,7 @@ def log_odds_by_hand(values):
     x = X.astype(float).to_numpy()
     x = (x - x.mean(axis=0)) / x.std(axis=0)
     rows = np.log(values["population_prevalence"][np.unique(POPULATION, return_inverse=True)[1]])
-    rows[:, 1:] += x @ values["standard_slope"]
+    rows += x @ values["standard_slope"]
     return rows + values["classifier_scale"] * (WORD - WORD.mean(axis=0))
 
 
@@ -101,7 +103,8 @@ def test_everything_together_by_hand():
     share = np.exp(odds) / np.exp(odds).sum(axis=1, keepdims=True)
     assert_close(values["prevalence"], share.mean(axis=0), "prevalence")
     sd = X.astype(float).std(ddof=0).to_numpy()
-    assert_close(values["slope"], values["standard_slope"] / sd[:, None], "slope")
+    against_first = values["standard_slope"][:, 1:] - values["standard_slope"][:, :1]
+    assert_close(values["slope"], against_first / sd[:, None], "slope")
     total = 0.0
     for n in range(90):
         own = RESPONSES.item == n
@@ -214,3 +217,19 @@ def test_populations_of_groups_of_raters():
     with pytest.warns(NoGroupsWarning):
         plain = LatentGroup(responses.take(np.arange(60)), populations=herd[:60])
     assert "population_prevalence" in plain.named_vars
+
+
+def test_patterns_count_as_often_as_they_occur():
+    """A table of counts is standardised, and has the density, of its items one by one."""
+    table = bf.Responses.from_counts({"00": 60, "11": 3, "01": 3, "10": 2})
+    x, word = np.array([[0.0], [3.0], [1.0], [1.5]]), np.array([0.1, 0.8, 0.4, 0.5])
+    copies = np.repeat(np.arange(4), table.multiplicity)
+    models = [
+        DawidSkene(each, covariates=x[row], classifier=np.stack([1 - word, word], axis=1)[row])
+        for each, row in ((table, np.arange(4)), (table.expand(), copies))
+    ]
+    for name in ("covariate_mean", "covariate_sd", "classifier_mean"):
+        assert_close(*(model[name].get_value() for model in models), name)
+    values = {"standard_slope_zerosum__": [[1.5]], "classifier_scale_log__": 0.3}
+    one, other = (evidence_at(model, **values) for model in models)
+    assert one == pytest.approx(other, rel=1e-9)

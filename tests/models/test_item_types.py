@@ -10,6 +10,7 @@ from typed_crowds import random_crowd, summed
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, ItemTypes
+from bayesfuse.parameters.compiled import plain_python, value_function
 from bayesfuse.testing import assert_close
 
 QUIET = {"progressbar": False, "quiet": True}
@@ -156,3 +157,20 @@ def test_known_classes_teach_how_often_a_consensus_is_right():
         result = bf.sample(model, 100, tune=100, chains=1, sweeps=1, random_seed=1, **QUIET)
         probability = bf.label_probabilities(result).values[150:].max(axis=1).mean()
         assert abs(probability - (1 - wrong)) < 0.1
+
+
+def test_types_of_a_class_that_underflows_have_the_shares_of_all_items(three):
+    """With ``every_class=0`` all types may rule a class out; that must not spoil other draws."""
+    model = ItemTypes(three, types=3, every_class=0)
+    point = model.initial_point(1)
+    point["class_of_type_simplex__"] = np.tile([0.0, 1000.0], (3, 1))  # e⁻¹⁰⁰⁰, one, e⁻²⁰⁰⁰
+    names = ["type_share", "type_of_class", "prevalence", "confusion"]
+    with plain_python(), np.errstate(under="ignore"):
+        values = value_function(model, {name: model[name] for name in names})(point)
+    assert_close(values["type_of_class"], np.tile(values["type_share"], (3, 1)), "types")
+    assert_close(values["prevalence"], [0.0, 1.0, 0.0], "prevalence", atol=1e-12)
+    assert np.isfinite(values["confusion"]).all()
+    given = {"type_share": np.log(values["type_share"]), "row_concentration": np.ones(3)}
+    none = {"class_of_type": np.tile([-np.inf, 0.0, -np.inf], (3, 1))}
+    drawn = model.pools[0].implied(given | none)
+    assert_close(np.exp(drawn["share"]), values["type_of_class"], "types that Gibbs draws")

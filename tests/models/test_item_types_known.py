@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytensor.tensor as pt
 import pytest
 import xarray as xr
 from item_types import hard_crowd
@@ -50,16 +51,16 @@ def test_everything_together_by_hand():
     x = (x - x.mean(axis=0)) / x.std(axis=0)
     word = np.log(KNOWN["classifier"])
     tilt = values["classifier_scale"] * (word - word.mean(axis=0))
-    tilt[:, 1] += x @ values["standard_slope"][:, 0]
+    tilt += x @ values["standard_slope"]
     population = np.unique(KNOWN["populations"], return_inverse=True)[1]
-    tilt[:, 1] += values["population_shift"][population, 0]
+    tilt += values["population_shift"][population]
     joint = values["type_share"][:, None] * values["class_of_type"]
     average = joint.sum(axis=0)
     assert_close(values["average_prevalence"], average, "share of average items")
     by_item = joint * np.exp(tilt)[:, None]  # (items, types, classes)
     by_item /= by_item.sum(axis=(1, 2), keepdims=True)
     assert_close(values["prevalence"], by_item.sum(axis=1).mean(axis=0), "share over all items")
-    odds = np.log(average) + np.append([[0], [0]], values["population_shift"], axis=1)
+    odds = np.log(average) + values["population_shift"]
     share = np.exp(odds) / np.exp(odds).sum(axis=1, keepdims=True)
     assert_close(values["population_prevalence"], share, "shares by population")
     total = 0.0
@@ -83,7 +84,7 @@ def test_what_says_nothing_changes_nothing():
     """A constant covariate, whatever its slope; a uniform classifier, whatever its scale."""
     plain = evidence_at(ItemTypes(RESPONSES, **SMALL))
     for known, values in (
-        ({"covariates": np.full((60, 1), 3.7)}, {"standard_slope": np.array([[5.0]])}),
+        ({"covariates": np.full((60, 1), 3.7)}, {"standard_slope_zerosum__": np.array([[5.0]])}),
         ({"classifier": np.full((60, 2), 0.5)}, {"classifier_scale_log__": np.array(2.0)}),
     ):
         found = evidence_at(ItemTypes(RESPONSES, **known, **SMALL), **values)
@@ -133,11 +134,12 @@ def test_chains_begin_at_slopes_that_fit_the_labels():
     matrix[400:] = -1
     responses = bf.Responses.from_matrix(matrix, classes=[0, 1])
     known = {"covariates": truth[:, None] + 0.7 * rng.normal(size=(500, 1))}
-    slope = bf.find_map(DawidSkene(responses, **known))["point"]["standard_slope"].values.ravel()
+    mode = bf.find_map(DawidSkene(responses, **known))["point"]
+    slope = mode["standard_slope"].values.ravel()[-1:]
     plan = make_plan(ItemTypes(responses, **known))
     rest = rest_of(plan)
     points = initial_values(plan, rest, begin(plan, rest, "majority"), rng.spawn(4))
-    found = np.ravel([point["standard_slope"] for point in points])
+    found = np.ravel([point["standard_slope"][:, -1] for point in points])
     assert len(np.unique(found)) == 4 and abs(slope[0]) > 1
     assert_close(found, np.full(4, slope[0]), "slopes", rtol=0.3)
 
@@ -154,3 +156,28 @@ def test_other_values_are_another_model(make, name):
 
     other = values + [[0.3, 0.0]] * TRUTH[:, None] if name == "covariates" else values[:, ::-1]
     assert digest(values) == digest(values * (1 + 1e-14)) != digest(other)
+
+
+@pytest.mark.parametrize("make", [DawidSkene, ItemTypes])
+def test_the_order_of_the_classes_does_not_matter(make):
+    """The density is the same where all that belongs to classes is permuted with them."""
+    rng, order = np.random.default_rng(4), [2, 0, 1]
+    said, word = rng.integers(0, 3, (20, 4)), rng.dirichlet(np.ones(3), 20)
+    known = {"populations": np.arange(20) % 2, "covariates": rng.normal(size=(20, 2))}
+    one, other = (
+        make(bf.Responses.from_matrix(said, classes=classes), classifier=word[:, classes], **known)
+        for classes in ([0, 1, 2], order)
+    )
+    point, values = at_random(one)
+    moved = {}
+    with plain_python():
+        for variable in other.free_RVs:
+            value = values[variable.name]
+            for axis, dim in enumerate(other.named_vars_to_dims.get(variable.name, ())):
+                value = np.take(value, order, axis) if dim in ("class", "answer") else value
+            if (transform := other.rvs_to_transforms[variable]) is not None:
+                value = transform.forward(pt.as_tensor(value), *variable.owner.inputs).eval()
+            moved[other.rvs_to_values[variable].name] = value
+        expected = one.compile_logp(jacobian=False)(point)
+        found = other.compile_logp(jacobian=False)(moved)
+    assert found == pytest.approx(float(expected), rel=1e-9)
