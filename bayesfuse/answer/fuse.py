@@ -25,12 +25,12 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import (
     ImpossibleDataError,
     LargeResultWarning,
-    ModelError,
     QuickAnswerWarning,
-    ResponsesError,
     require_flag,
+    require_kind,
     require_positive,
     require_seed,
+    takes_seed,
 )
 from bayesfuse.pymc.model import observed
 from bayesfuse.raters.typed_confusion import TypedConfusion
@@ -43,10 +43,8 @@ MINUTES = 3.0
 SECONDS_OF_CHECKS, LEAST_FOR_CHECKS = 2.2e-4, 20.0
 """Seconds of the checks of a model per response, and what they may take without time left."""
 
-SHOWN = 8
-"""Columns that an error shows."""
 
-
+@takes_seed
 def fuse(
     responses: Responses | pd.DataFrame,
     *,
@@ -168,16 +166,7 @@ def _as_responses(given: Any, columns: dict[str, Any]) -> Responses:
     if isinstance(given, Responses):
         return given
     if not isinstance(given, pd.DataFrame):
-        raise ModelError(
-            "responses must be bf.Responses, or a DataFrame with one row per response. Got: "
-            f"{type(given).__name__}."
-        )
-    if missing := [name for name in columns.values() if name not in given]:
-        raise ResponsesError(
-            "A table has one row per response, and item=, rater= and label= name its columns; one "
-            "with a column per rater is read by bf.Responses.from_matrix. Got: no column "
-            f"{missing[0]!r} among {given.columns.tolist()[:SHOWN]}."
-        )
+        require_kind("responses", given, Responses)
     return Responses.from_long(given, **columns)
 
 
@@ -338,7 +327,7 @@ def _quick(inputs: Inputs, fits: list[Fit], minutes: float) -> Fused:
         f"{reason}, so labels are vote shares, and nothing is said of raters; {remedy}. Got: "
         f"{'an interruption' if ended else f'minutes={minutes:g}'}.",
         QuickAnswerWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
     votes = vote_shares(inputs.responses, inputs.gold)
     alone = xr.Dataset({"weight": ("model", [1.0])}, {"model": [VOTES]})

@@ -11,7 +11,13 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
-from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
+from bayesfuse.models import (
+    DawidSkene,
+    HiddenMarkov,
+    LabellingFunctions,
+    LatentGroup,
+    MarkovRandomField,
+)
 from bayesfuse.results.posterior import note_draws
 
 QUIET = {"progressbar": False, "quiet": True}
@@ -360,3 +366,33 @@ def chained():
     rng = np.random.default_rng(6)
     table = answers(rng.integers(0, 2, 12), 0.8, 5, rng)
     return HiddenMarkov(bf.Responses.from_matrix(table), bf.Sequences.from_lengths([6, 6]))
+
+
+def test_densities_of_different_data_are_not_compared(tmp_path):
+    """Votes given their number, labels given who responded, and labels with silence."""
+    rng = np.random.default_rng(2)
+    truth = rng.integers(0, 2, 60)
+    votes = np.where(rng.random((60, 4)) < 0.5, answers(truth, 0.8, 4, rng), -1)
+    votes[:, 1] = votes[:, 0]
+    table = bf.Responses.from_matrix(votes)
+    completed = table.completed()
+    models = {
+        "labels": DawidSkene(table),
+        "votes": LabellingFunctions(table, groups=None),
+        "copies": LabellingFunctions(table, groups=[[0, 1]]),
+        "completed votes": LabellingFunctions(completed),
+        "silence": DawidSkene(completed),
+    }
+    results = fitted(models, 20)
+    results["votes"].to_netcdf(tmp_path / "votes.nc")
+    results["votes"] = xr.open_datatree(tmp_path / "votes.nc").load()
+    for pair, said in [
+        (("labels", "votes"), "for 'labels' that of the labels, given who responded"),
+        (("votes", "copies"), "the votes on every item, given their number"),
+        (("silence", "completed votes"), "for 'silence' that of labels and silence"),
+    ]:
+        two = {name: results[name] for name in pair}
+        for compare in (bf.common_units, bf.average):
+            with pytest.raises(ModelError, match=said):
+                compare(two)
+        assert bf.average(two, dict.fromkeys(pair, 1)).attrs["weights"] == [0.5, 0.5]
