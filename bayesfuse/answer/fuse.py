@@ -25,7 +25,9 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import (
     ImpossibleDataError,
     LargeResultWarning,
+    ModelError,
     QuickAnswerWarning,
+    brief,
     require_flag,
     require_kind,
     require_positive,
@@ -100,7 +102,8 @@ def fuse(
     Raises
     ------
     ModelError
-        Structures that no model has together; minutes that are not positive.
+        Structures that no model has together; minutes that are not positive; names of columns for
+        Responses.
     ResponsesError
         A table without these columns; known labels of unknown items or classes.
 
@@ -164,6 +167,11 @@ def fuse(
 
 def _as_responses(given: Any, columns: dict[str, Any]) -> Responses:
     if isinstance(given, Responses):
+        if renamed := {what: name for what, name in columns.items() if name != what}:
+            raise ModelError(
+                "item=, rater= and label= name the columns of a DataFrame, and Responses have "
+                f"none. Got: {brief(renamed)} with Responses."
+            )
         return given
     if not isinstance(given, pd.DataFrame):
         require_kind("responses", given, Responses)
