@@ -138,8 +138,8 @@ def require_names(name: str, given: Any) -> list[Any]:
 
 
 def require_mapping(name: str, given: Any) -> None:
-    """Raise ModelError unless ``given`` is a mapping."""
-    if not callable(getattr(given, "items", None)):
+    """Raise ModelError unless ``given`` is a mapping, which a frame of columns is not."""
+    if not callable(getattr(given, "items", None)) or hasattr(given, "columns"):
         raise ModelError(
             f'{name} must be a mapping from names, as in {{"name": …}}. Got: {brief(given)}.'
         )

@@ -23,7 +23,14 @@ from _fault_cases import FEW, lost, mathematics, posteriors
 from matplotlib import pyplot as plt
 
 import bayesfuse as bf
-from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
+from bayesfuse.models import (
+    DawidSkene,
+    HiddenMarkov,
+    ItemTypes,
+    LabellingFunctions,
+    LatentGroup,
+    MarkovRandomField,
+)
 
 CLEAR = tuple(
     error for name in dir(bf.errors) if issubclass(error := getattr(bf.errors, name), ValueError)
@@ -40,7 +47,14 @@ ODD = {
 APART = 60
 """Quick runs take one case in so many."""
 
-FOREIGN = {"progressbar", "kwargs", "ax", "axes", "self"}  # PyMC's and matplotlib's to judge
+FOREIGN = {
+    "progressbar",
+    "kwargs",
+    "ax",
+    "axes",
+    "figure",
+    "self",
+}  # PyMC's and matplotlib's to judge
 
 
 def main():
@@ -144,6 +158,9 @@ def fitted(kind):
         "HiddenMarkov": lambda: HiddenMarkov(responses, bf.Sequences.from_lengths([10, 20])),
         "MarkovRandomField": lambda: MarkovRandomField(responses, bf.Graph.grid((5, 6))),
         "LatentGroup": lambda: LatentGroup(responses, [[0, 1, 2], [3, 4, 5]]),
+        "ItemTypes": lambda: ItemTypes(responses),
+        "graded": lambda: DawidSkene(responses, raters="graded"),
+        "LabellingFunctions": lambda: LabellingFunctions(responses),
     }[kind]()
     return model, bf.sample(model, **{**FEW, "draws": 50})
 
@@ -161,6 +178,10 @@ FITTING = {  # what functions are about that need another model than DawidSkene
     "verdict_probabilities": "LatentGroup",
     "plot_co_assignment": "LatentGroup",
     "plot_covariance": "LatentGroup",
+    "difficulty": "ItemTypes",
+    "plot_hard_items": "ItemTypes",
+    "plot_graders": "graded",
+    "sources": "LabellingFunctions",
 }
 
 
@@ -185,7 +206,8 @@ def valid(home, name):
         "graph": bf.Graph.grid((5, 6)),
         "sequences": bf.Sequences.from_lengths([10, 20]),
         "classes": ["O", "B-x", "I-x"],
-        "name": "x",
+        "name": "responses" if name == "part" else "x",
+        "given": model,
         "concentration": [1.0, 2.0],
         "shares": [0.2, 0.8],
         "n_classes": 3,
@@ -202,6 +224,7 @@ def valid(home, name):
         "chains": 1,
         "cores": 1,
         "tune": 5,
+        "minutes": 0.001,
     }
     if name in ("run_lengths", "spans"):
         model, result = fitted("HiddenMarkov")
@@ -224,7 +247,7 @@ def valid(home, name):
     }
 
 
-def call(home, name, **odd):
+def call(home, name, /, **odd):
     """Call a public function with valid arguments, but for odd ones."""
     return getattr(home, name)(**{**valid(home, name), **odd})
 
@@ -232,7 +255,8 @@ def call(home, name, **odd):
 LEFT_OUT = {  # need what a signature does not say: an open model, or the table of a check
     "bayesfuse.observe",
     "bayesfuse.dirichlet",
-    "bayesfuse.write_labels",  # to any folder
+    "bayesfuse.label_partitions",  # to any folder
+    "bayesfuse.write_labels",
     "moments.transition",
     "priors.mixture",
     *(f"plots.plot_{of}" for of in ("agreement", "dependence", "difficulty", "elbo")),
@@ -262,7 +286,7 @@ def makes_sense(parameter, value):
     declared = str(parameter.annotation)
     if value is None:
         return parameter.default is None or "None" in declared or parameter.name == "random_seed"
-    if parameter.name == "batches" and value == []:
+    if parameter.name in ("batches", "groups") and value == []:  # of which there may be none
         return True
     if parameter.name == "random_seed":  # NumPy's generators take a list of numbers, even of none
         return value == []

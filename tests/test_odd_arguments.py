@@ -143,6 +143,7 @@ def calls(fitted):
     yield partial(bf.checks.rater_covariance, result), {"responses": NO_KIND}
     yield partial(bf.checks.label_scores, result), {"truth": NO_MAPPING}
     yield partial(bf.checks.calibration, result), {"truth": NO_MAPPING}
+    yield partial(bf.plots.plot_calibration, result), {"truth": NO_MAPPING}
     yield partial(bf.decisions.expected_errors, result), {"draws": NO_COUNT}
     yield partial(bf.decisions.value_of_response, *plain), {"repeats": NO_FLAG, "raters": NO_NAMES}
     yield partial(bf.align_labels, result), {"model": NO_KIND}

@@ -72,6 +72,11 @@ def read_long(
             "pd.read_csv reads it from a file, and bf.Responses.from_matrix reads one with a "
             f"column per rater. Got: {found}."
         )
+    if twice := [name for name in columns if columns.count(name) > 1]:
+        raise ResponsesError(
+            "Items, raters and labels must be in a column each, because a name is one of them. "
+            f"Got: {twice[0]!r} for two."
+        )
     values = [column(frame, name) for name in columns]
     sizes = [len(each) for each in values]
     if len(set(sizes)) > 1:

@@ -25,6 +25,10 @@ METHODS = ("stacking", "bb-pseudo-bma", "pseudo-bma")
 """Weighting methods of :func:`arviz.compare`."""
 
 
+FEWEST = 25
+"""Draws below which ArviZ has no five in the tail of importance weights."""
+
+
 def common_units(
     results: Mapping[str, xr.DataTree], *, models: Mapping[str, pm.Model] | None = None
 ) -> dict[str, xr.DataTree]:
@@ -194,7 +198,7 @@ def average(
         {dim: first[dim].values for dim in pair},
         {
             "exact": int(all(each.attrs.get("exact", 1) for each in posteriors)),
-            "method": "average of " + ", ".join(names),
+            "method": "average of " + ", ".join(map(str, names)),
         },
     )
     children = {"label_posterior": labels, "comparison": comparison}
@@ -328,6 +332,7 @@ def _loo_weights(
         )
     names = list(results)
     common = common_units(results, models=models)
+    _require_draws(common)
     loos = {name: az.loo(each, pointwise=True) for name, each in common.items()}
     table = _weigh(loos, method)
     columns: dict[str, Array] = {
@@ -343,6 +348,17 @@ def _loo_weights(
         {"model": names},
         {"method": method, "unit": str(next(iter(loos.values())).elpd_i.dims[0])},
     )
+
+
+def _require_draws(results: Mapping[str, xr.DataTree]) -> None:
+    for name, each in results.items():
+        values = _pointwise(each)
+        if values.sizes["chain"] * values.sizes["draw"] < FEWEST:
+            raise ModelError(
+                f"Leave-one-out needs at least {FEWEST} draws, whose largest weights it smooths; "
+                f"give weights= as numbers, or sample more. Got: {values.sizes['chain']} chains × "
+                f"{values.sizes['draw']} draws in {name!r}."
+            )
 
 
 def _weigh(loos: Mapping[str, Any], method: str) -> pd.DataFrame:

@@ -370,3 +370,8 @@ def test_what_is_no_table_is_told_how_to_be_read(tmp_path):
     ]:
         with pytest.raises(ResponsesError, match=r"pd\.read_csv.*Got: .*table\.csv'"):
             read(given)
+
+
+def test_items_raters_and_labels_have_a_column_each():
+    with pytest.raises(ResponsesError, match=r"a column each.* Got: 'film' for two"):
+        bf.Responses.from_long(TABLE, item="film", rater="film", label="verdict")

@@ -396,3 +396,10 @@ def test_densities_of_different_data_are_not_compared(tmp_path):
             with pytest.raises(ModelError, match=said):
                 compare(two)
         assert bf.average(two, dict.fromkeys(pair, 1)).attrs["weights"] == [0.5, 0.5]
+
+
+def test_too_few_draws_for_leave_one_out_are_refused():
+    few = fitted({0: DawidSkene(bf.Responses.from_matrix([[0, 0], [1, 0], [1, 1]]))}, 5)
+    with pytest.raises(ModelError, match=r"at least 25 draws.* Got: 2 chains × 5 draws in 0"):
+        bf.average(few)
+    assert bf.average(few, {0: 1})["label_posterior"].attrs["method"] == "average of 0"
