@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ContextDecorator
+from functools import wraps
 from numbers import Integral
 from typing import Any
 
@@ -77,6 +78,29 @@ class ImpossibleDataError(ModelError):
     """
 
 
+OTHER_SEEDS = {"seed", "random_state", "rng"}
+"""What other packages call ``random_seed``."""
+
+SHORT = 200
+"""Letters up to which a message shows what was given."""
+
+
+MADE_BY = {
+    "Responses": ": bf.Responses.from_long reads a table with one row per response (pd.read_csv "
+    "reads it from a file), bf.Responses.from_matrix one with a column per rater",
+    "Model": ", such as bf.models.DawidSkene(responses)",
+    "Sequences": ", such as bf.Sequences.from_lengths([3, 2])",
+    "Graph": ", such as bf.Graph.from_edges(pairs)",
+}
+"""What messages say of how arguments of a class are made."""
+
+
+def brief(given: object) -> str:
+    """Return what was given as a message shows it: its type where its text is long."""
+    text = repr(given)
+    return text if len(text) <= SHORT and text.isprintable() else type(given).__name__
+
+
 def require_shape(name: str, given: tuple[int | None, ...], **expected: int) -> None:
     """Raise ModelError unless ``given`` is the expected shape; None matches any size."""
     sizes = tuple(expected.values())
@@ -92,7 +116,9 @@ def require_kind(name: str, given: object, kind: type) -> None:
     if not isinstance(given, kind):
         home = kind.__module__.partition(".")[0]
         module = {"pymc": "pm", "xarray": "xr"}.get(home, "bf")
-        raise ModelError(f"{name} must be a {module}.{kind.__name__}. Got: {type(given).__name__}.")
+        how = MADE_BY.get(kind.__name__, "")
+        found = brief(given) if isinstance(given, str) else type(given).__name__
+        raise ModelError(f"{name} must be a {module}.{kind.__name__}{how}. Got: {found}.")
 
 
 def require_name(what: str, given: object) -> None:
@@ -100,33 +126,54 @@ def require_name(what: str, given: object) -> None:
     if not isinstance(given, str) or "/" in given or not given.isprintable():
         raise ModelError(
             f"The name of a {what} must be text of printable characters other than '/', so that "
-            f"results can be saved. Got: {given!r}."
+            f"results can be saved. Got: {brief(given)}."
         )
 
 
 def require_names(name: str, given: Any) -> list[Any]:
     """Return names as a list, or raise ModelError if they are text, empty or not iterable."""
     if isinstance(given, str) or not np.iterable(given) or not (names := list(given)):
-        raise ModelError(f"{name} must be a list of at least one name. Got: {given!r}.")
+        raise ModelError(f"{name} must be a list of at least one name. Got: {brief(given)}.")
     return names
 
 
 def require_mapping(name: str, given: Any) -> None:
-    """Raise ModelError unless ``given`` is a mapping."""
-    if not callable(getattr(given, "items", None)):
-        raise ModelError(f"{name} must be a mapping from names. Got: {given!r}.")
+    """Raise ModelError unless ``given`` is a mapping, which a frame of columns is not."""
+    if not callable(getattr(given, "items", None)) or hasattr(given, "columns"):
+        raise ModelError(
+            f'{name} must be a mapping from names, as in {{"name": …}}. Got: {brief(given)}.'
+        )
+
+
+def require_own_names(given: Mapping[str, Any]) -> None:
+    """Raise ModelError if the seed of random numbers has another name among keywords."""
+    if other := [f"{name}={brief(given[name])}" for name in given if name in OTHER_SEEDS]:
+        raise ModelError(
+            f"The seed of random numbers is random_seed=, as in PyMC. Got: {other[0]}."
+        )
+
+
+def takes_seed[**P, R](function: Callable[P, R]) -> Callable[P, R]:
+    """Let a function without further keywords explain other names of its random_seed=."""
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        require_own_names(kwargs)
+        return function(*args, **kwargs)
+
+    return checked
 
 
 def require_flag(name: str, given: object) -> None:
     """Raise ModelError unless ``given`` is a boolean."""
     if not isinstance(given, bool | np.bool_):
-        raise ModelError(f"{name} must be True or False. Got: {given!r}.")
+        raise ModelError(f"{name} must be True or False. Got: {brief(given)}.")
 
 
 def require_count(name: str, given: object, least: int = 1) -> None:
     """Raise ModelError unless ``given`` is a whole number, at least ``least``."""
     if isinstance(given, bool) or not isinstance(given, Integral) or given < least:
-        raise ModelError(f"{name} must be a whole number, at least {least}. Got: {given!r}.")
+        raise ModelError(f"{name} must be a whole number, at least {least}. Got: {brief(given)}.")
 
 
 def require_seed(random_seed: Any) -> np.random.Generator:
@@ -136,7 +183,7 @@ def require_seed(random_seed: Any) -> np.random.Generator:
     except (TypeError, ValueError) as error:
         raise ModelError(
             "random_seed must be a whole number, zero or more, or a Generator. Got: "
-            f"{random_seed!r}."
+            f"{brief(random_seed)}."
         ) from error
 
 
@@ -145,7 +192,8 @@ def require_probability(name: str, given: object) -> float:
     number = _number(given)
     if not 0 < number < 1:
         raise ModelError(
-            f"{name} must be a probability strictly between 0 and 1 (0.9, not 90). Got: {given!r}."
+            f"{name} must be a probability strictly between 0 and 1 (0.9, not 90). Got: "
+            f"{brief(given)}."
         )
     return number
 
@@ -155,7 +203,7 @@ def require_number(name: str, given: object, least: float = 0.0, most: float = m
     number = _number(given)
     if not (least <= number <= most and number < math.inf):
         ends = f", {least:g} or more" if most == math.inf else f" from {least:g} to {most:g}"
-        raise ModelError(f"{name} must be a finite number{ends}. Got: {given!r}.")
+        raise ModelError(f"{name} must be a finite number{ends}. Got: {brief(given)}.")
     return number
 
 
@@ -164,14 +212,14 @@ def require_numbers(name: str, given: Any) -> NDArray[np.float64]:
     try:
         return np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ModelError(f"{name} must hold numbers only. Got: {given!r}.") from None
+        raise ModelError(f"{name} must hold numbers only. Got: {brief(given)}.") from None
 
 
 def require_positive(name: str, given: object) -> float:
     """Return a positive, finite number, or raise ModelError."""
     number = _number(given)
     if not 0 < number < math.inf:
-        raise ModelError(f"{name} must be a positive, finite number. Got: {given!r}.")
+        raise ModelError(f"{name} must be a positive, finite number. Got: {brief(given)}.")
     return number
 
 

@@ -116,10 +116,10 @@ def check_labels(responses, gold, prior, rows, confusion):
     for item, known in gold.items():
         log_lik[item, np.arange(n_classes) != known] = -np.inf
     structure = prior.structure(responses)
-    given = tuple(rows.values())
+    tables = observation.label_tables(rows)
     found = observation.marginal({**rows, "confusion": confusion})
     with np.errstate(invalid="ignore"):  # where no labelling is possible, the total is -inf
-        exact = enumerate_labels(prior, given, log_lik, structure)
+        exact = enumerate_labels(prior, tables, log_lik, structure)
     assert_close(found.total, exact.total, "log evidence", rtol=1e-8, atol=1e-8)
     if exact.total == -np.inf:
         return  # there are no probabilities

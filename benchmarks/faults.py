@@ -5,7 +5,7 @@ Correct results agree with enumeration or survive a round trip; a clear error is
 where an error is due, a NumPy warning. Odd arguments are generated from the signatures of all
 public functions; none may give a result, unless the function declares it.
 
-    python benchmarks/faults.py [--only TEXT] [--all]
+    python benchmarks/faults.py [--quick] [--only TEXT] [--all]
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ from _fault_cases import FEW, lost, mathematics, posteriors
 from matplotlib import pyplot as plt
 
 import bayesfuse as bf
-from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
+from bayesfuse.models import (
+    DawidSkene,
+    HiddenMarkov,
+    ItemTypes,
+    LabellingFunctions,
+    LatentGroup,
+    MarkovRandomField,
+)
 
 CLEAR = tuple(
     error for name in dir(bf.errors) if issubclass(error := getattr(bf.errors, name), ValueError)
@@ -37,20 +44,30 @@ ODD = {
     "∞": float("inf"),
     "[]": [],
 }
-FOREIGN = {"progressbar", "kwargs", "ax", "axes", "self"}  # PyMC's and matplotlib's to judge
+APART = 60
+"""Quick runs take one case in so many."""
+
+FOREIGN = {
+    "progressbar",
+    "kwargs",
+    "ax",
+    "axes",
+    "figure",
+    "self",
+}  # PyMC's and matplotlib's to judge
 
 
 def main():
-    """Run every case, and print the outcomes."""
+    """Run every case, print the outcomes, and fail if one is wrong."""
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    arguments.add_argument("--quick", action="store_true", help=f"one case in {APART} of each kind")
     arguments.add_argument("--only", default="", help="cases whose name has this text")
     arguments.add_argument("--all", action="store_true", help="also print the cases handled well")
     given = arguments.parse_args()
     begun, counted = time.perf_counter(), Counter()
     for kind in (mathematics, posteriors, lost, columns, strangers, odd_arguments):
-        for name, run, expected in kind():
-            if given.only not in name:
-                continue
+        cases = [each for each in kind() if given.only in each[0]]
+        for name, run, expected in cases[:: APART if given.quick else 1]:
             said = answer(run, expected)
             counted[kind.__name__, said.partition(":")[0]] += 1
             if given.all or said.startswith("WRONG"):
@@ -58,6 +75,8 @@ def main():
     for (kind, said), number in sorted(counted.items()):
         print(f"{kind:14} {said:12} {number}")
     print(f"{counted.total()} cases in {time.perf_counter() - begun:.0f} s")
+    if wrong := sum(number for (_, said), number in counted.items() if said == "WRONG"):
+        raise SystemExit(f"{wrong} cases went wrong.")
 
 
 def answer(run, expected):
@@ -139,113 +158,125 @@ def fitted(kind):
         "HiddenMarkov": lambda: HiddenMarkov(responses, bf.Sequences.from_lengths([10, 20])),
         "MarkovRandomField": lambda: MarkovRandomField(responses, bf.Graph.grid((5, 6))),
         "LatentGroup": lambda: LatentGroup(responses, [[0, 1, 2], [3, 4, 5]]),
+        "ItemTypes": lambda: ItemTypes(responses),
+        "graded": lambda: DawidSkene(responses, raters="graded"),
+        "LabellingFunctions": lambda: LabellingFunctions(responses),
     }[kind]()
     return model, bf.sample(model, **{**FEW, "draws": 50})
 
 
-def functions():
-    """Yield every public function with a valid call of it, ``arguments`` by name."""
-    fitting = {
-        "runs": "HiddenMarkov",
-        "plot_sequence": "HiddenMarkov",
-        "neighbour_agreement": "MarkovRandomField",
-        "phase_transition": "MarkovRandomField",
-        "plot_sensitivity_specificity": "LatentGroup",
-        "plot_graph": "MarkovRandomField",
-        "plot_grid": "MarkovRandomField",
-        "co_assignment": "LatentGroup",
-        "group_summary": "LatentGroup",
-        "rater_covariance": "LatentGroup",
-        "verdict_probabilities": "LatentGroup",
-        "plot_co_assignment": "LatentGroup",
-        "plot_covariance": "LatentGroup",
-    }
+FITTING = {  # what functions are about that need another model than DawidSkene
+    "runs": "HiddenMarkov",
+    "plot_sequence": "HiddenMarkov",
+    "neighbour_agreement": "MarkovRandomField",
+    "phase_transition": "MarkovRandomField",
+    "plot_sensitivity_specificity": "LatentGroup",
+    "plot_graph": "MarkovRandomField",
+    "co_assignment": "LatentGroup",
+    "group_summary": "LatentGroup",
+    "rater_covariance": "LatentGroup",
+    "verdict_probabilities": "LatentGroup",
+    "plot_co_assignment": "LatentGroup",
+    "plot_covariance": "LatentGroup",
+    "difficulty": "ItemTypes",
+    "plot_hard_items": "ItemTypes",
+    "plot_graders": "graded",
+    "sources": "LabellingFunctions",
+}
+
+
+@cache
+def valid(home, name):
+    """Return valid values of arguments of a function, by their name."""
     binary = bf.datasets.simulate_dawid_skene(300, 6, 2, random_seed=1).responses
-    for home in (bf, bf.checks, bf.decisions, bf.moments, bf.plots, bf.datasets, bf.priors):
-        for name in dir(home):
-            function = getattr(home, name)
-            if not isinstance(function, types.FunctionType) or name == "plot_grid":
-                continue
-            model, result = fitted(fitting.get(name, "DawidSkene"))
-            responses = model.responses if home is not bf.moments else binary
-            if name in ("plot_score_matrix", "rater_covariance"):
-                responses = fitted("LatentGroup")[0].responses
-            if name == "confusion":
-                responses = model.responses
-            truth = dict.fromkeys(responses.items.tolist(), 0)
-            good = {
-                "result": result,
-                "model": model,
-                "responses": responses,
-                "labels": result,
-                "truth": truth if home is not bf.datasets else [0, 1, 1],
-                "results": {"one": result, "other": fitted("DawidSkene")[1]},
-                "graph": bf.Graph.grid((5, 6)),
-                "sequences": bf.Sequences.from_lengths([10, 20]),
-                "classes": ["O", "B-x", "I-x"],
-                "name": "x",
-                "concentration": [1.0, 2.0],
-                "shares": [0.2, 0.8],
-                "n_classes": 3,
-                "n_items": 20,
-                "n_raters": 4,
-                "degree": 3.0,
-                "size": 3,
-                "source": binary,
-                "covariance": bf.moments.covariance(binary),
-                "draws": 5,
-                "random_seed": 1,
-                "iterations": 5,
-                "progressbar": False,
-                "chains": 1,
-                "cores": 1,
-                "tune": 5,
-            }
-            if name in ("run_lengths", "spans"):
-                model, result = fitted("HiddenMarkov")
-                good["labels"] = bf.draw_labels(result, model, draws=3, random_seed=1)
-                good["scheme"] = "runs"
-            if name == "update":
-                made = bf.datasets.simulate_dawid_skene(20, 5, 3, random_seed=2)
-                good |= {"result": bf.fit(model, draws=5, random_seed=1), "forgetting": 0.1}
-                good["responses"] = made.responses
-            if name == "predict_batches":
-                good["batches"] = [responses]
-            if name == "bio_transitions":
-                del good["random_seed"]
-            yield f"{home.__name__.removeprefix('bayesfuse.')}.{name}", function, good
+    model, result = fitted(FITTING.get(name, "DawidSkene"))
+    responses = model.responses if home is not bf.moments else binary
+    if name in ("plot_score_matrix", "rater_covariance"):
+        responses = fitted("LatentGroup")[0].responses
+    if name == "confusion":
+        responses = model.responses
+    truth = dict.fromkeys(responses.items.tolist(), 0)
+    good = {
+        "result": result,
+        "model": model,
+        "responses": responses,
+        "labels": result,
+        "truth": truth if home is not bf.datasets else [0, 1, 1],
+        "results": {"one": result, "other": fitted("DawidSkene")[1]},
+        "graph": bf.Graph.grid((5, 6)),
+        "sequences": bf.Sequences.from_lengths([10, 20]),
+        "classes": ["O", "B-x", "I-x"],
+        "name": "responses" if name == "part" else "x",
+        "given": model,
+        "concentration": [1.0, 2.0],
+        "shares": [0.2, 0.8],
+        "n_classes": 3,
+        "n_items": 20,
+        "n_raters": 4,
+        "degree": 3.0,
+        "size": 3,
+        "source": binary,
+        "covariance": bf.moments.covariance(binary),
+        "draws": 5,
+        "random_seed": 1,
+        "iterations": 5,
+        "progressbar": False,
+        "chains": 1,
+        "cores": 1,
+        "tune": 5,
+        "minutes": 0.001,
+    }
+    if name in ("run_lengths", "spans"):
+        model, result = fitted("HiddenMarkov")
+        good["labels"] = bf.draw_labels(result, model, draws=3, random_seed=1)
+        good["scheme"] = "runs"
+    if name == "update":
+        made = bf.datasets.simulate_dawid_skene(20, 5, 3, random_seed=2)
+        good |= {"result": bf.fit(model, draws=5, random_seed=1), "forgetting": 0.1}
+        good["responses"] = made.responses
+    if name == "predict_batches":
+        good["batches"] = [responses]
+    if name == "bio_transitions":
+        del good["random_seed"]
+    return {
+        key: good[key]
+        for key, parameter in inspect.signature(getattr(home, name)).parameters.items()
+        if key in good
+        and (parameter.default is parameter.empty or key not in ("n_items",))
+        and not (parameter.default is None and key in ("graph", "sequences", "model"))
+    }
+
+
+def call(home, name, /, **odd):
+    """Call a public function with valid arguments, but for odd ones."""
+    return getattr(home, name)(**{**valid(home, name), **odd})
 
 
 LEFT_OUT = {  # need what a signature does not say: an open model, or the table of a check
     "bayesfuse.observe",
     "bayesfuse.dirichlet",
-    "bayesfuse.write_labels",  # to any folder
+    "bayesfuse.label_partitions",  # to any folder
+    "bayesfuse.write_labels",
     "moments.transition",
     "priors.mixture",
     *(f"plots.plot_{of}" for of in ("agreement", "dependence", "difficulty", "elbo")),
-    *(f"plots.plot_{of}" for of in ("phases", "ranks", "runs")),
+    *(f"plots.plot_{of}" for of in ("phases", "ranks", "runs", "grid")),
 }
 
 
 def odd_arguments():
     """Yield every public function with one invalid argument, and one valid call."""
-    for name, function, good in functions():
-        if name in LEFT_OUT:
-            continue
-        parameters = inspect.signature(function).parameters
-        arguments = {
-            key: good[key]
-            for key, parameter in parameters.items()
-            if key in good
-            and (parameter.default is parameter.empty or key not in ("n_items",))
-            and not (parameter.default is None and key in ("graph", "sequences", "model"))
-        }
-        yield f"{name}()", partial(function, **arguments), "right"
-        for key in parameters.keys() - FOREIGN:
-            for odd, value in ODD.items():
-                run = partial(function, **{**arguments, key: value})
-                expected = "either" if makes_sense(parameters[key], value) else "error"
-                yield f"{name}({key}={odd})", run, expected
+    for home in (bf, bf.checks, bf.decisions, bf.moments, bf.plots, bf.datasets, bf.priors):
+        for function in dir(home):
+            name = f"{home.__name__.removeprefix('bayesfuse.')}.{function}"
+            if name in LEFT_OUT or not isinstance(getattr(home, function), types.FunctionType):
+                continue
+            yield f"{name}()", partial(call, home, function), "right"
+            for key, parameter in inspect.signature(getattr(home, function)).parameters.items():
+                for odd, value in ODD.items() if key not in FOREIGN else ():
+                    run = partial(call, home, function, **{key: value})
+                    expected = "either" if makes_sense(parameter, value) else "error"
+                    yield f"{name}({key}={odd})", run, expected
 
 
 def makes_sense(parameter, value):
@@ -255,7 +286,7 @@ def makes_sense(parameter, value):
     declared = str(parameter.annotation)
     if value is None:
         return parameter.default is None or "None" in declared or parameter.name == "random_seed"
-    if parameter.name == "batches" and value == []:
+    if parameter.name in ("batches", "groups") and value == []:  # of which there may be none
         return True
     if parameter.name == "random_seed":  # NumPy's generators take a list of numbers, even of none
         return value == []
@@ -263,38 +294,48 @@ def makes_sense(parameter, value):
     return number and 0 < value < 1 and "float" in declared
 
 
+def made(*sizes):
+    """Return simulated responses."""
+    return bf.datasets.simulate_dawid_skene(*sizes, random_seed=1).responses
+
+
+def use(function, broken, other):
+    """Call a function with something in place of a result, and the model of other responses."""
+    model, result = fitted("DawidSkene")
+    function(broken(result), DawidSkene(other(model.responses)))
+
+
 def strangers():
     """Yield results with models of other data: other items, raters, classes or labels."""
-    _, result = fitted("DawidSkene")
-    own = fitted("DawidSkene")[0].responses
     others = {
-        "other labels": own.relabelled((own.label + 1) % 3),
-        "other items": bf.datasets.simulate_dawid_skene(29, 5, 3, random_seed=1).responses,
-        "other raters": bf.datasets.simulate_dawid_skene(30, 4, 3, random_seed=1).responses,
-        "other classes": bf.datasets.simulate_dawid_skene(30, 5, 2, random_seed=1).responses,
+        "other labels": lambda own: own.relabelled((own.label + 1) % 3),
+        "other items": lambda own: made(29, 5, 3),
+        "other raters": lambda own: made(30, 4, 3),
+        "other classes": lambda own: made(30, 5, 2),
     }
-    quick = {"draws": 5, "random_seed": 1}
+    results = {
+        "a dataset": lambda result: result["posterior"].dataset,
+        "without a posterior": lambda result: result.filter(lambda node: "probability" in node),
+        "nothing": lambda result: None,
+    }
+    few = {"draws": 5, "random_seed": 1}
     uses = {
         "decode": bf.decode,
-        "draw_labels": partial(bf.draw_labels, **quick),
-        "expected_errors": partial(bf.decisions.expected_errors, **quick),
+        "draw_labels": partial(bf.draw_labels, **few),
+        "expected_errors": partial(bf.decisions.expected_errors, **few),
         "value_of_response": bf.decisions.value_of_response,
-        "item_difficulty": partial(bf.checks.item_difficulty, **quick),
-        "pairwise_agreement": partial(bf.checks.pairwise_agreement, **quick),
-        "conditional_dependence": partial(bf.checks.conditional_dependence, **quick),
+        "item_difficulty": partial(bf.checks.item_difficulty, **few),
+        "pairwise_agreement": partial(bf.checks.pairwise_agreement, **few),
+        "conditional_dependence": partial(bf.checks.conditional_dependence, **few),
         "align_labels": bf.align_labels,
     }
-    for use, function in uses.items():
-        for title, responses in others.items():
-            model = DawidSkene(responses)
-            yield f"{use}: a model of {title}", partial(function, result, model), "error"
-        for title, broken in {
-            "a dataset": result["posterior"].dataset,
-            "without a posterior": result.filter(lambda node: "probability" in node),
-            "nothing": None,
-        }.items():
-            model = DawidSkene(own)
-            yield f"{use}: {title} as a result", partial(function, broken, model), "error"
+    for name, function in uses.items():
+        for title, other in others.items():
+            run = partial(use, function, lambda result: result, other)
+            yield f"{name}: a model of {title}", run, "error"
+        for title, broken in results.items():
+            run = partial(use, function, broken, lambda own: own)
+            yield f"{name}: {title} as a result", run, "error"
 
 
 if __name__ == "__main__":

@@ -126,4 +126,7 @@ def test_unknown_steps_are_refused():
     command = [sys.executable, ROOT / ".ci/release.py", "buidl"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
-    assert "steps are tree, versions, statistics, build, install, oldest, docs. Got: buidl." in done.stderr
+    assert (
+        "steps are tree, versions, statistics, build, install, oldest, docs. Got: buidl."
+        in done.stderr
+    )

@@ -122,7 +122,7 @@ def advise(fused: xr.DataTree, first: xr.DataTree, inputs: Inputs, told: list[st
         f"(probabilities {float(unsure.min()):.2f} to {float(unsure.max()):.2f}; "
         "bf.decisions.rank_items lists all)."
     )
-    silent = int((inputs.responses.per_item == 0).sum())
+    silent = int(inputs.responses.multiplicity[inputs.responses.per_item == 0].sum())
     if silent:
         advice.append(f"Collect responses: {silent:,} items have none.")
     return advice + _raters(first)
@@ -143,8 +143,9 @@ def _classes(responses: Responses) -> list[str]:
             f"Check the classes {', '.join(alike[:SEVERAL])}: they differ only by case or spaces, "
             "and are taken for different classes."
         ]
-    number = np.bincount(responses.label, minlength=responses.n_classes)
-    rare = responses.classes[(number > 0) & (number < RARE * responses.n_responses)]
+    copies = responses.multiplicity[responses.item]
+    number = np.bincount(responses.label, copies, minlength=responses.n_classes)
+    rare = responses.classes[(number > 0) & (number < RARE * number.sum())]
     if not len(rare):
         return []
     return [
@@ -172,7 +173,7 @@ def _repeats(responses: Responses) -> list[str]:
 
 def _gold(fused: xr.DataTree, inputs: Inputs) -> str:
     known = len(inputs.gold or ())
-    wanted = max(1, min(ENOUGH, inputs.responses.n_items // 3))
+    wanted = max(1, min(ENOUGH, int(inputs.responses.multiplicity.sum()) // 3))
     if known >= wanted:
         return f"{known:,} labels are known, which tells how far the crowd is to be trusted."
     said = f"Only {known:,} labels are known" if known else "No label is known"

@@ -27,10 +27,12 @@ from bayesfuse.errors import (
     LargeResultWarning,
     ModelError,
     QuickAnswerWarning,
-    ResponsesError,
+    brief,
     require_flag,
+    require_kind,
     require_positive,
     require_seed,
+    takes_seed,
 )
 from bayesfuse.pymc.model import observed
 from bayesfuse.raters.typed_confusion import TypedConfusion
@@ -43,10 +45,8 @@ MINUTES = 3.0
 SECONDS_OF_CHECKS, LEAST_FOR_CHECKS = 2.2e-4, 20.0
 """Seconds of the checks of a model per response, and what they may take without time left."""
 
-SHOWN = 8
-"""Columns that an error shows."""
 
-
+@takes_seed
 def fuse(
     responses: Responses | pd.DataFrame,
     *,
@@ -102,7 +102,8 @@ def fuse(
     Raises
     ------
     ModelError
-        Structures that no model has together; minutes that are not positive.
+        Structures that no model has together; minutes that are not positive; names of columns for
+        Responses.
     ResponsesError
         A table without these columns; known labels of unknown items or classes.
 
@@ -166,18 +167,14 @@ def fuse(
 
 def _as_responses(given: Any, columns: dict[str, Any]) -> Responses:
     if isinstance(given, Responses):
+        if renamed := {what: name for what, name in columns.items() if name != what}:
+            raise ModelError(
+                "item=, rater= and label= name the columns of a DataFrame, and Responses have "
+                f"none. Got: {brief(renamed)} with Responses."
+            )
         return given
     if not isinstance(given, pd.DataFrame):
-        raise ModelError(
-            "responses must be bf.Responses, or a DataFrame with one row per response. Got: "
-            f"{type(given).__name__}."
-        )
-    if missing := [name for name in columns.values() if name not in given]:
-        raise ResponsesError(
-            "A table has one row per response, and item=, rater= and label= name its columns; one "
-            "with a column per rater is read by bf.Responses.from_matrix. Got: no column "
-            f"{missing[0]!r} among {given.columns.tolist()[:SHOWN]}."
-        )
+        require_kind("responses", given, Responses)
     return Responses.from_long(given, **columns)
 
 
@@ -338,7 +335,7 @@ def _quick(inputs: Inputs, fits: list[Fit], minutes: float) -> Fused:
         f"{reason}, so labels are vote shares, and nothing is said of raters; {remedy}. Got: "
         f"{'an interruption' if ended else f'minutes={minutes:g}'}.",
         QuickAnswerWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
     votes = vote_shares(inputs.responses, inputs.gold)
     alone = xr.Dataset({"weight": ("model", [1.0])}, {"model": [VOTES]})

@@ -18,6 +18,7 @@ from bayesfuse.data.arrays import plain, shown
 from bayesfuse.data.describing import as_text
 from bayesfuse.data.names import unique_names
 from bayesfuse.data.order import read_order
+from bayesfuse.data.reading import EMPTY
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ResponsesError
@@ -134,6 +135,7 @@ def survey(frame: pd.DataFrame, layout: Layout) -> Survey:
         return Survey(0, 0, [], [], None, (), 0, None)
     item = frame[layout.item]
     label = frame[layout.label]
+    label = label[label != EMPTY]  # refused where the partition is read
     if layout.abstain is not None:
         label = label[label != layout.abstain]
     raters, classes = (each.dropna().unique() for each in (frame[layout.rater], label))

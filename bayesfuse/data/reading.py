@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -31,7 +33,13 @@ from bayesfuse.data.silence import (
     require_abstain,
     with_stand_in,
 )
-from bayesfuse.errors import ResponsesError
+from bayesfuse.errors import ResponsesError, brief
+
+LONG = {"item", "rater", "label"}
+"""Columns of a table with one row per response."""
+
+EMPTY = ""
+"""Is no label, as NaN and None are none, unless it is declared."""
 
 
 class Undeclared:
@@ -55,6 +63,20 @@ def read_long(
     abstain: Any = None,
 ) -> Rows:
     """Read the item, rater and label columns of a table."""
+    frame = present(frame)
+    names = column_names(frame)
+    if missing := [name for name in columns if name not in (names or [])]:
+        found = brief(frame) if names is None else f"no column {missing[0]!r} among {shown(names)}"
+        raise ResponsesError(
+            "A table has one row per response, and item=, rater= and label= name its columns; "
+            "pd.read_csv reads it from a file, and bf.Responses.from_matrix reads one with a "
+            f"column per rater. Got: {found}."
+        )
+    if twice := [name for name in columns if columns.count(name) > 1]:
+        raise ResponsesError(
+            "Items, raters and labels must be in a column each, because a name is one of them. "
+            f"Got: {twice[0]!r} for two."
+        )
     values = [column(frame, name) for name in columns]
     sizes = [len(each) for each in values]
     if len(set(sizes)) > 1:
@@ -68,6 +90,7 @@ def read_long(
     if abstain is not None:
         require_abstain(abstain, declared[2], [])
         values[2], quiet = with_stand_in(values[2], declared[2], abstain, columns[2])
+    _require_written(values[2], declared[2], columns[2])
     key, found = np.zeros(sizes[0], dtype=np.int64), []
     for what, name, given in zip(("item", "rater", "class"), columns, declared, strict=True):
         # one column at a time: its codes are the largest arrays needed
@@ -80,6 +103,19 @@ def read_long(
         sizes = [len(names) for names in found]
         key, silent = apart(key, quiet, sizes[0], found[1], sizes[2], declared[1] is not None)
     return key, found[0], found[1], found[2], silent
+
+
+def _require_written(labels: Any, classes: Any, column: str) -> None:
+    """Raise ResponsesError if some label is empty text and that is no declared class."""
+    if classes is not None and is_list_like(classes) and EMPTY in list(classes):
+        return
+    kind = "O" if hasattr(labels, "codes") else labels.dtype.kind
+    if kind in "OU" and (empty := np.asarray(labels == EMPTY, dtype=bool)).any():
+        raise ResponsesError(
+            f"Column {column!r} must have a label in every row, and empty text is none unless "
+            "classes= declares it; drop rows without a response, or give abstain=''. Got: '' in "
+            f"row {int(np.argmax(empty))} (the first is 0; {int(empty.sum())} such rows)."
+        )
 
 
 def read_matrix(
@@ -107,10 +143,11 @@ def read_matrix(
             for place, name in enumerate(columns)
         ]
         if classes is None:
+            _require_labels(parts, columns, [*marks, abstain])
             if missing is UNDECLARED and any(
                 hasattr(part, "codes") and -1 in part.categories for part in parts
             ):
-                marks = []
+                marks = [mark for mark in marks if mark is EMPTY]
             classes = _categories(parts, [*marks, abstain])
         values = _side_by_side(parts)
     else:
@@ -120,6 +157,11 @@ def read_matrix(
             raters = own[1] if raters is None else raters
         values = as_array(matrix)
     if values.ndim != 2:
+        if isinstance(matrix, str | PathLike):
+            raise ResponsesError(
+                "A matrix of responses must be in memory: pd.read_csv(path, index_col=0) reads it "
+                f"from a file whose first column names the items. Got: {brief(matrix)}."
+            )
         sizes = sorted({len(row) for row in values.flat if isinstance(row, Sequence | np.ndarray)})
         shape = f"{type(matrix).__name__} of shape {getattr(matrix, 'shape', values.shape)}"
         raise ResponsesError(
@@ -132,6 +174,8 @@ def read_matrix(
             f"Got: entries of dtype {values.dtype}."
         )
     answered = ~pd.isna(values)
+    if values.dtype.kind not in "OU":
+        marks = [mark for mark in marks if not isinstance(mark, str)]
     for mark in [] if values.dtype.kind == "m" else marks:  # durations equal no mark
         answered[answered] = np.asarray(values[answered] != mark, dtype=bool)
     quiet = None
@@ -165,19 +209,54 @@ def read_matrix(
 
 def _marks(missing: Any, classes: NDArray[Any] | None, abstain: Any = None) -> list[Any]:
     """Return the marks of missing responses, apart from NaN and None."""
-    if missing is UNDECLARED and np.isscalar(abstain) and abstain == -1:
-        return []
     given = [-1] if missing is UNDECLARED else missing if is_list_like(missing) else [missing]
     marks = [mark for mark in given if not np.all(pd.isna(mark))]
-    if classes is None or not marks:
-        return marks
-    both = [mark for mark in marks if places(as_array([mark]), classes)[0] >= 0]
+    both = [mark for mark in marks if _among(mark, classes)]
     if both and missing is not UNDECLARED:
         raise ResponsesError(
             "A mark for missing responses must not be a class, because its responses would be "
             f"dropped. Got: {both[0]!r} in missing= and in classes=."
         )
-    return [] if both else marks
+    if missing is UNDECLARED and (both or (np.isscalar(abstain) and abstain == -1)):
+        marks = []
+    silent = isinstance(abstain, str) and abstain == EMPTY
+    return marks + ([] if silent or _among(EMPTY, classes) else [EMPTY])
+
+
+def _among(mark: Any, classes: NDArray[Any] | None) -> bool:
+    return classes is not None and bool(places(as_array([mark]), classes)[0] >= 0)
+
+
+def _require_labels(parts: list[Any], columns: list[Any], marks: list[Any]) -> None:
+    """Raise ResponsesError if a column of a frame seems to hold anything but labels."""
+    try:
+        said = [
+            {label: n for label, n in counts.items() if label not in marks}
+            for counts in (pd.Series(np.asarray(part)).value_counts() for part in parts)
+        ]
+    except (TypeError, ValueError):  # such as lists in cells, which are refused later
+        return
+    raters = Counter(label for own in said for label in own)
+    number = [sum(own.values()) for own in said]
+    odd = []
+    for name, part, own, told in zip(columns, parts, said, number, strict=True):
+        alone = sum(raters[label] == 1 for label in own)
+        whole = told == len(part) <= sum(number) - told  # and others might have said the same
+        if whole and len(own) > 1 and 2 * alone > len(own):
+            odd.append((len(own), name, alone))
+    if LONG <= set(columns):
+        found = f"columns {sorted(LONG)}"
+    elif odd:
+        n_labels, name, alone = max(odd, key=lambda each: each[0])
+        found = f"column {name!r} with {n_labels} labels, {alone} of them in no other column"
+    else:
+        return
+    raise ResponsesError(
+        "A frame has one row per item and one column per rater, so columns share their labels: "
+        "make names of items the index (set_index), read a table with one row per response by "
+        "bf.Responses.from_long, or declare labels that only one rater gives by classes=. Got: "
+        f"{found}."
+    )
 
 
 def _side_by_side(parts: list[Any]) -> NDArray[Any]:
@@ -235,7 +314,10 @@ def read_counts(
             )
         patterns = [list(pattern) for pattern in patterns]
     if counts is None:
-        raise ResponsesError("Patterns need counts, one each (or use from_matrix). Got: no counts.")
+        raise ResponsesError(
+            "Patterns need counts, one each: from_matrix reads items one by one, and a Series "
+            "becomes a mapping by to_dict(). Got: no counts."
+        )
     count = as_array(counts)
     if (
         count.size == 0

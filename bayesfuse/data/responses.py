@@ -111,10 +111,10 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
         Raises
         ------
         ResponsesError
-            Unknown columns, no rows, missing values, undeclared or duplicate names, names of
-            mixed types, fewer than two classes; ``abstain`` among the classes; a source that
-            never speaks, unless ``raters`` declares it; an order that is given twice, or not at
-            all.
+            Unknown columns, no rows, missing values (or empty labels), undeclared or duplicate
+            names, names of mixed types, fewer than two classes; ``abstain`` among the classes; a
+            source that never speaks, unless ``raters`` declares it; an order that is given twice,
+            or not at all.
         """
         columns, declared = (item, rater, label), (items, raters, classes)
         table = from_key(*read_long(frame, columns, declared, abstain))
@@ -137,19 +137,19 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
         Parameters
         ----------
         matrix : array-like, shape (items, raters)
-            Labels, with names from the index and columns of a frame or from coordinates.
+            Labels, with names from the index and columns of a frame or from coordinates. Unless
+            ``classes`` are given, a complete column of a frame must have half of its labels in
+            others (of as many responses): names of items and long tables have not.
         missing : scalar or collection, default -1
-            Entries that mean "no response", beside NaN, None and masked entries. The default does
-            not apply if −1 is a declared class or means silence.
+            Entries that mean "no response", beside NaN, None, empty text and masked entries.
+            Neither −1 nor empty text does if it is a declared class or means silence.
         items, raters : sequence, optional
             Names of rows and columns; by default those of the matrix, or 0, 1, 2, …
         classes : sequence, optional
             The possible labels, in order; by default the sorted labels found (the categories, if
             all columns of a frame share them).
-        abstain : scalar, optional
-            As in :meth:`from_long`: −1 in the matrices of labelling functions.
-        ordered : bool, optional
-            As in :meth:`from_long`.
+        abstain, ordered : optional
+            As in :meth:`from_long`; silence is −1 in the matrices of labelling functions.
 
         Raises
         ------

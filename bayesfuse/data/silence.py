@@ -167,7 +167,7 @@ def require_abstain(abstain: Any, classes: Any, marks: list[Any]) -> None:
             "The label of silence must not be a class, because a source that abstains names none. "
             f"Got: {abstain!r} in abstain= and in classes=."
         )
-    if marks and places(own, as_array(marks))[0] >= 0:
+    if marks and (places(as_array(marks), own) >= 0).any():
         raise ResponsesError(
             "Silence and missing responses must have different marks, because a source that was "
             f"not asked says nothing by its silence. Got: {abstain!r} in abstain= and in missing=."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -19,6 +20,7 @@ from bayesfuse.errors import (
     interruptible,
     require_count,
     require_flag,
+    require_own_names,
     require_seed,
 )
 from bayesfuse.inference.chains import (
@@ -58,6 +60,9 @@ A sweep that costs less is repeated.
 """
 
 RESERVED = {"initvals", "return_inferencedata", "step", "trace", "var_names"}
+
+OF_NUTS = {"init", "n_init", "jitter_max_retries", "nuts_sampler_kwargs"}
+"""Arguments of ``pm.sample`` that are settings of NUTS, beside those that it does not name."""
 
 WORTH_A_PROCESS = 20.0
 """Seconds of sweeps above which chains get processes of their own; starting one costs seconds."""
@@ -125,7 +130,8 @@ def sample(
         Whether to store the pointwise log likelihood for ``az.loo``. Default: if it takes no more
         than 10⁸ values.
     **kwargs
-        Passed to :func:`pymc.sample`.
+        Passed to :func:`pymc.sample`; settings of NUTS, such as ``target_accept``, only where it
+        draws some variables.
 
     Returns
     -------
@@ -168,6 +174,7 @@ def sample(
     >>> result["posterior"]["confusion"].dims
     ('chain', 'draw', 'rater', 'class', 'answer')
     """
+    require_own_names(kwargs)
     require_count("draws", draws)
     require_count("chains", chains)
     if tune is not None:
@@ -291,6 +298,25 @@ def _uses_gibbs(sampler: str, plan: Plan) -> bool:
     return sampler == "gibbs" or (sampler == "auto" and bool(plan.blocks or plan.pools))
 
 
+def _require_settings(settings: Mapping[str, Any], whole: bool) -> None:
+    """Raise ModelError for what has no effect where Gibbs steps draw all variables, or the rest."""
+    known = inspect.signature(pm.sample).parameters.keys()
+    given = {name for name in settings if name not in known or (whole and name in OF_NUTS)}
+    if whole:
+        rule = (
+            "settings of NUTS, such as target_accept=, have no effect where Gibbs steps draw all "
+            "variables, as here (sampler='nuts' uses them)"
+        )
+    else:
+        given -= {"nuts", "target_accept"}
+        rule = "settings of NUTS, for the variables that are left to it, go into nuts={…}"
+    if given:
+        raise ModelError(
+            f"bf.sample takes its own arguments and those of pm.sample; {rule}. Got: "
+            f"{sorted(given)}."
+        )
+
+
 def _rows(plan: Plan) -> dict[str, Any]:
     """Number the responses by a range, which takes no memory; ArviZ would write the numbers out."""
     (dim,) = plan.model.named_vars_to_dims[plan.answers.name]
@@ -313,6 +339,8 @@ def _sample_gibbs(
     if sweeps is None:
         sweeps = int(np.clip(BOOKKEEPING / cost, 1, 10))
     step = LabelGibbs(model=model, plan=plan, sweeps=sweeps)
+    whole = set(step.vars) == set(model.value_vars)  # else NUTS takes the rest
+    _require_settings(settings, whole)
     settings |= {"step": step, "initvals": initial}
     settings["idata_kwargs"] = {"coords": _rows(plan)} | settings.get("idata_kwargs", {})
     seen = None
@@ -320,7 +348,7 @@ def _sample_gibbs(
         step.shows_labels = True
         sizes = settings["chains"], -(-settings["draws"] // thin)
         seen = Draws(plan.observation, *sizes, log_likelihood=log_likelihood)
-    if set(step.vars) != set(model.value_vars):  # NUTS takes the rest
+    if not whole:
         trace = label_trace(plan, seen, thin) if seen is not None else None
         return thinned(pm.sample(trace=trace, **settings), thin), seen
     if settings["tune"] is None:

@@ -24,6 +24,7 @@ from bayesfuse.errors import (
     require_kind,
     require_number,
     require_seed,
+    takes_seed,
 )
 from bayesfuse.inference import cavi
 from bayesfuse.inference.dirichlet import draw_rows
@@ -52,6 +53,7 @@ DERIVED = "confusion", "sensitivity", "specificity", "prevalence"
 """Variables that follow from the parameters, where these are not among them."""
 
 
+@takes_seed
 @interruptible
 def update(
     result: xr.DataTree,
@@ -174,7 +176,7 @@ def update(
             "The bound of the log evidence was still rising when the update ended, so the labels "
             f"of the new items have not settled. Got: {len(found.trace)} iterations.",
             PoorFitWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     rows = draw_rows(found.approximation, int(draws), rng)
     values = _values(observation, rows | _still(held, int(draws)))

@@ -17,6 +17,7 @@ from bayesfuse.errors import (
     require_count,
     require_flag,
     require_number,
+    require_own_names,
     require_seed,
 )
 from bayesfuse.inference.approximation import FEW_DRAWS, LARGE_K, Approximation
@@ -192,6 +193,7 @@ def fit(
     >>> result["posterior"]["prevalence"].mean(("chain", "draw")).round(1).values.tolist()
     [0.4, 0.4, 0.1, 0.0]
     """
+    require_own_names(kwargs)
     numbers = {"batch_size": batch_size, "n_items": n_items, "iterations": iterations}
     if method == "auto" and (batch_size is not None or batches is not None):
         method = "cavi"

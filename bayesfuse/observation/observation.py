@@ -365,6 +365,7 @@ class Observation:
             "labels": type(self.labels).__name__,
             "structure": fingerprint.of_arrays(self.labels.defining(self.label_structure)),
             "channel": type(self.raters).__name__,
+            "density": self.raters.density,
             "groups": fingerprint.of_arrays(self.raters.defining()),
         }
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.checks import calibration
 from bayesfuse.data.names import listed
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_mapping
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots.axes import ink, name_points, new_axes
 from bayesfuse.results.probabilities import label_probabilities
@@ -80,6 +80,7 @@ def plot_calibration(
     >>> plot_calibration(point, dict(enumerate(made.truth.tolist()))).get_xlabel()
     'probability of the most probable label'
     """
+    require_mapping("truth", truth)
     if scale not in (None, "linear", "logit"):
         raise ModelError(f"scale must be 'linear' or 'logit'. Got: {scale!r}.")
     if bins is None:

@@ -52,7 +52,7 @@ def part(model: pm.Model, name: str) -> pm.Model:
     ['confusion', 'share of second']
     """
     found = {variable.name: variable for variable in all_observed(model)}
-    if name not in found:
+    if not isinstance(name, str) or name not in found:
         raise ModelError(
             f"A part of a model is one of the tables that it observes, {list(found)}. Got: "
             f"{name!r}."

@@ -249,6 +249,10 @@ class Abstaining(RaterChannel):
     def __init__(self, speech: Any) -> None:
         self.parameters = {"speech": speech}
 
+    @property
+    def density(self):
+        return "labels and silence, given who was asked about which item"
+
     def require_silence(self, responses: Responses) -> None:
         known_silence(self, responses)
 

@@ -67,6 +67,11 @@ class RaterChannel(Factor):
     likelihood_kernel: ClassVar[Callable[..., Any]]
     expected_kernel: ClassVar[Callable[..., Any]]
 
+    @property
+    def density(self) -> str:
+        """What the likelihood is a density of, given what: only the same are compared."""
+        return "the labels, given who responded to which item"
+
     @classmethod
     def anew(
         cls,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayesfuse.data import fingerprint
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_shape
 from bayesfuse.numerics.kernels import Array
@@ -69,6 +70,11 @@ class Votes(Confusion):
 
     def settings(self):
         return {"column": self.column.tolist()}
+
+    @property
+    def density(self):
+        columns = fingerprint.of_arrays([self.column])  # which votes count once per item
+        return f"the votes on every item, given their number (columns {columns})"
 
     def require_silence(self, responses):
         """Accept any table: votes are modelled given their number, whoever else is silent."""

@@ -16,13 +16,17 @@ from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_mapping, require_weights
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.compatibility import require_alike
+from bayesfuse.results.compatibility import require_alike, require_one_density
 from bayesfuse.results.contents import constants, in_double, require_result
 from bayesfuse.results.parameters import parameters
 from bayesfuse.results.probabilities import label_posterior
 
 METHODS = ("stacking", "bb-pseudo-bma", "pseudo-bma")
 """Weighting methods of :func:`arviz.compare`."""
+
+
+FEWEST = 25
+"""Draws below which ArviZ has no five in the tail of importance weights."""
 
 
 def common_units(
@@ -54,8 +58,9 @@ def common_units(
     Raises
     ------
     ModelError
-        No results; other items; no log likelihood; units that are not nested; items on a graph in
-        coarser units without their model, or on a graph with cycles.
+        No results; other items; no log likelihood; densities of different data or conditions, such
+        as of labels given who responded, and of labels and silence; units that are not nested;
+        items on a graph in coarser units without their model, or on a graph with cycles.
 
     References
     ----------
@@ -87,6 +92,7 @@ def common_units(
                 f"{len(own)} in {name!r} and {len(first)} in {next(iter(partitions))!r}."
             )
     require_alike(results)
+    require_one_density(results)
     if all(own.equals(first) for own in partitions.values()):
         return dict(results)
     coarsest = min(results, key=lambda name: partitions[name].nunique())
@@ -136,8 +142,8 @@ def average(
     Raises
     ------
     ModelError
-        Other items or classes; no label posterior or log likelihood; weights with other names,
-        negative, not finite or all zero.
+        Other items or classes; no label posterior; unless weights are numbers, what
+        :func:`common_units` refuses; weights with other names, negative, not finite or all zero.
 
     Warns
     -----
@@ -192,7 +198,7 @@ def average(
         {dim: first[dim].values for dim in pair},
         {
             "exact": int(all(each.attrs.get("exact", 1) for each in posteriors)),
-            "method": "average of " + ", ".join(names),
+            "method": "average of " + ", ".join(map(str, names)),
         },
     )
     children = {"label_posterior": labels, "comparison": comparison}
@@ -206,6 +212,8 @@ def average(
 def _require_mappings(results: Any, models: Any) -> None:
     """Raise ModelError unless there are results by name, and models by name if any."""
     require_mapping("results", results)
+    if isinstance(results, xr.DataTree):
+        raise ModelError('results must map names to results, as {"name": result}. Got: one result.')
     if models is not None:
         require_mapping("models", models)
     if not results:
@@ -319,9 +327,12 @@ def _loo_weights(
     import arviz as az
 
     if method.lower() not in METHODS:
-        raise ModelError(f"weights must be one of {list(METHODS)}, or numbers. Got: {method!r}.")
+        raise ModelError(
+            f"weights must be one of {list(METHODS)}, or numbers by name. Got: {method!r}."
+        )
     names = list(results)
     common = common_units(results, models=models)
+    _require_draws(common)
     loos = {name: az.loo(each, pointwise=True) for name, each in common.items()}
     table = _weigh(loos, method)
     columns: dict[str, Array] = {
@@ -337,6 +348,17 @@ def _loo_weights(
         {"model": names},
         {"method": method, "unit": str(next(iter(loos.values())).elpd_i.dims[0])},
     )
+
+
+def _require_draws(results: Mapping[str, xr.DataTree]) -> None:
+    for name, each in results.items():
+        values = _pointwise(each)
+        if values.sizes["chain"] * values.sizes["draw"] < FEWEST:
+            raise ModelError(
+                f"Leave-one-out needs at least {FEWEST} draws, whose largest weights it smooths; "
+                f"give weights= as numbers, or sample more. Got: {values.sizes['chain']} chains × "
+                f"{values.sizes['draw']} draws in {name!r}."
+            )
 
 
 def _weigh(loos: Mapping[str, Any], method: str) -> pd.DataFrame:

@@ -64,6 +64,20 @@ def require_alike(results: Mapping[str, xr.DataTree]) -> None:
                 )
 
 
+def require_one_density(results: Mapping[str, xr.DataTree]) -> None:
+    """Raise ModelError unless the log likelihoods of results are densities of the same data."""
+    said = {name: _observed(result).get("density") for name, result in results.items()}
+    known = {name: density for name, density in said.items() if density}  # not in older files
+    if len(set(known.values())) > 1:
+        first, *others = known
+        other = next(name for name in others if known[name] != known[first])
+        raise ModelError(
+            "Models are compared by densities of the same data, given the same conditions, because "
+            "others are of no common scale; such models can be averaged with numbers as weights=. "
+            f"Got: for {first!r} that of {known[first]}; for {other!r} that of {known[other]}."
+        )
+
+
 def _observed(result: xr.DataTree) -> dict[str, str]:
     """Return the fingerprint of the data of a result, empty if it is not of this package."""
     found: dict[str, str] = json.loads(constants(result).attrs.get(OBSERVED, "{}"))

@@ -9,7 +9,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.names import listed
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, brief
 from bayesfuse.results.posterior import OF_DRAWS, OF_VARIABLE, digest, draw_numbers
 
 
@@ -18,7 +18,8 @@ def require_result(result: Any) -> xr.DataTree:
     if not isinstance(result, xr.DataTree):
         raise ModelError(
             "A result must be the xarray.DataTree that bf.sample, bf.fit or bf.find_map returns, "
-            f"with all its groups. Got: {type(result).__name__}."
+            "with all its groups (xr.open_datatree reads a saved one). Got: "
+            f"{brief(result) if isinstance(result, str) else type(result).__name__}."
         )
     return result
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.names import storable
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
-from bayesfuse.errors import ModelError, require_count, require_kind, require_seed
+from bayesfuse.errors import ModelError, require_count, require_kind, require_seed, takes_seed
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.contents import kept_labels
 from bayesfuse.results.parameters import central, evenly_spaced, evenly_spaced_rows, parameters
@@ -80,6 +80,7 @@ def decode(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
     return xr.DataArray(names, {"item": responses.items}, ("item",), name="label", attrs=how)
 
 
+@takes_seed
 def draw_labels(
     result: xr.DataTree, model: pm.Model, draws: int = 200, *, random_seed: Any = None
 ) -> xr.DataArray:

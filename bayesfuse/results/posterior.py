@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.data import fingerprint
 from bayesfuse.data.names import storable
+from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Spread
 from bayesfuse.results.draws import Draws, sum_up
@@ -153,12 +154,9 @@ def add_constants(result: xr.DataTree, observation: Observation) -> None:
         "item_index": ((observation.rows_name,), item),
         "rater_index": ((observation.rows_name,), rater),
     }
-    if not responses.is_plain:
-        constants["multiplicity"] = (("item",), responses.multiplicity)
     if (unit := observation.labels.unit) != "item":
         constants[f"{unit}_index"] = (("item",), observation.labels.unit_of(responses))
-    if np.any(observation.gold >= 0):
-        constants["gold"] = (("item",), observation.gold)
+    constants |= of_items(responses, observation.gold)
     coords = {"item": responses.items, "rater": responses.raters, "class": responses.classes}
     before = result["constant_data"].dataset if "constant_data" in result.children else xr.Dataset()
     attrs = _identity(observation)
@@ -166,6 +164,16 @@ def add_constants(result: xr.DataTree, observation: Observation) -> None:
     if "observed_data" not in result.children:
         label = responses.label.astype(np.int32)
         _add(result, "observed_data", {observation.name: ((observation.rows_name,), label)}, {})
+
+
+def of_items(responses: Responses, gold: NDArray[np.int64]) -> dict[str, Any]:
+    """Return how many items each one stands for, and the known labels, where there are any."""
+    found: dict[str, Any] = {}
+    if not responses.is_plain:
+        found["multiplicity"] = (("item",), responses.multiplicity)
+    if np.any(gold >= 0):
+        found["gold"] = (("item",), gold)
+    return found
 
 
 def _identity(observation: Observation) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_kind
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.pymc.model import LabelModel, observed
+from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters.votes import Votes
+from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.summaries import interval, posterior_draws
 
 SEED = 1
@@ -46,7 +47,7 @@ def sources(
     Raises
     ------
     ModelError
-        A result without its model, or of a model that does not count votes.
+        A result without its model, of another one, or of a model that does not count votes.
 
     Notes
     -----
@@ -71,7 +72,7 @@ def sources(
     cells, said = _said(responses)
     if result is None:
         return said
-    observation = None if model is None else observed(model)[1]
+    observation = None if model is None else observation_of(result, model)
     votes = None if observation is None else observation.raters
     weight = getattr(model, "weight", None)
     if observation is None or not isinstance(votes, Votes) or weight is None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from bayesfuse.data import fingerprint
 from bayesfuse.data.gold import gold_labels
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import require_kind
+from bayesfuse.results.posterior import OBSERVED, ORDERED, of_items
 
 
 def vote_shares(responses: Responses, gold: Mapping[Any, Any] | None = None) -> xr.DataTree:
@@ -52,6 +55,7 @@ def vote_shares(responses: Responses, gold: Mapping[Any, Any] | None = None) -> 
     shares[at] = np.eye(responses.n_classes)[known[at]]
     coords = {"item": responses.items, "class": responses.classes}
     labels = xr.Dataset({"probability": (("item", "class"), shares)}, coords)
-    return xr.DataTree.from_dict(
-        {"label_posterior": labels, "constant_data": xr.Dataset(coords=coords)}
-    )
+    told = fingerprint.of_responses(responses) | {"gold": fingerprint.of_gold(responses, known)}
+    attrs = {OBSERVED: json.dumps(told), ORDERED: int(responses.ordered)}
+    data = xr.Dataset(of_items(responses, known), coords, attrs)
+    return xr.DataTree.from_dict({"label_posterior": labels, "constant_data": data})

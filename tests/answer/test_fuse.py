@@ -284,3 +284,23 @@ def test_errors(crowd, fused):
         bf.fuse(responses, sequences=sequences, groups=[[0, 1]])
     with pytest.raises(ModelError, match=r"An answer of bf\.fuse knows"):
         fused["models"].explain()
+
+
+def test_without_time_an_item_of_each_pattern_counts_as_often_as_it_occurs():
+    counts = bf.Responses.from_counts({"00": 40, "01": 6, "11": 14})
+    with pytest.warns(QuickAnswerWarning):
+        quick = bf.fuse(counts, minutes=1e-9, progressbar=False)
+    one_by_one = bf.decisions.expected_errors(bf.vote_shares(counts.expand()))
+    found = bf.decisions.expected_errors(quick)
+    assert int(found["items"]) == 60 and one_by_one.equals(found)
+    assert f"{float(found['expected']):.0f} labels are expected to be wrong" in quick.headline
+
+
+def test_vote_shares_know_of_which_responses_they_are():
+    crowd = bf.datasets.simulate_dawid_skene(20, 4, 3, random_seed=2).responses
+    votes = bf.vote_shares(crowd, {0: 1})
+    assert votes["constant_data"]["gold"].values.tolist() == [1] + [-1] * 19
+    for other in (bf.vote_shares(crowd), bf.vote_shares(crowd.relabelled(crowd.label * 0))):
+        with pytest.raises(ModelError, match="same responses and gold labels"):
+            bf.average({"one": votes, "other": other}, {"one": 1, "other": 1})
+    assert bf.grades(votes).sizes["item"] == 20

@@ -249,3 +249,58 @@ def test_bad_tables_are_refused_with_the_offender(build, told):
     with pytest.raises(ResponsesError) as error:
         build()
     assert told in str(error.value) and "Got" in str(error.value)
+
+
+def test_a_frame_with_anything_but_raters_is_refused():
+    """A column of names of items was a rater, and a long table a matrix of three raters."""
+    labels = pd.DataFrame({name: ["no", "yes", "no", "yes"] for name in "abc"})
+    numbers = labels.replace({"no": 0, "yes": 1})
+    long = bf.Responses.from_matrix(numbers).to_frame()
+    renamed = long.set_axis(["task", "worker", "answer"], axis=1)
+    for frame, said in [
+        (labels.assign(doc=["d1", "d2", "d3", "d4"]), "'doc' with 4 labels, 4 of them in no other"),
+        (numbers.assign(doc=[4, 1, 2, 3]), "column 'doc' with 4 labels, 3 of them"),
+        (long, r"columns \['item', 'label', 'rater'\]"),
+        (renamed.astype({"worker": str}), "column 'worker' with 3 labels"),
+        (renamed.astype({"task": str}), "column 'task' with 4 labels"),
+    ]:
+        with pytest.raises(
+            ResponsesError, match=rf"set_index.*from_long.*classes=\. Got: .*{said}"
+        ):
+            bf.Responses.from_matrix(frame)
+    named = labels.assign(doc=["d1", "d2", "d3", "d4"]).set_index("doc")
+    assert bf.Responses.from_matrix(named).items.tolist() == ["d1", "d2", "d3", "d4"]
+    rules = pd.DataFrame({"first": [0, 1, 0], "second": [2, 2, 3]})
+    assert bf.Responses.from_matrix(rules, classes=range(4)).n_raters == 2
+    few = pd.DataFrame({"often": [0, 2, 1, 0], "seldom": [2, 3, None, None]})
+    assert bf.Responses.from_matrix(few).n_classes == 4
+
+
+def test_empty_text_is_no_label_unless_it_is_declared():
+    gaps = [["x", "", "y"], ["y", "x", None]]
+    table = {"item": [1, 2, 3], "rater": [1, 1, 1], "label": ["x", "", "y"]}
+    for labels in (gaps, pd.DataFrame(gaps), pd.DataFrame(gaps, dtype="category")):
+        found = bf.Responses.from_matrix(labels)
+        assert found.classes.tolist() == ["x", "y"] and found.n_responses == 4
+    assert bf.Responses.from_matrix(gaps, abstain="").silent is not None
+    assert bf.Responses.from_matrix(gaps, classes=["", "x", "y"]).n_responses == 5
+    for labels in (table, pd.DataFrame(table).astype({"label": "category"})):
+        with pytest.raises(ResponsesError, match=r"empty text is none .* Got: '' in row 1"):
+            bf.Responses.from_long(labels)
+    assert bf.Responses.from_long(table, abstain="").n_responses == 2
+    assert bf.Responses.from_long(table, classes=["", "x", "y"]).n_classes == 3
+
+
+def test_what_is_no_table_is_told_how_to_be_read(tmp_path):
+    for read, given in [
+        (bf.Responses.from_long, "table.csv"),
+        (bf.Responses.from_long, tmp_path / "table.csv"),
+        (bf.Responses.from_matrix, "table.csv"),
+    ]:
+        with pytest.raises(ResponsesError, match=r"pd\.read_csv.*Got: .*table\.csv'"):
+            read(given)
+
+
+def test_items_raters_and_labels_have_a_column_each():
+    with pytest.raises(ResponsesError, match=r"a column each.* Got: 'film' for two"):
+        bf.Responses.from_long(TABLE, item="film", rater="film", label="verdict")

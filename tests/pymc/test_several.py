@@ -112,6 +112,7 @@ def test_a_part_is_a_model_of_its_own():
         (lambda m: bf.sample(m, 5, sampler="gibbs"), "NUTS, because.*Got: 'gibbs'"),
         (lambda m: bf.sample(m, 5, sweeps=3), "leave sampler= and sweeps= out"),
         (lambda m: bf.part(3, "first"), "must be a pm.Model"),
+        (lambda m: bf.part(m, ["first"]), "one of the tables"),
     ],
 )
 def test_what_is_refused(call, match):

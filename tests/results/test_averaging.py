@@ -9,7 +9,12 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
-from bayesfuse.models import DawidSkene, HiddenMarkov, MarkovRandomField
+from bayesfuse.models import (
+    DawidSkene,
+    HiddenMarkov,
+    LabellingFunctions,
+    MarkovRandomField,
+)
 from bayesfuse.results.posterior import note_draws
 
 pytestmark = pytest.mark.filterwarnings("ignore:Estimated shape parameter")  # of few draws
@@ -230,3 +235,40 @@ def test_thinned_results_are_averaged_with_their_models(circled):
     xr.testing.assert_allclose(bf.label_probabilities(found), wanted)
     assert (found["label_posterior"]["mcse"] > 0).all()
     assert bf.average(thinned, models=models)["comparison"]["weight"].sum() == pytest.approx(1)
+
+
+def test_densities_of_different_data_are_not_compared(tmp_path):
+    """Votes given their number, labels given who responded, and labels with silence."""
+    rng = np.random.default_rng(2)
+    truth = rng.integers(0, 2, 60)
+    votes = np.where(rng.random((60, 4)) < 0.5, answers(truth, 0.8, 4, rng), -1)
+    votes[:, 1] = votes[:, 0]
+    table = bf.Responses.from_matrix(votes)
+    completed = table.completed()
+    models = {
+        "labels": DawidSkene(table),
+        "votes": LabellingFunctions(table, groups=None),
+        "copies": LabellingFunctions(table, groups=[[0, 1]]),
+        "completed votes": LabellingFunctions(completed),
+        "silence": DawidSkene(completed),
+    }
+    results = fitted(models, 20)
+    results["votes"].to_netcdf(tmp_path / "votes.nc")
+    results["votes"] = xr.open_datatree(tmp_path / "votes.nc").load()
+    for pair, said in [
+        (("labels", "votes"), "for 'labels' that of the labels, given who responded"),
+        (("votes", "copies"), "the votes on every item, given their number"),
+        (("silence", "completed votes"), "for 'silence' that of labels and silence"),
+    ]:
+        two = {name: results[name] for name in pair}
+        for compare in (bf.common_units, bf.average):
+            with pytest.raises(ModelError, match=said):
+                compare(two)
+        assert bf.average(two, dict.fromkeys(pair, 1)).attrs["weights"] == [0.5, 0.5]
+
+
+def test_too_few_draws_for_leave_one_out_are_refused():
+    few = fitted({0: DawidSkene(bf.Responses.from_matrix([[0, 0], [1, 0], [1, 1]]))}, 5)
+    with pytest.raises(ModelError, match=r"at least 25 draws.* Got: 2 chains × 5 draws in 0"):
+        bf.average(few)
+    assert bf.average(few, {0: 1})["label_posterior"].attrs["method"] == "average of 0"
