@@ -134,8 +134,6 @@ def test_names_and_data_of_the_result(tmp_path):
         check(result, model, draws=20, random_seed=1)
     again = bf.label_probabilities(result.isel(draw=slice(0, 10)), model)
     assert_close(again.sum("class").values, np.ones(90), "sums")
-    with pytest.raises(ModelError, match="tell them apart"):
-        bf.align_labels(result, model)
 
 
 def test_populations_are_permuted_with_switched_classes():
@@ -150,6 +148,9 @@ def test_populations_are_permuted_with_switched_classes():
     assert aligned.attrs["aligned"] == 10
     found = aligned["posterior"]["population_prevalence"].values
     np.testing.assert_array_equal(found[1], posterior["population_prevalence"].values[1][..., ::-1])
+    result["posterior"] = posterior.assign(classifier_scale=posterior["prevalence"][..., 0])
+    with pytest.raises(ModelError, match="a classifier tell them apart"):
+        bf.align_labels(result)
 
 
 def test_populations_are_conjugate_and_merged():
