@@ -60,19 +60,20 @@ def test_same_seed_same_draws_whatever_the_layout(small):
     frame = small.to_frame().sample(frac=1, random_state=1)
     declared = {"items": small.items, "raters": small.raters, "classes": small.classes}
     fits = [
-        bf.sample(DawidSkene(responses), 50, chains=2, random_seed=7, **QUIET)
+        bf.sample(DawidSkene(responses), 15, chains=2, random_seed=7, **QUIET)
         for responses in (small, bf.Responses.from_long(frame, **declared))
     ]
     for name in PARAMETERS:
         assert (fits[0]["posterior"][name] == fits[1]["posterior"][name]).all()
-    other = bf.sample(DawidSkene(small), 50, chains=2, random_seed=8, **QUIET)
+    other = bf.sample(DawidSkene(small), 15, chains=2, random_seed=8, **QUIET)
     assert (fits[0]["posterior"]["prevalence"] != other["posterior"]["prevalence"]).any()
 
 
+@pytest.mark.filterwarnings("ignore:Estimated shape parameter")  # of few draws
 def test_counts_and_written_out_items_give_the_same_posterior():
     counted = bf.Responses.from_counts({"000": 30, "100": 4, "011": 6, "110": 3, "111": 17})
     fits = [
-        bf.sample(DawidSkene(r), 200, chains=2, random_seed=1, **QUIET)
+        bf.sample(DawidSkene(r), 60, chains=2, random_seed=1, **QUIET)
         for r in (counted, counted.expand())
     ]
     assert (fits[0]["posterior"]["confusion"] == fits[1]["posterior"]["confusion"]).all()

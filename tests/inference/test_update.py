@@ -69,7 +69,6 @@ def days(made):
 
 KNOWN = {
     "confusion": (MODELS["confusion"], {}),
-    "class": (MODELS["class"], {}),
     "coin": (MODELS["coin"], {}),
     "mixture": (lambda r, **kw: DawidSkene(r, confusion_prior=bf.priors.robust(3), **kw), {}),
     "all alone": (MODELS["all alone"], {}),

@@ -84,7 +84,7 @@ def test_cavi_agrees_with_gibbs_where_little_is_hidden(plenty, plenty_gibbs):
     model, gibbs = DawidSkene(plenty), plenty_gibbs
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fit = bf.fit(model, draws=4000, random_seed=1)
+        fit = bf.fit(model, draws=2000, random_seed=1)
     distance, ratio = apart(fit, gibbs)
     assert distance.max() < 0.3 and 0.7 < ratio.min() and ratio.max() < 1.15
     assert fit.attrs["converged"] == 1 and fit.attrs["pareto_k"] < 0.7
@@ -93,6 +93,7 @@ def test_cavi_agrees_with_gibbs_where_little_is_hidden(plenty, plenty_gibbs):
     assert float(np.abs(one - other).max()) < 0.03
 
 
+@pytest.mark.slow
 def test_sweeps_bring_back_what_the_product_leaves_out():
     """A table that leaves much to doubt: products of distributions are far from the posterior."""
     made = bf.datasets.simulate_dawid_skene(
@@ -112,11 +113,11 @@ def test_sweeps_bring_back_what_the_product_leaves_out():
 def test_draws_come_from_the_fitted_distributions(small_model):
     observation, prior, rows = pieces(small_model)
     alpha = cavi.fit(observation, rows, prior).approximation
-    fits = [bf.fit(small_model, draws=4000, random_seed=seed) for seed in (1, 1, 2)]
+    fits = [bf.fit(small_model, draws=1000, random_seed=seed) for seed in (1, 1, 2)]
     for name in prior:
         total = alpha[name].concentration.sum(axis=-1, keepdims=True)
         mean = alpha[name].mean()
-        error = np.sqrt(mean * (1 - mean) / (total + 1) / 4000)
+        error = np.sqrt(mean * (1 - mean) / (total + 1) / 1000)
         found = fits[0]["posterior"][name].mean(("chain", "draw")).values
         assert (np.abs(found - mean) < 5 * error).all()
         assert (fits[0]["posterior"][name] == fits[1]["posterior"][name]).all()
@@ -147,6 +148,7 @@ def test_result_is_like_that_of_sampling(small, name, tmp_path):
         np.testing.assert_equal(loaded.attrs, found.attrs)
 
 
+@pytest.mark.slow
 def test_inferred_groups_are_held_and_said_so_until_swept():
     rng = np.random.default_rng(1)
     shown = np.repeat(rng.integers(0, 2, (60, 2)), [3, 2], axis=1)
@@ -155,7 +157,7 @@ def test_inferred_groups_are_held_and_said_so_until_swept():
     with pytest.warns(PoorFitWarning, match="held at the estimate from moments"):
         held = bf.fit(model, draws=50, random_seed=1)["posterior"]["assignment"]
     assert (held.values == model.groups.assignment).all()
-    swept = bf.fit(model, draws=50, random_seed=1, sweeps=3)["posterior"]["assignment"]
+    swept = bf.fit(model, draws=50, random_seed=1, sweeps=20)["posterior"]["assignment"]
     assert swept.dtype == held.dtype and len(np.unique(swept[0], axis=0)) > 1
     with pytest.raises(ModelError, match="whole numbers"):
         bf.fit(model, "advi")
@@ -222,9 +224,13 @@ def test_pareto_shape_tells_narrow_from_wide():
     assert np.isnan(pareto_shape(np.zeros(50)))
 
 
-def test_fits_that_end_early_say_so(small_model, monkeypatch):
+def test_a_fit_that_ends_early_says_so(small_model):
     with pytest.warns(PoorFitWarning, match="still rising"):
         assert bf.fit(small_model, iterations=2, tolerance=0, sweeps=1).attrs["converged"] == 0
+
+
+@pytest.mark.slow
+def test_an_advi_that_ends_early_or_leaves_the_finite_numbers_says_so(small_model, monkeypatch):
     monkeypatch.setattr(gaussian, "WINDOW", 10)
     with pytest.warns(PoorFitWarning):
         bf.fit(small_model, "advi", iterations=12, random_seed=1, **QUIET)

@@ -25,8 +25,8 @@ def made(n_items, share, seed, **names):
     return one.responses, one.truth
 
 
-FIRST, TRUTH = made(60, [0.3, 0.7], 1)
-SECOND, OTHERS = made(40, [0.8, 0.2], 2)
+FIRST, TRUTH = made(24, [0.3, 0.7], 1)
+SECOND, OTHERS = made(16, [0.8, 0.2], 2)
 
 
 def together(gold=None):
@@ -44,16 +44,16 @@ def together(gold=None):
 @pytest.fixture(scope="module")
 def fitted():
     model = together(gold={0: int(TRUTH[0])})
-    return model, bf.sample(model, 8, tune=5, chains=1, cores=1, **QUIET)
+    return model, bf.sample(model, 4, tune=2, chains=1, cores=1, **QUIET)
 
 
 def joined():
     """The same as one table whose items are of two populations."""
     frames = [FIRST.to_frame(), SECOND.to_frame()]
-    frames[1]["item"] += 60
+    frames[1]["item"] += 24
     columns = {c: np.concatenate([f[c] for f in frames]) for c in ("item", "rater", "label")}
-    return bf.Responses.from_long(columns, items=range(100)), np.repeat(
-        ["first", "second"], [60, 40]
+    return bf.Responses.from_long(columns, items=range(40)), np.repeat(
+        ["first", "second"], [24, 16]
     )
 
 
@@ -78,15 +78,15 @@ def test_what_a_result_holds(fitted, tmp_path):
     model, result = fitted
     assert result.attrs["tables"] == ["first", "second"]
     sizes = result["second"]["log_likelihood"]["second"].sizes
-    assert sizes == {"chain": 1, "draw": 8, "item": 40}
+    assert sizes == {"chain": 1, "draw": 4, "item": 16}
     assert (bf.label_probabilities(result["first"]).values[0] == np.eye(2)[TRUTH[0]]).all()
     result.to_netcdf(tmp_path / "both.nc")
-    assert len(bf.decisions.rank_items(result["second"])) == 40
+    assert len(bf.decisions.rank_items(result["second"])) == 16
     second = bf.part(model, "second")
     again = bf.label_probabilities(result, second)
     assert_close(again.values, bf.label_probabilities(result["second"]).values, "labels", atol=1e-9)
     bf.checks.conditional_dependence(result, second, draws=4, random_seed=1)
-    found = bf.predict(result, SECOND, model=second, draws=8)
+    found = bf.predict(result, SECOND, model=second, draws=4)
     assert_close(bf.label_probabilities(found).values, again.values, "predicted", atol=1e-9)
 
 
