@@ -6,8 +6,10 @@ import inspect
 import math
 from functools import partial
 
+import arviz as az
 import numpy as np
 import pytest
+from matplotlib import pyplot as plt
 
 import bayesfuse as bf
 from bayesfuse import errors
@@ -15,7 +17,7 @@ from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.inference.sample import _require_settings
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
 
-QUICK = {"draws": 20, "chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
+QUICK = {"draws": 20, "tune": 5, "chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
 WORD = "no such word"
 NO_COUNT = -1, 0, 0.5, math.nan, math.inf, WORD, [], True
 NO_NUMBER = -1, math.nan, math.inf, WORD, [], None
@@ -28,13 +30,17 @@ NO_KIND = -1, math.nan, WORD, []
 BINARY = bf.datasets.simulate_dawid_skene(200, 6, 2, random_seed=1).responses
 THREE = bf.datasets.simulate_dawid_skene(30, 6, 3, random_seed=1).responses
 GRAPH, SEQUENCES = bf.Graph.grid((5, 6)), bf.Sequences.from_lengths([10, 20])
-TRUTH = {0: 0, 1: 1}
+TRUTH = {n: n % 3 for n in range(20)}
+TWO = bf.Responses.from_matrix([[0, 1, 1], [1, 1, 0]])
 
 MODELS = {
     "plain": lambda: DawidSkene(THREE),
     "sequences": lambda: HiddenMarkov(THREE, SEQUENCES),
     "graph": lambda: MarkovRandomField(THREE, GRAPH),
     "groups": lambda: LatentGroup(THREE, [[0, 1, 2], [3, 4, 5]]),
+    "types": lambda: ItemTypes(THREE, types=3),
+    "grades": lambda: DawidSkene(THREE, raters="graded"),
+    "votes": lambda: LabellingFunctions(THREE),
 }
 
 
@@ -175,15 +181,12 @@ def calls(fitted):
 
 
 def test_arguments_of_public_functions(fitted):
-    from matplotlib import pyplot as plt
-
     for call, arguments in calls(fitted):
         for name, wrong in arguments.items():
             for value in wrong:
                 with pytest.raises(ModelError, match="Got: "):
                     call(**{name: value})
                     pytest.fail(f"{call} took {name}={value!r}")
-    plt.close("all")
 
 
 def test_labels_are_aligned_by_their_own_model_only(fitted):
@@ -235,3 +238,119 @@ def test_settings_of_nuts_are_taken_where_it_draws_some_variables():
         _require_settings(of_nuts | {"max_treedepth": 3}, whole=False)
     with pytest.raises(ModelError, match=r"no effect .* Got: \['nuts', 'target_accept'\]"):
         _require_settings(of_nuts, whole=True)
+
+
+def of_intervals():
+    """Every public function that takes the probability of an interval, by its name."""
+    found = {}
+    for module in (bf, bf.checks, bf.decisions, bf.plots):
+        for name in dir(module):
+            function = getattr(module, name)
+            if inspect.isfunction(function) and "ci_prob" in inspect.signature(function).parameters:
+                found[name] = function
+    return found
+
+
+def test_probabilities_of_intervals(fitted):
+    functions = of_intervals()
+    assert {"runs", "group_summary", "calibration", "rank_raters", "plot_raters"} <= set(functions)
+    for name, function in functions.items():
+        result, model = fitted[OF_MODEL.get(name, "groups")]
+        ready = {
+            "result": result,
+            "results": {"one": result},
+            "labels": result,
+            "truth": TRUTH,
+            "model": model,
+            "given": model,
+            "sequences": SEQUENCES,
+            "graph": GRAPH,
+            "draws": 5,
+            "responses": THREE,
+        }
+        wanted = inspect.signature(function).parameters
+        if "responses" in wanted:  # whose items stand alone here
+            del ready["sequences"]
+        given = {argument: ready[argument] for argument in wanted if argument in ready}
+        for wrong in (90, 1, 0, -0.5, math.nan, math.inf, "0.9", True, [0.5]):
+            with pytest.raises(ModelError, match="ci_prob must be a probability strictly between"):
+                function(**given, ci_prob=wrong)
+        function(**given, ci_prob=np.float32(0.5))
+        plt.close("all")  # matplotlib warns of many open figures
+        assert wanted["ci_prob"].default is None
+
+
+def test_intervals_of_the_report_have_the_probability_it_names(fitted):
+    result, model = fitted["groups"]
+    for probability in (0.5, 0.8):
+        with az.rc_context({"stats.ci_prob": probability}):
+            said = report(model, result, checks=False)
+            own = bf.checks.group_summary(result)
+        assert f"with {probability:.0%} intervals" in said
+        at = bf.checks.group_summary(result, ci_prob=probability)
+        assert (own["low"][0], own["high"][0]) == (at["low"][0], at["high"][0])
+        assert f"({own['low'][0]:.2f}–{own['high'][0]:.2f})" in said
+
+
+def test_weights_of_averages(fitted):
+    result, _ = fitted["plain"]
+    both = {"a": result, "b": result}
+    for wrong in (math.inf, -1.0, math.nan, None, "1"):
+        with pytest.raises(ModelError, match="weights must be finite and not negative"):
+            bf.average(both, weights={"a": 1.0, "b": wrong})
+    with pytest.raises(ModelError, match="not all zero"):
+        bf.average(both, weights={"a": 0.0, "b": 0})
+    large = bf.average(both, weights={"b": 1e308, "a": 1.5e308})  # whose sum overflows
+    assert large.attrs["weights"] == pytest.approx([0.6, 0.4])
+
+
+@pytest.mark.parametrize("wrong", [0, -1, math.nan, math.inf, "2"])
+def test_numbers_of_priors(wrong):
+    pair = bf.Graph.from_edges([(0, 1)])
+    for call, said in (
+        (lambda: bf.priors.diagonal(3, weight=wrong), "weight must be a positive, finite number"),
+        (lambda: bf.priors.robust(3, weight=wrong), "weight must be a positive, finite number"),
+        (lambda: bf.priors.diagonal(3, accuracy=wrong), "accuracy must be a probability"),
+        (lambda: bf.priors.robust(3, accuracy=wrong), "accuracy must be a probability"),
+        (lambda: bf.priors.robust(3, share=wrong), "share must be a probability"),
+        (lambda: bf.bio_transitions(["O", "B-X"], weight=wrong), "weight must be a positive"),
+        (lambda: LatentGroup(TWO, "posterior", share_prior=wrong), "share_prior must be a prob"),
+        (lambda: MarkovRandomField(TWO, pair, coupling_scale=wrong), "coupling_scale must be a"),
+    ):
+        with pytest.raises(ModelError, match=said):
+            call()
+    if wrong == "2":
+        return
+    for name in ("prevalence_prior", "confusion_prior"):
+        value = wrong if name == "prevalence_prior" else np.full((2, 2), float(wrong))
+        with pytest.raises(ModelError, match=f"{name} must be positive and finite"):
+            DawidSkene(TWO, **{name: value})
+    if wrong != 0:  # zeros rule transitions out
+        with pytest.raises(ModelError, match="transition_prior must be positive and finite"):
+            HiddenMarkov(TWO, bf.Sequences.from_lengths([2]), transition_prior=wrong)
+
+
+def test_starts():
+    model = DawidSkene(TWO)
+    for wrong in ([math.nan, 0.5], [math.inf, 0.5], [-0.5, 1.5], [0.5, 0.7]):
+        with pytest.raises(ModelError, match=r"Got: .*0\.5|Got: .*0\.7"):
+            bf.sample(model, 5, start={"prevalence": wrong}, progressbar=False)
+    model = MarkovRandomField(TWO, bf.Graph.from_edges([(0, 1)]))
+    for wrong in (0.0, -1.0, math.nan):
+        with pytest.raises(ModelError, match=r"coupling|start must be finite"):
+            bf.sample(model, 5, start={"coupling": wrong}, progressbar=False)
+
+
+def test_simulated_tables():
+    for given in (
+        {"prevalence": [0.5, 0.6]},
+        {"prevalence": [math.nan, 1.0]},
+        {"confusion": np.full((3, 2, 2), 0.6)},
+        {"accuracy": (0.5, 1.5)},
+        {"accuracy": (math.nan, 0.5)},
+    ):
+        with pytest.raises(ModelError, match="must hold"):
+            bf.datasets.simulate_dawid_skene(10, 3, 2, **given)
+    for degree in (math.nan, math.inf, -1):
+        with pytest.raises(ModelError, match="degree must be"):
+            bf.datasets.simulate_blocks(10, 3, 2, degree=degree)
