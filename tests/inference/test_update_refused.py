@@ -34,7 +34,7 @@ def test_what_cannot_be_learnt_is_refused(days, small):
     other = bf.Responses.from_matrix([[0, 9]])
     with pytest.raises(ModelError, match=r"classes of the result.* Got: 9"):
         update(result, other)
-    with pytest.raises(ModelError, match=r"bf.Responses. Got: DataFrame"):
+    with pytest.raises(ModelError, match=r"bf.Responses.*Got: DataFrame"):
         update(result, pd.DataFrame({"item": [1]}))
     with pytest.raises(ModelError, match="forgetting must be a finite number from 0 to 1"):
         update(result, days[1], forgetting=1.5)
