@@ -24,7 +24,6 @@ from bayesfuse.results.probabilities import label_posterior
 METHODS = ("stacking", "bb-pseudo-bma", "pseudo-bma")
 """Weighting methods of :func:`arviz.compare`."""
 
-
 FEWEST = 25
 """Draws below which ArviZ has no five in the tail of importance weights."""
 
