@@ -13,9 +13,16 @@ from matplotlib import pyplot as plt
 
 import bayesfuse as bf
 from bayesfuse import errors
-from bayesfuse.errors import ModelError, ResponsesError
-from bayesfuse.inference.sample import _require_settings
-from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
+from bayesfuse.command_line.report import report
+from bayesfuse.errors import ModelError
+from bayesfuse.models import (
+    DawidSkene,
+    HiddenMarkov,
+    ItemTypes,
+    LabellingFunctions,
+    LatentGroup,
+    MarkovRandomField,
+)
 
 QUICK = {"draws": 20, "tune": 5, "chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
 WORD = "no such word"
@@ -149,7 +156,6 @@ def calls(fitted):
     yield partial(bf.checks.rater_covariance, result), {"responses": NO_KIND}
     yield partial(bf.checks.label_scores, result), {"truth": NO_MAPPING}
     yield partial(bf.checks.calibration, result), {"truth": NO_MAPPING}
-    yield partial(bf.plots.plot_calibration, result), {"truth": NO_MAPPING}
     yield partial(bf.decisions.expected_errors, result), {"draws": NO_COUNT}
     yield partial(bf.decisions.value_of_response, *plain), {"repeats": NO_FLAG, "raters": NO_NAMES}
     yield partial(bf.align_labels, result), {"model": NO_KIND}
@@ -197,49 +203,6 @@ def test_labels_are_aligned_by_their_own_model_only(fitted):
             bf.align_labels(result, DawidSkene(other))
 
 
-def test_tables_of_fields_and_unequal_patterns():
-    with pytest.raises(ResponsesError, match=r"one label in each cell.* Got: entries of dtype"):
-        bf.Responses.from_matrix(np.zeros((2, 2), dtype="V8"))
-    with pytest.raises(ResponsesError, match=r"one length\. Got: lengths \[1, 2\]"):
-        bf.Responses.from_counts({"01": 1, "1": 2})
-
-
-def test_wrong_uses_are_one_sentence_that_says_what_to_do(fitted):
-    result, model = fitted["plain"]
-    frame = THREE.to_frame()
-    for call, said in [
-        (lambda: bf.sample(model, seed=1), r"is random_seed=, as in PyMC\. Got: seed=1"),
-        (lambda: bf.fit(model, rng=2), r"random_seed=, .* Got: rng=2"),
-        (lambda: bf.fuse(THREE, seed=1), r"random_seed=, .* Got: seed=1"),
-        (lambda: bf.draw_labels(result, model, seed=1), r"random_seed=, .* Got: seed=1"),
-        (lambda: bf.sample(model, target_accept=0.9), r"no effect .*Got: \['target_accept'\]"),
-        (lambda: bf.sample(model, chain=2), r"its own arguments .*Got: \['chain'\]"),
-        (lambda: bf.sample(model, init="adapt_diag"), r"no effect .*Got: \['init'\]"),
-        (lambda: bf.average([result, result]), r"results must be a mapping .* Got: list"),
-        (lambda: bf.average(result), r"map names to results.* Got: one result"),
-        (lambda: bf.fuse("table.csv"), r"from_long.*pd\.read_csv.*Got: 'table\.csv'"),
-        (lambda: bf.fuse(frame["item"]), r"from_long.*from_matrix.*Got: Series"),
-        (lambda: bf.fuse(THREE, item="task"), r"columns of a DataFrame.* Got: {'item': 'task'}"),
-        (lambda: DawidSkene(frame), r"from_long.*from_matrix.*Got: DataFrame"),
-        (lambda: bf.predict(result, frame), r"from_long.*from_matrix.*Got: DataFrame"),
-        (lambda: HiddenMarkov("table.csv", SEQUENCES), r"pd\.read_csv.*Got: 'table\.csv'"),
-        (lambda: bf.sample(THREE), r"such as bf\.models\.DawidSkene\(responses\)\. Got: Responses"),
-        (lambda: MarkovRandomField(THREE, [(0, 1)]), r"such as bf\.Graph\.from_edges.*Got: list"),
-    ]:
-        with pytest.raises(ModelError, match=said) as error:
-            call()
-        assert len(str(error.value)) < 400 and "\n" not in str(error.value)
-
-
-def test_settings_of_nuts_are_taken_where_it_draws_some_variables():
-    of_nuts = {"target_accept": 0.9, "nuts": {"max_treedepth": 3}}
-    _require_settings(of_nuts | {"mp_ctx": "fork"}, whole=False)
-    with pytest.raises(ModelError, match=r"go into nuts=.* Got: \['max_treedepth'\]"):
-        _require_settings(of_nuts | {"max_treedepth": 3}, whole=False)
-    with pytest.raises(ModelError, match=r"no effect .* Got: \['nuts', 'target_accept'\]"):
-        _require_settings(of_nuts, whole=True)
-
-
 def of_intervals():
     """Every public function that takes the probability of an interval, by its name."""
     found = {}
@@ -249,6 +212,16 @@ def of_intervals():
             if inspect.isfunction(function) and "ci_prob" in inspect.signature(function).parameters:
                 found[name] = function
     return found
+
+
+OF_MODEL = {
+    "difficulty": "types",
+    "plot_hard_items": "types",
+    "grades": "grades",
+    "rater_grades": "grades",
+    "plot_graders": "grades",
+    "sources": "votes",
+}
 
 
 def test_probabilities_of_intervals(fitted):
@@ -354,3 +327,39 @@ def test_simulated_tables():
     for degree in (math.nan, math.inf, -1):
         with pytest.raises(ModelError, match="degree must be"):
             bf.datasets.simulate_blocks(10, 3, 2, degree=degree)
+
+
+def test_wrong_uses_are_one_sentence_that_says_what_to_do(fitted):
+    result, model = fitted["plain"]
+    frame = THREE.to_frame()
+    for call, said in [
+        (lambda: bf.sample(model, seed=1), r"is random_seed=, as in PyMC\. Got: seed=1"),
+        (lambda: bf.fit(model, rng=2), r"random_seed=, .* Got: rng=2"),
+        (lambda: bf.fuse(THREE, seed=1), r"random_seed=, .* Got: seed=1"),
+        (lambda: bf.draw_labels(result, model, seed=1), r"random_seed=, .* Got: seed=1"),
+        (lambda: bf.sample(model, target_accept=0.9), r"no effect .*Got: \['target_accept'\]"),
+        (lambda: bf.sample(model, chain=2), r"its own arguments .*Got: \['chain'\]"),
+        (lambda: bf.sample(model, init="adapt_diag"), r"no effect .*Got: \['init'\]"),
+        (lambda: bf.average([result, result]), r"results must be a mapping .* Got: list"),
+        (lambda: bf.average(result), r"map names to results.* Got: one result"),
+        (lambda: bf.fuse("table.csv"), r"from_long.*pd\.read_csv.*Got: 'table\.csv'"),
+        (lambda: bf.fuse(frame["item"]), r"from_long.*from_matrix.*Got: Series"),
+        (lambda: bf.fuse(THREE, item="task"), r"columns of a DataFrame.* Got: {'item': 'task'}"),
+        (lambda: DawidSkene(frame), r"from_long.*from_matrix.*Got: DataFrame"),
+        (lambda: bf.predict(result, frame), r"from_long.*from_matrix.*Got: DataFrame"),
+        (lambda: HiddenMarkov("table.csv", SEQUENCES), r"pd\.read_csv.*Got: 'table\.csv'"),
+        (lambda: bf.sample(THREE), r"such as bf\.models\.DawidSkene\(responses\)\. Got: Responses"),
+        (lambda: MarkovRandomField(THREE, [(0, 1)]), r"such as bf\.Graph\.from_edges.*Got: list"),
+    ]:
+        with pytest.raises(ModelError, match=said) as error:
+            call()
+        assert len(str(error.value)) < 400 and "\n" not in str(error.value)
+
+
+def test_settings_of_nuts_are_taken_where_it_draws_some_variables():
+    of_nuts = {"target_accept": 0.9, "nuts": {"max_treedepth": 3}}
+    _require_settings(of_nuts | {"mp_ctx": "fork"}, whole=False)
+    with pytest.raises(ModelError, match=r"go into nuts=.* Got: \['max_treedepth'\]"):
+        _require_settings(of_nuts | {"max_treedepth": 3}, whole=False)
+    with pytest.raises(ModelError, match=r"no effect .* Got: \['nuts', 'target_accept'\]"):
+        _require_settings(of_nuts, whole=True)
