@@ -15,6 +15,7 @@ import bayesfuse as bf
 from bayesfuse import errors
 from bayesfuse.command_line.report import report
 from bayesfuse.errors import ModelError
+from bayesfuse.inference.sample import _require_settings
 from bayesfuse.models import (
     DawidSkene,
     HiddenMarkov,

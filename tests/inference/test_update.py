@@ -259,7 +259,7 @@ def test_what_cannot_be_learnt_is_refused(days):
         (update(result, days[1]), days[1], {"forgetting": 0.5}, "of batch 1"),
         (result, nobody, {}, "A batch must have responses"),
         (result, bf.Responses.from_matrix([[0, 9]]), {}, r"classes of the result.* Got: 9"),
-        (result, pd.DataFrame({"item": [1]}), {}, r"bf.Responses. Got: DataFrame"),
+        (result, pd.DataFrame({"item": [1]}), {}, r"bf.Responses.*Got: DataFrame"),
         (result, days[1], {"sequences": lasting}, "sequences= is for labels"),
         (fit(HiddenMarkov(days[0], chain)), days[1], {}, "give sequences="),
         (point, days[1], {}, r"bf.fit\(model, method='cavi'\)"),
