@@ -122,7 +122,7 @@ __all__ = [
     "vote_shares",
     "write_labels",
 ]
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 
 LATER = {"datasets", "decisions", "models", "plots"}
