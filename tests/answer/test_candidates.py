@@ -44,7 +44,12 @@ def test_numbers_are_codes_and_ordered_text_is_grades(responses):
 def test_code_builds_the_model_it_shows(responses):
     gold = {responses.items[0]: responses.classes[1]}
     sequences = bf.Sequences.from_lengths([10, 14], items=responses.items)
-    for given in ({}, {"sequences": sequences}, {"groups": [responses.raters[:2].tolist()]}):
+    for given in (
+        {},
+        {"sequences": sequences},
+        {"groups": [responses.raters[:2].tolist()]},
+        {"covariates": np.random.default_rng(1).normal(size=(24, 1))},
+    ):
         inputs = Inputs(responses, gold=gold, **given)
         space = {name: getattr(models, name) for name in models.__all__} | given
         space |= {"responses": responses, "gold": gold}

@@ -126,7 +126,6 @@ def test_advice_names_raters_who_guess_and_who_confuse_classes(unchecked):
         ("sequences", {"HiddenMarkov"}),
         ("graph", {"MarkovRandomField"}),
         ("groups", {"LatentGroup", "ItemTypes"}),
-        ("covariates", {"ItemTypes"}),
     ],
 )
 def test_structures_have_models_of_their_own(unchecked, name, models):
@@ -135,12 +134,11 @@ def test_structures_have_models_of_their_own(unchecked, name, models):
         "sequences": bf.Sequences.from_lengths([10, 14], items=small.items),
         "graph": bf.Graph.grid((4, 6), items=small.items),
         "groups": [small.raters[:2].tolist()],
-        "covariates": np.random.default_rng(1).normal(size=(24, 1)),
     }[name]
     told = bf.fuse(small, **{name: given}, **QUIET)
     code = told.explain()
     assert set(re.findall(r"model = (\w+)", code)) == models and name in code
-    assert ("vote shares" in told.attrs["models"]) == (name in ("groups", "covariates"))
+    assert ("vote shares" in told.attrs["models"]) == (name == "groups")
     assert probabilities(told).sum(axis=1) == pytest.approx(np.ones(24))
 
 

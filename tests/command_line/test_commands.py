@@ -86,12 +86,6 @@ def test_one_odd_rater_does_not_name_the_classes_of_robust_fits(folder):
     assert (labels[np.arange(len(truth))] == truth).mean() > 0.9
 
 
-@pytest.mark.slow
-def test_nuts(folder):
-    assert fit("--sampler", "nuts") == 0
-    assert tables().attrs["sampler"] == "nuts"
-
-
 @pytest.mark.parametrize("draws", [50, pytest.param(1000, marks=pytest.mark.slow)])
 def test_demo(folder, pictures, capsys, monkeypatch, draws):
     sample = commands._sample
