@@ -49,6 +49,7 @@ MODELS = {
     "types": lambda: ItemTypes(THREE, types=3),
     "grades": lambda: DawidSkene(THREE, raters="graded"),
     "votes": lambda: LabellingFunctions(THREE),
+    "two": lambda: DawidSkene(BINARY),
 }
 
 
@@ -222,6 +223,7 @@ OF_MODEL = {
     "rater_grades": "grades",
     "plot_graders": "grades",
     "sources": "votes",
+    "plot_sensitivity_specificity": "two",
 }
 
 

@@ -224,7 +224,7 @@ def test_gibbs_steps_agree_with_nuts_and_with_the_fit_that_the_model_allows(mode
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")  # influential items
 def test_results_are_whole(model, crowd):
     truth, _, responses = crowd
-    result = bf.sample(model, 60, tune=60, chains=2, random_seed=1, progressbar=False, quiet=True)
+    result = bf.sample(model, 40, tune=30, chains=2, random_seed=1, progressbar=False, quiet=True)
     probability = bf.label_probabilities(result)
     assert probability.shape == (N_ITEMS, 3)
     assert (probability.values[np.arange(20), truth[:20]] == 1).all()  # gold

@@ -1,14 +1,45 @@
-"""What users say of the shares of classes."""
+"""What users know of classes: gold labels in all their forms, and shares."""
 
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 import bayesfuse as bf
 from bayesfuse.data.class_shares import read_shares
-from bayesfuse.errors import ModelError
+from bayesfuse.data.gold import gold_labels
+from bayesfuse.errors import ModelError, ResponsesError
+
+GOLD = bf.Responses.from_matrix([["a"], ["b"], ["a"]], items=[1, 2, 3])
+GOOD_GOLD = [
+    (pd.Series(["b"], index=[2]), [-1, 1, -1]),
+    (pd.Series(["b", "b"], index=[2, 2]), [-1, 1, -1]),
+    (pd.Series(pd.Categorical(["b", "a"]), index=[2.0, 1.0]), [0, 1, -1]),
+    ({np.int8(3): np.str_("a")}, [-1, -1, 0]),
+    (pd.Series([], dtype=str), [-1, -1, -1]),
+]
+BAD_GOLD = [
+    (pd.DataFrame({"a": [1]}), "Got: DataFrame"),
+    (["a", "b", "a"], "Got: list"),
+    (pd.Series(["a", "b"], index=[2, 2]), "'b' and 'a' for item 2"),
+    (pd.Series(["a", None], index=[1, 2]), "leave out items whose class is not known"),
+    ({1: float("nan")}, "Got: nan for item 1"),
+    ({(1, 2): "a"}, "Got: (1, 2), which is not"),
+    ({1: ["a"]}, "Got: ['a'] for item 1"),
+    ({True: "a"}, "Got: True, which is not"),
+]
+
+
+def test_gold_in_all_its_forms():
+    for gold, known in GOOD_GOLD:
+        assert gold_labels(GOLD, gold).tolist() == known
+    for gold, told in BAD_GOLD:
+        with pytest.raises(ResponsesError) as error:
+            gold_labels(GOLD, gold)
+        assert told in str(error.value)
+
 
 TABLE = bf.Responses.from_matrix([["a", "b"]], classes=["a", "b", "c"])
 
