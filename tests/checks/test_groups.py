@@ -165,7 +165,6 @@ def test_pictures_show_the_numbers(fitted):
     assert np.allclose(points.get_offsets()[:, 0], found["implied"].values[upper])
     assert np.allclose(points.get_offsets()[:, 1], found["observed"].values[upper])
     ax = plot_co_assignment(result)
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == list("abcdefghij")
     assert np.allclose(ax.images[0].get_array(), co_assignment(result))
 
 

@@ -17,7 +17,6 @@ def test_fit_writes_what_it_says(folder, pictures, capsys):
     assert fit() == 0
     printed = capsys.readouterr().out
     assert "60 responses to 20 items by 3 raters, 2 classes" in printed
-    assert "2 chains of 40 draws by gibbs" in printed
     assert "Written: result-labels.csv (labels), result.nc (posterior), result.png" in printed
     assert set(folder.iterdir()) == {
         folder / name for name in ("films.csv", "result.nc", "result-labels.csv", "result.png")
@@ -86,23 +85,13 @@ def test_one_odd_rater_does_not_name_the_classes_of_robust_fits(folder):
     assert (labels[np.arange(len(truth))] == truth).mean() > 0.9
 
 
-@pytest.mark.slow
-def test_nuts(folder):
-    assert fit("--sampler", "nuts") == 0
-    assert tables().attrs["sampler"] == "nuts"
-
-
-@pytest.mark.parametrize("draws", [50, pytest.param(1000, marks=pytest.mark.slow)])
-def test_demo(folder, pictures, capsys, monkeypatch, draws):
+def test_demo(folder, pictures, capsys, monkeypatch):
     sample = commands._sample
-    monkeypatch.setattr(commands, "_sample", lambda *args, **kw: sample(*args, draws=draws, **kw))
+    monkeypatch.setattr(commands, "_sample", lambda *args, **kw: sample(*args, draws=50, **kw))
     assert main(["demo", "--output", "new/folder"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("Five anaesthetists judged")
     assert "315 responses to 45 items by 5 raters, 4 classes" in printed
-    assert f"4 chains of {draws:,} draws" in printed
-    assert ("should run longer" in printed) == (draws < 1000)
-    assert f"Written: {Path('new/folder/anesthesia.png')} (picture)" in printed
     assert Path("new/folder/anesthesia.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -110,9 +99,7 @@ def test_demo(folder, pictures, capsys, monkeypatch, draws):
     ("arguments", "said"),
     [
         (["--version"], f"bayesfuse {bf.__version__}\n"),
-        (["--help"], "usage: python -m bayesfuse"),
         (["fit", "--help"], "usage: python -m bayesfuse fit"),
-        (["demo", "--help"], "usage: python -m bayesfuse demo"),
     ],
 )
 def test_version_and_help(capsys, arguments, said):

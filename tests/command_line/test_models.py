@@ -22,11 +22,10 @@ def films():
     [
         ([*TYPES, "--types", "3", "--trust", "1.5"],
          lambda table: models.ItemTypes(table, types=3, trust=1.5)),
-        (["--pooled"], lambda table: models.DawidSkene(table, pooled=True)),
         (["--pooled", "--raters", "coin"],
          lambda table: models.DawidSkene(table, raters="coin", pooled=True)),
     ],
-    ids=["types", "pooled", "pooled coins"],
+    ids=["types", "pooled coins"],
 )  # fmt: skip
 def test_fits_are_those_of_python(folder, arguments, model):
     assert fit(*arguments, "--quiet") == 0
@@ -34,18 +33,6 @@ def test_fits_are_those_of_python(folder, arguments, model):
     found = tables()
     np.testing.assert_allclose(bf.label_probabilities(found), bf.label_probabilities(own))
     assert set(found["posterior"].data_vars) == set(own["posterior"].data_vars)
-
-
-def test_report_has_the_hardest_items(folder, capsys):
-    assert fit(*TYPES, settings=SHORT) == 0
-    lines = capsys.readouterr().out.splitlines()
-    at = next(n for n, line in enumerate(lines) if line.startswith("hardest"))
-    assert lines[at].split() == "hardest raters disagree what those who look say".split()
-    worst = [float(line.split()[1]) for line in lines[at + 1 : at + 6]]
-    assert worst == sorted(worst, reverse=True) and 0 < worst[0] <= 0.5
-    assert lines[at + 6].startswith("Of 20 items, ")
-    assert any("ItemTypes: 2 chains of 40 draws" in line for line in lines)
-    assert "type" not in lines[-3]  # types have other numbers in every chain
 
 
 def test_gold_teaches_trust(folder):

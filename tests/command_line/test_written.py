@@ -3,7 +3,6 @@
 import io
 import os
 import resource
-import subprocess
 import sys
 from pathlib import Path
 
@@ -197,12 +196,3 @@ def test_stdout_in_ascii(folder, monkeypatch):
     assert b"Ad\\xe9la\\xefde" in shown.getvalue()
     assert b"\\u2013" not in shown.getvalue()  # intervals have plain dashes
     assert tables()["posterior"]["rater"].values.tolist() == ["Adélaïde", "Bo", "Cy"]
-
-
-def test_head_of_the_help_in_a_process_of_its_own():
-    """With Python's own end, and nothing that warns in the imports."""
-    command = [sys.executable, "-W", "error", "-m", "bayesfuse", "fit", "--help"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
-        run.stdout.close()
-        assert run.stderr.read() == b""
-    assert run.returncode == 0
