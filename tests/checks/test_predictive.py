@@ -313,8 +313,6 @@ def test_bad_input_is_refused(good, small):
     assert many.min() >= 20 > few.min()
     with pytest.raises(ModelError, match=r"least=.* Got: no pair of 6 raters with 1000"):
         rater_pairs._pairs(small, 1000)
-    with pytest.raises(ModelError, match=r"draws must be .* at least 2. Got: 1"):
-        bf.checks.pairwise_agreement(result, model, draws=1)
     with pytest.raises(ModelError, match="sequences="):
         bf.checks.runs(result, model)
     with pytest.raises(ResponsesError, match="not in the table"):

@@ -225,14 +225,6 @@ def test_accuracies_cannot_be_permuted(made):
         bf.align_labels(with_order(result, mixed_order()))
 
 
-def test_a_reference_must_be_of_the_same_raters(plain):
-    model, result = plain
-    other = bf.find_map(DawidSkene(bf.datasets.anesthesia()))
-    with pytest.raises(ModelError, match="same raters"):
-        bf.checks.switching(result, reference=other)
-    assert bf.checks.switching(result, reference=bf.find_map(model)).attrs["agree"]
-
-
 def test_labels_that_were_drawn_stay_drawn_where_probabilities_are_computed_anew():
     """On a graph with circles, where belief propagation is an approximation."""
     responses = bf.Responses.from_matrix(

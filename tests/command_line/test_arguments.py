@@ -22,15 +22,12 @@ def other(model):
     ("output", "others"),
     [
         ("r.NC", []),
-        ("r.h5", []),
-        ("./a b/../r  s.nc", []),
         ("v1.e\u0301é.nc", ["--sweeps", "3", "--thin", "2", "--seed", "\u0663"]),
         (os.fsdecode(b"\xff.nc"), ["--thin", "100"]),
         ("-r.nc", ["--seed", "9" * 60, "--mod", "dawid-skene", "--quiet"]),
     ],
 )
 def test_names_of_files_and_numbers_that_work(folder, capfd, output, others):
-    (folder / "a b").mkdir()
     before = set(os.listdir())
     assert main([*FIT[:-1], f"--output={output}", *others]) == 0
     assert capfd.readouterr() == ("", "")
@@ -43,8 +40,6 @@ def test_names_of_files_and_numbers_that_work(folder, capfd, output, others):
 REFUSED = [
     # commands, and what they need
     ([], "arguments are required: COMMAND (see python -m bayesfuse --help)"),
-    (["fit"], "required: FILE"),
-    (["demo", "--output", "films.csv/x"], "Not a directory"),
     # input files
     (["fit", "", "--output", "r.nc"], "cannot read .: Is a directory"),
     (["fit", "none.csv", "--output", "r.nc"], "cannot read none.csv: No such file or directory"),
@@ -55,44 +50,31 @@ REFUSED = [
     ([*FIT, ""], "cannot write .: it is a folder"),
     ([*FIT, "r.csv"], "must end in .nc"),
     ([*FIT, "labels.csv"], "use --labels FILE.csv"),
-    ([*FIT, "nowhere/r.nc"], "cannot write nowhere/r.nc: No such file"),
-    ([*FIT, "films.csv/r.nc"], "cannot write films.csv/r.nc: Not a directory"),
     ([*TO, "--labels", "r.nc"], "r.nc twice"),
     ([*TO, "--labels", "films.csv"], "films.csv twice"),
-    ([*TO, "--items", "r.nc"], "r.nc twice"),
-    ([*TO, "--labels", "/dev/null"], "cannot write /dev/null: it is not a regular file"),
     ([*TO, "--labels", "-"], "results cannot be written to standard output. Got: -"),
     ([*TO, "--picture", "p"], "--picture must end in one of"),
     # numbers
     ([*TO, "--seed", "-1"], "a seed must be a whole number, at least 0. Got: -1"),
     ([*TO, "--draws", "0"], "draws must be a whole number, at least 1. Got: 0"),
-    ([*TO, "--draws", "9" * 15], "not enough memory"),
-    ([*TO, "--draws", "9" * 30], "must be less than 10^15"),
     ([*TO, "--chains", "1000000000"], "at most 10,000 chains"),
     ([*TO, "--sweeps", "0"], "sweeps must be a whole number, at least 1. Got: 0"),
     ([*TO, "--sweeps", "2", "--sampler", "nuts"], "sweeps= for Gibbs"),
     # columns and classes
     ([*TO, "--item", "movie"], "no column 'movie'. Got: columns ['film', 'critic', 'verdict'"),
     ([*TO, "--item", "critic"], "a column can be used once only. Got: 'critic' for two"),
-    ([*TO, "--classes", ""], "classes must be names"),
     ([*TO, "--classes", "good,ugly"], "Got: 'bad'"),
-    ([*TO, "--classes", "good,bad,bad"], "'bad' more than once"),
     ([*TO, "--classes", os.fsdecode(b"good,bad,\xff")], "classes must be names"),
     # a model and its options
     (["fit", "films.csv", *ONE], "--model needs a file for the posterior"),
-    (["fit", "films.csv", "--draws", "5"], "--draws belongs to a --model. Got: no --model"),
     (["fit", "films.csv", "--bio"], "--bio belongs to --model hidden-markov. Got: no --model"),
     (["fit", "films.csv", "--time", "2"], "a time is written as 90s, 2min or 1h. Got: '2'"),
     ([*TO, "--time", "2min"], "--time belongs to an answer from several models"),
     ([*TO, "--graph", "g.csv"], "--graph belongs to --model markov-random-field. Got: --model daw"),
-    ([*TO, "--types", "4"], "--types belongs to --model item-types"),
-    ([*TO, "--class-shares", "0.4,0.6"], "--class-shares belongs to --model labelling-functions"),
     ([*other("latent-group"), "--raters", "coin"], "--model dawid-skene or hidden-markov or mark"),
     ([*other("hidden-markov")], "has no column 'sequence'"),
     ([*other("markov-random-field")], "give --graph FILE"),
     ([*TO, "--pooled", "--robust"], "give one of the two"),
-    ([*other("item-types"), "--robust"], "--robust is a prior of confusion matrices"),
-    ([*other("item-types"), "--types", "1"], "types must be"),
     ([*other("item-types"), "--trust", "nan"], "Got: nan"),
     ([*other("labelling-functions"), "--class-shares", "0.4,0.7"], "sum to one"),
 ]

@@ -68,15 +68,6 @@ def test_all_items_are_kept_in_their_order(folder):
     np.testing.assert_allclose(kept.to_numpy()[0], prevalence, rtol=1e-6)
 
 
-def test_same_seed_same_draws(folder):
-    draws = []
-    for seed in ("1", "1", "2"):
-        assert fit("--raters", "coin", "--seed", seed) == 0
-        draws.append(tables()["posterior"]["accuracy"])
-    assert draws[0].dims == ("chain", "draw", "rater")
-    assert draws[0].equals(draws[1]) and not draws[0].equals(draws[2])
-
-
 def test_one_odd_rater_does_not_name_the_classes_of_robust_fits(folder):
     _, truth, responses = odd_table(1)
     responses.to_frame().to_csv("odd.csv", index=False)

@@ -35,14 +35,6 @@ def test_fits_are_those_of_python(folder, arguments, model):
     assert set(found["posterior"].data_vars) == set(own["posterior"].data_vars)
 
 
-def test_gold_teaches_trust(folder):
-    pd.DataFrame({"item": range(1, 9), "label": "good"}).to_csv("gold.csv", index=False)
-    assert fit(*TYPES, "--quiet", "--gold", "gold.csv") == 0
-    result = tables()
-    assert (bf.label_probabilities(result).sel({"item": 3, "class": "good"}) == 1).all()
-    assert result["posterior"]["trust"].std() > 0
-
-
 def test_labelling_functions_are_those_of_python_and_the_report_has_them(folder, pictures, capsys):
     responses, _ = rules(1)
     responses.to_frame().to_csv("votes.csv", index=False)
@@ -57,21 +49,3 @@ def test_labelling_functions_are_those_of_python_and_the_report_has_them(folder,
     covered = bf.Responses.from_long(responses.to_frame())
     own = bf.sample(models.LabellingFunctions(covered, [0.4, 0.6]), **SETTINGS)
     np.testing.assert_allclose(bf.label_probabilities(tables()), bf.label_probabilities(own))
-
-
-@pytest.mark.parametrize("groups", ["moments", pytest.param("posterior", marks=pytest.mark.slow)])
-def test_report_says_who_shares_a_source(folder, capfd, groups):
-    rng = np.random.default_rng(1)
-    truth = rng.integers(0, 2, 400)
-    heard = np.where(rng.random(400) < 0.75, truth, 1 - truth)
-    source = np.column_stack([*[heard] * 3, *[truth] * 5])
-    said = np.where(rng.random(source.shape) < 0.85, source, 1 - source)
-    table = bf.Responses.from_matrix(said).to_frame()
-    table.to_csv("many.csv", index=False)
-    arguments = ["--model", "latent-group", "--groups", groups]
-    assert fit(*arguments, table="many.csv", columns=[]) == 0
-    assert "Raters who share a source" in (printed := capfd.readouterr().out)
-    assert "* 0, 1, 2\n    probability" in printed
-    assert fit(*arguments) == 0  # of three critics nobody can tell
-    if groups == "moments":
-        assert "No raters were found to share a source" in capfd.readouterr().out

@@ -91,24 +91,6 @@ def test_calibration_shows_shares_and_counts():
     one = plots.plot_calibration(labels, pd.Series(truth))
     (points,) = [line for line in one.lines if line.get_marker() == "o"]
     assert np.allclose(points.get_xydata(), [[2.45 / 3, 2 / 3]])
-
-
-def test_calibration_of_sure_labels_is_shown_by_log_odds():
-    rng = np.random.default_rng(1)
-    top = 1 - 10.0 ** rng.uniform(-5, -0.31, 400)
-    labels = xr.DataArray(
-        np.column_stack([top, 1 - top]),
-        {"item": range(400), "class": ["no", "yes"]},
-        ("item", "class"),
-    )
-    truth = dict(enumerate(np.where(rng.random(400) < top, "no", "yes").tolist()))
-    ax = plots.plot_calibration(labels, truth)
-    assert ax.get_xscale() == ax.get_yscale() == "logit"
-    found = bf.checks.calibration(labels, truth, bins=10, equal="count")
-    low, high = ax.get_xlim()
-    (points,) = [line for line in ax.lines if line.get_marker() == "o"]
-    assert np.allclose(points.get_xdata(), np.clip(found["stated"], low, high))
-    assert np.allclose(points.get_ydata(), np.clip(found["right"], low, high))
     with pytest.raises(ModelError, match=r"'linear' or 'logit'\. Got: 'log'"):
         plots.plot_calibration(labels, truth, scale="log")
 

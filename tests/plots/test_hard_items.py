@@ -8,8 +8,7 @@ from pictures import tick_names
 
 import bayesfuse as bf
 from bayesfuse import plots
-from bayesfuse.errors import ModelError
-from bayesfuse.models import DawidSkene, ItemTypes
+from bayesfuse.models import ItemTypes
 
 QUIET = {"progressbar": False, "quiet": True, "log_likelihood": False, "random_seed": 1}
 
@@ -45,9 +44,3 @@ def test_hardest_items_are_on_top_with_their_classes(fit):
     expected = found["mistakes"].transpose("class", "labelled").values
     off = ~np.eye(3, dtype=bool)
     np.testing.assert_allclose(image[off], expected[off])
-
-
-def test_other_models_are_refused():
-    model = DawidSkene(bf.datasets.anesthesia())
-    with pytest.raises(ModelError, match="ItemTypes"):
-        plots.plot_hard_items(bf.find_map(model), model)

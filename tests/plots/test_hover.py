@@ -10,7 +10,7 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
-from bayesfuse.models import DawidSkene, ItemTypes, LabellingFunctions
+from bayesfuse.models import DawidSkene, LabellingFunctions
 from bayesfuse.plots import hover_items, hover_raters
 
 QUIET = {"progressbar": False, "quiet": True, "random_seed": 1}
@@ -68,18 +68,6 @@ def test_items(fit):
             assert count == number[name] and abs(x - count) <= 0.3
             shown += 1
     assert shown == labels.sizes["item"]
-
-
-def test_difficulty_is_across():
-    responses = bf.datasets.anesthesia()
-    model = ItemTypes(responses)
-    result = bf.sample(model, 20, chains=1, **QUIET)
-    hard = bf.difficulty(result, model, draws=100)["disagreement"]
-    figure = hover_items(result, model)
-    assert figure.layout.xaxis.title.text == "difficulty"
-    for points in figure.data:
-        items = [int(name) for name in points.text]
-        np.testing.assert_allclose(points.x, hard.sel(item=items))
 
 
 def test_votes():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import xarray as xr
-from matplotlib import pyplot as plt
 from pictures import tick_names
 
 import bayesfuse as bf
@@ -13,7 +12,6 @@ from bayesfuse.errors import ModelError
 from bayesfuse.models import (
     DawidSkene,
     HiddenMarkov,
-    ItemTypes,
     LabellingFunctions,
     LatentGroup,
     MarkovRandomField,
@@ -102,17 +100,6 @@ def test_points_of_every_model(name):
     assert "interval" not in without["labels"].get_title()
 
 
-def test_votes_have_the_accuracies_of_their_table():
-    model = of_votes()
-    result = bf.sample(model, 20, chains=1, **QUIET)
-    table = bf.sources(model, result).sort_values("accuracy", kind="stable")
-    ax = plot_overview(result, model)["raters"]
-    assert tick_names(ax) == [f"{source}: {label}" for source, label in table.index]
-    np.testing.assert_allclose(ax.lines[0].get_xdata(), table["accuracy"])
-    ends = np.array([line[:, 0] for line in ax.collections[0].get_segments()])
-    np.testing.assert_allclose(ends, table[["accuracy_lower", "accuracy_upper"]])
-
-
 def test_patterns_count_as_often_as_they_occur():
     point = bf.find_map(DawidSkene(bf.datasets.caries()))
     axes = plot_overview(point)
@@ -121,17 +108,6 @@ def test_patterns_count_as_often_as_they_occur():
     share = number @ bf.label_probabilities(point).values / number.sum()
     bars = axes["classes"].containers[0]
     np.testing.assert_allclose([bar.get_width() for bar in bars], share[::-1])
-
-
-def test_items_of_item_types_are_sorted_by_difficulty():
-    model = ItemTypes(ANESTHESIA)
-    result = bf.sample(model, 5, chains=1, **QUIET)
-    hard = bf.difficulty(result, model, draws=100)["disagreement"]
-    hardest = hard.sortby(hard)[-14:]
-    ax = plot_overview(result, model)["items"]
-    numbers = [f"{value:.2f}".removeprefix("0") for value in hardest.values]
-    assert texts(ax) == ["difficulty", *numbers]
-    assert texts(plot_overview(result)["items"]) == []  # the difficulty needs the model
 
 
 def fused(result, **weights):
@@ -155,9 +131,6 @@ def test_models_and_their_weights(sampled):
     assert sorted(axes) == sorted([*WHOLE, "models"])
     assert tick_names(axes["models"]) == ["coin", "matrices", "types"]
     assert [bar.get_width() for bar in axes["models"].patches] == [0.2, 0.3, 0.5]
-    averaged = plot_overview(bf.average({"a": sampled[0], "b": sampled[0]}, {"a": 3, "b": 1}))
-    assert sorted(averaged) == ["classes", "items", "labels", "models"]
-    assert [bar.get_width() for bar in averaged["models"].patches] == [0.25, 0.75]
 
 
 def test_results_without_labels_show_their_raters(sampled):
@@ -165,12 +138,3 @@ def test_results_without_labels_show_their_raters(sampled):
     assert list(axes) == ["raters"]
     with pytest.raises(ModelError, match="Got: a result without label probabilities"):
         plot_overview(sampled[0].filter(lambda node: node.name == "constant_data"))
-
-
-def test_figures(sampled):
-    figure = plt.figure(layout="constrained")
-    left, right = figure.subfigures(1, 2)
-    axes = plot_overview(sampled[0], figure=right)
-    assert all(ax.figure is right for ax in axes.values()) and not left.axes
-    with pytest.raises(ModelError, match=r"figure= must be empty.* Got: a figure of 4 axes"):
-        plot_overview(sampled[0], figure=right)
