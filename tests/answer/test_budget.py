@@ -69,12 +69,7 @@ def test_too_little_time_gives_nothing(clock, model, monkeypatch):
 
 
 def test_an_interrupted_pilot_interrupts(clock, model, monkeypatch):
-    monkeypatch.setattr(
-        bf,
-        "sample",
-        lambda *_, **__: xr.DataTree.from_dict(
-            {"posterior": xr.Dataset({"x": (("chain", "draw"), [[0.0]])})}
-        ),
-    )
+    one_draw = {"posterior": xr.Dataset({"x": (("chain", "draw"), [[0.0]])})}
+    monkeypatch.setattr(bf, "sample", lambda *_, **__: xr.DataTree.from_dict(one_draw))
     with pytest.raises(KeyboardInterrupt):
         Budget(1.0).size(model, 1, 1)

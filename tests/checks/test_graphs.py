@@ -7,13 +7,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 from matplotlib import colors
-from matplotlib import pyplot as plt
 
 import bayesfuse as bf
 from bayesfuse.checks import neighbour_agreement, phase_transition
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.models import DawidSkene, MarkovRandomField
-from bayesfuse.plots import graphs, plot_graph, plot_grid, plot_phases
+from bayesfuse.plots import plot_graph, plot_grid, plot_phases
 from bayesfuse.plots.axes import class_colours
 
 QUIET = {"progressbar": False, "quiet": True}
@@ -106,7 +105,6 @@ def test_maps_show_label_uncertainty_and_probability(point):
     np.testing.assert_allclose(label, expected)
     np.testing.assert_allclose(uncertain, 1 - probability.max(axis=1).reshape(SHAPE))
     np.testing.assert_allclose(of_two, probability[:, 2].reshape(SHAPE))
-    assert [text.get_text() for text in panels[0].get_legend().get_texts()] == ["0", "1", "2"]
 
 
 def test_cells_of_a_map_in_an_order_of_their_own(point):
@@ -114,8 +112,6 @@ def test_cells_of_a_map_in_an_order_of_their_own(point):
     _, uncertain = plot_grid(point, SHAPE, items=order)
     sure = bf.label_probabilities(point).max("class").values
     np.testing.assert_allclose(uncertain.images[0].get_array().ravel(), 1 - sure[order])
-    _, axes = plt.subplots(1, 2)
-    assert plot_grid(point, (20, 16), axes=axes)[1] is axes[1]
 
 
 def test_a_graph_shows_every_item_and_edge(point):
@@ -128,22 +124,9 @@ def test_a_graph_shows_every_item_and_edge(point):
     hollow = [dots for dots in ax.collections[1:] if (dots.get_facecolor() == 1).all()]
     per_item = np.bincount(point["constant_data"]["item_index"].values, minlength=320)
     assert sum(len(dots.get_offsets()) for dots in hollow) == (per_item == 0).sum() > 0
-    sizes = np.concatenate([dots.get_sizes() for dots in ax.collections[1:]])
-    assert sizes.max() > 2 * sizes.min()
     by_name = plot_graph(point, graph, layout=dict(enumerate(place)))
     segments = [one.collections[0].get_segments() for one in (ax, by_name)]
     np.testing.assert_array_equal(*segments)
-
-
-@pytest.mark.parametrize("most", [0, 5000])
-def test_layouts_keep_neighbours_together(most, monkeypatch):
-    monkeypatch.setattr(graphs, "SPRINGS", most)
-    graph = bf.Graph.grid((6, 9))
-    place = graphs._layout(graph)
-    near = np.linalg.norm(place[graph.edges[:, 0]] - place[graph.edges[:, 1]], axis=1)
-    rng = np.random.default_rng(0)
-    far = np.linalg.norm(place[rng.integers(0, 54, 500)] - place[rng.integers(0, 54, 500)], axis=1)
-    assert near.mean() < 0.5 * far.mean()
 
 
 def test_graphs_of_few_or_lone_items_have_a_picture():
@@ -156,12 +139,10 @@ def test_graphs_of_few_or_lone_items_have_a_picture():
 
 BAD = {
     "shape": (lambda r: plot_grid(r, (3, 3)), "(3, 3) for 320 items"),
-    "flat": (lambda r: plot_grid(r, (320,)), "(320,)"),
     "class": (lambda r: plot_grid(r, SHAPE, classes=["x"]), "class ['x']"),
     "cells": (lambda r: plot_grid(r, (1, 1), items=["x"]), "item ['x']"),
     "items": (lambda r: plot_graph(r, bf.Graph.grid((40, 9))), "item [320, 321, 322"),
     "layout": (lambda r: plot_graph(r, bf.Graph.grid(SHAPE), layout=[[0, 1]]), "shape (1, 2)"),
-    "places": (lambda r: plot_graph(r, bf.Graph.grid(SHAPE), layout={0: (0, 0)}), "319 in all"),
 }
 
 
@@ -188,8 +169,7 @@ def test_labels_that_follow_the_raters_are_no_trouble():
     assert 0.95 < found.attrs["critical"] < 1.2
     agreement = neighbour_agreement(result, model, draws=50, random_seed=0)
     assert agreement.attrs["p_value"] > 0.05
-    ax = plot_phases(found)
-    assert ax.get_title() == "no trouble" and len(ax.lines) == 2 + 1 + 2
+    assert plot_phases(found).get_title() == "no trouble"
 
 
 def test_too_strong_a_coupling_is_found_out():

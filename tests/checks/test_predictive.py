@@ -261,56 +261,6 @@ def test_items_of_different_difficulty_are_noticed(hard):
     assert found["unusual"].any()
     assert found.attrs["verdict"].endswith("Try bayesfuse.models.ItemTypes.")
     assert np.isclose(found["observed"].sum(), 1) and np.isclose(found["replicated"].sum(), 1)
-    chain = HiddenMarkov(hard, bf.Sequences.from_lengths([300]))
-    found = bf.checks.item_difficulty(bf.find_map(chain), chain, draws=50, random_seed=1)
-    assert "bayesfuse.TypedConfusion with" in found.attrs["verdict"]
-
-
-@pytest.mark.slow
-def test_inferred_types_and_groups_raise_no_alarm(hard, cartel):
-    model = ItemTypes(hard)
-    result = fitted(model)
-    found = bf.checks.item_difficulty(result, model, random_seed=1).attrs
-    assert found["p_value"] > 0.05 and "ItemTypes" not in found["verdict"]
-    assert not bf.checks.conditional_dependence(result, model, random_seed=1)["unusual"].any()
-    assert bf.checks.pairwise_agreement(result, model, random_seed=1).attrs["p_value"] > 0.02
-    model = LatentGroup(cartel[0].responses, "posterior")
-    result = fitted(model)
-    assert bf.checks.pairwise_agreement(result, model, random_seed=1).attrs["p_value"] > 0.05
-    assert bf.checks.conditional_dependence(result, model, random_seed=1).attrs["groups"] == []
-
-
-def test_verdicts_of_shared_mistakes():
-    """By many raters: hard items; by a few: these, or a source; with types: a source."""
-    responses = bf.Responses.from_matrix(np.zeros((4, 10), dtype=int), classes=[0, 1])
-    plain, typed = (observed(kind(responses))[1] for kind in (DawidSkene, ItemTypes))
-    few, many = [["a", "b"]], [list("abcdef")]
-    words = rater_pairs._in_words
-    assert words([], 45, plain) == "No pair of 45 shares more mistakes than the model expects."
-    said = words(few, 45, plain)
-    assert said.index("bayesfuse.models.ItemTypes") < said.index("bayesfuse.models.LatentGroup")
-    assert words(many, 45, plain).endswith("(see item_difficulty): try bayesfuse.models.ItemTypes.")
-    assert words(few, 45, typed).endswith("share a source: try bayesfuse.models.LatentGroup.")
-    assert "more types of items (types=)" in words(many, 45, typed)
-
-
-@pytest.mark.slow
-def test_a_prior_that_weighs_too_much_is_named():
-    """Fifty responses over eight classes each: rows are near a prior that is flatter than they."""
-    made = bf.datasets.simulate_dawid_skene(600, 36, 8, per_item=3, random_seed=0)
-    model = DawidSkene(made.responses)
-    result = fitted(model)
-    found = bf.checks.item_difficulty(result, model, random_seed=1).attrs
-    assert found["mean_p_value"] < 0.05
-    assert found["mean_observed"] > found["mean_replicated"] + 0.03
-    assert found["verdict"].startswith("On average, raters agree more")
-    pairs = bf.checks.pairwise_agreement(result, model, least=2, random_seed=1).attrs
-    assert pairs["mean_p_value"] < 0.05 and pairs["observed"] > pairs["replicated"]
-    prior = bf.priors.diagonal(8, weight=20, accuracy=0.75)
-    model = DawidSkene(made.responses, confusion_prior=prior)
-    found = bf.checks.item_difficulty(fitted(model), model, random_seed=1).attrs
-    assert found["mean_p_value"] > 0.05
-    assert found["verdict"].startswith("The agreement")
 
 
 def test_sequences_are_noticed_by_models_without_them():
@@ -363,8 +313,6 @@ def test_bad_input_is_refused(good, small):
     assert many.min() >= 20 > few.min()
     with pytest.raises(ModelError, match=r"least=.* Got: no pair of 6 raters with 1000"):
         rater_pairs._pairs(small, 1000)
-    with pytest.raises(ModelError, match=r"draws must be .* at least 2. Got: 1"):
-        bf.checks.pairwise_agreement(result, model, draws=1)
     with pytest.raises(ModelError, match="sequences="):
         bf.checks.runs(result, model)
     with pytest.raises(ResponsesError, match="not in the table"):

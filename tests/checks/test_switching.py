@@ -225,53 +225,6 @@ def test_accuracies_cannot_be_permuted(made):
         bf.align_labels(with_order(result, mixed_order()))
 
 
-def test_a_reference_must_be_of_the_same_raters(plain):
-    model, result = plain
-    other = bf.find_map(DawidSkene(bf.datasets.anesthesia()))
-    with pytest.raises(ModelError, match="same raters"):
-        bf.checks.switching(result, reference=other)
-    assert bf.checks.switching(result, reference=bf.find_map(model)).attrs["agree"]
-
-
-# Three raters are mostly right. The others swap two classes, one of them without exception, and
-# that weighs more than all others together under every prior that leans to the diagonal.
-OUTWEIGHED = np.array(
-    [
-        [[0.70, 0.20, 0.10], [0.20, 0.50, 0.30], [0.15, 0.30, 0.55]],
-        [[0.60, 0.15, 0.25], [0.10, 0.55, 0.35], [0.25, 0.25, 0.50]],
-        [[0.65, 0.25, 0.10], [0.15, 0.55, 0.30], [0.10, 0.35, 0.55]],
-        [[0.75, 0.10, 0.15], [0.10, 0.35, 0.55], [0.10, 0.60, 0.30]],
-        [[0.80, 0.10, 0.10], [0.20, 0.001, 0.799], [0.15, 0.60, 0.25]],
-    ]
-)
-
-
-@pytest.fixture(scope="module")
-def outweighed():
-    return bf.datasets.simulate_dawid_skene(
-        1500, 5, 3, prevalence=[0.45, 0.3, 0.25], confusion=OUTWEIGHED, random_seed=4
-    )
-
-
-def means(result):
-    return result["posterior"]["confusion"].mean(("chain", "draw")).values
-
-
-def test_one_rater_can_outweigh_three_unless_labels_are_known_and_the_check_says_so(outweighed):
-    """At the true rows the prior prefers the names swapped, and so does where chains start."""
-    log_odds = np.log(OUTWEIGHED)
-    own = np.trace(log_odds, axis1=1, axis2=2)
-    swapped = np.trace(log_odds[:, [0, 2, 1]], axis1=1, axis2=2)
-    assert ((swapped - own)[:3] < 0).all() and (swapped - own).sum() > 3
-    known = {n: int(outweighed.truth[n]) for n in range(40)}
-    for gold, order in ((None, [0, 2, 1]), (known, [0, 1, 2])):
-        result = sampled(DawidSkene(outweighed.responses, gold=gold), 100, 2)
-        assert np.abs(means(result)[:, order] - OUTWEIGHED).mean() < 0.05
-        found = bf.checks.switching(result)
-        assert found.attrs["agree"] and found.attrs["named"] == (gold is not None)
-        assert ("a few gold labels" in found.attrs["verdict"]) == (gold is None)
-
-
 def test_labels_that_were_drawn_stay_drawn_where_probabilities_are_computed_anew():
     """On a graph with circles, where belief propagation is an approximation."""
     responses = bf.Responses.from_matrix(

@@ -22,15 +22,12 @@ def other(model):
     ("output", "others"),
     [
         ("r.NC", []),
-        ("r.h5", []),
-        ("./a b/../r  s.nc", []),
         ("v1.e\u0301é.nc", ["--sweeps", "3", "--thin", "2", "--seed", "\u0663"]),
         (os.fsdecode(b"\xff.nc"), ["--thin", "100"]),
         ("-r.nc", ["--seed", "9" * 60, "--mod", "dawid-skene", "--quiet"]),
     ],
 )
 def test_names_of_files_and_numbers_that_work(folder, capfd, output, others):
-    (folder / "a b").mkdir()
     before = set(os.listdir())
     assert main([*FIT[:-1], f"--output={output}", *others]) == 0
     assert capfd.readouterr() == ("", "")
@@ -43,94 +40,43 @@ def test_names_of_files_and_numbers_that_work(folder, capfd, output, others):
 REFUSED = [
     # commands, and what they need
     ([], "arguments are required: COMMAND (see python -m bayesfuse --help)"),
-    ([""], "invalid choice: ''"),
-    (["fit"], "required: FILE"),
-    (["demo", "fit"], "unrecognized arguments: fit"),
-    (["demo", "--output", "films.csv"], "films.csv"),
-    (["demo", "--output", "films.csv/x"], "Not a directory"),
-    (["fit", "films.csv", "films.csv", "--output", "r.nc"], "unrecognized arguments: films.csv"),
-    ([*TO, "--random-seed", "-1"], "unrecognized arguments: --random-seed"),
     # input files
     (["fit", "", "--output", "r.nc"], "cannot read .: Is a directory"),
     (["fit", "none.csv", "--output", "r.nc"], "cannot read none.csv: No such file or directory"),
     (["fit", f"{LONG}.csv", "--output", "r.nc"], "File name too long"),
-    (["fit", "http://localhost/t.csv", "--output", "r.nc"], "No such file"),
     (["fit", "/dev/null", "--output", "r.nc"], "cannot read /dev/null: it is a device"),
-    (["fit", "/proc/self/mem", "--output", "r.nc"], "cannot read /proc/self/mem"),
-    (["fit", "films.csv/t.csv", "--output", "r.nc"], "Not a directory"),
-    ([*TO, "--gold", "none.csv"], "cannot read none.csv: No such file"),
     ([*TO, "--items", "-", "--gold", "-"], "only one table can come from standard input"),
     # output files
     ([*FIT, ""], "cannot write .: it is a folder"),
     ([*FIT, "r.csv"], "must end in .nc"),
-    ([*FIT, "/dev/null"], "must end in .nc"),
     ([*FIT, "labels.csv"], "use --labels FILE.csv"),
-    ([*FIT, "-r.nc"], "expected one argument"),
-    ([*FIT, f"{LONG}.nc"], "File name too long"),
-    ([*FIT, "nowhere/r.nc"], "cannot write nowhere/r.nc: No such file"),
-    ([*FIT, "/sys/r.nc"], "cannot write /sys/r.nc:"),
-    ([*FIT, "films.csv/r.nc"], "cannot write films.csv/r.nc: Not a directory"),
     ([*TO, "--labels", "r.nc"], "r.nc twice"),
-    ([*TO, "--labels", "r.png"], "r.png twice"),
     ([*TO, "--labels", "films.csv"], "films.csv twice"),
-    ([*TO, "--items", "r.nc"], "r.nc twice"),
-    ([*TO, "--labels", "."], "cannot write .: Is a directory"),
-    ([*TO, "--labels", "/dev/null"], "cannot write /dev/null: it is not a regular file"),
     ([*TO, "--labels", "-"], "results cannot be written to standard output. Got: -"),
     ([*TO, "--picture", "p"], "--picture must end in one of"),
     # numbers
     ([*TO, "--seed", "-1"], "a seed must be a whole number, at least 0. Got: -1"),
-    ([*TO, "--seed", "9" * 5000], "a seed must be a whole number"),
     ([*TO, "--draws", "0"], "draws must be a whole number, at least 1. Got: 0"),
-    ([*TO, "--draws", "1e3"], "invalid int value: '1e3'"),
-    ([*TO, "--draws", "9" * 15], "not enough memory"),
-    ([*TO, "--draws", "9" * 30], "must be less than 10^15"),
-    ([*TO, "--chains", "0"], "chains must be"),
     ([*TO, "--chains", "1000000000"], "at most 10,000 chains"),
-    ([*TO, "--thin", "0"], "thin must be a whole number, at least 1. Got: 0"),
     ([*TO, "--sweeps", "0"], "sweeps must be a whole number, at least 1. Got: 0"),
     ([*TO, "--sweeps", "2", "--sampler", "nuts"], "sweeps= for Gibbs"),
-    ([*TO, "--sampler", "dice"], "invalid choice: 'dice'"),
     # columns and classes
     ([*TO, "--item", "movie"], "no column 'movie'. Got: columns ['film', 'critic', 'verdict'"),
     ([*TO, "--item", "critic"], "a column can be used once only. Got: 'critic' for two"),
-    ([*TO, "--classes", ""], "classes must be names"),
-    ([*TO, "--classes", "good,,bad"], "classes must be names"),
-    ([*TO, "--classes", "good, bad"], "Got: 'bad'"),
     ([*TO, "--classes", "good,ugly"], "Got: 'bad'"),
-    ([*TO, "--classes", "good,bad,bad"], "'bad' more than once"),
     ([*TO, "--classes", os.fsdecode(b"good,bad,\xff")], "classes must be names"),
     # a model and its options
     (["fit", "films.csv", *ONE], "--model needs a file for the posterior"),
-    (["fit", "films.csv", "--draws", "5"], "--draws belongs to a --model. Got: no --model"),
-    (["fit", "films.csv", "--groups", "posterior"], "latent-group. Got: no --model"),
     (["fit", "films.csv", "--bio"], "--bio belongs to --model hidden-markov. Got: no --model"),
     (["fit", "films.csv", "--time", "2"], "a time is written as 90s, 2min or 1h. Got: '2'"),
-    (["fit", "films.csv", "--time", "0s"], "a time is written as"),
     ([*TO, "--time", "2min"], "--time belongs to an answer from several models"),
-    ([*TO, "--report", "r.html"], "--report belongs to an answer from several models"),
-    (other("Dawid-Skene"), "invalid choice: 'Dawid-Skene'"),
     ([*TO, "--graph", "g.csv"], "--graph belongs to --model markov-random-field. Got: --model daw"),
-    ([*TO, "--sequence", "film"], "--sequence belongs to --model hidden-markov"),
-    ([*TO, "--types", "4"], "--types belongs to --model item-types"),
-    ([*TO, "--trust", "1"], "--trust belongs to --model item-types"),
-    ([*TO, "--class-shares", "0.4,0.6"], "--class-shares belongs to --model labelling-functions"),
     ([*other("latent-group"), "--raters", "coin"], "--model dawid-skene or hidden-markov or mark"),
-    ([*other("latent-group"), "--pooled"], "--pooled belongs to --model dawid-skene or hidden"),
-    ([*other("item-types"), "--groups", "moments"], "--groups belongs to --model latent-group"),
     ([*other("hidden-markov")], "has no column 'sequence'"),
     ([*other("markov-random-field")], "give --graph FILE"),
     ([*TO, "--pooled", "--robust"], "give one of the two"),
-    ([*TO, "--robust", "--raters", "coin"], "a DirichletMixture as confusion_prior"),
-    ([*other("latent-group"), "--groups", "posterior", "--robust"], "needs Dirichlet priors"),
-    ([*other("item-types"), "--robust"], "--robust is a prior of confusion matrices"),
-    ([*other("item-types"), "--types", "1"], "types must be"),
-    ([*other("item-types"), "--trust", "0"], "trust must be positive"),
     ([*other("item-types"), "--trust", "nan"], "Got: nan"),
-    ([*other("item-types"), "--trust", "much"], "--trust: invalid number: 'much'"),
-    ([*other("labelling-functions"), "--class-shares", "0.4,x"], "invalid number: 'x'"),
     ([*other("labelling-functions"), "--class-shares", "0.4,0.7"], "sum to one"),
-    ([*other("labelling-functions"), "--robust"], "labelling functions have none"),
 ]
 
 
@@ -182,14 +128,3 @@ def test_surroundings_without_anything(folder, capfd, monkeypatch):
     with pytest.raises(SystemExit, match=r"^0$"):
         main(["fit", "--help"])
     assert "--sweeps" in capfd.readouterr().out
-
-
-def test_the_folder_is_gone(folder, capfd):
-    Path("gone").mkdir()
-    os.chdir("gone")
-    os.rmdir(folder / "gone")
-    assert main(TO) == 2
-    said = capfd.readouterr().err
-    assert said.startswith("bayesfuse: error: ") and said.count("\n") == 1
-    table = str(folder / "films.csv")
-    assert main(["fit", table, *QUICK, "--output", str(folder / "r.nc")]) == 0

@@ -73,23 +73,11 @@ def test_edges_without_weights_count_one(islands):
 
 
 def test_report_of_a_field(islands, capsys):
-    import arviz as az
-
     assert field("--items", "all.csv") == 0
+    assert pd.read_csv("result-labels.csv")["item"].tolist() == ["z", *"mlkjihgfedcba"]
     printed = capsys.readouterr().out
-    assert "37 responses to 14 items by 3 raters, 2 classes" in printed
     assert "Graph: 14 items, 14 edges" in printed
-    coupling = tables()["posterior"]["coupling"]
-    for start, draws in (("Coupling", coupling), ("odds of that class by", np.exp(coupling))):
-        low, high = az.eti(draws).values
-        assert f"{start} {float(draws.mean()):.2f} ({low:.2f}–{high:.2f})" in printed
-    lines = printed.splitlines()
-    labels = pd.read_csv("result-labels.csv")
-    assert labels["item"].tolist() == ["z", *"mlkjihgfedcba"]
-    header = next(at for at, line in enumerate(lines) if line.startswith("class "))
-    assert lines[header].split(maxsplit=1)[1] == "share of the items"
-    for name, line in zip(("dry", "wet"), lines[header + 1 :], strict=False):
-        assert line.split() == [name, f"{labels[f'probability_{name}'].mean():.2f}"]
+    assert f"Coupling {float(tables()['posterior']['coupling'].mean()):.2f} (" in printed
 
 
 @pytest.mark.slow
@@ -115,17 +103,13 @@ def test_names_of_digits_are_one_kind_in_all_files(folder):
     ("content", "word"),
     [
         ("here\na\n", "a table of edges must have two columns of items"),
-        ("here,there,miles\na,b,3\n", "Got: columns ['here', 'there', 'miles'] in edges.csv"),
-        ("here,here\na,b\n", "several columns 'here'"),
         ("a,b\nb,c\n", "must hold column names, else an edge would be lost. Got: 'a'"),
         ("here,there\na,b\nb,\n", "an edge needs two items, and a weight if others have one. "
          "Got: a missing value in row 1 of edges.csv"),
-        ("here,there,weight\na,b,1\nb,c,\n", "Got: a missing value in row 1"),
         ("here,there,weight\na,b,far\n", "weights must be numbers. Got: could not convert string "
          "to float: 'far' in edges.csv"),
         ("here,there,weight\na,b,0\n", "Weights of edges must be positive and finite"),
         ("here,there\na,b\nb,a\n", "An edge must be given once"),
-        ("here,there\na,a\n", "An edge must join two different items"),
         ("here,there\nB,A\n", "Got: edges between other items only, such as 'A', in edges.csv"),
     ],
 )  # fmt: skip
@@ -138,5 +122,9 @@ def test_edges_to_items_that_are_not_listed(islands, no_sampling, capsys):
     Path("edges.csv").write_text("here,there\na,b\nb,atlantis\n")
     status = field("--items", "all.csv", graph="edges.csv")
     fails(capsys, status, "must be among the declared ones", "Got: 'atlantis' in row 1")
-    fails(capsys, field(graph="none.csv"), "cannot read none.csv: No such file or directory")
     fails(capsys, field("--labels", "roads.csv"), "roads.csv twice")
+
+
+def read(graph):
+    options = ["--model", "markov-random-field", "--graph", graph, "--output", "r.nc"]
+    return read_tables(parse(["fit", "said.csv", *options]))

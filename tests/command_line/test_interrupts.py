@@ -20,13 +20,6 @@ def press(*_, **__):
     signal.raise_signal(signal.SIGINT)
 
 
-def test_interrupted_while_reading(folder, capsys, monkeypatch):
-    monkeypatch.setattr(pd, "read_csv", press)
-    assert fit() == 130
-    assert capsys.readouterr().err == "bayesfuse: interrupted before there were draws to write\n"
-    assert names(folder) == {"films.csv"}
-
-
 def test_interrupted_draws_are_written(folder, capsys, monkeypatch):
     """The second chain is ended with its 30th draw, and the third and fourth as they begin."""
     before = signal.getsignal(signal.SIGINT)

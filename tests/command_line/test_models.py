@@ -22,11 +22,10 @@ def films():
     [
         ([*TYPES, "--types", "3", "--trust", "1.5"],
          lambda table: models.ItemTypes(table, types=3, trust=1.5)),
-        (["--pooled"], lambda table: models.DawidSkene(table, pooled=True)),
         (["--pooled", "--raters", "coin"],
          lambda table: models.DawidSkene(table, raters="coin", pooled=True)),
     ],
-    ids=["types", "pooled", "pooled coins"],
+    ids=["types", "pooled coins"],
 )  # fmt: skip
 def test_fits_are_those_of_python(folder, arguments, model):
     assert fit(*arguments, "--quiet") == 0
@@ -34,26 +33,6 @@ def test_fits_are_those_of_python(folder, arguments, model):
     found = tables()
     np.testing.assert_allclose(bf.label_probabilities(found), bf.label_probabilities(own))
     assert set(found["posterior"].data_vars) == set(own["posterior"].data_vars)
-
-
-def test_report_has_the_hardest_items(folder, capsys):
-    assert fit(*TYPES, settings=SHORT) == 0
-    lines = capsys.readouterr().out.splitlines()
-    at = next(n for n, line in enumerate(lines) if line.startswith("hardest"))
-    assert lines[at].split() == "hardest raters disagree what those who look say".split()
-    worst = [float(line.split()[1]) for line in lines[at + 1 : at + 6]]
-    assert worst == sorted(worst, reverse=True) and 0 < worst[0] <= 0.5
-    assert lines[at + 6].startswith("Of 20 items, ")
-    assert any("ItemTypes: 2 chains of 40 draws" in line for line in lines)
-    assert "type" not in lines[-3]  # types have other numbers in every chain
-
-
-def test_gold_teaches_trust(folder):
-    pd.DataFrame({"item": range(1, 9), "label": "good"}).to_csv("gold.csv", index=False)
-    assert fit(*TYPES, "--quiet", "--gold", "gold.csv") == 0
-    result = tables()
-    assert (bf.label_probabilities(result).sel({"item": 3, "class": "good"}) == 1).all()
-    assert result["posterior"]["trust"].std() > 0
 
 
 def test_labelling_functions_are_those_of_python_and_the_report_has_them(folder, pictures, capsys):
@@ -70,21 +49,3 @@ def test_labelling_functions_are_those_of_python_and_the_report_has_them(folder,
     covered = bf.Responses.from_long(responses.to_frame())
     own = bf.sample(models.LabellingFunctions(covered, [0.4, 0.6]), **SETTINGS)
     np.testing.assert_allclose(bf.label_probabilities(tables()), bf.label_probabilities(own))
-
-
-@pytest.mark.parametrize("groups", ["moments", pytest.param("posterior", marks=pytest.mark.slow)])
-def test_report_says_who_shares_a_source(folder, capfd, groups):
-    rng = np.random.default_rng(1)
-    truth = rng.integers(0, 2, 400)
-    heard = np.where(rng.random(400) < 0.75, truth, 1 - truth)
-    source = np.column_stack([*[heard] * 3, *[truth] * 5])
-    said = np.where(rng.random(source.shape) < 0.85, source, 1 - source)
-    table = bf.Responses.from_matrix(said).to_frame()
-    table.to_csv("many.csv", index=False)
-    arguments = ["--model", "latent-group", "--groups", groups]
-    assert fit(*arguments, table="many.csv", columns=[]) == 0
-    assert "Raters who share a source" in (printed := capfd.readouterr().out)
-    assert "* 0, 1, 2\n    probability" in printed
-    assert fit(*arguments) == 0  # of three critics nobody can tell
-    if groups == "moments":
-        assert "No raters were found to share a source" in capfd.readouterr().out

@@ -1,14 +1,10 @@
 """The report that the command line prints."""
 
-from pathlib import Path
-
-import numpy as np
-import pandas as pd
 import pytest
 from shell import SHORT, fit, tables
 
 import bayesfuse as bf
-from bayesfuse.command_line.report import WIDTH, _advice
+from bayesfuse.command_line.report import _advice
 
 
 def test_report_has_intervals_of_the_raters_and_the_least_certain_items(folder, capsys):
@@ -27,43 +23,11 @@ def test_report_has_intervals_of_the_raters_and_the_least_certain_items(folder, 
             low, high = az.eti(own).values
             expected.append(f"{float(own.mean()):.2f} ({low:.2f}–{high:.2f})")
         assert line.split(maxsplit=2)[1:] == ["20", "  ".join(f"{x:<18}" for x in expected).strip()]
-    best = (draws["sensitivity"] + draws["specificity"]).mean(("chain", "draw")).to_series()
-    shown = [line.split()[0] for line in lines[header + 1 : header + 4]]
-    assert shown == best.sort_values(ascending=False).index.tolist()
 
     header = next(at for at, line in enumerate(lines) if line.startswith("least certain"))
     probability = bf.label_probabilities(tables())
     item = probability.isel(item=int(probability.max("class").argmin("item")))
     assert lines[header + 1].split()[0] == str(item["item"].item())
-    for name in ("bad", "good"):
-        assert f"{name}: {float(item.sel({'class': name})):.2f}" in lines[header + 1]
-    uncertain = int((probability.max("class") < 0.95).sum())
-    assert f"{uncertain} of 20 items have no label of probability 0.95 or more." in lines
-
-
-def test_of_many_raters_the_best_and_worst_are_printed(folder, capsys):
-    rng = np.random.default_rng(0)
-    rater, item = np.indices((30, 12)).reshape(2, -1)
-    label = np.where(rng.random(360) < 0.8, item % 2, 1 - item % 2)
-    frame = pd.DataFrame({"item": item, "rater": [f"r{n:02}" for n in rater], "label": label})
-    frame.to_csv("crowd.csv", index=False)
-    assert fit(table="crowd.csv", columns=[]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len([line for line in lines if line.startswith("r") and line[1].isdigit()]) == 10
-    assert "… 20 more" in lines
-
-
-@pytest.mark.parametrize("n_classes", [3, 7])
-def test_several_classes(folder, capsys, n_classes):
-    label = np.tile(np.arange(n_classes), 6)
-    frame = pd.DataFrame({"item": np.repeat(np.arange(2 * n_classes), 3), "label": np.sort(label)})
-    frame["rater"] = np.tile([1, 2, 3], 2 * n_classes)
-    frame.to_csv("several.csv", index=False)
-    assert fit(table="several.csv", columns=[]) == 0
-    printed = capsys.readouterr().out
-    assert ("sensitivity (2)" in printed) == (n_classes == 3)
-    assert ("sensitivity (mean of the classes)" in printed) == (n_classes == 7)
-    assert tables()["posterior"]["class"].values.tolist() == list(range(n_classes))
 
 
 @pytest.mark.slow
@@ -75,23 +39,12 @@ def test_report_has_the_checks_unless_told_not_to(folder, capsys):
         assert ("* The agreement of raters has standard" in printed) == shown
 
 
-def test_quiet_prints_nothing(folder, capfd):
-    assert fit("--quiet") == 0
-    assert capfd.readouterr() == ("", "")
-    assert Path("result.nc").exists()
-
-
-def test_convergence_is_told_of_as_many_parameters_and_draws_as_there_are(
-    folder, capsys, monkeypatch
-):
+def test_convergence_is_told_of_as_many_draws_as_there_are(folder, capsys):
     assert fit("--draws", "1", "--chains", "1") == 0
     assert "Convergence cannot be assessed" in capsys.readouterr().out
     assert fit() == 0
     said = capsys.readouterr().out
-    assert "more sweeps per draw (--sweeps)" in said and "was checked" not in said
-    monkeypatch.setattr("bayesfuse.command_line.report.CHECKED", 7)  # of 2 + 3 × 4
-    assert fit() == 0
-    assert "One in 2 raters was checked." in capsys.readouterr().out
+    assert "more sweeps per draw (--sweeps)" in said
 
 
 @pytest.mark.parametrize(
@@ -99,13 +52,6 @@ def test_convergence_is_told_of_as_many_parameters_and_draws_as_there_are(
     [
         (1.005, 900, "gibbs", [""]),
         (1.5, 900, "gibbs", ["The chains disagree", "more sweeps per draw", "another model"]),
-        (1.5, 900, "nuts", ["The chains disagree", "more draws", "another model"]),
-        (
-            1.02,
-            300,
-            "gibbs",
-            ["should run longer", "(--sweeps), in a result of the same size, or more draws"],
-        ),
         (1.005, 300, "nuts", ["should run longer", "more draws (--draws)."]),
     ],
 )
@@ -114,4 +60,3 @@ def test_advice_is_what_helps(rhat, ess, sampler, words):
     assert all(word in " ".join(advice.split()) for word in words)
     assert bool(advice) == bool(words[0])
     assert ("--sweeps" in advice) == (sampler == "gibbs" and bool(advice))  # NUTS has none
-    assert all(len(line) <= WIDTH for line in advice.splitlines())

