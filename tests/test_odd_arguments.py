@@ -6,14 +6,12 @@ import inspect
 import math
 from functools import partial
 
-import arviz as az
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
 import bayesfuse as bf
 from bayesfuse import errors
-from bayesfuse.command_line.report import report
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.sample import _require_settings
 from bayesfuse.models import (
@@ -252,30 +250,6 @@ def test_probabilities_of_intervals(fitted):
         function(**given, ci_prob=np.float32(0.5))
         plt.close("all")  # matplotlib warns of many open figures
         assert wanted["ci_prob"].default is None
-
-
-def test_intervals_of_the_report_have_the_probability_it_names(fitted):
-    result, model = fitted["groups"]
-    for probability in (0.5, 0.8):
-        with az.rc_context({"stats.ci_prob": probability}):
-            said = report(model, result, checks=False)
-            own = bf.checks.group_summary(result)
-        assert f"with {probability:.0%} intervals" in said
-        at = bf.checks.group_summary(result, ci_prob=probability)
-        assert (own["low"][0], own["high"][0]) == (at["low"][0], at["high"][0])
-        assert f"({own['low'][0]:.2f}–{own['high'][0]:.2f})" in said
-
-
-def test_weights_of_averages(fitted):
-    result, _ = fitted["plain"]
-    both = {"a": result, "b": result}
-    for wrong in (math.inf, -1.0, math.nan, None, "1"):
-        with pytest.raises(ModelError, match="weights must be finite and not negative"):
-            bf.average(both, weights={"a": 1.0, "b": wrong})
-    with pytest.raises(ModelError, match="not all zero"):
-        bf.average(both, weights={"a": 0.0, "b": 0})
-    large = bf.average(both, weights={"b": 1e308, "a": 1.5e308})  # whose sum overflows
-    assert large.attrs["weights"] == pytest.approx([0.6, 0.4])
 
 
 @pytest.mark.parametrize("wrong", [0, -1, math.nan, math.inf, "2"])

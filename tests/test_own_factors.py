@@ -8,13 +8,12 @@ import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
-from own_factors import ByItem, ByPopulation, Guessing
+from own_factors import ByItem, Guessing
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
-from bayesfuse.observation import Observation
-from bayesfuse.testing import assert_close, check_label_prior, check_rater_channel
+from bayesfuse.testing import check_label_prior, check_rater_channel
 
 N_ITEMS, N_RATERS = 100, 6
 ODDS = np.array([0.5, -0.3]), np.array([1.2, -1.0])
@@ -130,49 +129,6 @@ def test_items_are_merged_only_where_both_factors_treat_them_alike():
     assert make_plan(guessing(few, by_item=True)).observation.table is few
     covariate = np.arange(60.0)
     assert make_plan(regression(few, covariate)).observation.table is few
-
-
-@pytest.mark.filterwarnings("ignore:Numba will use object mode")
-def test_merged_items_of_several_populations_are_those_of_one_model_each():
-    """At known rows the evidence is the sum of those of two tables, item by item."""
-    rng = np.random.default_rng(5)
-    said = rng.integers(0, 2, (120, 3))
-    population = rng.integers(0, 2, 120)
-    population[0] = 1  # so that the first item of a pattern is not in every population
-    responses = bf.Responses.from_matrix(said, classes=[0, 1])
-    prior = ByPopulation(np.ones((2, 2)) / 2, population)
-    confusion = rng.dirichlet([4.0, 2.0], (3, 2))
-    share = np.array([[0.9, 0.1], [0.3, 0.7]])
-    whole = Observation.build(responses, prior, bf.Confusion(None), gold={3: 1})
-    assert whole.table.n_items <= 17  # patterns × populations, and the known one
-    rows = whole.rows({"prevalence": share, "confusion": confusion})
-    found = whole.marginal(rows)
-    total = 0.0
-    for p in (0, 1):
-        items = np.flatnonzero(population == p)
-        gold = {3: 1} if population[3] == p else None
-        part = Observation.build(
-            responses.take(items), bf.Independent(None), bf.Confusion(None), gold=gold
-        )
-        alone = part.marginal(part.rows({"prevalence": share[p], "confusion": confusion}))
-        total += alone.total
-        assert_close(
-            whole.by_item(found.probability)[items], part.by_item(alone.probability), "labels"
-        )
-    assert_close(found.total, total, "evidence")
-    with pm.Model() as model:
-        prevalence = pm.Dirichlet("prevalence", np.ones((2, 2)))
-        rows = pm.Dirichlet("confusion", bf.priors.diagonal(2), shape=(3, 2, 2))
-        labels = ByPopulation(prevalence, population)
-        bf.observe(responses, labels=labels, raters=bf.Confusion(rows))
-    result = bf.sample(model, 20, tune=20, chains=2, random_seed=1, progressbar=False, quiet=True)
-    assert result["posterior"]["prevalence"].shape == (2, 20, 2, 2)
-    assert bf.label_probabilities(result).shape == (120, 2)
-    with model:
-        drawn = pm.sample_posterior_predictive(
-            result.isel(draw=slice(4)), progressbar=False, random_seed=1
-        )
-    assert drawn["posterior_predictive"]["responses"].shape[-1] == 360
 
 
 def test_em_finds_the_classes_and_a_mode_of_the_models_density(crowd):

@@ -191,19 +191,6 @@ def test_a_graph_follows_the_order_of_responses():
     assert ordered.ordered(responses) is ordered
 
 
-def test_a_graph_shows_itself():
-    lines = repr(bf.Graph.from_edges([(0, 1)], [0.5], items=range(3))).splitlines()
-    assert lines[0] == "Graph: 3 items, 1 edges"
-    assert [line.split("  ")[-1].strip() for line in lines[1:]] == [
-        "0 to 1, median 1",
-        "0.5",
-        "2, the largest of 2 items",
-        "forest: labels can be summed out exactly",
-    ]
-    assert "with cycles" in bf.Graph.grid((2, 2))._repr_html_()
-    assert "weights" not in repr(bf.Graph.from_edges([], items="ab"))
-
-
 SKEW = sparse.csr_matrix([[0.0, 1.0], [2.0, 0.0]])
 MASKED = np.ma.array([[0.0], [1.0]], mask=[[0], [1]])
 of_edges, of_scipy = bf.Graph.from_edges, bf.Graph.from_scipy
@@ -298,16 +285,3 @@ def test_simulated_annotators_of_an_image():
     perfect = np.tile(np.eye(3), (2, 1, 1))
     made = bf.datasets.simulate_responses(image, 2, 3, confusion=perfect, random_seed=0)
     assert (made.responses.label == np.repeat(image.ravel(), 2)).all()
-
-
-def test_bad_simulations_are_refused():
-    for given, told in (
-        ({"degree": 1, "within": 2.0}, "within must be .* from 0 to 1. Got: 2.0"),
-        ({"degree": -1}, "degree must be .* Got: -1"),
-        ({"degree": 8, "random_seed": 1}, "edges within"),
-    ):
-        with pytest.raises(ModelError, match=told):
-            bf.datasets.simulate_blocks(9, 2, 2, **given)
-    for truth, given, told in (([0, 2], {}, "from 0 to 1"), ([0], {"per_item": 3}, "Got: 3")):
-        with pytest.raises(ModelError, match=told):
-            bf.datasets.simulate_responses(truth, 2, 2, **given)

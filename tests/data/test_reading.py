@@ -13,12 +13,6 @@ import bayesfuse as bf
 from bayesfuse.errors import ResponsesError
 
 
-def test_categories_declare_classes():
-    frame = pd.DataFrame(TABLE)
-    frame["verdict"] = pd.Categorical(frame["verdict"], categories=["good", "fair", "bad"])
-    assert bf.Responses.from_long(frame, **COLUMNS).classes.tolist() == ["good", "fair", "bad"]
-
-
 @pytest.mark.parametrize("missing", [-1, 9])
 def test_matrix_equals_long_table(missing):
     matrix = np.array([[0, 1, missing], [2, missing, missing], [missing, missing, missing]])
@@ -190,14 +184,6 @@ def test_tables_of_any_library():
         assert rows_of(bf.Responses.from_long(table, **COLUMNS)) == expected
 
 
-@pytest.mark.parametrize("kind", ["float16", "longdouble", "uint8", "bool"])
-def test_matrices_of_any_numbers(kind):
-    responses = bf.Responses.from_matrix(np.array([[0, 1], [1, 1]], dtype=kind))
-    assert responses.label.tolist() == [0, 1, 1, 1]
-    names = np.array([0, 1], dtype=kind)
-    assert bf.Responses.from_matrix([[0, 1]], raters=names).raters.tolist() == [0, 1]
-
-
 long, matrix, counts = bf.Responses.from_long, bf.Responses.from_matrix, bf.Responses.from_counts
 TWICE = pd.DataFrame([[1, 2, 0, 1]], columns=["item", "rater", "label", "label"])
 
@@ -289,18 +275,3 @@ def test_empty_text_is_no_label_unless_it_is_declared():
             bf.Responses.from_long(labels)
     assert bf.Responses.from_long(table, abstain="").n_responses == 2
     assert bf.Responses.from_long(table, classes=["", "x", "y"]).n_classes == 3
-
-
-def test_what_is_no_table_is_told_how_to_be_read(tmp_path):
-    for read, given in [
-        (bf.Responses.from_long, "table.csv"),
-        (bf.Responses.from_long, tmp_path / "table.csv"),
-        (bf.Responses.from_matrix, "table.csv"),
-    ]:
-        with pytest.raises(ResponsesError, match=r"pd\.read_csv.*Got: .*table\.csv'"):
-            read(given)
-
-
-def test_items_raters_and_labels_have_a_column_each():
-    with pytest.raises(ResponsesError, match=r"a column each.* Got: 'film' for two"):
-        bf.Responses.from_long(TABLE, item="film", rater="film", label="verdict")

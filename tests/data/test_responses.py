@@ -101,13 +101,6 @@ def test_repr_says_what_matters():
     assert "5 items in 2 patterns" in html and "&lt;" in html and "<b (" not in html
 
 
-def test_classic_tables():
-    caries = bf.datasets.caries()
-    assert caries.n_items == 32 and caries.multiplicity.sum() == 3869
-    anesthesia = bf.datasets.anesthesia()
-    assert anesthesia.per_rater.tolist() == [135, 45, 45, 45, 45]
-
-
 @pytest.mark.parametrize("name", ["anesthesia", "caries"])
 def test_shipped_tables_are_the_published_ones(name, development_data):
     published, _ = development_data(name)

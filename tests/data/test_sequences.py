@@ -8,7 +8,6 @@ import pytest
 
 import bayesfuse as bf
 from bayesfuse.errors import ResponsesError
-from bayesfuse.models import HiddenMarkov
 
 
 def test_sequences_from_a_table_in_any_order():
@@ -72,16 +71,6 @@ def test_lengths_of_any_whole_numbers(kind):
     assert sequences.to_frame()["position"].tolist()[199:] == [99, 0]
 
 
-def test_positions_are_anything_with_an_order():
-    for position in (
-        pd.to_timedelta([3, 1, 2], unit="s"),
-        pd.period_range("2020", periods=3)[::-1],
-    ):
-        frame = {"item": ["c", "a", "b"], "sequence": [0, 0, 0], "position": position}
-        order = np.argsort(pd.Index(position)).tolist()
-        assert bf.Sequences.from_table(frame).items.tolist() == [frame["item"][n] for n in order]
-
-
 TABLE = {"item": [0, 1, 2], "sequence": [0, 0, 1], "position": [0, 1, 0]}
 
 
@@ -117,11 +106,3 @@ def test_bad_tables_of_sequences_are_refused(columns, told):
 def test_bad_lengths_are_refused(lengths, names, told):
     with pytest.raises(ResponsesError, match=told):
         bf.Sequences.from_lengths(lengths, **names)
-
-
-def test_sequences_and_responses_must_have_the_same_items():
-    table = bf.Responses.from_matrix(np.arange(60)[:, None] % 2)
-    with pytest.raises(ResponsesError, match=r"\[60\] not in the table \(1 such\)"):
-        HiddenMarkov(table, bf.Sequences.from_lengths([61]))
-    with pytest.raises(ResponsesError, match=r"\[58, 59\] missing \(2 such\)"):
-        HiddenMarkov(table, bf.Sequences.from_lengths([58]))

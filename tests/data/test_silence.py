@@ -258,14 +258,6 @@ def test_results_know_which_silence_was_observed():
     assert of(other) != of(some)
 
 
-def test_a_summary_shows_the_coverage():
-    said, some = (bf.Responses.from_matrix(each, abstain=-1) for each in (SAID, SOME))
-    assert "coverage             0.50 to 0.75 of the items; silent on all others" in repr(said)
-    assert "coverage             0.50 to 0.67 of the items given to the source" in repr(some)
-    assert "silent on all others" in said._repr_html_()
-    assert "coverage" not in repr(said.without_silence())
-
-
 def test_silence_is_not_written_out():
     """A thousand rules on twenty thousand items: a byte for each pair would be 20 MB."""
     rng = np.random.default_rng(1)

@@ -207,14 +207,6 @@ def test_results_know_what_was_stated():
         assert of(other) == of(bf.Responses.from_probabilities(long()))  # classes have a digest
 
 
-def test_a_summary_shows_the_statements():
-    both = hard().joined(bf.Responses.from_probabilities(long()))
-    assert "statements           5 by 2 raters, on 3 items" in repr(both)
-    assert "by 2 raters, on 3 items" in both._repr_html_()
-    assert "statements" not in repr(hard())
-    assert repr(both.stated) == "<Statements: 5 rows>"
-
-
 def test_a_joined_table_keeps_the_order_of_the_first():
     grades = ["low", "high"]
     hard = bf.Responses.from_matrix([grades], classes=grades, ordered=True)

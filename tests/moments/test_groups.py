@@ -61,15 +61,6 @@ def test_groups_from_a_sample_with_missing_and_repeated_responses():
     np.testing.assert_array_equal(find_groups(bf.Responses.from_long(table)).group, group)
 
 
-def test_order_of_raters_does_not_matter():
-    rng = np.random.default_rng(6)
-    _, group, labels = simulate(rng, 10_000, [3, 4, 1, 1, 1, 1], outer=(0.6, 0.8))
-    order = rng.permutation(len(group))
-    found = find_groups(bf.Responses.from_matrix(labels[:, order])).group.values
-    np.testing.assert_array_equal(found[:, None] == found, group[order][:, None] == group[order])
-    assert found[0] == 0 and np.all(np.diff(np.unique(found, return_index=True)[1]) > 0)
-
-
 def test_residual_alone_groups_independent_raters():
     rng = np.random.default_rng(7)
     _, group, labels = simulate(rng, 5_000, [1] * 10)
