@@ -23,7 +23,6 @@ from bayesfuse.moments.binary import improved_sml
     "group",
     [
         [0, 0, 0, 1, 2, 2, 3, 4, 5, 6],
-        [0, 1, 2, 2, 3, 4, 5, 2, 6, 2],
         [0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
     ],
 )
@@ -46,9 +45,6 @@ def test_groups_of_an_exact_population(group):
     for g in range(n_groups):
         if np.sum(group == g) > 2:
             np.testing.assert_allclose(found.v_on[group == g], v_on[group == g], atol=1e-8)
-
-
-# -------------------------------------------------------------------- finding groups
 
 
 def test_groups_from_a_sample_with_missing_and_repeated_responses():
@@ -112,9 +108,6 @@ def test_groups_of_many_raters_who_seldom_meet():
     tried = found.n_groups.values
     assert tried[0] == 4 and tried[-1] == n_raters and 30 < len(tried) < 50
     assert np.all(np.diff(tried[:-1]) <= np.maximum(1, 0.13 * tried[:-2]))
-
-
-# -------------------------------------------------------------------- L-SML
 
 
 def test_everything_is_recovered_from_an_exact_population():
@@ -223,9 +216,6 @@ def test_two_groups_are_taken_to_err_evenly():
     np.testing.assert_allclose(found.group_sensitivity, found.group_specificity, atol=0.1)
 
 
-# -------------------------------------------------------------------- choosing raters
-
-
 def test_chosen_raters_are_accurate_and_of_different_groups():
     responses, _, _ = exact_responses()
     accuracy = overall().sum(axis=0)
@@ -235,8 +225,6 @@ def test_chosen_raters_are_accurate_and_of_different_groups():
     np.testing.assert_allclose(accuracy[chosen], best)  # two raters of one group are as good
     assert select_raters(responses, 2, GROUP) == chosen[:2]
 
-
-# -------------------------------------------------------------------- bad input
 
 LABELS = np.random.default_rng(15).integers(2, size=(50, 5))
 FIVE = bf.Responses.from_matrix(LABELS)
@@ -248,16 +236,10 @@ APART = bf.Responses.from_matrix(np.where(np.arange(50)[:, None] % 5 == np.arang
     [
         (lambda: score_matrix(np.eye(3)), r"at least four. Got: 3 raters"),
         (lambda: score_matrix(np.ones((4, 5))), r"symmetric.* Got: shape \(4, 5\)"),
-        (lambda: score_matrix(np.arange(16.0).reshape(4, 4)), "symmetric"),
         (lambda: score_matrix(np.full((4, 4), np.inf)), "finite"),
         (lambda: find_groups(FIVE, criterion="bic"), "Got: 'bic'"),
         (lambda: find_groups(FIVE, min_groups=4, max_groups=3), "max_groups=3"),
-        (
-            lambda: find_groups(bf.Responses.from_matrix(LABELS[:, :3])),
-            "four raters.* Got: 3 raters",
-        ),
         (lambda: find_groups(APART), "share items in pairs.* Got: 5 raters with 0 known"),
-        (lambda: score_matrix(APART), "share items in pairs.* Got: 5 raters with 0 known"),
         (lambda: latent_sml(FIVE, [0, 0, 1]), r"each of the 5 raters. Got: shape \(3,\)"),
         (lambda: latent_sml(FIVE, {0: "a", 1: "b"}), r"Got: none for 2 \(3 such\)"),
         (lambda: latent_sml(bf.Responses.from_matrix(LABELS + 2 * LABELS[::-1])), "two classes"),
