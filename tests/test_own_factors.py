@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
-from own_factors import ByItem, ByPopulation, Guessing
+from coordinates import coordinates
+from own_factors import ByItem, Guessing, expected, likelihood
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
-from bayesfuse.observation import Observation
-from bayesfuse.testing import assert_close, check_label_prior, check_rater_channel
+from bayesfuse.testing import check_label_prior, check_rater_channel
 
 N_ITEMS, N_RATERS = 100, 6
 ODDS = np.array([0.5, -0.3]), np.array([1.2, -1.0])
@@ -84,34 +82,25 @@ def test_the_shipped_contracts_hold(crowd):
         check_rater_channel(channel, (ease, skill), small)
 
 
+def log_rows(odds):
+    return -np.logaddexp(0, np.stack([-odds, odds], axis=-1))
+
+
 class LogOdds(Guessing):
-    """Nobody guesses, and the table holds the log-odds that a rater is right, not log rows.
+    """The table holds the log-odds that a rater is right, not log rows.
 
     Derivatives are right and probabilities sum to one, but the likelihood is no sum of
     exponentials of linear functions of the table.
     """
 
     @staticmethod
-    def likelihood_kernel(log_odds, classes, start, cell, gold):
-        found = np.zeros((len(gold), len(classes)))
-        for n, m, right in LogOdds.answers(classes, start, cell):
-            signed = np.where(right, log_odds[m], -log_odds[m])
-            found[n] -= np.logaddexp(0, -signed) + np.log(np.where(right, 1, len(classes) - 1))
-        known = (gold[:, None] >= 0) & (gold[:, None] != classes)
-        return np.where(known, 0.0, np.exp(found)), np.zeros(len(gold))
+    def likelihood_kernel(log_ease, odds, *structure):
+        return likelihood(log_ease, log_rows(odds), *structure)
 
     @staticmethod
-    def expected_kernel(log_odds, weight, classes, start, cell, gold):
-        slope = np.zeros_like(log_odds)
-        for n, m, right in LogOdds.answers(classes, start, cell):
-            slope[m] += weight[n] @ (right - 1 / (1 + np.exp(-log_odds[m])))
-        return (slope,)
-
-    @staticmethod
-    def answers(classes, start, cell):
-        for n, (first, last) in enumerate(pairwise(start)):
-            for m, label in zip(*divmod(cell[first:last], len(classes)), strict=True):
-                yield n, m, label == classes
+    def expected_kernel(log_ease, odds, weight, *structure):
+        ease, used = expected(log_ease, log_rows(odds), weight, *structure)
+        return ease, used[:, 0] - used.sum(axis=1) / (1 + np.exp(-odds))
 
     def tally(self, tables, drawn, structure, rng):
         return self.expected_kernel(*tables, np.eye(len(structure[0]))[drawn], *structure)
@@ -119,8 +108,9 @@ class LogOdds(Guessing):
 
 def test_a_channel_for_which_em_has_no_bound_is_refused():
     small = bf.Responses.from_matrix([[0, 1], [1, 1], [2, -1], [0, 0]], classes=[0, 1, 2])
+    tables = np.log([[0.999, 0.001]]), np.array([1.5, 0.4])
     with pytest.raises(AssertionError, match=r"below its tangent, but EM needs .* worst at \("):
-        check_rater_channel(LogOdds(None, None), (np.array([1.5, 0.4]),), small)
+        check_rater_channel(LogOdds(None, None), tables, small)
 
 
 def test_items_are_merged_only_where_both_factors_treat_them_alike():
@@ -132,49 +122,6 @@ def test_items_are_merged_only_where_both_factors_treat_them_alike():
     assert make_plan(regression(few, covariate)).observation.table is few
 
 
-@pytest.mark.filterwarnings("ignore:Numba will use object mode")
-def test_merged_items_of_several_populations_are_those_of_one_model_each():
-    """At known rows the evidence is the sum of those of two tables, item by item."""
-    rng = np.random.default_rng(5)
-    said = rng.integers(0, 2, (120, 3))
-    population = rng.integers(0, 2, 120)
-    population[0] = 1  # so that the first item of a pattern is not in every population
-    responses = bf.Responses.from_matrix(said, classes=[0, 1])
-    prior = ByPopulation(np.ones((2, 2)) / 2, population)
-    confusion = rng.dirichlet([4.0, 2.0], (3, 2))
-    share = np.array([[0.9, 0.1], [0.3, 0.7]])
-    whole = Observation.build(responses, prior, bf.Confusion(None), gold={3: 1})
-    assert whole.table.n_items <= 17  # patterns × populations, and the known one
-    rows = whole.rows({"prevalence": share, "confusion": confusion})
-    found = whole.marginal(rows)
-    total = 0.0
-    for p in (0, 1):
-        items = np.flatnonzero(population == p)
-        gold = {3: 1} if population[3] == p else None
-        part = Observation.build(
-            responses.take(items), bf.Independent(None), bf.Confusion(None), gold=gold
-        )
-        alone = part.marginal(part.rows({"prevalence": share[p], "confusion": confusion}))
-        total += alone.total
-        assert_close(
-            whole.by_item(found.probability)[items], part.by_item(alone.probability), "labels"
-        )
-    assert_close(found.total, total, "evidence")
-    with pm.Model() as model:
-        prevalence = pm.Dirichlet("prevalence", np.ones((2, 2)))
-        rows = pm.Dirichlet("confusion", bf.priors.diagonal(2), shape=(3, 2, 2))
-        labels = ByPopulation(prevalence, population)
-        bf.observe(responses, labels=labels, raters=bf.Confusion(rows))
-    result = bf.sample(model, 20, tune=20, chains=2, random_seed=1, progressbar=False, quiet=True)
-    assert result["posterior"]["prevalence"].shape == (2, 20, 2, 2)
-    assert bf.label_probabilities(result).shape == (120, 2)
-    with model:
-        drawn = pm.sample_posterior_predictive(
-            result.isel(draw=slice(4)), progressbar=False, random_seed=1
-        )
-    assert drawn["posterior_predictive"]["responses"].shape[-1] == 360
-
-
 def test_em_finds_the_classes_and_a_mode_of_the_models_density(crowd):
     truth, x, responses = crowd
     for model in (guessing(responses), regression(responses, x)):
@@ -184,15 +131,7 @@ def test_em_finds_the_classes_and_a_mode_of_the_models_density(crowd):
         right = point["label_posterior"]["probability"].values.argmax(axis=1) == truth
         assert right.mean() > 0.7
         logp = model.compile_logp(jacobian=False)
-        at = {v.name: point["point"][v.name].values for v in model.free_RVs}
-        values = {
-            model.rvs_to_values[v].name: (
-                at[v.name]
-                if model.rvs_to_transforms[v] is None
-                else model.rvs_to_transforms[v].forward(at[v.name], *v.owner.inputs).eval()
-            )
-            for v in model.free_RVs
-        }
+        values = coordinates(model, {v.name: point["point"][v.name].values for v in model.free_RVs})
         best = logp(values)
         rng = np.random.default_rng(3)
         for name, value in values.items():

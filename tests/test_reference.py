@@ -87,11 +87,3 @@ def test_loo_and_comparison(anesthesia):
     assert list(table.index) == ["confusion", "class-conditional"]
     assert abs(table["elpd_diff"]["class-conditional"]) == pytest.approx(11.7, abs=0.6)
     assert table["dse"]["class-conditional"] == pytest.approx(3.2, abs=0.2)
-
-
-def test_waic(anesthesia):
-    """WAIC of the pointwise log likelihood: −233.1, and −2 · its sum of variances as penalty."""
-    log_lik = anesthesia["log_likelihood"]["responses"].stack(sample=("chain", "draw"))
-    lppd = np.log(np.exp(log_lik).mean("sample")).sum()
-    waic = float(lppd - log_lik.var("sample", ddof=1).sum())
-    assert waic == pytest.approx(-233.1, abs=0.6)

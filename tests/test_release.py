@@ -3,8 +3,6 @@
 import importlib.util
 import re
 import shutil
-import subprocess
-import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -120,13 +118,3 @@ def test_archives_are_whole_and_hold_no_more(release, archives):
         release.check_contents(FILES, *archives(IN_SDIST, IN_WHEEL - {"bayesfuse/py.typed"}))
     with pytest.raises(release.ReleaseError, match=r"not wanted: \{'tests/test_a\.py'\}"):
         release.check_contents(FILES, *archives(IN_SDIST, IN_WHEEL | {"tests/test_a.py"}))
-
-
-def test_unknown_steps_are_refused():
-    command = [sys.executable, ROOT / ".ci/release.py", "buidl"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert (
-        "steps are tree, versions, statistics, build, install, oldest, docs. Got: buidl."
-        in done.stderr
-    )

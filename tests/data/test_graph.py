@@ -89,11 +89,6 @@ def test_the_ways_to_build_a_graph_agree():
     expected = named_edges(graph)
     matrix = graph.to_scipy()
     assert (matrix != matrix.T).nnz == 0
-    mixed = matrix.tocoo()  # each edge on one side, but not all on the same
-    keep = (mixed.coords[0] < mixed.coords[1]) == ((mixed.coords[0] + mixed.coords[1]) % 2 == 0)
-    one_sided = sparse.coo_matrix(
-        (mixed.data[keep], [axis[keep] for axis in mixed.coords]), matrix.shape
-    )
     other = networkx.Graph()
     other.add_nodes_from(range(30))
     other.add_weighted_edges_from(graph.to_frame().itertuples(index=False, name=None))
@@ -101,7 +96,6 @@ def test_the_ways_to_build_a_graph_agree():
     for again in (
         bf.Graph.from_scipy(matrix),
         bf.Graph.from_scipy(sparse.triu(matrix)),
-        bf.Graph.from_scipy(one_sided),
         bf.Graph.from_networkx(other),
         bf.Graph.from_edges(frame[["neighbour", "item"]], frame["weight"], items=range(30)),
         pickle.loads(pickle.dumps(graph)),
@@ -123,14 +117,10 @@ def test_items_of_edges_keep_their_names():
     assert graph.items.tolist() == [4, 2, 1] and graph.edges.tolist() == [[0, 1], [1, 2]]
 
 
-def test_graphs_of_networkx():
+def test_odd_graphs_of_networkx_are_refused():
     networkx = pytest.importorskip("networkx", reason="reads networkx graphs")
-    places = networkx.grid_2d_graph(2, 2)
-    grid = bf.Graph.from_networkx(networkx.convert_node_labels_to_integers(places))
-    assert grid.items.tolist() == [0, 1, 2, 3]
-    assert grid.edges.tolist() == bf.Graph.grid((2, 2)).edges.tolist()
     for graph, told in (
-        (places, "all text, all numbers or all times"),  # tuples, which no table could name either
+        (networkx.grid_2d_graph(2, 2), "all text, all numbers or all times"),  # tuples
         (networkx.DiGraph([(0, 1)]), "DiGraph"),
         (networkx.MultiGraph([(0, 1), (0, 1)]), "more than once"),
     ):
@@ -157,10 +147,9 @@ def test_nearest_neighbours_by_all_distances(kind, k, offset, scale, monkeypatch
     assert set(map(tuple, graph.edges.tolist())) == expected
 
 
-@pytest.mark.parametrize("columns", [1, 20])
-def test_whole_numbers_beyond_those_of_floats_keep_their_distances(columns):
+def test_whole_numbers_beyond_those_of_floats_keep_their_distances():
     moments = 2**60 + np.array([0, 1, 5, 7, 8])  # 256 of them are one float
-    graph = bf.Graph.nearest_neighbours(np.tile(moments[:, None], (1, columns)), k=1)
+    graph = bf.Graph.nearest_neighbours(moments[:, None], k=1)
     assert graph.edges.tolist() == [[0, 1], [2, 3], [3, 4]]
 
 
@@ -191,19 +180,6 @@ def test_a_graph_follows_the_order_of_responses():
     assert ordered.ordered(responses) is ordered
 
 
-def test_a_graph_shows_itself():
-    lines = repr(bf.Graph.from_edges([(0, 1)], [0.5], items=range(3))).splitlines()
-    assert lines[0] == "Graph: 3 items, 1 edges"
-    assert [line.split("  ")[-1].strip() for line in lines[1:]] == [
-        "0 to 1, median 1",
-        "0.5",
-        "2, the largest of 2 items",
-        "forest: labels can be summed out exactly",
-    ]
-    assert "with cycles" in bf.Graph.grid((2, 2))._repr_html_()
-    assert "weights" not in repr(bf.Graph.from_edges([], items="ab"))
-
-
 SKEW = sparse.csr_matrix([[0.0, 1.0], [2.0, 0.0]])
 MASKED = np.ma.array([[0.0], [1.0]], mask=[[0], [1]])
 of_edges, of_scipy = bf.Graph.from_edges, bf.Graph.from_scipy
@@ -215,38 +191,25 @@ grid, nearest = bf.Graph.grid, bf.Graph.nearest_neighbours
     [
         (lambda: of_edges([(0, 1), (1, 1)]), "[1, 1] (1 such)"),
         (lambda: of_edges([(0, 1), (0, 1)]), "[0, 1] more than once"),
-        (lambda: of_edges([("b", "a"), ("a", "b")]), "['b', 'a'] more than"),
         (lambda: of_edges([(0, 1)], [-1.0]), "-1.0 for edge [0, 1]"),
-        (lambda: of_edges([(0, 1)], [0.0]), "0.0 for edge"),
-        (lambda: of_edges([(0, 1)], [np.nan]), "nan for edge"),
         (lambda: of_edges([(0, 1), (1, 2)], [1.0]), "shape (1,)"),
         (lambda: of_edges([(0, 7)], items=[0, 1]), "7 in row 0"),
         (lambda: of_edges([(1, "a")], items=["a", 1, 2.5]), "all text, all numbers or all times"),
         (lambda: of_edges([("a", None)]), "missing value in row 0"),
         (lambda: of_edges([(0, 1)], items=[0, 1, 1]), "1 more than once"),
-        (lambda: of_edges([(0, 1, 2)]), "3 columns"),
         (lambda: of_edges([]), "no items"),
         (lambda: of_edges(SKEW), "from_scipy"),
         (lambda: of_scipy(np.eye(2)), "ndarray"),
         (lambda: of_scipy(sparse.eye_array(2, 3)), "(2, 3)"),
         (lambda: of_scipy(SKEW), "1.0 and 2.0 for [0, 1]"),
         (lambda: of_scipy(sparse.eye_array(2)), "itself"),
-        (lambda: of_scipy(-abs(sparse.eye_array(3, k=1))), "-1.0"),
         (lambda: of_scipy(SKEW.T @ SKEW, items=["a"]), "1 names"),
-        (lambda: bf.Graph.from_networkx(SKEW), "Got: csr_matrix"),
         (lambda: grid((3, 0)), "(3, 0)"),
-        (lambda: grid((3.0, 2.0)), "(3.0, 2.0)"),
         (lambda: grid((3, 3), neighbours=6), "must be 4 "),
         (lambda: grid((2, 2), items="abc"), "3 names"),
-        (lambda: nearest(np.eye(3), 0), "Got: 0"),
         (lambda: nearest(np.eye(3), 3), "Got: 3"),
-        (lambda: nearest(np.eye(3), 1.5), "Got: 1.5"),
-        (lambda: nearest(np.ones(3), 1), "shape (3,)"),
         (lambda: nearest([[np.inf], [1.0]], 1), "missing values"),
         (lambda: nearest(MASKED, 1), "missing values"),
-        (lambda: nearest([["a"], ["b"]], 1), "object of shape (2, 1)"),
-        (lambda: nearest([[1j], [2j]], 1), "object of shape (2, 1)"),
-        (lambda: nearest(np.empty((3, 0)), 1), "shape (3, 0)"),
     ],
 )
 def test_bad_graphs_are_refused(build, told):
@@ -298,16 +261,3 @@ def test_simulated_annotators_of_an_image():
     perfect = np.tile(np.eye(3), (2, 1, 1))
     made = bf.datasets.simulate_responses(image, 2, 3, confusion=perfect, random_seed=0)
     assert (made.responses.label == np.repeat(image.ravel(), 2)).all()
-
-
-def test_bad_simulations_are_refused():
-    for given, told in (
-        ({"degree": 1, "within": 2.0}, "within must be .* from 0 to 1. Got: 2.0"),
-        ({"degree": -1}, "degree must be .* Got: -1"),
-        ({"degree": 8, "random_seed": 1}, "edges within"),
-    ):
-        with pytest.raises(ModelError, match=told):
-            bf.datasets.simulate_blocks(9, 2, 2, **given)
-    for truth, given, told in (([0, 2], {}, "from 0 to 1"), ([0], {"per_item": 3}, "Got: 3")):
-        with pytest.raises(ModelError, match=told):
-            bf.datasets.simulate_responses(truth, 2, 2, **given)

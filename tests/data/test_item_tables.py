@@ -33,7 +33,6 @@ def series(values, items="cab", **more):
     [
         {"c": "south", "a": "north", "b": "south"},
         series(["south", "north", "south"]),
-        series(pd.Categorical(["south", "north", "south"])),
         series(["south", "north", "south", "south"], "cabb"),  # a column of the responses
         ["north", "south", "south"],
         np.array(["north", "south", "south"], dtype=object),
@@ -101,30 +100,19 @@ def test_a_classifier_by_name_and_in_order(given):
     ("read", "given", "match"),
     [
         (population, {"a": 1, "b": 1}, r"Every item.*\['c'\] missing"),
-        (population, {"a": 1, "b": 1, "c": 1, "d": 2}, r"items that are there.*\['d'\]"),
         (population, series([1, 2, 1, 3], "cabb"), r"one population. Got: several for item 'b'"),
         (population, [1, 2], r"3 items in their order.*list of shape \(2,\)"),
-        (population, "north", r"mapping.*Got: str"),
         (population, [1.0, np.nan, 2.0], r"belong to a population.*\['b'\]"),
-        (population, {"a": "x", "b": None, "c": "x"}, r"belong to a population.*\['b'\]"),
         (population, ["x", 1, "x"], "one kind"),
         (covariates, FRAME.loc[["a", "b"]], r"Every item.*\['c'\] missing"),
-        (covariates, FRAME.set_index(pd.Index(list("abd"))), r"items that are there.*\['d'\]"),
         (covariates, FRAME.set_index(pd.Index(list("aba"))), "one row per item.*'a'"),
         (covariates, FRAME.assign(age=[1.0, np.nan, 2.0]), r"finite.*nan in 'age' for item 'a'"),
-        (covariates, FRAME.assign(age=[1.0, 2.0, -np.inf]), r"finite.*-inf in 'age' for item 'b'"),
         (covariates, FRAME.assign(age=["old", "young", "old"]), "must hold numbers"),
         (covariates, FRAME.set_axis(["age", "age"], axis=1), r"different names.*\['age', 'age'\]"),
-        (covariates, FRAME[[]], r"different names. Got: \[\]"),
-        (covariates, [[1.0], [2.0]], r"each of the 3 items.*shape \(2, 1\)"),
         (covariates, [1.0, 2.0, 3.0], r"each of the 3 items.*shape \(3,\)"),
-        (read_classifier, WORD[["yes"]], r"classes \['no', 'yes'\]. Got: \['yes'\]"),
         (read_classifier, WORD.assign(maybe=0.0), r"Got: \['yes', 'no', 'maybe'\]"),
         (read_classifier, WORD.to_numpy()[:, :1], "Got: 1 columns"),
         (read_classifier, WORD * 2, r"sum to one. Got: \[0.2, 1.8\] for item 'a' \(3 such\)"),
-        (read_classifier, WORD.assign(yes=1.2, no=-0.2), r"\[-0.2, 1.2\] for item 'a'"),
-        (read_classifier, WORD.assign(yes=[0.9, np.nan, 0.5]), r"\[0.8, nan\] for item 'b'"),
-        (read_classifier, WORD.loc[["a", "b"]], r"\['c'\] missing"),
     ],
 )
 def test_odd_tables_of_items(read, given, match):

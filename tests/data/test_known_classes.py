@@ -63,14 +63,12 @@ def test_intervals_hold_ninety_percent_of_the_prior():
 
 @pytest.mark.parametrize(("given", "words"), [
     ([0.5, 0.3, 0.3], "of sum 1.1"),
-    ([0.5, 0.5], "3 classes"),
     ([0.5, 0.5, 0.0], "leave out"),
     ({"a": 0.5, "b": 0.5}, "none for 'c'"),
     ({"a": 0.5, "b": 0.3, "d": 0.2}, "Got: 'd'"),
     ({"a": 0.5, "b": 0.3, "c": (0.1, 0.3)}, "not some of each"),
     ([(0.4, 0.3), (0.2, 0.4), (0.1, 0.3)], "low below high"),
     ([(0.1, 0.2), (0.2, 0.3), (0.1, 0.3)], "sum to one"),
-    ([0.5, np.nan, 0.5], "class_shares"),
 ])  # fmt: skip
 def test_impossible_shares_are_refused(given, words):
     with pytest.raises(ModelError, match=words):

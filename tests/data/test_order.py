@@ -23,20 +23,16 @@ def frame(dtype=None):
     ("read", "ordered"),
     [
         (lambda: bf.Responses.from_matrix([[0, 1], [1, 2]]), True),
-        (lambda: bf.Responses.from_matrix([[0.0, 1.0], [1.0, 2.0]], ordered=False), False),
         (lambda: bf.Responses.from_matrix([[0, 1], [1, 2]], classes=[2, 0, 1]), False),
         (lambda: bf.Responses.from_matrix([[0, 1], [1, 2]], classes=[2, 0, 1], ordered=True), True),
         (lambda: bf.Responses.from_long(frame()), False),
         (lambda: bf.Responses.from_long(frame(), classes=WORDS), False),
         (lambda: bf.Responses.from_long(frame(), classes=WORDS, ordered=True), True),
         (lambda: bf.Responses.from_long(frame(ORDER)), True),
-        (lambda: bf.Responses.from_long(frame(ORDER), ordered=True, classes=WORDS), True),
         (lambda: bf.Responses.from_long(frame(UP), classes=WORDS), False),
-        (lambda: bf.Responses.from_long(frame("category")), False),
         (lambda: bf.Responses.from_matrix(frame(ORDER)[["label"]]), True),
         (lambda: bf.Responses.from_counts({"01": 3, "12": 2}), False),
         (lambda: bf.Responses.from_counts({"01": 3, "12": 2}, classes="012", ordered=True), True),
-        (lambda: bf.Responses.from_counts({(0, 1): 3, (1, 1): 2}), True),
     ],
 )
 def test_what_is_ordered(read, ordered):
@@ -51,7 +47,6 @@ def test_the_categories_give_the_order_of_the_classes():
     ("given", "rule"),
     [
         ({"frame": frame(), "ordered": True}, "ordered=True needs classes="),
-        ({"frame": frame("category"), "ordered": True}, "ordered=True needs classes="),
         ({"frame": frame(UP), "ordered": True, "classes": WORDS}, "order .* is given twice"),
         ({"frame": frame(), "ordered": "yes"}, "must be True or False"),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -69,11 +68,9 @@ def test_an_item_in_two_partitions_is_found(write, monkeypatch):
         read(write(between, SECOND | {"item": ["c", "z", "z"]}))
 
 
-@pytest.mark.parametrize("column", ["item", "rater", "label"])
-def test_columns_of_different_kinds_are_named(write, column):
-    numbers = SECOND | {column: [7, 8, 8]}
-    with pytest.raises(ResponsesError, match=rf"'{column}'.*text in partition 0.*whole numbers in"):
-        read(write(FIRST, numbers))
+def test_columns_of_different_kinds_are_named(write):
+    with pytest.raises(ResponsesError, match=r"'rater'.*text in partition 0.*whole numbers in"):
+        read(write(FIRST, SECOND | {"rater": [7, 8, 8]}))
 
 
 def test_what_cannot_be_read_is_named(write, tmp_path):
@@ -103,12 +100,6 @@ def test_sequences_are_cut_whole(write):
         read(write(one, two | {"film": ["g", "g", "f"]}), **columns)
     with pytest.raises(ResponsesError, match="read the table with sequence="):
         _ = read(write(one, two)).sequences
-
-
-def test_numbers_of_different_widths_are_one_kind(write):
-    one = pd.DataFrame({"item": [1, 2], "rater": [0, 1], "label": [0, 1]}).astype(np.int8)
-    two = pd.DataFrame({"item": [3, 4], "rater": [5, 1], "label": [0, 1]})
-    assert read(write(one, two)).raters.tolist() == [0, 1, 5]
 
 
 def test_text_needs_its_order(write):

@@ -13,12 +13,6 @@ import bayesfuse as bf
 from bayesfuse.errors import ResponsesError
 
 
-def test_categories_declare_classes():
-    frame = pd.DataFrame(TABLE)
-    frame["verdict"] = pd.Categorical(frame["verdict"], categories=["good", "fair", "bad"])
-    assert bf.Responses.from_long(frame, **COLUMNS).classes.tolist() == ["good", "fair", "bad"]
-
-
 @pytest.mark.parametrize("missing", [-1, 9])
 def test_matrix_equals_long_table(missing):
     matrix = np.array([[0, 1, missing], [2, missing, missing], [missing, missing, missing]])
@@ -67,7 +61,7 @@ def test_frames_with_pandas_own_missing_values(values, kind, classes):
 
 @pytest.mark.parametrize(
     "missing",
-    [[-1, -9], {-1, -9}, (-9, None, -1), iter([-9, -1]), pd.Index([-1, -9]), [pd.NA, -1, "?", -9]],
+    [[-1, -9], {-1, -9}, (-9, None, -1), iter([-9, -1])],
 )
 def test_several_marks_mean_missing(missing):
     responses = bf.Responses.from_matrix([[0, 1], [-1, -9], [-9, 0]], missing=missing)
@@ -190,16 +184,7 @@ def test_tables_of_any_library():
         assert rows_of(bf.Responses.from_long(table, **COLUMNS)) == expected
 
 
-@pytest.mark.parametrize("kind", ["float16", "longdouble", "uint8", "bool"])
-def test_matrices_of_any_numbers(kind):
-    responses = bf.Responses.from_matrix(np.array([[0, 1], [1, 1]], dtype=kind))
-    assert responses.label.tolist() == [0, 1, 1, 1]
-    names = np.array([0, 1], dtype=kind)
-    assert bf.Responses.from_matrix([[0, 1]], raters=names).raters.tolist() == [0, 1]
-
-
 long, matrix, counts = bf.Responses.from_long, bf.Responses.from_matrix, bf.Responses.from_counts
-TWICE = pd.DataFrame([[1, 2, 0, 1]], columns=["item", "rater", "label", "label"])
 
 
 def with_two(item=(1, 2), label=(0, 1), **names):
@@ -215,16 +200,12 @@ def with_two(item=(1, 2), label=(0, 1), **names):
         (lambda: long(TABLE, **COLUMNS, classes=["good", "fair"]), "'bad' in row 1"),
         (lambda: long(TABLE, **COLUMNS, raters=["x", "y", "x"]), "'x' more than once"),
         (lambda: with_two(label=[0, np.nan]), "missing value in row 1"),
-        (lambda: with_two(label=[0, np.nan], classes=[0, 1]), "missing value in row 1"),
-        (lambda: with_two(item=[None, 2]), "missing value in row 0"),
         (lambda: with_two(label=["a", "a"]), "at least two classes"),
         (lambda: with_two(item=np.array([1, object()])), "int, object"),
-        (lambda: with_two(item=[True, 2]), "(bool, int)"),
         (lambda: with_two(item=["a", b"a"], items=["a"]), "b'a' in row 1"),
-        (lambda: with_two(item={1, 2}), "'item' of shape ()"),
         (lambda: with_two(item=1), "'item' of shape ()"),
+        (lambda: long(TABLE, item="film", rater="film", label="verdict"), "a column each"),
         (lambda: with_two(item=[[1, 2]]), "'item' of shape (1, 2)"),
-        (lambda: long(TWICE), "'label' of shape (1, 2)"),
         (lambda: matrix([0, 1]), "one row per item"),
         (lambda: matrix([[0, 1], [1]]), "rows of lengths [1, 2]"),
         (lambda: matrix(sparse.eye_array(3)), "dia_array of shape (3, 3)"),
@@ -232,14 +213,10 @@ def with_two(item=(1, 2), label=(0, 1), **names):
         (lambda: matrix([[0.0, np.inf], [1.0, 0.0]]), "Got: inf"),
         (lambda: matrix([[-1, -1]]), "all missing"),
         (lambda: matrix([[0, 1]], classes=[0, 1, 1]), "Names of classes must differ"),
-        (lambda: matrix([[0, 1]], raters={"a", "b"}), "must have an order"),
         (lambda: matrix([[0, 1]], raters=["a"]), "each of the 2 raters. Got: 1 names"),
-        (lambda: matrix([[0, 1]], items=[np.nan]), "must not be missing"),
         (lambda: matrix([[0]], items=np.array([1], dtype="M8[ps]")), "whole nanoseconds"),
         (lambda: counts([[0, 1]]), "no counts"),
         (lambda: counts([[0, 1]], [1.5]), "1.5"),
-        (lambda: counts([[0, 1]], [-1]), "-1"),
-        (lambda: counts({"01": "3"}), "Got: ['3']"),
         (lambda: counts({"01": 1}, [1]), "given once"),
         (lambda: counts({"01": 1, "1": 2}), "[1, 2]"),
         (lambda: counts({b"01": 1}), "Got: b'01'"),
@@ -289,18 +266,3 @@ def test_empty_text_is_no_label_unless_it_is_declared():
             bf.Responses.from_long(labels)
     assert bf.Responses.from_long(table, abstain="").n_responses == 2
     assert bf.Responses.from_long(table, classes=["", "x", "y"]).n_classes == 3
-
-
-def test_what_is_no_table_is_told_how_to_be_read(tmp_path):
-    for read, given in [
-        (bf.Responses.from_long, "table.csv"),
-        (bf.Responses.from_long, tmp_path / "table.csv"),
-        (bf.Responses.from_matrix, "table.csv"),
-    ]:
-        with pytest.raises(ResponsesError, match=r"pd\.read_csv.*Got: .*table\.csv'"):
-            read(given)
-
-
-def test_items_raters_and_labels_have_a_column_each():
-    with pytest.raises(ResponsesError, match=r"a column each.* Got: 'film' for two"):
-        bf.Responses.from_long(TABLE, item="film", rater="film", label="verdict")

@@ -37,12 +37,9 @@ def test_counts_have_exact_sums():
     table = bf.Responses.from_counts({"00": half, "01": half - 1})
     assert table.per_rater.tolist() == [2 * half - 1, 2 * half - 1]
     assert 0.5 < table.agreement() < 0.5 + 1e-9
-    assert "4,503,599,627,370,495 items in 2 patterns" in repr(table)
     for counts in ([half, half], [2**63, 1], [2.0**80, 1]):
         with pytest.raises(ResponsesError, match=r"below 2⁵³.*Got: \["):
             bf.Responses.from_counts([[0, 0], [0, 1]], counts)
-    few = bf.Responses.from_counts([[0, 0], [0, 1], [-1, 1]], [2, 0, 1])
-    assert "responses per item   1 to 2, median 2" in repr(few)
 
 
 @pytest.mark.parametrize("label", [[0, 5, 1, 1], [0, -1, 1, 1], [0, 1, 1], [0.0, 1.0, 1.0, 1.0]])
@@ -90,22 +87,12 @@ def test_merging_respects_a_key_and_repeats():
     assert responses.merged(np.array([0, 0, 1]))[1].tolist() == [0, 1, 2]
 
 
-def test_repr_says_what_matters():
+def test_a_summary_says_what_matters():
     text = repr(bf.Responses.from_long(TABLE, **COLUMNS))
-    assert "5 responses to 2 items by 2 raters, 2 classes" in text
-    assert "bad (3), good (2)" in text
-    assert "2 to 3" in text
     # pairs: (bad, bad) (bad, good) (bad, good) of A, (bad, good) of B
-    assert "0.25 of the pairs" in text
+    assert "bad (3), good (2)" in text and "0.25 of the pairs" in text
     html = bf.Responses.from_counts({"<b": 2, "bb": 3})._repr_html_()
     assert "5 items in 2 patterns" in html and "&lt;" in html and "<b (" not in html
-
-
-def test_classic_tables():
-    caries = bf.datasets.caries()
-    assert caries.n_items == 32 and caries.multiplicity.sum() == 3869
-    anesthesia = bf.datasets.anesthesia()
-    assert anesthesia.per_rater.tolist() == [135, 45, 45, 45, 45]
 
 
 @pytest.mark.parametrize("name", ["anesthesia", "caries"])

@@ -17,13 +17,6 @@ CASES = {
         [[3, 1, 0], [1, 1, 1], [0, 2, 1]],
         [[[7, 2, 1], [1, 6, 3], [0, 2, 8]], [[5, 4, 1], [1, 9, 0], [3, 3, 4]]],
     ),
-    4: (
-        [[2, 1, 0, 0], [0, 1, 1, 1], [1, 0, 1, 0], [0, 1, 0, 1]],
-        [
-            [[6, 2, 1, 1], [1, 7, 1, 1], [2, 1, 5, 2], [0, 1, 1, 8]],
-            [[4, 3, 2, 1], [1, 2, 3, 4], [4, 1, 4, 1], [2, 5, 1, 2]],
-        ],
-    ),
 }
 
 
@@ -39,22 +32,7 @@ def exact_pairs(joint, confusion, now, after):
     return np.concatenate(rows)
 
 
-def simulated(rng, n_raters, n_classes, lengths, observed):
-    transition = rng.dirichlet(np.ones(n_classes), size=n_classes)
-    confusion = rng.dirichlet(np.ones(n_classes), size=(n_raters, n_classes)) * 0.5
-    confusion += 0.5 * np.eye(n_classes)
-    truth = np.empty(sum(lengths), dtype=int)
-    starts = set(np.cumsum([0, *lengths]).tolist())
-    for n in range(len(truth)):
-        row = transition.mean(axis=0) if n in starts else transition[truth[n - 1]]
-        truth[n] = rng.choice(n_classes, p=row)
-    cumulative = confusion.cumsum(axis=-1)[:, truth]
-    label = (rng.random(cumulative.shape[:2])[..., None] > cumulative[..., :-1]).sum(axis=-1)
-    matrix = np.where(rng.random(label.shape) < observed, label, -1).T
-    return transition, confusion, truth, matrix
-
-
-@pytest.mark.parametrize("n_classes", [2, 3, 4])
+@pytest.mark.parametrize("n_classes", [2, 3])
 def test_exact_moments_give_the_exact_answer(n_classes):
     joint, confusion = (np.array(x) for x in CASES[n_classes])
     # each rater beside himself and the other, unequally often, and items that nobody answered
@@ -62,6 +40,7 @@ def test_exact_moments_give_the_exact_answer(n_classes):
     matrix = np.concatenate([*blocks, np.full((2, 2), -1)])
     responses = bf.Responses.from_matrix(matrix, classes=range(n_classes))
     found = moments.transition(responses, [2] * (len(matrix) // 2), confusion / 10)
+    assert found.transition.dims == ("class", "next_class")
     np.testing.assert_allclose(found.joint, joint / 10, atol=1e-7)
     np.testing.assert_allclose(found.transition, joint / joint.sum(axis=1)[:, None], atol=1e-6)
     margins = (joint.sum(axis=0) + joint.sum(axis=1)) / 20

@@ -23,7 +23,6 @@ from bayesfuse.moments.binary import improved_sml
     "group",
     [
         [0, 0, 0, 1, 2, 2, 3, 4, 5, 6],
-        [0, 1, 2, 2, 3, 4, 5, 2, 6, 2],
         [0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
     ],
 )
@@ -48,9 +47,6 @@ def test_groups_of_an_exact_population(group):
             np.testing.assert_allclose(found.v_on[group == g], v_on[group == g], atol=1e-8)
 
 
-# -------------------------------------------------------------------- finding groups
-
-
 def test_groups_from_a_sample_with_missing_and_repeated_responses():
     rng = np.random.default_rng(5)
     _, group, labels = simulate(rng, 20_000, [4, 1, 1, 3, 1, 1, 1], outer=(0.6, 0.8))
@@ -59,15 +55,6 @@ def test_groups_from_a_sample_with_missing_and_repeated_responses():
     item, rater = np.append(item, item[twice]), np.append(rater, rater[twice])
     table = {"item": item, "rater": rater, "label": labels[item, rater]}
     np.testing.assert_array_equal(find_groups(bf.Responses.from_long(table)).group, group)
-
-
-def test_order_of_raters_does_not_matter():
-    rng = np.random.default_rng(6)
-    _, group, labels = simulate(rng, 10_000, [3, 4, 1, 1, 1, 1], outer=(0.6, 0.8))
-    order = rng.permutation(len(group))
-    found = find_groups(bf.Responses.from_matrix(labels[:, order])).group.values
-    np.testing.assert_array_equal(found[:, None] == found, group[order][:, None] == group[order])
-    assert found[0] == 0 and np.all(np.diff(np.unique(found, return_index=True)[1]) > 0)
 
 
 def test_residual_alone_groups_independent_raters():
@@ -121,9 +108,6 @@ def test_groups_of_many_raters_who_seldom_meet():
     tried = found.n_groups.values
     assert tried[0] == 4 and tried[-1] == n_raters and 30 < len(tried) < 50
     assert np.all(np.diff(tried[:-1]) <= np.maximum(1, 0.13 * tried[:-2]))
-
-
-# -------------------------------------------------------------------- L-SML
 
 
 def test_everything_is_recovered_from_an_exact_population():
@@ -232,9 +216,6 @@ def test_two_groups_are_taken_to_err_evenly():
     np.testing.assert_allclose(found.group_sensitivity, found.group_specificity, atol=0.1)
 
 
-# -------------------------------------------------------------------- choosing raters
-
-
 def test_chosen_raters_are_accurate_and_of_different_groups():
     responses, _, _ = exact_responses()
     accuracy = overall().sum(axis=0)
@@ -244,8 +225,6 @@ def test_chosen_raters_are_accurate_and_of_different_groups():
     np.testing.assert_allclose(accuracy[chosen], best)  # two raters of one group are as good
     assert select_raters(responses, 2, GROUP) == chosen[:2]
 
-
-# -------------------------------------------------------------------- bad input
 
 LABELS = np.random.default_rng(15).integers(2, size=(50, 5))
 FIVE = bf.Responses.from_matrix(LABELS)
@@ -257,16 +236,10 @@ APART = bf.Responses.from_matrix(np.where(np.arange(50)[:, None] % 5 == np.arang
     [
         (lambda: score_matrix(np.eye(3)), r"at least four. Got: 3 raters"),
         (lambda: score_matrix(np.ones((4, 5))), r"symmetric.* Got: shape \(4, 5\)"),
-        (lambda: score_matrix(np.arange(16.0).reshape(4, 4)), "symmetric"),
         (lambda: score_matrix(np.full((4, 4), np.inf)), "finite"),
         (lambda: find_groups(FIVE, criterion="bic"), "Got: 'bic'"),
         (lambda: find_groups(FIVE, min_groups=4, max_groups=3), "max_groups=3"),
-        (
-            lambda: find_groups(bf.Responses.from_matrix(LABELS[:, :3])),
-            "four raters.* Got: 3 raters",
-        ),
         (lambda: find_groups(APART), "share items in pairs.* Got: 5 raters with 0 known"),
-        (lambda: score_matrix(APART), "share items in pairs.* Got: 5 raters with 0 known"),
         (lambda: latent_sml(FIVE, [0, 0, 1]), r"each of the 5 raters. Got: shape \(3,\)"),
         (lambda: latent_sml(FIVE, {0: "a", 1: "b"}), r"Got: none for 2 \(3 such\)"),
         (lambda: latent_sml(bf.Responses.from_matrix(LABELS + 2 * LABELS[::-1])), "two classes"),

@@ -54,15 +54,6 @@ POPULATIONS = {
         ],
         [5, 3, 2],
     ),
-    4: (
-        [
-            [[6, 2, 1, 1], [1, 7, 1, 1], [2, 1, 5, 2], [0, 1, 1, 8]],
-            [[7, 0, 1, 2], [2, 5, 3, 0], [1, 1, 6, 2], [1, 3, 2, 4]],
-            [[8, 1, 0, 1], [1, 6, 1, 2], [3, 1, 5, 1], [1, 1, 1, 7]],
-            [[4, 3, 2, 1], [1, 2, 3, 4], [4, 1, 4, 1], [2, 5, 1, 2]],
-        ],
-        [4, 3, 2, 1],
-    ),
 }
 
 
@@ -140,32 +131,8 @@ def test_implicit_sums_are_the_explicit_ones(n_classes):
         assert up - down == pytest.approx(slope, rel=1e-9, abs=1e-11)
 
 
-def test_three_times_the_blocks_lie_above_the_whole():
-    """The bound that lets all raters move at once, where the moments are fitted exactly."""
-    rng = np.random.default_rng(3)
-    fractions, prevalence = (np.array(x) for x in POPULATIONS[3])
-    responses = population(fractions, prevalence)
-    truth, prevalence = fractions / 10, prevalence / 10
-    table = Table.build(responses)
-
-    def objective(values):
-        found = table.moments(values)
-        return prevalence @ found.square @ prevalence - 2 * prevalence @ found.cross
-
-    normal = table.moments(truth).normal * np.outer(prevalence, prevalence)
-    for _ in range(20):
-        step = 1e-3 * rng.normal(size=truth.shape)
-        blocks = np.sum(step * (normal @ step))
-        whole = (objective(truth + step) + objective(truth - step)) / 2 - objective(truth)
-        assert 0 <= whole <= 3 * blocks * (1 + 1e-4)  # 4th order in a step of 1e-3
-    step = np.zeros_like(truth)
-    step[2] = rng.normal(size=(3, 3))
-    alone = objective(truth + step) - objective(truth)
-    assert alone == pytest.approx(np.sum(step * (normal @ step)), rel=1e-9)
-
-
 @pytest.mark.parametrize("start", STARTS)
-@pytest.mark.parametrize("n_classes", [2, 3, 4])
+@pytest.mark.parametrize("n_classes", [2, 3])
 def test_exact_moments_give_the_exact_answer(n_classes, start):
     fractions, prevalence = (np.array(x) for x in POPULATIONS[n_classes])
     found = moments.confusion(
@@ -176,7 +143,7 @@ def test_exact_moments_give_the_exact_answer(n_classes, start):
     assert found.attrs["converged"] == 1 and found.attrs["start"] == start
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 4])
+@pytest.mark.parametrize("n_classes", [2, 3])
 def test_algebraic_start_is_exact(n_classes):
     fractions, prevalence = (np.array(x) for x in POPULATIONS[n_classes])
     responses = population(fractions, prevalence)

@@ -3,7 +3,6 @@
 from itertools import permutations
 
 import numpy as np
-from grouped_populations import covariances, overall, population
 
 import bayesfuse as bf
 from bayesfuse.moments import score, score_matrix
@@ -55,13 +54,6 @@ def test_scores_of_many_raters_are_sampled_without_bias(monkeypatch):
     assert not np.array_equal(sampled, score_matrix(r, random_seed=1))
 
 
-def test_scores_of_independent_raters_vanish():
-    outer = np.array([[0.9, 0.6, 0.7, 0.8, 0.2, 0.6], [0.7, 0.9, 0.6, 0.8, 0.4, 0.5]])
-    patterns, _, probability = population(np.arange(6), 0.3, outer, np.ones((2, 6)))
-    score = score_matrix(covariances(patterns, probability)).values
-    assert score.max() < 12 * 1e-16  # rounding of 12 determinants of products below one
-
-
 def test_scores_of_responses_carry_names_and_add_up_over_classes():
     rng = np.random.default_rng(4)
     labels = rng.integers(3, size=(400, 5))
@@ -71,19 +63,3 @@ def test_scores_of_responses_carry_names_and_add_up_over_classes():
     found = score_matrix(responses)
     np.testing.assert_allclose(found.values, expected.values, rtol=1e-10)
     assert found.rater.values.tolist() == found.other.values.tolist() == names
-
-
-def test_lemma_4():
-    """Balanced truth, symmetric verdicts, groups of equal size, all raters better than random."""
-    group = np.repeat(np.arange(5), 2)
-    outer = np.array([[0.7, 0.8, 0.6, 0.9, 0.7]] * 2)
-    inner = np.tile([[0.9, 0.7, 0.8, 0.9, 0.8, 0.7, 0.9, 0.9, 0.8, 0.8]], (2, 1))
-    patterns, given, probability = population(group, 0.5, outer, inner)
-    score = score_matrix(covariances(patterns, probability)).values
-    conditional = np.abs(covariances(patterns, given[1]))  # eq. 16
-    delta = (overall(group, outer, inner).sum(axis=0) - 1).min()
-    together = (group[:, None] == group) & ~np.eye(10, dtype=bool)
-    assert np.all(score[together] > 10**2 * (1 - 3 / 5) * delta**2 * conditional[together])
-    apart = group[:, None] != group
-    assert np.all(score[apart] < 2 * 10**2 / 5 * (1 - 2 / 5))
-    assert score[together].min() > score[apart].max()

@@ -65,7 +65,7 @@ def test_groups_of_three_have_the_sums_of_larger_ones():
     assert groups.condensed(20) is groups  # of twenty rows there are too many triples
 
 
-@pytest.mark.parametrize("n_lanes", [3, 10, 21, 55])
+@pytest.mark.parametrize("n_lanes", [3, 21])
 def test_single_precision_errs_by_no_more_than_a_rounding(n_lanes):
     rng = np.random.default_rng(n_lanes)
     sizes = rng.integers(0, 9, size=3000)

@@ -16,7 +16,7 @@ from new_items import (
     likelihood,
     new_table,
 )
-from own_factors import ByItem, ByPopulation, Guessing
+from own_factors import ByItem, Guessing
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, ResponsesError
@@ -151,17 +151,19 @@ def test_expressions_and_channels_of_ones_own_need_the_model(make, told):
         bf.predict(result, more_table(), model=model)
 
 
+class GuessingMore(Guessing):
+    def __init__(self, ease, skill, more):
+        super().__init__(ease, skill)
+
+
 @pytest.mark.parametrize(
     ("make", "told"),
     [
         (lambda: (ByItem(pm.Normal("odds", shape=(24, 3))), COIN), "Got: log_odds, which belongs"),
         (lambda: (SHARES, Guessing(pm.Beta("ease", 2, 2, shape=24), np.full(5, 0.8))), "Got: ease"),
         (
-            lambda: (
-                ByPopulation(pm.Dirichlet("shares", np.ones((2, 3))), np.arange(24) % 2),
-                COIN,
-            ),
-            r"settings\(\) or anew\(\).* ByPopulation, which cannot",
+            lambda: (SHARES, GuessingMore(0.5, np.full(5, 0.8), 1)),
+            r"settings\(\) or anew\(\).* GuessingMore, which cannot",
         ),
     ],
 )
@@ -170,8 +172,7 @@ def test_factors_that_say_nothing_of_new_items_are_refused(make, told):
     with pm.Model() as model:
         labels, raters = make()
         bf.observe(fitted_table(), labels=labels, raters=raters)
-    shares = np.full((2, 3), 1 / 3)
-    result = drawn(ease=np.full(24, 0.5), odds=np.zeros((24, 3)), shares=shares)
+    result = drawn(ease=np.full(24, 0.5), odds=np.zeros((24, 3)))
     with pytest.raises(ModelError, match=told):
         bf.predict(result, fitted_table(), model=model)
 

@@ -31,12 +31,6 @@ def population(group=GROUP, prevalence=PREVALENCE, outer=OUTER, inner=INNER):
     return patterns, given, np.array([1 - prevalence, prevalence]) @ given
 
 
-def covariances(patterns, probability):
-    signs = 2.0 * patterns - 1
-    centred = signs - probability @ signs
-    return centred.T @ (probability[:, None] * centred)
-
-
 def exact_responses(*arguments, digits=14, **keywords):
     """Counts are exact where all parameters are multiples of 0.1."""
     patterns, given, probability = population(*arguments, **keywords)
@@ -60,7 +54,3 @@ def simulate(rng, n_items, sizes, outer=(0.5, 0.8), inner=(0.7, 0.9)):
 def answer(rng, truth, rates):
     positive = np.where(truth, rates[0], 1 - rates[1])
     return rng.random(positive.shape) < positive
-
-
-def balanced(label, truth):
-    return (np.mean(label[truth]) + np.mean(~label[~truth])) / 2

@@ -12,7 +12,7 @@ from bayesfuse.labels.base import LabelPrior, Words
 from bayesfuse.numerics.kernels import kernel, rescale
 from bayesfuse.parameters.contract import Coordinates, Parameter, Prior, Support
 from bayesfuse.parameters.real import REAL
-from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
+from bayesfuse.parameters.simplex import PROBABILITY
 from bayesfuse.raters.base import RaterChannel, reveal
 
 
@@ -236,73 +236,3 @@ class ByItem(LabelPrior):
         from jax.scipy.special import logsumexp
 
         return logsumexp(log_prior + log_lik, axis=1)
-
-
-@kernel
-def marginal_by_population(log_prevalence, likelihood, log_scale, multiplicity, population):
-    probability = np.exp(log_prevalence)[population] * likelihood
-    total = probability.sum(axis=1)
-    probability /= total.reshape(-1, 1)
-    log_evidence = np.log(total) + log_scale
-    expected = np.zeros_like(log_prevalence)
-    for n in range(multiplicity.size):
-        expected[population[n]] += multiplicity[n] * probability[n]
-    return (multiplicity * log_evidence).sum(), log_evidence, probability, expected
-
-
-class ByPopulation(LabelPrior):
-    """Independent labels with a prevalence (populations, classes) for every population."""
-
-    declared = (Parameter("prevalence", SIMPLEX, ("population", "class")),)
-    words = Words("sum over classes")
-    merges = True
-    marginal_kernel = staticmethod(marginal_by_population)
-
-    def __init__(self, prevalence, population):
-        self.parameters = {"prevalence": prevalence}
-        self.population = np.asarray(population)
-
-    def sizes(self, name, shape, responses):
-        return super().sizes(name, shape, responses) | {"population": self.population.max() + 1}
-
-    def kinds(self, responses):
-        return self.population
-
-    def taken(self, items):
-        return ByPopulation(None, self.population[items])
-
-    def structure(self, responses):
-        return responses.multiplicity, self.population
-
-    def draw(self, tables, likelihood, structure, rng, previous=None):
-        multiplicity, population = structure
-        probability = np.exp(tables[0])[population] * likelihood
-        probability /= probability.sum(axis=1, keepdims=True)
-        drawn = rng.multinomial(multiplicity, probability)
-        return drawn.argmax(axis=1) if (multiplicity == 1).all() else drawn.astype(float)
-
-    def tally(self, drawn, structure, n_classes):
-        counts = np.zeros((self.population.max() + 1, n_classes))
-        shares = np.eye(n_classes)[drawn] if drawn.ndim == 1 else drawn
-        np.add.at(counts, structure[1], shares)
-        return (counts,)
-
-    def decode(self, tables, likelihood, structure):
-        return (np.exp(tables[0])[structure[1]] * likelihood).argmax(axis=1)
-
-    def log_prob(self, tables, labels, structure):
-        return float(tables[0][structure[1], labels].sum())
-
-    def simulate(self, tables, possible, structure, rng):
-        ones = np.ones(len(possible), dtype=np.int64)
-        return self.draw(tables, possible, (ones, structure[1]), rng)
-
-    def prevalence(self, parameters, n_classes, structure, xp):
-        share = np.bincount(self.population) / len(self.population)
-        return (share[:, None] * parameters[0]).sum(axis=0)
-
-    @staticmethod
-    def marginal_jax(log_prevalence, log_lik, multiplicity, population):
-        from jax.scipy.special import logsumexp
-
-        return logsumexp(log_prevalence[population] + log_lik, axis=1)

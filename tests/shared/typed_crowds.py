@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import logsumexp
 
 import bayesfuse as bf
 
@@ -46,36 +44,3 @@ def summed(share, confusion, responses, gold=None):
     for n, k in (gold or {}).items():
         found[n, np.arange(found.shape[1]) != k] = -np.inf
     return found
-
-
-def log_dirichlet_multinomial(alpha, counts):
-    """Log probability of counts in one order, their Dirichlet rows summed out, of all rows."""
-    rising = (gammaln(alpha + counts) - gammaln(alpha)).sum(axis=-1)
-    total = alpha.sum(axis=-1)
-    return (rising + gammaln(total) - gammaln(total + counts.sum(axis=-1))).sum()
-
-
-def posterior_means(responses, priors, gold):
-    """Return posterior means by enumeration of all labels and types, all rows summed out.
-
-    ``priors`` are the concentrations of prevalence, share and type_confusion.
-    """
-    n_classes, n_types = priors["share"].shape
-    choices = [
-        list(product([gold[n]] if n in gold else range(n_classes), range(n_types)))
-        for n in range(responses.n_items)
-    ]
-    log_weights, means = [], []
-    for chosen in product(*choices):
-        truth, types = np.transpose(chosen)
-        counts = {name: np.zeros(alpha.shape) for name, alpha in priors.items()}
-        np.add.at(counts["prevalence"], truth, 1.0)
-        np.add.at(counts["share"], (truth, types), 1.0)
-        used = responses.rater, types[responses.item], responses.label
-        np.add.at(counts["type_confusion"], used, 1.0)
-        log_weights.append(sum(log_dirichlet_multinomial(priors[p], counts[p]) for p in priors))
-        given = {p: priors[p] + counts[p] for p in priors}
-        found = {p: alpha / alpha.sum(axis=-1, keepdims=True) for p, alpha in given.items()}
-        means.append(found | {"labels": np.eye(n_classes)[truth]})
-    weight = np.exp(log_weights - logsumexp(log_weights))
-    return {name: np.tensordot(weight, [m[name] for m in means], axes=1) for name in means[0]}
