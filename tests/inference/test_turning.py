@@ -52,54 +52,61 @@ def test_rows_at_the_edge_stay(name):
     assert turning.propose(rows, "prevalence", {"confusion": slice(None)}, 0.1, rng) is None
 
 
-def tilted(n_classes):
-    rater = bf.priors.diagonal(n_classes, weight=12, accuracy=0.5)
+def tilted(shares, n_raters, **diagonal):
+    rater = bf.priors.diagonal(len(shares), **diagonal)
     return {
-        "prevalence": Dirichlet(np.arange(3.0, n_classes + 3)),
-        "confusion": Dirichlet(np.tile(rater, (3, 1, 1))),
+        "prevalence": Dirichlet(np.array(shares)),
+        "confusion": Dirichlet(np.tile(rater, (n_raters, 1, 1))),
     }
 
 
-PRIORS = {
-    "two classes": tilted(2),
-    "three classes": tilted(3),
-    "mixtures": {
-        "prevalence": bf.priors.mixture([0.6, 0.4], [[8.0, 4.0], [3.0, 9.0]]),
-        "confusion": bf.priors.mixture(
-            [0.7, 0.3], [[[9.0, 3.0], [2.0, 8.0]], [[2.0, 6.0], [9.0, 6.0]]]
-        ).repeated(3),
-    },
+# Of few items priors decide which turns are accepted, of many what the responses say.
+CASES = {
+    "two classes": (60, tilted([4.0, 10.0], 5, weight=12, accuracy=0.6)),
+    "three classes": (300, tilted([4.0, 6.0, 14.0], 4, weight=15, accuracy=0.5)),
+    "mixtures": (
+        600,
+        {
+            "prevalence": bf.priors.mixture([0.6, 0.4], [[8.0, 4.0], [3.0, 9.0]]),
+            "confusion": bf.priors.mixture(
+                [0.7, 0.3], [[[9.0, 3.0], [2.0, 8.0]], [[2.0, 6.0], [9.0, 6.0]]]
+            ).repeated(4),
+        },
+    ),
 }
 
 
-@pytest.mark.parametrize("name", PRIORS)
+@pytest.mark.parametrize("name", CASES)
 def test_turns_leave_the_posterior_as_it_is(name):
-    """Parameters from the prior, responses from these: turned, the parameters still look so."""
-    priors, rng = PRIORS[name], np.random.default_rng(3)
-    n_classes = priors["prevalence"].shape[-1]
-    blank = bf.Responses.from_matrix(np.zeros((12, 3), dtype=int), classes=range(n_classes))
+    """Parameters from the prior, responses from these: turned, they still look so together."""
+    (n_items, priors), rng = CASES[name], np.random.default_rng(3)
+    n_raters, n_classes = priors["confusion"].shape[:2]
+    zeros = np.zeros((n_items, n_raters), dtype=int)
+    blank = bf.Responses.from_matrix(zeros, classes=range(n_classes))
     moved, accepted = [], 0
     for _ in range(400):
         rows = {
             key: draw_dirichlet(a.picked(rng) if name == "mixtures" else a.concentration, rng)
             for key, a in priors.items()
         }
-        begun = numbers(rows)
         _, label = observe(blank).simulate(rows, rng)
         observation = observe(blank.relabelled(label))
+        begun = numbers(observation, rows)
         for _ in range(8):
             before = rows
             rows, _ = turning.turn(observation, rows, priors, rng)
             accepted += rows is not before
-        moved.append(numbers(rows) - begun)
+        moved.append(numbers(observation, rows) - begun)
     assert accepted > 160
     error = np.std(moved, axis=0) / np.sqrt(len(moved))
     assert (np.abs(np.mean(moved, axis=0)) < 4.5 * error).all()
 
 
-def numbers(rows):
+def numbers(observation, rows):
+    """Of the parameters, whose mean the prior alone tells, and of these and the responses."""
     some = np.exp([rows["prevalence"][0], rows["confusion"][1, 0, 0], rows["confusion"][2, 1, 1]])
-    return np.concatenate([some, some**2])
+    evidence, _ = observation.evidence(rows)
+    return np.concatenate([some, some**2, [evidence]])
 
 
 def observe(responses):

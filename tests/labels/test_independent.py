@@ -26,13 +26,6 @@ def five(seed=1):
     return bf.Responses.from_matrix(table, classes=range(3))
 
 
-def log_likelihood(seed=2):
-    found = np.random.default_rng(seed).normal(0, 2, (5, 3))
-    found[1, 1] = -np.inf  # an impossible class
-    found[2] -= 5000.0  # whose probabilities underflow
-    return found
-
-
 @pytest.mark.parametrize("n_classes", [2, 3, 4])
 @pytest.mark.parametrize("kind", ["population", "item", "log-odds of populations", "of items"])
 def test_labels_against_enumeration(kind, n_classes):
@@ -127,35 +120,10 @@ def test_batches_keep_their_populations():
     assert_close(one.probability, other.probability[units], "labels")
 
 
-@pytest.mark.parametrize("form", ["population", "log-odds"])
-def test_predictive_draws_follow_the_prevalence_of_every_item(form):
-    labels = (
-        bf.Independent(SHARES, population=POPULATION)
-        if form == "population"
-        else bf.Independent(log_odds=pt.as_tensor(np.log(SHARES[POPULATION])))
-    )
-    seen, rng = observe(labels), np.random.default_rng(4)
-    values = {"prevalence": SHARES, "log_odds": np.log(SHARES[POPULATION])}
-    rows = seen.rows(values | {"confusion": CONFUSION})
-    truths = np.array([seen.simulate(rows, rng)[0] for _ in range(1000)])
-    for n, share in enumerate(SHARES[POPULATION]):
-        found = np.bincount(truths[:, n], minlength=3) / 1000
-        assert (np.abs(found - share) < 5 * np.sqrt(share * (1 - share) / 1000)).all()
-
-
-def test_conjugate_populations_and_gradients_of_log_odds():
-    """What a model makes of both: a block, and values moved along gradients."""
-    responses = five()
-    with pm.Model() as model:
-        share = pm.Dirichlet("share", np.ones((4, 3)))
-        rows = bf.dirichlet("rows", np.ones((3, 3, 3)) + 2 * np.eye(3))
-        bf.observe(responses, labels=bf.Independent(share, population=POPULATION),
-                   raters=bf.Confusion(rows))  # fmt: skip
-    plan = make_plan(model)
-    assert plan.complete and set(plan.blocks) == {"prevalence", "confusion"}
+def test_gradients_of_log_odds():
     with pm.Model() as model:
         effect = pm.Normal("effect", shape=(5, 3))
-        bf.observe(responses, labels=bf.Independent(log_odds=effect),
+        bf.observe(five(), labels=bf.Independent(log_odds=effect),
                    raters=bf.Confusion(np.tile(np.eye(3) * 0.4 + 0.2, (3, 1, 1))))  # fmt: skip
     assert [v.name for v in make_plan(model).others] == ["effect"]
     assert_gradient(model, spread=1.0)

@@ -9,7 +9,6 @@ import pytest
 from scipy.special import ellipk, logsumexp
 
 import bayesfuse as bf
-from bayesfuse.errors import ModelError
 from bayesfuse.labels import elimination, partition_function
 from bayesfuse.labels.couplings import bethe_coupling, weakest_bond
 from bayesfuse.labels.partition_function import (
@@ -149,12 +148,6 @@ def test_strong_couplings_do_not_overflow():
     np.testing.assert_allclose(table.log_z[-1], expected, rtol=1e-12)
 
 
-def test_narrow_grids_are_exact_and_wide_ones_are_not_tried():
-    assert elimination.plan(bf.Graph.grid((300, 4)), 2, 129) is not None
-    assert elimination.plan(bf.Graph.grid((40, 40)), 2, 129) is None
-    assert elimination.plan(bf.Graph.grid((300, 300)), 2, 129) is None
-
-
 def drawn(graph, field, most, **options):
     """Tabulate by draws even what could be summed out."""
     return log_partition(graph, field, most, exact=False, **options)
@@ -179,15 +172,6 @@ def test_energy_of_a_large_torus_is_onsagers():
     assert np.abs(z).max() < 5 and z.std() < 1.8
     np.testing.assert_allclose(table.slope[away] / graph.n_edges, expected, atol=0.006)
     assert abs(table.critical - np.log1p(np.sqrt(2))) < 0.04
-
-
-def test_two_phases_show_as_starts_that_disagree():
-    """All joined to all with three classes: the order sets in by a jump, and either phase stays."""
-    graph = bf.Graph.from_edges(np.array(list(combinations(range(200), 2))))
-    table = log_partition(graph, np.log(np.full(3, 1 / 3)), 0.02, sweeps=10)
-    gap = (table.by_start[1] - table.by_start[0]) / table.total_weight
-    assert gap.max() > 0.1 and np.abs(gap[table.coupling < 0.005]).max() < 0.02
-    assert table.error[-1] > 0.05 * table.total_weight * np.diff(table.coupling).min()
 
 
 def test_the_table_is_its_own_derivative_and_goes_on():
@@ -243,17 +227,3 @@ def test_where_order_would_begin():
     assert bethe_coupling(ring, 3) == np.inf
     complete = bf.Graph.from_edges(list(combinations(range(5), 2)), np.full(10, 2.0))
     np.testing.assert_allclose(bethe_coupling(complete, 4), np.log(3) / 2)
-
-
-@pytest.mark.parametrize(
-    ("field", "most", "told"),
-    [
-        (np.log([0.5, 0.5]), 0.0, "Got: 0.0"),
-        (np.log([0.5, 0.5]), np.inf, "Got: inf"),
-        ([0.0], 1.0, "two classes.* Got"),
-        ([-np.inf, -np.inf], 1.0, "Got: .*inf"),
-    ],
-)
-def test_bad_tables_are_refused(field, most, told):
-    with pytest.raises(ModelError, match=told):
-        log_partition(LOOSE, field, most)

@@ -89,49 +89,12 @@ def _rows(sequence):
     return np.arange(SEQUENCES.start[s], SEQUENCES.start[s + 1])
 
 
-def crowd(n_sequences=12, seed=1):
-    """Sequences of ten items whose classes last long in one population and not in the other."""
-    rng = np.random.default_rng(seed)
-    population = np.arange(n_sequences) % 2
-    stay = np.array([0.95, 0.4])
-    truth = []
-    for p in population:
-        label = [rng.integers(0, 2)]
-        for _ in range(9):
-            label.append(label[-1] if rng.random() < stay[p] else 1 - label[-1])
-        truth += label
-    truth = np.array(truth)
-    right = rng.random((len(truth), 4)) < [0.9, 0.8, 0.75, 0.85]
-    table = bf.Responses.from_matrix(np.where(right, truth[:, None], 1 - truth[:, None]))
-    return population, bf.Sequences.from_lengths([10] * n_sequences), table
-
-
-def test_a_model_by_the_names_of_sequences(tmp_path):
-    population, sequences, table = crowd(60)
-    given = {
-        name: "steady" if p == 0 else "jumpy"
-        for name, p in zip(sequences.names.tolist(), population, strict=True)
-    }
-    model = HiddenMarkov(table, sequences, populations=given)
-    result = bf.sample(
-        model, 60, tune=60, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True
-    )
-    mean = result["posterior"]["transition"].mean(("chain", "draw"))
-    assert mean.dims == ("population", "class", "next_class")
-    stays = {name: np.diag(mean.sel(population=name)) for name in ("steady", "jumpy")}
-    assert stays["steady"].min() > 0.88 and stays["jumpy"].max() < 0.6
-    result.to_netcdf(tmp_path / "result.nc")
-    assert bf.decode(result, model).sizes == {"item": 600}
-    assert result["log_likelihood"].sizes["sequence"] == 60
-    bf.checks.runs(result, model, draws=20, random_seed=1)
-
-
 def test_what_cannot_be_is_refused():
-    population, sequences, table = crowd()
+    table = responses(2)
     with pytest.raises(ModelError, match="one population"):
-        HiddenMarkov(table, sequences, populations=population, initial="stationary")
+        HiddenMarkov(table, SEQUENCES, populations=POPULATION, initial="stationary")
     with pytest.raises(ResponsesError, match="Every sequence must be in populations="):
-        HiddenMarkov(table, sequences, populations={0: "a"})
+        HiddenMarkov(table, SEQUENCES, populations={5: "a"})
     with pytest.raises(ModelError, match=r"float64 of shape \(3,\) for 3 sequences"):
         bf.PopulationMarkovChain(None, None, SEQUENCES, np.ones(3))
     with pytest.raises(ModelError, match=r"numbered from 0\. Got: -1"):

@@ -12,7 +12,6 @@ from random_chains import random_log_lik
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.labels import clusters, potts_kernels
-from bayesfuse.observation import Observation
 from bayesfuse.parameters.positive import PositivePrior, tabulate
 from bayesfuse.testing import (
     assert_close,
@@ -200,19 +199,6 @@ def test_conditional_probabilities():
         assert_close(probability[n], np.exp(weight - np.logaddexp.reduce(weight)), "probability")
         expected = np.logaddexp.reduce(weight) - np.logaddexp.reduce(joint)
         assert evidence[n] == pytest.approx(expected, abs=1e-9)
-
-
-def test_impossible_items_are_named():
-    graph = bf.Graph.grid((3,))
-    responses = bf.Responses.from_matrix([[0], [1], [0]])
-    observation = Observation.build(
-        responses, bf.Potts(1.0, graph), bf.Confusion(None), gold={1: 0}
-    )
-    rows = observation.rows({"coupling": 1.0, "confusion": np.eye(2)[None]})
-    with pytest.raises(bf.errors.ImpossibleDataError, match="item 1 "):
-        observation.draw(rows, np.random.default_rng(0))
-    with pytest.raises(bf.errors.ImpossibleDataError, match="item 1 "):
-        observation.require_possible_at(rows)
 
 
 def test_what_makes_no_prior_is_refused():

@@ -116,24 +116,6 @@ def test_the_order_of_the_items_never_matters(data):
     assert np.allclose(bf.label_probabilities(one), probability, atol=1e-6)
 
 
-def test_the_result_has_the_users_names(data):
-    responses, sequences = data
-    model = HiddenMarkov(responses, sequences, **CASES["zeros"])
-    result = bf.sample(
-        model, 20, tune=20, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True
-    )
-    pointwise = result["log_likelihood"]["responses"]
-    assert pointwise.dims == ("chain", "draw", "sequence")
-    assert pointwise["sequence"].values.tolist() == sequences.names.tolist()
-    posterior = result["posterior"].dataset
-    assert posterior["transition"].dims == ("chain", "draw", "class", "next_class")
-    assert (posterior["transition"].values[..., ALLOWED == 0] == 0).all()
-    assert (posterior["initial"].values[..., 2] == 0).all()
-    assert np.allclose(posterior["prevalence"].sum("class"), 1)
-    first = bf.label_probabilities(result).sel(item=sequences.items[sequences.start[:-1]])
-    assert (first.values[:, 2] == 0).all()
-
-
 def test_an_own_model_with_a_start_that_depends_on_the_transition(data):
     """What reaches the responses by two ways has no Dirichlet conditional: NUTS must draw it."""
     responses, sequences = data

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import arviz as az
 import numpy as np
 import pandas as pd
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.errors import ModelError, NoGroupsWarning
+from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
-from bayesfuse.models import DawidSkene, LatentGroup
+from bayesfuse.models import DawidSkene
 from bayesfuse.parameters.compiled import plain_python, value_function
 from bayesfuse.testing import assert_close
 
@@ -115,27 +114,6 @@ def test_everything_together_by_hand():
     assert evidence_at(model, **point) == pytest.approx(total, rel=1e-9)
 
 
-@pytest.mark.slow
-def test_names_and_data_of_the_result(tmp_path):
-    model = DawidSkene(RESPONSES, populations=POPULATION, covariates=X, classifier=np.exp(WORD))
-    result = bf.sample(model, 30, tune=60, chains=2, random_seed=1, **QUIET)
-    posterior = result["posterior"].dataset
-    assert posterior["population_prevalence"].dims[2:] == ("population", "class")
-    assert posterior["population"].values.tolist() == ["north", "south", "west"]
-    assert posterior["slope"].dims[2:] == ("covariate", "other_class")
-    assert posterior["covariate"].values.tolist() == ["height", "tall"]
-    assert posterior["other_class"].values.tolist() == [1, 2]
-    known = result["constant_data"].dataset
-    assert known["population_index"].values.tolist() == [*[0] * 60, *[1] * 20, *[2] * 10]
-    assert known["covariate_mean"].values[0] == pytest.approx(X["height"].mean())
-    assert "slope[height, 1]" in az.summary(result, var_names=["slope"]).index
-    result.to_netcdf(tmp_path / "all.nc")
-    for check in (bf.checks.item_difficulty, bf.checks.conditional_dependence):
-        check(result, model, draws=20, random_seed=1)
-    again = bf.label_probabilities(result.isel(draw=slice(0, 10)), model)
-    assert_close(again.sum("class").values, np.ones(90), "sums")
-
-
 def test_populations_are_permuted_with_switched_classes():
     model = DawidSkene(RESPONSES, populations=POPULATION)
     result = bf.sample(model, 10, tune=30, chains=2, cores=1, random_seed=1, **QUIET)
@@ -198,26 +176,6 @@ def test_the_published_maximum_of_two_tests_in_two_populations():
     assert (1 - point["specificity"]).round(4).values.tolist() == [0.0067, 0.0159]
     in_all = positive.values @ [555, 1322] / 1877
     assert point["prevalence"].values[1] == pytest.approx(in_all, abs=1e-9)
-
-
-def test_populations_of_groups_of_raters():
-    """The third test repeats the second one's mistakes."""
-    rng = np.random.default_rng(4)
-    herd = np.repeat([0, 1], 400)
-    truth = (rng.random(800) < np.array([0.1, 0.7])[herd]).astype(int)
-    flip = (rng.random((800, 3)) < [0.1, 0.1, 0.02]).astype(int)
-    one, shared = truth ^ flip[:, 0], truth ^ flip[:, 1]
-    responses = bf.Responses.from_matrix(
-        np.column_stack([one, shared, shared ^ flip[:, 2]]), raters=["a", "b", "c"]
-    )
-    model = LatentGroup(responses, {"antibody": ["b", "c"]}, populations=herd)
-    found = bf.sample(model, 150, chains=2, cores=1, random_seed=1, **QUIET)["posterior"]
-    low, high = np.array([0.1, 0.7]) - 0.08, np.array([0.1, 0.7]) + 0.08
-    mean = found["population_prevalence"].mean(("chain", "draw")).values[:, 1]
-    assert (low < mean).all() and (mean < high).all()
-    with pytest.warns(NoGroupsWarning):
-        plain = LatentGroup(responses.take(np.arange(60)), populations=herd[:60])
-    assert "population_prevalence" in plain.named_vars
 
 
 def test_patterns_count_as_often_as_they_occur():

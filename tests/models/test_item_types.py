@@ -1,4 +1,4 @@
-"""The model of item types: its arguments, its names, its labels, and what its results hold."""
+"""The model of item types: its variables, its labels, and what its results hold."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from item_types import hard_crowd
 from typed_crowds import random_crowd, summed
 
 import bayesfuse as bf
-from bayesfuse.models import DawidSkene, ItemTypes
+from bayesfuse.models import ItemTypes
 from bayesfuse.parameters.compiled import plain_python, value_function
 from bayesfuse.testing import assert_close
 
@@ -75,20 +75,6 @@ def test_variables_of_every_variant_are_drawn_by_one_step(three, name):
     assert np.isfinite(result["log_likelihood"]["responses"].values).all()
 
 
-def test_names_are_those_of_the_user(fitted):
-    _, result = fitted
-    posterior = result["posterior"].dataset
-    assert posterior["type_confusion"].dims == ("chain", "draw", "rater", "type", "answer")
-    assert posterior["class_of_type"].dims == ("chain", "draw", "type", "class")
-    assert posterior["sensitivity"].dims == ("chain", "draw", "rater", "class")
-    assert posterior["rater"].values.tolist() == [f"rater {m}" for m in range(4)]
-    assert posterior["class"].values.tolist() == ["low", "middle", "top"]
-    assert posterior["type"].values.tolist() == [f"type {z}" for z in range(1, 13)]
-    for name in ("type_share", "consensus", "class_of_type", "guess", "type_confusion"):
-        total = posterior[name].sum(posterior[name].dims[-1])
-        assert_close(total, np.ones(total.shape), name)
-
-
 def test_what_follows_from_the_variables(fitted, three):
     """Prevalence, confusion and label probabilities of a draw, in NumPy."""
     _, result = fitted
@@ -129,34 +115,6 @@ def test_two_classes_have_one_sensitivity_per_rater_and_a_name_is_a_prefix():
         assert posterior[name].dims == ("chain", "draw", "rater")
         assert_close(posterior[name], posterior["crowd::confusion"][..., k, k], name)
     assert_close(bf.label_probabilities(result).sum("class"), np.ones(30), "labels")
-
-
-def test_labels_of_hard_items_are_not_too_sure():
-    """The mean log-loss is far below that of Dawid and Skene's model."""
-    responses, truth = hard_crowd(0)
-    settings = {"draws": 60, "tune": 100, "chains": 2, "cores": 1, "sweeps": 1, "random_seed": 1}
-    typed, plain = (
-        bf.checks.label_scores(
-            bf.sample(model(responses), **settings, **QUIET), dict(enumerate(truth.tolist()))
-        )["log_loss"]
-        for model in (ItemTypes, DawidSkene)
-    )
-    assert typed < plain - 0.1
-
-
-def test_known_classes_teach_how_often_a_consensus_is_right():
-    """With the classes of items known on which the crowd is right, and on which it is not."""
-    rng = np.random.default_rng(4)
-    said = rng.integers(0, 2, (200, 1)) ^ (rng.random((200, 6)) < 0.1)
-    majority = (said.sum(axis=1) + rng.integers(0, 2, 200) > 3).astype(int)
-    for wrong in (0.02, 0.4):
-        truth = np.where(rng.random(200) < wrong, 1 - majority, majority)
-        model = ItemTypes(
-            bf.Responses.from_matrix(said.astype(int)), gold=dict(enumerate(truth[:150].tolist()))
-        )
-        result = bf.sample(model, 100, tune=100, chains=1, sweeps=1, random_seed=1, **QUIET)
-        probability = bf.label_probabilities(result).values[150:].max(axis=1).mean()
-        assert abs(probability - (1 - wrong)) < 0.1
 
 
 def test_types_of_a_class_that_underflows_have_the_shares_of_all_items(three):

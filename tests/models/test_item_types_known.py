@@ -11,9 +11,6 @@ from item_types import hard_crowd
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.chains import begin, initial_values
-from bayesfuse.inference.plan import make_plan
-from bayesfuse.inference.pooling import rest_of
 from bayesfuse.models import DawidSkene, ItemTypes
 from bayesfuse.parameters.compiled import plain_python, value_function
 from bayesfuse.testing import assert_close
@@ -123,25 +120,6 @@ def test_a_fit_predicts_its_own_items_and_others(names, tmp_path):
     assert bf.difficulty(result, model).sizes["item"] == 60
     with pytest.raises(ModelError, match="sensible maximum"):
         bf.find_map(model)
-
-
-@pytest.mark.slow
-def test_chains_begin_at_slopes_that_fit_the_labels():
-    """Dispersed around those of the model of Dawid and Skene; some items have no responses."""
-    rng = np.random.default_rng(1)
-    truth = (rng.random(500) < 0.3).astype(int)
-    matrix = np.where(rng.random((500, 5)) < 0.85, truth[:, None], 1 - truth[:, None])
-    matrix[400:] = -1
-    responses = bf.Responses.from_matrix(matrix, classes=[0, 1])
-    known = {"covariates": truth[:, None] + 0.7 * rng.normal(size=(500, 1))}
-    mode = bf.find_map(DawidSkene(responses, **known))["point"]
-    slope = mode["standard_slope"].values.ravel()[-1:]
-    plan = make_plan(ItemTypes(responses, **known))
-    rest = rest_of(plan)
-    points = initial_values(plan, rest, begin(plan, rest, "majority"), rng.spawn(4))
-    found = np.ravel([point["standard_slope"][:, -1] for point in points])
-    assert len(np.unique(found)) == 4 and abs(slope[0]) > 1
-    assert_close(found, np.full(4, slope[0]), "slopes", rtol=0.3)
 
 
 @pytest.mark.parametrize("name", ["covariates", "classifier"])

@@ -76,13 +76,6 @@ def test_groups_of_the_user_count_once():
     assert "0 = 14 = 15: 0" in names and "1 = 3: 1" in names and len(names) == 13
 
 
-def test_intervals_of_shares_are_the_prior():
-    responses, _ = rules(1, n_items=500)
-    model = LabellingFunctions(responses, {0: (0.2, 0.4), 1: (0.6, 0.8)})
-    result = bf.sample(model, draws=100, **QUIET)
-    assert 0.2 < result["posterior"]["prevalence"].sel({"class": 0}).mean() < 0.45
-
-
 def test_find_map_predict_and_gold():
     responses, truth = rules(5, n_items=500)
     gold = dict(enumerate(truth[:50].tolist()))

@@ -14,7 +14,7 @@ from squares import RATERS, square_of_pixels
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, PoorFitWarning
-from bayesfuse.models import DawidSkene, MarkovRandomField
+from bayesfuse.models import MarkovRandomField
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.testing import assert_close
 
@@ -64,42 +64,6 @@ def test_a_posterior_against_enumeration():
         assert estimate[n] == pytest.approx(without, abs=5 * spread / np.sqrt(len(value) / 10))
 
 
-def field(shape, seed, *, accuracy=0.7, n_raters=3, n_classes=2):
-    """A disc on a square, and raters of one accuracy."""
-    rng = np.random.default_rng(seed)
-    down, across = np.indices(shape)
-    radius = np.hypot(down - shape[0] / 2, across - shape[1] / 2) / min(shape)
-    truth = np.minimum((radius * 2 * n_classes).astype(int), n_classes - 1).ravel()
-    wrong = (truth[:, None] + rng.integers(1, n_classes, (truth.size, n_raters))) % n_classes
-    right = rng.random((truth.size, n_raters)) < accuracy
-    answers = np.where(right, truth[:, None], wrong)
-    return bf.Responses.from_matrix(answers, classes=range(n_classes)), truth
-
-
-def test_neighbours_help_and_decide_how_much():
-    responses, truth = field((14, 14), 1)
-    graph = bf.Graph.grid((14, 14))
-    model = MarkovRandomField(responses, graph)
-    apart, result = (
-        bf.sample(each, 150, chains=2, random_seed=1, **QUIET)
-        for each in (DawidSkene(responses), model)
-    )
-    right = [(label_probabilities(r).values.argmax(1) == truth).mean() for r in (apart, result)]
-    assert right[1] > right[0] + 0.05
-    assert 0.5 < result["posterior"]["coupling"].mean() < 1.5
-    decoded = bf.decode(result, model)
-    assert (decoded.values == truth).mean() > right[0] + 0.05
-    assert decoded.attrs["method"] == "iterated conditional modes"
-    share = (bf.draw_labels(result, model, 40) == 1).mean("draw").values
-    assert np.abs(share - label_probabilities(result).values[:, 1]).mean() < 0.1
-    point = bf.find_map(model)
-    assert point.attrs["converged"] == 1
-    labels = point["label_posterior"].attrs
-    assert (labels["method"], labels["exact"], labels["converged"]) == ("belief propagation", 0, 1)
-    again = bf.draw_labels(point, model, 40, random_seed=1)
-    assert np.abs((again == 1).mean("draw").values - share).mean() < 0.15
-
-
 def test_gold_and_items_without_responses():
     answers = [[0, 0], [-1, -1], [0, 1], [1, 1], [-1, -1], [1, 0]]
     responses = bf.Responses.from_matrix(answers, missing=-1)
@@ -114,7 +78,7 @@ def test_gold_and_items_without_responses():
 
 
 def test_trust_is_twice_the_coupling():
-    responses, _ = field((4, 4), 1, n_raters=3)
+    responses = bf.Responses.from_matrix(np.zeros((16, 3), int), classes=[0, 1])
     graph = bf.Graph.grid((4, 4))
     found = [
         float(MarkovRandomField(responses, graph, trust=trust)["coupling"].get_value())

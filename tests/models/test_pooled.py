@@ -48,47 +48,6 @@ def test_everything_is_drawn_by_gibbs_and_mixes(raters):
     assert (guess == np.asarray(made.truth)).mean() > 0.75
 
 
-@pytest.fixture(scope="module")
-def newcomer():
-    """Eight raters who are right in 80 % of 150 items, and one with three wrong responses."""
-    rng = np.random.default_rng(1)
-    truth = np.arange(150) % 3
-    said = np.where(rng.random((150, 8)) < 0.8, truth[:, None], (truth[:, None] + 1) % 3)
-    few = np.full((150, 1), -1)
-    few[:3, 0] = (truth[:3] + 2) % 3
-    return bf.Responses.from_matrix(np.hstack([said, few]), classes=[0, 1, 2])
-
-
-def test_a_rater_with_three_responses_is_near_the_crowd(newcomer):
-    rows, widths = {}, {}
-    for pooled in (False, True):
-        result = bf.sample(DawidSkene(newcomer, pooled=pooled), 150, random_seed=1, **QUIET)
-        drawn = result["posterior"]["confusion"].stack(sample=("chain", "draw"))
-        rows[pooled] = drawn.mean("sample").values
-        widths[pooled] = np.ptp(drawn.quantile([0.055, 0.945], "sample").values, axis=0)
-    crowd = rows[False][:8].mean(axis=0)
-    far = {pooled: np.abs(found[8] - crowd).sum() for pooled, found in rows.items()}
-    assert far[True] < 0.6 * far[False]
-    # wide: not that of the mean, which eight raters tell
-    own, mean = (np.diagonal(widths[True][at]).mean() for at in (8, 0))
-    assert own > 1.5 * mean
-    assert own > 0.15
-
-
-def test_many_responses_outweigh_the_pool():
-    made = bf.datasets.simulate_dawid_skene(4000, 6, 2, accuracy=(0.6, 0.9), random_seed=2)
-    one, other = (
-        bf.sample(DawidSkene(made.responses, pooled=pooled), 60, chains=2, random_seed=1, **QUIET)
-        for pooled in (False, True)
-    )
-    rows = [
-        result["posterior"]["confusion"].mean(("chain", "draw")).values for result in (one, other)
-    ]
-    assert np.abs(rows[0] - rows[1]).max() < 0.01
-    labels = [bf.label_probabilities(result).values.argmax(axis=1) for result in (one, other)]
-    assert (labels[0] == labels[1]).mean() > 0.99
-
-
 @pytest.mark.parametrize(
     ("kind", "raters"), [("chains of one", "confusion"), ("no coupling", "coin")]
 )

@@ -11,7 +11,7 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.command_line.report import report
 from bayesfuse.errors import CollapseWarning, ModelError
-from bayesfuse.models import DawidSkene, LabellingFunctions
+from bayesfuse.models import DawidSkene
 
 CROWDS = ["rte", "bluebird", "zencrowd_in", "weather_amt"]
 
@@ -108,17 +108,3 @@ def test_rare_classes_are_healthy(prevalence, per_item):
 def test_real_crowds_are_healthy(development_data, name):
     responses, _ = development_data(name)
     bf.find_map(DawidSkene(responses))  # warnings are errors here
-
-
-def test_advice_is_for_the_model_at_hand(habits):
-    """Labelling functions have class shares; where raters give several labels they do not fit."""
-    responses, _ = habits
-    one_class = np.tile([1.0, 0.0], (responses.n_items, 1))
-    model = LabellingFunctions(responses)
-    verdict = bf.checks.collapse(labelled(model, one_class), model).attrs["verdict"]
-    assert "class_shares=" in verdict
-    assert "prevalence_prior=" not in verdict and "LabellingFunctions" not in verdict
-    made = bf.datasets.simulate_dawid_skene(300, 5, 2, accuracy=(0.7, 0.9), random_seed=1)
-    model = DawidSkene(made.responses)
-    verdict = bf.checks.collapse(labelled(model, one_class[:300]), model).attrs["verdict"]
-    assert "ItemTypes" in verdict and "LabellingFunctions" not in verdict

@@ -127,20 +127,12 @@ def test_references_of_other_raters_or_classes_are_refused(fits):
                 use(result, reference)
 
 
-class InferenceData:
-    """As ArviZ before version 1 had it."""
-
-    def __init__(self, posterior):
-        self.posterior = posterior
-
-
 def not_results(result):
     posterior = result["posterior"].dataset
     return {
         "Dataset": posterior,
         "NoneType": None,
         "dict": {"posterior": posterior},
-        "InferenceData": InferenceData(posterior),
     }
 
 

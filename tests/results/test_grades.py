@@ -53,13 +53,3 @@ def test_classes_without_an_order_are_refused():
     for function in (bf.grades, bf.rater_grades):
         with pytest.raises(ModelError, match=r"need ordered classes.* Got: "):
             function(result)
-
-
-def test_picture_of_many_graders():
-    made = bf.datasets.simulate_dawid_skene(30, 40, 3, random_seed=5)
-    model = DawidSkene(made.responses, raters="graded", pooled=True)
-    result = bf.sample(model, **QUIET)
-    ax = bf.plots.plot_graders(result)
-    assert ax.get_yscale() == "log"
-    assert len(ax.texts) <= 16
-    assert bool(ax.collections) and "named" in ax.get_title()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import permutations
-
 import arviz as az
 import numpy as np
 import pandas as pd
@@ -14,7 +12,6 @@ from result_functions import FIT, MODELS, N_ITEMS, N_RATERS, everything, table
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.models import DawidSkene, LatentGroup
-from bayesfuse.results.posterior import order_variables
 
 DAYS = pd.date_range("2024-02-27", periods=N_ITEMS)
 NAMES = {
@@ -127,16 +124,3 @@ def test_rows_of_summaries_are_what_they_are_named(fitted, tmp_path):
         found = az.rhat(result)
     for name, values in posterior.data_vars.items():
         assert found[name].shape == values.shape[2:]
-
-
-def test_an_order_that_is_right_is_found_wherever_there_is_one():
-    """Of variables in any order; the order they come in is kept as far as it is right."""
-    dims = {"p": "c", "q": "rc", "s": "r", "t": "rcv", "u": "", "w": "gcv"}
-    for names in permutations(dims):
-        values = {n: (list(dims[n]), np.zeros((2,) * len(dims[n]))) for n in names}
-        result = xr.DataTree(children={"posterior": xr.DataTree(xr.Dataset(values))})
-        order_variables(result)
-        first = dict.fromkeys("".join(dims[name] for name in result["posterior"].data_vars))
-        place = {dim: at for at, dim in enumerate(first)}
-        for own in dims.values():
-            assert sorted(own, key=place.get) == list(own), (names, own)

@@ -105,23 +105,6 @@ def test_a_point_is_bayes_rule(gold):
         assert "mcse" not in labels and found.attrs["draws"] == 1
 
 
-def test_a_variational_fit():
-    fit = bf.fit(DawidSkene(fitted_table()), draws=50, random_seed=1, progressbar=False)
-    rows = fit["posterior"]["confusion"].values[0]
-    shares = fit["posterior"]["prevalence"].values[0]
-    each = [
-        bayes(share, likelihood(NEW_ROWS, by_rater(row)))
-        for share, row in zip(shares, rows, strict=True)
-    ]
-    found = bf.predict(fit, new_table())
-    np.testing.assert_allclose(probability(found), np.mean(each, axis=0), atol=1e-12)
-    batches = np.reshape(each, (50, 4, 3))[:49].reshape(7, 7, 4, 3).mean(axis=1)
-    error = batches.std(axis=0, ddof=1) / np.sqrt(7)
-    np.testing.assert_allclose(found["label_posterior"]["mcse"], error, atol=1e-12)
-    some = bf.predict(fit, new_table(), draws=5)  # 0, 10, 20, …
-    np.testing.assert_allclose(probability(some), np.mean(each[::10], axis=0), atol=1e-12)
-
-
 def test_draws_are_of_all_chains():
     result = bf.sample(DawidSkene(fitted_table()), **(FIT | {"draws": 9, "chains": 3}))
     found = bf.predict(result, new_table(), draws=7)  # three of each

@@ -220,17 +220,7 @@ REFUSED = {
     "no sequences": ("chain", new_table, {}, r"give sequences=. Got: no sequences"),
     "no graph": ("graph", new_table, {}, r"give graph=. Got: no graph"),
     "sequences in vain": ("plain", new_table, {"sequences": SEQUENCES}, "Got: sequences for a res"),
-    "a graph in vain": (
-        "chain",
-        new_table,
-        {"sequences": SEQUENCES, "graph": GRAPH},
-        "Got: graph for a result of MarkovChain labels",
-    ),
-    "no Sequences": ("chain", new_table, {"sequences": [4]}, r"bf.Sequences. Got: list"),
     "other items": ("chain", new_table, {"sequences": SEQUENCES}, "must be items of the responses"),
-    "nodes": ("graph", new_table, {"graph": GRAPH}, "items of the responses"),
-    "no Responses": ("plain", lambda: [[0, 1]], {}, r"bf.Responses. Got: list"),
-    "batches": ("plain", new_table, {"batch_size": 0.5}, r"batch_size must be .* Got: 0.5"),
     "counts in sequence": (
         "chain",
         lambda: bf.Responses.from_counts([["low", "mid"]], [3], raters=["ann", "bob"]),
@@ -245,24 +235,3 @@ def test_refused(points, name):
     kind, table, given, told = REFUSED[name]
     with pytest.raises((ModelError, ResponsesError), match=told):
         bf.predict(points[kind], table(), **given)
-
-
-def test_results_that_do_not_know_their_parameters(points):
-    without = {name: points["plain"].copy() for name in ("point", "constant_data")}
-    for name, result in without.items():
-        del result[name]
-    for what, told in (
-        (bf.predict(points["plain"], new_table()), "without this note, and no model"),
-        ({"a": 1}, r"xarray.DataTree.* Got: dict"),
-        (without["point"], r"group posterior or point.* Got: no 'prevalence' among \[\]"),
-        (without["constant_data"], "group constant_data of results"),
-    ):
-        with pytest.raises(ModelError, match=told):
-            bf.predict(what, new_table())
-    less = points["plain"].copy()
-    less["point"] = less["point"].dataset.drop_vars("prevalence")
-    with pytest.raises(ModelError, match=r"all parameters.* Got: no 'prevalence' among"):
-        bf.predict(less, new_table())
-    with pytest.raises(ModelError, match="another rater channel"):
-        other = DawidSkene(fitted_table(), raters="coin")
-        bf.predict(points["plain"], new_table(), model=other)

@@ -62,14 +62,3 @@ def test_rates_are_consistent():
     for given, fit in ((plain, bf.find_map(plain)), (responses, result)):
         with pytest.raises(ModelError, match="labelling functions"):
             bf.sources(given, fit)
-
-
-def test_results_of_other_votes_are_refused():
-    responses, _ = rules(2, n_items=60)
-    model = LabellingFunctions(responses, dispersion=1)
-    other = LabellingFunctions(responses.head(40), dispersion=1)
-    result = bf.sample(other, draws=20, tune=20, random_seed=1, **QUIET)
-    with pytest.raises(ModelError, match="60"):
-        bf.sources(model, result)
-    with pytest.raises(ModelError, match=r"A result must be .* Got: 'result\.nc'"):
-        bf.sources(model, "result.nc")
