@@ -98,38 +98,3 @@ def test_version_and_help(capsys, arguments, said):
     with pytest.raises(SystemExit, match=r"^0$"):
         main(arguments)
     assert capsys.readouterr().out.startswith(said)
-
-
-def test_gold_classes_and_files_are_those_given(folder, pictures):
-    Path("gold.csv").write_text("item,label\n3,bad\n4,good\n3,bad\n")
-    files = ["--labels", "a.tsv", "--picture", "b.svg"]
-    assert fit("--gold", "gold.csv", "--classes", "good,bad,ugly", *files) == 0
-    probability = bf.label_probabilities(tables())
-    assert probability["class"].values.tolist() == ["good", "bad", "ugly"]
-    assert probability.sel(item=3).values.tolist() == [0, 1, 0]
-    assert probability.sel(item=4).values.tolist() == [1, 0, 0]
-    assert pd.read_csv("a.tsv", sep="\t").shape == (20, 6)
-    assert "<svg" in Path("b.svg").read_text(encoding="utf-8")
-    written = {path.name for path in folder.iterdir()}
-    assert written == {"films.csv", "gold.csv", "result.nc", "a.tsv", "b.svg"}
-
-
-def test_one_odd_rater_does_not_name_the_classes_of_robust_fits(folder):
-    _, truth, responses = odd_table(1)
-    responses.to_frame().to_csv("odd.csv", index=False)
-    assert fit("--robust", table="odd.csv", columns=[]) == 0
-    labels = pd.read_csv("result-labels.csv").set_index("item")["label"]
-    assert (labels[np.arange(len(truth))] == truth).mean() > 0.9
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--version"], f"bayesfuse {bf.__version__}\n"),
-        (["fit", "--help"], "usage: python -m bayesfuse fit"),
-    ],
-)
-def test_version_and_help(capsys, arguments, said):
-    with pytest.raises(SystemExit, match=r"^0$"):
-        main(arguments)
-    assert capsys.readouterr().out.startswith(said)

@@ -123,8 +123,3 @@ def test_edges_to_items_that_are_not_listed(islands, no_sampling, capsys):
     status = field("--items", "all.csv", graph="edges.csv")
     fails(capsys, status, "must be among the declared ones", "Got: 'atlantis' in row 1")
     fails(capsys, field("--labels", "roads.csv"), "roads.csv twice")
-
-
-def read(graph):
-    options = ["--model", "markov-random-field", "--graph", graph, "--output", "r.nc"]
-    return read_tables(parse(["fit", "said.csv", *options]))

@@ -78,24 +78,6 @@ def test_normal_equations_are_the_explicit_sums(block, monkeypatch):
     np.testing.assert_allclose(found[1], right / pairs, rtol=1e-12, atol=1e-14)
 
 
-def test_estimate_approaches_the_truth_also_with_estimated_confusion_matrices():
-    rng = np.random.default_rng(3)
-    truth, confusion, labels, matrix = simulated(rng, 8, 3, [40] * 250, observed=0.7)
-    responses = bf.Responses.from_matrix(matrix, classes=range(3))
-    found = moments.transition(responses, np.full(250, 40), confusion)
-    assert found.transition.dims == ("class", "next_class")
-    np.testing.assert_allclose(found.transition.sum("next_class"), 1.0, rtol=1e-12)
-    np.testing.assert_allclose(found.joint.sum(), 1.0, rtol=1e-12)
-    # the error of counting the true labels is the least; noisy responses make it a few times that
-    often = np.bincount(labels, minlength=3)[:, None]
-    least = np.sqrt(truth * (1 - truth) / often)
-    assert (np.abs(found.transition.values - truth) < 12 * least).all()
-    np.testing.assert_allclose(found.stationary, often[:, 0] / 10_000, atol=0.03)
-    blind = moments.transition(responses, [40] * 250, moments.confusion(responses).confusion)
-    error = np.abs(found.transition.values - truth).mean()
-    assert np.abs(blind.transition.values - truth).mean() < 2 * error + 0.02
-
-
 def test_a_class_that_never_occurs():
     """Raters who never err and never say the last class: no row of the joint distribution."""
     labels = np.array([0, 1, 1, 0, 0, 1, 0, 0])

@@ -155,43 +155,6 @@ def test_algebraic_start_is_exact(n_classes):
         np.testing.assert_allclose(start[:, order], fractions / 10, atol=1e-9)
 
 
-def test_missing_responses_do_no_harm():
-    """Exact moments of two overlapping panels of four raters, seen unequally often."""
-    fractions, prevalence = (np.array(x) for x in POPULATIONS[3])
-    fractions = np.concatenate([fractions, fractions[[2]][:, :, ::-1][:, ::-1]])
-    patterns, counts = [], []
-    for panel, times in (([0, 1, 2, 3], 1), ([1, 2, 3, 4], 3)):
-        part = population(fractions[panel], prevalence)
-        pattern = np.full((part.n_items, 5), -1)
-        pattern[:, panel] = part.cell.reshape(-1, 4) % 3
-        patterns.append(pattern)
-        counts.append(times * part.multiplicity)
-    responses = bf.Responses.from_counts(
-        np.concatenate(patterns), np.concatenate(counts), items=range(162)
-    )
-    found = moments.confusion(responses, iterations=20_000, tolerance=1e-12)
-    np.testing.assert_allclose(found.confusion, fractions / 10, atol=1e-5)
-    np.testing.assert_allclose(found.prevalence, prevalence / 10, atol=1e-5)
-
-
-def test_repeated_responses_are_one_averaged_response():
-    """A rater who repeats each answer is the rater who gave it once."""
-    rng = np.random.default_rng(2)
-    confusion = crowd(rng, 4, 3)
-    matrix = answers(rng, confusion, [0.5, 0.3, 0.2], 500)
-    once = bf.Responses.from_matrix(matrix)
-    item, rater = np.nonzero(matrix >= 0)
-    frame = {"item": item, "rater": rater, "label": matrix[item, rater]}
-    again = np.flatnonzero((rater == 1) | (item % 3 == 0))
-    twice = bf.Responses.from_long(
-        {name: np.concatenate([column, column[again]]) for name, column in frame.items()}
-    )
-    for found, wanted in zip(
-        Table.build(twice).moments(confusion), Table.build(once).moments(confusion), strict=True
-    ):
-        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
-
-
 def test_stationary_and_better_than_the_truth():
     """On data the minimum lies below the truth, and no small legal move lowers it."""
     rng = np.random.default_rng(8)
