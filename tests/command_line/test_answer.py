@@ -102,7 +102,8 @@ def test_an_interrupted_answer_is_written_and_has_its_exit_status(folder, asked,
 
 
 def test_a_filter_from_standard_input(folder, asked, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(open("films.csv", "rb")))
+    said = io.BytesIO((folder / "films.csv").read_bytes())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(said))
     assert main(["fit", "-", *COLUMNS, *SEED, "--quiet"]) == 0
     printed = capsys.readouterr()
     assert len(pd.read_csv(io.StringIO(printed.out))) == 20 and printed.err == ""
