@@ -22,6 +22,7 @@ BAD_GOLD = {
     "contradiction": (pd.Series(["a", "b"], index=[2, 2]), "'b' and 'a' for item 2"),
     "missing": (pd.Series(["a", None], index=[1, 2]), "leave out items whose class is not known"),
     "tuple": ({(1, 2): "a"}, "Got: (1, 2), which is not"),
+    "bytes": ({b"x": "a"}, "Got: b'x'"),
     "truth for a number": ({True: "a"}, "Got: True, which is not"),
 }
 
