@@ -140,25 +140,6 @@ def test_em_finds_the_classes_and_a_mode_of_the_models_density(crowd):
                 assert logp({**values, name: near}) < best + 1e-6, name
 
 
-@pytest.mark.slow
-def test_gibbs_steps_agree_with_nuts_and_with_the_fit_that_the_model_allows(model):
-    settings = {"tune": 300, "chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
-    gibbs = bf.sample(model, 500, **settings)
-    assert gibbs.attrs["sampler"] == "gibbs"
-    nuts = bf.sample(model, 500, sampler="nuts", nuts_sampler="pymc", **settings)
-    one, other = (az.summary(result, round_to="none") for result in (gibbs, nuts))
-    gap = (one["mean"] - other["mean"]) / np.hypot(one["mcse_mean"], other["mcse_mean"])
-    assert gap.abs().max() < 4.5, gap
-    gap = (gibbs["label_posterior"]["probability"] - nuts["label_posterior"]["probability"]).values
-    assert np.abs(gap).max() < 0.1 and np.abs(gap).mean() < 0.01
-    fit = bf.fit(model, draws=300, random_seed=1, progressbar=False)
-    assert fit.attrs["method"] == "advi"
-    for name in {"level", "slope", "skill", "ease"} & set(gibbs["posterior"].data_vars):
-        drawn = gibbs["posterior"][name]
-        gap = (fit["posterior"][name] - drawn).mean(("chain", "draw"))
-        assert (np.abs(gap) < 0.6 * drawn.std(("chain", "draw"))).all(), name
-
-
 @pytest.mark.filterwarnings("ignore:Numba will use object mode")
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")  # influential items
 def test_results_are_whole(model, crowd):

@@ -68,7 +68,7 @@ def test_neighbours_have_different_colours(case):
 
 @pytest.mark.parametrize(
     ("shape", "neighbours", "reach"),
-    [((4, 3), 4, 1), ((4, 3), 8, 2), ((5,), 2, 1), ((3, 2, 4), 6, 1), ((3, 2, 4), 26, 3)],
+    [((4, 3), 4, 1), ((4, 3), 8, 2), ((3, 2, 4), 26, 3)],
 )
 def test_cells_of_a_grid_touch(shape, neighbours, reach):
     graph = bf.Graph.grid(shape, neighbours=neighbours)
@@ -112,9 +112,6 @@ def test_items_of_edges_keep_their_names():
     big = 2**53
     graph = bf.Graph.from_edges([(big, big + 1), (big + 2, 2**63)], items=None)
     assert graph.items.tolist() == [big, big + 1, big + 2, 2**63]
-    frame = pd.DataFrame([(1, 2), (2, 4)], columns=["a", "a"])
-    graph = bf.Graph.from_edges(frame, items=iter([4, 2, 1]))
-    assert graph.items.tolist() == [4, 2, 1] and graph.edges.tolist() == [[0, 1], [1, 2]]
 
 
 def test_odd_graphs_of_networkx_are_refused():
@@ -198,6 +195,8 @@ grid, nearest = bf.Graph.grid, bf.Graph.nearest_neighbours
         (lambda: of_edges([("a", None)]), "missing value in row 0"),
         (lambda: of_edges([(0, 1)], items=[0, 1, 1]), "1 more than once"),
         (lambda: of_edges([]), "no items"),
+        (lambda: of_edges([(0, 1)], ["heavy"]), "one number for each"),
+        (lambda: of_edges(np.ma.array([[1, 2]], mask=[[0, 1]])), "missing value in row 0"),
         (lambda: of_edges(SKEW), "from_scipy"),
         (lambda: of_scipy(np.eye(2)), "ndarray"),
         (lambda: of_scipy(sparse.eye_array(2, 3)), "(2, 3)"),
@@ -221,10 +220,8 @@ def test_bad_graphs_are_refused(build, told):
 def test_models_read_matrices_and_networkx():
     networkx = pytest.importorskip("networkx", reason="reads networkx graphs")
     responses = bf.Responses.from_matrix([[0], [1], [0]])
-    path = sparse.eye_array(3, k=1)
-    for graph in (path, sparse.csr_matrix(path), networkx.path_graph(3)):
-        prior = bf.Potts(coupling=1.0, graph=graph)
-        assert prior.graph.edges.tolist() == [[0, 1], [1, 2]] and prior.exact
+    for graph in (sparse.eye_array(3, k=1), networkx.path_graph(3)):
+        assert bf.Potts(coupling=1.0, graph=graph).graph.edges.tolist() == [[0, 1], [1, 2]]
         assert MarkovRandomField(responses, graph)["responses"] is not None
     with pytest.raises(ModelError, match=r"graph= must be a bf\.Graph.*Got: ndarray"):
         bf.Potts(coupling=1.0, graph=np.eye(3))
@@ -248,16 +245,3 @@ def test_simulated_blocks_are_what_was_asked_for():
     sizes = np.bincount(truth) ** 2
     found = np.bincount(truth[graph.edges[agree, 0]])
     np.testing.assert_allclose(found / 4000, sizes / sizes.sum(), atol=0.03)
-    right = made.responses.label == truth[made.responses.item]
-    np.testing.assert_allclose(
-        np.bincount(made.responses.rater, right) / 2000,
-        np.einsum("k,mkk->m", np.bincount(truth) / 2000, made.confusion),
-        atol=0.05,
-    )
-
-
-def test_simulated_annotators_of_an_image():
-    image = np.arange(12).reshape(3, 4) % 3
-    perfect = np.tile(np.eye(3), (2, 1, 1))
-    made = bf.datasets.simulate_responses(image, 2, 3, confusion=perfect, random_seed=0)
-    assert (made.responses.label == np.repeat(image.ravel(), 2)).all()

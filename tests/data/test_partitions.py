@@ -37,7 +37,6 @@ def test_names_are_those_of_all_partitions(write):
     assert table.per_partition.tolist() == [[2, 3], [2, 3]]
     assert table.head.raters.tolist() == ["x", "y", "z"]
     assert table.head.items.tolist() == ["a", "b"]
-    assert "2 of 3 to 3 responses" in repr(table)
 
 
 def test_other_columns_and_declared_names(write):

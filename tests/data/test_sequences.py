@@ -23,12 +23,6 @@ def test_sequences_from_a_table_in_any_order():
     assert by_row.items.tolist() == ["d", "e", "c", "a", "b"]
 
 
-def test_places_are_by_name():
-    responses = bf.Responses.from_matrix([[0], [1], [0]], items=["b", "c", "a"])
-    sequences = bf.Sequences.from_lengths([1, 2], items=["a", "b", "c"])
-    assert sequences.places(responses).tolist() == [2, 0, 1]
-
-
 def test_raters_split_by_their_last_answer():
     """Row by row in Python: another order of items, missing and repeated answers."""
     rng = np.random.default_rng(6)
@@ -78,6 +72,7 @@ TABLE = {"item": [0, 1, 2], "sequence": [0, 0, 1], "position": [0, 1, 0]}
     [
         ({"item": [0, 1, 1]}, "Got: 1 in several rows"),
         ({"position": [1, 1, 0]}, "0 and 1 at one position"),
+        ({"position": [1, "a", 0]}, "Got"),
         ({"sequence": ["x", None, "x"]}, "missing value in row 1"),
         ({"item": [], "sequence": [], "position": []}, "no rows"),
         ({"sequence": [0, 1]}, "3, 2 and 3"),

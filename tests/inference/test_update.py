@@ -10,7 +10,6 @@ import pymc as pm
 import pytest
 import xarray as xr
 from conjugate_models import MODELS
-from days_of_responses import SIZES, fit, of_raters, parts, simulated, update
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, PoorFitWarning
@@ -20,6 +19,37 @@ from bayesfuse.results import natural
 
 # Small tables: what most tests here ask is not how near a fit is to the posterior.
 pytestmark = pytest.mark.filterwarnings("ignore::bayesfuse.errors.PoorFitWarning")
+
+
+SIZES = [60, 35, 25]
+
+
+def simulated():
+    """Asymmetric: three classes of different size, three of six raters answer each item."""
+    return bf.datasets.simulate_dawid_skene(
+        sum(SIZES), 6, 3, per_item=3, prevalence=[0.5, 0.3, 0.2], random_seed=4
+    )
+
+
+def parts(responses, sizes):
+    ends = np.cumsum(sizes)
+    return [
+        responses.take(np.arange(end - size, end)) for end, size in zip(ends, sizes, strict=True)
+    ]
+
+
+def of_raters(responses, few, declared=None):
+    """Return the responses of the first raters."""
+    frame = responses.to_frame().query(f"rater < {few}")
+    return bf.Responses.from_long(frame, raters=range(declared or few), classes=range(3))
+
+
+def fit(model, **kwargs):
+    return bf.fit(model, draws=20, random_seed=1, **kwargs)
+
+
+def update(result, batch, **kwargs):
+    return bf.update(result, batch, draws=20, random_seed=1, **kwargs)
 
 
 def posteriors(result):

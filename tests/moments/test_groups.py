@@ -111,7 +111,7 @@ def test_groups_of_many_raters_who_seldom_meet():
 
 
 def test_everything_is_recovered_from_an_exact_population():
-    responses, _, given = exact_responses()
+    responses, patterns, given = exact_responses()
     found = latent_sml(responses, GROUP)
     # the prevalence maximises a likelihood, which is flat over √ε ≈ 1e-8 times a condition number
     tolerance = 1e-6
@@ -129,17 +129,12 @@ def test_everything_is_recovered_from_an_exact_population():
     np.testing.assert_array_equal(found.label, (odds > 0).astype(int))
     with_prior = latent_sml(responses, GROUP, prior=True).score
     np.testing.assert_allclose(with_prior, odds + logit(PREVALENCE), atol=100 * tolerance)
-
-
-def test_verdicts_are_posteriors_within_the_group():
-    responses, patterns, _ = exact_responses()
-    verdict = latent_sml(responses, GROUP).verdict
-    own = GROUP == 2
+    own = GROUP == 2  # whose verdicts are posteriors within the group
     share = PREVALENCE * OUTER[0, 2] + (1 - PREVALENCE) * (1 - OUTER[1, 2])
     yes = share * np.where(patterns[:, own], INNER[0, own], 1 - INNER[0, own]).prod(axis=1)
     no = (1 - share) * np.where(patterns[:, own], 1 - INNER[1, own], INNER[1, own]).prod(axis=1)
-    np.testing.assert_allclose(verdict.sel(group=2), yes / (yes + no), atol=1e-5)
-    assert verdict.group.values.tolist() == [0, 2]
+    np.testing.assert_allclose(found.verdict.sel(group=2), yes / (yes + no), atol=1e-5)
+    assert found.verdict.group.values.tolist() == [0, 2]
 
 
 def test_a_pair_that_errs_evenly_is_recovered():

@@ -66,15 +66,6 @@ def test_mixture_is_the_likelihood_of_every_response():
     assert found == pytest.approx(total / responses.n_items, rel=1e-12)
 
 
-def test_a_rater_without_responses_is_unknown():
-    labels = sample(np.random.default_rng(10), 500, SENSITIVITY, SPECIFICITY, 0.4)
-    with_ghost = np.column_stack([labels, np.full(500, -1)])
-    found = binary.accuracies(bf.Responses.from_matrix(with_ghost))
-    without = binary.accuracies(bf.Responses.from_matrix(labels))
-    assert np.isnan(found.sensitivity[-1])
-    np.testing.assert_allclose(found.sensitivity[:-1], without.sensitivity)
-
-
 def test_third_moments_need_three_answers_to_an_item():
     """Raters meet in all pairs, but never three of them."""
     rng = np.random.default_rng(14)

@@ -8,7 +8,7 @@ import pytest
 import bayesfuse as bf
 from bayesfuse import moments
 from bayesfuse.errors import MomentsError
-from bayesfuse.moments.multiclass import Moments, Table, best_prevalence, match
+from bayesfuse.moments.multiclass import Moments, Table, best_prevalence
 from bayesfuse.moments.views import STARTS, starting_points
 
 
@@ -153,25 +153,6 @@ def test_algebraic_start_is_exact(n_classes):
         distance = np.abs(start[0][:, None] - fractions[0] / 10).sum(axis=-1)
         order = distance.argmin(axis=0)  # eigenvectors have no order
         np.testing.assert_allclose(start[:, order], fractions / 10, atol=1e-9)
-
-
-def test_stationary_and_better_than_the_truth():
-    """On data the minimum lies below the truth, and no small legal move lowers it."""
-    rng = np.random.default_rng(8)
-    truth, prevalence = crowd(rng, 7, 3), np.array([0.6, 0.3, 0.1])
-    responses = bf.Responses.from_matrix(answers(rng, truth, prevalence, 2000, observed=0.7))
-    table = Table.build(responses)
-    found = match(table, starting_points("votes", responses, rng)[0], 5000, 1e-11)
-    at_truth = table.moments(truth)
-    assert (
-        found.objective
-        < prevalence @ at_truth.square @ prevalence - 2 * prevalence @ at_truth.cross
-    )
-    for _ in range(20):
-        other = 0.999 * found.confusion + 0.001 * rng.dirichlet(np.ones(3), size=(7, 3))
-        moved = table.moments(other)
-        p = found.prevalence
-        assert p @ moved.square @ p - 2 * p @ moved.cross > found.objective - 1e-12
 
 
 def test_names_order_and_the_silent():

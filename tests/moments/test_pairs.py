@@ -1,7 +1,6 @@
 """Means and covariances of pairs: exact on populations, pairwise complete on samples."""
 
 import itertools
-import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -89,25 +88,6 @@ def test_identical_items_count_as_often_as_they_occur():
             for responses in (counted, written_out)
         )
         assert counts == pytest.approx(rows, abs=1e-6)  # the maximum is flat: √rounding
-
-
-def test_memory_is_linear_in_the_responses():
-    """200 raters × 50,000 items would take 10 MB even as bytes; the table has 150,000 rows."""
-    rng = np.random.default_rng(13)
-    items = np.repeat(np.arange(50_000), 3)
-    table = {
-        "item": items,
-        "rater": rng.integers(0, 200, items.size),
-        "label": rng.integers(0, 2, items.size),
-    }
-    responses = bf.Responses.from_long(table)
-    binary.improved_sml(responses, 0.4)  # compile before measuring
-    tracemalloc.start()
-    pairs.covariance(responses)
-    binary.improved_sml(responses, 0.4)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 9e6  # a few columns of the table and of raters × raters
 
 
 def test_three_classes_are_refused():

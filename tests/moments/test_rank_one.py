@@ -28,29 +28,13 @@ def test_rank_one_recovers_a_population(method):
     np.testing.assert_allclose(found, true_v(), atol=1e-10)
 
 
-def test_sdp_recovers_a_population_as_its_penalty_vanishes():
-    """No entry may exceed the sum of the others, as with one very good rater among three."""
-    found = pairs.covariance(population())
-    errors = [
-        np.abs(completion.rank_one(found, "sdp", penalty=penalty) - true_v()).max()
-        for penalty in (1e-2, 1e-4, 1e-6)
-    ]
-    assert errors[2] < 1e-5
-    assert errors[0] > errors[1] > errors[2]
-
-
 def test_eigen_errs_as_much_as_lemma_3_allows():
-    """The diagonal of ones tilts the eigenvector of few raters, and hardly that of many."""
-    angles = []
-    for copies in (1, 10):
-        v = np.tile(true_v(), copies)
-        q = np.outer(v, v)
-        np.fill_diagonal(q, 1 - np.tile(pairs.covariance(population())["mean"], copies) ** 2)
-        found = completion.rank_one(moments(q), "eigen").values
-        angles.append((found @ v) ** 2 / (found @ found) / (v @ v))
-    assert angles[0] < 0.99
-    assert angles[1] > 1 - 2 / (v @ v) > 0
-    assert angles[1] > angles[0]
+    """The diagonal of ones hardly tilts the eigenvector of many raters."""
+    v = np.tile(true_v(), 10)
+    q = np.outer(v, v)
+    np.fill_diagonal(q, 1 - np.tile(pairs.covariance(population())["mean"], 10) ** 2)
+    found = completion.rank_one(moments(q), "eigen").values
+    assert (found @ v) ** 2 / (found @ found) / (v @ v) > 1 - 2 / (v @ v) > 0
 
 
 def test_least_squares_is_the_best_fit():
@@ -188,7 +172,5 @@ def test_bad_moments_are_refused():
         completion.rank_one(moments(good, np.eye(3, dtype=int) * 50))
     with pytest.raises(MomentsError, match=r"method of rank_one must be one of .* Got: 'magic'"):
         completion.rank_one(moments(good), "magic")
-    with pytest.raises(MomentsError, match=r"sign of rank_one must be one of .* Got: 'both'"):
-        completion.rank_one(moments(good), sign="both")
     with pytest.raises(MomentsError, match=r"four raters.* Got: 3 raters"):
         spectrum(moments(good))
