@@ -209,6 +209,7 @@ OF_MODEL = {
 }
 
 
+@pytest.mark.slow
 def test_probabilities_of_intervals(fitted):
     functions = of_intervals()
     assert {"runs", "group_summary", "calibration", "rank_raters", "plot_raters"} <= set(functions)

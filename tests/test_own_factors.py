@@ -159,6 +159,7 @@ def test_results_are_whole(model, crowd):
     assert bf.checks.conditional_dependence(result, model, draws=10, random_seed=1).sizes
 
 
+@pytest.mark.slow
 def test_parameters_by_item_are_drawn(crowd):
     _, _, responses = crowd
     model = guessing(responses, by_item=True)

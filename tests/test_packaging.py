@@ -77,16 +77,8 @@ def few_draws(monkeypatch):
     monkeypatch.setattr(budget.Budget, "size", lambda own, *_: size if own.seconds > 1 else None)
 
 
-SLOW = ("bayesfuse.answer.fuse", "bayesfuse.checks.phase_transition", "bayesfuse.plots.")
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow if name.startswith(SLOW) else ())
-        for name in modules()
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", modules())
 def test_examples(name, few_draws):
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     failed = doctest.testmod(importlib.import_module(name), optionflags=flags).failed

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from scipy.special import ndtri
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
@@ -132,7 +131,8 @@ def _newcomer(means: Any, spreads: Any, positions: Any, n_classes: int) -> Any:
 @cache
 def _normal_nodes(n_columns: int) -> Array:
     """Return points of equal weight that stand for independent standard normals, (nodes, n)."""
-    from scipy.stats import qmc  # slow to import
+    from scipy.special import ndtri  # both are slow to import
+    from scipy.stats import qmc
 
     even = qmc.Sobol(n_columns, scramble=False).random_base2(LOG_NODES)
     nodes: Array = ndtri(even + 0.5 / len(even))

@@ -41,6 +41,7 @@ def test_numbers_are_codes_and_ordered_text_is_grades(responses):
     assert "DawidSkene" not in chosen(responses=graded, ordered=False)
 
 
+@pytest.mark.slow
 def test_code_builds_the_model_it_shows(responses):
     gold = {responses.items[0]: responses.classes[1]}
     sequences = bf.Sequences.from_lengths([10, 14], items=responses.items)

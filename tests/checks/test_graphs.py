@@ -159,6 +159,7 @@ def field(responses, **options):
     return model, bf.sample(model, 100, chains=2, random_seed=1, **QUIET)
 
 
+@pytest.mark.slow
 def test_labels_that_follow_the_raters_are_no_trouble():
     model, result = field(crowd(squares(), 0))
     found = phase_transition(result, model, random_seed=0)

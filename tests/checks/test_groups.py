@@ -131,6 +131,7 @@ def test_dependence_shows_where_the_model_ignores_it(fitted):
     assert float(ignored["together"].max()) == 0
 
 
+@pytest.mark.slow
 def test_sets_of_inferred_groups_have_their_probabilities():
     responses, _ = crowd(500, 2, 5)
     model = LatentGroup(responses, "posterior")

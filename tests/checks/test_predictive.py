@@ -208,6 +208,7 @@ def cartel():
     return model, fitted(model)
 
 
+@pytest.mark.slow
 def test_a_model_that_fits_raises_no_alarm(good):
     model, result = good
     pairs = bf.checks.pairwise_agreement(result, model, random_seed=1)
@@ -223,6 +224,7 @@ def test_a_model_that_fits_raises_no_alarm(good):
     assert bf.checks.runs(result, model, sequences, random_seed=1).attrs["p_value"] > 0.05
 
 
+@pytest.mark.slow
 def test_raters_who_copy_are_named(cartel):
     model, result = cartel
     pairs = bf.checks.pairwise_agreement(result, model, random_seed=1)
@@ -236,6 +238,7 @@ def test_raters_who_copy_are_named(cartel):
     assert "LatentGroup" in found.attrs["verdict"]
 
 
+@pytest.mark.slow
 def test_a_model_of_the_copying_raises_no_alarm(cartel):
     responses = cartel[0].responses
     model = LatentGroup(responses, [list("abcd")])
@@ -263,6 +266,7 @@ def test_items_of_different_difficulty_are_noticed(hard):
     assert np.isclose(found["observed"].sum(), 1) and np.isclose(found["replicated"].sum(), 1)
 
 
+@pytest.mark.slow
 def test_sequences_are_noticed_by_models_without_them():
     rng = np.random.default_rng(6)
     responses = bf.Responses.from_matrix(answers(walk(400, rng), 0.8, 5, rng))
@@ -278,6 +282,7 @@ def test_sequences_are_noticed_by_models_without_them():
     assert not known["unusual"].any()
 
 
+@pytest.mark.slow
 def test_a_table_of_counts_is_checked_as_expanded():
     model = DawidSkene(bf.datasets.caries())
     result = fitted(model)

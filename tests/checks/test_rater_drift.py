@@ -59,6 +59,7 @@ def test_a_rater_who_favours_a_class_is_found_whatever_the_accuracy():
     assert found["unusual"].values.tolist() == [n == 4 for n in range(6)]
 
 
+@pytest.mark.slow
 def test_where_nobody_drifts_few_are_flagged():
     """Every p-value is uniform, or nearly: their mean over raters and batches, and small ones."""
     found = [check(*days(seed, (300, 100))[:2], seed=seed) for seed in range(3)]
@@ -108,6 +109,7 @@ def test_only_fitted_raters_with_answers_are_compared():
         check(old, strangers)
 
 
+@pytest.mark.slow
 def test_any_posterior_will_do(tmp_path):
     old, new, _ = days(1, (200, 60), drifting=2, share=1.0)
     types = bf.sample(ItemTypes(old), 20, tune=20, chains=1, random_seed=1, **QUIET)

@@ -136,6 +136,7 @@ def test_one_permutation_of_all_draws_needs_no_model(fit):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "draws_alike"), [("independent", True), ("chain", False)])
 def test_known_truths_keep_their_names(made, kind, draws_alike):
     """Log likelihoods of a bad run with known labels are not those of its permutation."""
@@ -206,6 +207,7 @@ def test_rates_belong_to_the_matrices_they_are_of(made, n_classes):
     assert_close(own, truth, "matrices of raters alone")
 
 
+@pytest.mark.slow
 def test_classes_that_hardly_occur_are_no_alarm():
     """A class without items has only its prior: its draws are anywhere, but that is no switch."""
     rng = np.random.default_rng(2)
@@ -218,6 +220,7 @@ def test_classes_that_hardly_occur_are_no_alarm():
     assert found["switched"].max() < 0.02
 
 
+@pytest.mark.slow
 def test_accuracies_cannot_be_permuted(made):
     result = sampled(DawidSkene(made, raters="coin"))
     assert bf.checks.switching(result).attrs["agree"]

@@ -66,6 +66,7 @@ def test_a_table_alone_gives_text_and_labels(folder, fused, asked, capsys):
     assert written["label"].tolist() == fused.labels()["label"].tolist()
 
 
+@pytest.mark.slow
 def test_report_posterior_and_picture_where_they_are_sent(folder, fused, asked, capsys):
     files = ["--report", "r.html", "--output", "r.nc", "--picture", "r.png", "--labels", "l.tsv"]
     assert main([*FILMS, *files, "--quiet"]) == 0

@@ -13,6 +13,7 @@ from bayesfuse.__main__ import main
 from bayesfuse.command_line import commands
 
 
+@pytest.mark.slow
 def test_fit_writes_what_it_says(folder, pictures, capsys):
     assert fit() == 0
     printed = capsys.readouterr().out
@@ -42,6 +43,7 @@ def test_fit_writes_what_it_says(folder, pictures, capsys):
     assert Path("result.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_gold_classes_and_files_are_those_given(folder, pictures):
     Path("gold.csv").write_text("item,label\n3,bad\n4,good\n3,bad\n")
     files = ["--labels", "a.tsv", "--picture", "b.svg"]

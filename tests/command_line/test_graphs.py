@@ -44,6 +44,7 @@ def field(*arguments, table="said.csv", graph="roads.csv"):
                  "--output", "result.nc", *arguments])  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edges", ["given", "drawn"])
 def test_fields_are_those_of_python(islands, edges):
     """And of the same items in order of their names, the unanswered and the isolated too."""
@@ -72,6 +73,7 @@ def test_edges_without_weights_count_one(islands):
     assert sorted(read("roads.csv").graph.weights) == [0.25] + [1.5] * 13
 
 
+@pytest.mark.slow
 def test_report_of_a_field(islands, capsys):
     assert field("--items", "all.csv") == 0
     assert pd.read_csv("result-labels.csv")["item"].tolist() == ["z", *"mlkjihgfedcba"]

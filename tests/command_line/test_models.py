@@ -17,6 +17,7 @@ def films():
     return bf.Responses.from_long(pd.read_csv("films.csv"), **names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "model"),
     [
@@ -35,6 +36,7 @@ def test_fits_are_those_of_python(folder, arguments, model):
     assert set(found["posterior"].data_vars) == set(own["posterior"].data_vars)
 
 
+@pytest.mark.slow
 def test_labelling_functions_are_those_of_python_and_the_report_has_them(folder, pictures, capsys):
     responses, _ = rules(1)
     responses.to_frame().to_csv("votes.csv", index=False)

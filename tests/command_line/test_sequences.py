@@ -53,6 +53,7 @@ def hidden_markov(*arguments, table="said.csv", items="words.csv", then=main):
                  "--output", "result.nc", *arguments])  # fmt: skip
 
 
+@pytest.mark.slow
 def test_sequences_come_out_in_their_order(poems, pictures):
     """Labels, probabilities and path are those of the same model in Python."""
     assert hidden_markov("--quiet") == 0

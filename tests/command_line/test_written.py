@@ -108,6 +108,7 @@ def test_an_error_of_the_report_loses_no_draws(folder, monkeypatch):
     assert tables()["posterior"].sizes["draw"] == 3
 
 
+@pytest.mark.slow
 def test_files_are_small_unless_asked(folder, capsys, monkeypatch):
     settings = ["--no-checks", "--draws", "8", "--chains", "1"]
     assert fit(*settings) == 0
@@ -163,6 +164,7 @@ def test_nobody_reads_the_report_or_the_help(folder, capfd, unread):
     assert "error" not in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_stdout_is_full_or_closed(folder, capsys, monkeypatch):
     with open("/dev/full", "w") as nothing:
         monkeypatch.setattr(sys, "stdout", nothing)

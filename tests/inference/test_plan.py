@@ -43,6 +43,7 @@ def test_a_variable_that_is_two_parameters_is_no_block():
     assert not make_plan(model).blocks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("below_one", [False, True])
 def test_pooled_accuracies_of_raters_who_never_err(below_one):
     """Accuracies near one stay below it, or NUTS could not move what they depend on."""
@@ -61,6 +62,7 @@ def test_pooled_accuracies_of_raters_who_never_err(below_one):
     assert np.isfinite(point["trace"]["log_posterior"]).all()
 
 
+@pytest.mark.slow
 def test_starts_stay_within_the_support_of_variables_without_a_transform():
     with pm.Model() as model:
         prevalence = pm.Dirichlet("prevalence", [1.0, 1.0])
@@ -146,6 +148,7 @@ def groups():
 RATERS = {"rows": pooled_rows, "accuracies": pooled_accuracies, "groups": groups}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("labels", "raters"), [*zip(LABELS, ["rows", "accuracies", "groups"] * 2, strict=True)]
 )

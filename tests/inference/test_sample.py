@@ -83,6 +83,7 @@ def test_counts_and_written_out_items_give_the_same_posterior():
     assert float(bf.label_probabilities(fits[1]).sel(item="111/1")[1]) > 0.95
 
 
+@pytest.mark.slow
 def test_labels_and_log_likelihoods_are_those_of_the_draws(small, monkeypatch):
     """Unanswered items get the prevalence; the log likelihood of an item is the marginal one."""
     gibbs = bf.sample(DawidSkene(small), 20, chains=2, random_seed=1, **QUIET)
@@ -174,6 +175,7 @@ def test_bad_requests_are_refused(small_model, arguments, told):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_parameters_that_are_observed_are_what_was_observed(small):
     prevalence = np.array([0.01, 0.01, 0.98])
     model = pm.observe(DawidSkene(small), {"prevalence": prevalence})

@@ -143,6 +143,7 @@ def test_every_statement_counts_once():
     np.testing.assert_allclose(counts, [8, 8], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_days_of_a_crowd_are_nearly_as_good_as_all_at_once():
     """And where labels are nearly known, as here, the parameters settle as in one fit."""
     made = bf.datasets.simulate_dawid_skene(
@@ -236,6 +237,7 @@ def test_forgetting_discounts_all_that_was_counted(made, days):
     same(anew, alone[1])
 
 
+@pytest.mark.slow
 def test_new_raters_are_as_if_they_had_been_declared(made, days):
     table, declared = of_raters(days[0], 4), of_raters(days[0], 4, 6)
     for prior in (None, bf.priors.robust(3)):
@@ -277,6 +279,7 @@ def test_classes_and_raters_may_come_in_another_order(days):
 # Small tables: what is asked here is not how near a fit is to the posterior.
 
 
+@pytest.mark.slow
 def test_what_cannot_be_learnt_is_refused(days):
     model, nobody = DawidSkene(days[0]), days[1].take(np.arange(0))
     result, point = fit(model), bf.find_map(model)

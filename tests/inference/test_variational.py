@@ -40,6 +40,7 @@ def apart(result, other):
     return np.abs(one - two) / unit, spread / unit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["confusion", "groups", "chain"])
 def test_batches_arrive_where_all_data_do(name):
     made = bf.datasets.simulate_dawid_skene(600, 6, 3, per_item=4, random_seed=3)
@@ -53,6 +54,7 @@ def test_batches_arrive_where_all_data_do(name):
     assert parts["fit"].sizes["iteration"] <= 61
 
 
+@pytest.mark.slow
 def test_a_stream_arrives_where_all_data_do():
     made = bf.datasets.simulate_dawid_skene(2000, 5, 3, per_item=4, random_seed=3)
     everything = made.responses
@@ -80,6 +82,7 @@ def plenty_gibbs(plenty):
     return bf.sample(DawidSkene(plenty), 500, chains=2, random_seed=1, quiet=True, **QUIET)
 
 
+@pytest.mark.slow
 def test_cavi_agrees_with_gibbs_where_little_is_hidden(plenty, plenty_gibbs):
     model, gibbs = DawidSkene(plenty), plenty_gibbs
     with warnings.catch_warnings():
@@ -126,6 +129,7 @@ def test_draws_come_from_the_fitted_distributions(small_model):
     assert bf.label_probabilities(fits[0]).sel(item=0).values.tolist() == [0.0, 1.0, 0.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["coin", "groups", "sparse chain"])
 def test_result_is_like_that_of_sampling(small, name, tmp_path):
     model = MODELS[name](small, gold={0: 1, 61: 2})
@@ -255,7 +259,7 @@ def test_an_advi_that_ends_early_or_leaves_the_finite_numbers_says_so(small_mode
         ({"batches": [bf.datasets.caries()], "n_items": 5}, "of the model's table"),
         ({"batches": [], "n_items": 5, "sweeps": 1}, "sweeps="),
         ({"batches": [pd.DataFrame({"item": [1]})], "n_items": 5}, "bf.Responses.*Got: DataFrame"),
-        ({"batches": pd.DataFrame({"item": [1]}), "n_items": 5}, "bf.Responses.*Got: str"),
+        ({"batches": pd.DataFrame({"item": [1]}), "n_items": 5}, "batches.*Got"),
         ({"batches": bf.datasets.anesthesia(), "n_items": 5}, "iterable.*Got: Responses"),
     ],
 )

@@ -45,6 +45,7 @@ def test_labels_against_enumeration(n_classes, far):
     check_label_prior(prior, tables, log_lik, prior.structure(responses(n_classes)))
 
 
+@pytest.mark.slow
 def test_populations_are_chains_of_their_own():
     """Names of sequences, shares of classes, counts, batches and JAX."""
     prior = bf.PopulationMarkovChain(None, None, SEQUENCES, POPULATION)

@@ -37,6 +37,7 @@ BUILDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BUILDS)
 def test_everything_is_drawn_by_gibbs_under_any_label_prior(table_and_truth, name):
     table, truth = table_and_truth

@@ -77,6 +77,7 @@ def evidence_at(model, **values):
         return float(model.compile_logp([model["responses"]])(point))
 
 
+@pytest.mark.slow
 def test_what_says_nothing_changes_nothing():
     """A constant covariate, whatever its slope; a uniform classifier, whatever its scale."""
     plain = evidence_at(ItemTypes(RESPONSES, **SMALL))

@@ -53,6 +53,7 @@ def test_rules_that_are_independent_speak_for_themselves(shares):
     assert own["log_loss"] < others["log_loss"] - 0.05
 
 
+@pytest.mark.slow
 def test_copies_change_little():
     alone, truth = rules(7, n_items=1000)
     copied, same = rules(7, n_items=1000, copies=6)
@@ -76,6 +77,7 @@ def test_groups_of_the_user_count_once():
     assert "0 = 14 = 15: 0" in names and "1 = 3: 1" in names and len(names) == 13
 
 
+@pytest.mark.slow
 def test_find_map_predict_and_gold():
     responses, truth = rules(5, n_items=500)
     gold = dict(enumerate(truth[:50].tolist()))
@@ -90,6 +92,7 @@ def test_find_map_predict_and_gold():
     assert np.abs(found - known[:100]).max() < 0.02
 
 
+@pytest.mark.slow
 def test_silence_in_the_table_changes_nothing():
     responses, _ = rules(1, n_items=300)
     found = [
@@ -99,6 +102,7 @@ def test_silence_in_the_table_changes_nothing():
     assert (found[0]["vote_share"] == found[1]["vote_share"]).all()
 
 
+@pytest.mark.slow
 def test_known_labels_count_whatever_the_dispersion():
     """Forty known labels of a bad rule among dependent ones move its accuracy, and narrow it."""
     responses, truth = rules(6, n_items=1500)

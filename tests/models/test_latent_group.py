@@ -68,6 +68,7 @@ def test_rates_are_conditional_probabilities(n_classes):
                     assert_close(drawn[prefix + name][place], rate, prefix + name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [5, 9])
 def test_a_cartel_does_not_move_the_labels(size):
     """Some of sixteen repeat a verdict that has nothing to do with the truth; the others do not.

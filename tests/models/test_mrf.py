@@ -87,6 +87,7 @@ def test_trust_is_twice_the_coupling():
     assert found == [1.5, 1.5]
 
 
+@pytest.mark.slow
 def test_edges_that_were_drawn_tell_more_of_the_coupling():
     """Pairs of one class were linked 27 times as often; a field that was given sees less."""
     made = bf.datasets.simulate_blocks(200, 4, 3, degree=5, random_seed=1)
@@ -98,6 +99,7 @@ def test_edges_that_were_drawn_tell_more_of_the_coupling():
     assert couplings["given"] < 2 < couplings["drawn"] < 5
 
 
+@pytest.mark.slow
 def test_fits_hold_the_coupling_or_approximate_it():
     rng = np.random.default_rng(0)
     truth = np.zeros((10, 10), dtype=int)

@@ -48,6 +48,7 @@ def test_everything_is_drawn_by_gibbs_and_mixes(raters):
     assert (guess == np.asarray(made.truth)).mean() > 0.75
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "raters"), [("chains of one", "confusion"), ("no coupling", "coin")]
 )
@@ -127,6 +128,7 @@ def test_starts_take_the_prior_of_the_mean():
         assert (guess == truth).all()
 
 
+@pytest.mark.slow
 def test_a_mode_that_is_none_is_not_said_to_be_found():
     made = bf.datasets.simulate_dawid_skene(40, 4, 2, random_seed=3)
     point = bf.find_map(DawidSkene(made.responses, pooled=True), iterations=10)

@@ -48,6 +48,7 @@ def test_parts_are_prepared_once_if_memory_holds_them(monkeypatch):
     assert made == [1, 2, 3, 3]  # 35 of 40 bytes hold two
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held", [0, 7])
 @pytest.mark.filterwarnings("ignore")  # of Dask's own
 def test_sums_on_a_cluster_are_those_here(monkeypatch, held):

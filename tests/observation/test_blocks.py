@@ -123,6 +123,7 @@ def test_drawn_labels_do_not_depend_on_the_number_of_threads(small, cut, name):
     assert any((found[7, 0, key] != found[7, 1, key]).any() for _, _, key in found)
 
 
+@pytest.mark.slow
 def test_labels_drawn_in_blocks_have_their_probabilities(small, cut):
     """The counts of every class, against what the whole table expects (Poisson–binomial)."""
     cut(16)
@@ -137,6 +138,7 @@ def test_labels_drawn_in_blocks_have_their_probabilities(small, cut):
     np.testing.assert_allclose(drawn.var(axis=0), spread, rtol=5 * np.sqrt(2 / times))
 
 
+@pytest.mark.slow
 def test_results_in_blocks_are_those_of_the_whole(small, cut):
     """Label probabilities and log likelihoods at the same draws; EM and CAVI."""
     model = FITTED["confusion"](small)
@@ -188,6 +190,7 @@ def test_what_cannot_be_cut_stays_whole(small, cut):
         assert not isinstance(observed(model)[1], Blocks)
 
 
+@pytest.mark.compiled
 def test_users_may_sample_in_threads_of_their_own(small, cut):
     cut(64)
     found, mode = {}, pytensor.config.mode

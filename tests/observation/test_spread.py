@@ -230,6 +230,7 @@ def test_the_density_goes_through_all_partitions(parted):
     np.testing.assert_allclose(one.compile_dlogp()(at), other.compile_dlogp()(at), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_parts_that_memory_does_not_hold_are_read_again(parted, monkeypatch):
     table, _, _ = parted
     kept = bf.sample(quiet(table), 5, tune=5, chains=1, random_seed=3, **QUIET)
@@ -259,6 +260,7 @@ def distributed():
     dask.config.set(scheduler=before)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of Dask's own
 def test_the_same_draws_on_a_cluster_as_here(parted, distributed):
     """In this process, so that it is quick; processes and lost workers are in a long test."""

@@ -95,6 +95,7 @@ def test_calibration_shows_shares_and_counts():
         plots.plot_calibration(labels, truth, scale="log")
 
 
+@pytest.mark.slow
 def test_ranks_of_many_show_the_worst_too():
     n = 250
     draws = xr.DataArray(

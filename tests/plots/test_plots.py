@@ -50,6 +50,7 @@ def many():
     return posterior(bf.Responses.from_long(frame), draws=10)
 
 
+@pytest.mark.slow
 def test_given_axes_are_used_and_no_figure_is_opened(two):
     _, axes = plt.subplots(2, 2)
     assert plot_raters(two, axes=axes[0]).tolist() == axes[0].tolist()

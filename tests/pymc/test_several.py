@@ -128,6 +128,7 @@ def test_a_part_needs_a_model_without_potentials():
         bf.part(model, "first")
 
 
+@pytest.mark.slow
 def test_starts_by_values_and_less_stored():
     model = together()
     start = {"confusion": CONFUSION, "share": [[0.3, 0.7], [0.8, 0.2]]}

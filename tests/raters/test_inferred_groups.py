@@ -234,6 +234,7 @@ def test_verdicts_of_a_group_whose_patterns_underflow_are_known(reseated, copies
     assert_close((counts[0] - known).sum(axis=1), guessed, "items of which nobody spoke")
 
 
+@pytest.mark.slow
 def test_only_the_gibbs_step_infers_groups():
     responses = bf.Responses.from_matrix(np.eye(5, dtype=int))
     model = LatentGroup(responses, "posterior", max_groups=2)
@@ -284,6 +285,7 @@ def test_known_assignments_must_be_of_groups_there_are():
             own_model(responses, [0, 0, last, -1, -1])
 
 
+@pytest.mark.slow
 def test_assignments_to_groups_that_do_not_exist_are_impossible():
     """As steps propose that know nothing of groups."""
     responses = bf.Responses.from_matrix(np.eye(5, dtype=int))

@@ -71,6 +71,7 @@ def fitted():
     return model, bf.sample(model, 250, chains=2, random_seed=1, **QUIET)
 
 
+@pytest.mark.slow
 def test_a_file_predicts_new_items(fitted, tmp_path):
     """Statements of new items count, whatever the order of their classes."""
     model, gibbs = fitted

@@ -48,6 +48,7 @@ def chain():
     return results, sequences
 
 
+@pytest.mark.slow
 def test_items_are_summed_to_the_sequences_they_are_in(chain):
     results, sequences = chain
     common = bf.common_units(results)
@@ -140,6 +141,7 @@ def test_what_cannot_be_compared_is_refused(channels, chain):
             bf.common_units(results)
 
 
+@pytest.mark.slow
 def test_a_field_on_paths_is_compared_as_the_chain_it_equals():
     """Equal shares and a coupling β on paths: a chain that stays with probability e^β / (1 + e^β).
 
@@ -198,6 +200,7 @@ def circled():
     return models, fitted(models, 60)
 
 
+@pytest.mark.slow
 def test_items_in_another_order_are_the_same_units_whoever_is_first(circled):
     _, results = circled
     turned = dict(reversed(results.items()))

@@ -63,6 +63,7 @@ def test_numbers_by_hand():
         assert bf.checks.collapse(labelled(model, some), model).attrs["collapsed"] == collapsed
 
 
+@pytest.mark.slow
 def test_every_fit_warns_and_the_report_says_so(habits):
     responses, truth = habits
     settings = {"random_seed": 1, "progressbar": False}

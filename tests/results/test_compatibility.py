@@ -84,6 +84,7 @@ def test_other_structures_and_priors_are_refused(fits):
                 use(fits[kind][1], other)
 
 
+@pytest.mark.slow
 def test_the_same_model_built_again_is_the_same(fits, tmp_path):
     frame = table().to_frame().sample(frac=1, random_state=2)
     names = {"items": range(N_ITEMS), "raters": range(N_RATERS), "classes": [0, 1]}
@@ -96,6 +97,7 @@ def test_the_same_model_built_again_is_the_same(fits, tmp_path):
         xr.testing.assert_equal(path, bf.decode(*reversed(fits[kind])))
 
 
+@pytest.mark.slow
 def test_results_of_other_responses_are_not_averaged(fits):
     result = fits["independent"][1]
     equal = {"one": 1, "other": 1}

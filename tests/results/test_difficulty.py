@@ -115,6 +115,7 @@ def hard_and_easy():
     return bf.Responses.from_matrix(np.array(["a", "b", "c"], dtype=object)[label]), hard
 
 
+@pytest.mark.slow
 def test_hard_items_and_the_classes_they_are_confused_with():
     responses, hard = hard_and_easy()
     model = ItemTypes(responses)

@@ -62,6 +62,7 @@ def test_names_that_no_file_holds_are_refused_at_once(name):
         DawidSkene(table(), name=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["groups", "graph"])
 def test_models_with_a_name_are_read_as_those_without(tmp_path, fits, kind):
     model = MODELS[kind](table(), name="é ü::5")

@@ -70,6 +70,7 @@ def test_drawn_labels_go_with_the_draws(fits):
             bf.draw_labels(other, model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MODELS)
 def test_as_many_draws_of_something_else_are_other_draws(fits, kind, tmp_path):
     model, result = fits[kind]

@@ -183,6 +183,7 @@ def many():
     return bf.datasets.simulate_dawid_skene(200, 5, 3, per_item=4, random_seed=3).responses
 
 
+@pytest.mark.slow
 def test_batches_change_nothing(many):
     first = bf.datasets.simulate_dawid_skene(60, 5, 3, random_seed=4).responses
     lengths = [7] * 20 + [60]

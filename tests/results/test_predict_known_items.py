@@ -101,6 +101,7 @@ def test_what_is_missing_or_given_in_vain(fitted):
             bf.predict(result, RESPONSES, **given | {"covariates": other})
 
 
+@pytest.mark.slow
 def test_groups_of_raters_and_sequences_of_populations():
     twins = LatentGroup(RESPONSES, {"twins": ["a", "b"]}, **chosen(["populations"]))
     ten = bf.Sequences.from_lengths([10] * 6)
@@ -121,6 +122,7 @@ def test_groups_of_raters_and_sequences_of_populations():
     assert_close(bf.label_probabilities(part).values, found.values[10:20], "a night", atol=1e-9)
 
 
+@pytest.mark.slow
 def test_populations_that_a_model_of_ones_own_numbers():
     number = np.arange(N) % 2
     rows = np.ones((4, 3, 3)) + 2 * np.eye(3)

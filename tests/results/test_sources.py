@@ -41,6 +41,7 @@ def test_counts(small):
         assert np.allclose(table.to_numpy(), list(expected.values()))
 
 
+@pytest.mark.slow
 def test_rates_are_consistent():
     """And wider where rules depend on each other; other models have none."""
     responses, _ = rules(2, copies=2)
