@@ -127,7 +127,9 @@ CASES = {
     "three classes, known labels": Case(
         of(DawidSkene, prevalence_prior=[1.0, 2.0, 4.0]), THREE, [0, 7]
     ),
-    "in blocks, two threads": Case(of(DawidSkene), THREE, options=GIBBS | {"cores": 2}),
+    "in blocks, two threads": Case(
+        of(DawidSkene), THREE, options=GIBBS | {"cores": 2}, simulations=0.4
+    ),
     "per class": Case(of(DawidSkene, raters="class", confusion_prior=[4.0, 2.0]), THREE),
     "one coin": Case(of(DawidSkene, raters="coin", **SKEWED), TWO),
     "mixture prior": Case(of(DawidSkene, confusion_prior=MIXTURE, **SKEWED), TWO),
@@ -268,7 +270,7 @@ def main() -> None:
     if options.quick:
         options.simulations = 4
         cases = {
-            name: CASES[name] for name in ("Dawid–Skene", "covariates", "stated probabilities")
+            name: CASES[name] for name in ("Dawid–Skene", "populations", "stated probabilities")
         }
     report = Report(options)
     report.line(

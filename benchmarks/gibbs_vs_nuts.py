@@ -27,7 +27,7 @@ from typing import Any
 import arviz as az
 import numpy as np
 import xarray as xr
-from _shared import Arguments
+from _shared import QUIET, Arguments
 from scipy.stats import norm
 
 import bayesfuse as bf
@@ -56,18 +56,18 @@ class Problem:
     @property
     def labels(self):
         """Everybody's labels, shape (items, raters)."""
-        return self.responses.label.reshape(N_ITEMS, N_RATERS)
+        return self.responses.label.reshape(-1, N_RATERS)
 
     @property
     def one_hot(self):
         """Indicators of (rater, label) by item: ``one_hot @ table`` is the log likelihood."""
-        return np.eye(N_CLASSES)[self.labels].reshape(N_ITEMS, N_RATERS * N_CLASSES)
+        return np.eye(N_CLASSES)[self.labels].reshape(-1, N_RATERS * N_CLASSES)
 
 
 @cache
-def problem():
+def problem(n_items=N_ITEMS):
     responses = bf.datasets.simulate_dawid_skene(
-        N_ITEMS, N_RATERS, N_CLASSES, prevalence=PREVALENCE, random_seed=SEED
+        n_items, N_RATERS, N_CLASSES, prevalence=PREVALENCE, random_seed=SEED
     ).responses
     plan = make_plan(DawidSkene(responses))
     prior = plan.continuous_priors()
@@ -86,9 +86,11 @@ def problem():
 def bayesfuse(given: Problem, draws: int, nuts: str | None = None):
     model = DawidSkene(given.responses)
     compiling = _seconds_of_jax_compilation() if nuts == "numpyro" else lambda: 0.0
-    options: dict[str, Any] = {"sampler": "nuts", "nuts_sampler": nuts} if nuts else {}
-    options |= {"chains": CHAINS, "progressbar": False, "quiet": True}
-    bf.sample(model, 10, tune=10, random_seed=0, **options)
+    options: dict[str, Any] = {}
+    if nuts:
+        options = {"sampler": "nuts", "nuts_sampler": nuts, "tune": draws}
+    options |= QUIET | {"chains": CHAINS}
+    bf.sample(model, 10, random_seed=0, **options | {"tune": 10})
 
     def sample(seed):
         before = compiling()
@@ -116,7 +118,7 @@ def numpyro(given: Problem, draws: int, enumerated: bool):
         with numpyro.plate("rater", N_RATERS, dim=-2), numpyro.plate("class", N_CLASSES):
             confusion = numpyro.sample("confusion", dist.Dirichlet(beta))
         prevalence = numpyro.sample("prevalence", dist.Dirichlet(alpha))
-        with numpyro.plate("item", N_ITEMS, dim=-2):
+        with numpyro.plate("item", len(given.labels), dim=-2):
             parallel = {"enumerate": "parallel"}
             truth = numpyro.sample("truth", dist.Categorical(prevalence), infer=parallel)
             with numpyro.plate("position", N_RATERS):
@@ -226,14 +228,14 @@ class Run:
 
 
 @cache
-def prepared(name: str, draws: int):
+def prepared(name: str, n_items: int, draws: int):
     build, _ = CONTENDERS[name]
-    return build(problem(), draws)
+    return build(problem(n_items), draws)
 
 
-def run(name: str, draws: int, seed: int) -> Run | None:
+def run(name: str, n_items: int, draws: int, seed: int) -> Run | None:
     """Sample once; with seed 0 only compile."""
-    sample = prepared(name, draws)
+    sample = prepared(name, n_items, draws)
     if seed == 0:
         return None
     cpu, begun = _cpu(), time.perf_counter()
@@ -269,17 +271,17 @@ def missing(name: str) -> list[str]:
     return [module for module in CONTENDERS[name][1] if find_spec(module) is None]
 
 
-def compete(names: list[str], rounds: int, draws: int):
+def compete(names: list[str], rounds: int, *size: int):
     """Return every contender's runs, and the ratios Gibbs / contender of adjacent runs."""
     spawn = get_context("spawn")
     workers = {name: ProcessPoolExecutor(1, mp_context=spawn) for name in names}
     runs, ratios = defaultdict(list), defaultdict(list)
     for name, worker in workers.items():
-        worker.submit(run, name, draws, 0).result()
+        worker.submit(run, name, *size, 0).result()
     turns = [(name, turn) for turn in range(rounds) for name in names if name != GIBBS]
     for seed, (name, _) in enumerate(turns, start=1):
-        ours = workers[GIBBS].submit(run, GIBBS, draws, seed).result()
-        theirs = workers[name].submit(run, name, draws, seed).result()
+        ours = workers[GIBBS].submit(run, GIBBS, *size, seed).result()
+        theirs = workers[name].submit(run, name, *size, seed).result()
         runs[GIBBS].append(ours)
         runs[name].append(theirs)
         ratios[name].append(ours.rates / theirs.rates)
@@ -329,16 +331,18 @@ def report_agreement(runs: dict[str, list[Run]]) -> None:
 
 
 def main() -> None:
-    parser = Arguments(__doc__, "one round of 10 draws, one peer")
+    parser = Arguments(__doc__, "few items, one round of 20 draws, one peer")
     parser.add_argument("--rounds", type=int, default=3, help="runs of every peer")
     parser.add_argument("--draws", type=int, default=1000, help="per chain, of 4 chains")
     parser.add_argument("--only", nargs="*", default=[""], help="contenders whose name has this")
     given = parser.parse_args()
-    rounds, draws = (1, 10) if given.quick else (given.rounds, given.draws)
+    n_items, rounds, draws = N_ITEMS, given.rounds, given.draws
+    if given.quick:
+        n_items, rounds, draws = 100, 1, 20
     if given.quick and given.only == [""]:
-        given.only = ["NumPyro, product"]
+        given.only = ["bayesfuse NUTS, pymc"]
     print(
-        f"{N_ITEMS:,} items × {N_RATERS} raters × {N_CLASSES} classes, {CHAINS} chains × {draws:,} "
+        f"{n_items:,} items × {N_RATERS} raters × {N_CLASSES} classes, {CHAINS} chains × {draws:,} "
         f"draws, {rounds} round(s), seeds {SEED} (data) and 1, 2, … (chains)"
     )
     names = [GIBBS]
@@ -350,7 +354,7 @@ def main() -> None:
         else:
             names.append(name)
     if len(names) > 1:
-        runs, ratios = compete(names, rounds, draws)
+        runs, ratios = compete(names, rounds, n_items, draws)
         report(runs, ratios)
         report_agreement(runs)
 

@@ -34,11 +34,11 @@ def read(every):
     return responses.take(chosen), truth.loc[chosen].to_numpy(), features[chosen]
 
 
-def components(features, number):
+def components(features, number, items):
     """Return the first principal components, of standard deviation one, as a table."""
     left, *_ = np.linalg.svd(features - features.mean(axis=0), full_matrices=False)
     scores = left[:, :number] * np.sqrt(len(left))
-    return pd.DataFrame(scores, columns=[f"component {j + 1}" for j in range(number)])
+    return pd.DataFrame(scores, items, columns=[f"component {j + 1}" for j in range(number)])
 
 
 def show(name, probability, truth, labelled, seconds):
@@ -63,8 +63,10 @@ def main() -> None:
     print(f"{'':<46}{'accuracy':>9}{'loss':>8}{'accuracy':>9}{'loss':>8}{'seconds':>9}")
 
     def fit(name, model, ways=("mode", "posterior"), draws=500):
-        draws = 5 if options.quick else draws
+        draws, probability = 5 if options.quick else draws, None
         for how in ways:
+            if options.quick and how == "posterior" and "components" in name:
+                continue  # compiling gradients takes a minute
             begun = time.perf_counter()
             result = (
                 bf.find_map(model)
@@ -78,14 +80,14 @@ def main() -> None:
 
     fused = fit("raters alone", DawidSkene(responses))
     for number in options.components:
-        frame = components(features, number)
+        frame = components(features, number, responses.items)
         fit(f"raters and {number} components", DawidSkene(responses, covariates=frame))
         for strength in (0.1, 1.0):
             learnt = LogisticRegression(C=strength, max_iter=3000)
             learnt.fit(frame[labelled], fused[labelled].argmax(axis=1))
             name = f"classifier on their labels, C={strength:g}"
             show(name, learnt.predict_proba(frame), truth, labelled, 0.0)
-    frame = components(features, options.components[0])
+    frame = components(features, options.components[0], responses.items)
     for name, known in ((f"item types and {frame.shape[1]} components", {"covariates": frame}),
                         ("item types", {})):  # fmt: skip
         # item types have no mode

@@ -9,9 +9,9 @@ name those to run whole, or none for all, which takes hours.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import logging
-import runpy
 import sys
 import time
 import traceback
@@ -37,7 +37,7 @@ def run(name: str, *options: str) -> bool:
     level = logging.getLogger("pymc").level
     try:
         with warnings.catch_warnings():
-            runpy.run_path(str(HERE / f"{name}.py"), run_name="__main__")
+            importlib.import_module(name).main()
     except SystemExit as end:
         if isinstance(end.code, str):
             print(end.code)
