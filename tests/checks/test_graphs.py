@@ -173,6 +173,7 @@ def test_labels_that_follow_the_raters_are_no_trouble():
     assert plot_phases(found).get_title() == "no trouble"
 
 
+@pytest.mark.slow
 def test_too_strong_a_coupling_is_found_out():
     """Neighbours that never differ: regions merge, and differently from chain to chain."""
     model, result = field(crowd(squares(), 0), trust=20.0)

@@ -7,6 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 from conjugate_models import log_multinomial
+from slowly import with_slow
 
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, ModelError
@@ -258,7 +259,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", with_slow(MODELS, "groups"))
 def test_first_points_are_those_of_pymc(name):
     model = MODELS[name]()
     plan = make_plan(model)

@@ -123,6 +123,7 @@ def test_the_weakest_bond_is_the_one_nothing_else_holds():
     assert weakest_bond(triangle) == 2.0
 
 
+@pytest.mark.slow
 def test_draws_go_on_to_where_weak_edges_agree_and_tell_the_error():
     """Where they ended by the mean weight, log Z was 9 to 17 nats off at β = 8, error 0.38."""
     graph = path(spread_weights(199, 1.5, 1))
@@ -161,6 +162,7 @@ def onsager(coupling):
     return (1 + inner / np.tanh(twice) / 2) / 2
 
 
+@pytest.mark.slow
 def test_energy_of_a_large_torus_is_onsagers():
     cell = np.arange(32 * 32).reshape(32, 32)
     ends = [np.column_stack([cell.ravel(), np.roll(cell, 1, axis).ravel()]) for axis in (0, 1)]

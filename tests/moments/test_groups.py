@@ -92,6 +92,7 @@ def test_copies_and_constant_raters():
     assert np.isfinite(found.v_off).all()
 
 
+@pytest.mark.slow
 def test_groups_of_many_raters_who_seldom_meet():
     """Above a hundred raters fits start from rough directions, and few numbers are tried."""
     rng = np.random.default_rng(12)

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from result_functions import FIT, MODELS, N_ITEMS, N_RATERS, everything, table
+from slowly import with_slow
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, ResponsesError
@@ -81,9 +82,10 @@ def test_models_with_a_name_are_read_as_those_without(tmp_path, fits, kind):
 
 SUMMARY = {"round_to": "none", "kind": "stats"}
 PARTLY = {"groups": [[0, 1], [2, 3]], "inferred": "posterior"}
+CASES = [*with_slow(MODELS), *with_slow(PARTLY, "inferred")]
 
 
-@pytest.fixture(scope="module", params=[*MODELS, *PARTLY], ids=[*MODELS, "disordered", "inferred"])
+@pytest.fixture(scope="module", params=CASES, ids=[*MODELS, "disordered", "inferred"])
 def fitted(request, fits):
     """Results of two classes, and two of three with groups of raters."""
     if request.param_index < len(MODELS):

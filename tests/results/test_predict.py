@@ -18,6 +18,7 @@ from new_items import (
     likelihood,
     new_table,
 )
+from slowly import with_slow
 
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, ModelError
@@ -56,7 +57,7 @@ OWN = {
 }
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", with_slow(OWN, "inferred groups"))
 def test_the_fitted_items_have_the_fitted_labels(name, tmp_path):
     """With all draws, from the result, from its file and by the model; raters in another order."""
     make, places = OWN[name]

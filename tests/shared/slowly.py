@@ -1,0 +1,9 @@
+"""Cases of a test of which some take long."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def with_slow(names, *slow):
+    return [pytest.param(name, marks=pytest.mark.slow if name in slow else ()) for name in names]
