@@ -22,11 +22,10 @@ help:
 demo: $(VENV)/.plain
 	$(PY) -m bayesfuse demo
 
-# The tests of a file stay in one process, in which they share what they fit. Half of the time would be
-# spent on compiling kernels: without optimisation it takes half as long, and tables in these tests are
-# small. These kernels are kept apart from those that users run, which the long tests compile.
+# The tests of a file stay in one process, in which they share what they fit. Compiling kernels is a large
+# part of the time, so these are optimised less, and kept apart from those that users run.
 test: check
-	NUMBA_OPT=0 NUMBA_CACHE_DIR="$(CURDIR)/.pytest_cache/kernels" $(PY) -m pytest -n 2 --dist loadfile -m 'not slow'
+	NUMBA_OPT=1 NUMBA_CACHE_DIR="$(CURDIR)/.pytest_cache/kernels" $(PY) -m pytest -n 2 --dist loadfile -m 'not slow'
 
 test-slow: $(VENV)/.with-dev
 	$(PY) -m pytest -n 2 -m slow

@@ -87,6 +87,7 @@ def seeded():
     return sorted(found, key=lambda f: f.__qualname__)
 
 
+@pytest.mark.slow
 def test_seeds(fitted):
     first = {
         "neighbour_agreement": fitted["graph"],

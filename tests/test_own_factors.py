@@ -140,6 +140,7 @@ def test_em_finds_the_classes_and_a_mode_of_the_models_density(crowd):
                 assert logp({**values, name: near}) < best + 1e-6, name
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Numba will use object mode")
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")  # influential items
 def test_results_are_whole(model, crowd):

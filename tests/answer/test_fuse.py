@@ -240,6 +240,7 @@ def test_interrupting_keeps_what_is_complete(crowd, fitted):
     assert outcomes["one type per class"] == "not tried"
 
 
+@pytest.mark.slow
 def test_interrupting_the_first_fit_gives_vote_shares(crowd, fitted):
     fitted(**{"item types": lambda: raises(KeyboardInterrupt)})
     with pytest.warns(QuickAnswerWarning, match=r"interrupted, .* Got: an interruption"):

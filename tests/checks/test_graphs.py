@@ -47,6 +47,7 @@ def point():
     return bf.find_map(DawidSkene(crowd(squares(), 0)))
 
 
+@pytest.mark.slow
 def test_independent_items_that_form_regions_are_found_out(regions):
     model, result = regions
     graph = bf.Graph.grid(SHAPE)
@@ -184,6 +185,7 @@ def test_too_strong_a_coupling_is_found_out():
     assert plot_phases(found).get_title() == "trouble"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("together", [True, False])
 def test_unanswered_items_of_one_class_are_told_of(together):
     """Three arcs of answered items, and twenty unanswered: a clique beside one arc, or one each."""

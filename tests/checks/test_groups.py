@@ -46,6 +46,7 @@ def fitted(request):
     return responses, verdicts, model, bf.sample(model, 60, chains=2, random_seed=1, **QUIET)
 
 
+@pytest.mark.slow
 def test_a_cartel_is_reported_as_such(fitted):
     *_, result = fitted
     table = group_summary(result, margin=0.3)

@@ -40,6 +40,7 @@ def check(old, new, seed=0, **kwargs):
     return bf.checks.rater_drift(result, new, draws=99, random_seed=seed, **kwargs)
 
 
+@pytest.mark.slow
 def test_a_rater_who_drifts_is_found_and_named():
     old, new, truth = days(1, drifting=2)
     found = check(old, new)
@@ -71,6 +72,7 @@ def test_where_nobody_drifts_few_are_flagged():
     assert "No evidence that one of 6 raters" in found[0].attrs["verdict"]
 
 
+@pytest.mark.slow
 def test_known_labels_tell_who_has_changed():
     """Five of six raters change together: without known labels it seems to be the sixth."""
     old, new, truth = days(3)
@@ -98,6 +100,7 @@ def test_a_fit_of_few_items_is_not_taken_at_its_word():
     assert found[600] > found[15] + 2
 
 
+@pytest.mark.slow
 def test_only_fitted_raters_with_answers_are_compared():
     old, new, _ = days(4)
     frame = new.to_frame().query("rater != 3")

@@ -69,6 +69,7 @@ def test_a_full_disk_costs_only_what_does_not_fit(folder, capsys, full):
     assert names(folder) == {"films.csv", "result.nc", "result-labels.csv", "result.png"}
 
 
+@pytest.mark.slow
 def test_no_size_of_disk_crashes(folder, full):
     """Whatever HDF5 was doing when it was full. A crash would end these tests."""
     model = DawidSkene(bf.datasets.anesthesia())

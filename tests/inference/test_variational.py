@@ -113,6 +113,7 @@ def test_sweeps_bring_back_what_the_product_leaves_out():
     assert ratios[0] < 0.9 < ratios[2] < 1.1
 
 
+@pytest.mark.slow
 def test_draws_come_from_the_fitted_distributions(small_model):
     observation, prior, rows = pieces(small_model)
     alpha = cavi.fit(observation, rows, prior).approximation

@@ -165,6 +165,7 @@ def test_an_impossible_sequence_is_named():
     assert (labels[:2] >= 0).all() and (labels[2:] == -1).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stationary_start", [False, True])
 def test_jax_agrees(stationary_start):
     structure = shuffled([4, 1, 6, 2], 1)

@@ -35,6 +35,7 @@ def test_gradients_are_right_in_every_backend(three_classes, mode):
     assert_gradient(model, mode=mode, every=3, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_every_rater_alone_is_dawid_and_skenes_model(three_classes):
     """The same draws from the same stream."""
     one = bf.sample(LatentGroup(three_classes, []), 20, chains=2, random_seed=4, **QUIET)

@@ -23,6 +23,7 @@ def fit():
     return bf.sample(model, 30, chains=1, **QUIET), model
 
 
+@pytest.mark.slow
 def test_hardest_items_are_on_top_with_their_classes(fit):
     found = bf.difficulty(*fit)
     items, mistakes = plots.plot_hard_items(*fit, most=10)

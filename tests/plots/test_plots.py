@@ -63,6 +63,7 @@ def test_given_axes_are_used_and_no_figure_is_opened(two):
     assert len(plt.get_fignums()) == 1
 
 
+@pytest.mark.slow
 def test_what_cannot_be_drawn_is_refused(two, four):
     _, axes = plt.subplots(1, 3)
     with pytest.raises(ValueError, match=r"one Axes for each of the 4 panels\. Got: 3"):

@@ -74,6 +74,7 @@ def test_two_tables_are_one_table_of_two_populations():
     assert_close(gaps, np.full(3, gaps[0]), "difference of log densities", rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_what_a_result_holds(fitted, tmp_path):
     model, result = fitted
     assert result.attrs["tables"] == ["first", "second"]

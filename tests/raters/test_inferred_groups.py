@@ -132,6 +132,7 @@ def test_partition_and_labels_have_their_exact_posterior(counted, draws, sweeps,
     assert (np.abs(found - label) < 5 * error + 1e-9).all()
 
 
+@pytest.mark.slow
 def test_a_group_is_found_again_from_a_start_without_it():
     responses, _ = grouped(np.random.default_rng(1), 400, 6, 3)
     values = {

@@ -44,6 +44,7 @@ def scores(probability, truth):
     return (probability.argmax(axis=1) == truth).mean(), -np.log(own).mean()
 
 
+@pytest.mark.slow
 def test_an_overconfident_classifier_helps_and_its_calibration_is_found():
     truth, said, hard, both = overconfident(1500, 4)
     point = bf.find_map(DawidSkene(both))
@@ -99,6 +100,7 @@ def test_a_file_predicts_new_items(fitted, tmp_path):
         bf.predict(point, bf.Responses.from_probabilities(table | {"rater": ["ann"] * 2}))
 
 
+@pytest.mark.slow
 def test_results_of_other_statements_are_refused(fitted):
     model, gibbs = fitted
     responses = observed(model)[1].responses

@@ -74,6 +74,7 @@ def channels():
     return fitted({kind: DawidSkene(made.responses, raters=kind) for kind in kinds})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["stacking", "bb-pseudo-bma", "pseudo-bma"])
 def test_weights_are_those_of_arviz(channels, method):
     table = az.compare(channels, method=method, round_to="none")
@@ -84,6 +85,7 @@ def test_weights_are_those_of_arviz(channels, method):
     assert table.index[-1] == "coin" and found.attrs["weights"][2] < 0.1
 
 
+@pytest.mark.slow
 def test_weights_of_long_sequences_do_not_underflow(chain):
     """e to the power of −1,400 is zero, ratios of such densities are not."""
     results, _ = chain
@@ -215,6 +217,7 @@ def test_items_in_another_order_are_the_same_units_whoever_is_first(circled):
     xr.testing.assert_allclose(*(each.sel(model=["mrf", "ds"]) for each in weights))
 
 
+@pytest.mark.slow
 def test_thinned_results_are_averaged_with_their_models(circled):
     models, results = circled
     thinned = {name: each.isel(draw=slice(None, None, 2)) for name, each in results.items()}

@@ -27,6 +27,7 @@ NAMES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "names"),
     # all models with times, the names that change most in a file, and all names with one model

@@ -48,6 +48,7 @@ def fitted(request):
     return request.param, model, bf.find_map(model, iterations=2)
 
 
+@pytest.mark.slow
 def test_fitted_items_have_their_label_probabilities(fitted, tmp_path):
     """From the result, its file, the model, and in batches."""
     names, model, result = fitted
