@@ -64,13 +64,13 @@ def read_long(
 ) -> Rows:
     """Read the item, rater and label columns of a table."""
     frame = present(frame)
-    names = column_names(frame)
-    if missing := [name for name in columns if name not in (names or [])]:
-        found = brief(frame) if names is None else f"no column {missing[0]!r} among {shown(names)}"
+    known = column_names(frame)
+    if missing := [name for name in columns if name not in (known or [])]:
+        seen = brief(frame) if known is None else f"no column {missing[0]!r} among {shown(known)}"
         raise ResponsesError(
             "A table has one row per response, and item=, rater= and label= name its columns; "
             "pd.read_csv reads it from a file, and bf.Responses.from_matrix reads one with a "
-            f"column per rater. Got: {found}."
+            f"column per rater. Got: {seen}."
         )
     if twice := [name for name in columns if columns.count(name) > 1]:
         raise ResponsesError(
