@@ -78,7 +78,6 @@ def fitted(small):
     return model, bf.sample(model, 50, chains=3, random_seed=1, **QUIET)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
 def test_results_are_whole(fitted, tmp_path):
     model, result = fitted
