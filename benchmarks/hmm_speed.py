@@ -91,6 +91,7 @@ def with_numpyro(initial, transition, emission, said):
     """Return the same by NumPyro; ``said`` is (sequences, time), ``emission`` log rows."""
     import jax
     import jax.numpy as jnp
+    import funsor  # noqa: F401  # numpyro names it in an error of another kind
     import numpyro
     from numpyro import distributions as dist
     from numpyro.contrib.control_flow import scan
