@@ -89,9 +89,9 @@ def with_jax(initial, transition, log_lik):
 
 def with_numpyro(initial, transition, emission, said):
     """Return the same by NumPyro; ``said`` is (sequences, time), ``emission`` log rows."""
+    import funsor  # noqa: F401  # numpyro names it in an error of another kind
     import jax
     import jax.numpy as jnp
-    import funsor  # noqa: F401  # numpyro names it in an error of another kind
     import numpyro
     from numpyro import distributions as dist
     from numpyro.contrib.control_flow import scan
