@@ -17,8 +17,8 @@ from bayesfuse.data.partitions import Partitions
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.inference.find_map import find_map
-from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.sample import sample
+from bayesfuse.inference.step_method import LabelGibbs
 from bayesfuse.inference.update import update
 from bayesfuse.inference.variational import fit
 from bayesfuse.labels import (

@@ -13,7 +13,7 @@ from matplotlib import pyplot as plt
 import bayesfuse as bf
 from bayesfuse import errors
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.sample import _require_settings
+from bayesfuse.inference.by_gibbs import _require_settings
 from bayesfuse.models import (
     DawidSkene,
     HiddenMarkov,

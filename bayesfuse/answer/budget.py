@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass
 
 import bayesfuse as bf
+from bayesfuse.inference.by_gibbs import sweep_cost
 from bayesfuse.inference.plan import make_plan
-from bayesfuse.inference.sample import sweep_cost
 from bayesfuse.pymc.model import LabelModel
 
 DRAWS, TUNE, CHAINS = 250, 200, 4

@@ -211,8 +211,7 @@ def _sample_all(
                 random_seed=seed,
                 precision="single",
                 quiet=True,
-                progressbar=False,
-                callback=progress.count(f"fitting: {fit.candidate.name}", steps),
+                progressbar=progress.count(f"fitting: {fit.candidate.name}", steps),
             )
         except ImpossibleDataError as error:
             fit.outcome = str(error)

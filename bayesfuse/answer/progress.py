@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 
 class Progress:
@@ -26,14 +25,10 @@ class Progress:
         """Tell what is done, of unknown length."""
         self._bar.update(self._task, description=what, total=None, completed=0)
 
-    def count(self, what: str, steps: int) -> Callable[..., None]:
-        """Tell what is done, and return a function to call at every step."""
+    def count(self, what: str, steps: int) -> Callable[[int], None]:
+        """Tell what is done, and return a function to call with the number of steps made."""
         self._bar.reset(self._task, total=steps, description=what)
-
-        def one_more(*_: Any, **__: Any) -> None:
-            self._bar.advance(self._task)
-
-        return one_more
+        return lambda made: self._bar.advance(self._task, made)
 
     def __enter__(self) -> Progress:
         self._bar.start()

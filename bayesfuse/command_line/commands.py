@@ -19,6 +19,7 @@ from bayesfuse.command_line.report import report
 from bayesfuse.command_line.steps import Interruption, Step, carry_out
 from bayesfuse.command_line.tables import Tables, read_tables
 from bayesfuse.errors import ModelError, NoGroupsWarning
+from bayesfuse.inference.plan import make_plans
 from bayesfuse.models import (
     DawidSkene,
     HiddenMarkov,
@@ -162,7 +163,10 @@ def _sample(
     model: pm.Model, interruption: Interruption, quiet: bool = False, **kwargs: Any
 ) -> xr.DataTree:
     """Return the posterior, or the draws made until Ctrl-C."""
-    watched = kwargs.get("sampler") != "nuts"  # most implementations of NUTS take no callback
+    # most implementations of NUTS take no callback, and Gibbs chains need none
+    watched = kwargs.get("sampler") != "nuts" and not all(
+        p.whole for p in make_plans(model).values()
+    )
     if watched:
         interruption.wait(1)  # so that the current draw is completed and recorded
         kwargs["callback"] = interruption.end_chain

@@ -1,135 +1,166 @@
-"""Where chains begin, and NUTS from there."""
+"""Gibbs chains side by side on threads, until they are complete or interrupted."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
-import pymc as pm
-import pytensor
-import pytensor.tensor as pt
-import xarray as xr
-from pytensor.compile.ops import wrap_py
-from pytensor.tensor.type import TensorType
+from pymc.progress_bar import ProgressBarManager
 
-from bayesfuse.errors import ModelError, require_mapping
-from bayesfuse.inference import pooling
-from bayesfuse.inference.gradients import Gradients, natural
-from bayesfuse.inference.plan import Block, Plan, require_value
-from bayesfuse.inference.start import Start, disperse, find_start
+from bayesfuse.errors import interruptible
+from bayesfuse.inference.gibbs import State, Sweep, step
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Rows
+from bayesfuse.results.draws import Draws
+
+SLICE = 0.05
+"""Seconds for which a chain runs before other chains and the progress bar have their turn."""
 
 
-def begin(plan: Plan, rest: Gradients | None, start: str | Mapping[str, Any]) -> Start:
-    """Choose the start."""
-    if not isinstance(start, str):
-        require_mapping("start, unless it is a word,", start)
-        return Start({}, "given", values=dict(start))
-    if plan.pooled:
-        return pooling.begin(plan, start, rest)
-    return find_start(plan.begun(), plan.continuous_priors(), start, rest)
+class Chain(ABC):
+    """A chain in which sweeps draw every parameter.
 
+    Parameters
+    ----------
+    sweep : Sweep
+    state : State
+    rng : Generator
+    tune, draws : int
+        Draws dropped first, and draws kept.
+    sweeps : int
+        Sweeps for each of them.
 
-def initial_values(
-    plan: Plan, rest: Gradients | None, begun: Start, streams: list[np.random.Generator]
-) -> list[dict[str, Any]]:
-    """Return one starting point per chain, in the variables' own space."""
-    if begun.values is not None:
-        require_known(begun.values, plan.model)
-        for variable in plan.model.free_RVs:
-            if variable.name in begun.values:
-                require_value(plan.model, variable, begun.values[variable.name])
-        return [dict(begun.values) for _ in streams]
-    return [dispersed(plan, rest, begun, stream) for stream in streams]
-
-
-def require_known(values: Mapping[str, Any], model: pm.Model) -> None:
-    """Raise ModelError if values to begin with are not of free variables."""
-    known = {variable.name for variable in model.free_RVs}
-    if unknown := set(values) - known:
-        raise ModelError(
-            f"A start must give values to free variables of the model, {sorted(known)}. Got: "
-            f"{sorted(unknown)}."
-        )
-
-
-def dispersed(
-    plan: Plan, rest: Gradients | None, begun: Start, rng: np.random.Generator
-) -> dict[str, Any]:
-    """Draw a starting point, in the variables' own space."""
-    if plan.pooled:
-        return pooling.disperse(plan, begun.rows, rng, rest)
-    begin: Rows = {**begun.rows, **plan.indices()}
-    return natural(plan, rest, disperse(plan.observation, begin, plan.priors(), rng, rest))
-
-
-def drawn_anew(
-    plan: Plan, rest: Gradients | None, begun: Start, one: dict[str, Any]
-) -> dict[str, Any]:
-    """Return a starting point for nutpie, which takes one for all chains: a random one.
-
-    nutpie evaluates it for every chain, with a seed of its own.
+    Attributes
+    ----------
+    kept : dict of ndarray, shape (draws, …)
+        Draws by name, in kernel coordinates, complete up to ``n_kept``.
     """
-    if begun.values is not None:
-        return one
-    stream = pytensor.shared(np.random.default_rng(0))
-    _, seed = pt.random.integers(0, 2**31 - 1, rng=stream, return_next_rng=True)
 
-    def draw(number: Any) -> list[Any]:
-        point = dispersed(plan, rest, begun, np.random.default_rng(int(number)))
-        return [np.asarray(point[name]) for name in one]
+    def __init__(
+        self, sweep: Sweep, state: State, rng: Any, *, tune: int, draws: int, sweeps: int
+    ) -> None:
+        self.sweep, self.state, self.rng = sweep, state, rng
+        self.tune, self.draws, self.sweeps = tune, draws, sweeps
+        self.done = 0
+        names = [*sweep.drawn]
+        names += [block.parameter for pooled in sweep.pools for block in pooled.members.values()]
+        rows: Mapping[str, Any] = {name: np.asarray(state.rows[name]) for name in names}
+        self.kept = {n: np.empty((draws, *row.shape), row.dtype) for n, row in rows.items()}
+        if tune == 0:
+            self.state = state.tuned()
 
-    types = [TensorType("float64", (None,) * np.ndim(value)) for value in one.values()]
-    drawn = wrap_py([seed.type], types)(draw)(seed)
-    return dict(zip(one, drawn if isinstance(drawn, list) else [drawn], strict=True))
+    @property
+    def n_kept(self) -> int:
+        """Number of draws after tuning."""
+        return max(self.done - self.tune, 0)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all draws have been made."""
+        return self.done == self.tune + self.draws
+
+    @abstractmethod
+    def advance(self, seconds: float) -> None:
+        """Make at least one more draw, and as many as take about so long."""
 
 
-def as_begun(model: pm.Model, blocks: list[Block]) -> pm.Model:
-    """Return a view of the model for chains of a step that draws all variables, these blocks.
+class SteppedChain(Chain):
+    """A chain whose sweeps are steps in Python: for every model.
 
-    ``pm.sample`` compiles a function for the first point of every chain and derives a density that
-    no such step needs. Both would take longer than the sweeps over a small table. The view shares
-    all that the model holds.
+    ``watch`` takes the rows and the labels of every draw that is kept.
     """
-    place = {value.name: index for index, value in enumerate(model.value_vars)}
-    ordered = sorted(blocks, key=lambda block: place[block.value])
 
-    def first_point(overrides: Mapping[str, Any], **kwargs: Any) -> Any:
-        with np.errstate(divide="ignore"):  # zero is a legal probability
-            point = {
-                block.value: np.asarray(
-                    block.write(block.support.to_kernel(overrides[block.variable.name]))
-                )
-                for block in ordered
-            }
-        return lambda seed: point
+    watch: Callable[[Rows, Any], None] | None = None
 
-    view: pm.Model = object.__new__(type(model))
-    view.__dict__.update(model.__dict__)
-    view.__dict__.update(logp=lambda: None, _make_initial_point=first_point)
-    return view
-
-
-def sample_nuts(
-    initial: list[dict[str, Any]], nuts_sampler: str, settings: dict[str, Any]
-) -> xr.DataTree:
-    """Run NUTS from these starting points, by the implementation of this name."""
-    settings["nuts_sampler"] = nuts_sampler
-    if initial[0]:  # jitter would undo the start
-        if nuts_sampler == "nutpie":
-            own = settings.get("compile_kwargs", {})
-            settings["compile_kwargs"] = {"jitter_rvs": set()} | own
-        else:
-            settings["initvals"] = initial
-    if nuts_sampler == "pymc":
-        settings.setdefault("init", "adapt_diag" if initial[0] else "auto")
-    elif nuts_sampler in ("numpyro", "blackjax"):
-        own = settings.get("nuts", {})
-        settings["nuts"] = {"jitter": not initial[0], "chain_method": "vectorized"} | own
-    return pm.sample(**settings)
+    def advance(self, seconds: float) -> None:
+        """Make draws by steps in Python."""
+        until = time.perf_counter() + seconds
+        while not self.complete:
+            state = self.state
+            with interruptible:
+                for _ in range(self.sweeps):
+                    state = step(self.sweep, state, self.rng)
+                if self.done >= self.tune:
+                    at = self.done - self.tune
+                    for name, draws in self.kept.items():
+                        draws[at] = state.rows[name]
+                    if self.watch is not None:
+                        self.watch(state.rows, state.labels)
+            self.done += 1
+            self.state = state.tuned() if self.done == self.tune else state
+            if time.perf_counter() > until:
+                return
 
 
-def thinned(result: xr.DataTree, thin: int) -> xr.DataTree:
-    """Return one draw in so many."""
-    return result.isel(draw=slice(None, None, thin), missing_dims="ignore") if thin > 1 else result
+def run(chains: list[Any], cores: int, progress: Callable[[int, int, bool], None]) -> bool:
+    """Advance chains in turn, on so many threads, and say whether that was interrupted.
+
+    Interruptions reach the main thread, which only waits: chains end after their slice, each with
+    the draws that it has. With one core chains run in the calling thread, which may share the work
+    of a sweep.
+    """
+    try:
+        if cores == 1:
+            while going := [each for each in enumerate(chains) if not each[1].complete]:
+                for number, chain in going:
+                    _advance(number, chain, progress)
+            return False
+        with ThreadPoolExecutor(cores, thread_name_prefix="bayesfuse") as pool:
+            running = {pool.submit(chain.advance, SLICE): (n, 0) for n, chain in enumerate(chains)}
+            try:
+                while running:
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        number, before = running.pop(future)
+                        future.result()
+                        chain = chains[number]
+                        progress(number, chain.done - before, chain.complete)
+                        if not chain.complete:
+                            running[pool.submit(chain.advance, SLICE)] = number, chain.done
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+def _advance(number: int, chain: Chain, progress: Callable[[int, int, bool], None]) -> None:
+    before = chain.done
+    chain.advance(SLICE)
+    progress(number, chain.done - before, chain.complete)
+
+
+class ProgressBar(ProgressBarManager):
+    """PyMC's progress bar, of draws by chain or of all together."""
+
+    step_name = "Draw"
+
+    def __init__(self, n_chains: int, n_draws: int, shown: Any, theme: Any = None) -> None:
+        super().__init__(n_chains, shown, theme)
+        total = n_draws * (n_chains if self.combined_progress else 1)
+        self._done, self._total = [0] * n_chains, total
+        self._backend = self._create_backend(total, [], {})
+
+    def update(self, chain: int, advance: int, complete: bool) -> None:
+        """Show that a chain has made more draws."""
+        self._done[chain] += advance
+        complete = sum(self._done) == self._total if self.combined_progress else complete
+        bar = 0 if self.combined_progress else chain
+        self._backend.update(bar, advance, failing=False, stats={}, is_last=complete)
+
+
+def watching(seen: Draws, chain: int) -> Callable[[Rows, Any], None]:
+    """Return a function that adds rows and labels of a chain to ``seen``."""
+    return lambda rows, labels: seen.add_rows(chain, rows, labels)
+
+
+def kept_of(chains: list[Any]) -> dict[str, Array]:
+    """Return the draws that all chains have, (chain, draw, …) by name."""
+    least = min(chain.n_kept for chain in chains)
+    return {
+        name: np.stack([chain.kept[name][:least] for chain in chains]) for name in chains[0].kept
+    }

@@ -1,266 +1,63 @@
-"""Gibbs sampling: labels given parameters by the label prior's kernel, then rows given labels."""
+"""Gibbs sweeps: labels given the parameters, then parameters given the labels."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
-import pymc as pm
 from numpy.typing import NDArray
-from pymc.step_methods import STEP_METHODS
-from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
-from pymc.step_methods.state import dataclass_state
-from pymc.util import get_random_generator
 
-from bayesfuse.errors import ModelError, interruptible, require_count
-from bayesfuse.inference import conditionals, turning
-from bayesfuse.inference.plan import Block, Plan, PooledBlock, make_plan, moved
-from bayesfuse.numerics.kernels import Array
+from bayesfuse.inference import turning
+from bayesfuse.inference.chain_kernel import TURNS
+from bayesfuse.inference.conditionals import accepts, draw_labels
+from bayesfuse.inference.plan import Plan, PooledBlock
 from bayesfuse.observation import Observation, Rows
-from bayesfuse.parameters.compiled import value_function
 from bayesfuse.parameters.contract import Prior, draw_all
-from bayesfuse.parameters.variables import SeatingRV
-from bayesfuse.pymc.model import latest
-
-TURNS = 0.25
-"""Share of sweeps that begin with a move of the prevalence, which costs most of a sweep."""
 
 WORTH_TURNING = 0.1
-"""Share of such moves that must be accepted while tuning, or there are none afterwards.
+"""Acceptance rate of these moves, while tuning, below which sampling goes on without them.
 
-Where responses leave the prevalence open a quarter to a half are, and mixing gets two to three
-times faster; where they do not, two in a hundred, and labels drawn anew move it as well.
+It is a quarter to a half where the responses determine the prevalence weakly, and mixing is then
+two to three times faster; elsewhere it is 0.02, and drawing labels moves the prevalence as well.
 """
 
 
-@dataclass_state
-class LabelGibbsState(StepMethodState):
-    """What a chain carries besides its point: random stream, labels, whether turns pay."""
+@dataclass(frozen=True)
+class Sweep:
+    """What a sweep updates: parameters of an observation, their priors and the pools above them.
 
-    labels: Any
-    turns: bool
-    turned: Any
-
-
-class LabelGibbs(BlockedStep):
-    r"""Step method that draws labels and, given them, every Dirichlet row of a label model.
-
-    One step draws the labels from :math:`p(y \mid \theta, x)` and then the conjugate parameters
-    from their Dirichlet (or Beta) conditionals. The labels are not part of the model, whose
-    density has them summed out; drawing them afresh in every step leaves that density invariant.
-    Parameters that are not conjugate, and every other variable of the model, are left to other
-    steps: ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to NUTS. Positive parameters
-    (a coupling) are drawn by slice sampling, whatever their density. Where labels are independent,
-    some sweeps begin with a move of the prevalence with the labels summed out, as long as tuning
-    finds that it pays.
-
-    Labels on a graph with circles cannot be drawn afresh: every chain keeps its own and goes on
-    from them. They must not depend on what other steps move, because those sum the labels out,
-    approximately, and so move them apart from the labels that are kept.
-
-    Parameters
-    ----------
-    vars : list of variables, optional
-        Conjugate parameters to draw. Default all of them.
-    model : pymc.Model, optional
-        By default the model on the context stack, else the label model built last.
-    rng : numpy.random.Generator or seed, optional
-    sweeps : int, default 1
-        Sweeps per step, of which the last is kept: worth it where a sweep costs less than PyMC's
-        bookkeeping of a draw.
-    plan : Plan, optional
-        Of the model, if it has been made already.
-
-    Raises
-    ------
-    ModelError
-        The model observes no responses, or has no conjugate parameter among ``vars``; other steps
-        are to move parameters of labels that must be drawn with them.
-
-    References
-    ----------
-    Diebolt & Robert (1994), Journal of the Royal Statistical Society B 56, 363–375.
-
-    Examples
-    --------
-    >>> import pymc as pm, bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> with DawidSkene(bf.datasets.anesthesia()):
-    ...     step = bf.LabelGibbs()
-    >>> [variable.name for variable in step.vars]
-    ['prevalence_simplex__', 'confusion_logratio__']
+    ``priors`` has a prior by name for every parameter that is drawn and every constant; rows below
+    a pool get theirs from its members. ``drawn`` are the parameters to draw.
     """
 
-    name = "label_gibbs"
-    default_tune_steps = 200
-    _state_class = LabelGibbsState
+    observation: Observation
+    priors: Mapping[str, Prior]
+    drawn: tuple[str, ...]
+    pools: tuple[PooledBlock, ...] = ()
+    may_turn: bool = False
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> LabelGibbs:
-        """Find the model before PyMC's steps insist on one.
-
-        In ``pm.sample(step=LabelGibbs(), model=model)`` none is on the stack yet.
-        """
-        kwargs["model"] = _model(kwargs.get("model"))
-        step: LabelGibbs = super().__new__(cls, *args, **kwargs)
-        return step
-
-    def __init__(
-        self,
-        vars: Any = None,
-        model: pm.Model | None = None,
-        rng: Any = None,
-        blocked: bool = True,
-        sweeps: int = 1,
-        plan: Plan | None = None,
-        **kwargs: Any,
-    ) -> None:
-        require_count("sweeps", sweeps)
-        self.sweeps = sweeps
-        self._guessed = model is None and pm.Model.get_context(error_if_none=False) is None
-        model = _model(model)
-        plan = make_plan(model) if plan is None else plan
-        wanted = None
-        if vars is not None:
-            listed = vars if isinstance(vars, list | tuple) else [vars]
-            wanted = {model.rvs_to_values.get(variable, variable).name for variable in listed}
-        blocks = [b for b in plan.blocks.values() if wanted is None or b.value in wanted]
-        self.pools = [pooled for pooled in plan.pools if _takes(pooled, blocks, plan, wanted)]
-        members = [block for pooled in self.pools for block in pooled.members.values()]
-        self.blocks = [*blocks, *members]
-        if not self.blocks or (wanted is not None and len(self.blocks) != len(wanted)):
-            raise ModelError(
-                "LabelGibbs draws parameters of the observed responses with a Dirichlet or Beta "
-                "prior on which nothing else in the model depends; give the others to NUTS. Got: "
-                f"{sorted(wanted or plan.variables)}, of which such are "
-                f"{sorted(b.value for b in self.blocks)}."
-            )
-        drawn = {b.parameter for b in blocks}
-        observation = plan.observation
-        if drawn & set(observation.indices) and not drawn >= set(observation.raters.parameters):
-            raise ModelError(
-                "Who shares a source is drawn with the matrices of groups and raters summed out, "
-                "so one step draws them all, with Dirichlet priors: pm.sample(step="
-                f"bf.LabelGibbs()), or bf.sample. Got: a step for {sorted(drawn)} only."
-            )
-        self.rng = get_random_generator(rng)
-        self.labels: NDArray[Any] | None = None
-        self.shows_labels = False
-        self._written: dict[str, tuple[Any, Array]] = {}
-        self.observation = observation
-        own = {block.value for block in self.blocks}
-        self.vars = [value for value in model.value_vars if value.name in own]
-        self.fixed = {b.parameter: b.prior for b in blocks if b.prior is not None}
-        self.fixed |= plan.constants
-        # whatever else the conditionals depend on is evaluated at the point of each step
-        known = drawn | {name for each in self.pools for name in each.implied}
-        others = {name: variable for name, variable in plan.variables.items() if name not in known}
-        _require_labels_anew(plan.observation, moved(model, others))
-        self.others = value_function(model, others) if others else None
-        inputs = {name: each for pooled in self.pools for name, each in pooled.inputs.items()}
-        self.inputs = value_function(model, inputs) if inputs else None
-        below = {pooled.pool.parameter for pooled in self.pools}
-        self.varying = {
-            b.parameter: b.prior_at for b in blocks if b.prior is None and b.parameter not in below
-        }
-        self.inferred = bool(drawn & set(observation.indices))
-        of_rows = {b.parameter: b.prior for b in blocks}
-        self.may_turn = turning.possible(self.observation, plan.indices(), of_rows)
-        self.turns, self.turned = self.may_turn, [0, 0]
-
-    @staticmethod
-    def competence(var: Any, has_grad: bool = False) -> Competence:
-        """Claim groups that are to be inferred, which PyMC's own steps do not find."""
-        groups = isinstance(getattr(var.owner, "op", None), SeatingRV)
-        return Competence.IDEAL if groups else Competence.INCOMPATIBLE
-
-    def __repr__(self) -> str:
-        """Say whose step it is; PyMC quotes that where it samples another model."""
-        whose = "the model built last (pass model= for another)" if self._guessed else "its model"
-        return f"{type(self).__name__} of {whose}"
-
-    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Begin a chain: what an earlier one has left is not its own."""
-        super().setup_chain(rng, tune, draws)
-        self.labels, self._written = None, {}
-        self.turns, self.turned = self.may_turn, [0, 0]
-
-    def stop_tuning(self) -> None:
-        """Leave turns out if few were accepted: responses say enough of the prevalence then."""
-        super().stop_tuning()
-        tried, accepted = self.turned
-        self.turns = self.may_turn and accepted >= WORTH_TURNING * tried
-
-    def step(self, point: Any) -> tuple[Any, list[dict[str, Any]]]:
-        """Draw labels, then every conjugate parameter."""
-        rows = {block.parameter: self.read(block, point) for block in self.blocks}
-        if self.others is not None:
-            with np.errstate(divide="ignore"):
-                for name, value in self.others(point).items():
-                    rows[name] = self.observation.support(name).to_kernel(value)
-        priors = self.fixed
-        if self.varying:
-            priors = priors | {name: at(point) for name, at in self.varying.items()}
-            self._require(priors)
-        if self.inputs is not None:
-            rows |= self.inputs(point)
-        for pooled in self.pools:
-            rows |= pooled.rows(pooled.values(rows))
-        with interruptible:
-            for _ in range(self.sweeps):
-                rows |= self.sweep(rows, priors)
-        point = dict(point)
-        for block in self.blocks:
-            # an array: functions that numba compiles take no other numbers
-            point[block.value] = np.asarray(block.write(rows[block.parameter]))
-            self._written[block.value] = point[block.value], rows[block.parameter]
-        return point, [{"labels": self.labels} if self.shows_labels else {}]
-
-    def read(self, block: Block, point: Any) -> Array:
-        """Return the block's log rows: those drawn last if nobody has changed the point since.
-
-        A process of its own has the point in other memory, and what is read there is rounded.
-        """
-        there = point[block.value]
-        if block.value in self._written:
-            value, rows = self._written[block.value]
-            if value is there or np.array_equal(value, there):
-                return rows
-        return block.read(point)
-
-    def _require(self, priors: Mapping[str, Any]) -> None:
-        """Raise ModelError if the channel draws parameters itself and cannot under these priors."""
-        raters = self.observation.raters
-        if self.inferred:
-            rows = set(raters.parameters) - set(self.observation.indices)
-            raters.require_priors({name: priors[name] for name in rows})
-
-    def sweep(self, rows: Rows, priors: Mapping[str, Any]) -> Rows:
-        """Return the drawn parameters' log rows after one sweep from ``rows``."""
-        seen = None
-        if self.turns and self.rng.random() < TURNS:
-            before, priors = rows, {**priors, **self._pooled(rows)}
-            rows, seen = turning.turn(self.observation, rows, priors, self.rng)
-            self.turned[0] += 1
-            self.turned[1] += rows is not before
-        labels, found, counts, statistics = conditionals.draw_labels(
-            self.observation, rows, priors, self.rng, self.labels, seen
+    @classmethod
+    def of(cls, plan: Plan, drawn: tuple[str, ...] | None = None, pools: Any = None) -> Sweep:
+        """Return the sweep over all parameters of a plan that have conditionals, or over some."""
+        drawn = tuple(plan.blocks) if drawn is None else drawn
+        own = {n: block.prior for n, block in plan.blocks.items() if n in drawn}
+        priors = {n: prior for n, prior in own.items() if prior is not None}
+        return cls(
+            plan.observation,
+            priors | plan.constants,
+            drawn,
+            plan.pools if pools is None else tuple(pools),
+            turning.possible(plan.observation, plan.indices(), own),
         )
-        if self.observation.labels.moves_labels:
-            self.labels = labels
-        for pooled in self.pools:
-            values = pooled.values(rows)
-            found |= pooled.rows(values | pooled.pool.draw(values, counts, self.rng))
-        priors = {**priors, **self._pooled(found)}
-        names = [b.parameter for b in self.blocks if b.parameter not in found]
-        proposed = draw_all({name: priors[name] for name in names}, statistics, rows, self.rng)
-        if not conditionals.accepts(self.observation, rows, proposed, labels, self.rng):
-            kept = set(self.observation.labels.parameters) & set(proposed)
-            proposed |= {name: rows[name] for name in kept}
-        return found | proposed
 
-    def _pooled(self, rows: Rows) -> dict[str, Prior]:
-        """Return the priors of rows below pools, whose members have these values."""
+    def begin(self, rows: Rows, labels: NDArray[Any] | None = None) -> State:
+        """Return the state of a chain that begins at these rows."""
+        return State(rows, labels, self.may_turn, 0, 0)
+
+    def below_pools(self, rows: Rows) -> dict[str, Prior]:
+        """Return the priors of rows below pools whose members have these values."""
         return {
             pooled.pool.parameter: pooled.pool.prior(pooled.values(rows))
             for pooled in self.pools
@@ -268,36 +65,56 @@ class LabelGibbs(BlockedStep):
         }
 
 
-STEP_METHODS.append(LabelGibbs)
+class State(NamedTuple):
+    """The state of a chain.
+
+    ``rows`` are all parameters in kernel coordinates; ``labels`` those of the last draw, for label
+    priors that go on from them; ``turns`` whether sweeps try turns, of which ``tried`` and
+    ``accepted`` are the numbers.
+    """
+
+    rows: Rows
+    labels: NDArray[Any] | None
+    turns: bool
+    tried: int
+    accepted: int
+
+    def tuned(self) -> State:
+        """Return the state after tuning: without turns if too few were accepted."""
+        return self._replace(turns=self.turns and self.accepted >= WORTH_TURNING * self.tried)
 
 
-def _takes(pooled: PooledBlock, blocks: list[Block], plan: Plan, wanted: set[str] | None) -> bool:
-    """Say whether a step that draws these blocks draws the members of a pool above them, too."""
-    below = pooled.pool.parameter
-    asked = wanted is None or all(block.value in wanted for block in pooled.members.values())
-    return asked and (below not in plan.blocks or any(b.parameter == below for b in blocks))
+def step(sweep: Sweep, state: State, rng: np.random.Generator) -> State:
+    """Return the state after one sweep."""
+    observation, rows, priors, seen = sweep.observation, state.rows, sweep.priors, None
+    if state.turns and rng.random() < TURNS:
+        all_priors: Any = {**priors, **sweep.below_pools(rows)}
+        turned, seen = turning.turn(observation, rows, all_priors, rng)
+        accepted = state.accepted + (turned is not rows)
+        rows, state = turned, state._replace(tried=state.tried + 1, accepted=accepted)
+    if sweep.pools:
+        priors = {**priors, **sweep.below_pools(rows)}
+    labels, found, counts, statistics = draw_labels(
+        observation, rows, priors, rng, state.labels, seen
+    )
+    for pooled in sweep.pools:
+        values = pooled.values(rows)
+        found |= pooled.rows(values | pooled.pool.draw(values, counts, rng))
+    if sweep.pools:
+        priors = {**priors, **sweep.below_pools(rows | found)}
+    names = [name for name in sweep.drawn if name not in found]
+    proposed = draw_all({name: priors[name] for name in names}, statistics, rows, rng)
+    if not accepts(observation, rows, proposed, labels, rng):
+        proposed |= {n: rows[n] for n in observation.labels.parameters if n in proposed}
+    kept = labels if observation.labels.moves_labels else None
+    return state._replace(rows=rows | found | proposed, labels=kept)
 
 
-def _require_labels_anew(observation: Observation, moved: list[str]) -> None:
-    """Raise ModelError if other steps move what labels depend on that are not drawn anew."""
-    if moved and not observation.labels.exact:
-        raise ModelError(
-            "Other steps than LabelGibbs sum the labels out, approximately where labels are "
-            f"{type(observation.labels).__name__} on this graph, so what the responses depend on "
-            "must be drawn by one LabelGibbs. Give rows Dirichlet or Beta priors and a coupling "
-            "any prior, on which nothing else depends, or leave all variables to NUTS: "
-            f"bf.sample(…, sampler='nuts'). Got: {moved} left to other steps."
-        )
-
-
-def _model(model: pm.Model | None) -> pm.Model:
-    if model is None:
-        model = pm.Model.get_context(error_if_none=False)
-    if model is None:
-        model = latest()
-    if model is None:
-        raise ModelError(
-            "LabelGibbs belongs to a model: use it inside the model's context or pass model=. "
-            "Got: no model."
-        )
-    return model
+def with_priors(sweep: Sweep, priors: Mapping[str, Prior]) -> Sweep:
+    """Return the sweep with these priors in place of its own, checked where groups are inferred."""
+    found = replace(sweep, priors={**sweep.priors, **priors})
+    indices = set(sweep.observation.indices)
+    if indices & set(sweep.drawn):
+        raters = sweep.observation.raters
+        raters.require_priors({n: found.priors[n] for n in set(raters.parameters) - indices})
+    return found

@@ -267,8 +267,8 @@ def gradients_of(plan: Plan) -> Gradients | None:
 def natural(plan: Plan, rest: Gradients | None, rows: Rows) -> dict[str, Array]:
     """Return rows as values of the model's variables, which PyMC can transform."""
     found = {
-        block.variable.name: block.natural(rows[name])
-        for name, block in plan.blocks.items()
-        if name in rows
+        block.variable.name: block.natural(rows[block.parameter])
+        for block in plan.all_blocks
+        if block.parameter in rows
     }
     return found if rest is None else found | rest.natural(rows)

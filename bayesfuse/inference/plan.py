@@ -27,7 +27,8 @@ from bayesfuse.parameters.compiled import depends, plain_python
 from bayesfuse.parameters.contract import Coordinates, Known, Prior, Support
 from bayesfuse.parameters.pool import Pool
 from bayesfuse.parameters.simplex import CLOSE
-from bayesfuse.pymc.model import observed, parameter_variables, require_like
+from bayesfuse.pymc.model import all_observed, observed, parameter_variables, require_like
+from bayesfuse.pymc.parts import part
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,17 @@ class Plan:
         """Whether every parameter is a block with a fixed prior, or a constant."""
         return set(self.priors()) == set(self.variables)
 
+    @cached_property
+    def all_blocks(self) -> list[Block]:
+        """The blocks, and the members of pools."""
+        members = [block for pooled in self.pools for block in pooled.members.values()]
+        return [*self.blocks.values(), *members]
+
+    @property
+    def whole(self) -> bool:
+        """Whether Gibbs steps draw every variable of the model."""
+        return {block.variable for block in self.all_blocks} == set(self.model.free_RVs)
+
     @property
     def others(self) -> list[TensorVariable]:
         """Free variables of the model that are no blocks."""
@@ -169,6 +181,15 @@ class Plan:
         return self.observation.known(self.indices())
 
 
+def make_plans(model: pm.Model) -> dict[str, Plan]:
+    """Return the plan of every table that a model observes, by the name of its responses."""
+    names = [str(variable.name) for variable in all_observed(model)]
+    if len(names) <= 1:
+        plan = make_plan(model)
+        return {str(plan.answers.name): plan}
+    return {name: make_plan(part(model, name)) for name in names}
+
+
 def make_plan(model: pm.Model) -> Plan:
     """Find out how each parameter of a model's responses can be updated given the labels."""
     variable, observation = observed(model)
@@ -183,7 +204,7 @@ def make_plan(model: pm.Model) -> Plan:
         constants = {
             name: Known(observation.support(name).to_kernel(value))
             for name, parameter in variables.items()
-            if (value := _number(parameter)) is not None
+            if (value := _number(model, parameter)) is not None
         }
     pools = tuple(_pooled(model, pool) for pool in getattr(model, "pools", ()))
     found = Plan(model, variable, observation, variables, blocks, constants, pools)
@@ -203,15 +224,16 @@ def _pooled(model: pm.Model, pool: Pool) -> PooledBlock:
     return PooledBlock(pool, members)
 
 
-def _number(parameter: TensorVariable) -> Array | None:
+def _number(model: pm.Model, parameter: TensorVariable) -> Array | None:
     """Return the value of a parameter, None if it depends on a random variable."""
-    if any(
-        hasattr(v.owner, "op") and isinstance(v.owner.op, RandomVariable | SymbolicRandomVariable)
-        for v in ancestors([parameter])
-    ):
-        return None
+    (graph,) = model.replace_rvs_by_values([parameter])
+    values = set(model.value_vars)
+    for variable in ancestors([graph]):
+        op = getattr(variable.owner, "op", None)
+        if variable in values or isinstance(op, RandomVariable | SymbolicRandomVariable):
+            return None
     with plain_python():
-        return np.asarray(parameter.eval())
+        return np.asarray(graph.eval())
 
 
 def _block(

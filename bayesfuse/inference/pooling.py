@@ -16,11 +16,10 @@ import numpy as np
 
 from bayesfuse import priors
 from bayesfuse.inference.conditionals import statistics
-from bayesfuse.inference.gradients import Gradients, gradients_of
+from bayesfuse.inference.gradients import Gradients
 from bayesfuse.inference.plan import Plan
 from bayesfuse.inference.start import Start, find_start
 from bayesfuse.inference.tilts import Tilts
-from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows, Spread
 from bayesfuse.parameters.contract import Prior, draw_all
 from bayesfuse.parameters.dirichlet import Dirichlet
@@ -32,8 +31,6 @@ SETTLING = 10
 
 def rest_of(plan: Plan) -> Gradients | None:
     """Return what a start moves along gradients, None if there is nothing of the kind."""
-    if not plan.pooled:
-        return gradients_of(plan)
     return Tilts(plan, _plain(plan)) if any(pooled.inputs for pooled in plan.pools) else None
 
 
@@ -50,8 +47,8 @@ def begin(plan: Plan, method: str, rest: Gradients | None = None) -> Start:
 
 def disperse(
     plan: Plan, begun: Rows, rng: np.random.Generator, rest: Gradients | None = None
-) -> dict[str, Array]:
-    """Draw labels, then all variables given these; return values of the model's variables."""
+) -> Rows:
+    """Draw labels, then all parameters given these."""
     observation, plain, rows = plan.observation, _plain(plan), dict(begun)
     if rest is not None:
         rows = rest.disperse(rows, plain.expected(rows)[1], rng)
@@ -76,12 +73,7 @@ def disperse(
     said = statistics(observation, rows, counts)
     own = {name: p for name, p in plan.priors().items() if name in said and p.free}
     rows |= draw_all(own | below(), said, rows, rng)
-    members = [block for pooled in plan.pools for block in pooled.members.values()]
-    found = {
-        block.variable.name: block.natural(rows[block.parameter])
-        for block in [*plan.blocks.values(), *members]
-    }
-    return found if rest is None else found | rest.natural(rows)
+    return rows
 
 
 def _plain(plan: Plan) -> Observation:

@@ -1,12 +1,12 @@
-"""What is written down per draw of a Gibbs chain, and what is worked out for all draws at once.
+"""Draws as a posterior, and what is computed for all of them at once.
 
 PyMC's own trace evaluates every deterministic of the model at every draw, which for a Gibbs sweep
-of a tenth of a millisecond is most of the work.
+of a hundredth of a millisecond is most of the work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,135 +18,11 @@ from pymc.backends.arviz import (
     find_constants,
     find_observations,
 )
-from pymc.backends.ndarray import NDArray
 from pymc.stats.convergence import log_warnings, run_convergence_checks
 
-from bayesfuse.errors import interruptible
-from bayesfuse.inference.gibbs import LabelGibbs
-from bayesfuse.inference.plan import Block, Plan
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.parameters.compiled import value_function
-from bayesfuse.pymc.evaluate import evaluate, in_parts
+from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.raters.typed_confusion import UNORDERED
-from bayesfuse.results.draws import Draws
-
-
-class _WithLabels(NDArray):
-    """A trace of which every chain's copy holds its own draws, and all share ``labels``.
-
-    PyMC copies a given trace for every chain, but shallowly: all would write into one array.
-    Labels come with a draw as one of its statistics and go to ``labels``, which sums them up.
-    ``parameters`` are those of the observation at a point; one draw in ``thin`` is looked at.
-    """
-
-    labels: Draws | None = None
-    parameters: Callable[[Mapping[str, Array]], dict[str, Array]]
-    thin = 1
-
-    def setup(self, draws: int, chain: int, sampler_vars: Any = None) -> None:
-        self.samples: dict[str, Array] = {}
-        self._stats = None
-        self._after_warmup = 0
-        super().setup(draws, chain, sampler_vars)
-
-    def record(self, point: Any, sampler_stats: Any = None, *, in_warmup: bool) -> None:
-        if self.labels is not None:
-            (drawn,) = (stats["labels"] for stats in sampler_stats if "labels" in stats)
-            sampler_stats = [
-                {name: value for name, value in stats.items() if name != "labels"}
-                for stats in sampler_stats
-            ]
-            if not in_warmup:  # first, so that no draw is recorded whose labels are not
-                if self._after_warmup % self.thin == 0:
-                    with interruptible:
-                        self.labels.add(self.chain, self.parameters(point), drawn)
-                self._after_warmup += 1
-        super().record(point, sampler_stats, in_warmup=in_warmup)
-
-    def _slice(self, idx: slice) -> _WithLabels:
-        if self.labels is not None:  # PyMC cuts the chains that it keeps
-            self.labels.kept.add(self.chain)
-        sliced: _WithLabels = super()._slice(idx)
-        return sliced
-
-
-class _OwnSamples(_WithLabels):
-    """The same for what :class:`LabelGibbs` draws and nothing else.
-
-    Draws are kept in PyMC's coordinates, from which all of a chain's are worked out in one call.
-    """
-
-    blocks: Mapping[str, Block]
-
-    def record(self, point: Any, sampler_stats: Any = None, *, in_warmup: bool) -> None:
-        if not self.samples:  # whose shapes are known only now
-            for name, value in zip(self.varnames, self.fn(*point.values()), strict=True):
-                self.samples[name] = np.empty(
-                    (self.draws, *np.shape(value)), np.asarray(value).dtype
-                )
-        super().record(point, sampler_stats, in_warmup=in_warmup)
-
-    def get_values(self, varname: str, burn: int = 0, thin: int = 1) -> Array:
-        values = super().get_values(varname, burn, thin)
-        first = self._natural(varname, values[:1])
-        found = np.empty((len(values), *first.shape[1:]), first.dtype)
-        for part in in_parts(len(values), first.size):
-            found[part] = self._natural(varname, values[part])
-        return found
-
-    def point(self, idx: int) -> dict[str, Array]:
-        return {name: self._natural(name, values) for name, values in super().point(idx).items()}
-
-    def _natural(self, name: str, values: Array) -> Array:
-        block = self.blocks[name]
-        return block.support.from_kernel(block.read({block.value: values}))
-
-    def _slice(self, idx: slice) -> _OwnSamples:
-        sliced: Any = super()._slice(idx)
-        sliced.blocks = self.blocks
-        own: _OwnSamples = sliced
-        return own
-
-
-def label_trace(plan: Plan, labels: Draws, thin: int) -> NDArray:
-    """Return PyMC's own trace of all variables, with the labels that a step shows summed up."""
-    trace = _WithLabels(model=plan.model)
-    trace.labels, trace.thin = labels, thin
-    trace.parameters = value_function(plan.model, plan.variables)
-    return trace
-
-
-def parameter_trace(model: pm.Model, step: LabelGibbs, labels: Draws | None = None) -> NDArray:
-    """Return a PyMC trace backend that records what ``step`` draws and nothing else.
-
-    Labels that ``step`` shows are summed up in ``labels``.
-    """
-    blocks = {block.variable.name: block for block in step.blocks}
-    place = {value.name: index for index, value in enumerate(model.value_vars)}
-    order = [place[block.value] for block in step.blocks]
-    trace = _OwnSamples(
-        model=model,
-        vars=[block.variable for block in step.blocks],
-        fn=lambda *point: [point[index] for index in order],
-        var_shapes={},
-        var_dtypes={},
-    )
-    trace.blocks = blocks
-    if labels is not None:
-        others = step.others(model.initial_point()) if step.others is not None else {}
-
-        def parameters(point: Mapping[str, Array]) -> dict[str, Array]:
-            # what is not drawn is the same at every point, since all variables of the model are
-            read = {block.parameter: block.read(point) for block in step.blocks}
-            own = {b.parameter: b.support.from_kernel(read[b.parameter]) for b in step.blocks}
-            for pooled in step.pools:
-                for name, value in pooled.pool.implied(pooled.values(read)).items():
-                    own[name] = step.observation.support(name).from_kernel(value)
-            return others | own
-
-        trace.parameters = parameters
-        trace.labels = labels
-    return trace
 
 
 def as_posterior(model: pm.Model, values: Mapping[str, Array]) -> xr.Dataset:
@@ -154,11 +30,15 @@ def as_posterior(model: pm.Model, values: Mapping[str, Array]) -> xr.Dataset:
 
     Draws that do not come from a chain are one chain: several would only seem to agree.
     """
+    return as_chains(model, {name: drawn[None] for name, drawn in values.items()})
+
+
+def as_chains(model: pm.Model, values: Mapping[str, Array]) -> xr.Dataset:
+    """Return values (chain, draw, …) of the model's variables, with its names."""
     coords, dims = coords_and_dims_for_inferencedata(model)
-    n_draws = max(len(drawn) for drawn in values.values())
-    coords = {"chain": [0], "draw": np.arange(n_draws)} | coords
-    one_chain = {name: drawn[None] for name, drawn in values.items()}
-    return _named(one_chain, coords, dims, ("chain", "draw"))
+    sizes = [max(np.shape(drawn)[axis] for drawn in values.values()) for axis in (0, 1)]
+    numbers = dict(zip(("chain", "draw"), map(np.arange, sizes), strict=True))
+    return _named(values, numbers | coords, dims, ("chain", "draw"))
 
 
 def add_deterministics(result: xr.DataTree, model: pm.Model) -> None:

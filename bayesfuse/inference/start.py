@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from bayesfuse.errors import ImpossibleDataError, ModelError, MomentsError
-from bayesfuse.inference import conditionals, em, spectral
+from bayesfuse.inference import em, spectral
 from bayesfuse.inference.em import Priors, Rest
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import shares
 from bayesfuse.observation import Observation, Rows, Spread
-from bayesfuse.parameters.contract import draw_all
 
 DEFAULT = "moments"
 
@@ -158,27 +157,3 @@ def settle(observation: Observation, rows: Rows, priors: Priors, rest: Rest | No
     _, counts = observation.expected(rows)
     rows = em.updated(observation, rows, counts, priors, rest, lambda p, s, v: p.inside(s, v))
     return rows if rest is None else rest.upper().climb(rows, counts, SETTLING)
-
-
-def disperse(
-    observation: Observation,
-    rows: Rows,
-    priors: Priors,
-    rng: np.random.Generator,
-    rest: Rest | None = None,
-) -> Rows:
-    """Draw labels given the rows, and all parameters given the labels.
-
-    That is as far apart as the posterior is. It is also a sweep of the Gibbs sampler, for which
-    ``priors`` holds those of parameters that the channel draws itself, too. What has no
-    conditional in closed form is moved at random by its standard deviation given the labels.
-    """
-    _, found, _, said = conditionals.draw_labels(observation, rows, priors, rng)
-    if rest is not None:
-        priors = {**priors, **rest.priors(rows)}
-    others = {name: prior for name, prior in priors.items() if name in said and prior.free}
-    found |= draw_all(others, said, rows, rng)
-    if rest is None:
-        return found
-    _, counts = observation.expected(rows)
-    return rest.disperse({**rows, **found}, counts, rng)

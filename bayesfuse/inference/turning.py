@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.turns import WIDEST, mixing_of
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.contract import Prior, Role
 from bayesfuse.parameters.dirichlet import RowPrior
-
-WIDEST = 0.5
-"""Radians of the widest turns: that of the square roots of even odds to those of 8 to 92."""
 
 
 def turn(
@@ -59,7 +57,9 @@ def turn(
     as functions of the class imbalance; for more, that two moments do not tell all matrices.
     """
     moved = observation.raters.from_truth(rows)
-    proposed = propose(rows, _shares_name(observation), moved, _angle(observation, rng), rng)
+    # of any order up to the widest: some fit, whatever the responses say, and nothing needs tuning
+    angle = WIDEST * (least_angle(observation) / WIDEST) ** rng.random()
+    proposed = propose(rows, _shares_name(observation), moved, angle, rng)
     if proposed is None:
         return rows, None
     new, log_ratio = proposed
@@ -99,16 +99,13 @@ def propose(
     """
     if any(np.isneginf(rows[name]).any() for name in (share, *moved)):
         return None
-    s = np.exp(rows[share] / 2)
-    aside = rng.standard_normal(len(s))
-    aside -= s * (s @ aside)
-    t = math.cos(angle) * s + math.sin(angle) * aside / np.linalg.norm(aside)
-    if t.min() <= 0.0:
+    log_shares = np.empty_like(rows[share])
+    mixing, possible = mixing_of(
+        rows[share], angle, rng.standard_normal(log_shares.size), log_shares
+    )
+    if not possible:
         return None
-    towards = s + t
-    rotation = np.eye(len(s)) - np.outer(towards, towards) / (1 + s @ t) + 2 * np.outer(t, s)
-    mixing = rotation * s / t[:, None]
-    new, n_columns = {**rows, share: 2 * np.log(t)}, 0
+    new, n_columns = {**rows, share: log_shares}, 0
     for name, places in moved.items():
         turned = mixing @ np.exp(rows[name][places])
         if turned.min(initial=1.0) <= 0.0:
@@ -120,14 +117,9 @@ def propose(
     return new, 0.5 * (1 - n_columns) * (new[share] - rows[share]).sum()
 
 
-def _angle(observation: Observation, rng: np.random.Generator) -> float:
-    """Draw an angle of any order between that of one item and the widest.
-
-    So some fit, whatever the responses say of the prevalence, and nothing needs tuning.
-    """
-    n_items = max(int(observation.table.multiplicity.sum()), 2)
-    least = WIDEST / math.sqrt(n_items)
-    return WIDEST * (least / WIDEST) ** rng.random()
+def least_angle(observation: Observation) -> float:
+    """Return the angle of one item."""
+    return WIDEST / math.sqrt(max(int(observation.table.multiplicity.sum()), 2))
 
 
 def _shares_name(observation: Observation) -> str:

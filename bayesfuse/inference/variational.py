@@ -20,10 +20,10 @@ from bayesfuse.errors import (
     require_own_names,
     require_seed,
 )
+from bayesfuse.inference import gibbs
 from bayesfuse.inference.approximation import FEW_DRAWS, LARGE_K, Approximation
 from bayesfuse.inference.dirichlet import fit_batches, fit_cavi, fit_stream
 from bayesfuse.inference.gaussian import fit_advi, fit_pathfinder
-from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.gradients import gradients_of
 from bayesfuse.inference.plan import Plan, make_plan, require_mode
 from bayesfuse.inference.recording import add_data, add_deterministics, as_posterior
@@ -319,19 +319,20 @@ def _refine(
     The posterior stays as it is under Gibbs sweeps, so draws that spread have not been its draws:
     the mean ratio of standard deviations is one where a fit is right, by whatever method.
     """
-    step = LabelGibbs(model=plan.model, plan=plan, rng=rng)
+    sweep = gibbs.Sweep.of(plan)
     before, after = ({name: np.empty_like(v) for name, v in values.items()} for _ in range(2))
     for draw in range(len(next(iter(values.values())))):
         at = {name: values[block.variable.name][draw] for name, block in plan.blocks.items()}
         rows: Rows = {name: known.value for name, known in plan.constants.items()}
         with np.errstate(divide="ignore"):
             rows |= {n: b.support.to_kernel(at[n]) for n, b in plan.blocks.items()}
-        for sweep in range(sweeps + 1):
-            for kept in [before] * (sweep == sweeps // 2) + [after] * (sweep == sweeps):
+        state = sweep.begin(rows)
+        for number in range(sweeps + 1):
+            for kept in [before] * (number == sweeps // 2) + [after] * (number == sweeps):
                 for name, block in plan.blocks.items():
-                    kept[block.variable.name][draw] = block.support.from_kernel(rows[name])
-            if sweep < sweeps:
-                rows |= step.sweep(rows, step.fixed)
+                    kept[block.variable.name][draw] = block.support.from_kernel(state.rows[name])
+            if number < sweeps:
+                state = gibbs.step(sweep, state, rng)
     ratios = []
     for block in plan.blocks.values():
         one, two = (kept[block.variable.name].std(axis=0) for kept in (before, after))

@@ -15,13 +15,38 @@ from bayesfuse.errors import require_kind
 from bayesfuse.labels import forward_backward
 from bayesfuse.labels.base import LabelPrior, Words
 from bayesfuse.labels.stationary import marginal_stationary, stationary
-from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.kernels import Array, fill, inner
 from bayesfuse.numerics.rows import shares
 from bayesfuse.parameters.contract import Parameter
+from bayesfuse.parameters.factor import InChain
 from bayesfuse.parameters.simplex import SIMPLEX
 
 SOFT_ITERATIONS = 20
 """Baum–Welch steps in :func:`soft_counts`; few, because the counts are starting values."""
+
+
+@inner
+def draw_in_chain(tables, likelihood, labels, rng, structure):
+    """Draw the labels of all sequences; see :class:`InChain`."""
+    uniform = np.empty(labels.size)
+    for n in range(labels.size):
+        uniform[n] = rng.random()
+    drawn = forward_backward.draw_labels(
+        tables[0], tables[1], likelihood, structure[0], structure[1], uniform
+    )
+    for n in range(labels.size):
+        labels[n] = drawn[n]
+        if drawn[n] < 0:
+            return False
+    return True
+
+
+@inner
+def count_in_chain(tables, labels, counts, structure, n_classes):
+    """Count first labels and pairs of neighbours."""
+    begun, followed = forward_backward.count(labels, structure[0], structure[1], n_classes)
+    fill(counts[0], begun)
+    fill(counts[1], followed)
 
 
 class MarkovChain(LabelPrior):
@@ -92,6 +117,9 @@ class MarkovChain(LabelPrior):
         begin = np.concatenate([[0], np.cumsum(size)])
         row = np.repeat(start[units] - begin[:-1], size) + np.arange(begin[-1])
         return place[row], (np.arange(begin[-1]), begin)
+
+    def in_chain(self, *, copies):
+        return None if copies else InChain(count_in_chain, draw=draw_in_chain)
 
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         require_kind("sequences", self.sequences, Sequences)

@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
 from bayesfuse.labels.base import LabelPrior, Words
-from bayesfuse.numerics.kernels import TINY, Array, kernel, rescale
-from bayesfuse.numerics.rows import invert
+from bayesfuse.numerics.kernels import TINY, inlined, inner, kernel, rescale
+from bayesfuse.numerics.rows import invert, split
 from bayesfuse.parameters.contract import Parameter, Role, Support
+from bayesfuse.parameters.factor import InChain
 from bayesfuse.parameters.real import REAL
 from bayesfuse.parameters.simplex import SIMPLEX
 
@@ -59,46 +60,9 @@ def marginal(log_prevalence, likelihood, log_scale, multiplicity, place):
     return sum_all, log_evidence, probability, expected
 
 
-# For two and four classes, the usual numbers, unrolled loops take a quarter of the time. Separate
-# kernels, because only those that are called are compiled.
-
-
 @kernel
-def draw_of_two(prevalence, likelihood, place, uniform):
-    """As :func:`draw_labels`."""
-    labels, sound = np.empty(uniform.size, dtype=np.int32), True
-    assert likelihood.shape[1] == 2 and prevalence.shape[1] == 2  # tells the compiler the strides
-    several = len(prevalence) > 1
-    for n in range(uniform.size):
-        at = place[n] if several else 0
-        up_to_0 = prevalence[at, 0] * likelihood[n, 0]
-        total = up_to_0 + prevalence[at, 1] * likelihood[n, 1]
-        labels[n] = up_to_0 <= uniform[n] * total
-        sound &= total >= TINY
-    return labels, sound
-
-
-@kernel
-def draw_of_four(prevalence, likelihood, place, uniform):
-    """As :func:`draw_labels`."""
-    labels, sound = np.empty(uniform.size, dtype=np.int32), True
-    assert likelihood.shape[1] == 4 and prevalence.shape[1] == 4
-    several = len(prevalence) > 1
-    for n in range(uniform.size):
-        at = place[n] if several else 0
-        up_to_0 = prevalence[at, 0] * likelihood[n, 0]
-        up_to_1 = up_to_0 + prevalence[at, 1] * likelihood[n, 1]
-        up_to_2 = up_to_1 + prevalence[at, 2] * likelihood[n, 2]
-        total = up_to_2 + prevalence[at, 3] * likelihood[n, 3]
-        left = uniform[n] * total
-        labels[n] = np.int32(up_to_0 <= left) + (up_to_1 <= left) + (up_to_2 <= left)
-        sound &= total >= TINY
-    return labels, sound
-
-
-@kernel
-def draw_of_any(prevalence, likelihood, place, uniform):
-    """As :func:`draw_labels`."""
+def draw_labels(prevalence, likelihood, place, uniform):
+    """Draw labels by inversion of ``uniform`` (n,); also whether no weights underflowed."""
     labels, sound = np.empty(uniform.size, dtype=np.int32), True
     n_classes, several = prevalence.shape[1], len(prevalence) > 1
     up_to = np.empty(n_classes)  # cumulative weights of the classes
@@ -116,18 +80,86 @@ def draw_of_any(prevalence, likelihood, place, uniform):
     return labels, sound
 
 
-DRAWS = {2: draw_of_two, 4: draw_of_four}
-"""Kernels by the number of classes; for other numbers :func:`draw_of_any`."""
+@inlined
+def weigh(prevalence, log_prevalence, likelihood, n, at, weight):
+    """Fill in the weights of the classes of item n, scaled where they underflow: their sum."""
+    total = 0.0
+    for k in range(weight.size):
+        weight[k] = prevalence[at, k] * likelihood[n, k]
+        total += weight[k]
+    if total >= TINY:
+        return total
+    top = -np.inf
+    for k in range(weight.size):
+        weight[k] = -np.inf
+        if likelihood[n, k] > 0.0:
+            weight[k] = log_prevalence[at, k] + math.log(likelihood[n, k])
+        top = max(top, weight[k])
+    total = 0.0
+    for k in range(weight.size):
+        weight[k] = math.exp(weight[k] - top) if weight[k] > -np.inf else 0.0
+        total += weight[k]
+    return total
 
 
-def draw_labels(
-    prevalence: Array, likelihood: Array, place: NDArray[np.int32], uniform: Array
-) -> tuple[Any, bool]:
-    """Draw labels by inversion of ``uniform`` (n,); return also whether no weights underflowed."""
-    drawn: tuple[Any, bool] = DRAWS.get(prevalence.shape[1], draw_of_any)(
-        prevalence, likelihood, place, uniform
-    )
-    return drawn
+@inner
+def draw_in_chain(tables, likelihood, labels, rng, structure):
+    """Draw the label of every item; see :class:`InChain`."""
+    log_prevalence, place = tables[0], structure[1]
+    prevalence, several = np.exp(log_prevalence), len(log_prevalence) > 1
+    n_classes = prevalence.shape[1]
+    weight = np.empty(n_classes)
+    for n in range(labels.size):
+        at, total = place[n] if several else 0, 0.0
+        for k in range(n_classes):
+            total += prevalence[at, k] * likelihood[n, k]
+            weight[k] = total
+        if total < TINY:
+            total = weigh(prevalence, log_prevalence, likelihood, n, at, weight)
+            if total == 0.0:
+                return False
+            for k in range(1, n_classes):
+                weight[k] += weight[k - 1]
+        left, label = rng.random() * total, 0
+        for k in range(n_classes - 1):
+            label += weight[k] <= left
+        labels[n] = label
+    return True
+
+
+@inner
+def count_in_chain(tables, labels, counts, structure, n_classes):
+    """Count the labels of every population."""
+    place, several = structure[1], len(counts[0]) > 1
+    counts[0][:] = 0.0
+    for n in range(labels.size):
+        counts[0][place[n] if several else 0, labels[n]] += 1.0
+
+
+@inner
+def draw_copies_in_chain(tables, likelihood, copies, rng, structure):
+    """Draw how many copies of every merged item have which label."""
+    log_prevalence, multiplicity, place = tables[0], structure[0], structure[1]
+    prevalence, several = np.exp(log_prevalence), len(log_prevalence) > 1
+    weight = np.empty(prevalence.shape[1])
+    for n in range(len(copies)):
+        at = place[n] if several else 0
+        total = weigh(prevalence, log_prevalence, likelihood, n, at, weight)
+        if total == 0.0 and multiplicity[n] > 0:
+            return False
+        split(multiplicity[n], weight, total, rng, copies[n])
+    return True
+
+
+@inner
+def count_copies_in_chain(tables, copies, counts, structure, n_classes):
+    """Count the copies of every population."""
+    place, several = structure[1], len(counts[0]) > 1
+    counts[0][:] = 0.0
+    for n in range(len(copies)):
+        at = place[n] if several else 0
+        for k in range(n_classes):
+            counts[0][at, k] += copies[n, k]
 
 
 class Independent(LabelPrior):
@@ -233,6 +265,13 @@ class Independent(LabelPrior):
         other = copy.copy(self)
         other.population = self.population[items]
         return other
+
+    def in_chain(self, *, copies):
+        if "log_odds" in self.parameters or self.axis == "item":
+            return None
+        if copies:
+            return InChain(count_copies_in_chain, draw=draw_copies_in_chain, axes=2)
+        return InChain(count_in_chain, draw=draw_in_chain, axes=2)
 
     def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
         if self.population is not None:

@@ -33,7 +33,7 @@ HOME = Path(__file__).parents[1]  # the package
 FOLDERS_KEPT = 4
 """Number of folders kept for other versions of the sources."""
 
-_DECORATED = re.compile(rb"^@(kernel|inner|inlined)\b", re.MULTILINE)
+_DECORATED = re.compile(rb"^@(kernel|inner|inlined)\b|\bcompiled\(", re.MULTILINE)
 _IMPORTED = re.compile(rb"^from bayesfuse\.([\w.]+) import", re.MULTILINE)
 
 
@@ -119,8 +119,8 @@ class KernelCache(NullCache):
     reloaded = False
     """Whether a module was edited and imported again, which makes the digest invalid."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.name = f"{function.__module__}.{function.__qualname__}"
+    def __init__(self, function: Callable[..., Any], variant: str) -> None:
+        self.name = f"{function.__module__}.{function.__qualname__}{variant}"
 
     @property
     def cache_path(self) -> str | None:
@@ -167,16 +167,17 @@ class KernelCache(NullCache):
 _names: set[str] = set()
 
 
-def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+def compiled(variant: str = "", **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator: ``numba.njit`` with these options, cached between processes.
 
     Functions outside the package are not cached, because the digest does not cover their files.
+    ``variant`` tells apart what a factory makes of other functions.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
         dispatcher = numba.njit(**options)(function)
         if Path(function.__code__.co_filename).is_relative_to(HOME):
-            dispatcher._cache = kept = KernelCache(function)
+            dispatcher._cache = kept = KernelCache(function, variant)
             KernelCache.reloaded |= kept.name in _names
             _names.add(kept.name)
         return dispatcher

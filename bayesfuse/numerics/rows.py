@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfuse.numerics.kernels import Array, kernel
+from bayesfuse.numerics.kernels import Array, inner, kernel
 
 
 def _flat(rows: Array) -> Array:
@@ -117,3 +117,80 @@ def draw_dirichlets(concentrations: dict[str, Array], rng: np.random.Generator) 
         rows[name] = drawn[first : first + len(part)].reshape(alpha.shape)
         first += len(part)
     return rows
+
+
+@inner
+def draw_gamma(shape, rng):
+    """Draw from a gamma distribution of shape one or more (Marsaglia & Tsang 2000)."""
+    d = shape - 1.0 / 3.0
+    c = 1.0 / math.sqrt(9.0 * d)
+    while True:
+        x = rng.standard_normal()
+        v = 1.0 + c * x
+        if v <= 0.0:
+            continue
+        v = v * v * v
+        u = 1.0 - rng.random()
+        if u < 1.0 - 0.0331 * x * x * x * x or math.log(u) < 0.5 * x * x + d * (
+            1 - v + math.log(v)
+        ):
+            return d * v
+
+
+@inner
+def draw_rows(prior, counts, log_rows, rng):
+    """Draw all rows from Dirichlet(prior + counts), each (rows, columns), as logarithms.
+
+    Gammas of shape below one underflow, so these are drawn as logarithms; zero is structural.
+    """
+    n_rows, n_columns = prior.shape
+    for i in range(n_rows):
+        least, total = np.inf, 0.0
+        for j in range(n_columns):
+            least = min(least, prior[i, j] + counts[i, j])
+        if least >= 1.0:
+            for j in range(n_columns):
+                log_rows[i, j] = draw_gamma(prior[i, j] + counts[i, j], rng)
+                total += log_rows[i, j]
+            total = math.log(total)
+            for j in range(n_columns):
+                log_rows[i, j] = math.log(log_rows[i, j]) - total
+            continue
+        top = -np.inf
+        for j in range(n_columns):
+            shape = prior[i, j] + counts[i, j]
+            if shape <= 0.0:
+                log_rows[i, j] = -np.inf
+            elif shape < 1.0:
+                boost = math.log(1.0 - rng.random()) / shape
+                log_rows[i, j] = math.log(draw_gamma(shape + 1.0, rng)) + boost
+            else:
+                log_rows[i, j] = math.log(draw_gamma(shape, rng))
+            top = max(top, log_rows[i, j])
+        for j in range(n_columns):
+            total += math.exp(log_rows[i, j] - top)
+        total = math.log(total)
+        for j in range(n_columns):  # the largest first: logs of 10¹² have few digits left
+            log_rows[i, j] = (log_rows[i, j] - top) - total
+
+
+@inner
+def split(number, weight, total, rng, parts):
+    """Draw multinomial counts, with weights of this total.
+
+    The number of random numbers does not depend on the rounding of the weights.
+    """
+    last = weight.size - 1
+    while last > 0 and weight[last] == 0.0:
+        parts[last] = 0.0
+        last -= 1
+    left, rest = np.int64(number), total
+    for v in range(last):
+        part = np.int64(0)
+        if left > 0 and weight[v] > 0.0:
+            share = weight[v] / max(rest, weight[v])
+            part = np.int64(rng.random() < share) if left == 1 else rng.binomial(left, share)
+        parts[v] = part
+        left -= part
+        rest -= weight[v]
+    parts[last] = left

@@ -20,8 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from bayesfuse.numerics.kernels import Array, inlined, inner, kernel
-from bayesfuse.numerics.rows import draw_dirichlet
+from bayesfuse.numerics.kernels import Array, fill, inlined, inner, kernel
+from bayesfuse.numerics.rows import draw_dirichlet, draw_rows
+
+SMALLEST = 1e-300
+"""Least concentration of a row's entry: zero would be a structural zero."""
 
 LEAST = 1e-9
 """Least concentration that is drawn, so that logarithms are finite."""
@@ -144,6 +147,33 @@ def _draw_shared(now, mean, guests, shape, rate, rng):
                     if before == 0 or rng.random() * (opens + before) < opens:
                         tables[k, c] += 1.0
     return now, tables
+
+
+@inner
+def draw_pooled(pool, counts, prior, at, rng):
+    """Draw mean and concentration of rows (rows, columns), and write the prior that follows.
+
+    ``pool`` has the mean (kinds, columns), the concentration (kinds,), the prior of the mean,
+    shape and rate of that of the concentration, and draws of both, written at ``at``.
+    """
+    mean, concentration, mean_prior, shape, rate, means, concentrations = pool
+    n_kinds, n_columns = mean.shape
+    n_raters = counts.shape[0] // n_kinds
+    guests = np.empty((n_raters, n_kinds, n_columns))
+    fill(guests, counts)
+    now, tables = _draw_shared(concentration, mean, guests, shape, rate, rng)
+    log_mean = np.empty((n_kinds, n_columns))
+    draw_rows(mean_prior, tables, log_mean, rng)
+    for k in range(n_kinds):
+        for c in range(n_columns):
+            mean[k, c] = max(math.exp(log_mean[k, c]), SMALLEST)
+            base = max(now[k] * mean[k, c], SMALLEST)
+            for m in range(n_raters):
+                prior[m * n_kinds + k, c] = base
+            if at >= 0:
+                means[at, k, c] = log_mean[k, c]
+        if at >= 0:
+            concentrations[at, k] = now[k]
 
 
 @inner

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import inspect
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,31 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.contract import Parameter, Role, Support
 
 PLURALS = {"class": "classes", "next_class": "next_classes", "said": "labels and silence"}
+
+
+class InChain(NamedTuple):
+    """Compiled functions of a factor, of which chains of compiled sweeps are made.
+
+    ``tables`` and ``counts`` are tuples with an array for each parameter, of its shape, with axes
+    of length one inserted before the last up to ``axes``. Counts are written in place. ``labels``
+    are (items,), or (items, classes): numbers of copies of merged items.
+
+    Attributes
+    ----------
+    count : callable
+        ``(tables, labels, counts, structure, n_classes)``: how often labels use every entry.
+    draw : callable
+        Of label priors: ``(tables, likelihood, labels, rng, structure) -> bool``: draw labels in
+        place; False where none are possible.
+    likelihood : callable
+        Of rater channels: ``(tables, structure, n_classes) -> (likelihood, log_scale)``.
+    axes : int
+    """
+
+    count: Callable[..., Any]
+    draw: Callable[..., Any] | None = None
+    likelihood: Callable[..., Any] | None = None
+    axes: int = 0
 
 
 class Factor(ABC):
@@ -38,6 +63,13 @@ class Factor(ABC):
         if any("item" in parameter.dims for parameter in self.used_parameters):
             return None
         return np.zeros(responses.n_items, dtype=np.int64)
+
+    def in_chain(self, *, copies: bool) -> InChain | None:
+        """Return the functions of compiled chains, for labels or for numbers of copies.
+
+        None where there are none. Not inherited: a subclass that overrides a kernel has others.
+        """
+        return None
 
     def taken(self, items: NDArray[np.int64]) -> Self:
         """Return the factor for some of the items, where it holds inputs by item."""

@@ -17,12 +17,9 @@ import numpy as np
 from bayesfuse.errors import require_numbers
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet
-from bayesfuse.numerics.tables import draw_shared
+from bayesfuse.numerics.tables import SMALLEST, draw_shared
 from bayesfuse.parameters.contract import Coordinates, Support
 from bayesfuse.parameters.dirichlet import Dirichlet
-
-SMALLEST = 1e-300
-"""Least concentration of a row's entry: zero would be a structural zero."""
 
 Values = dict[str, Array]
 """Values of a pool's members, in kernel coordinates, by role."""

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
-from bayesfuse.numerics.kernels import TINY, inlined, inner, kernel, rescale
+from bayesfuse.numerics.kernels import TINY, fill, inlined, inner, kernel, rescale
 from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.contract import Parameter, Role
+from bayesfuse.parameters.factor import InChain
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters.base import RaterChannel, add_rows_jax, by_cell_jax, reveal, reveal_jax
 from bayesfuse.raters.response_pairs import pair_up
@@ -200,6 +201,27 @@ def count_rows(n_rows, n_classes, labels, start, cell):
     return counts
 
 
+@inner
+def likelihood_in_chain(tables, structure, n_classes):
+    """See :class:`InChain`."""
+    start, row, pair, gold = structure
+    return likelihood(tables[0], start, row, pair, gold)
+
+
+@inner
+def count_in_chain(tables, labels, counts, structure, n_classes):
+    """Count the responses by rater, true label and response."""
+    start, row, pair, _ = structure
+    fill(counts[0], count(tables[0], labels, start, row, pair))
+
+
+@inner
+def count_copies_in_chain(tables, copies, counts, structure, n_classes):
+    """Count them for numbers of copies by true label."""
+    start, row, pair, gold = structure
+    fill(counts[0], expected(tables[0], copies, start, row, pair, gold)[0])
+
+
 class Confusion(RaterChannel):
     r"""One confusion matrix per rater; responses are independent given the truth.
 
@@ -231,6 +253,10 @@ class Confusion(RaterChannel):
 
     def __init__(self, confusion: Any) -> None:
         self.parameters = {"confusion": confusion}
+
+    def in_chain(self, *, copies):
+        count = count_copies_in_chain if copies else count_in_chain
+        return InChain(count, likelihood=likelihood_in_chain)
 
     def structure(self, responses: Responses, gold: NDArray[np.int64]) -> tuple[Any, ...]:
         n_cells = responses.n_raters * responses.n_classes

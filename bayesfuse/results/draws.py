@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -26,12 +26,16 @@ def sum_up(
     log_likelihood: bool | None,
 ) -> Draws:
     """Return the accumulated draws (chain, draw, …), with the labels drawn with them if any."""
-    seen = Draws(observation, *sizes, log_likelihood=log_likelihood)
+    seen = Draws(observation, *sizes, log_likelihood=log_likelihood, labels=labels is not None)
     if labels is None and isinstance(observation, Blocks):
         return _by_block(seen, observation, parameters)
-    for chain, draw in np.ndindex(sizes):
-        point = {name: draws[chain, draw] for name, draws in parameters.items()}
-        seen.add(chain, point, None if labels is None else labels[chain, draw])
+
+    def add(chain: int) -> None:
+        for draw in range(sizes[1]):
+            point = {name: draws[chain, draw] for name, draws in parameters.items()}
+            seen.add(chain, point, None if labels is None else labels[chain, draw])
+
+    side_by_side(add, range(sizes[0]))
     return seen
 
 
@@ -48,33 +52,22 @@ def _by_block(seen: Draws, observation: Blocks, parameters: Mapping[str, Array])
     """Sum up all draws on one block after the other, while it is at hand, and put all together."""
     shape = observation.table.n_items, observation.table.n_classes
     mean, error = np.empty(shape), np.empty(shape)
-    if seen.wants_pointwise:
-        seen.pointwise = np.empty((*seen.sizes, len(observation.labels.units(observation.table))))
 
     def fill(part: Observation, items: NDArray[np.int64], units: NDArray[np.int64]) -> None:
-        own = sum_up(part, parameters, None, seen.sizes, log_likelihood=seen.wants_pointwise)
-        mean[items], error[items] = own.means.result()
+        own = sum_up(part, parameters, None, seen.sizes, log_likelihood=seen.pointwise is not None)
+        mean[items], error[items] = own.result()
         if seen.pointwise is not None:
             seen.pointwise[:, :, units] = own.pointwise
 
     side_by_side(fill, observation.parts, observation.places, observation.cut)
-    seen.means = Means(mean, error)
+    seen.known = mean, error
     return seen
-
-
-class Means(NamedTuple):
-    """Means and errors that are known."""
-
-    mean: Array
-    error: Array
-
-    def result(self) -> tuple[Array, Array]:
-        """Return them, as :class:`_BatchMeans` does."""
-        return self.mean, self.error
 
 
 class Draws:
     """Accumulator over draws: the mean label probabilities and the pointwise log likelihoods.
+
+    Chains may be added side by side.
 
     Parameters
     ----------
@@ -82,6 +75,8 @@ class Draws:
     n_chains, n_draws : int
     log_likelihood : bool, optional
         As in :func:`complete`.
+    labels : bool, default False
+        Whether labels are drawn with the parameters.
     """
 
     def __init__(
@@ -91,22 +86,25 @@ class Draws:
         n_draws: int,
         *,
         log_likelihood: bool | None = None,
+        labels: bool = False,
     ) -> None:
-        responses = observation.responses
+        table, n_all = observation.table, n_chains * n_draws
         if log_likelihood is None:
-            log_likelihood = n_chains * n_draws * n_units(observation) <= MOST_VALUES
-        self.observation = observation
-        self.sizes = n_chains, n_draws
-        self.wants_pointwise = log_likelihood
+            log_likelihood = n_all * n_units(observation) <= MOST_VALUES
+        self.observation, self.sizes, self.drawn = observation, (n_chains, n_draws), labels
+        shape = table.n_items, table.n_classes
+        self.means = [_BatchMeans(shape, n_draws) for _ in range(n_chains)]
+        self.known: tuple[Array, Array] | None = None  # means and errors, computed elsewhere
         self.done = [0] * n_chains
-        self.means: _BatchMeans | Means = _BatchMeans(
-            (observation.table.n_items, responses.n_classes), n_draws
-        )
+        self.point: dict[str, Array] = {}
         self.pointwise: Array | None = None
         self.labels: NDArray[Any] | None = None
-        self.point: dict[str, Array] = {}
-        self.drawn = False
-        self.kept: set[int] = set()  # chains of the result; none: all
+        if log_likelihood:
+            n_values = table.n_items if labels else len(observation.labels.units(table))
+            self.pointwise = np.full((n_chains, n_draws, n_values), np.nan)
+        if labels and n_all * table.n_items <= MOST_VALUES:
+            small = np.int8 if table.n_classes <= 128 else np.int32
+            self.labels = np.full((n_chains, n_draws, table.n_items), -1, dtype=small)
 
     def add(
         self, chain: int, parameters: Mapping[str, Array], labels: NDArray[Any] | None = None
@@ -116,25 +114,22 @@ class Draws:
         Drawn labels give probabilities conditional on their neighbours, whose mean over the draws
         converges to the posterior (Rao–Blackwell).
         """
-        observation, (n_chains, n_draws) = self.observation, self.sizes
-        draw = self.done[chain]
-        self.point = observation.rows(parameters)
+        self.add_rows(chain, self.observation.rows(parameters), labels)
+
+    def add_rows(
+        self, chain: int, rows: dict[str, Array], labels: NDArray[Any] | None = None
+    ) -> None:
+        """Do the same, parameters in kernel coordinates."""
+        draw, self.point = self.done[chain], rows
         if labels is None:
-            marginal = observation.marginal(self.point)
+            marginal = self.observation.marginal(rows)
             probability, log_evidence = marginal.probability, marginal.log_evidence
         else:
-            probability, log_evidence = observation.given(self.point, labels)
-            if not self.drawn and n_chains * n_draws * labels.size <= MOST_VALUES:
-                small = np.int8 if probability.shape[1] <= 128 else np.int32
-                self.labels = np.full((n_chains, n_draws, labels.size), -1, dtype=small)
-            self.drawn = True
+            probability, log_evidence = self.observation.given(rows, labels)
             if self.labels is not None:
                 self.labels[chain, draw] = labels
-        assert isinstance(self.means, _BatchMeans)
-        self.means.add(probability, chain, last=draw == n_draws - 1)
-        if self.wants_pointwise:
-            if self.pointwise is None:
-                self.pointwise = np.full((n_chains, n_draws, len(log_evidence)), np.nan)
+        self.means[chain].add(probability)
+        if self.pointwise is not None:
             self.pointwise[chain, draw] = log_evidence
         self.done[chain] += 1
 
@@ -144,12 +139,24 @@ class Draws:
         optional = {"label_draws": self.labels, "log_likelihood": self.pointwise}
         return {"label_posterior"} | {name for name, kept in optional.items() if kept is not None}
 
+    def result(self) -> tuple[Array, Array]:
+        """Return mean probabilities of ``table`` and their error, after all draws were added.
+
+        The sums are given up, to save memory.
+        """
+        if self.known is not None:
+            return self.known
+        first, *others = self.means
+        self.means = []
+        for other in others:
+            first.join(other)
+        return first.result()
+
     def label_posterior(self) -> xr.Dataset:
         """Return label probabilities and their Monte Carlo error, after all draws were added."""
         observation, pair = self.observation, ("item", "class")
         responses = observation.responses
-        mean, error = self.means.result()
-        del self.means  # its sums over batches are as large as the result
+        mean, error = self.result()
         return xr.Dataset(
             {
                 "probability": (pair, observation.by_item(mean)),
@@ -171,41 +178,42 @@ class Draws:
 
 
 class _BatchMeans:
-    """Mean over draws of arrays too large to keep, and its Monte Carlo error by batch means.
+    """Mean over the draws of a chain of arrays too large to keep, and its error by batch means.
 
     Every chain is cut into about √draws batches of consecutive draws, whose means are nearly
-    independent (Flegal, Haran & Jones 2008, Statistical Science 23, 250–260).
+    independent (Flegal, Haran & Jones 2008, Statistical Science 23, 250–260). An incomplete batch
+    is dropped.
     """
 
     def __init__(self, shape: tuple[int, ...], n_draws: int) -> None:
         self.length = max(int(np.sqrt(n_draws)), 1)
-        self.batch: dict[int, Array] = {}  # of every unfinished chain
-        self.n_in_batch: dict[int, int] = {}
-        self.total = np.zeros(shape)
-        # Sums over batches of deviations from the first: plain squares would cancel
-        self.first: Array | None = None
-        self.deviation, self.squares = np.zeros(shape), np.zeros(shape)
-        self.n_batches = self.n_draws = 0
+        self.total, self.batch = np.zeros(shape), np.zeros(shape)
+        self.mean, self.squares = np.zeros(shape), np.zeros(shape)  # of the means of batches
+        self.n_draws = self.n_batches = 0
 
-    def add(self, values: Array, chain: int, *, last: bool) -> None:
-        if chain not in self.batch:
-            self.batch[chain], self.n_in_batch[chain] = np.zeros_like(self.total), 0
-        batch = self.batch[chain]
-        batch += values
+    def add(self, values: Array) -> None:
+        self.batch += values
         self.total += values
-        self.n_in_batch[chain] += 1
         self.n_draws += 1
-        if self.n_in_batch[chain] == self.length:
-            mean = batch / self.length
-            if self.first is None:
-                self.first = mean
-            self.deviation += mean - self.first
-            self.squares += (mean - self.first) ** 2
+        if self.n_draws % self.length == 0:  # Welford's update: plain squares would cancel
+            self.batch /= self.length
             self.n_batches += 1
-            batch[:] = 0.0
-            self.n_in_batch[chain] = 0
-        if last:  # an incomplete batch is dropped
-            del self.batch[chain], self.n_in_batch[chain]
+            apart = self.batch - self.mean
+            self.mean += apart / self.n_batches
+            self.squares += apart * (self.batch - self.mean)
+            self.batch[:] = 0.0
+
+    def join(self, other: _BatchMeans) -> None:
+        """Add the draws of another chain (Chan, Golub & LeVeque 1983)."""
+        self.total += other.total
+        self.n_draws += other.n_draws
+        both = self.n_batches + other.n_batches
+        if other.n_batches == 0:
+            return
+        apart = other.mean - self.mean
+        self.squares += other.squares + apart**2 * (self.n_batches * other.n_batches / both)
+        self.mean += apart * (other.n_batches / both)
+        self.n_batches = both
 
     def result(self) -> tuple[Array, Array]:
         """Return mean and Monte Carlo error, overwriting the sums to save memory."""
@@ -214,9 +222,5 @@ class _BatchMeans:
         if n < 2:
             variance[:] = np.nan
             return self.total, variance
-        self.deviation **= 2
-        self.deviation /= n
-        variance -= self.deviation  # n − 1 times the variance of a batch mean
-        np.maximum(variance, 0.0, out=variance)
         variance /= n * (n - 1)
         return self.total, np.sqrt(variance, out=variance)

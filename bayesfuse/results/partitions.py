@@ -78,7 +78,7 @@ def label_partitions(result: xr.DataTree, model: pm.Model, to: str | Path) -> li
 
 def _write(part: Observation, parameters: Mapping[str, Array], path: Path) -> Path:
     sizes: Any = next(iter(parameters.values())).shape[:2]
-    mean, _ = sum_up(part, parameters, None, sizes, log_likelihood=False).means.result()
+    mean, _ = sum_up(part, parameters, None, sizes, log_likelihood=False).result()
     table = part.responses
     write(label_table(table.items, table.classes, part.by_item(mean)), path)
     return path
@@ -136,7 +136,7 @@ def _summed(
 ) -> tuple[Any, ...]:
     """Return names, label probabilities, their errors and the log likelihoods of a partition."""
     seen = sum_up(part, parameters, None, sizes, log_likelihood=pointwise)
-    mean, error = seen.means.result()
+    mean, error = seen.result()
     names = part.labels.units(part.responses)
     by_unit = seen.pointwise
     if by_unit is not None and names is part.responses.items:

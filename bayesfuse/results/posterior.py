@@ -76,14 +76,12 @@ def store(seen: Draws, result: xr.DataTree) -> None:
     observation = seen.observation
     responses = observation.responses
     posterior = result["posterior"].dataset
-    # if interrupted, fewer and shorter chains; all of them are not copied
-    chains: Any = sorted(seen.kept) or slice(None)
-    draws = slice(posterior.sizes["draw"])
+    draws = slice(posterior.sizes["draw"])  # fewer if interrupted
     if seen.labels is not None:
         _add(
             result,
             "label_draws",
-            {"label": (("chain", "draw", "item"), seen.labels[chains][:, draws])},
+            {"label": (("chain", "draw", "item"), seen.labels[:, draws])},
             {name: posterior[name].values for name in ("chain", "draw")}
             | {"item": responses.items},
             classes=storable(responses.classes),
@@ -92,7 +90,7 @@ def store(seen: Draws, result: xr.DataTree) -> None:
     result["label_posterior"] = xr.DataTree(seen.label_posterior().assign_attrs(sizes))
     note_draws(result)
     if seen.pointwise is not None:
-        _add_log_likelihood(result, observation, seen.pointwise[chains][:, draws])
+        _add_log_likelihood(result, observation, seen.pointwise[:, draws])
 
 
 def note_draws(result: xr.DataTree) -> None:

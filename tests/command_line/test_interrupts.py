@@ -21,15 +21,17 @@ def press(*_, **__):
 
 
 def test_interrupted_draws_are_written(folder, capsys, monkeypatch):
-    """The second chain is ended with its 30th draw, and the third and fourth as they begin."""
+    """All chains end, with the draws that each of them has."""
     before = signal.getsignal(signal.SIGINT)
     tune = bf.LabelGibbs.default_tune_steps
-    interrupt_in(monkeypatch, tune + 40 + tune + 30)
+    interrupt_in(monkeypatch, 4 * (tune + 20))
     assert fit("--chains", "4") == 130
     printed = capsys.readouterr()
-    assert "bayesfuse: interrupted; written: 2 chains of 30 draws\n" in printed.err
-    assert "2 chains of 30 draws by gibbs" in printed.out
-    assert tables()["posterior"].sizes["draw"] == 30
+    sizes = tables()["posterior"].sizes
+    assert sizes["chain"] == 4 and 10 < sizes["draw"] < 30
+    whole = f"4 chains of {sizes['draw']} draws"
+    assert f"bayesfuse: interrupted; written: {whole}\n" in printed.err
+    assert f"{whole} by gibbs" in printed.out
     assert len(pd.read_csv("result-labels.csv")) == 20
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -66,7 +68,7 @@ def test_interrupted_in_sampling_and_again_in_the_report(folder, capsys, monkeyp
     interrupt_in(monkeypatch, bf.LabelGibbs.default_tune_steps + 30)
     monkeypatch.setattr(commands, "report", press)
     assert fit("--chains", "1") == 130
-    assert tables()["posterior"].sizes["draw"] == 30
+    assert 25 < tables()["posterior"].sizes["draw"] < 35
 
 
 def test_ctrl_c_for_others_is_left_alone(folder, monkeypatch):

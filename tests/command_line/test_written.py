@@ -15,7 +15,8 @@ from shell import fit, tables
 import bayesfuse as bf
 from bayesfuse.__main__ import main
 from bayesfuse.command_line import commands, files
-from bayesfuse.inference.chains import thinned
+from bayesfuse.inference.compiled import CompiledChain
+from bayesfuse.inference.nuts import thinned
 from bayesfuse.models import DawidSkene
 
 QUICK = ["--model", "dawid-skene", "--no-checks", "--draws", "3", "--chains", "1"]
@@ -129,12 +130,16 @@ def test_files_are_small_unless_asked(folder, capsys, monkeypatch):
 def test_thin_keeps_one_draw_in_so_many_of_the_same_work(folder, monkeypatch):
     """Draws are then those after more sweeps: the work is counted in these."""
     swept = []
-    plain = bf.LabelGibbs.sweep
-    monkeypatch.setattr(
-        bf.LabelGibbs, "sweep", lambda self, *rest: swept.append(1) or plain(self, *rest)
-    )
+    plain = CompiledChain.advance
+
+    def counted(self, seconds):
+        before = self.done
+        plain(self, seconds)
+        swept.append((self.done - before) * self.sweeps)
+
+    monkeypatch.setattr(CompiledChain, "advance", counted)
     assert fit("--quiet", "--sweeps", "2", "--thin", "10") == 0
-    assert len(swept) == 2 * 2 * (40 + bf.LabelGibbs.default_tune_steps)
+    assert sum(swept) == 2 * 2 * (40 + bf.LabelGibbs.default_tune_steps)
     assert tables()["posterior"].sizes["draw"] == 4
 
 

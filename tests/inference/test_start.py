@@ -12,10 +12,9 @@ from slowly import with_slow
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, ModelError
 from bayesfuse.inference import em, spectral
-from bayesfuse.inference.chains import as_begun, begin, initial_values
-from bayesfuse.inference.gibbs import LabelGibbs
+from bayesfuse.inference.begin import Beginning
 from bayesfuse.inference.plan import make_plan
-from bayesfuse.inference.start import disperse, find_start, majority
+from bayesfuse.inference.start import find_start, majority
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 from bayesfuse.parameters.dirichlet import Dirichlet
 
@@ -177,7 +176,7 @@ def test_degenerate_tables_have_a_start(n_classes, name, raters):
         assert np.allclose(np.exp(rows).sum(axis=-1), 1)
     alone = find_start(seen, prior, "majority").polished["majority"].trace[-1]
     assert begun.polished[begun.method].trace[-1] >= alone
-    drawn = disperse(seen, begun.rows, prior, np.random.default_rng(1))
+    drawn = Beginning(plan, "moments").rows(np.random.default_rng(1))
     assert all(np.isfinite(rows).all() for rows in drawn.values())
     assert ("moments" in begun.polished) != bool(begun.left_out)
 
@@ -260,14 +259,14 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", with_slow(MODELS, "groups"))
-def test_first_points_are_those_of_pymc(name):
-    model = MODELS[name]()
-    plan = make_plan(model)
-    streams = np.random.default_rng(1).spawn(2)
-    step = LabelGibbs(model=model, plan=plan)
-    for values in initial_values(plan, None, begin(plan, None, "majority"), streams):
-        own = as_begun(model, step.blocks)._make_initial_point(overrides=values)(0)
-        theirs = model._make_initial_point(overrides=values)(0)
-        assert list(own) == list(theirs)
-        for value, point in theirs.items():
-            np.testing.assert_allclose(own[value], point, rtol=1e-9, atol=1e-12, err_msg=value)
+def test_values_to_begin_with_are_the_rows_to_begin_with(name):
+    """Chains of sweeps begin at rows, those of PyMC at values of its variables."""
+    plan = make_plan(MODELS[name]())
+    begun = Beginning(plan, "majority")
+    rows, values = (get(np.random.default_rng(1)) for get in (begun.rows, begun.values))
+    given = Beginning(plan, values).rows(np.random.default_rng(2))
+    for block in plan.all_blocks:
+        own = block.support.from_kernel(rows[block.parameter])
+        np.testing.assert_allclose(values[block.variable.name], own, rtol=1e-9, atol=1e-12)
+        again = block.support.from_kernel(given[block.parameter])
+        np.testing.assert_allclose(again, own, rtol=1e-9, atol=1e-12)

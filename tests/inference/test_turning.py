@@ -9,6 +9,8 @@ from grouped_crowds import GROUPS, crowd
 
 import bayesfuse as bf
 from bayesfuse.inference import turning
+from bayesfuse.inference.gibbs import Sweep
+from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.observation import Observation
@@ -128,5 +130,5 @@ def test_only_models_whose_matrices_can_be_mixed_are_turned():
         "zeros": zeros,
         "sequences": HiddenMarkov(responses, chain),
     }
-    found = {name for name, model in turned.items() if bf.LabelGibbs(model=model).turns}
+    found = {name for name, model in turned.items() if Sweep.of(make_plan(model)).may_turn}
     assert found == {"confusion", "groups", "inferred"}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from item_types import SETTLED, base_of, bounded, draw_prior, prevalence_of
 from kept import assert_kept
 
 import bayesfuse as bf
+from bayesfuse.inference.gibbs import Sweep, step
+from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import ItemTypes
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.observation import Observation
@@ -75,9 +79,9 @@ def test_sweeps_leave_the_posterior_as_it_is(name):
     n_classes, revealed, given = CASES[name]
     responses = design(10, 3, n_classes)
     model = ItemTypes(responses, types=n_classes + 1, **{"priors": SETTLED} | given)
-    step, rng = bf.LabelGibbs(model=model, rng=0), np.random.default_rng(0)
-    (pooled,) = step.pools
-    whole, size = step.observation, 150
+    plan, rng = make_plan(model), np.random.default_rng(0)
+    sweep, whole, size = Sweep.of(plan), plan.observation, 150
+    (pooled,) = plan.pools
     drawn, type_rows = simulations(pooled.pool, size, rng)
     before, after = [], []
     for i in range(size):
@@ -89,11 +93,11 @@ def test_sweeps_leave_the_posterior_as_it_is(name):
             rows["type_confusion"] = type_rows[i]
         truth, label = whole.simulate(rows, rng)
         gold = {n: int(truth[n]) for n in revealed}
-        step.observation = Observation.build(
-            responses.relabelled(label), whole.labels, whole.raters, gold
-        )
-        before.append(functions(step.observation, pooled, rows))
+        seen = Observation.build(responses.relabelled(label), whole.labels, whole.raters, gold)
+        before.append(functions(seen, pooled, rows))
+        own = replace(sweep, observation=seen)
+        state = own.begin(rows)
         for _ in range(3):
-            rows = rows | step.sweep(rows, step.fixed)
-        after.append(functions(step.observation, pooled, rows))
+            state = step(own, state, rng)
+        after.append(functions(seen, pooled, state.rows))
     assert_kept(before, after)

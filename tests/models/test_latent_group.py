@@ -10,8 +10,8 @@ from gradients import assert_gradient
 from grouped_crowds import GROUPS, crowd
 
 import bayesfuse as bf
+from bayesfuse.inference.begin import Beginning
 from bayesfuse.inference.plan import make_plan
-from bayesfuse.inference.start import disperse, find_start
 from bayesfuse.models import DawidSkene, LatentGroup
 from bayesfuse.testing import assert_close
 
@@ -100,14 +100,13 @@ def test_chains_begin_apart_and_with_one_vote_per_group():
     responses, _, _ = crowd(np.random.default_rng(1), 50)
     model = LatentGroup(responses, [[0, 1, 2], [3, 4]])
     plan = make_plan(model)
-    observation, concentration = plan.observation, plan.continuous_priors()
+    observation = plan.observation
     votes = observation.raters.votes(observation.table)
     item = responses.item
     sources = model.groups.assignment[responses.rater]
     n = int(np.argmax(responses.per_item))
     alone = (sources[item == n] < 0).sum()
     assert votes[observation.inverse[n]].sum() == pytest.approx(alone + 2)
-    begun = find_start(observation, concentration)
-    rng = np.random.default_rng(1)
-    one, other = (disperse(observation, begun.rows, concentration, rng) for _ in range(2))
+    begun, rng = Beginning(plan, "moments"), np.random.default_rng(1)
+    one, other = (begun.rows(rng) for _ in range(2))
     assert not np.allclose(one["group_confusion"], other["group_confusion"])

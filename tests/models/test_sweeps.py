@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -9,6 +11,9 @@ from item_types import SETTLED
 from kept import assert_kept
 
 import bayesfuse as bf
+from bayesfuse.inference.compiled import CompiledChain, compilable
+from bayesfuse.inference.gibbs import Sweep, step
+from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.compiled import plain_python
@@ -22,45 +27,54 @@ POPULATION = np.arange(N_ITEMS) % 3
 SHARES = np.array([[6.0, 2.0, 3.0], [1.0, 1.0, 1.0], [1.0, 2.0, 4.0]])
 
 
-def assert_sweeps_keep(build, responses, *, revealed=(), simulations=150, sweeps=4, seed=0):
+def assert_sweeps_keep(
+    build, responses, *, revealed=(), simulations=150, sweeps=4, seed=0, compiled=False
+):
     """Draw parameters, truths and responses, go on from the parameters by Gibbs steps, compare.
 
-    ``revealed`` are the numbers of items whose truth is known to the sampler.
+    ``revealed`` are the numbers of items whose truth is known to the sampler; ``compiled`` is
+    whether the sweeps are.
     """
     model = build(responses)
-    step = bf.LabelGibbs(model=model, rng=seed, sweeps=sweeps)
-    whole, rng = step.observation, np.random.default_rng(seed)
+    plan, rng = make_plan(model), np.random.default_rng(seed)
+    sweep, whole = Sweep.of(plan), plan.observation
     variables = parameter_variables(observed(model)[0])
-    variables |= {block.parameter: block.variable for block in step.blocks}
+    variables |= {block.parameter: block.variable for block in plan.all_blocks}
     with plain_python():
         drawn = pm.draw(list(variables.values()), draws=simulations, random_seed=seed)
     before, after = [], []
     for number in range(simulations):
         values = dict(zip(variables, (each[number] for each in drawn), strict=True))
         with np.errstate(divide="ignore"):  # zero is a legal probability
-            own = {b: b.support.to_kernel(values[b.parameter]) for b in step.blocks}
-        point = {b.value: np.asarray(b.write(value)) for b, value in own.items()}
-        rows = whole.rows(values)
+            own = {b.parameter: b.support.to_kernel(values[b.parameter]) for b in plan.all_blocks}
+        rows = whole.rows(values) | own
+        for pooled in plan.pools:
+            rows |= pooled.rows(pooled.values(rows))
         truth, table = whole.redraw(rows, rng)
         gold = {responses.items[n]: responses.classes[truth[n]] for n in revealed}
-        step.observation = Observation.build(table, whole.labels, whole.raters, gold)
-        step.labels = truth.astype(np.int32)
-        before.append(functions(step, rows, point))
-        after.append(functions(step, rows, step.step(point)[0]))
+        seen = Observation.build(table, whole.labels, whole.raters, gold)
+        own, labels = replace(sweep, observation=seen), truth.astype(np.int32)
+        before.append(functions(own, rows, plan))
+        state = own.begin(rows, labels)
+        if compiled:
+            chain = CompiledChain(own, state, rng, tune=0, draws=1, sweeps=sweeps)
+            chain.advance(1.0)
+            rows = rows | {name: draws[0] for name, draws in chain.kept.items()}
+        else:
+            for _ in range(sweeps):
+                state = step(own, state, rng)
+            rows = state.rows
+        after.append(functions(own, rows, plan))
     assert_kept(before, after)
 
 
-def functions(step, rows, point):
+def functions(sweep, rows, plan):
     """Return bounded functions of the parameters, and of these and the responses."""
-    own = {block.parameter: block.read(point) for block in step.blocks}
-    natural = {block.parameter: block.natural(own[block.parameter]) for block in step.blocks}
-    rows = rows | own
-    for pooled in step.pools:
-        rows |= pooled.rows(pooled.values(rows))
-    marginal = step.observation.marginal(rows)
-    labels = step.observation.by_item(marginal.probability)
+    natural = {block.parameter: block.natural(rows[block.parameter]) for block in plan.all_blocks}
+    marginal = sweep.observation.marginal(rows)
+    labels = sweep.observation.by_item(marginal.probability)
     return {name: value / (1 + np.abs(value)) for name, value in natural.items()} | {
-        "evidence": np.array(marginal.total / step.observation.n_responses),
+        "evidence": np.array(marginal.total / sweep.observation.n_responses),
         "labels": labels[:, 0],
         "label counts": labels.mean(axis=0),
     }
@@ -146,6 +160,26 @@ CASES = {
 def test_sweeps_leave_the_posterior_as_it_is(name):
     n_classes, build = CASES[name]
     assert_sweeps_keep(build, design(n_classes), revealed=[0, 7])
+
+
+COMPILED = ["confusion", "accuracies by class", "accuracies", "populations", "chains"]
+COMPILED += [name for name in CASES if name.startswith("pooled") and "graded" not in name]
+
+
+def test_models_whose_chains_are_compiled():
+    """Others have labels, rows or hyperparameters for which there are no compiled functions."""
+    found = [
+        n
+        for n, (n_classes, build) in CASES.items()
+        if compilable(make_plan(build(design(n_classes))))
+    ]
+    assert sorted(found) == sorted(COMPILED)
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_sweeps_leave_the_posterior_as_it_is(name):
+    n_classes, build = CASES[name]
+    assert_sweeps_keep(build, design(n_classes), revealed=[0, 7], compiled=True)
 
 
 RNG = np.random.default_rng(3)

@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import beta, halfnorm, kstest, norm
 
 import bayesfuse as bf
+from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene
 from bayesfuse.parameters.graded_rows import LOGS
 
@@ -19,7 +20,7 @@ ALPHA = 1e-5
 def pool_of(n_classes, pooled):
     table = bf.Responses.from_matrix([[0, 1, 0], [1, 1, 0]], classes=range(n_classes))
     model = DawidSkene(table, raters="graded", pooled=pooled)
-    return bf.LabelGibbs(model=model).pools[0].pool
+    return make_plan(model).pools[0].pool
 
 
 def from_prior(pool, rng):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
@@ -9,6 +11,8 @@ from kept import assert_kept
 from typed_crowds import random_crowd
 
 import bayesfuse as bf
+from bayesfuse.inference.gibbs import Sweep, step
+from bayesfuse.inference.plan import make_plan
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.pool import SCALE, Member, SharedMean
@@ -52,8 +56,8 @@ def of_ones_own(responses):
 def test_sweeps_of_a_model_of_ones_own_with_a_pool_leave_the_posterior_as_it_is():
     """Parameters from the prior, responses from these, one truth in six known."""
     responses, rng = random_crowd(5, 2, 2, seed=6), np.random.default_rng(2)
-    step = bf.LabelGibbs(model=of_ones_own(responses), rng=1)
-    whole, (pooled,) = step.observation, step.pools
+    plan = make_plan(of_ones_own(responses))
+    sweep, whole, (pooled,) = Sweep.of(plan), plan.observation, plan.pools
     before, after = [], []
     for _ in range(400):
         values = {
@@ -65,15 +69,16 @@ def test_sweeps_of_a_model_of_ones_own_with_a_pool_leave_the_posterior_as_it_is(
             rows[name] = draw_dirichlet(prior, rng)
         rows["type_confusion"] = draw_dirichlet(pooled.pool.prior(values).concentration, rng)
         truth, table = whole.redraw(rows, rng)
-        step.observation = Observation.build(table, whole.labels, whole.raters, {2: truth[2]})
+        seen = Observation.build(table, whole.labels, whole.raters, {2: truth[2]})
+        own = replace(sweep, observation=seen)
         for kept in (before, after):
             near = pooled.values(rows)["concentration"]
             found = {name: np.exp(row) for name, row in rows.items() if np.ndim(row) > 1}
             found |= {"near": near / (1 + near)}
-            found["evidence"] = step.observation.marginal(rows).total / responses.n_responses
+            found["evidence"] = seen.marginal(rows).total / responses.n_responses
             kept.append(found)
             for _ in range(3 if kept is before else 0):
-                rows = rows | step.sweep(rows, step.fixed)
+                rows = step(own, own.begin(rows), rng).rows
     assert_kept(before, after)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-import bayesfuse as bf
 from bayesfuse.__main__ import main
+from bayesfuse.inference.compiled import CompiledChain
 
 ONE = ["--model", "dawid-skene"]
 SHORT = ["--draws", "40", "--chains", "2", "--seed", "1"]
@@ -60,13 +60,13 @@ def tables(path="result.nc"):
 
 
 def interrupt_in(monkeypatch, step):
-    """Press Ctrl-C in the given step, counted over all chains."""
+    """Press Ctrl-C in the given draw, counted over all chains."""
     steps = iter(range(1, 10**9))
-    plain = bf.LabelGibbs.step
+    plain = CompiledChain.advance
 
-    def pressed(self, point):
+    def pressed(self, seconds):
         if next(steps) == step:
             signal.raise_signal(signal.SIGINT)
-        return plain(self, point)
+        return plain(self, 0.0)
 
-    monkeypatch.setattr(bf.LabelGibbs, "step", pressed)
+    monkeypatch.setattr(CompiledChain, "advance", pressed)

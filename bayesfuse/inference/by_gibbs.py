@@ -1,0 +1,189 @@
+"""Draws by Gibbs sweeps: whole chains, or steps next to NUTS."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import xarray as xr
+
+from bayesfuse.errors import ModelError
+from bayesfuse.inference.begin import Beginning
+from bayesfuse.inference.chains import (
+    Chain,
+    ProgressBar,
+    SteppedChain,
+    kept_of,
+    run,
+    watching,
+)
+from bayesfuse.inference.compiled import CompiledChain, compilable
+from bayesfuse.inference.gibbs import Sweep
+from bayesfuse.inference.nuts import first_points, thinned
+from bayesfuse.inference.plan import Plan
+from bayesfuse.inference.recording import add_data, as_chains
+from bayesfuse.inference.step_method import LabelGibbs
+from bayesfuse.numerics.threads import available, threads
+from bayesfuse.observation import Blocks, RatersInBlocks, Spread
+from bayesfuse.parameters.compiled import value_function
+from bayesfuse.results.draws import Draws
+
+COMPLETING = 130e-6
+"""Seconds that the passes over the draws spend on each, about.
+
+A sweep that costs less is repeated.
+"""
+
+OF_CHAINS = {"progressbar", "progressbar_theme", "quiet", "compute_convergence_checks"}
+"""Arguments of ``pm.sample`` that mean something where Gibbs sweeps draw all variables."""
+
+_log = logging.getLogger("pymc")  # which PyMC shows, as for its own chains
+
+
+def sample_gibbs(
+    begun: Beginning,
+    settings: dict[str, Any],
+    *,
+    sweeps: int | None,
+    thin: int,
+    log_likelihood: bool,
+) -> tuple[xr.DataTree, Draws | None]:
+    """Return the draws and, where labels go on from the previous ones, the sums over these."""
+    plan = begun.plan
+    _require_settings(settings, plan.whole)
+    draws, seen = settings["draws"], None
+    if isinstance(plan.observation, Spread):
+        sweeps = sweeps or 1
+    if sweeps is None:
+        sweeps = int(np.clip(COMPLETING / sweep_cost(plan), 1, 10))
+    if plan.observation.labels.moves_labels:
+        sizes = settings["chains"], -(-draws // thin)
+        seen = Draws(plan.observation, *sizes, log_likelihood=log_likelihood, labels=True)
+    if not plan.whole:
+        return thinned(_next_to_nuts(begun, settings, sweeps, seen, thin), thin), seen
+    return _chains(begun, settings, sweeps, seen, thin), seen
+
+
+def _chains(
+    begun: Beginning, settings: dict[str, Any], sweeps: int, seen: Draws | None, thin: int
+) -> xr.DataTree:
+    """Run chains in which sweeps draw all variables."""
+    plan, began = begun.plan, time.perf_counter()
+    tune = LabelGibbs.default_tune_steps if settings["tune"] is None else settings["tune"]
+    # more sweeps for each are as good as draws that are made and dropped
+    kind: type[Chain] = CompiledChain if compilable(plan) else SteppedChain
+    sizes = {"tune": -(-tune // thin), "draws": -(-settings["draws"] // thin)}
+    sweep, n_chains, cores = Sweep.of(plan), settings["chains"], settings["cores"] or available()
+    chains: list[Chain] = []
+    # a sweep over many items is itself shared by threads, and chains take turns
+    in_turn = isinstance(plan.observation, Blocks | RatersInBlocks | Spread)
+    with threads(cores) if in_turn else nullcontext():
+        for number, stream in enumerate(settings["random_seed"].spawn(n_chains)):
+            state = sweep.begin(begun.rows(stream))
+            chain = kind(sweep, state, stream, sweeps=sweeps * thin, **sizes)
+            if seen is not None and isinstance(chain, SteppedChain):
+                chain.watch = watching(seen, number)
+            chains.append(chain)
+        shown = settings["progressbar"]
+        if callable(shown):
+            run(chains, 1 if in_turn else cores, lambda _, made, __: shown(made))
+        else:
+            total, theme = sum(sizes.values()), settings.get("progressbar_theme")
+            with ProgressBar(n_chains, total, shown, theme) as bar:
+                run(chains, 1 if in_turn else cores, bar.update)
+    kept, seconds = kept_of(chains), time.perf_counter() - began
+    n_draws = min(chain.n_kept for chain in chains)
+    if n_draws == 0:
+        raise ValueError(
+            "An interrupted result holds the draws that all chains have made after tuning. Got: an "
+            "interruption before there were any."
+        )
+    values = {
+        block.variable.name: block.support.from_kernel(kept.pop(block.parameter))
+        for block in plan.all_blocks
+    }
+    attrs = {"sampling_time": seconds, "tuning_steps": sizes["tune"]}
+    result = xr.DataTree(
+        children={
+            "posterior": xr.DataTree(as_chains(plan.model, values).assign_attrs(attrs)),
+            "sample_stats": xr.DataTree(xr.Dataset(attrs=attrs)),
+        }
+    )
+    add_data(result, plan.model)
+    if not settings.get("quiet", False):
+        made = f"{sizes['tune'] * n_chains:_d} + {n_draws * n_chains:_d} draws total"
+        _log.info(
+            f"Gibbs sampling {n_chains} chain{'s' if n_chains > 1 else ''} for {sizes['tune']:_d} "
+            f"tune and {n_draws:_d} draw iterations ({made}) took {seconds:.0f} seconds."
+        )
+    return result
+
+
+def _next_to_nuts(
+    begun: Beginning, settings: dict[str, Any], sweeps: int, seen: Draws | None, thin: int
+) -> xr.DataTree:
+    """Run PyMC's chains, in which NUTS draws the variables that sweeps leave."""
+    plan = begun.plan
+    step = LabelGibbs(model=plan.model, plan=plan, sweeps=sweeps)
+    points = first_points([begun], settings["random_seed"].spawn(settings["chains"]))
+    own = settings.get("idata_kwargs", {})
+    settings = settings | {
+        "step": step,
+        "initvals": points,
+        "idata_kwargs": {"coords": _rows(plan)} | own,
+    }
+    if callable(shown := settings["progressbar"]):
+        settings |= {"progressbar": False, "callback": lambda *_, **__: shown(1)}
+    if seen is not None:
+        settings["cores"] = 1  # the labels of every draw are here
+        values = value_function(plan.model, plan.variables)
+        step.watch = lambda chain, draw, point, labels: (
+            None if draw % thin else seen.add(chain, values(point), labels)
+        )
+    return pm.sample(**settings)
+
+
+def _rows(plan: Plan) -> dict[str, Any]:
+    """Number the responses by a range, which takes no memory; ArviZ would write the numbers out."""
+    (dim,) = plan.model.named_vars_to_dims[plan.answers.name]
+    return {dim: pd.RangeIndex(plan.observation.responses.n_responses)}
+
+
+def _require_settings(settings: Mapping[str, Any], whole: bool) -> None:
+    """Raise ModelError for settings that have no effect: of NUTS, or of PyMC's loop."""
+    own = {"model", "draws", "tune", "chains", "cores", "random_seed"}
+    if whole:
+        given = set(settings) - own - OF_CHAINS
+        rule = (
+            "settings of PyMC's own steps and loop, such as target_accept=, have no effect where "
+            "Gibbs steps draw all variables, as here (sampler='nuts' uses them)"
+        )
+    else:
+        known = inspect.signature(pm.sample).parameters.keys()
+        given = set(settings) - known - {"nuts", "target_accept"}
+        rule = "settings of NUTS, for the variables that are left to it, go into nuts={…}"
+    if given:
+        raise ModelError(
+            f"bf.sample takes its own arguments and those of pm.sample; {rule}. Got: "
+            f"{sorted(given)}."
+        )
+
+
+def sweep_cost(plan: Plan) -> float:
+    """Estimate the seconds of a Gibbs sweep from sizes alone, so that it never varies.
+
+    The constants were measured: using a table entry, one class of one drawn label, one gamma.
+    """
+    table = plan.observation.table
+    entries = sum(prior.size for prior in plan.continuous_priors().values())
+    adds = table.n_responses * table.n_classes
+    pools = sum(each.pool.seconds(plan.observation.n_responses) for each in plan.pools)
+    fixed = 1e-6 if compilable(plan) else 20e-6
+    return fixed + 0.4e-9 * adds + 2e-9 * table.n_items * table.n_classes + 60e-9 * entries + pools

@@ -1,0 +1,191 @@
+"""Whole chains in one compiled function, where every parameter is updated in closed form.
+
+The functions of a label prior and a rater channel (:class:`InChain`) are put together once for each
+pair. What a sweep changes is in arrays that exist before it begins, and the function returns after
+some draws, so Python shows progress and notices interruptions in between.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+
+from bayesfuse.inference import turning
+from bayesfuse.inference.chain_kernel import chain_of
+from bayesfuse.inference.chains import Chain
+from bayesfuse.inference.gibbs import State, Sweep
+from bayesfuse.inference.plan import Plan
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation import Observation
+from bayesfuse.parameters.dirichlet import Dirichlet
+from bayesfuse.parameters.factor import Factor, InChain
+from bayesfuse.parameters.pool import SharedMean
+
+
+def compilable(plan: Plan) -> bool:
+    """Return whether whole chains of a model can be compiled.
+
+    Its factors must have the functions, every parameter a Dirichlet prior or a shared mean, all
+    parameters must be drawn, and the table must fit in one piece.
+    """
+    observation = plan.observation
+    if type(observation) is not Observation or not plan.whole or plan.constants:
+        return False
+    shared = {each.pool.parameter for each in plan.pools if type(each.pool) is SharedMean}
+    return (
+        len(plan.pools) <= 1
+        and len(shared) == len(plan.pools)
+        and shared <= set(observation.raters.parameters)
+        and set(plan.blocks) == set(observation.names)
+        and all(type(b.prior) is Dirichlet or n in shared for n, b in plan.blocks.items())
+        and None
+        not in (_functions(observation, f) for f in (observation.labels, observation.raters))
+    )
+
+
+def _functions(observation: Observation, factor: Factor) -> InChain | None:
+    """Return the functions of a factor, None if its class has none of its own."""
+    own = vars(type(factor)).get("in_chain")
+    found: InChain | None = None if own is None else own(factor, copies=_in_copies(observation))
+    return found
+
+
+def _in_copies(observation: Observation) -> bool:
+    return bool((observation.table.multiplicity != 1).any())
+
+
+class _Rows:
+    """The parameters of a factor in one table, their priors and counts.
+
+    ``flat`` are (rows, columns), ``shaped`` tuples of views, one for each parameter.
+    """
+
+    def __init__(self, factor: Factor, functions: InChain, sweep: Sweep, state: State) -> None:
+        self.names = tuple(factor.parameters)
+        values = [np.asarray(state.rows[name], dtype=float) for name in self.names]
+        self.shapes = [value.shape for value in values]
+        columns = values[0].shape[-1]
+        self.rows = np.concatenate([value.reshape(-1, columns) for value in values])
+        self.prior, self.counts = np.ones_like(self.rows), np.zeros_like(self.rows)
+        for name, prior in zip(self.names, self.split(self.prior), strict=True):
+            if name in sweep.priors:
+                given: Any = sweep.priors[name]
+                prior[...] = given.concentration
+        self.tables, self.counted = (
+            tuple(_with_axes(view, functions.axes) for view in self.split(array))
+            for array in (self.rows, self.counts)
+        )
+
+    def split(self, array: Array) -> list[Array]:
+        """Return views of ``array`` (…, rows, columns) for each parameter, of its shape."""
+        sizes = [math.prod(shape[:-1]) for shape in self.shapes]
+        parts = np.split(array, np.cumsum(sizes)[:-1], axis=-2)
+        lead = array.shape[:-2]
+        return [part.reshape(*lead, *s) for part, s in zip(parts, self.shapes, strict=True)]
+
+    def arguments(self, structure: tuple[Any, ...], kept: Array) -> tuple[Any, ...]:
+        """Return what the compiled function takes of the factor."""
+        arrays = self.rows, self.prior, self.counts, self.tables, self.counted
+        return (*arrays, structure, kept)
+
+
+def _with_axes(view: Array, axes: int) -> Array:
+    while view.ndim < axes:
+        view = view[..., None, :]
+    return view
+
+
+class CompiledChain(Chain):
+    """A chain whose sweeps are compiled."""
+
+    def __init__(self, sweep: Sweep, state: State, rng: Any, **sizes: int) -> None:
+        super().__init__(sweep, state, rng, **sizes)
+        observation = sweep.observation
+        copies = _in_copies(observation)
+        table = observation.table
+        labels, raters = (
+            _functions(observation, factor) for factor in (observation.labels, observation.raters)
+        )
+        assert labels is not None and raters is not None  # as `compilable` has found
+        self._labels = _Rows(observation.labels, labels, sweep, state)
+        self._raters = _Rows(observation.raters, raters, sweep, state)
+        shape: Any = (table.n_items, table.n_classes) if copies else table.n_items
+        drawn = np.zeros(shape, float if copies else np.int32)
+        self._kept = tuple(
+            np.empty((self.draws, *part.rows.shape)) for part in (self._labels, self._raters)
+        )
+        self._pool: Any = ()
+        if sweep.pools:
+            self._pool = self._pooled(sweep, state)
+        # whether to turn, how many were tried and accepted, and the least angle
+        self._turns = np.array([state.turns, 0.0, 0.0, turning.least_angle(observation)])
+        self._chain = chain_of(
+            labels.draw,
+            labels.count,
+            raters.likelihood,
+            raters.count,
+            bool(sweep.pools),
+            state.turns,
+        )
+        self._arguments = (
+            self._labels.arguments(observation.label_structure, self._kept[0]),
+            self._raters.arguments(observation.rater_structure, self._kept[1]),
+            self._pool,
+            drawn,
+            (table.multiplicity, table.n_classes),
+            self._turns,
+            rng,
+        )
+        self._seconds = 0.0  # of a draw
+        self._fill()
+
+    def _pooled(self, sweep: Sweep, state: State) -> tuple[Any, ...]:
+        """Return the arrays of the pool: values, prior of the mean, and draws."""
+        (pooled,) = sweep.pools
+        pool, values = pooled.pool, pooled.values(state.rows)
+        columns = pool.mean_prior.shape[-1]
+        mean = np.exp(values["mean"]).reshape(-1, columns)
+        concentration = np.array(values["concentration"], dtype=float).reshape(-1)
+        self._names = {role: block.parameter for role, block in pooled.members.items()}
+        kept = np.empty((self.draws, *mean.shape)), np.empty((self.draws, concentration.size))
+        prior = np.ascontiguousarray(pool.mean_prior, dtype=float).reshape(-1, columns)
+        return mean, concentration, prior, float(pool.shape), float(pool.rate), *kept
+
+    def _fill(self) -> None:
+        """Let ``kept`` hold the arrays that the compiled function writes."""
+        for part, kept in zip((self._labels, self._raters), self._kept, strict=True):
+            self.kept |= dict(zip(part.names, part.split(kept), strict=True))
+        if self._pool:
+            for role, kept in zip(("mean", "concentration"), self._pool[-2:], strict=True):
+                name = self._names[role]
+                self.kept[name] = kept.reshape(self.kept[name].shape)
+
+    def advance(self, seconds: float) -> None:
+        """Make as many draws at a time as fit into the seconds."""
+        until = time.perf_counter() + seconds
+        while not self.complete:
+            began = time.perf_counter()
+            tuning = self.done < self.tune
+            left = (self.tune if tuning else self.tune + self.draws) - self.done
+            fits = (until - began) / self._seconds if self._seconds else 1
+            number = int(np.clip(fits, 1, left))
+            first = -1 if tuning else self.done - self.tune
+            if self._chain(number, self.sweeps, first, *self._arguments) < number:
+                rows = {}
+                for part in (self._labels, self._raters):
+                    rows |= dict(zip(part.names, part.split(part.rows), strict=True))
+                self.sweep.observation.require_possible_at(rows)
+            self.done += number
+            ended = time.perf_counter()
+            self._seconds = (ended - began) / number
+            if tuning and self.done == self.tune:
+                self._turns[0] = (
+                    self.state._replace(tried=int(self._turns[1]), accepted=int(self._turns[2]))
+                    .tuned()
+                    .turns
+                )
+            if ended > until:
+                return

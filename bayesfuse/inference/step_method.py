@@ -1,0 +1,250 @@
+"""``bf.LabelGibbs``: Gibbs sweeps as a step method of PyMC, next to other steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from numpy.typing import NDArray
+from pymc.step_methods import STEP_METHODS
+from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator
+
+from bayesfuse.errors import ModelError, interruptible, require_count
+from bayesfuse.inference.gibbs import Sweep, step, with_priors
+from bayesfuse.inference.plan import Block, Plan, PooledBlock, make_plan, moved
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation import Observation
+from bayesfuse.parameters.compiled import value_function
+from bayesfuse.parameters.variables import SeatingRV
+from bayesfuse.pymc.model import latest
+
+
+@dataclass_state
+class LabelGibbsState(StepMethodState):
+    """What a chain carries besides its point: the random stream, labels, counts of turns."""
+
+    state: Any
+
+
+class LabelGibbs(BlockedStep):
+    r"""Step method that draws labels and, given them, every Dirichlet row of a label model.
+
+    One step draws the labels from :math:`p(y \mid \theta, x)` and then the conjugate parameters
+    from their Dirichlet (or Beta) conditionals. The labels are not part of the model, whose
+    density has them summed out; drawing them afresh in every step leaves that density invariant.
+    Parameters that are not conjugate, and every other variable of the model, are left to other
+    steps: ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to NUTS. Positive parameters
+    (a coupling) are drawn by slice sampling, whatever their density. Where labels are independent,
+    some sweeps begin with a move of the prevalence with the labels summed out, as long as tuning
+    finds that it pays.
+
+    Labels on a graph with circles cannot be drawn afresh: every chain keeps its own and goes on
+    from them. They must not depend on what other steps move, because those sum the labels out,
+    approximately, and so move them apart from the labels that are kept.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+        Conjugate parameters to draw. Default all of them.
+    model : pymc.Model, optional
+        By default the model on the context stack, else the label model built last.
+    rng : numpy.random.Generator or seed, optional
+    sweeps : int, default 1
+        Sweeps per step, of which the last is kept.
+    plan : Plan, optional
+        Of the model, if it has been made already.
+
+    Raises
+    ------
+    ModelError
+        The model observes no responses, or has no conjugate parameter among ``vars``; other steps
+        are to move parameters of labels that must be drawn with them.
+
+    References
+    ----------
+    Diebolt & Robert (1994), Journal of the Royal Statistical Society B 56, 363–375.
+
+    Examples
+    --------
+    >>> import pymc as pm, bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> with DawidSkene(bf.datasets.anesthesia()):
+    ...     step = bf.LabelGibbs()
+    >>> [variable.name for variable in step.vars]
+    ['prevalence_simplex__', 'confusion_logratio__']
+    """
+
+    name = "label_gibbs"
+    default_tune_steps = 200
+    _state_class = LabelGibbsState
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> LabelGibbs:
+        """Find the model before PyMC's steps insist on one.
+
+        In ``pm.sample(step=LabelGibbs(), model=model)`` none is on the stack yet.
+        """
+        kwargs["model"] = _model(kwargs.get("model"))
+        step: LabelGibbs = super().__new__(cls, *args, **kwargs)
+        return step
+
+    def __init__(
+        self,
+        vars: Any = None,
+        model: pm.Model | None = None,
+        rng: Any = None,
+        blocked: bool = True,
+        sweeps: int = 1,
+        plan: Plan | None = None,
+        **kwargs: Any,
+    ) -> None:
+        require_count("sweeps", sweeps)
+        self.sweeps = sweeps
+        self._guessed = model is None and pm.Model.get_context(error_if_none=False) is None
+        model = _model(model)
+        plan = make_plan(model) if plan is None else plan
+        wanted = None
+        if vars is not None:
+            listed = vars if isinstance(vars, list | tuple) else [vars]
+            wanted = {model.rvs_to_values.get(variable, variable).name for variable in listed}
+        blocks = [b for b in plan.blocks.values() if wanted is None or b.value in wanted]
+        pools = [pooled for pooled in plan.pools if _takes(pooled, blocks, plan, wanted)]
+        members = [block for pooled in pools for block in pooled.members.values()]
+        self.blocks = [*blocks, *members]
+        if not self.blocks or (wanted is not None and len(self.blocks) != len(wanted)):
+            raise ModelError(
+                "LabelGibbs draws parameters of the observed responses with a Dirichlet or Beta "
+                "prior on which nothing else in the model depends; give the others to NUTS. Got: "
+                f"{sorted(wanted or plan.variables)}, of which such are "
+                f"{sorted(b.value for b in self.blocks)}."
+            )
+        drawn = {b.parameter for b in blocks}
+        observation = plan.observation
+        if drawn & set(observation.indices) and not drawn >= set(observation.raters.parameters):
+            raise ModelError(
+                "Who shares a source is drawn with the matrices of groups and raters summed out, "
+                "so one step draws them all, with Dirichlet priors: pm.sample(step="
+                f"bf.LabelGibbs()), or bf.sample. Got: a step for {sorted(drawn)} only."
+            )
+        self.rng = get_random_generator(rng)
+        self.watch: Callable[[int, int, Any, NDArray[Any]], None] | None = None
+        self._chain, self._draw = -1, 0
+        self._written: dict[str, tuple[Any, Array]] = {}
+        own = {block.value for block in self.blocks}
+        self.vars = [value for value in model.value_vars if value.name in own]
+        self.sweep = Sweep.of(plan, tuple(b.parameter for b in blocks), pools)
+        self.state = self.sweep.begin({})
+        # whatever else the conditionals depend on is evaluated at the point of each step
+        known = drawn | {name for each in pools for name in each.implied}
+        others = {name: variable for name, variable in plan.variables.items() if name not in known}
+        _require_labels_anew(observation, moved(model, others))
+        self.others = value_function(model, others) if others else None
+        inputs = {name: each for pooled in pools for name, each in pooled.inputs.items()}
+        self.inputs = value_function(model, inputs) if inputs else None
+        below = {pooled.pool.parameter for pooled in pools}
+        self.varying = {
+            b.parameter: b.prior_at for b in blocks if b.prior is None and b.parameter not in below
+        }
+
+    @staticmethod
+    def competence(var: Any, has_grad: bool = False) -> Competence:
+        """Claim groups that are to be inferred, which PyMC's own steps do not find."""
+        groups = isinstance(getattr(var.owner, "op", None), SeatingRV)
+        return Competence.IDEAL if groups else Competence.INCOMPATIBLE
+
+    def __repr__(self) -> str:
+        """Say whose step it is; PyMC quotes that where it samples another model."""
+        whose = "the model built last (pass model= for another)" if self._guessed else "its model"
+        return f"{type(self).__name__} of {whose}"
+
+    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
+        """Begin a chain: what an earlier one has left is not its own."""
+        super().setup_chain(rng, tune, draws)
+        self.state, self._written = self.sweep.begin({}), {}
+        self._chain, self._draw = self._chain + 1, -tune
+
+    def stop_tuning(self) -> None:
+        """Leave turns out if few were accepted: the responses determine the prevalence then."""
+        super().stop_tuning()
+        self.state = self.state.tuned()
+
+    def step(self, point: Any) -> tuple[Any, list[dict[str, Any]]]:
+        """Draw labels, then every conjugate parameter."""
+        sweep, rows = (
+            self.sweep,
+            {block.parameter: self.read(block, point) for block in self.blocks},
+        )
+        if self.others is not None:
+            with np.errstate(divide="ignore"):
+                for name, value in self.others(point).items():
+                    rows[name] = sweep.observation.support(name).to_kernel(value)
+        if self.varying:
+            sweep = with_priors(sweep, {name: at(point) for name, at in self.varying.items()})
+        if self.inputs is not None:
+            rows |= self.inputs(point)
+        for pooled in sweep.pools:
+            rows |= pooled.rows(pooled.values(rows))
+        self.state = self.state._replace(rows=rows)
+        with interruptible:
+            for _ in range(self.sweeps):
+                self.state = step(sweep, self.state, self.rng)
+        point = dict(point)
+        for block in self.blocks:
+            drawn = self.state.rows[block.parameter]
+            # an array: functions that numba compiles take no other numbers
+            point[block.value] = np.asarray(block.write(drawn))
+            self._written[block.value] = point[block.value], drawn
+        if self.watch is not None and self._draw >= 0 and self.state.labels is not None:
+            self.watch(self._chain, self._draw, point, self.state.labels)
+        self._draw += 1
+        return point, [{}]
+
+    def read(self, block: Block, point: Any) -> Array:
+        """Return the block's log rows: those drawn last if nobody has changed the point since.
+
+        A process of its own has the point in other memory, and what is read there is rounded.
+        """
+        there = point[block.value]
+        if block.value in self._written:
+            value, rows = self._written[block.value]
+            if value is there or np.array_equal(value, there):
+                return rows
+        return block.read(point)
+
+
+STEP_METHODS.append(LabelGibbs)
+
+
+def _takes(pooled: PooledBlock, blocks: list[Block], plan: Plan, wanted: set[str] | None) -> bool:
+    """Say whether a step that draws these blocks draws the members of a pool above them, too."""
+    below = pooled.pool.parameter
+    asked = wanted is None or all(block.value in wanted for block in pooled.members.values())
+    return asked and (below not in plan.blocks or any(b.parameter == below for b in blocks))
+
+
+def _require_labels_anew(observation: Observation, moved: list[str]) -> None:
+    """Raise ModelError if other steps move what labels depend on that are not drawn anew."""
+    if moved and not observation.labels.exact:
+        raise ModelError(
+            "Other steps than LabelGibbs sum the labels out, approximately where labels are "
+            f"{type(observation.labels).__name__} on this graph, so what the responses depend on "
+            "must be drawn by one LabelGibbs. Give rows Dirichlet or Beta priors and a coupling "
+            "any prior, on which nothing else depends, or leave all variables to NUTS: "
+            f"bf.sample(…, sampler='nuts'). Got: {moved} left to other steps."
+        )
+
+
+def _model(model: pm.Model | None) -> pm.Model:
+    if model is None:
+        model = pm.Model.get_context(error_if_none=False)
+    if model is None:
+        model = latest()
+    if model is None:
+        raise ModelError(
+            "LabelGibbs belongs to a model: use it inside the model's context or pass model=. "
+            "Got: no model."
+        )
+    return model
