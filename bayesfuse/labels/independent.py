@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
 from bayesfuse.labels.base import LabelPrior, Words
-from bayesfuse.numerics.kernels import TINY, inlined, inner, kernel, rescale
+from bayesfuse.numerics.kernels import TINY, clear, exponentials, inlined, inner, kernel, rescale
 from bayesfuse.numerics.rows import invert, split
 from bayesfuse.parameters.contract import Parameter, Role, Support
 from bayesfuse.parameters.factor import InChain
@@ -106,7 +106,7 @@ def weigh(prevalence, log_prevalence, likelihood, n, at, weight):
 def draw_in_chain(tables, likelihood, labels, rng, structure):
     """Draw the label of every item; see :class:`InChain`."""
     log_prevalence, place = tables[0], structure[1]
-    prevalence, several = np.exp(log_prevalence), len(log_prevalence) > 1
+    prevalence, several = exponentials(log_prevalence), len(log_prevalence) > 1
     n_classes = prevalence.shape[1]
     weight = np.empty(n_classes)
     for n in range(labels.size):
@@ -131,7 +131,7 @@ def draw_in_chain(tables, likelihood, labels, rng, structure):
 def count_in_chain(tables, labels, counts, structure, n_classes):
     """Count the labels of every population."""
     place, several = structure[1], len(counts[0]) > 1
-    counts[0][:] = 0.0
+    clear(counts[0])
     for n in range(labels.size):
         counts[0][place[n] if several else 0, labels[n]] += 1.0
 
@@ -140,7 +140,7 @@ def count_in_chain(tables, labels, counts, structure, n_classes):
 def draw_copies_in_chain(tables, likelihood, copies, rng, structure):
     """Draw how many copies of every merged item have which label."""
     log_prevalence, multiplicity, place = tables[0], structure[0], structure[1]
-    prevalence, several = np.exp(log_prevalence), len(log_prevalence) > 1
+    prevalence, several = exponentials(log_prevalence), len(log_prevalence) > 1
     weight = np.empty(prevalence.shape[1])
     for n in range(len(copies)):
         at = place[n] if several else 0
@@ -155,7 +155,7 @@ def draw_copies_in_chain(tables, likelihood, copies, rng, structure):
 def count_copies_in_chain(tables, copies, counts, structure, n_classes):
     """Count the copies of every population."""
     place, several = structure[1], len(counts[0]) > 1
-    counts[0][:] = 0.0
+    clear(counts[0])
     for n in range(len(copies)):
         at = place[n] if several else 0
         for k in range(n_classes):

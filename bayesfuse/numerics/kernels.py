@@ -33,6 +33,24 @@ def fill(target, source):
         to[i] = of[i]
 
 
+@inner
+def clear(counts):
+    """Set a matrix to zero."""
+    for i in range(counts.shape[0]):
+        for j in range(counts.shape[1]):
+            counts[i, j] = 0.0
+
+
+@inner
+def exponentials(logs):
+    """Return the exponentials of a matrix: a loop compiles in a tenth of the time of np.exp."""
+    found = np.empty(logs.shape)
+    for i in range(logs.shape[0]):
+        for j in range(logs.shape[1]):
+            found[i, j] = math.exp(logs[i, j])
+    return found
+
+
 TINY = 1e-290
 """A product of probabilities below this may have lost digits to underflow."""
 

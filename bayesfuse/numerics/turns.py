@@ -74,14 +74,14 @@ def turn_rows(log_shares, log_rows, shares_prior, rows_prior, least, rng):
     # uniform on the sphere is a Dirichlet of halves; a column of a matrix scales by det(mixing)
     log_ratio += 0.5 * (1.0 - n_raters * (n_labels - 1.0)) * moved
     for m in range(n_raters):
-        mixed[:] = 0.0
         for j in range(n_classes):
             for c in range(n_labels):
                 if log_rows[m, j, c] == -np.inf:
                     return -np.inf
                 row = math.exp(log_rows[m, j, c])
                 for k in range(n_classes):
-                    mixed[k, c] += mixing[k, j] * row
+                    before = mixed[k, c] if j > 0 else 0.0
+                    mixed[k, c] = before + mixing[k, j] * row
         for k in range(n_classes):
             for c in range(n_labels):
                 if not mixed[k, c] > 0.0:
@@ -96,7 +96,9 @@ def turn_rows(log_shares, log_rows, shares_prior, rows_prior, least, rng):
 @inner
 def log_evidence(log_shares, likelihood, log_scale, multiplicity):
     """Return the log evidence of independent items with these shares, (1, classes)."""
-    shares, total, product = np.exp(log_shares[0]), 0.0, 1.0
+    shares, total, product = np.empty(log_shares.shape[1]), 0.0, 1.0
+    for k in range(shares.size):
+        shares[k] = math.exp(log_shares[0, k])
     for n in range(len(likelihood)):
         evidence = 0.0
         for k in range(shares.size):
