@@ -17,6 +17,8 @@ from _shared import Arguments
 
 import bayesfuse as bf
 from bayesfuse.inference.em import centre
+from bayesfuse.inference.gibbs import Sweep, step
+from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene
 
 SWEEPS = 20
@@ -41,17 +43,18 @@ def sweep(n_items, n_rules, coverage, n_classes):
     begun = time.perf_counter()
     responses = read()
     reading = time.perf_counter() - begun
-    step = bf.LabelGibbs(model=DawidSkene(responses))
-    rows = centre(step.fixed)
+    plan, rng = make_plan(DawidSkene(responses)), np.random.default_rng(1)
+    gibbs = Sweep.of(plan)
+    rows = centre(plan.continuous_priors())
     share = bf.priors.diagonal(n_classes, weight=coverage, accuracy=0.7)
     known = np.column_stack([share, np.full(n_classes, 1 - coverage)])
     rows["speech"] = np.log(np.tile(known, (n_rules, 1, 1)))
-    rows |= step.sweep(rows, step.fixed)
+    state = step(gibbs, gibbs.begin(rows), rng)
     begun = time.perf_counter()
     for _ in range(SWEEPS):
-        rows |= step.sweep(rows, step.fixed)
+        state = step(gibbs, state, rng)
     each = (time.perf_counter() - begun) / SWEEPS
-    probability = step.observation.by_item(step.observation.marginal(rows).probability)
+    probability = plan.observation.by_item(plan.observation.marginal(state.rows).probability)
     right = (probability.argmax(axis=1) == truth).mean()
     print(
         f"{n_items:>11,}{n_rules:>8,}{responses.n_responses:>12,}{n_classes:>9}{reading:>10.1f}"

@@ -10,12 +10,13 @@ not depend on the number of threads.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 from _shared import Arguments
 
 import bayesfuse as bf
-from bayesfuse.inference.gibbs import LabelGibbs
+from bayesfuse.inference.gibbs import Sweep, step
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.start import find_start
 from bayesfuse.models import DawidSkene, HiddenMarkov, MarkovRandomField
@@ -79,13 +80,12 @@ def main():
     for name, model in models(given.responses):
         plan = make_plan(model)
         begun = find_start(plan.begun(), plan.continuous_priors(), "majority").rows
-        step = LabelGibbs(model=model, plan=plan, rng=1)
-        step.turns = False
-        rows = dict(begun)
+        sweep, rng = replace(Sweep.of(plan), may_turn=False), np.random.default_rng(1)
 
-        def sweeps(step=step, rows=rows):
+        def sweeps(sweep=sweep, begun=begun, rng=rng):
+            state = sweep.begin(dict(begun))
             for _ in range(SWEEPS):
-                rows |= step.sweep(rows, step.fixed)
+                state = step(sweep, state, rng)
 
         def one_pass(plan=plan, begun=begun):
             plan.observation.expected(begun)

@@ -19,6 +19,9 @@ from gibbs_vs_nuts import N_CLASSES, N_ITEMS, N_RATERS, SEED, problem
 from numba import njit
 
 import bayesfuse as bf
+from bayesfuse.inference import gibbs
+from bayesfuse.inference.compiled import CompiledChain
+from bayesfuse.inference.gibbs import Sweep
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.start import find_start
 from bayesfuse.models import DawidSkene
@@ -48,7 +51,7 @@ def main() -> None:
     given = problem()
     plan = make_plan(DawidSkene(given.responses))
     seen, prior = plan.observation, plan.continuous_priors()
-    step = bf.LabelGibbs(model=plan.model)
+    step, sweep = bf.LabelGibbs(model=plan.model), Sweep.of(plan)
     rng = np.random.default_rng(SEED)
     rows = find_start(seen, prior).rows
     (likelihood, _), labels = seen.likelihood(rows), seen.draw(rows, rng)
@@ -107,7 +110,10 @@ def main() -> None:
     for name, part, bound, what in parts:
         least += bound
         _line(name, timed(part), bound, what)
-    _line("sweep", timed(lambda: step.sweep(rows, prior)), least, "all of these")
+    state = sweep.begin(rows)
+    _line("sweep", timed(lambda: gibbs.step(sweep, state, rng)), least, "all of these")
+    chain = CompiledChain(sweep, state, rng, tune=0, draws=10**6, sweeps=10)
+    _line("compiled sweep", timed(lambda: chain.advance(0.0)) / 10, least, "all of these")
     _line("step (PyMC's coordinates)", timed(lambda: step.step(point)), least, "")
 
 

@@ -41,7 +41,8 @@ from scipy.optimize import linear_sum_assignment
 import bayesfuse as bf
 from bayesfuse import priors
 from bayesfuse.inference import em
-from bayesfuse.inference.start import disperse, find_start
+from bayesfuse.inference.gibbs import Sweep, step
+from bayesfuse.inference.start import find_start
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.dirichlet import Dirichlet
@@ -116,17 +117,19 @@ class Problem:
             }
             if self.climb(swapped).trace[-1] > self.mode.trace[-1] - MARGIN:
                 return False
-        ends = [
-            self.end(disperse(self.seen, self.mode.rows, self.prior, rng), rng)
-            for _ in range(CHAINS)
-        ]
+        ends = [self.end(self.dispersed(self.mode.rows, rng), rng) for _ in range(CHAINS)]
         self.least = np.mean([e.mean() - 2 * e.std() for _, e in ends])
         return all(self.in_place(confusion) for confusion, _ in ends)
+
+    def dispersed(self, rows, rng):
+        """Return parameters after one sweep."""
+        sweep = Sweep(self.seen, self.prior, tuple(self.prior))
+        return step(sweep, sweep.begin(rows), rng).rows
 
     def begin(self, start, rng):
         if start != "PyMC":
             rows = find_start(self.seen, self.prior, start).rows
-            return [disperse(self.seen, rows, self.prior, rng) for _ in range(CHAINS)]
+            return [self.dispersed(rows, rng) for _ in range(CHAINS)]
         centre = {name: CentredLogs().write(x) for name, x in em.centre(self.prior).items()}
         return [
             {

@@ -20,12 +20,13 @@ from scaling import peak
 import bayesfuse as bf
 from bayesfuse.checks import group_summary
 from bayesfuse.errors import NoGroupsWarning
-from bayesfuse.inference.gibbs import LabelGibbs
+from bayesfuse.inference.gibbs import Sweep, step
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.start import find_start
 from bayesfuse.models import DawidSkene, LatentGroup
 from bayesfuse.moments import latent_sml, sml
 
+RNG = np.random.default_rng(1)
 FIT = QUIET | {"log_likelihood": False, "compute_convergence_checks": False}
 
 
@@ -231,21 +232,22 @@ def two_sources(raters, items, size):
 
 
 def begin(model):
-    """Return a step, and rows after some sweeps."""
+    """Return a sweep, and the state after some of them."""
     plan = make_plan(model)
     start = plan.observation.known(plan.indices())
     rows = find_start(start, plan.continuous_priors()).rows | plan.indices()
-    step = LabelGibbs(model=model, rng=1)
+    sweep = Sweep.of(plan)
+    state = sweep.begin(rows)
     for _ in range(10):
-        rows |= step.sweep(rows, step.fixed)
-    return step, rows
+        state = step(sweep, state, RNG)
+    return sweep, state
 
 
-def cost(step, rows, sweeps=20):
+def cost(sweep, state, sweeps=20):
     """Return the CPU milliseconds of a sweep."""
     begun = time.process_time()
     for _ in range(sweeps):
-        rows |= step.sweep(rows, step.fixed)
+        state = step(sweep, state, RNG)
     return 1e3 * (time.process_time() - begun) / sweeps
 
 

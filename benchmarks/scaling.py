@@ -30,6 +30,7 @@ import numpy as np
 from _shared import QUIET, Arguments
 
 import bayesfuse as bf
+from bayesfuse.inference.gibbs import Sweep, step
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.start import find_start
 from bayesfuse.models import DawidSkene
@@ -124,17 +125,17 @@ class Sweeps:
         self.n_responses = n_responses
         plan = make_plan(DawidSkene(bf.Responses.from_long(simulate(n_responses))))
         self.seen, self.prior = plan.observation, plan.continuous_priors()
-        self.step = bf.LabelGibbs(model=plan.model, rng=SEED)
+        self.sweep, self.rng = Sweep.of(plan), np.random.default_rng(SEED)
         self.rows = find_start(self.seen, self.prior).rows
         self.taken = {"sweep": [], "likelihood": [], "draw": [], "count": []}
 
     def turn(self):
         """Sweep for a while."""
         until = time.perf_counter() + SECONDS
-        seen, rng, rows = self.seen, self.step.rng, self.rows
+        seen, rng, rows = self.seen, self.rng, self.rows
         label_rows, structure = seen.label_tables(rows), seen.label_structure
         while True:
-            self._time("sweep", lambda: self.step.sweep(rows, self.prior))
+            self._time("sweep", lambda: step(self.sweep, self.sweep.begin(rows), rng))
             likelihood, _ = self._time("likelihood", lambda: seen.likelihood(rows))
             drawn = self._time(
                 "draw",

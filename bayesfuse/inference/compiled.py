@@ -145,7 +145,8 @@ class CompiledChain(Chain):
     def _pooled(self, sweep: Sweep, state: State) -> tuple[Any, ...]:
         """Return the arrays of the pool: values, prior of the mean, and draws."""
         (pooled,) = sweep.pools
-        pool, values = pooled.pool, pooled.values(state.rows)
+        pool: Any = pooled.pool
+        values = pooled.values(state.rows)
         columns = pool.mean_prior.shape[-1]
         mean = np.exp(values["mean"]).reshape(-1, columns)
         concentration = np.array(values["concentration"], dtype=float).reshape(-1)
@@ -174,7 +175,7 @@ class CompiledChain(Chain):
             number = int(np.clip(fits, 1, left))
             first = -1 if tuning else self.done - self.tune
             if self._chain(number, self.sweeps, first, *self._arguments) < number:
-                rows = {}
+                rows: dict[str, Array] = {}
                 for part in (self._labels, self._raters):
                     rows |= dict(zip(part.names, part.split(part.rows), strict=True))
                 self.sweep.observation.require_possible_at(rows)

@@ -176,14 +176,14 @@ def sample(
         **kwargs,
     }
     plans = make_plans(model)
-    uses_gibbs = _uses_gibbs(sampler, plans)
+    uses_gibbs = _uses_gibbs(sampler, sweeps, plans)
     foreign = ("nuts_sampler", nuts_sampler) if uses_gibbs else ("sweeps", sweeps)
     if foreign[1] is not None:
         raise ModelError(
             "nuts_sampler= is for NUTS and sweeps= for Gibbs; choose by sampler=. Got: "
             f"{foreign[0]}={foreign[1]!r} for {'Gibbs' if uses_gibbs else 'NUTS'}."
         )
-    stored = {"precision": precision, "thin": thin, "log_likelihood": log_likelihood}
+    stored: dict[str, Any] = {"precision": precision, "thin": thin, "log_likelihood": log_likelihood}
     observations = [plan.observation for plan in plans.values()]
     kept = decide(model, observations, (settings["chains"], settings["draws"]), **stored)
     with threads(settings["cores"]):
@@ -203,10 +203,10 @@ def sample(
         result = thinned(sample_nuts(beginnings, nuts_sampler, settings), kept.thin)
     result.attrs |= {"sampler": "gibbs" if uses_gibbs else "nuts", "thin": kept.thin}
     if len(plans) == 1:
-        result.attrs |= beginnings[0].start.record()
+        result.attrs.update(beginnings[0].start.record())
     else:
         result.attrs["tables"] = list(plans)
-    result.attrs |= getattr(model, "notes", {})
+    result.attrs.update(getattr(model, "notes", {}))
     _complete(result, model, plans, seen, kept, settings["cores"], checks=checks)
     return result
 
@@ -275,14 +275,14 @@ def _add_labels(
     result[name] = xr.DataTree.from_dict(groups)
 
 
-def _uses_gibbs(sampler: str, plans: dict[str, Plan]) -> bool:
+def _uses_gibbs(sampler: str, sweeps: int | None, plans: dict[str, Plan]) -> bool:
     if sampler not in ("auto", "gibbs", "nuts"):
         raise ModelError(f"sampler must be 'auto', 'gibbs' or 'nuts'. Got: {sampler!r}.")
-    if len(plans) > 1 and sampler == "gibbs":
+    if len(plans) > 1 and (sampler == "gibbs" or sweeps is not None):
         raise ModelError(
             "Models of several tables are sampled by NUTS, because parameters that tables share "
-            f"have no update given the labels of one: leave sampler= out. Got: {sampler!r} for "
-            f"{list(plans)}."
+            "have no update given the labels of one: leave sampler= and sweeps= out. Got: "
+            f"{sampler!r} and {sweeps} for {list(plans)}."
         )
     gibbs = sampler == "gibbs" or any(plan.blocks or plan.pools for plan in plans.values())
     if sampler != "nuts" and len(plans) == 1 and gibbs:

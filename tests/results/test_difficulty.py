@@ -58,7 +58,8 @@ def by_hand(model, result, of_draw):
         for n in range(responses.n_items):
             mine = responses.item == n
             given = rows[responses.rater[mine], :, responses.label[mine]].prod(axis=0)
-            weight = share * given / (share @ given)[:, None]
+            total = (share @ given)[:, None]  # zero for classes that the responses rule out
+            weight = np.divide(share * given, total, np.zeros_like(share), where=total > 0)
             types = labels[n] @ weight
             differ[n] += types @ (1 - (consensus**2).sum(axis=1)) / len(places)
             said[n] += types @ consensus / len(places)
