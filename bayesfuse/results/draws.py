@@ -35,6 +35,32 @@ def sum_up(
     return seen
 
 
+def weigh_up(
+    observation: Observation, parameters: Mapping[str, Array], sizes: tuple[int, int]
+) -> tuple[Array, Array, dict[str, Any]]:
+    """Return label probabilities of items that did not inform the parameters, and their errors.
+
+    Each draw counts for an item in proportion to the likelihood of its responses. Also says how
+    labels were summed out.
+    """
+    seen, table = Draws(observation, *sizes, log_likelihood=False), observation.table
+    log_weight = np.empty((*sizes, table.n_items, 1))
+    probability = np.empty((*sizes, table.n_items, table.n_classes))
+    for at in np.ndindex(sizes):
+        seen.point = observation.rows({name: draws[at] for name, draws in parameters.items()})
+        found = observation.marginal(seen.point)
+        log_weight[at], probability[at] = found.log_evidence[:, None], found.probability
+    top = log_weight.max(axis=(0, 1))
+    weight = np.exp(log_weight - np.where(np.isneginf(top), 0.0, top))
+    weight /= np.maximum(weight.mean(axis=(0, 1)), np.finfo(float).tiny)
+    mean = (weight * probability).mean(axis=(0, 1))
+    errors = _BatchMeans(mean.shape, sizes[1])
+    for chain, draw in np.ndindex(sizes):  # of a ratio: what it is linear in
+        gap = weight[chain, draw] * (probability[chain, draw] - mean)
+        errors.add(gap, chain, last=draw == sizes[1] - 1)
+    return mean, errors.result()[1], seen.how()
+
+
 def n_units(observation: Observation) -> int:
     """Return how many log likelihoods there are at a draw."""
     if isinstance(observation, Spread):
