@@ -11,7 +11,7 @@ from slowly import with_slow
 
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, ModelError
-from bayesfuse.inference import em, spectral
+from bayesfuse.inference import em, pooling, spectral
 from bayesfuse.inference.chains import as_begun, begin, initial_values
 from bayesfuse.inference.gibbs import LabelGibbs
 from bayesfuse.inference.plan import make_plan
@@ -271,3 +271,17 @@ def test_first_points_are_those_of_pymc(name):
         assert list(own) == list(theirs)
         for value, point in theirs.items():
             np.testing.assert_allclose(own[value], point, rtol=1e-9, atol=1e-12, err_msg=value)
+
+
+def test_pooled_chains_begin_at_the_labels_of_the_start():
+    """Three good raters among nine, who are alike in the prior: its rows would mix up labels."""
+    good = np.array([[0.97, 0.03], [0.05, 0.95]])
+    rows = np.stack([good] * 3 + [np.full((2, 2), 0.5)] * 6)
+    made = bf.datasets.simulate_dawid_skene(1500, 9, 2, confusion=rows, random_seed=3)
+    plan = make_plan(DawidSkene(made.responses, pooled=True))
+    begun = pooling.begin(plan, "moments")
+    drawn = pooling.disperse(plan, begun.rows, np.random.default_rng(1))
+    found = np.diagonal(drawn["confusion"], axis1=1, axis2=2)[:3]
+    size = np.bincount(made.truth).min()
+    error = np.sqrt(2 * 0.05 * 0.95 / size)  # that of the table, and of a draw
+    assert (np.abs(found - [0.97, 0.95]) < 5 * error).all()
