@@ -303,7 +303,7 @@ def _informed(result: xr.DataTree, responses: Responses) -> NDArray[np.bool_]:
     ]
     key = (both[0] * (len(raters) + 1) + both[1]) * responses.n_classes + both[2]
     key, at = np.unique(key, return_inverse=True)
-    side = np.repeat([1.0, -1.0], [len(label[0]), own.sum()])
+    side = np.where(np.arange(len(at)) < len(label[0]), 1.0, -1.0)
     cells = (len(raters) + 1) * responses.n_classes
     differ = np.zeros(known.sizes["item"], dtype=bool)
     differ[key[np.bincount(at, side, len(key)) != 0] // cells] = True
