@@ -84,6 +84,21 @@ def stated() -> bf.Responses:
     return hard.joined(bf.Responses.from_probabilities(soft, raters=[2, 3], classes=[0, 1]))
 
 
+def votes(responses: bf.Responses, gold: Any = None) -> pm.Model:
+    """Return a model of votes; the prior of LabellingFunctions depends on the table."""
+    column = [[0, -1, -1], [-1, 1, -1], [-1, -1, 2], [-1, -1, 3]]
+    with pm.Model(coords={"class": range(3), "vote": range(4)}) as model:
+        prevalence = pm.Dirichlet("prevalence", [3.0, 2.0, 2.0], dims="class")
+        share = pm.Dirichlet("vote_share", LIFTED, dims=("class", "vote"))
+        bf.observe(
+            responses,
+            labels=bf.Independent(prevalence),
+            raters=bf.Votes(share, column),
+            gold=gold,
+        )
+    return model
+
+
 def of(model: Callable[..., pm.Model], *arguments: Any, **options: Any) -> Callable[..., pm.Model]:
     """Return a function from responses (and ``gold=``) to the model."""
     return lambda table, gold=None: model(table, *arguments, gold=gold, **options)
@@ -118,6 +133,11 @@ STEADY = {
     "transition_prior": [[4.0, 1.0], [2.0, 2.0]],
     "initial_prior": [2.0, 1.0],
 }
+LIFTED = [[5.0, 1.5, 1.0, 1.0], [1.0, 4.0, 2.0, 2.0], [2.0, 0.5, 2.5, 3.0]]
+SPOKEN = np.tile([0, 1, 2, 3, 3], 6)
+VOTES = bf.Responses.from_long(  # of several on an item, the likelihood is that with replacement
+    {"item": range(30), "rater": SPOKEN, "label": np.minimum(SPOKEN, 2)}, raters=range(4)
+)
 SILENCE = {"prevalence_prior": [1.0, 2.0], "confusion_prior": [[3.0, 1.0, 2.0], [0.5, 2.0, 1.0]]}
 BY_NUTS = {"options": NUTS, "simulations": 0.2}
 NEXT_TO_NUTS = {"options": SLOW | {"sweeps": 5}, "simulations": 0.2}
@@ -167,6 +187,7 @@ CASES = {
     "stated probabilities": Case(
         of(DawidSkene, prevalence_prior=[1.0, 2.0], **ROWS), stated(), [3]
     ),
+    "votes, one per item": Case(votes, VOTES, range(0, 30, 3)),
     "item types": Case(of(ItemTypes, types=3, every_class=0), MANY, range(0, 25, 3)),
     "item types, populations": Case(
         of(ItemTypes, types=3, every_class=0, populations=np.arange(25) % 2),

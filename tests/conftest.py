@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 
 import pandas as pd
 import pytest
+
+FLAGS = os.environ.get("PYTENSOR_FLAGS", "")
+if "base_compiledir" not in FLAGS:  # PyTensor makes it in HOME at import, so HOME must be writable
+    own = Path.home() / ".pytensor"
+    try:
+        tempfile.TemporaryFile(dir=own if own.exists() else own.parent).close()
+    except OSError:
+        cache = tempfile.TemporaryDirectory(prefix="pytensor-", ignore_cleanup_errors=True)
+        os.environ["PYTENSOR_FLAGS"] = f"{FLAGS},base_compiledir={cache.name}".lstrip(",")
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene

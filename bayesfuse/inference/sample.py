@@ -183,7 +183,11 @@ def sample(
             "nuts_sampler= is for NUTS and sweeps= for Gibbs; choose by sampler=. Got: "
             f"{foreign[0]}={foreign[1]!r} for {'Gibbs' if uses_gibbs else 'NUTS'}."
         )
-    stored: dict[str, Any] = {"precision": precision, "thin": thin, "log_likelihood": log_likelihood}
+    stored: dict[str, Any] = {
+        "precision": precision,
+        "thin": thin,
+        "log_likelihood": log_likelihood,
+    }
     observations = [plan.observation for plan in plans.values()]
     kept = decide(model, observations, (settings["chains"], settings["draws"]), **stored)
     with threads(settings["cores"]):

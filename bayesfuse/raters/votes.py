@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data import fingerprint
-from bayesfuse.data.responses import Responses
+from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.data.silence import of_pairs
 from bayesfuse.errors import ModelError, require_shape
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
@@ -19,6 +22,9 @@ from bayesfuse.raters.response_pairs import pair_up
 
 NOBODY = -1
 """Column of a label that its source never gives."""
+
+LEAST = 1e-12
+"""A share below this is as if it were this, so that votes of other classes can be drawn."""
 
 
 class Votes(Confusion):
@@ -40,6 +46,14 @@ class Votes(Confusion):
     column : array of int, shape (raters, labels)
         Which vote, counted from 0, it is if a source gives a label; −1 if that says nothing. Votes
         of one column count once per item: near copies share one.
+
+    Notes
+    -----
+    Predictive draws keep who spoke where and whose votes count as one, and draw what was said;
+    truths are then drawn given who spoke. Simulated tables (:func:`bayesfuse.testing.simulate`)
+    keep the number of votes on every item: different votes are drawn, given by all of their
+    sources. As the likelihood is that of votes drawn with replacement, its probabilities sum to
+    one over items with one vote, and nearly so where votes are rare.
 
     Examples
     --------
@@ -145,7 +159,7 @@ class Votes(Confusion):
         A source that says nothing is as if it gave all labels alike.
         """
         share = xp.exp(tables[0][0])[:, np.maximum(self.column, 0)]  # (classes, raters, labels)
-        share = share * (self.column != NOBODY) + 1e-12
+        share = share * (self.column != NOBODY) + LEAST
         return (share / share.sum(axis=-1, keepdims=True)).swapaxes(0, 1)
 
     def votes(self, responses):
@@ -156,11 +170,85 @@ class Votes(Confusion):
         return found
 
     def simulate(self, tables, truth, responses, rng):
-        """Draw what sources say where they speak; that they speak is known."""
-        rows = self.confusion(tables, responses.n_classes, np).cumsum(axis=-1)
-        return invert(
-            rows[responses.rater, truth[responses.item]], rng.random(responses.n_responses)
+        """Draw what sources say where they speak, near copies the same; other rows stay."""
+        item, row, vote, share = self._choices(tables, responses)
+        drawn = invert(
+            share[truth[item], np.arange(len(item))].cumsum(axis=-1), rng.random(len(item))
         )
+        label = responses.label
+        label[row] = drawn[vote]
+        return label
+
+    def kept(self, tables, responses):
+        """Return the likelihood, up to a scale, of who spoke where and of who said the same."""
+        item, _, _, share = self._choices(tables, responses)
+        found = np.zeros((responses.n_items, responses.n_classes))
+        np.add.at(found, item, np.log(share.sum(axis=-1)).T)
+        return np.exp(found - found.max(axis=1, keepdims=True))
+
+    def _choices(
+        self, tables: tuple[Array, ...], responses: Responses
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array]:
+        """Return what the sources of every vote may have said together instead.
+
+        The item of every vote (votes,), the rows of the responses that are votes (rows,), which
+        vote each row belongs to (rows,), and the shares (classes, votes, labels) of the labels
+        that all sources of a vote give as one vote, zero for other labels.
+        """
+        number = self.column.ravel()[responses.cell]
+        row = np.flatnonzero(number != NOBODY)
+        key = responses.item[row] * self.n_votes + number[row]
+        key, first, vote = np.unique(key, return_index=True, return_inverse=True)
+        column = self.column[responses.rater[row]]  # (rows, labels)
+        together = np.ones((len(key), responses.n_classes), dtype=bool)
+        np.logical_and.at(together, vote, column == column[first][vote])
+        together &= column[first] != NOBODY
+        share = np.maximum(np.exp(tables[0][0]), LEAST)[:, column[first]] * together
+        return key // self.n_votes, row, vote, share
+
+    def redrawn(self, tables, truth, responses, rng):
+        """Draw different votes, as many as there are, from their shares; all copies speak."""
+        left = per_item(self.rows(responses)[0])
+        log_share = np.log(np.maximum(np.exp(tables[0][0]), LEAST))  # (classes, votes)
+        # up_to[v, k, j]: log of the summed products of all sets of j of the votes from v on
+        up_to = np.full((self.n_votes + 1, len(log_share), left.max(initial=0) + 1), -np.inf)
+        up_to[:, :, 0] = 0.0
+        for v in range(self.n_votes)[::-1]:
+            up_to[v, :, 1:] = np.logaddexp(
+                up_to[v + 1, :, 1:], log_share[:, v, None] + up_to[v + 1, :, :-1]
+            )
+        chosen = np.zeros((responses.n_items, self.n_votes), dtype=bool)
+        for v in range(self.n_votes):
+            with_v = log_share[truth, v] + up_to[v + 1, truth, left - 1] - up_to[v, truth, left]
+            chosen[:, v] = (left > 0) & (rng.random(len(left)) < np.exp(with_v))
+            left -= chosen[:, v]
+        return self._given(responses, *np.nonzero(chosen))
+
+    def outcomes(self, responses, item):
+        start, vote = self.rows(responses)
+        owner = np.repeat(np.arange(responses.n_items), per_item(start))
+        own = owner == item
+        for others in combinations(range(self.n_votes), int(own.sum())):
+            vote[own] = others
+            yield self._given(responses, owner, vote)
+
+    def _given(
+        self, responses: Responses, item: NDArray[np.int64], vote: NDArray[Any]
+    ) -> Responses:
+        """Return the table in which items get these votes instead, from all of their sources."""
+        n_cells, n_classes = self.column.size, responses.n_classes
+        one, cell = np.nonzero(vote[:, None] == self.column.ravel())
+        key = responses.item * n_cells + responses.cell
+        ignored = self.column.ravel()[responses.cell] == NOBODY
+        new, silent = np.append(item[one] * n_cells + cell, key[ignored]), responses.silent
+        if silent is not None and not silent.complete:
+            start, rater = silent.pairs
+            pair = np.repeat(np.arange(responses.n_items), per_item(start)) * responses.n_raters
+            known = np.append(pair + rater, key // n_classes)
+            mute = np.setdiff1d(known, new // n_classes)
+            silent = of_pairs(mute, responses.n_items, responses.n_raters)
+        table = from_key(new, responses.items, responses.raters, responses.classes, silent)
+        return replace(table, multiplicity=responses.multiplicity)
 
 
 def per_item(start: NDArray[np.uint32]) -> NDArray[np.int64]:

@@ -39,6 +39,49 @@ def sum_up(
     return seen
 
 
+def weigh_up(
+    observation: Observation, parameters: Mapping[str, Array], sizes: tuple[int, int]
+) -> tuple[Array, Array, dict[str, Any]]:
+    """Return label probabilities of items that did not inform the parameters, and their errors.
+
+    Each draw counts for an item in proportion to the likelihood of its responses. Errors are those
+    of a ratio of means, by batch means. Also says how labels were summed out.
+    """
+    seen, table = Draws(observation, *sizes, log_likelihood=False), observation.table
+    length, n_batches = max(int(np.sqrt(sizes[1])), 1), 0
+    # Sums of the weights times the probabilities, and of the weights in a last column: of all draws
+    # and of a batch; and of the squares of batches and of their products with the last column.
+    shape = table.n_items, table.n_classes + 1
+    total, batch, squares, products = (np.zeros(shape) for _ in range(4))
+    top = np.full((table.n_items, 1), -np.inf)
+    for at in np.ndindex(sizes):
+        seen.point = observation.rows({name: draws[at] for name, draws in parameters.items()})
+        found = observation.marginal(seen.point)
+        now = found.log_evidence[:, None]
+        above = np.maximum(top, now)
+        base = np.where(np.isneginf(above), 0.0, above)
+        shrunk, weight = np.exp(top - base), np.exp(now - base)
+        for sums, power in ((total, 1), (batch, 1), (squares, 2), (products, 2)):
+            sums *= shrunk**power
+        top = above
+        weighted = np.hstack([weight * found.probability, weight])
+        total += weighted
+        batch += weighted
+        if (at[1] + 1) % length == 0:
+            squares += batch**2
+            products += batch * batch[:, -1:]
+            n_batches += 1
+        if (at[1] + 1) % length == 0 or at[1] == sizes[1] - 1:
+            batch[:] = 0.0
+    whole = np.maximum(total[:, -1:], np.finfo(float).tiny)
+    mean = total[:, :-1] / whole
+    apart = squares[:, :-1] - 2 * mean * products[:, :-1] + mean**2 * squares[:, -1:]
+    scale = n_batches / (n_batches - 1) if n_batches > 1 else np.nan
+    used = n_batches * length / (sizes[0] * sizes[1])  # incomplete batches are left out
+    errors = np.sqrt(np.maximum(apart, 0.0) * scale) / (whole * max(used, 1e-300))
+    return mean, errors, seen.how()
+
+
 def n_units(observation: Observation) -> int:
     """Return how many log likelihoods there are at a draw."""
     if isinstance(observation, Spread):

@@ -11,17 +11,23 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.arrays import plain
+from bayesfuse.data.arrays import as_array, plain
 from bayesfuse.data.batches import each_batch
+from bayesfuse.data.names import places
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ImpossibleDataError, ModelError, require_count, require_kind
 from bayesfuse.labels.base import LabelPrior
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
-from bayesfuse.results.draws import sum_up
+from bayesfuse.results.contents import constants
+from bayesfuse.results.draws import sum_up, weigh_up
 from bayesfuse.results.fitted import Fitted, from_model, from_result
 from bayesfuse.results.new_items import see
 from bayesfuse.results.posterior import add_constants
+
+KEPT = 10**7
+"""Label probabilities by draw, item and class that are kept at a time."""
 
 
 def predict(
@@ -39,10 +45,10 @@ def predict(
 ) -> xr.DataTree:
     r"""Predict the labels of new items from their responses, without fitting again.
 
-    The parameters keep their posterior, and the labels of the new items follow by Bayes' rule,
-    :math:`p(y \mid x, \theta)`, averaged over draws of :math:`\theta`. Neither the fitted responses
-    nor, for the models of this package, the model are needed, so a result that was saved as a file
-    is enough.
+    Labels of a new item follow by Bayes' rule, :math:`p(y \mid x, \theta)`, averaged over
+    posterior draws of :math:`\theta` with weights :math:`p(x \mid \theta)`, as in a fit with this
+    item. For the models of this package the model is not needed, so a result that was saved as a
+    file is enough.
 
     Parameters
     ----------
@@ -93,8 +99,14 @@ def predict(
 
     Notes
     -----
-    The new responses inform the labels of their own items only, not the parameters: new items are
-    to be few, or like the fitted ones. Where the prevalence or the raters change, fit again.
+    The new responses inform the labels of their own items only: new items are to be few, or like
+    the fitted ones. Where the prevalence or the raters change, fit again. Without the weights
+    :math:`p(x \mid \theta)`, probabilities of new items are too near 1/K after small fits: on
+    simulated tables of 20 items and three classes, 24 % of the labels are expected to be wrong and
+    20 % are. Draws have equal weights for items of the fit (of the same name and responses), which
+    have informed the parameters already, and for labels in sequence or on a graph, where few draws
+    would have all the weight.
+
     Sequences are new ones with the fitted transition; the coupling of a graph is that of the fit,
     so the new graph must have similar degrees.
 
@@ -130,7 +142,7 @@ def predict(
     fitted = from_result(result) if model is None else from_model(result, model)
     told = {"sequences": sequences, "graph": graph, "populations": populations}
     told |= {"covariates": covariates, "classifier": classifier}
-    return _predict(fitted.thinned(int(draws)), responses, told, int(batch_size))
+    return _predict(result, fitted.thinned(int(draws)), responses, told, int(batch_size))
 
 
 def predict_batches(
@@ -190,14 +202,18 @@ def predict_batches(
             f"{fitted.labels.__name__} labels, which need {fitted.needs[0]}."
         )
     fitted = fitted.thinned(int(draws))
-    return (_predict(fitted, batch, {}, batch_size=100_000) for batch in checked)
+    return (_predict(result, fitted, batch, {}, batch_size=100_000) for batch in checked)
 
 
 def _predict(
-    fitted: Fitted, responses: Responses, told: Mapping[str, Any], batch_size: int
+    result: xr.DataTree,
+    fitted: Fitted,
+    responses: Responses,
+    told: Mapping[str, Any],
+    batch_size: int,
 ) -> xr.DataTree:
     observation, values, source = see(fitted, responses, told)
-    found = labels_of(observation, values, batch_size)
+    found = labels_of(observation, values, batch_size, _informed(result, observation.responses))
     tree = {
         "label_posterior": found,
         "raters": xr.Dataset({"source": ("rater", source)}, {"rater": responses.raters}),
@@ -208,29 +224,90 @@ def _predict(
     return predicted
 
 
-def labels_of(observation: Observation, values: Mapping[str, Any], batch_size: int) -> xr.Dataset:
-    """Return label probabilities and their Monte Carlo error, batch by batch."""
-    n_chains, n_draws = next(iter(values.values())).shape[:2]
-    table = observation.table
-    mean, error = np.empty((2, table.n_items, table.n_classes))
+def labels_of(
+    observation: Observation,
+    values: Mapping[str, Any],
+    batch_size: int,
+    informed: NDArray[np.bool_] | None = None,
+) -> xr.Dataset:
+    """Return label probabilities and their Monte Carlo error, batch by batch.
+
+    ``informed`` (items,) says which items informed the parameters, by default all.
+    """
+    sizes = next(iter(values.values())).shape[:2]
+    responses = observation.responses
+    if informed is None or observation.labels.unit != "item" or np.prod(sizes) == 1:
+        informed = np.ones(responses.n_items, dtype=bool)
+    mean, error = np.empty((2, responses.n_items, responses.n_classes))
     attrs: dict[str, Any] = {}
-    for items, part in _batches(observation, batch_size):
-        draws = sum_up(part, values, None, (n_chains, n_draws), log_likelihood=False)
-        found = draws.label_posterior()
-        mean[items], error[items], attrs = found["probability"], found["mcse"], found.attrs
+    for own in (informed, ~informed):
+        if own.any():
+            each = _averages(observation, values, batch_size, sizes, own is not informed)
+            mean[own], error[own] = (observation.by_item(one)[own] for one in each[:2])
+            attrs = each[2]
     total = mean.sum(axis=1, keepdims=True)  # below one where draws rule out the responses
     if len(broken := np.flatnonzero(~(total[:, 0] > 0))):
         raise ImpossibleDataError(
             "Every item must be possible at some draw, else it has no label: zeros in the rows or "
             "in the label prior rule out what was observed. Got: probability zero for item "
-            f"{plain(table.items[broken[0]])!r} ({len(broken)} such)."
+            f"{plain(responses.items[broken[0]])!r} ({len(broken)} such)."
         )
     pair = ("item", "class")
-    variables = {"probability": (pair, observation.by_item(mean / total))}
-    if n_chains * n_draws > 1:
-        variables["mcse"] = (pair, observation.by_item(error / total))
-    responses = observation.responses
+    variables = {"probability": (pair, mean / total)}
+    if np.prod(sizes) > 1:
+        variables["mcse"] = (pair, error / total)
     return xr.Dataset(variables, {"item": responses.items, "class": responses.classes}, attrs)
+
+
+def _averages(
+    observation: Observation,
+    values: Mapping[str, Any],
+    batch_size: int,
+    sizes: tuple[int, int],
+    weighted: bool,
+) -> tuple[Array, Array, dict[str, Any]]:
+    """Return means over draws (items of ``table``, classes), their errors, and how."""
+    table = observation.table
+    if weighted:
+        batch_size = max(min(batch_size, KEPT // (int(np.prod(sizes)) * table.n_classes)), 1)
+    mean, error = np.empty((2, table.n_items, table.n_classes))
+    attrs: dict[str, Any] = {}
+    for items, part in _batches(observation, batch_size):
+        if weighted:
+            mean[items], error[items], attrs = weigh_up(part, values, sizes)
+            continue
+        found = sum_up(part, values, None, sizes, log_likelihood=False).label_posterior()
+        mean[items], error[items], attrs = found["probability"], found["mcse"], found.attrs
+    return mean, error, attrs
+
+
+def _informed(result: xr.DataTree, responses: Responses) -> NDArray[np.bool_]:
+    """Return which items (items,) are those of a fit: the same name and the same responses.
+
+    None are known to be where the result does not hold the responses.
+    """
+    known, found = constants(result), np.zeros(responses.n_items, dtype=bool)
+    observed = result["observed_data"].dataset if "observed_data" in result.children else known
+    rows = known["item_index"].dims if "item_index" in known else ()
+    label = [each.values for each in observed.data_vars.values() if each.dims == rows]
+    if "rater_index" not in known or "item" not in known.coords or len(label) != 1:
+        return found
+    raters = known["rater"].values
+    item = places(as_array(responses.items), as_array(known["item"].values))
+    rater = places(as_array(responses.raters), raters)
+    own = item[responses.item] >= 0
+    new = (item[responses.item], rater[responses.rater] % (len(raters) + 1), responses.label)
+    old = (known["item_index"].values, known["rater_index"].values, label[0])
+    both = [
+        np.append(one, other[own]).astype(np.int64) for one, other in zip(old, new, strict=True)
+    ]
+    key = (both[0] * (len(raters) + 1) + both[1]) * responses.n_classes + both[2]
+    key, at = np.unique(key, return_inverse=True)
+    side = np.where(np.arange(len(at)) < len(label[0]), 1.0, -1.0)
+    cells = (len(raters) + 1) * responses.n_classes
+    differ = np.zeros(known.sizes["item"], dtype=bool)
+    differ[key[np.bincount(at, side, len(key)) != 0] // cells] = True
+    return (item >= 0) & ~differ[item]
 
 
 def _batches(

@@ -11,7 +11,7 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.answer import budget
 from bayesfuse.answer.findings import oddities
-from bayesfuse.answer.mixture import SHARED
+from bayesfuse.answer.mixture import SHARED, mixture
 from bayesfuse.errors import ImpossibleDataError, ModelError, QuickAnswerWarning, ResponsesError
 from bayesfuse.models import ItemTypes
 
@@ -54,6 +54,17 @@ def test_tables_of_labels_and_raters(fused, crowd):
         raters["accuracy"] < raters["high"]
     ).all()
     assert raters["responses"].sum() == crowd.responses.n_responses
+
+
+def test_models_have_draws_in_proportion_to_their_weights():
+    results = {
+        name: xr.DataTree.from_dict(
+            {"posterior": xr.Dataset({"prevalence": (("chain", "draw", "class"), draws)})}
+        )
+        for name, draws in (("one", np.zeros((2, 30, 3))), ("other", np.ones((1, 50, 3))))
+    }
+    drawn = mixture(results, {"one": 0.3, "other": 1.2}, np.random.default_rng(1))["prevalence"]
+    assert drawn.shape == (4, 250, 3) and drawn.values.sum() == 3 * 800
 
 
 def test_draws_are_of_the_mixture(fused):

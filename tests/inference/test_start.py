@@ -270,3 +270,16 @@ def test_values_to_begin_with_are_the_rows_to_begin_with(name):
         np.testing.assert_allclose(values[block.variable.name], own, rtol=1e-9, atol=1e-12)
         again = block.support.from_kernel(given[block.parameter])
         np.testing.assert_allclose(again, own, rtol=1e-9, atol=1e-12)
+
+
+def test_pooled_chains_begin_at_the_labels_of_the_start():
+    """Three good raters among nine, who are alike in the prior: its rows would mix up labels."""
+    good = np.array([[0.97, 0.03], [0.05, 0.95]])
+    rows = np.stack([good] * 3 + [np.full((2, 2), 0.5)] * 6)
+    made = bf.datasets.simulate_dawid_skene(1500, 9, 2, confusion=rows, random_seed=3)
+    plan = make_plan(DawidSkene(made.responses, pooled=True))
+    drawn = Beginning(plan, "moments").rows(np.random.default_rng(1))
+    found = np.exp(np.diagonal(drawn["confusion"], axis1=1, axis2=2)[:3])
+    size = np.bincount(made.truth).min()
+    error = np.sqrt(2 * 0.05 * 0.95 / size)  # that of the table, and of a draw
+    assert (np.abs(found - [0.97, 0.95]) < 5 * error).all()

@@ -78,6 +78,33 @@ def test_the_mode_of_a_stationary_chain_has_no_slope(data):
         assert np.allclose(total / total.sum(axis=-1, keepdims=True), values[name], atol=1e-5)
 
 
+def test_first_labels_inform_stationary_chains():
+    """All labels known: draws of the transition against its density on a grid."""
+    labels = np.array([0, 0, 1, 0, 1, *[0] * 24])  # one sequence of five items, 24 of one
+    responses = bf.Responses.from_matrix(labels[:, None], classes=[0, 1])
+    prior = np.array([[2.0, 1.0], [1.5, 2.5]])
+    model = HiddenMarkov(
+        responses,
+        sequences_of([5] + [1] * 24),
+        initial="stationary",
+        transition_prior=prior,
+        gold=dict(enumerate(labels.tolist())),
+    )
+    drawn = bf.sample(model, 2000, chains=1, random_seed=1, progressbar=False, quiet=True)
+    leave, back = np.meshgrid(*[(np.arange(400) + 0.5) / 400] * 2, indexing="ij")
+    counts = prior - 1 + [[1, 2], [1, 0]]
+    weight = (1 - leave) ** counts[0, 0] * leave ** counts[0, 1] * back ** counts[1, 0]
+    weight *= (1 - back) ** counts[1, 1] * (back / (leave + back)) ** 25
+    weight /= weight.sum()
+    transition = drawn["posterior"]["transition"].sel(chain=0).values
+    for values, expected in (
+        (transition[:, 0, 1], (weight * leave).sum()),
+        (transition[:, 1, 0], (weight * back).sum()),
+    ):
+        error = values.reshape(50, 40).mean(axis=1).std(ddof=1) / np.sqrt(50)
+        assert abs(values.mean() - expected) < 5 * error < 0.1
+
+
 def test_short_sequences_may_be_stationary():
     """A step of what is not EM may rule out what was observed; half of it does not."""
     matrix = np.random.default_rng(0).integers(0, 2, (40, 6))

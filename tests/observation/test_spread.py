@@ -282,7 +282,7 @@ def test_the_same_draws_on_a_cluster_as_here(parted, distributed):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
+@pytest.mark.filterwarnings("ignore")  # of Dask's own, of workers that die
 def test_workers_may_die(parted, distributed):
     table, _, _ = parted
     settings = {"chains": 1, "tune": 20, "random_seed": 5, **QUIET}

@@ -13,6 +13,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, LatentGroup
 from bayesfuse.numerics.rows import draw_dirichlet
+from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.testing import assert_close
 
 # Three components, other shares in every row: rows of a 2 × 3 matrix of which no two are alike.
@@ -53,6 +54,19 @@ def test_density_is_scipys():
     jacobian = np.log(rows).sum()  # of log ratios to any entry
     at = model.compile_logp()({"rows_logratio__": value})
     assert at == pytest.approx(exact.sum() + jacobian, rel=1e-12)
+
+
+@pytest.mark.parametrize("n_components", [1, 3])
+def test_ratio_of_densities_where_some_rows_differ(n_components):
+    """As a turn of the classes asks for it; one component is a plain Dirichlet."""
+    old, new = some_rows((2, 3)), some_rows((2, 3), seed=2)
+    new[0] = old[0]
+    shares, alpha, prior = SHARES, ALPHA, PRIOR
+    if n_components == 1:
+        shares, alpha, prior = np.ones((1, 2)), ALPHA[:1], Dirichlet(ALPHA[0])
+    expected = (by_scipy(shares, alpha, new) - by_scipy(shares, alpha, old)).sum()
+    found = prior.log_ratio(np.log(new), np.log(old), np.array([1]))
+    assert found == pytest.approx(expected, rel=1e-12)
 
 
 def test_prior_draws_and_moments():

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 from matplotlib import pyplot as plt
 from matplotlib.collections import LineCollection, PathCollection
-from matplotlib.patches import Polygon
+from matplotlib.patches import Polygon, StepPatch
 from pictures import tick_names
 
 import bayesfuse as bf
@@ -179,3 +179,8 @@ def test_labels_are_stacked_to_one_worst_on_top(two, four):
     ends = [bar.get_x() + bar.get_width() for bar in ax.containers[-1]]
     np.testing.assert_allclose(ends, 1)
     assert "00000 (×1,880)" in tick_names(plot_labels(two))
+    # items without names, from above: by label, then certainty
+    right = [band.get_data().values for band in ax.patches if isinstance(band, StepPatch)]
+    rest = np.diff(np.array(right), axis=0, prepend=0.0).T[::-1].round(9)
+    assert len(rest) == 35 and len(np.unique(rest.argmax(axis=1))) > 1
+    assert (np.lexsort((rest.max(axis=1), rest.argmax(axis=1))) == np.arange(35)).all()

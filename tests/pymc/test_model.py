@@ -7,6 +7,7 @@ import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
+from gradients import assert_gradient
 from scipy.special import logsumexp
 
 import bayesfuse as bf
@@ -38,6 +39,13 @@ def test_log_density_is_the_marginal_likelihood(small, small_model):
         found = pm.logp(variable, responses.label.astype("int8"))
         found = found.eval(dict(zip(small_model.free_RVs, point, strict=True)))
         assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_gradients_count_equal_items_as_often_as_they_occur():
+    """Counts, and items that are merged because they have the same responses."""
+    counts = bf.Responses.from_counts({"001": 5, "110": 3, "011": 2, "000": 7, "010": 1})
+    for responses in (counts, counts.expand()):
+        assert_gradient(DawidSkene(responses, prevalence_prior=[2.0, 1.0]))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import combinations
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -9,7 +12,8 @@ from rules import drawn_votes
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
-from bayesfuse.testing import assert_close
+from bayesfuse.observation import Observation
+from bayesfuse.testing import assert_close, assert_frequencies, check_rater_channel, simulate
 
 COLUMN = np.array([[0, -1, -1], [-1, 1, 2], [0, -1, -1], [-1, -1, -1], [-1, -1, 3]])
 """Five sources of three labels: the first and the third are copies, the fourth says nothing."""
@@ -61,6 +65,53 @@ def test_what_sources_say_where_they_speak():
     assert (drawn[table().rater == 0] == 0).all() and (drawn[table().rater == 4] == 2).all()
 
 
+def test_predictive_draws_keep_who_spoke_and_what_counts_as_one_vote():
+    """Truths follow from who spoke, what is said from the truth; the third source says 2 only."""
+    column = np.array([[0, 1, -1], [0, 1, 2], [-1, -1, 3]])  # two sources share two labels
+    responses = bf.Responses.from_matrix([[1, 1, 2], [0, -1, -1]], classes=range(3))
+    observation = Observation.build(responses, bf.Independent(None), bf.Votes(None, column))
+    prevalence, rng = np.array([0.5, 0.3, 0.2]), np.random.default_rng(4)
+    rows = {"prevalence": np.log(prevalence), "vote_share": np.log(SHARE)}
+    seen = np.zeros((2, 3, 2))
+    for _ in range(4000):
+        truth, label = observation.simulate(rows, rng)
+        assert label[0] == label[1] and label[2] == 2
+        np.add.at(seen, (np.arange(2), truth, label[[0, 3]]), 1)
+    one = prevalence[:, None] * SHARE[:, :2] * SHARE[:, [3]]
+    other = prevalence[:, None] * SHARE[:, :2]
+    assert_frequencies(seen[0].ravel(), one.ravel() / one.sum(), "truth and what copies say")
+    assert_frequencies(seen[1].ravel(), other.ravel() / other.sum(), "truth and one label")
+
+
+def test_contract_where_items_have_one_vote():
+    channel, responses = bf.Votes(None, COLUMN), table().take(np.array([3, 2, 3]))
+    check_rater_channel(channel, channel.expand((np.log(SHARE),), 3, np), responses)
+
+
+def test_simulated_tables_have_as_many_votes_of_all_copies():
+    """Sets of votes are as frequent as the products of their shares; silence goes with them."""
+    channel, size = bf.Votes(None, COLUMN), 6000
+    said = [[np.nan, 2, 0, -1, 2]]
+    responses = bf.Responses.from_matrix(said, abstain=-1, classes=range(3), raters=range(5))
+    responses = replace(responses.take(np.zeros(size, dtype=int)), items=np.arange(size))
+    tables = channel.expand((np.log(SHARE),), 3, np)
+    sets = list(combinations(range(4), 3))
+    for k in range(3):
+        rng = np.random.default_rng(k)
+        drawn = channel.redrawn(tables, np.full(size, k), responses, rng)
+        start, vote = channel.rows(drawn)
+        assert (np.diff(start.astype(int)) == 3).all()
+        seen = np.bincount((1 << vote.reshape(size, 3).astype(int)).sum(axis=1), minlength=16)
+        product = np.array([SHARE[k, each].prod() for each in map(list, sets)])
+        mask = [sum(1 << v for v in each) for each in sets]
+        assert_frequencies(seen[mask].astype(float), product / product.sum(), f"class {k}")
+        spoke = np.bincount(drawn.rater, minlength=5)
+        assert spoke[0] == spoke[2] == seen[[m for m in mask if m & 1]].sum() and spoke[3] == 0
+        silent = np.bincount(drawn.silent.pairs[1], minlength=5)
+        assert silent[0] == 0 and silent[3] == size  # of the first source nothing was known
+        assert spoke[4] + silent[4] == size == spoke[2] + silent[2]
+
+
 def prior_model(responses):
     with pm.Model(coords={"class": range(3), "vote": range(4)}) as model:
         prevalence = pm.Dirichlet("prevalence", [3.0, 2.0, 2.0], dims="class")
@@ -70,6 +121,20 @@ def prior_model(responses):
 
 
 ALONE = np.array([[0, -1, -1], [-1, 1, -1], [-1, -1, 2], [-1, -1, 3]])
+
+
+def test_label_probabilities_of_simulated_tables_are_calibrated():
+    """At the drawn parameters, items of one vote are of a class as often as its probability."""
+    rows = {"item": range(400), "rater": np.arange(400) % 4, "label": np.array([0, 1, 2, 2] * 100)}
+    model = prior_model(bf.Responses.from_long(rows, classes=range(3)))
+    for seed in range(4):
+        parameters, truth, drawn = simulate(model, random_seed=seed)
+        share = log_lik(bf.Votes(None, ALONE), drawn, parameters["vote_share"])
+        joint = parameters["prevalence"] * np.exp(share)
+        probability = joint / joint.sum(axis=1, keepdims=True)
+        gap = (np.eye(3)[truth] - probability).sum(axis=0)
+        error = np.sqrt((probability * (1 - probability)).sum(axis=0))
+        assert (np.abs(gap) < 5 * error).all() and drawn.per_item.tolist() == [1] * 400
 
 
 def test_prediction_ignores_sources_that_were_not_fitted():

@@ -33,6 +33,7 @@ SEQUENCES = bf.Sequences.from_lengths([5, 1, 11, 7], items=ITEMS[12:] + ITEMS[:1
 TREE = bf.Graph.from_edges([(ITEMS[n], ITEMS[n // 2]) for n in range(1, 20)], items=ITEMS)
 INSIDE = bf.priors.diagonal(3, weight=12)  # whose mode has no zeros
 NEW_ITEMS = ["a", "b", "c", "d"]
+RATERS = {"raters": NAMES["raters"], "classes": NAMES["classes"]}
 NEW_SEQUENCES = bf.Sequences.from_lengths([3, 1], items=["b", "d", "c", "a"])
 EDGES = [("a", "b"), ("b", "c"), ("b", "d")]
 NEW_TREE = bf.Graph.from_edges(EDGES, items=NEW_ITEMS)
@@ -110,15 +111,64 @@ def test_draws_are_of_all_chains():
     result = bf.sample(DawidSkene(fitted_table()), **(FIT | {"draws": 9, "chains": 3}))
     found = bf.predict(result, new_table(), draws=7)  # three of each
     draws = result["posterior"].dataset.isel(draw=[0, 3, 6])
-    each = []
-    for chain, draw in np.ndindex(3, 3):
+    joint = joint_of_new(draws)
+    assert found.attrs["draws"] == 9
+    np.testing.assert_allclose(probability(found), bayes(1.0, joint.sum((0, 1))), atol=1e-12)
+    alone = bf.predict(result.isel(chain=1), new_table(), draws=3)
+    np.testing.assert_allclose(probability(alone), bayes(1.0, joint[1].sum(0)), atol=1e-12)
+
+
+def joint_of_new(draws):
+    """Return p(y, x | θ) of the new items, (chain, draw, item, class)."""
+    sizes = draws.sizes["chain"], draws.sizes["draw"]
+    joint = np.empty((*sizes, len(NEW_ITEMS), 3))
+    for chain, draw in np.ndindex(sizes):
         at = draws.isel(chain=chain, draw=draw)
         given = likelihood(NEW_ROWS, by_rater(at["confusion"]))
-        each.append(bayes(at["prevalence"].values, given))
-    assert found.attrs["draws"] == 9
-    np.testing.assert_allclose(probability(found), np.mean(each, axis=0), atol=1e-12)
-    alone = bf.predict(result.isel(chain=1), new_table(), draws=3)
-    np.testing.assert_allclose(probability(alone), np.mean(each[3:6], axis=0), atol=1e-12)
+        joint[chain, draw] = at["prevalence"].values * given
+    return joint
+
+
+def test_draws_count_as_much_as_they_expect_a_new_item():
+    """As in a fit with the item; those of the fit, by name and responses, have informed all."""
+    responses = fitted_table()
+    result = bf.sample(DawidSkene(responses), **(FIT | {"draws": 36}))
+    old = responses.to_frame().values.tolist()
+    rows = [row for row in old if row[0] in ("old 1", "old 2")] + [("old 2", "ann", "low")]
+    table = new_table([*NEW_ROWS, *rows], items=["old 2", *NEW_ITEMS, "old 1"], **RATERS)
+    found = bf.predict(result, table)["label_posterior"].dataset
+    fitted = result["label_posterior"]["probability"].sel(item="old 1")
+    assert abs(found["probability"].sel(item="old 1") - fitted).max() < 1e-12
+    joint = joint_of_new(result["posterior"].dataset)
+    new = found.sel(item=NEW_ITEMS)
+    expected = bayes(1.0, joint.sum((0, 1)))
+    np.testing.assert_allclose(new["probability"], expected, atol=1e-12)
+    changed = found["probability"].sel(item="old 2").values
+    assert np.abs(changed - result["label_posterior"]["probability"].sel(item="old 2")).max() > 1e-3
+    weight = joint.sum(axis=-1, keepdims=True) / joint.sum(axis=-1, keepdims=True).mean((0, 1))
+    gap = weight * (joint / joint.sum(axis=-1, keepdims=True) - expected)
+    batches = gap.reshape(12, 6, *gap.shape[2:]).mean(axis=1)  # six draws each
+    np.testing.assert_allclose(new["mcse"], batches.std(axis=0, ddof=1) / np.sqrt(12), atol=1e-12)
+
+
+def test_the_label_of_a_new_item_is_that_of_a_fit_with_it():
+    """Where two raters agree on it they are likely to be good, which plain averages ignore."""
+    table = bf.Responses.from_matrix([[0, 0], [1, 0], [0, 1], [1, 1], [1, 1]], classes=[0, 1])
+    few = {"confusion_prior": [[2.0, 1.0], [1.0, 2.0]], "prevalence_prior": [2.0, 1.0]}
+    settings = {**FIT, "draws": 4000, "tune": 100, "sweeps": 10}
+    part, whole = (
+        bf.sample(DawidSkene(table.take(np.arange(n)), **few), **settings) for n in (4, 5)
+    )
+    new = bf.predict(part, table.take(np.array([4])), draws=8000)["label_posterior"].dataset
+    own = whole["label_posterior"].dataset.isel(item=[4])
+    error = np.hypot(new["mcse"], own["mcse"]).values
+    gap = np.abs(new["probability"].values - own["probability"].values)
+    assert (gap < 5 * error).all()
+    draws = part["posterior"].dataset.stack(s=("chain", "draw")).transpose("s", ...)
+    rows = draws["confusion"].values  # (draw, rater, class, label)
+    joint = draws["prevalence"].values * rows[:, 0, :, 1] * rows[:, 1, :, 1]
+    plain = bayes(1.0, joint).mean(axis=0)
+    assert np.abs(plain - own["probability"].values[0]).max() > 5 * error.max()
 
 
 @pytest.mark.parametrize("initial", ["free", "stationary"])

@@ -40,7 +40,7 @@ def probability(result):
 
 
 def by_hand(result, expected_row, prefix=""):
-    """Average Bayes' rule over all draws; ``expected_row`` is that of a new rater at a draw."""
+    """Sum joint probabilities over all draws; ``expected_row`` is that of a new rater at a draw."""
     draws = result["posterior"].dataset.stack(sample=("chain", "draw"))
     found = []
     for n in range(draws.sizes["sample"]):
@@ -48,8 +48,8 @@ def by_hand(result, expected_row, prefix=""):
         row = np.asarray(expected_row(draw))
         rows = by_rater(draw[f"{prefix}confusion"]) | {"zoe": row, "yan": row}
         prevalence = draw[f"{prefix}prevalence"].values
-        found.append(bayes(prevalence, likelihood(MORE_ROWS, rows)))
-    return np.mean(found, axis=0)
+        found.append(prevalence * likelihood(MORE_ROWS, rows))
+    return bayes(1.0, np.sum(found, axis=0))
 
 
 HALF = np.array([[8.0, 1.0, 1.0], [2.0, 6.0, 2.0], [1.0, 3.0, 8.0]])
@@ -98,9 +98,10 @@ def test_new_raters_of_item_types(competence):
             row = looks * row + (1 - looks) * draw["guess_mean"].values
         rows = by_rater(draw["type_confusion"].transpose("rater", "type", "answer"))
         by_type = likelihood(MORE_ROWS, rows | {"zoe": row, "yan": row})
-        each.append(bayes(1.0, by_type @ joint))
+        each.append(by_type @ joint)
     found = bf.predict(result, more_table())
-    np.testing.assert_allclose(probability(found), np.mean(each, axis=0), atol=1e-12)
+    expected = bayes(1.0, np.sum(each, axis=0))
+    np.testing.assert_allclose(probability(found), expected, atol=1e-12)
     source = found["raters"]["source"]
     assert source.values.tolist() == ["pool", "fitted", "fitted", "pool", "fitted"]
 
