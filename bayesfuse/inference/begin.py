@@ -40,6 +40,10 @@ class Beginning:
             self.rest = gradients_of(plan)
             self.start = find_start(plan.begun(), plan.continuous_priors(), start, self.rest)
 
+    def start_rows(self) -> Rows:
+        """Return the parameters of the start, at which all chains may begin."""
+        return self.start.rows if self.start.values is None else self._given(self.start.values)
+
     def rows(self, rng: np.random.Generator) -> Rows:
         """Return all parameters, in kernel coordinates, where a chain begins."""
         if self.start.values is not None:

@@ -86,7 +86,9 @@ def _chains(
     in_turn = isinstance(plan.observation, Blocks | RatersInBlocks | Spread)
     with threads(cores) if in_turn else nullcontext():
         for number, stream in enumerate(settings["random_seed"].spawn(n_chains)):
-            state = sweep.begin(begun.rows(stream))
+            # a first sweep scatters chains as well as `rows` does, where no pool must begin
+            rows = begun.rows(stream) if plan.pooled or kind is SteppedChain else begun.start_rows()
+            state = sweep.begin(rows)
             chain = kind(sweep, state, stream, sweeps=sweeps * thin, **sizes)
             if seen is not None and isinstance(chain, SteppedChain):
                 chain.watch = watching(seen, number)

@@ -6,6 +6,8 @@ import math
 from functools import cache
 from typing import Any
 
+from numba import njit
+
 from bayesfuse.numerics.caching import compiled
 from bayesfuse.numerics.kernels import fill, inner
 from bayesfuse.numerics.rows import draw_rows
@@ -32,7 +34,8 @@ def chain_of(
     draw_pool = draw_pooled if pooled else no_pool
     own = (draw, count, likelihood, count_responses)
     variant = "-".join([f"{each.__module__}.{each.__name__}" for each in own])
-    cached = compiled(f"-{variant}-{pooled:d}{turns:d}", nogil=True, no_cfunc_wrapper=True)
+    cached = compiled(f"{variant}-{pooled:d}{turns:d}", nogil=True, no_cfunc_wrapper=True)
+    part = njit(nogil=True)  # of that function, with which it is cached
 
     def turn(labels, raters, structure, weight, log_scale, multiplicity, n_classes, turned, rng):
         """Propose a turn; return the likelihood after it, or as it was."""
@@ -55,7 +58,7 @@ def chain_of(
     def stay(labels, raters, structure, weight, log_scale, multiplicity, n_classes, turned, rng):
         return weight
 
-    move = inner(turn) if turns else inner(stay)
+    move = part(turn if turns else stay)
 
     @cached
     def chain(n_draws, n_sweeps, first, labels, raters, pool, drawn, table, turned, rng):

@@ -174,11 +174,9 @@ class CompiledChain(Chain):
             fits = (until - began) / self._seconds if self._seconds else 1
             number = int(np.clip(fits, 1, left))
             first = -1 if tuning else self.done - self.tune
-            if self._chain(number, self.sweeps, first, *self._arguments) < number:
-                rows: dict[str, Array] = {}
-                for part in (self._labels, self._raters):
-                    rows |= dict(zip(part.names, part.split(part.rows), strict=True))
-                self.sweep.observation.require_possible_at(rows)
+            if self.done == 0:  # scatters chains that begin at the same point
+                self._make(1, 1, -1)
+            self._make(number, self.sweeps, first)
             self.done += number
             ended = time.perf_counter()
             self._seconds = (ended - began) / number
@@ -190,3 +188,11 @@ class CompiledChain(Chain):
                 )
             if ended > until:
                 return
+
+    def _make(self, number: int, sweeps: int, first: int) -> None:
+        """Make draws, or raise ImpossibleDataError."""
+        if self._chain(number, sweeps, first, *self._arguments) < number:
+            rows: dict[str, Array] = {}
+            for part in (self._labels, self._raters):
+                rows |= dict(zip(part.names, part.split(part.rows), strict=True))
+            self.sweep.observation.require_possible_at(rows)

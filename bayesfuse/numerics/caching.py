@@ -120,7 +120,8 @@ class KernelCache(NullCache):
     """Whether a module was edited and imported again, which makes the digest invalid."""
 
     def __init__(self, function: Callable[..., Any], variant: str) -> None:
-        self.name = f"{function.__module__}.{function.__qualname__}{variant}"
+        self.name = f"{function.__module__}.{function.__qualname__}"
+        self.variant = variant
 
     @property
     def cache_path(self) -> str | None:
@@ -132,8 +133,8 @@ class KernelCache(NullCache):
         chosen = None if self.reloaded else folder()
         if chosen is None:
             return None
-        key = repr((signature, codegen.magic_tuple()))  # includes the CPU and its features
-        return chosen / f"{self.name}-{hashlib.sha256(key.encode()).hexdigest()[:20]}.nbc"
+        own = signature, self.variant, codegen.magic_tuple()  # includes the CPU and its features
+        return chosen / f"{self.name}-{hashlib.sha256(repr(own).encode()).hexdigest()[:20]}.nbc"
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled signature, or None."""
@@ -164,7 +165,7 @@ class KernelCache(NullCache):
                 written.unlink()
 
 
-_names: set[str] = set()
+_names: set[tuple[str, str]] = set()
 
 
 def compiled(variant: str = "", **options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -178,8 +179,8 @@ def compiled(variant: str = "", **options: Any) -> Callable[[Callable[..., Any]]
         dispatcher = numba.njit(**options)(function)
         if Path(function.__code__.co_filename).is_relative_to(HOME):
             dispatcher._cache = kept = KernelCache(function, variant)
-            KernelCache.reloaded |= kept.name in _names
-            _names.add(kept.name)
+            KernelCache.reloaded |= (kept.name, variant) in _names
+            _names.add((kept.name, variant))
         return dispatcher
 
     return decorate
