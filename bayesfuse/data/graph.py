@@ -14,9 +14,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.arrays import as_array
 from bayesfuse.data.describing import as_html, as_text, summarise_graph
-from bayesfuse.data.edges import read_ends, read_features, read_weights, sorted_edges
 from bayesfuse.data.names import encode, names_of, unique_names
-from bayesfuse.data.neighbours import adjacency, greedy_colours, grid_pairs, nearest_pairs
+from bayesfuse.data.neighbours import (
+    adjacency,
+    greedy_colours,
+    grid_pairs,
+    nearest_pairs,
+    read_ends,
+    read_features,
+    read_weights,
+    sorted_edges,
+)
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import item_places
 from bayesfuse.errors import ResponsesError, require_kind
@@ -276,10 +284,7 @@ class Graph:
 
     @cached_property
     def colour(self) -> NDArray[np.int32]:
-        """Greedy colouring: neighbours have different colours, shape (items,).
-
-        Given the labels of all other colours, labels of one colour are independent.
-        """
+        """Greedy colouring, shape (items,): neighbours have different colours."""
         return greedy_colours(self.start, self.neighbour)
 
     @cached_property

@@ -67,10 +67,7 @@ def require_whole(values: Any, column: str) -> None:
 
 
 def places(values: NDArray[Any], names: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the index of every value among the names, −1 if absent, compared exactly.
-
-    Integers and floats match if they are equal; booleans do not match numbers.
-    """
+    """Return the index of every value among the names, −1 if absent; booleans are no numbers."""
     names = as_array(names)  # Timestamps become times again
     both = values, names
     kinds = {array.dtype.kind for array in both}
@@ -98,6 +95,23 @@ def _hashable(value: Any) -> Any:
     except TypeError:
         return None
     return value
+
+
+def matched(given: NDArray[Any], names: NDArray[Any], known: str, whole: str) -> NDArray[np.int64]:
+    """Return the index of every given name among ``names``, which must be the same set.
+
+    Else raise ResponsesError with the rule ``known`` or ``whole``.
+    """
+    place = places(as_array(given), names)
+    if (unknown := place < 0).any():
+        raise ResponsesError(
+            f"{known} Got: {shown(given[unknown], 3)} not in the table ({int(unknown.sum())} such)."
+        )
+    if len(missing := np.setdiff1d(np.arange(len(names)), place)):
+        raise ResponsesError(
+            f"{whole} Got: {shown(names[missing], 3)} missing ({len(missing)} such)."
+        )
+    return place
 
 
 def unique_names(names: Any, what: str) -> NDArray[Any]:
@@ -171,6 +185,24 @@ def names_of(count: int, given: Any, what: str) -> NDArray[Any]:
             f"{len(names)} names."
         )
     return names
+
+
+def require_two(classes: NDArray[Any]) -> None:
+    """Raise ResponsesError if there are fewer than two classes."""
+    if len(classes) < 2:
+        raise ResponsesError(
+            "There must be at least two classes, because one class leaves nothing to infer; "
+            f"declare classes that were never used with classes=. Got: {shown(classes)}."
+        )
+
+
+def require_32_bits(count: int, what: str) -> None:
+    """Raise ResponsesError if 32 bits cannot index so many rows, cells or pairs."""
+    if count >= 2**32:
+        raise ResponsesError(
+            f"A table must have fewer than 2³² {what}, because they are indexed with 32 bits. "
+            f"Got: {count} {what}."
+        )
 
 
 def _plural(what: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,14 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.arrays import shown
 from bayesfuse.data.describing import agreement, as_html, as_text, summarise
-from bayesfuse.data.names import smallest_integer
-from bayesfuse.data.order import with_order
+from bayesfuse.data.names import require_32_bits, require_two, smallest_integer
 from bayesfuse.data.partitioned import ReadsPartitions
 from bayesfuse.data.patterns import Merging
-from bayesfuse.data.reading import UNDECLARED, read_counts, read_long, read_matrix
+from bayesfuse.data.reading import UNDECLARED, read_counts, read_long, read_matrix, with_order
 from bayesfuse.data.silence import KnowsSilence, Silence, rows_of
 from bayesfuse.data.statements import KnowsStatements, Statements
-from bayesfuse.errors import ResponsesError
+from bayesfuse.errors import ModelError, ResponsesError, require_kind
 
 __all__ = ["Responses"]
 
@@ -380,17 +379,10 @@ def from_key(
 
     The key is sorted in place, which takes no permutation.
     """
-    if len(classes) < 2:
-        raise ResponsesError(
-            "There must be at least two classes, because one class leaves nothing to infer; "
-            f"declare classes that were never used with classes=. Got: {shown(classes)}."
-        )
+    require_two(classes)
     cells = len(raters) * len(classes)
-    if len(key) >= 2**32 or cells >= 2**32:
-        raise ResponsesError(
-            "A table must have fewer than 2³² responses and rater × class cells, because both are "
-            f"indexed with 32 bits. Got: {len(key)} responses, {cells} cells."
-        )
+    require_32_bits(len(key), "responses")
+    require_32_bits(cells, "rater × class cells")
     key.sort()
     start = np.searchsorted(key, np.arange(len(items) + 1, dtype=np.int64) * cells)
     key %= cells
@@ -398,3 +390,18 @@ def from_key(
     return Responses(
         items, raters, classes, start.astype(np.uint32), key.astype(np.uint32), multiplicity, silent
     )
+
+
+def each_batch(batches: Any) -> Iterator[Responses]:
+    """Return an iterator over tables that checks each, or raise ModelError."""
+    if isinstance(batches, str) or not isinstance(batches, Iterable):
+        raise ModelError(
+            "batches= must be an iterable of bf.Responses, because they are read one by one. Got: "
+            f"{type(batches).__name__}."
+        )
+
+    def checked(batch: Responses) -> Responses:
+        require_kind("Every one of batches=", batch, Responses)
+        return batch
+
+    return map(checked, batches)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from bayesfuse.data.arrays import as_array, column, plain, shown
-from bayesfuse.data.names import encode, names_of, numbered, places
-from bayesfuse.data.responses import Responses
+from bayesfuse.data.arrays import as_array, columns, plain
+from bayesfuse.data.names import encode, matched, names_of, numbered
 from bayesfuse.errors import ResponsesError
+
+if TYPE_CHECKING:
+    from bayesfuse.data.responses import Responses
 
 __all__ = ["Sequences"]
 
@@ -79,22 +81,13 @@ class Sequences:
             Unknown columns, no rows, missing values, duplicate items, two items of a sequence at
             one position.
         """
-        item_names = column(frame, item)
-        if len(item_names) == 0:
-            raise ResponsesError(
-                f"A table of sequences must have at least one row. Got: no rows in {item!r}."
-            )
-        items = _distinct(item_names, item)
-        code, names = encode(column(frame, sequence), None, "sequence", sequence)
-        if position is None:
-            rank: NDArray[Any] = np.arange(len(items))
-        else:
-            rank, _ = numbered(column(frame, position), "position", position)
-        if not len(items) == len(code) == len(rank):
-            raise ResponsesError(
-                f"All columns must have the same length. Got: {len(items)}, {len(code)} and "
-                f"{len(rank)} rows."
-            )
+        names = [item, sequence] if position is None else [item, sequence, position]
+        values = columns(frame, names, "sequences")
+        items = _distinct(values[0], item)
+        code, found = encode(values[1], None, "sequence", sequence)
+        rank: NDArray[Any] = np.arange(len(items))
+        if position is not None:
+            rank, _ = numbered(values[2], "position", position)
         order = np.lexsort((rank, code))
         same = (np.diff(code[order]) == 0) & (np.diff(rank[order]) == 0)
         if same.any():
@@ -102,10 +95,10 @@ class Sequences:
             raise ResponsesError(
                 "Items of one sequence must have different positions, because these are their "
                 f"order. Got: {plain(items[first])!r} and {plain(items[second])!r} at one position "
-                f"of sequence {plain(names[code[first]])!r} ({int(same.sum())} such pairs)."
+                f"of sequence {plain(found[code[first]])!r} ({int(same.sum())} such pairs)."
             )
         used, size = np.unique(code, return_counts=True)  # categories may be unused
-        return cls(names[used], items[order], np.concatenate([[0], np.cumsum(size)]))
+        return cls(found[used], items[order], np.concatenate([[0], np.cumsum(size)]))
 
     @classmethod
     def from_lengths(
@@ -226,11 +219,7 @@ class Sequences:
         >>> bf.Sequences.from_lengths([3]).split_raters(responses).raters.tolist()
         ['x first', 'x after a', 'x after b']
         """
-        if not responses.is_plain:
-            raise ResponsesError(
-                "Items in sequence must be separate: call responses.expand(). Got: a table of "
-                "counts."
-            )
+        require_separate(responses)
         place = self.places(responses)
         before = np.full(responses.n_items, -1)
         before[place[1:]] = place[:-1]
@@ -249,12 +238,12 @@ class Sequences:
             names = [f"{raters[m]} {tails[after]}" for m, after in pairs]
             if len(set(names)) == len(names):
                 break
-        columns = {
+        coded = {
             "item": pd.Categorical.from_codes(item, responses.items),
             "rater": pd.Categorical.from_codes(code, names),
             "label": pd.Categorical.from_codes(label, responses.classes),
         }
-        return Responses.from_long(columns)
+        return type(responses).from_long(coded)
 
     def __repr__(self) -> str:
         low, high = int(self.lengths.min()), int(self.lengths.max())
@@ -274,23 +263,22 @@ def _distinct(names: Any, column: str) -> NDArray[Any]:
     return found[code]
 
 
+def require_separate(responses: Responses) -> None:
+    """Raise ResponsesError for a table of counts, whose items have no order."""
+    if not responses.is_plain:
+        raise ResponsesError(
+            "Items in sequence must be separate: call responses.expand(). Got: a table of counts."
+        )
+
+
 def item_places(
     items: NDArray[Any], responses: Responses, what: str, where: str
 ) -> NDArray[np.int64]:
     """Return the index of every item in a table of responses, which must have the same items."""
-    place = places(as_array(items), responses.items)
-    unknown = np.flatnonzero(place < 0)
-    if len(unknown):
-        raise ResponsesError(
-            f"{what} must be items of the responses; declare those without responses with items= "
-            f"when you read the table. Got: {shown(items[unknown], 3)} not in the table "
-            f"({len(unknown)} such)."
-        )
-    if responses.n_items > len(place):
-        missed = np.ones(responses.n_items, dtype=bool)
-        missed[place] = False
-        raise ResponsesError(
-            f"Every item of the responses must be in {where}, if only alone. Got: "
-            f"{shown(responses.items[missed], 3)} missing ({int(missed.sum())} such)."
-        )
-    return place
+    return matched(
+        items,
+        responses.items,
+        f"{what} must be items of the responses; declare items without responses with items= when "
+        "you read the table.",
+        f"Every item of the responses must be in {where}, if only alone.",
+    )

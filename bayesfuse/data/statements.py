@@ -10,9 +10,17 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.arrays import as_array, column, column_names, plain, present, shown
-from bayesfuse.data.names import encode, names_of, places, require_whole, unique_names
-from bayesfuse.data.silence import Silence, rows_of
+from bayesfuse.data.arrays import as_array, column_names, columns, plain, present, shown
+from bayesfuse.data.names import (
+    encode,
+    names_of,
+    places,
+    require_32_bits,
+    require_two,
+    require_whole,
+    unique_names,
+)
+from bayesfuse.data.silence import rows_of
 from bayesfuse.errors import ResponsesError
 from bayesfuse.numerics.kernels import Array
 
@@ -22,7 +30,7 @@ TOLERANCE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Statements:
-    """Which sources stated which probabilities of which items.
+    """Probabilities of classes that sources stated of items.
 
     Attributes
     ----------
@@ -31,7 +39,6 @@ class Statements:
     rater : ndarray of uint32, shape (statements,)
         Rater index of every row.
     probability : ndarray, shape (statements, classes)
-        What was stated.
     """
 
     start: NDArray[np.uint32]
@@ -70,7 +77,7 @@ class Statements:
 
 
 class KnowsStatements:
-    """What a table of responses can say and be told of statements."""
+    """Methods of :class:`bayesfuse.Responses` for stated probabilities."""
 
     stated: Statements | None
 
@@ -85,14 +92,14 @@ class KnowsStatements:
         raters: Sequence[Any] | None = None,
         classes: Sequence[Any] | None = None,
     ) -> Self:
-        """Read probabilities that classifiers, or annotators, state for every class.
+        """Read probabilities of every class, stated by classifiers or annotators.
 
         Parameters
         ----------
         frame : dataframe, mapping of arrays, or array, shape (items, raters, classes)
             A table with one row per statement: columns for the item and the rater, and one column
             of probabilities per class, named after it. Or an array or DataArray with these axes in
-            this order, in which a source that stated nothing of an item has NaN for all classes.
+            this order, with NaN for all classes where a source stated nothing of an item.
         item, rater : str
             Names of the columns of a table.
         items, raters, classes : sequence, optional
@@ -102,7 +109,7 @@ class KnowsStatements:
         Returns
         -------
         Responses
-            Without hard labels; :meth:`joined` puts it together with a table that has some.
+            Without hard labels; :meth:`joined` adds those of another table.
 
         Raises
         ------
@@ -133,13 +140,13 @@ class KnowsStatements:
         Parameters
         ----------
         other : Responses
-            A table of the same classes, in any order. Items and raters of one name are the same
-            ones; a response that is in both tables counts twice.
+            A table of the same classes, in any order. Items and raters are matched by name; a
+            response that is in both tables counts twice.
 
         Returns
         -------
         Responses
-            Items and raters of this table, then those that only the other one has; classes in the
+            Items and raters of this table, then those of the other table only; classes in the
             order of this table.
 
         Raises
@@ -166,7 +173,17 @@ class KnowsStatements:
         """
         both = [cast(Any, self), cast(Any, other)]
         for table in both:
-            _require_plain(table)
+            if table.silent is not None:
+                raise ResponsesError(
+                    "Tables with silence cannot be joined, because a source of one table may not "
+                    "have been given the items of the other: join the votes, then call "
+                    "completed(). Got: a table with silence."
+                )
+            if not table.is_plain:
+                raise ResponsesError(
+                    "Tables of counts cannot be joined, because their items are patterns: call "
+                    "expand() first. Got: a table of counts."
+                )
         first, second = both
         place = places(as_array(second.classes), first.classes)
         if len(place) != first.n_classes or (place < 0).any():
@@ -205,49 +222,34 @@ class KnowsStatements:
 
 
 def read_table(
-    frame: Any, columns: tuple[str, str], declared: tuple[Any, Any], classes: Any
+    frame: Any, ends: tuple[str, str], declared: tuple[Any, Any], classes: Any
 ) -> tuple[NDArray[np.int64], tuple[NDArray[Any], ...], Array]:
     """Return item and rater of every row of a table, the names, and the probabilities."""
-    others = [name for name in column_names(frame) or [] if name not in columns]
-    if classes is None:
-        names = unique_names(others, "class")
-    else:
-        names = unique_names(classes, "class")
-        others_at = places(as_array(others), names)
-        if (others_at < 0).any():
-            raise ResponsesError(
-                "Every column besides item and rater must be a declared class, because it holds "
-                f"the probabilities of one. Got: {others[int(np.argmin(others_at))]!r}, which is "
-                f"not among {shown(names)}."
-            )
-        if absent := sorted(set(range(len(names))) - set(others_at.tolist())):
-            raise ResponsesError(
-                "Every declared class must have a column of probabilities; state zeros for a class "
-                f"that no source knows. Got: no column for {plain(names[absent[0]])!r}."
-            )
-        others = [others[n] for n in np.argsort(others_at)]
-    _require_two(names)
-    code, found = [], []
-    for what, name, given in zip(("item", "rater"), columns, declared, strict=True):
-        own, its_names = encode(column(frame, name), given, what, name)
-        code.append(own)
-        found.append(its_names)
-    if len(code[0]) == 0:
+    others = [name for name in column_names(frame) or [] if name not in ends]
+    names = unique_names(others if classes is None else classes, "class")
+    others_at = places(as_array(others), names) if classes is not None else np.arange(len(names))
+    if (others_at < 0).any():
         raise ResponsesError(
-            f"A table of statements must have at least one row. Got: no rows in {columns[0]!r}."
+            "Every column besides item and rater must be a declared class, because it holds "
+            f"the probabilities of one. Got: {others[int(np.argmin(others_at))]!r}, which is "
+            f"not among {shown(names)}."
         )
-    values = [column(frame, name) for name in others]
+    if absent := sorted(set(range(len(names))) - set(others_at.tolist())):
+        raise ResponsesError(
+            "Every declared class must have a column of probabilities; state zeros for a class "
+            f"that no source knows. Got: no column for {plain(names[absent[0]])!r}."
+        )
+    others = [others[n] for n in np.argsort(others_at)]
+    require_two(names)
+    item, rater, *values = columns(frame, [*ends, *others], "statements")
+    of_item, items = encode(item, declared[0], "item", ends[0])
+    of_rater, raters = encode(rater, declared[1], "rater", ends[1])
+    probability = []
     for name, each in zip(others, values, strict=True):
         require_whole(each, name)
-        if len(each) != len(code[0]):
-            raise ResponsesError(
-                f"All columns must have the same length. Got: {columns[0]!r} with {len(code[0])}, "
-                f"{name!r} with {len(each)} rows."
-            )
-    probability = np.column_stack(
-        [_numbers(each, repr(name)) for name, each in zip(others, values, strict=True)]
-    )
-    return np.column_stack(code), (*found, names), probability
+        probability.append(_numbers(each, repr(name)))
+    code = np.column_stack([of_item, of_rater])
+    return code, (items, raters, names), np.column_stack(probability)
 
 
 def read_array(
@@ -271,21 +273,13 @@ def read_array(
             cells.shape, given, own, ("item", "rater", "class"), strict=True
         )
     )
-    _require_two(names[2])
+    require_two(names[2])
     there = ~np.isnan(cells).all(axis=2)
     if not there.any():
         raise ResponsesError(
             f"An array must hold at least one statement. Got: shape {cells.shape}, all missing."
         )
     return np.argwhere(there), names, cells[there]
-
-
-def _require_two(classes: NDArray[Any]) -> None:
-    if len(classes) < 2:
-        raise ResponsesError(
-            "There must be at least two classes, because one class leaves nothing to infer. Got: "
-            f"{shown(classes)}."
-        )
 
 
 def _numbers(values: Any, where: str) -> Array:
@@ -338,11 +332,7 @@ def _table(
         stated = Statements(
             begin.astype(np.uint32), code[order, 1].astype(np.uint32), probability[order] + 0.0
         )
-    if max(len(hard), 0 if stated is None else len(stated.rater)) >= 2**32:
-        raise ResponsesError(
-            "A table must have fewer than 2³² responses, because they are indexed with 32 bits. "
-            f"Got: {len(hard)} responses."
-        )
+    require_32_bits(max(len(hard), 0 if stated is None else len(stated.rater)), "responses")
     item, rater, label = hard[np.lexsort(hard.T[::-1])].T
     return kind(
         items,
@@ -353,21 +343,6 @@ def _table(
         np.ones(len(items), dtype=np.int64),
         stated=stated,
     )
-
-
-def _require_plain(table: Any) -> None:
-    silent: Silence | None = table.silent
-    if silent is not None:
-        raise ResponsesError(
-            "Tables that say who was silent cannot be joined, because a source of one table may "
-            "not have been given the items of the other: join the votes, then call completed(). "
-            "Got: a table with silence."
-        )
-    if not table.is_plain:
-        raise ResponsesError(
-            "Tables of counts cannot be joined, because their items are patterns: call expand() "
-            "first. Got: a table of counts."
-        )
 
 
 def _united(both: list[NDArray[Any]], what: str) -> tuple[NDArray[Any], list[NDArray[np.int64]]]:
