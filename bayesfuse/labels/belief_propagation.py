@@ -18,7 +18,8 @@ import math
 
 import numpy as np
 
-from bayesfuse.labels.potts_kernels import SMALL, choose, uniform
+from bayesfuse.labels.partition_function import interpolate
+from bayesfuse.labels.potts_kernels import SMALL, choose, relative, uniform
 from bayesfuse.numerics.kernels import inner, kernel
 
 TOLERANCE = 1e-9
@@ -47,8 +48,7 @@ def disagreement(coupling, weight):
 def gather(n, prevalence, likelihood, start, message, share):
     """Write the weights of item n, with messages, relative to the largest, into ``share``.
 
-    Returns the log of the largest weight, and the log sum of the weights without the item's
-    likelihood.
+    Returns the log of the largest, and the log sum of the weights without the item's likelihood.
     """
     n_classes = share.size
     top, top_before = -np.inf, -np.inf
@@ -78,10 +78,7 @@ def gather(n, prevalence, likelihood, start, message, share):
 
 @inner
 def send(n, share, r, start, neighbour, reverse, message, cavity, damping, stale):
-    """Send the messages of item n; return the largest change.
-
-    Neighbours whose messages changed become ``stale``.
-    """
+    """Send the messages of item n to neighbours, then ``stale``; return the largest change."""
     n_classes, change = share.size, 0.0
     for e in range(start[n], start[n + 1]):
         total = 0.0
@@ -101,12 +98,11 @@ def send(n, share, r, start, neighbour, reverse, message, cavity, damping, stale
 
 @kernel
 def propagate(prevalence, likelihood, coupling, start, neighbour, weight, reverse, order, rounds):
-    """Pass messages until convergence.
+    """Pass messages until convergence; return them (entries, classes), rounds and last change.
 
     ``reverse`` is the position of every entry of the graph's rows in the neighbour's row. ``order``
     is breadth first; every round goes from its end to its beginning and back, so one round is exact
-    on a forest. Items without changed messages are skipped. Returns the messages (entries of the
-    rows, classes), the rounds, and the last change.
+    on a forest.
     """
     n_items, n_classes = likelihood.shape
     r = disagreement(coupling, weight)
@@ -134,9 +130,8 @@ def propagate(prevalence, likelihood, coupling, start, neighbour, weight, revers
 def bethe(prevalence, likelihood, log_scale, coupling, start, neighbour, weight, reverse, message):
     """Return log Z, evidence by item, label probabilities and expected agreement from messages.
 
-    The evidence of an item is the log probability of its responses given all others. The agreement
-    is the expected weight of the edges whose items agree, the derivative of log Z with respect to
-    the coupling.
+    The evidence of an item is conditional on all other responses. The agreement is the derivative
+    of log Z with respect to the coupling.
     """
     n_items, n_classes = likelihood.shape
     r = disagreement(coupling, weight)
@@ -172,24 +167,26 @@ def bethe(prevalence, likelihood, log_scale, coupling, start, neighbour, weight,
     return log_z, log_evidence, probability, agreement
 
 
-@inner
-def relative(logs, share):
-    """Write exponentials relative to the largest into ``share``; return their sum."""
-    top, total = -np.inf, 0.0
-    for k in range(share.size):
-        top = max(top, logs[k])
-    for k in range(share.size):
-        share[k] = math.exp(logs[k] - top) if logs[k] > -np.inf else 0.0
-        total += share[k]
-    return total
+@kernel
+def marginal(coupling, likelihood, log_scale, *structure):
+    """Sum the labels out: total, evidence by item, probability, derivative.
+
+    The evidence of an item is conditional on all other responses and does not add up to the total.
+    """
+    prevalence, start, neighbour, weight, reverse, order, _, _, knots, total_weight = structure
+    beta = coupling.item()
+    graph = start, neighbour, weight, reverse
+    message, _, _ = propagate(prevalence, likelihood, beta, *graph, order, ROUNDS)
+    total, log_evidence, probability, agreement = bethe(
+        prevalence, likelihood, log_scale, beta, *graph, message
+    )
+    of_prior, rate = interpolate(beta, knots, total_weight.item())
+    return total - of_prior, log_evidence, probability, np.asarray(agreement - rate)
 
 
 @kernel
 def draw_forest(prevalence, likelihood, coupling, start, neighbour, weight, order, seed):
-    """Draw the labels of a forest jointly: messages to the roots, then labels from the roots.
-
-    ``order`` is breadth first. Every item needs a possible class.
-    """
+    """Draw the labels of a forest jointly, in breadth-first ``order``; all must be possible."""
     n_items, n_classes = likelihood.shape
     r = disagreement(coupling, weight)
     place, above = np.empty(n_items, dtype=np.int32), np.full(n_items, -1)
@@ -223,8 +220,7 @@ def draw_forest(prevalence, likelihood, coupling, start, neighbour, weight, orde
 def bethe_jax(prevalence, log_lik, coupling, start, neighbour, weight, reverse):
     """Return the Bethe log partition function as a sum over items (items,), in ``jax.numpy``.
 
-    Messages are updated in parallel, damped. Cavity distributions are constants, because the sum
-    is stationary in them at the fixed point.
+    Cavity distributions are constants, because the sum is stationary in them at the fixed point.
     """
     import jax.numpy as jnp
     from jax import lax

@@ -16,6 +16,8 @@ import math
 import numpy as np
 
 from bayesfuse.labels.belief_propagation import ROUNDS, TOLERANCE
+from bayesfuse.labels.partition_function import interpolate
+from bayesfuse.labels.potts_kernels import relative
 from bayesfuse.numerics.kernels import inner, kernel
 
 
@@ -38,10 +40,7 @@ def lean(n, log_prevalence, likelihood, coupling, start, neighbour, weight, prob
 
 @kernel
 def settle(prevalence, likelihood, coupling, start, neighbour, weight, order, rounds):
-    """Update the probabilities of every item in turn until convergence.
-
-    Returns the probabilities (items, classes), the rounds, and the last change.
-    """
+    """Return the probabilities (items, classes) at convergence, the rounds and the last change."""
     n_items, n_classes = likelihood.shape
     log_prevalence, logs = np.log(prevalence), np.empty(n_classes)
     probability = np.full((n_items, n_classes), 1.0 / n_classes)
@@ -55,10 +54,7 @@ def settle(prevalence, likelihood, coupling, start, neighbour, weight, order, ro
             )
             if top == -np.inf:
                 continue
-            total = 0.0
-            for k in range(n_classes):
-                logs[k] = math.exp(logs[k] - top) if logs[k] > -np.inf else 0.0
-                total += logs[k]
+            total = relative(logs, logs)
             for k in range(n_classes):
                 change = max(change, abs(logs[k] / total - probability[n, k]))
                 probability[n, k] = logs[k] / total
@@ -68,11 +64,7 @@ def settle(prevalence, likelihood, coupling, start, neighbour, weight, order, ro
 
 @kernel
 def bound(prevalence, likelihood, log_scale, coupling, start, neighbour, weight, probability):
-    """Return the lower bound of log Z, evidence by item, and the expected agreement.
-
-    The evidence of an item is the log probability of its responses given its neighbours'
-    probabilities.
-    """
+    """Return the bound of log Z, evidence by item given its neighbours, and expected agreement."""
     n_items, n_classes = likelihood.shape
     log_prevalence, logs = np.log(prevalence), np.empty(n_classes)
     log_evidence = np.empty(n_items)
@@ -113,11 +105,20 @@ def bound(prevalence, likelihood, log_scale, coupling, start, neighbour, weight,
     return log_z, log_evidence, agreement
 
 
-def bound_jax(prevalence, log_lik, coupling, start, neighbour, weight):
-    """Return the lower bound of log Z as a sum over items (items,), in ``jax.numpy``.
+@kernel
+def marginal(coupling, likelihood, log_scale, *structure):
+    """As :func:`belief_propagation.marginal`, by mean field."""
+    prevalence, start, neighbour, weight, _, order, _, _, knots, total_weight = structure
+    beta = coupling.item()
+    graph = beta, start, neighbour, weight
+    probability, _, _ = settle(prevalence, likelihood, *graph, order, ROUNDS)
+    total, log_evidence, agreement = bound(prevalence, likelihood, log_scale, *graph, probability)
+    of_prior, rate = interpolate(beta, knots, total_weight.item())
+    return total - of_prior, log_evidence, probability, np.asarray(agreement - rate)
 
-    The probabilities are constants, because the bound is stationary in them.
-    """
+
+def bound_jax(prevalence, log_lik, coupling, start, neighbour, weight):
+    """Return the bound, stationary in the probabilities, by item (items,), in ``jax.numpy``."""
     import jax.numpy as jnp
     from jax import lax
     from jax.nn import softmax
@@ -141,8 +142,7 @@ def bound_jax(prevalence, log_lik, coupling, start, neighbour, weight):
     begin = jnp.full(log_lik.shape, 1 / log_lik.shape[1]), 0, jnp.inf
     going = lambda state: (state[1] < 10 * ROUNDS) & (state[2] > TOLERANCE)  # noqa: E731
     q, *_ = lax.while_loop(going, step, begin)
-    q = lax.stop_gradient(
-        softmax(own + pull(coupling, q), axis=1)
-    )  # zeros, which damping has not reached
+    # zeros, which damping has not reached
+    q = lax.stop_gradient(softmax(own + pull(coupling, q), axis=1))
     energy = jnp.where(q > 0, q * own, 0.0) + q * pull(coupling, q) / 2
     return (energy - xlogy(q, q)).sum(axis=1)

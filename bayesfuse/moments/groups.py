@@ -265,10 +265,7 @@ def _reports(responses: Responses, group: Indices, several: Indices, evidence: A
 
 @dataclass(frozen=True)
 class Source:
-    """A hidden binary variable: its prevalence and how well raters report it.
-
-    ``quality`` holds sensitivities and specificities, shape (2, raters).
-    """
+    """A hidden binary variable, with the sensitivities and specificities (2, raters) for it."""
 
     quality: Array
     prevalence: float
@@ -286,15 +283,12 @@ def _source(responses: Responses, direction: Array) -> Source:
 
 
 def _symmetric(responses: Responses, direction: Array) -> Source:
-    """Let E[f] = b (2π - 1) on average over raters, which fixes b given v = √(1 - b²) (2π - 1).
-
-    Two raters have one covariance, so v needs a ``direction``, unless that is zero.
-    """
+    """Let E[f] = b (2π - 1) on average over raters, which fixes b given v = √(1 - b²) (2π - 1)."""
     moments = covariance(responses)
     q = np.nan_to_num(moments.covariance.values)
     overlap = moments.overlap.values.astype(float)
     np.fill_diagonal(overlap, 0.0)
-    pull = direction @ (overlap * q) @ direction
+    pull = direction @ (overlap * q) @ direction  # two raters have one covariance
     if pull > 0:
         v = direction * np.sqrt(pull / (direction**2 @ overlap @ direction**2))
     else:
@@ -314,8 +308,8 @@ def _corrected(
 ) -> Array:
     """Turn accuracies of the estimated verdict, (2,), into those of the verdict itself.
 
-    For the estimate, P(+ | truth +) = ψ s + (1 - ψ) (1 - t), where s and t are its sensitivity and
-    specificity for the verdict, expected values given the evidence, averaged over items.
+    The estimate has P(+ | truth +) = ψ s + (1 - ψ) (1 - t), with its expected sensitivity s and
+    specificity t for the verdict.
     """
     used = evidence != 0
     weight = multiplicity[used] * np.stack([verdict[used], 1 - verdict[used]])

@@ -118,24 +118,13 @@ def estimate_imbalance(
 
 
 def quality(mean: Array, v: Array, prevalence: float) -> tuple[Array, Array]:
-    """Return sensitivity and specificity (Jaffe et al. 2015, eq. 5), not clipped to [0, 1].
-
-    Parameters
-    ----------
-    mean, v : ndarray, shape (raters,)
-        Mean label and rank-one vector of every rater.
-    prevalence : float
-        Of the positive class, between 0 and 1.
-    """
+    """Return sensitivity and specificity (raters,) (Jaffe et al. 2015, eq. 5), not clipped."""
     odds = np.sqrt((1 - prevalence) / prevalence)
     return (1 + mean + v * odds) / 2, (1 - mean + v / odds) / 2
 
 
 def log_table(sensitivity: Array, specificity: Array) -> Array:
-    """Return log P(response | class) for every cell, with clipped rates, shape (2 raters, 2).
-
-    Raters of unknown quality (NaN) are ignored: their rows are zero.
-    """
+    """Return log P(response | class), with clipped rates, (2 raters, 2); zero if unknown (NaN)."""
     says_positive = np.stack([1 - specificity, sensitivity], axis=-1)
     says_positive = np.clip(says_positive, SMALLEST, 1 - SMALLEST)
     table = np.log(np.stack([1 - says_positive, says_positive], axis=1)).reshape(-1, 2)
@@ -198,10 +187,7 @@ def _third_moment(responses: Responses, mean: Array, v: Array) -> float:
 
 @kernel
 def triple_sums(start, cell, multiplicity, mean, v):
-    """Sum ``z_i z_j z_k`` with ``z = (f - mean) v``, and ``(v_i v_j v_k)²``, over all triples.
-
-    The sums over triples of an item follow from its power sums: O(responses).
-    """
+    """Sum ``z_i z_j z_k``, with ``z = (f - mean) v``, and ``(v_i v_j v_k)²`` over triples."""
     products = squares = 0.0
     for n in range(multiplicity.size):
         z1 = z2 = z3 = s1 = s2 = s3 = 0.0

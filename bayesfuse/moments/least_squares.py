@@ -11,12 +11,7 @@ from bayesfuse.numerics.kernels import inner, kernel
 
 @kernel
 def project(x):
-    """Project a vector on the probability simplex, in place.
-
-    References
-    ----------
-    Michelot (1986), Journal of Optimization Theory and Applications 50, 195–200.
-    """
+    """Project a vector on the simplex, in place (Michelot 1986, J. Optim. Theory Appl. 50, 195)."""
     shift, kept = -np.inf, x.size + 1
     while True:
         total, above = 0.0, 0

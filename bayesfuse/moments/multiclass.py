@@ -42,10 +42,7 @@ ROUNDING = 1e-7
 
 @kernel
 def update(normal, right, prevalence, damping, ahead):
-    """Solve the normal equations of every rater, damped, with the others fixed.
-
-    Eight steps are enough: more do not reduce the number of outer steps.
-    """
+    """Solve the normal equations of every rater, damped, with the others fixed, in eight steps."""
     n_classes, n_labels = prevalence.size, ahead.shape[2]
     new = np.empty_like(ahead)
     system, target = np.empty((n_classes, n_classes)), np.empty((n_classes, n_labels))
@@ -81,11 +78,7 @@ class Moments(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Answers of every item and raters of every item, each rater once per item.
-
-    ``repeated`` (mixed rows, cells) averages repeated answers of a rater to an item, because
-    products are of different raters.
-    """
+    """Answers and raters of every item; ``repeated`` (rows, cells) averages repeated answers."""
 
     shape: tuple[int, int]
     answers: RowGroups

@@ -23,10 +23,7 @@ def require_binary(responses: Responses) -> None:
 
 @inner
 def mean_answer(cell, r, last):
-    """Return the rater of row r, the mean of their answers to the item, and the row after these.
-
-    The rows of an item, up to ``last``, are sorted by rater.
-    """
+    """Return the rater of row r, their mean answer to the item, and the row of the next rater."""
     rater = cell[r] >> 1
     total, times = 0.0, 0
     while r < last and cell[r] >> 1 == rater:
@@ -70,26 +67,13 @@ def pair_sums(start, cell, multiplicity, n_raters):
 def sampling_variance(mean: Array, other: Array, covariance: Array, overlap: Array) -> Array:
     """Return the sampling variance of covariances of ±1 labels (Parisi et al. 2014, eq. 9).
 
-    Parameters
-    ----------
-    mean, other : ndarray
-        Mean labels of the two raters.
-    covariance : ndarray
-        Their covariance.
-    overlap : ndarray
-        Number of items that both answered.
-
-    Returns
-    -------
-    ndarray
-        Broadcast shape; NaN where the overlap is less than two. Zero where an estimated covariance
-        that the means do not allow makes the formula negative.
+    Arguments broadcast; NaN where two raters share fewer than two items.
     """
     overlap = np.where(overlap >= 2, overlap, np.nan)
     spread = (1 - mean**2) * (1 - other**2)
     shrunk = (overlap - 2) / (overlap - 1) * covariance
     variance = spread / (overlap - 1) + covariance / overlap * (4 * mean * other - shrunk)
-    return np.maximum(variance, 0.0)
+    return np.maximum(variance, 0.0)  # negative for covariances that the means do not allow
 
 
 def covariance(responses: Responses) -> xr.Dataset:

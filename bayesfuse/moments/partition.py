@@ -153,9 +153,7 @@ def _sizes(n_raters: int, min_groups: int, max_groups: int | None, criterion: st
         )
     if max_groups is None:
         max_groups = MOST_CLUSTERS
-    require_count(
-        "min_groups", min_groups, least=2
-    )  # one group is the same model as independent raters
+    require_count("min_groups", min_groups, least=2)  # one group means independent raters
     require_count("max_groups", max_groups, least=2)
     if min_groups > min(max_groups, n_raters):
         raise MomentsError(
@@ -185,24 +183,12 @@ def _clusters(score: Array, sizes: Indices) -> list[Indices]:
 
 @dataclass(frozen=True)
 class PairMoments:
-    """Covariances and weights, shape (1 or classes, raters, raters); zero where unknown.
-
-    Attributes
-    ----------
-    q : ndarray
-        Covariances.
-    precision : ndarray
-        Inverse sampling variances; zero on the diagonal.
-    share : ndarray
-        Overlaps relative to the largest: the weights of eq. 14.
-    equal : bool
-        Whether to weight fits by share instead of precision.
-    """
+    """Covariances and weights, shape (1 or classes, raters, raters); zero where unknown."""
 
     q: Array
-    precision: Array
-    share: Array
-    equal: bool
+    precision: Array  # inverse sampling variances; zero on the diagonal
+    share: Array  # overlaps relative to the largest: the weights of eq. 14
+    equal: bool  # whether to weight fits by share instead of precision
 
     @classmethod
     def of(cls, responses: Responses, *, equal: bool = False) -> PairMoments:

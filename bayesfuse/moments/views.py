@@ -64,17 +64,8 @@ def from_teams(
     views of the teams if the truth is k, pairs and triples of views are P = Σ_k π_k u_k v_kᵀ and
     T(η) = Σ_k π_k (η·w_k) u_k v_kᵀ, so the eigenvectors of T(η) P⁻¹ are the u_k. They turn a view
     into an unbiased estimate of the item's class indicator, up to scale, and that with the
-    responses of the other teams gives their confusion matrices.
+    responses of the other teams gives their confusion matrices. ``used`` is :func:`incidence`.
 
-    Parameters
-    ----------
-    responses : Responses
-    used : sparse array
-        Their :func:`incidence` by columns.
-    rng : numpy.random.Generator
-
-    References
-    ----------
     Leurgans, Ross & Abel (1993), SIAM Journal on Matrix Analysis and Applications 14, 1064–1083;
     Anandkumar, Ge, Hsu, Kakade & Telgarsky (2014), JMLR 15, 2773–2832.
     """

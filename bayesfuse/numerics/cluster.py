@@ -41,18 +41,10 @@ def client() -> Any:
 
 
 class Parts:
-    """Parts of the data that tasks are done on.
+    """Parts of the data: ``prepare(recipe, source)`` makes each, of about so many bytes (sizes).
 
-    Parameters
-    ----------
-    prepare : callable
-        ``prepare(recipe, source)`` makes what tasks work on; a function of a module.
-    recipe : object
-        What all parts share.
-    sources : sequence
-        Where each part comes from. Those with a method ``future(client)`` live on the cluster.
-    sizes : sequence of int
-        Bytes of every prepared part, about.
+    ``prepare`` is a function of a module. Sources with a method ``future(client)`` are on the
+    cluster.
     """
 
     def __init__(

@@ -38,16 +38,7 @@ def _open_tables(counts, concentration, rng):
 
 
 def draw_tables(counts: Array, concentration: Array, rng: np.random.Generator) -> Array:
-    """Draw the number of tables for every count, given concentrations κ b of the same shape.
-
-    Examples
-    --------
-    The first guest always opens one.
-
-    >>> import numpy as np
-    >>> draw_tables(np.array([0.0, 1.0, 9.0]), np.full(3, 1e-9), np.random.default_rng(1))
-    array([0., 1., 1.])
-    """
+    """Draw the number of tables for every count, given concentrations κ b of the same shape."""
     flat = np.ascontiguousarray(counts, dtype=float).ravel()
     spread = np.ascontiguousarray(np.broadcast_to(concentration, counts.shape)).ravel()
     drawn: Array = _open_tables(flat, spread, rng).reshape(counts.shape)
@@ -66,39 +57,9 @@ def draw_shared(
 ) -> tuple[Array, Array]:
     r"""Draw concentrations κ ~ Gamma(shape, rate) of restaurants with a common mean, then tables.
 
-    κ is drawn by slice sampling given the guests alone: given tables as well, as
-    :func:`draw_concentration` draws it, the effective sample size is a twentieth.
-
-    Parameters
-    ----------
-    now : ndarray, shape (…)
-        The concentrations.
-    mean : ndarray, shape (…, dishes)
-        Positive.
-    guests : ndarray, shape (restaurants, …, dishes)
-
-    Returns
-    -------
-    concentration : ndarray, shape (…)
-    tables : ndarray, shape (…, dishes)
-        Numbers of tables of all restaurants.
-
-    Examples
-    --------
-    Restaurants where all guests take the same dish have a small κ:
-
-    >>> import numpy as np
-    >>> rng, mean = np.random.default_rng(1), np.array([0.5, 0.5])
-    >>> apart = np.array([[9.0, 0.0], [0.0, 9.0], [9.0, 0.0], [0.0, 9.0]])
-    >>> found = []
-    >>> for guests in (apart, np.full((4, 2), 5.0)):
-    ...     kappa, drawn = np.array(1.0), []
-    ...     for _ in range(500):
-    ...         kappa, _ = draw_shared(kappa, mean, guests, 1.0, 0.1, rng)
-    ...         drawn.append(float(kappa))
-    ...     found.append(np.mean(drawn))
-    >>> bool(found[0] < 1 < 5 < found[1])
-    True
+    Slice sampling of κ (…) given the guests (restaurants, …, dishes) alone has twenty times the
+    effective sample size of :func:`draw_concentration`, which also conditions on tables. Mean and
+    tables are (…, dishes).
     """
     dishes = guests.shape[-1]
     drawn, tables = _draw_shared(
@@ -206,14 +167,8 @@ def draw_concentration(
     r"""Draw concentrations κ ~ Gamma(shape, rate) given tables and guests of their restaurants.
 
     With :math:`\eta_i \sim \mathrm{Beta}(\kappa, n_i)`, κ is
-    :math:`\mathrm{Gamma}(shape + \sum t_i,\ rate - \sum \log \eta_i)`.
-
-    Parameters
-    ----------
-    now : ndarray
-        The concentrations.
-    tables, guests : ndarray
-        Totals by restaurant; those along ``axis`` (default: all) have the same κ.
+    :math:`\mathrm{Gamma}(shape + \sum t_i,\ rate - \sum \log \eta_i)`. Restaurants along ``axis``
+    (default: all) have the same κ.
     """
     spread = np.broadcast_to(now if axis is None else np.expand_dims(now, axis), guests.shape)
     busy = guests > 0
