@@ -53,15 +53,15 @@ class Potts(LabelPrior):
     .. math:: p(y) = \frac{1}{Z(\beta)} \prod_n \pi_{y_n}
               \prod_{\text{edges } nm} \exp(\beta\, w_{nm}\, 1[y_n = y_m])
 
-    Gibbs sampling is exact: on a forest, labels are drawn jointly, on other graphs by single-site
-    sweeps and Swendsen–Wang cluster moves. With the labels summed out (NUTS, EM), belief
-    propagation is used, which is exact on a forest and an approximation on other graphs.
+    Gibbs sampling is exact: labels are drawn jointly on a forest, otherwise by single-site sweeps
+    and Swendsen–Wang cluster moves. Belief propagation sums the labels out (NUTS, EM); it is exact
+    on a forest and approximate on other graphs.
 
     Parameters
     ----------
     coupling : tensor or number
-        β > 0 of an edge of weight one. To infer a variable, Z is tabulated as a function of β,
-        which takes a while when the model is built.
+        β > 0 of an edge of weight one. For a variable, Z is tabulated as a function of β, which
+        takes some time when the model is built.
     graph : Graph
         Adjacency of the items; the same items as in the responses, in any order.
     prevalence : array-like, shape (classes,), optional
@@ -72,12 +72,9 @@ class Potts(LabelPrior):
     Traganitis & Giannakis's trust δ counts half per edge: β = δ / 2 (their eqs. 6 and 28).
 
     The prevalence cannot be a variable, because Z would have to be tabulated in as many dimensions
-    as there are classes. It seldom matters, given neighbours and responses; the shares of the
-    classes follow from the labels.
-
-    The approximate evidence is the Bethe (or mean-field) log partition function of the posterior
-    minus log Z of the prior, not minus its Bethe approximation, which is least accurate without
-    responses.
+    as there are classes; it seldom matters, given neighbours and responses. The approximate
+    evidence is the Bethe (or mean-field) log partition function of the posterior minus log Z of the
+    prior, not minus its Bethe approximation, which is least accurate without responses.
 
     References
     ----------
@@ -183,10 +180,8 @@ class Potts(LabelPrior):
 
     def given(self, log_parameters, labels, likelihood, log_scale, structure):
         prevalence, *graph = structure[:4]
-        coupling = float(log_parameters[0])
-        return potts_kernels.conditionals(
-            labels, prevalence, likelihood, log_scale, coupling, *graph
-        )
+        given = prevalence, likelihood, log_scale, float(log_parameters[0])
+        return potts_kernels.conditionals(labels, *given, *graph)
 
     def joint(self, responses, unit):
         if not self.graph.is_forest:
@@ -228,10 +223,9 @@ class Potts(LabelPrior):
         if potts_kernels.impossible(likelihood):
             return np.where(likelihood.any(axis=1), 0, -1)
         scale = np.zeros(len(likelihood))
-        own = (prevalence * likelihood).argmax(axis=1)
         believed = self.marginal(log_parameters, likelihood, scale, structure).probability
         found = []
-        for begun in (own, believed.argmax(axis=1)):
+        for begun in ((prevalence * likelihood).argmax(axis=1), believed.argmax(axis=1)):
             labels = begun.astype(np.int32)
             potts_kernels.iterate_modes(labels, prevalence, likelihood, *graph, MODES)
             with np.errstate(divide="ignore"):

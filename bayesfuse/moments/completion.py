@@ -40,7 +40,7 @@ def rank_one(
         plus ``penalty`` times its trace. ``"eigen"`` takes the leading eigenvector of the
         covariance itself (inconsistent for few raters). ``"least_squares"`` minimises
         :math:`\sum_{i \ne j} n_{ij} (q_{ij} - v_i v_j)^2` over :math:`v_i^2 \le q_{ii}`, with
-        the overlaps as weights.
+        the overlaps as weights. The others impute pairs that share fewer than two items by it.
     sign : str
         How to choose the sign, which covariances do not determine. ``"average"`` (default): raters
         are better than random on average, weighted by v. ``"majority"``, as published: more than
@@ -53,9 +53,8 @@ def rank_one(
     -------
     xarray.DataArray
         ``v[rater]``. Blocks of raters without common items are estimated and signed separately.
-        Zero for a rater with constant responses; NaN where v is not determined: for a rater who
-        shares items with nobody, or in a block without a cycle of odd length (such as three raters
-        who share items in pairs).
+        Zero for a rater with constant responses; NaN for a rater without common items with others,
+        or in a block without a cycle of odd length (such as three raters who share items in pairs).
 
     Raises
     ------
@@ -67,14 +66,10 @@ def rank_one(
 
     Notes
     -----
-    For the other methods, pairs that share fewer than two items are imputed by the least-squares
-    solution.
-
-    Both signs are right in good crowds. The signs of (nearly) random raters are random and can
-    outvote the others: ``"majority"`` reversed 22 % of the published simulations with a cartel of a
-    third (Parisi et al., Fig 1), ``"average"`` 7 %; without a cartel 3 % against none; with 12 of
-    15 raters random, 19 % against none. ``"average"`` is worse only if almost half of the raters
-    are as much worse than random as the others are better: 3 % against none.
+    The signs of (nearly) random raters are random and can outvote the others: in the published
+    simulations with a cartel of a third (Parisi et al., Fig 1) ``"majority"`` chose the wrong sign
+    in 22 %, ``"average"`` in 7 %; with 12 of 15 raters random, 19 % against none. ``"average"`` is
+    worse only if almost half of the raters are as much worse than random as the others are better.
 
     References
     ----------
@@ -84,9 +79,8 @@ def rank_one(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.moments import covariance, rank_one
     >>> responses = bf.Responses.from_counts({"000": 40, "010": 10, "110": 20, "111": 30})
-    >>> rank_one(covariance(responses)).round(3).values
+    >>> bf.moments.rank_one(bf.moments.covariance(responses)).round(3).values
     array([1.005, 0.804, 0.603])
     """
     for name, given, known in (("method", method, METHODS), ("sign", sign, SIGNS)):

@@ -50,19 +50,16 @@ def latent_sml(
     Returns
     -------
     xarray.Dataset
-        ``label[item]``: class names; a score of zero gets the more frequent label.
-        ``score[item]``: log odds of the positive class.
-        ``sensitivity[rater]``, ``specificity[rater]``: with respect to the truth (eq. 8).
-        ``verdict_sensitivity[rater]``, ``verdict_specificity[rater]``: with respect to the verdict
-        of the rater's group, one for a rater alone.
-        ``membership[rater]``: index of the group.
-        For groups of several raters only:
-        ``verdict[item, group]``: probability that the verdict is positive, given only the group's
-        responses; NaN if there are none.
+        ``label[item]``: class names; a score of zero gets the more frequent label. ``score[item]``:
+        log odds of the positive class. ``sensitivity[rater]``, ``specificity[rater]``: with respect
+        to the truth (eq. 8). ``verdict_sensitivity[rater]``, ``verdict_specificity[rater]``: with
+        respect to the verdict of the rater's group, one for a rater alone. ``membership[rater]``:
+        index of the group. For groups of several raters only: ``verdict[item, group]``: probability
+        of a positive verdict given the group's responses, NaN if there are none.
         ``group_sensitivity[group]``, ``group_specificity[group]``: of the verdict with respect to
         the truth. ``determined[group]``: whether moments determine the accuracies within the group.
-        Attributes: ``prevalence``, ``positive``, ``determined`` (between groups).
-        All accuracies are NaN for undetermined raters.
+        Attributes: ``prevalence``, ``positive``, ``determined`` (between groups). All accuracies
+        are NaN for undetermined raters.
 
     Raises
     ------
@@ -73,10 +70,8 @@ def latent_sml(
     -----
     Two raters (or two groups) do not determine accuracies, nor do raters whose verdict seems to
     have one class only. Errors are then assumed equally frequent in both classes, and
-    ``determined`` is false. One group of all raters is the same model as no groups.
-
-    The second stage sees estimated verdicts. Their accuracies are corrected for the expected errors
-    of these estimates, without which all raters of a group would seem worse than they are.
+    ``determined`` is false. One group of all raters is the same model as no groups. Accuracies of
+    verdicts are corrected for the expected errors of their estimates.
 
     References
     ----------
@@ -85,14 +80,13 @@ def latent_sml(
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> from bayesfuse.moments import latent_sml
     >>> rng = np.random.default_rng(1)
     >>> truth = rng.random(5000) < 0.5
     >>> source = truth ^ (rng.random(5000) < 0.3)  # three raters copy a source, four do not
     >>> copies = source[:, None] ^ (rng.random((5000, 3)) < 0.1)
     >>> others = truth[:, None] ^ (rng.random((5000, 4)) < 0.3)
     >>> responses = bf.Responses.from_matrix(np.hstack([copies, others]).astype(int))
-    >>> fused = latent_sml(responses)
+    >>> fused = bf.moments.latent_sml(responses)
     >>> float(fused.group_sensitivity[0].round(1)), float(fused.verdict_sensitivity[0].round(1))
     (0.7, 0.9)
     """
@@ -173,7 +167,7 @@ def select_raters(responses: Responses, size: int, groups: Assignment | None = N
     Returns
     -------
     list
-        Names of the raters, the one with the highest estimated balanced accuracy first.
+        Names of the raters, in descending order of estimated balanced accuracy.
 
     Raises
     ------
@@ -189,12 +183,11 @@ def select_raters(responses: Responses, size: int, groups: Assignment | None = N
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> from bayesfuse.moments import select_raters
     >>> rng = np.random.default_rng(1)
     >>> truth = rng.random(5000) < 0.5
     >>> wrong = rng.random((5000, 5)) < [0.3, 0.4, 0.2, 0.1, 0.25]
     >>> responses = bf.Responses.from_matrix((truth[:, None] ^ wrong).astype(int))
-    >>> select_raters(responses, 2, groups=[0, 1, 2, 2, 3])  # the two best are of one group
+    >>> bf.moments.select_raters(responses, 2, groups=[0, 1, 2, 2, 3])  # the best two share a group
     [3, 4]
     """
     require_count("size", size)

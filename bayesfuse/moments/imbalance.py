@@ -55,10 +55,10 @@ def class_imbalance(
         Of two classes; the last one is the positive one.
     method : str
         ``"likelihood"`` (default): the imbalance that maximises the likelihood of all responses;
-        with the first two moments it determines sensitivities and specificities.
-        ``"tensor"``: from the third moments, :math:`T_{ijk} = \alpha v_i v_j v_k` with
-        :math:`\alpha = -2b / \sqrt{1 - b^2}`; needs fewer assumptions (independence in triples)
-        and has a larger error.
+        with the first two moments it determines sensitivities and specificities. ``"tensor"``: from
+        the third moments, :math:`T_{ijk} = \alpha v_i v_j v_k` with :math:`\alpha = -2b / \sqrt{1 -
+        b^2}`, weighted by the number of items that all three answered; needs fewer assumptions
+        (independence in triples) and has a larger error.
     completion, sign : str
         Method and sign of :func:`rank_one`.
 
@@ -71,11 +71,6 @@ def class_imbalance(
     MomentsError
         An unknown method, an imbalance within 0.01 of ±1; as :func:`rank_one`.
 
-    Notes
-    -----
-    Both take O(responses) operations per evaluation. Triples are weighted by the number of items
-    that all three answered, so responses may be missing.
-
     References
     ----------
     Jaffe, Nadler & Kluger (2015), AISTATS, Algorithms 1 and 2, eq. 13, 17, 19, 22–24.
@@ -83,10 +78,9 @@ def class_imbalance(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.moments import class_imbalance
     >>> responses = bf.Responses.from_counts({"000": 513, "001": 66, "010": 66, "100": 66,
     ...                                       "011": 45, "101": 45, "110": 45, "111": 154})
-    >>> class_imbalance(responses, method="tensor").prevalence.__round__(2)
+    >>> round(bf.moments.class_imbalance(responses, method="tensor").prevalence, 2)
     0.3
     """
     moments = covariance(responses)

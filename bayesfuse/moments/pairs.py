@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import xarray as xr
 
@@ -91,12 +93,11 @@ def covariance(responses: Responses) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        ``mean[rater]``: mean label, NaN for a rater without responses.
-        ``covariance[rater, other]``: with denominator n − 1, the diagonal included; NaN where a
-        pair shares fewer than two items.
-        ``variance[rater, other]``: sampling variance of every covariance, given conditionally
-        independent items.
-        ``overlap[rater, other]``: number of items that both answered.
+        ``mean[rater]``: mean label, NaN for a rater without responses. ``covariance[rater,
+        other]``: with denominator n − 1, the diagonal included; NaN where a pair shares fewer than
+        two items. ``variance[rater, other]``: sampling variance of every covariance, given
+        conditionally independent items. ``overlap[rater, other]``: number of items that both
+        answered.
 
     Raises
     ------
@@ -110,9 +111,8 @@ def covariance(responses: Responses) -> xr.Dataset:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.moments import covariance
     >>> responses = bf.Responses.from_counts({"000": 40, "010": 10, "110": 20, "111": 30})
-    >>> covariance(responses).covariance.round(3).values
+    >>> bf.moments.covariance(responses).covariance.round(3).values
     array([[1.01 , 0.808, 0.606],
            [0.808, 0.97 , 0.485],
            [0.606, 0.485, 0.848]])
@@ -137,3 +137,21 @@ def covariance(responses: Responses) -> xr.Dataset:
         coords={"rater": responses.raters, "other": responses.raters},
         attrs={"positive": responses.classes.tolist()[-1]},
     )
+
+
+def against_rest(responses: Responses, k: int) -> Responses:
+    """Return the table with two classes: not class ``k``, and class ``k``."""
+    key = responses.item
+    key *= 2 * responses.n_raters
+    key += 2 * responses.rater + (responses.label == k)
+    key.sort()  # repeated answers may change order
+    key %= 2 * responses.n_raters
+    table = responses.without_statements()  # moments are those of hard labels
+    return replace(table, classes=np.array([False, True]), cell=key.astype(np.uint32))
+
+
+def class_moments(responses: Responses) -> list[xr.Dataset]:
+    """Return the covariances of every class against the rest, one for two classes."""
+    if responses.n_classes == 2:
+        return [covariance(responses)]
+    return [covariance(against_rest(responses, k)) for k in range(responses.n_classes)]

@@ -13,7 +13,8 @@ from bayesfuse.data.patterns import first_occurrences
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import MomentsError, require_count, require_kind
 from bayesfuse.moments.completion import least_squares, orient
-from bayesfuse.moments.score import Indices, class_moments, score_matrix
+from bayesfuse.moments.pairs import class_moments
+from bayesfuse.moments.score import Indices, score_matrix
 from bayesfuse.numerics.kernels import Array
 
 MOST_CLUSTERS = 100  # tried by default
@@ -41,8 +42,8 @@ def find_groups(
     ----------
     responses : Responses
         With more than two classes, each is compared with the rest and the errors are summed. This
-        is an approximation: independence given the truth then holds only approximately (with many
-        items, raters whose errors differ much between classes are grouped).
+        is an approximation: with many items, raters whose errors differ much between classes are
+        grouped.
     min_groups : int, default 4
         Smallest number of clusters tried. Two or three groups leave the covariances between them
         unexplained or fit them exactly, so the data cannot reject them.
@@ -62,15 +63,14 @@ def find_groups(
     Returns
     -------
     xarray.Dataset
-        ``group[rater]``: index of the group, 0, 1, … in order of the raters.
-        ``v_on[rater]``, ``v_off[rater]``: the fitted vectors (with a class axis for more than two
-        classes). v_on is zero for a rater alone; with two groups, the scale of v_off between them
-        is not determined.
+        ``group[rater]``: index of the group, 0, 1, … in order of the raters. ``v_on[rater]``,
+        ``v_off[rater]``: the fitted vectors (with a class axis for more than two classes). v_on is
+        zero for a rater alone; with two groups, the scale of v_off between them is not determined.
         ``residual[n_groups]``: eq. 14 for every number of clusters, with pairs weighted by the
         number of shared items. ``criterion[n_groups]``: the minimised criterion, after clusters
-        were dissolved.
-        Attributes: ``n_groups`` (of the result), ``criterion``, ``dispersion`` (squared errors of
-        the best clustering relative to those expected from sampling; at least 1).
+        were dissolved. Attributes: ``n_groups`` (of the result), ``criterion``, ``dispersion``
+        (squared errors of the best clustering relative to those expected from sampling; at least
+        1).
 
     Raises
     ------
@@ -82,9 +82,8 @@ def find_groups(
 
     Notes
     -----
-    Clusters come from Ward's linkage of the leading eigenvectors, which unlike k-means needs
-    neither restarts nor random numbers. O(raters⁴) in total with a small constant; in sparse
-    crowds only pairs that share items count.
+    Clusters come from Ward's linkage of the leading eigenvectors, which needs neither restarts nor
+    random numbers. O(raters⁴) in total with a small constant; only pairs that share items count.
 
     References
     ----------
@@ -94,14 +93,13 @@ def find_groups(
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> from bayesfuse.moments import find_groups
     >>> rng = np.random.default_rng(1)
     >>> truth = rng.random(5000) < 0.5
     >>> source = truth ^ (rng.random(5000) < 0.3)  # three raters copy a source, four do not
     >>> copies = source[:, None] ^ (rng.random((5000, 3)) < 0.1)
     >>> others = truth[:, None] ^ (rng.random((5000, 4)) < 0.3)
     >>> responses = bf.Responses.from_matrix(np.hstack([copies, others]).astype(int))
-    >>> find_groups(responses).group.values
+    >>> bf.moments.find_groups(responses).group.values
     array([0, 0, 0, 1, 2, 3, 4])
     """
     require_kind("responses", responses, Responses)

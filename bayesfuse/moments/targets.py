@@ -66,13 +66,12 @@ def spectrum(
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> from bayesfuse.moments import spectrum
     >>> rng = np.random.default_rng(1)
     >>> truth, other = rng.random((2, 1000)) < 0.4
     >>> target = np.stack([truth] * 6 + [other] * 3, axis=1)
     >>> labels = np.where(rng.random(target.shape) < 0.8, target, ~target)
     >>> responses = bf.Responses.from_matrix(labels.astype(int))
-    >>> found = spectrum(responses, draws=99, random_seed=1)
+    >>> found = bf.moments.spectrum(responses, draws=99, random_seed=1)
     >>> float(found.p_value), found.rater[found.suspicion > 0.4].values
     (0.01, array([6, 7, 8]))
     """
