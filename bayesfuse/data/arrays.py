@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any
 
@@ -58,6 +58,12 @@ def columns(frame: Any, names: Sequence[str], what: str) -> list[Any]:
             f"A table of {what} must have at least one row. Got: no rows in {names[0]!r}."
         )
     return values
+
+
+def refuse(wrong: Any, rule: str, told: Callable[[int], str]) -> None:
+    """Raise ResponsesError with the first place that is wrong, if any, and how many there are."""
+    if len(at := np.flatnonzero(wrong)):
+        raise ResponsesError(f"{rule} Got: {told(int(at[0]))} ({len(at)} such).")
 
 
 def as_array(values: Any) -> Any:

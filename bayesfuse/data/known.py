@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.arrays import as_array, narrow, plain, shown
+from bayesfuse.data.arrays import as_array, narrow, plain, refuse, shown
 from bayesfuse.data.names import encode, listed, matched, places
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, ResponsesError, require_numbers
@@ -164,20 +164,20 @@ def read_populations(
     if isinstance(values, pd.Categorical):
         values = as_array(values.to_numpy())
     missing = pd.isna(values)
-    if missing.any():
-        raise ResponsesError(
-            f"Every {unit} must belong to a population; {unit}s whose population is unknown can "
-            f"form a population. Got: none for {shown(units[missing], 3)} "
-            f"({int(missing.sum())} such)."
-        )
+    refuse(
+        missing,
+        f"Every {unit} must belong to a population; {unit}s whose population is unknown can form a "
+        "population.",
+        lambda _: f"none for {shown(units[missing], 3)}",
+    )
     if names is None:
         return encode(values, None, "population", "populations=")[::-1]
     codes = places(values, names)
-    if (unknown := np.flatnonzero(codes < 0)).size:
-        raise ResponsesError(
-            f"Populations must be among {shown(names)}. Got: {plain(values[unknown[0]])!r} for "
-            f"{unit} {plain(units[unknown[0]])!r} ({len(unknown)} such)."
-        )
+    refuse(
+        codes < 0,
+        f"Populations must be among {shown(names)}.",
+        lambda n: f"{plain(values[n])!r} for {unit} {plain(units[n])!r}",
+    )
     return names, codes
 
 
@@ -199,13 +199,15 @@ def read_covariates(
             raise ResponsesError(f"covariates= must have the columns {names}. Got: {columns}.")
         table = table[:, [columns.index(name) for name in names]]
         columns = names
-    if (broken := np.argwhere(~np.isfinite(table))).size:
-        item, column = broken[0]
-        raise ResponsesError(
-            "covariates= must be finite numbers, none missing: fill gaps or leave the column out. "
-            f"Got: {table[item, column]} in {columns[column]!r} for item "
-            f"{plain(responses.items[item])!r} ({len(broken)} such)."
-        )
+    n_columns = len(columns)
+    refuse(
+        ~np.isfinite(table),
+        "covariates= must be finite numbers, none missing: fill gaps or leave the column out.",
+        lambda n: (
+            f"{table.flat[n]} in {columns[n % n_columns]!r} for item "
+            f"{plain(responses.items[n // n_columns])!r}"
+        ),
+    )
     return columns, table
 
 
@@ -229,13 +231,11 @@ def read_classifier(responses: Responses, given: Any) -> Array:
     table = table[:, order]
     sound = np.isfinite(table).all(axis=1) & (table >= 0).all(axis=1)
     sound &= np.abs(table.sum(axis=1) - 1) < CLOSE
-    if not sound.all():
-        item = int(np.argmin(sound))
-        raise ResponsesError(
-            "Every row of classifier= must be probabilities that sum to one. Got: "
-            f"{table[item].tolist()} for item {plain(responses.items[item])!r} "
-            f"({int((~sound).sum())} such)."
-        )
+    refuse(
+        ~sound,
+        "Every row of classifier= must be probabilities that sum to one.",
+        lambda n: f"{table[n].tolist()} for item {plain(responses.items[n])!r}",
+    )
     return table
 
 

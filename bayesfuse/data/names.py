@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import infer_dtype, is_list_like
 
-from bayesfuse.data.arrays import as_array, fit_floats, plain, shown
+from bayesfuse.data.arrays import as_array, fit_floats, plain, refuse, shown
 from bayesfuse.errors import ResponsesError
 
 
@@ -27,13 +27,8 @@ def encode(
         codes = places(as_array(values.categories), names)[values.codes]
     else:
         codes = places(values, names)
-    unknown = np.flatnonzero(codes < 0)
-    if len(unknown):
-        raise ResponsesError(
-            f"Every {what} in {column!r} must be among the declared ones {shown(names)}. Got: "
-            f"{plain(values[unknown[0]])!r} in row {unknown[0]} (the first is 0; {len(unknown)} "
-            "such rows)."
-        )
+    rule = f"Every {what} in {column!r} must be among the declared ones {shown(names)}."
+    refuse(codes < 0, rule, lambda n: f"{plain(values[n])!r} in row {n}, counted from 0")
     return codes, names
 
 
@@ -57,13 +52,8 @@ def numbered(values: Any, what: str, column: str) -> tuple[NDArray[np.int64], An
 
 def require_whole(values: Any, column: str) -> None:
     """Raise ResponsesError if a value of a column is missing."""
-    missing = pd.isna(values)
-    if missing.any():
-        raise ResponsesError(
-            f"Column {column!r} must have a value in every row; drop rows without a response. Got: "
-            f"a missing value in row {int(np.argmax(missing))} (the first is 0; "
-            f"{int(missing.sum())} such rows)."
-        )
+    rule = f"Column {column!r} must have a value in every row; drop rows without a response."
+    refuse(pd.isna(values), rule, lambda n: f"a missing value in row {n}, counted from 0")
 
 
 def places(values: NDArray[Any], names: NDArray[Any]) -> NDArray[np.int64]:
@@ -103,38 +93,29 @@ def matched(given: NDArray[Any], names: NDArray[Any], known: str, whole: str) ->
     Else raise ResponsesError with the rule ``known`` or ``whole``.
     """
     place = places(as_array(given), names)
-    if (unknown := place < 0).any():
-        raise ResponsesError(
-            f"{known} Got: {shown(given[unknown], 3)} not in the table ({int(unknown.sum())} such)."
-        )
-    if len(missing := np.setdiff1d(np.arange(len(names)), place)):
-        raise ResponsesError(
-            f"{whole} Got: {shown(names[missing], 3)} missing ({len(missing)} such)."
-        )
+    unknown, absent = place < 0, ~np.isin(np.arange(len(names)), place)
+    refuse(unknown, known, lambda _: f"{shown(given[unknown], 3)} not in the table")
+    refuse(absent, whole, lambda _: f"{shown(names[absent], 3)} missing")
     return place
 
 
 def unique_names(names: Any, what: str) -> NDArray[Any]:
     """Return names as an array that can be saved with a result, checked."""
+    rule = f"Names of {_plural(what)} must"
     if isinstance(names, set | frozenset):
-        raise ResponsesError(
-            f"Names of {_plural(what)} must have an order, and a set has none. Got: {names!r}."
-        )
+        raise ResponsesError(f"{rule} have an order, and a set has none. Got: {names!r}.")
     if not is_list_like(names) and not isinstance(names, str):
-        raise ResponsesError(f"Names of {_plural(what)} must be a sequence. Got: {names!r}.")
+        raise ResponsesError(f"{rule} be a sequence. Got: {names!r}.")
     values = as_array(names if hasattr(names, "__array__") else list(names))
     if isinstance(values, pd.Categorical):
         values = as_array(values.to_numpy())
-    if values.ndim == 1 and (absent := pd.isna(values)).any():
-        raise ResponsesError(
-            f"Names of {_plural(what)} must not be missing. Got: "
-            f"{plain(values[int(absent.argmax())])!r}."
-        )
+    if values.ndim == 1:
+        refuse(pd.isna(values), f"{rule} not be missing.", lambda n: repr(plain(values[n])))
     array = _nameable(values, what) if values.ndim == 1 else None
     if array is None:
         kinds = sorted({type(name).__name__ for name in names})
         raise ResponsesError(
-            f"Names of {_plural(what)} must be all text, all numbers or all times (without a "
+            f"{rule} be all text, all numbers or all times (without a "
             "time zone), and 64 bits must hold each, so that results can be saved. Got: "
             f"{shown(list(names), 3)} ({', '.join(kinds)})."
         )
@@ -142,7 +123,7 @@ def unique_names(names: Any, what: str) -> NDArray[Any]:
     twice = twice[twice.duplicated()]
     if len(twice):
         raise ResponsesError(
-            f"Names of {_plural(what)} must differ, because they identify the results. Got: "
+            f"{rule} differ, because they identify the results. Got: "
             f"{plain(twice[0])!r} more than once."
         )
     return array

@@ -10,7 +10,7 @@ import pandas as pd
 import scipy
 from numpy.typing import NDArray
 
-from bayesfuse.data.arrays import as_array, column_names, narrow, shown
+from bayesfuse.data.arrays import as_array, column_names, narrow, refuse, shown
 from bayesfuse.data.names import names_of
 from bayesfuse.errors import ResponsesError
 from bayesfuse.numerics.kernels import kernel
@@ -60,14 +60,12 @@ def read_weights(
     pairs, weight = pairs[order], given.data[order]
     again = np.zeros(len(pairs), dtype=bool)
     again[1:] = (pairs[1:] == pairs[:-1]).all(axis=1)
-    differs = np.flatnonzero(again[1:] & (weight[1:] != weight[:-1]))
     names = names_of(given.shape[0], items, "item")
-    if len(differs):
-        row = differs[0]
-        raise ResponsesError(
-            "A matrix of weights must be symmetric, because edges are undirected. Got: "
-            f"{weight[row]} and {weight[row + 1]} for {shown(names[pairs[row]])}."
-        )
+    refuse(
+        again[1:] & (weight[1:] != weight[:-1]),
+        "A matrix of weights must be symmetric, because edges are undirected.",
+        lambda n: f"{weight[n]} and {weight[n + 1]} for {shown(names[pairs[n]])}",
+    )
     return names, pairs[~again], weight[~again]
 
 
@@ -84,28 +82,25 @@ def sorted_edges(
             f"{weight.dtype} of shape {weight.shape}."
         )
     weight = weight.astype(np.float64)
-    wrong = np.flatnonzero(~(np.isfinite(weight) & (weight > 0)))
-    if len(wrong):
-        raise ResponsesError(
-            "Weights of edges must be positive and finite, because an edge means that labels tend "
-            f"to agree. Got: {weight[wrong[0]]} for edge {shown(items[pairs[wrong[0]]])} "
-            f"({len(wrong)} such)."
-        )
-    loops = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
-    if len(loops):
-        raise ResponsesError(
-            "An edge must join two different items, because an item always agrees with itself. "
-            f"Got: {shown(items[pairs[loops[0]]])} ({len(loops)} such)."
-        )
+    refuse(
+        ~(np.isfinite(weight) & (weight > 0)),
+        "Weights of edges must be positive and finite, because an edge means that labels tend to "
+        "agree.",
+        lambda n: f"{weight[n]} for edge {shown(items[pairs[n]])}",
+    )
+    refuse(
+        pairs[:, 0] == pairs[:, 1],
+        "An edge must join two different items, because an item always agrees with itself.",
+        lambda n: shown(items[pairs[n]]),
+    )
     low, high = pairs.min(axis=1).astype(np.int64), pairs.max(axis=1)
     key = low * len(items) + high
     order = np.argsort(key)
-    twice = np.flatnonzero(np.diff(key[order]) == 0)
-    if len(twice):
-        raise ResponsesError(
-            "An edge must be given once, in either direction, because it has one weight. Got: "
-            f"{shown(items[pairs[order[twice[0]]]])} more than once ({len(twice)} repeats)."
-        )
+    refuse(
+        np.diff(key[order]) == 0,
+        "An edge must be given once, in either direction, because it has one weight.",
+        lambda n: f"{shown(items[pairs[order[n]]])} more than once",
+    )
     return np.column_stack([low[order], high[order]]).astype(np.int32), weight[order]
 
 

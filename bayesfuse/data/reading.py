@@ -23,6 +23,7 @@ from bayesfuse.data.arrays import (
     narrow,
     plain,
     present,
+    refuse,
     shown,
 )
 from bayesfuse.data.names import encode, names_of, places, unique_names
@@ -94,12 +95,12 @@ def _require_written(labels: Any, classes: Any, column: str) -> None:
     """Raise ResponsesError if some label is empty text and that is no declared class."""
     if classes is not None and is_list_like(classes) and EMPTY in list(classes):
         return
-    kind = "O" if hasattr(labels, "codes") else labels.dtype.kind
-    if kind in "OU" and (empty := np.asarray(labels == EMPTY, dtype=bool)).any():
-        raise ResponsesError(
+    if hasattr(labels, "codes") or labels.dtype.kind in "OU":
+        refuse(
+            np.asarray(labels == EMPTY, dtype=bool),
             f"Column {column!r} must have a label in every row, and empty text is none unless "
-            "classes= declares it; drop rows without a response, or give abstain=''. Got: '' in "
-            f"row {int(np.argmax(empty))} (the first is 0; {int(empty.sum())} such rows)."
+            "classes= declares it; drop rows without a response, or give abstain=''.",
+            lambda n: f"'' in row {n}, counted from 0",
         )
 
 

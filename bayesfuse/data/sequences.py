@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from bayesfuse.data.arrays import as_array, columns, plain
+from bayesfuse.data.arrays import as_array, columns, plain, refuse
 from bayesfuse.data.names import encode, matched, names_of, numbered
 from bayesfuse.errors import ResponsesError
 
@@ -83,20 +83,26 @@ class Sequences:
         """
         names = [item, sequence] if position is None else [item, sequence, position]
         values = columns(frame, names, "sequences")
-        items = _distinct(values[0], item)
+        place, distinct = encode(values[0], None, "item", item)
+        refuse(
+            np.bincount(place) > 1,
+            "A table of items must have one row per item, because an item has one position.",
+            lambda n: f"{plain(distinct[n])!r} in several rows",
+        )
+        items = distinct[place]
         code, found = encode(values[1], None, "sequence", sequence)
         rank: NDArray[Any] = np.arange(len(items))
         if position is not None:
             rank, _ = numbered(values[2], "position", position)
         order = np.lexsort((rank, code))
-        same = (np.diff(code[order]) == 0) & (np.diff(rank[order]) == 0)
-        if same.any():
-            first, second = order[np.argmax(same)], order[np.argmax(same) + 1]
-            raise ResponsesError(
-                "Items of one sequence must have different positions, because these are their "
-                f"order. Got: {plain(items[first])!r} and {plain(items[second])!r} at one position "
-                f"of sequence {plain(found[code[first]])!r} ({int(same.sum())} such pairs)."
-            )
+        refuse(
+            (np.diff(code[order]) == 0) & (np.diff(rank[order]) == 0),
+            "Items of one sequence must have different positions, because these are their order.",
+            lambda n: (
+                f"{plain(items[order[n]])!r} and {plain(items[order[n + 1]])!r} at one position of "
+                f"sequence {plain(found[code[order[n]]])!r}"
+            ),
+        )
         used, size = np.unique(code, return_counts=True)  # categories may be unused
         return cls(found[used], items[order], np.concatenate([[0], np.cumsum(size)]))
 
@@ -134,11 +140,8 @@ class Sequences:
                 f"Lengths must be whole numbers, one per sequence. Got: {size.dtype} of shape "
                 f"{size.shape}."
             )
-        if size.min() < 1:
-            raise ResponsesError(
-                f"Every sequence must have at least one item. Got: length {size.min()} of sequence "
-                f"number {int(np.argmin(size))}."
-            )
+        rule = "Every sequence must have at least one item."
+        refuse(size < 1, rule, lambda n: f"length {size[n]} of sequence number {n}")
         if (total := sum(size.tolist())) >= 2**31:
             raise ResponsesError(
                 "Sequences must have fewer than 2³¹ items in total, because items are indexed with "
@@ -249,18 +252,6 @@ class Sequences:
         low, high = int(self.lengths.min()), int(self.lengths.max())
         long = f"{low:,}" if low == high else f"{low:,} to {high:,}"
         return f"Sequences: {self.n_items:,} items in {self.n_sequences:,} sequences, {long} long"
-
-
-def _distinct(names: Any, column: str) -> NDArray[Any]:
-    """Return the items of a column, each of which must occur once."""
-    code, found = encode(names, None, "item", column)
-    if len(code) > len(np.unique(code)):
-        twice = np.flatnonzero(np.bincount(code) > 1)
-        raise ResponsesError(
-            "A table of items must have one row per item, because an item has one position. Got: "
-            f"{plain(found[twice[0]])!r} in several rows ({len(twice)} such items)."
-        )
-    return found[code]
 
 
 def require_separate(responses: Responses) -> None:

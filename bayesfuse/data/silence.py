@@ -207,8 +207,8 @@ def apart(
     mute = np.setdiff1d(pair % len(raters), spoke % len(raters))
     if len(mute) and not declared:
         raise ResponsesError(
-            "Every source must speak at least once, because nothing is learnt from one that never "
-            "does: leave it out, or declare all sources with raters= (as in a few new items). "
+            "Every source must speak at least once, because nothing is learnt from silence alone: "
+            "leave the source out, or declare all with raters= (as in a few new items). "
             f"Got: {shown(raters[mute])}, only silent ({len(mute)} such)."
         )
     n_pairs = len(items) * len(raters)

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.arrays import as_array, column_names, columns, plain, present, shown
+from bayesfuse.data.arrays import as_array, column_names, columns, plain, present, refuse, shown
 from bayesfuse.data.names import (
     encode,
     names_of,
@@ -296,23 +296,21 @@ def _numbers(values: Any, where: str) -> Array:
 def require_probabilities(probability: Array) -> None:
     """Raise ResponsesError unless every row holds probabilities that sum to one."""
     wrong = ~((probability >= 0) & (probability <= 1))  # true for NaN
-    if wrong.any():
-        row, k = np.argwhere(wrong)[0].tolist()
-        raise ResponsesError(
-            "Stated probabilities must be from 0 to 1, and none missing. Got: "
-            f"{float(probability[row, k])!r} for class number {k} of statement {row} (the first is "
-            f"0; {int(wrong.any(axis=1).sum())} such statements)."
-        )
+    refuse(
+        wrong.any(axis=1),
+        "Stated probabilities must be from 0 to 1, and none missing.",
+        lambda n: (
+            f"{float(probability[n, np.argmax(wrong[n])])!r} for class number "
+            f"{np.argmax(wrong[n])} of statement {n}, counted from 0"
+        ),
+    )
     total = probability.sum(axis=1)
-    off = np.abs(total - 1) > TOLERANCE
-    if off.any():
-        row = int(np.argmax(off))
-        raise ResponsesError(
-            f"Stated probabilities must sum to one up to {TOLERANCE:g}, because scaling them would "
-            "hide mistakes: divide them by their sum if that is meant. Got: a sum of "
-            f"{float(total[row])!r} in statement {row} (the first is 0; {int(off.sum())} such "
-            "statements)."
-        )
+    refuse(
+        np.abs(total - 1) > TOLERANCE,
+        f"Stated probabilities must sum to one up to {TOLERANCE:g}, because scaling them would "
+        "hide mistakes: divide them by their sum if that is intended.",
+        lambda n: f"a sum of {float(total[n])!r} in statement {n}, counted from 0",
+    )
 
 
 def _table(
