@@ -15,8 +15,7 @@ from pandas.api.types import infer_dtype, is_list_like
 
 from bayesfuse.errors import ResponsesError
 
-LARGEST = 2**53
-"""Above this, floats do not hold every whole number."""
+LARGEST = 2**53  # above this, floats do not hold every whole number
 
 NARROWER: dict[str, tuple[type, ...]] = {
     "empty": (np.float64,),

@@ -36,8 +36,8 @@ __all__ = ["Graph"]
 class Graph:
     """Items with undirected, weighted edges: pixels, citing documents, neighbours in features.
 
-    Build one with :meth:`from_edges`, :meth:`from_scipy`, :meth:`from_networkx`, :meth:`grid` or
-    :meth:`nearest_neighbours`. Items are matched to a table of responses by name, in any order.
+    Build a graph with :meth:`from_edges`, :meth:`from_scipy`, :meth:`from_networkx`, :meth:`grid`
+    or :meth:`nearest_neighbours`. Items are matched to a table of responses by name, in any order.
     Items without edges are allowed.
 
     Attributes
@@ -314,12 +314,12 @@ class Graph:
 
     def to_scipy(self) -> scipy.sparse.csr_array:
         """Return the symmetric sparse matrix of weights, shape (items, items)."""
-        shape = (self.n_items, self.n_items)
         # SciPy before 1.18 finds spanning trees with 32-bit indices only
-        fits = max(shape[0], len(self.neighbour)) <= np.iinfo(np.int32).max
-        index = np.int32 if fits else np.int64
-        neighbour, start = self.neighbour.astype(index), self.start.astype(index)
-        return scipy.sparse.csr_array((self.weight, neighbour, start), shape=shape)
+        fits = max(self.n_items, len(self.neighbour)) <= np.iinfo(np.int32).max
+        rows = (
+            each.astype(np.int32 if fits else np.int64) for each in (self.neighbour, self.start)
+        )
+        return scipy.sparse.csr_array((self.weight, *rows), shape=(self.n_items, self.n_items))
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per edge: columns item, neighbour, weight."""

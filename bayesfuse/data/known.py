@@ -21,8 +21,7 @@ CLOSE = 1e-3
 
 SHARES = "class_shares must be positive numbers that sum to one, or intervals (low, high) of such"
 
-WIDTH = 3.29
-"""Width of the central 90 % of a normal distribution, in standard deviations."""
+WIDTH = 3.29  # width of the central 90 % of a normal distribution, in standard deviations
 
 
 def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray[np.int64]:

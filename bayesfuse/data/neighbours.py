@@ -17,10 +17,8 @@ from bayesfuse.numerics.kernels import kernel
 
 Pairs = NDArray[np.int64]
 
-TREE_DIMENSIONS = 15
-"""With more features than this, a k-d tree visits nearly every point."""
-BLOCK_ENTRIES = 4_000_000
-"""Distances between sparse rows in memory at a time."""
+TREE_DIMENSIONS = 15  # with more features than this, a k-d tree visits nearly every point
+BLOCK_ENTRIES = 4_000_000  # distances between sparse rows in memory at a time
 
 
 def read_ends(edges: Any) -> list[Any]:

@@ -23,8 +23,7 @@ from bayesfuse.numerics.cluster import Parts
 if TYPE_CHECKING:
     from bayesfuse.data.responses import Responses
 
-AT_ONCE = 20_000_000
-"""Items whose names are compared at a time, by their hashes."""
+AT_ONCE = 20_000_000  # items whose names are compared at a time, by their hashes
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def item_patterns(
 
 
 class Merging:
-    """How a table of responses merges items."""
+    """Methods of :class:`bayesfuse.Responses` that merge items."""
 
     def merged(self, key: NDArray[np.int64] | None = None) -> tuple[Self, NDArray[np.int64]]:
         """Merge items with the same responses, adding up their multiplicities.
@@ -69,10 +69,7 @@ class Merging:
         return replace(table.take(first), multiplicity=size), inverse
 
     def condensed(self, key: NDArray[np.int64] | None = None) -> tuple[Self, NDArray[np.int64]]:
-        """Return :meth:`merged` if it at least halves the items, else this table.
-
-        A sample of the items is tried first.
-        """
+        """Return :meth:`merged` if it at least halves the items (of a sample), else this table."""
         whole = cast(Any, self)
         unchanged = self, np.arange(whole.n_items)
         sample = min(whole.n_items, 10_000)

@@ -30,11 +30,8 @@ from bayesfuse.data.names import encode, names_of, places, unique_names
 from bayesfuse.data.silence import Silence, apart, require_abstain, with_stand_in
 from bayesfuse.errors import ResponsesError, brief
 
-LONG = {"item", "rater", "label"}
-"""Columns of a table with one row per response."""
-
-EMPTY = ""
-"""A missing label, as NaN and None are, unless it is declared."""
+LONG = {"item", "rater", "label"}  # columns of a table with one row per response
+EMPTY = ""  # a missing label, as NaN and None are, unless it is declared
 
 
 class Undeclared:

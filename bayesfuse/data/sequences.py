@@ -24,7 +24,7 @@ __all__ = ["Sequences"]
 class Sequences:
     """Items in sequence: words of sentences, epochs of recordings, frames of films.
 
-    Build one with :meth:`from_table` or :meth:`from_lengths`. Items are matched to a table of
+    Build sequences with :meth:`from_table` or :meth:`from_lengths`. Items are matched to a table of
     responses by name, in any order.
 
     Attributes
@@ -189,9 +189,9 @@ class Sequences:
     def split_raters(self, responses: Responses) -> Responses:
         """Split every rater by their label for the previous item.
 
-        Errors within a sequence are dependent: an annotator who misses the start of a span tends
-        to miss the rest. With one confusion matrix per previous label of the rater, errors depend
-        on that label ("seq" in Simpson & Gurevych 2019). Any model accepts the new table, but its
+        Errors within a sequence are dependent: an annotator who misses the start of a span tends to
+        miss the rest. With one confusion matrix per previous label of the rater, errors depend on
+        that label ("seq" in Simpson & Gurevych 2019). Any model accepts the new table, but its
         predictive draws condition on the previous labels.
 
         Parameters

@@ -24,8 +24,7 @@ from bayesfuse.data.silence import rows_of
 from bayesfuse.errors import ResponsesError
 from bayesfuse.numerics.kernels import Array
 
-TOLERANCE = 1e-6
-"""Probabilities may sum to one up to this. They are used as they are."""
+TOLERANCE = 1e-6  # of the sum of probabilities, which are not rescaled
 
 
 @dataclass(frozen=True, eq=False)

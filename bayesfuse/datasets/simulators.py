@@ -23,8 +23,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
 
-ATTEMPTS = 100
-"""Maximum number of rounds of drawing pairs of items."""
+ATTEMPTS = 100  # maximum number of rounds of drawing pairs of items
 
 
 @dataclass(frozen=True)

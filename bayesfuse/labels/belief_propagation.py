@@ -22,17 +22,10 @@ from bayesfuse.labels.partition_function import interpolate
 from bayesfuse.labels.potts_kernels import SMALL, choose, relative, uniform
 from bayesfuse.numerics.kernels import inner, kernel
 
-TOLERANCE = 1e-9
-"""Messages that change less than this have converged."""
-
-ROUNDS = 500
-"""Most passes over all items, in both directions."""
-
-PATIENCE = 30
-"""Rounds after which messages are damped by half."""
-
-FAINTEST = 1e-130
-"""Least r, 300 nats, so that disagreement is never impossible."""
+TOLERANCE = 1e-9  # messages that change less than this have converged
+ROUNDS = 500  # maximum number of passes over all items, in both directions
+PATIENCE = 30  # rounds after which messages are damped by half
+FAINTEST = 1e-130  # least r, 300 nats, so that disagreement is never impossible
 
 
 @inner

@@ -29,16 +29,13 @@ STEP, GROWTH = 6.0 / (EXACT_COUPLINGS - 1), 0.05
 agree already, so interpolation is as accurate."""
 REACH, TABULATED = 4.0, 6.0
 """Tables of log Z end at this multiple of the Bethe coupling, and at most at this coupling."""
-TAIL_DRAWN = 8
-"""Most initial couplings beyond the largest, if labels are drawn."""
+TAIL_DRAWN = 8  # maximum number of initial couplings beyond the largest, if labels are drawn
 SETTLED = 40.0
 """Value of β w (plus log K) above which the probability of disagreement is below rounding."""
 
 MOST_COUPLINGS = 41
-FEW, MANY = 4, 100
-"""Least and most sweeps at a coupling from one start, by default."""
-LABELS = 100_000_000
-"""Labels to draw in total, within these limits: about ten seconds."""
+FEW, MANY = 4, 100  # limits of the default number of sweeps at a coupling from one start
+LABELS = 100_000_000  # labels to draw in total, within these limits: about ten seconds
 
 
 def spread_evenly(weights: Array) -> bool:

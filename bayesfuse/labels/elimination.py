@@ -25,8 +25,7 @@ from bayesfuse.numerics.kernels import Array, kernel
 
 MOST_CORE = 20_000
 """Most items on cycles for which an order is sought: more would take seconds in Python."""
-MOST_WORK = 100_000_000
-"""Most table entries, over items and couplings: more would take too long."""
+MOST_WORK = 100_000_000  # maximum number of table entries, over items and couplings
 
 
 class Plan(NamedTuple):

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import Array
 
-LEAST = 1e-6
-"""Least probability that a classifier's word counts as: zero would overrule all raters."""
+LEAST = 1e-6  # minimum probability of a classifier: zero would overrule all raters
 
 
 @dataclass(frozen=True)

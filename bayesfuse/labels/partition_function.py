@@ -33,8 +33,7 @@ from bayesfuse.numerics.kernels import Array, kernel
 
 __all__ = ["PartitionTable", "log_partition", "planted_partition"]
 
-KEPT = 8
-"""Tables kept in memory."""
+KEPT = 8  # tables kept in memory
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -34,14 +34,9 @@ CLUSTERS = 0.25
 """Share of sweeps with a Swendsen–Wang move, which takes as long as two to four Gibbs sweeps: with
 weak responses it gives six times the effective draws of the coupling per second."""
 
-SETTLE = 20
-"""Sweeps, each with a cluster move, after labels are initialised."""
-
-FROM_PRIOR = 400
-"""Further sweeps for draws from the prior."""
-
-MODES = 1000
-"""Maximum passes of iterated conditional modes."""
+SETTLE = 20  # sweeps, each with a cluster move, after labels are initialised
+FROM_PRIOR = 400  # further sweeps for draws from the prior
+MODES = 1000  # maximum passes of iterated conditional modes
 
 STRONGEST = 10.0
 """Largest coupling of :class:`PlantedPotts`, per mean weight: one edge in 20,000 joins classes."""

@@ -27,8 +27,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 LARGEST = 600.0
 """Sums of couplings above this are kept as logarithms: their exponentials would overflow."""
 
-SMALL = 1e-15
-"""Products below this are moved to logarithms."""
+SMALL = 1e-15  # products below this are moved to logarithms
 
 
 def once(weight: Array) -> Array:

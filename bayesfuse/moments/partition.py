@@ -19,7 +19,6 @@ from bayesfuse.numerics.kernels import Array
 
 MOST_CLUSTERS = 100  # tried by default
 EVERY = 30  # every number of clusters up to this is tried
-
 CRITERIA = ("penalised", "residual")
 
 

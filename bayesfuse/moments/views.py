@@ -15,8 +15,7 @@ STARTS = ("algebraic", "votes", "diagonal")
 DIVISIONS = 5
 """Random divisions into teams: in some of them the information of the members may cancel."""
 
-AT_ONCE = 1000
-"""Items whose products of views are added up at a time, in a processor's cache."""
+AT_ONCE = 1000  # items whose products of views are added up at a time, in a processor's cache
 
 
 def starting_points(name: str, responses: Responses, rng: np.random.Generator) -> list[Array]:

@@ -24,8 +24,7 @@ anew for every task."""
 SMALL = 5_000_000
 """Bytes of arguments that are sent with all tasks together; larger ones go to every worker once."""
 
-FAN_IN = 16
-"""Results that are added up at a time."""
+FAN_IN = 16  # results that are added up at a time
 
 
 def client() -> Any:

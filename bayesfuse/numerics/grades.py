@@ -15,14 +15,9 @@ from bayesfuse.numerics.kernels import inlined, inner, kernel
 
 ROOT_HALF = math.sqrt(0.5)
 
-LEAST = 1e-300
-"""Least probability of an answer, so that logarithms are finite."""
-
-STEPS = 50
-"""Maximum size of a slice, in widths: more than any of these densities needs."""
-
-SHRINKS = 60
-"""Maximum number of times that a slice shrinks: it is then narrower than rounding."""
+LEAST = 1e-300  # least probability of an answer, so that logarithms are finite
+STEPS = 50  # maximum size of a slice, in widths: more than any of these densities needs
+SHRINKS = 60  # maximum number of times that a slice shrinks: it is then narrower than rounding
 
 
 @inner

@@ -23,8 +23,7 @@ import numpy as np
 from bayesfuse.numerics.kernels import Array, inlined, inner, kernel
 from bayesfuse.numerics.rows import draw_dirichlet
 
-LEAST = 1e-9
-"""Least concentration that is drawn, so that logarithms are finite."""
+LEAST = 1e-9  # least concentration that is drawn, so that logarithms are finite
 
 
 @kernel
@@ -45,8 +44,7 @@ def draw_tables(counts: Array, concentration: Array, rng: np.random.Generator) -
     return drawn
 
 
-FEW = 32
-"""Numbers of guests up to which restaurants are counted together."""
+FEW = 32  # numbers of guests up to which restaurants are counted together
 
 WIDTH = 1.0
 """Width of a slice of the logarithm of a concentration: about that of a posterior of few raters."""
