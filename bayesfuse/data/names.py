@@ -210,5 +210,4 @@ def storable(names: NDArray[Any]) -> Any:
 
 def smallest_integer(size: int) -> type[np.signedinteger[Any]]:
     """Return the smallest signed integer type that holds 0 to ``size`` − 1."""
-    kinds = np.int8, np.int16, np.int32, np.int64
-    return next(kind for kind in kinds if size - 1 <= np.iinfo(kind).max)
+    return np.min_scalar_type(-max(size, 1)).type

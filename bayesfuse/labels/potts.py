@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from bayesfuse.data.graph import Graph, as_graph
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_shape
-from bayesfuse.labels import belief_propagation, elimination, mean_field, potts_kernels
+from bayesfuse.labels import belief_propagation, elimination, potts_kernels
 from bayesfuse.labels.base import LabelPrior, Words
 from bayesfuse.labels.belief_propagation import ROUNDS, TOLERANCE
 from bayesfuse.labels.couplings import reach
@@ -287,7 +287,7 @@ class MeanFieldPotts(Potts):
     """
 
     words = Potts.words._replace(summing="mean field")
-    marginal_kernel = staticmethod(mean_field.marginal)
+    marginal_kernel = staticmethod(belief_propagation.marginal_mean_field)
 
     def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
         super().__init__(coupling, graph, prevalence)
@@ -297,14 +297,14 @@ class MeanFieldPotts(Potts):
     def converged(self, log_parameters, likelihood, structure):
         prevalence, start, neighbour, weight, _, order, *_ = structure
         graph = float(log_parameters[0]), start, neighbour, weight
-        *_, change = mean_field.settle(prevalence, likelihood, *graph, order, ROUNDS)
+        *_, change = belief_propagation.settle(prevalence, likelihood, *graph, order, ROUNDS)
         return change <= TOLERANCE
 
     @staticmethod
     def marginal_jax(*arguments: Any) -> Any:
         """Return the terms of the total by item (items,), in ``jax.numpy``."""
         coupling, log_lik, prevalence, *graph, _, _, _, _, knots, total_weight = arguments
-        terms = mean_field.bound_jax(prevalence, log_lik, coupling, *graph)
+        terms = belief_propagation.bound_jax(prevalence, log_lik, coupling, *graph)
         return terms - interpolate_jax(coupling, knots, total_weight) / log_lik.shape[0]
 
 

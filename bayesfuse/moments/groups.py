@@ -223,37 +223,29 @@ def _assignment(responses: Responses, groups: Assignment | None) -> Indices:
     return group if group.max() > 0 else np.arange(len(group))
 
 
+def _table(
+    responses: Responses, rater: Indices, rows: NDArray[np.bool_], names: NDArray[Any], more: Any
+) -> Responses:
+    """Return rows with other raters, and ``more`` items, raters and labels."""
+    own = responses.item[rows], rater[responses.rater[rows]], responses.label[rows]
+    item, rater, label = (np.concatenate(both) for both in zip(own, more, strict=True))
+    key = (item * len(names) + rater) * 2 + label
+    table = from_key(key, responses.items, names, responses.classes)
+    return replace(table, multiplicity=responses.multiplicity)
+
+
 def _only(responses: Responses, chosen: NDArray[np.bool_]) -> Responses:
     """Return the responses of the chosen raters to all items."""
-    rows = chosen[responses.rater]
-    place = np.cumsum(chosen) - 1
-    cell = 2 * place[responses.rater[rows]] + responses.label[rows]
-    start = np.concatenate([[0], np.cumsum(rows)])[responses.start]
-    return Responses(
-        responses.items,
-        responses.raters[chosen],
-        responses.classes,
-        start.astype(np.uint32),
-        cell.astype(np.uint32),
-        responses.multiplicity,
-    )
+    rater, none = np.cumsum(chosen) - 1, np.empty((3, 0), dtype=np.int64)
+    return _table(responses, rater, chosen[responses.rater], responses.raters[chosen], none)
 
 
 def _reports(responses: Responses, group: Indices, several: Indices, evidence: Array) -> Responses:
     """Return responses with groups as raters: verdicts by the sign of their evidence."""
     own = ~np.isin(group, several)[responses.rater]
     item, column = np.nonzero(evidence)  # no evidence, no verdict
-    items = np.concatenate([responses.item[own], item])
-    raters = np.concatenate([group[responses.rater[own]], several[column]])
-    labels = np.concatenate([responses.label[own], evidence[item, column] > 0])
-    n_raters = group.max() + 1
-    table = from_key(
-        (items * n_raters + raters) * 2 + labels,
-        responses.items,
-        np.arange(n_raters),
-        responses.classes,
-    )
-    return replace(table, multiplicity=responses.multiplicity)
+    verdicts = item, several[column], (evidence[item, column] > 0).astype(np.int64)
+    return _table(responses, group, own, np.arange(group.max() + 1), verdicts)
 
 
 @dataclass(frozen=True)

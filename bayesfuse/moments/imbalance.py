@@ -97,7 +97,15 @@ def estimate_imbalance(
     if method == "likelihood":
         imbalance = _most_likely(responses, mean, weight)
     elif method == "tensor":
-        imbalance = _third_moment(responses, mean, weight)
+        rows = responses.start, responses.cell, responses.multiplicity
+        products, squares = triple_sums(*rows, mean, weight)
+        if squares == 0:
+            raise MomentsError(
+                "Third moments need items answered by three raters who are not random. Got: none "
+                f"among {responses.n_items} items."
+            )
+        skew = products / squares
+        imbalance = float(-skew / np.sqrt(4 + skew**2))
     else:
         raise MomentsError(
             f"method of class_imbalance must be 'likelihood' or 'tensor'. Got: {method!r}."
@@ -165,18 +173,6 @@ def mixture(log_table, log_prior, start, cell, multiplicity):
         total += multiplicity[n] * np.logaddexp(negative, positive)
         items += multiplicity[n]
     return total / items
-
-
-def _third_moment(responses: Responses, mean: Array, v: Array) -> float:
-    rows = responses.start, responses.cell, responses.multiplicity
-    products, squares = triple_sums(*rows, mean, v)
-    if squares == 0:
-        raise MomentsError(
-            "Third moments need items answered by three raters who are not random. Got: none among "
-            f"{responses.n_items} items."
-        )
-    skew = products / squares
-    return float(-skew / np.sqrt(4 + skew**2))
 
 
 @kernel

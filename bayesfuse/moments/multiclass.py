@@ -13,6 +13,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
+from bayesfuse.data.silence import first_rows
 from bayesfuse.errors import (
     MomentsError,
     require_count,
@@ -86,27 +87,19 @@ class Table:
         """Group responses by item."""
         responses, _ = responses.condensed()
         rater, n_classes = responses.rater, responses.n_classes
-        first = np.ones(responses.n_responses, dtype=bool)
-        first[1:] = rater[1:] != rater[:-1]
-        first[responses.start[:-1][responses.per_item > 0]] = True
+        first = first_rows(responses)
         row, start, repeated = responses.cell, responses.start, None
         if not first.all():
             row, repeated = _mixed_rows(responses, np.flatnonzero(first))
             start = np.concatenate([[0], np.cumsum(first)])[start].astype(np.uint32)
-        weight = responses.multiplicity.astype(np.float64)
+        answers = RowGroups(responses.multiplicity.astype(np.float64), start, row)
         # items with the same raters, whatever the answers
         alone = (rater[first] * n_classes).astype(np.uint32)
         panels, _ = replace(responses, start=start, cell=alone).merged()
-        return cls(
-            (responses.n_raters, n_classes),
-            RowGroups(weight, start, row),
-            RowGroups(
-                panels.multiplicity.astype(np.float64),
-                panels.start,
-                panels.cell // np.uint32(n_classes),
-            ).condensed(responses.n_raters),
-            repeated,
-        )
+        raters = panels.cell // np.uint32(n_classes)
+        groups = RowGroups(panels.multiplicity.astype(np.float64), panels.start, raters)
+        shape = responses.n_raters, n_classes
+        return cls(shape, answers, groups.condensed(responses.n_raters), repeated)
 
     def moments(self, confusion: Array) -> Moments:
         """Pass over all responses once: O(responses × classes²)."""
@@ -139,19 +132,15 @@ def _mixed_rows(
     row = responses.cell[first].astype(np.int64)
     again = times > 1
     row[again] = cells + np.arange(again.sum())
-    mean = scipy.sparse.csr_array(
-        (
-            np.repeat(1.0 / times[again], times[again]),
-            responses.cell[np.repeat(again, times)].astype(np.int64),
-            np.concatenate([[0], np.cumsum(times[again])]),
-        ),
-        shape=(int(again.sum()), cells),
-    )
+    share = np.repeat(1.0 / times[again], times[again])
+    column = responses.cell[np.repeat(again, times)].astype(np.int64)
+    begin = np.concatenate([[0], np.cumsum(times[again])])
+    mean = scipy.sparse.csr_array((share, column, begin), shape=(int(again.sum()), cells))
     return row.astype(np.uint32), mean
 
 
 class Fit(NamedTuple):
-    """Result of the matching."""
+    """Result of :func:`match`."""
 
     prevalence: Array
     confusion: Array

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import scipy
@@ -106,8 +107,12 @@ def find_groups(
     score = score_matrix(responses, pairs=pairs, random_seed=random_seed)
     pair = PairMoments.of(responses, equal=criterion == "residual")
     clusters = _clusters(np.nan_to_num(score.values), sizes)
-    fit = _remembered(pair)
-    fitted = [fit(group) for group in clusters]
+
+    @cache  # many clusterings dissolve to the same groups
+    def fit(group: bytes) -> GroupFit:
+        return fit_groups(pair, np.frombuffer(group, dtype=np.int64))
+
+    fitted = [fit(group.tobytes()) for group in clusters]
     residual = value = np.array([each.residual for each in fitted])
     dispersion = 1.0
     if criterion == "penalised":
@@ -265,20 +270,7 @@ def _cost(pair: PairMoments, size: Indices) -> tuple[Array, int]:
     return parameters * np.log(n_pairs) + 2 * ways, int(parameters.sum())
 
 
-def _remembered(pair: PairMoments) -> Callable[[Indices], GroupFit]:
-    """Return :func:`fit_groups` with a cache, because many clusterings dissolve to the same."""
-    known: dict[bytes, GroupFit] = {}
-
-    def fit(group: Indices) -> GroupFit:
-        key = group.tobytes()
-        if key not in known:
-            known[key] = fit_groups(pair, group)
-        return known[key]
-
-    return fit
-
-
-def _dissolve(fitted: GroupFit, fit: Callable[[Indices], GroupFit], dispersion: float) -> GroupFit:
+def _dissolve(fitted: GroupFit, fit: Callable[[bytes], GroupFit], dispersion: float) -> GroupFit:
     """Dissolve every group that is not worth its cost into single raters."""
     while True:
         size = np.bincount(fitted.group)
@@ -287,4 +279,4 @@ def _dissolve(fitted: GroupFit, fit: Callable[[Indices], GroupFit], dispersion: 
             return fitted
         alone = poor[fitted.group]
         group = np.where(alone, len(size) + np.arange(len(alone)), fitted.group)
-        fitted = fit(first_occurrences(group)[1])
+        fitted = fit(first_occurrences(group)[1].tobytes())

@@ -35,14 +35,9 @@ def starting_points(name: str, responses: Responses, rng: np.random.Generator) -
 
 def incidence(responses: Responses) -> scipy.sparse.csr_array:
     """Return the counts of cells (rater × label) of every item, shape (items, cells)."""
-    return scipy.sparse.csr_array(
-        (
-            np.ones(responses.n_responses),
-            responses.cell.astype(np.int64),
-            responses.start.astype(np.int64),
-        ),
-        shape=(responses.n_items, responses.n_raters * responses.n_classes),
-    )
+    cell, start = responses.cell.astype(np.int64), responses.start.astype(np.int64)
+    shape = responses.n_items, responses.n_raters * responses.n_classes
+    return scipy.sparse.csr_array((np.ones(len(cell)), cell, start), shape=shape)
 
 
 def from_votes(responses: Responses) -> Array:
