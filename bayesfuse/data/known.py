@@ -81,17 +81,7 @@ def _places(given: Sequence[Any], names: NDArray[Any]) -> NDArray[np.int64]:
 def read_shares(given: Any, responses: Responses) -> tuple[Array | None, Array | None]:
     """Return known shares (classes,), or the Dirichlet concentration of intervals of shares.
 
-    The middles of the intervals, scaled to sum one, are the mean, and the widths determine the
-    concentration.
-
-    Examples
-    --------
-    >>> import bayesfuse as bf
-    >>> table = bf.Responses.from_matrix([["ham", "spam"]], classes=["ham", "spam"])
-    >>> read_shares({"spam": 0.2, "ham": 0.8}, table)[0]
-    array([0.8, 0.2])
-    >>> read_shares({"spam": (0.1, 0.3), "ham": (0.7, 0.9)}, table)[1].round()
-    array([34.,  8.])
+    Middles of intervals, scaled to sum one, are the mean, and widths determine the concentration.
     """
     if given is None:
         return None, None

@@ -29,20 +29,11 @@ TOLERANCE = 1e-6  # of the sum of probabilities, which are not rescaled
 
 @dataclass(frozen=True, eq=False)
 class Statements:
-    """Probabilities of classes that sources stated of items.
+    """Probabilities of classes that sources stated: ``start[n]:start[n + 1]`` are of item ``n``."""
 
-    Attributes
-    ----------
-    start : ndarray of uint32, shape (items + 1,)
-        Item ``n`` has the rows ``start[n]:start[n + 1]``.
-    rater : ndarray of uint32, shape (statements,)
-        Rater index of every row.
-    probability : ndarray, shape (statements, classes)
-    """
-
-    start: NDArray[np.uint32]
-    rater: NDArray[np.uint32]
-    probability: Array
+    start: NDArray[np.uint32]  # (items + 1,)
+    rater: NDArray[np.uint32]  # index (statements,)
+    probability: Array  # (statements, classes)
 
     @property
     def per_item(self) -> NDArray[np.int64]:
@@ -66,7 +57,7 @@ class Statements:
         return total
 
     def with_classes(self, place: NDArray[np.int64], n_classes: int) -> Statements:
-        """Return the statements on other classes, ``place`` being those of the present ones."""
+        """Return the statements on other classes, of which the present ones are ``place``."""
         probability = np.zeros((len(self.rater), n_classes))
         probability[:, place] = self.probability
         return replace(self, probability=probability)
@@ -196,9 +187,8 @@ class KnowsStatements:
         hard, code, probability = [], [], []
         for table, of_item, of_rater in zip(both, item_codes, rater_codes, strict=True):
             order = places(as_array(table.classes), first.classes)
-            hard.append(
-                np.column_stack([of_item[table.item], of_rater[table.rater], order[table.label]])
-            )
+            rows = of_item[table.item], of_rater[table.rater], order[table.label]
+            hard.append(np.column_stack(rows))
             if (stated := table.stated) is not None:
                 code.append(np.column_stack([of_item[stated.item], of_rater[stated.rater]]))
                 probability.append(stated.with_classes(order, len(order)).probability)

@@ -44,10 +44,7 @@ def spread_evenly(weights: Array) -> bool:
 
 
 def weakest_bond(graph: Graph) -> float:
-    """Return the smallest weight on a maximum spanning forest.
-
-    Weaker edges agree because of stronger paths; on a forest it is the smallest weight.
-    """
+    """Return the smallest weight on a maximum spanning forest; weaker edges agree by its paths."""
     if graph.is_forest or spread_evenly(graph.weights):
         return float(graph.weights.min()) if graph.n_edges else 1.0
     from scipy.sparse.csgraph import minimum_spanning_tree  # slow to import
@@ -74,10 +71,7 @@ def tail_couplings(weakest: float, n_classes: int, max_coupling: float) -> Array
 
 
 def drawn_couplings(graph: Graph, n_classes: int, max_coupling: float) -> Array:
-    """Return the initial couplings for draws: half of them below twice the Bethe coupling.
-
-    With unequal weights they continue until the weakest bond is as strong as the mean.
-    """
+    """Return initial couplings for draws, up to where the weakest bond is as strong as the mean."""
     twice = min(2 * bethe_coupling(graph, n_classes), max_coupling)
     beyond = np.linspace(twice, max_coupling, 5)[1:]
     begun = np.unique(np.concatenate([np.linspace(0, twice, 9), beyond]))
@@ -164,9 +158,8 @@ class _Rung:
 class Ladder:
     """Couplings at which labels are drawn, refined where their agreement rises most.
 
-    Random labels are annealed upwards from zero coupling, and labels of one class downwards from
-    the largest; a coupling between two others starts from their labels. Where the two starts
-    differ, the labels have two phases.
+    Random labels are annealed upwards, and labels of one class downwards; other couplings start
+    from neighbouring ones. Where the two starts differ, the labels have two phases.
     """
 
     def __init__(
@@ -221,10 +214,7 @@ class Ladder:
         self.rungs[coupling] = _Rung(list(labels), np.stack(drawn))
 
     def _least_sure(self) -> tuple[float, tuple[float, float]]:
-        """Return the middle and ends of the interval with the widest bounds of the integral.
-
-        The slope is nondecreasing, so its values at the ends bound the integral.
-        """
+        """Return middle and ends of the interval where the slopes, which increase, differ most."""
         coupling, by_start, _ = self.results()
         worst = int(np.argmax(np.diff(coupling) * np.diff(by_start.mean(axis=0))))
         below, above = coupling[worst : worst + 2].tolist()

@@ -164,14 +164,6 @@ def log_partition(
 
     Items are summed out if that is feasible and ``exact``, else labels are drawn in ``sweeps`` at
     each coupling from either start. The latest tables are kept.
-
-    Examples
-    --------
-    >>> import numpy as np, bayesfuse as bf
-    >>> from bayesfuse.labels.partition_function import log_partition
-    >>> table = log_partition(bf.Graph.grid((1, 2)), np.log([0.5, 0.5]), max_coupling=3.0)
-    >>> bool(np.isclose(table.at(1.0)[0], np.log((np.e + 1) / 2)))
-    True
     """
     field = _checked(log_field, max_coupling)
     how = max_coupling, exact, sweeps, random_seed

@@ -66,12 +66,19 @@ def transition(responses: Responses, lengths: ArrayLike, confusion: ArrayLike) -
     >>> bool(estimate.transition.sel({"class": 0, "next_class": 0}) > 0.95)
     True
     """
-    _check_order(responses, lengths)
+    require_separate(responses)
+    size = np.asarray(lengths)
+    whole = size.ndim == 1 and size.size > 0 and np.issubdtype(size.dtype, np.integer)
+    if not whole or size.min() < 1 or size.sum() != responses.n_items:
+        raise ResponsesError(
+            f"Lengths must be positive integers and add up to the {responses.n_items} items. Got: "
+            f"{size.tolist() if size.size < 10 else f'{size.size} lengths'}, sum {size.sum()}."
+        )
     n_classes = responses.n_classes
     values = np.asarray(confusion, dtype=np.float64)
     axes = {"raters": responses.n_raters, "classes": n_classes, "labels": n_classes}
     require_shape("confusion", values.shape, **axes)
-    normal, right = normal_equations(responses, np.asarray(lengths), values)
+    normal, right = normal_equations(responses, size, values)
     spread = np.linalg.eigvalsh(normal)
     if not spread[0] > 1e-12 * spread[-1]:
         raise MomentsError(
@@ -114,17 +121,6 @@ def normal_equations(
     full = pairs[place[:, None, :, None], place[None, :, None, :]]  # k, k′, j, j′
     size = max(int(follows.sum()), 1)
     return full.reshape(n_classes**2, n_classes**2) / size, right / size
-
-
-def _check_order(responses: Responses, lengths: ArrayLike) -> None:
-    require_separate(responses)
-    size = np.asarray(lengths)
-    whole = size.ndim == 1 and size.size > 0 and np.issubdtype(size.dtype, np.integer)
-    if not whole or size.min() < 1 or size.sum() != responses.n_items:
-        raise ResponsesError(
-            f"Lengths must be positive integers and add up to the {responses.n_items} items. Got: "
-            f"{size.tolist() if size.size < 10 else f'{size.size} lengths'}, sum {size.sum()}."
-        )
 
 
 def _named(joint: Array, responses: Responses) -> xr.Dataset:

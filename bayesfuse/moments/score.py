@@ -85,7 +85,13 @@ def score_matrix(
             f"{len(names)} raters."
         )
     first, second = _pairs(len(names), pairs, rng)
-    score = np.sum([_score(matrix, first, second) for matrix in matrices], axis=0)
+    score = np.zeros_like(matrices[0])
+    for matrix in matrices:
+        total, used = _sum_determinants(matrix, first, second)
+        total, used = total + total.T, used + used.T  # pair (k, l) of (i, j) is (l, k) of (j, i)
+        with np.errstate(invalid="ignore"):  # nothing known: 0 / 0
+            score += total / used * ((len(names) - 2) * (len(names) - 3))
+    np.fill_diagonal(score, 0.0)
     if np.isnan(score).sum() == score.size - len(score):
         known = int(np.isfinite(matrices[0]).sum() - np.isfinite(np.diagonal(matrices[0])).sum())
         raise MomentsError(
@@ -119,16 +125,6 @@ def _pairs(n_raters: int, pairs: int | None, rng: np.random.Generator) -> tuple[
         pairs = SAMPLED
     first = rng.integers(n_raters, size=pairs)
     return first, (first + rng.integers(1, n_raters, size=pairs)) % n_raters
-
-
-def _score(covariance: Array, first: Indices, second: Indices) -> Array:
-    total, used = _sum_determinants(covariance, first, second)
-    total, used = total + total.T, used + used.T  # pair (k, l) of (i, j) is (l, k) of (j, i)
-    all_pairs = (len(covariance) - 2) * (len(covariance) - 3)
-    with np.errstate(invalid="ignore"):  # nothing known: 0 / 0
-        score = total / used * all_pairs
-    np.fill_diagonal(score, 0.0)
-    return score
 
 
 @kernel

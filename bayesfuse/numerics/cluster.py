@@ -1,7 +1,7 @@
 """Tasks on parts of the data: on a Dask cluster where there is a client, else on threads here.
 
-A part is prepared by a function of what was given alone, and tasks return what they find, so
-nothing that matters stays on a worker: what is lost with one is worked out again, and is the same.
+Workers keep no state: parts are prepared by functions of their arguments alone, so the work of a
+lost worker is repeated with the same result.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FAN_IN = 16  # results that are added up at a time
 
 def client() -> Any:
     """Return the Dask client of this process, None if there is none."""
-    if "distributed" not in sys.modules:  # whoever has a client has imported it
+    if "distributed" not in sys.modules:  # imported where there is a client
         return None
     from distributed import default_client
 
@@ -65,10 +65,7 @@ class Parts:
         return self.__dict__ | {"_here": {}, "_there": None}
 
     def map(self, function: Callable[..., Any], shared: tuple[Any, ...], *columns: Any) -> Any:
-        """Return ``function(part, *shared, *own)`` of every part, in order.
-
-        ``columns`` hold what is each part's own. The function is one of a module.
-        """
+        """Return ``function(part, *shared, *own)`` of every part, with ``own`` from ``columns``."""
         there = _running(client())
         if there is None:
             return self._map_here(function, shared, columns)
@@ -81,10 +78,7 @@ class Parts:
         shared: tuple[Any, ...],
         *columns: Any,
     ) -> Any:
-        """Return the sum of what :meth:`map` returns, added up by ``add``.
-
-        Always so many at a time, in order: rounding does not depend on who works.
-        """
+        """Return the sum of what :meth:`map` returns, in an order that no worker changes."""
         there = _running(client())
         if there is None:
             found = self._map_here(function, shared, columns)
@@ -136,7 +130,7 @@ class Parts:
         if not workers:
             raise ClusterError("A Dask cluster must have workers to do tasks. Got: none.")
         kept = self._kept(sum(worker["memory_limit"] or _memory() for worker in workers))
-        recipe, n_threads = _sent(there, self.recipe), _n_threads(there)
+        recipe, n_threads = _sent(there, self.recipe), max(sum(there.nthreads().values()), 1)
         step = -(-len(self) // n_threads)
         if step > FAN_IN:  # whole groups
             step = FAN_IN * -(-step // FAN_IN)
@@ -188,10 +182,7 @@ class Parts:
 
 
 def _sent(there: Any, value: Any) -> Any:
-    """Return a task that makes a value, for workers to fetch from each other.
-
-    As the result of a task it is made again if the worker that holds it is lost.
-    """
+    """Return a task that makes a value, and again if the worker that holds it is lost."""
     import cloudpickle
 
     return there.submit(cloudpickle.loads, cloudpickle.dumps(value), pure=False)
@@ -212,10 +203,6 @@ class _Bundle(NamedTuple):
 
     parts: range
     ready: Any
-
-
-def _n_threads(there: Any) -> int:
-    return max(sum(there.nthreads().values()), 1)
 
 
 def _prepared(prepare: Any, recipe: Any, sources: list[Any]) -> list[Any]:

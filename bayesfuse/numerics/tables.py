@@ -1,16 +1,11 @@
-r"""Rows that share a mean: what their counts say of it, by the Chinese restaurant process.
+r"""Dirichlet rows with a common mean, whose posterior is sampled by the Chinese restaurant process.
 
 Counts n of a row θ ~ Dirichlet(κ b), with θ summed out, are those of guests in a restaurant: guest
 i + 1 of dish c opens a new table with probability :math:`\kappa b_c / (\kappa b_c + i)`. Given the
-numbers of tables, the mean b has a multinomial likelihood, and κ a gamma one (with an auxiliary
-beta variable), so their priors are conjugate.
-
-References
-----------
-Antoniak (1974), Mixtures of Dirichlet processes, Annals of Statistics 2, 1152–1174; Escobar & West
-(1995), Bayesian density estimation and inference using mixtures, Journal of the American
-Statistical Association 90, 577–588; Teh, Jordan, Beal & Blei (2006), Hierarchical Dirichlet
-processes, ibid. 101, 1566–1581, appendix A.
+numbers of tables, the mean b has a multinomial likelihood, and κ a gamma likelihood (with an
+auxiliary beta variable), so their priors are conjugate (Antoniak 1974, Annals of Statistics 2,
+1152–1174; Escobar & West 1995, Journal of the American Statistical Association 90, 577–588; Teh,
+Jordan, Beal & Blei 2006, ibid. 101, 1566–1581, appendix A).
 """
 
 from __future__ import annotations
