@@ -200,7 +200,7 @@ def _nearest_of_sparse(features: Any, k: int) -> NDArray[np.int64]:
     return found
 
 
-def adjacency(edges: Pairs, n_items: int) -> tuple[Pairs, NDArray[np.int32], NDArray[np.int32]]:
+def adjacency(edges: NDArray[Any], n_items: int) -> tuple[Pairs, NDArray[Any], NDArray[Any]]:
     """Return start, neighbour (ascending within an item) and edge, from edges between items."""
     rows, columns = np.concatenate([edges[:, ::-1], edges]).T
     number = np.tile(np.arange(len(edges), dtype=np.int32), 2)

@@ -295,5 +295,6 @@ def _answers(
         rater = rng.random((n_items, n_raters)).argpartition(per_item - 1)[:, :per_item].ravel()
     cumulative = confusion.cumsum(axis=-1)[rater, truth[item]]
     label = invert(cumulative, rng.random(len(item)))
-    names = {"items": range(n_items), "raters": range(n_raters), "classes": range(n_classes)}
-    return Responses.from_long({"item": item, "rater": rater, "label": label}, **names)
+    rows = {"item": item, "rater": rater, "label": label}
+    items, raters = range(n_items), range(n_raters)
+    return Responses.from_long(rows, items=items, raters=raters, classes=range(n_classes))

@@ -13,11 +13,11 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from dataclasses import dataclass
-from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesfuse.data.fingerprint import of_arrays
 from bayesfuse.data.graph import Graph
 from bayesfuse.errors import ModelError
 from bayesfuse.labels.couplings import (
@@ -148,7 +148,7 @@ def interpolate_jax(coupling, knots, total_weight):
     return inside + beyond
 
 
-_tables: OrderedDict[bytes, PartitionTable] = OrderedDict()
+_tables: OrderedDict[str, PartitionTable] = OrderedDict()
 
 
 def log_partition(
@@ -167,7 +167,7 @@ def log_partition(
     """
     field = _checked(log_field, max_coupling)
     how = max_coupling, exact, sweeps, random_seed
-    key = _fingerprint(graph, field) + repr(how).encode()
+    key = of_arrays([graph.edges, graph.weights, field, np.array(graph.n_items)]) + repr(how)
     if key not in _tables:
         _tables[key] = _tabulate(graph, field, *how)
         if len(_tables) > KEPT:
@@ -226,13 +226,6 @@ def _checked(log_field: ArrayLike, max_coupling: float) -> Array:
     return field
 
 
-def _fingerprint(graph: Graph, field: Array) -> bytes:
-    digest = blake2b(digest_size=16)
-    for array in (graph.edges, graph.weights, field, np.array(graph.n_items)):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.digest()
-
-
 def _tabulate(
     graph: Graph,
     field: Array,
@@ -273,12 +266,10 @@ def _integrated(ladder: Ladder, at_zero: float, max_coupling: float) -> Partitio
     weight = 1 / np.maximum(error, 1e-6 * max(ladder.total_weight, 1.0)) ** 2
     slope = isotonic_regression(by_start.mean(axis=0), weights=weight).x
     smooth = PchipInterpolator(coupling, slope)
-    step = np.diff(coupling)
     # weight of every slope in the integral up to every coupling, by the trapezoidal rule
     share = np.zeros((len(coupling), len(coupling)))
-    for i, h in enumerate(step):
-        share[i + 1 :, i] += h / 2
-        share[i + 1 :, i + 1] += h / 2
+    for i, h in enumerate(np.diff(coupling)):
+        share[i + 1 :, i : i + 2] += h / 2
     sampling = np.sqrt((share**2) @ error**2)
     # the error of the cubic itself is about that for independent edges
     known, slopes, _ = _of_edges(ladder.graph, float((ladder.prevalence**2).sum()), coupling)
@@ -286,16 +277,7 @@ def _integrated(ladder: Ladder, at_zero: float, max_coupling: float) -> Partitio
     log_z, log_z_error = at_zero + smooth.antiderivative()(coupling), np.hypot(sampling, bent)
     bend = smooth(coupling, 1)
     own = coupling <= max_coupling
-    return PartitionTable(
-        coupling[own],
-        log_z[own],
-        log_z_error[own],
-        slope[own],
-        error[own],
-        bend[own],
-        by_start[:, own],
-        ladder.total_weight,
-        exact=False,
-        method="thermodynamic integration",
-        tail=np.column_stack([coupling, log_z, slope, bend, log_z_error])[~own],
-    )
+    table = [each[own] for each in (coupling, log_z, log_z_error, slope, error, bend)]
+    tail = np.column_stack([coupling, log_z, slope, bend, log_z_error])[~own]
+    how = by_start[:, own], ladder.total_weight, False, "thermodynamic integration"
+    return PartitionTable(*table, *how, tail)
