@@ -49,10 +49,7 @@ silence, if that is known."""
 
 
 def read_long(
-    frame: Any,
-    names: tuple[str, str, str],
-    declared: tuple[Any, Any, Any],
-    abstain: Any = None,
+    frame: Any, names: tuple[str, str, str], declared: tuple[Any, Any, Any], abstain: Any = None
 ) -> Rows:
     """Read the item, rater and label columns of a table."""
     frame = present(frame)

@@ -192,10 +192,7 @@ def with_stand_in(
 
 
 def apart(
-    key: NDArray[np.int64],
-    silent: NDArray[np.bool_],
-    names: list[NDArray[Any]],
-    declared: bool,
+    key: NDArray[np.int64], silent: NDArray[np.bool_], names: list[NDArray[Any]], declared: bool
 ) -> tuple[NDArray[np.int64], Silence]:
     """Separate the rows of responses from those of silence.
 

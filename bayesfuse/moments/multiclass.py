@@ -323,11 +323,7 @@ def _named(fit: Fit, responses: Responses, start: str) -> xr.Dataset:
             "prevalence": ("class", fit.prevalence[order]),
             "confusion": (("rater", "class", "answer"), confusion),
         },
-        coords={
-            "rater": responses.raters,
-            "class": responses.classes,
-            "answer": responses.classes,
-        },
+        coords={"rater": responses.raters, "class": responses.classes, "answer": responses.classes},
         attrs={
             "objective": fit.objective,
             "iterations": fit.iterations,
