@@ -1,4 +1,4 @@
-"""Digests of data, stored in results to detect those of another model."""
+"""Digests of data, stored in results to detect results of other models."""
 
 from __future__ import annotations
 

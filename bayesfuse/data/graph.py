@@ -184,7 +184,7 @@ class Graph:
         shape : sequence of int
             Rows and columns (or one size per axis).
         neighbours : int, optional
-            In two dimensions 4, cells that share a side (default), or 8, also those that share a
+            In two dimensions 4, cells that share a side (default), or 8, also cells that share a
             corner; in three dimensions 6 or 26.
         items : sequence, optional
             Names of the cells in C order, as in ``image.ravel()``; by default 0, 1, 2, …

@@ -57,7 +57,7 @@ def require_whole(values: Any, column: str) -> None:
 
 
 def places(values: NDArray[Any], names: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the index of every value among the names, −1 if absent; booleans are no numbers."""
+    """Return the index of every value among the names, −1 if absent; booleans match no numbers."""
     names = as_array(names)  # Timestamps become times again
     both = values, names
     kinds = {array.dtype.kind for array in both}
@@ -156,7 +156,7 @@ def _nameable(values: NDArray[Any], what: str) -> NDArray[Any] | None:
 
 
 def names_of(count: int, given: Any, what: str) -> NDArray[Any]:
-    """Return ``count`` names, those given or numbers from 0."""
+    """Return ``count`` names, as given or numbers from 0."""
     if given is None:
         return np.arange(count)
     names = unique_names(given, what)

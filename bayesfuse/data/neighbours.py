@@ -143,7 +143,7 @@ def grid_pairs(shape: tuple[int, ...], diagonal: bool) -> Pairs:
 
 
 def nearest_pairs(features: Any, k: int) -> Pairs:
-    """Return the pairs of which either item is among the k nearest of the other, each once."""
+    """Return the pairs of items, each once, of which either is among the k nearest of the other."""
     n = features.shape[0]
     if scipy.sparse.issparse(features):
         nearest = _nearest_of_sparse(_scaled(features, features.data), k)

@@ -28,7 +28,7 @@ AT_ONCE = 20_000_000  # items whose names are compared at a time, by their hashe
 
 @dataclass(frozen=True)
 class Layout:
-    """Columns of a table, and what all its partitions share."""
+    """Columns and settings of a table, shared by all its partitions."""
 
     kind: type[Responses]
     item: str

@@ -141,7 +141,7 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
             Entries that mean "no response", besides NaN, None, empty text and masked entries. −1
             and empty text do not if they are declared classes or mean silence.
         items, raters : sequence, optional
-            Names of rows and columns; by default those of the matrix, or 0, 1, 2, …
+            Names of rows and columns; by default as in the matrix, or 0, 1, 2, …
         classes : sequence, optional
             The possible labels, in order; by default the sorted labels found (the categories, if
             all columns of a frame share them).
@@ -180,7 +180,7 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
         counts : array-like of int, shape (patterns,), optional
             Number of items with each pattern; not with a mapping.
         missing, items, raters, classes, abstain, ordered
-            As in :meth:`from_matrix`. Items are patterns; those of a mapping are named by their
+            As in :meth:`from_matrix`. Items are patterns; patterns of a mapping are named by their
             labels by default ("01", or "1,11" if a label has several characters).
 
         Returns

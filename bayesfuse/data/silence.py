@@ -165,7 +165,7 @@ def require_abstain(abstain: Any, classes: Any, marks: list[Any]) -> None:
     if marks and (places(as_array(marks), own) >= 0).any():
         raise ResponsesError(
             "Silence and missing responses must have different marks, because a source that was "
-            f"not asked says nothing by its silence. Got: {abstain!r} in abstain= and in missing=."
+            f"not asked is not silent. Got: {abstain!r} in abstain= and in missing=."
         )
 
 
@@ -196,7 +196,8 @@ def apart(
 ) -> tuple[NDArray[np.int64], Silence]:
     """Separate the rows of responses from those of silence.
 
-    ``key`` is ``(item * raters + rater) * classes + label``, and ``names`` are those of the three.
+    ``key`` is ``(item * raters + rater) * classes + label``; ``names`` are of items, raters,
+    classes.
     """
     items, raters, classes = names
     pair, votes = key[silent] // len(classes), key[~silent]

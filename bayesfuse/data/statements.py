@@ -57,7 +57,7 @@ class Statements:
         return total
 
     def with_classes(self, place: NDArray[np.int64], n_classes: int) -> Statements:
-        """Return the statements on other classes, of which the present ones are ``place``."""
+        """Return the statements on other classes, which contain the present ones at ``place``."""
         probability = np.zeros((len(self.rater), n_classes))
         probability[:, place] = self.probability
         return replace(self, probability=probability)
@@ -93,19 +93,19 @@ class KnowsStatements:
         item, rater : str
             Names of the columns of a table.
         items, raters, classes : sequence, optional
-            All names, in order. By default those of the table: items and raters sorted, classes in
-            the order of the columns; of an array its coordinates, or 0, 1, 2, …
+            All names, in order. By default the names in the table: items and raters sorted, classes
+            in the order of the columns; of an array its coordinates, or 0, 1, 2, …
 
         Returns
         -------
         Responses
-            Without hard labels; :meth:`joined` adds those of another table.
+            Without hard labels; :meth:`joined` adds the labels of another table.
 
         Raises
         ------
         ResponsesError
             Probabilities outside [0, 1], or that do not sum to one (tolerance 1e-6); columns that
-            are no declared class, declared classes without a column; names as in
+            are not declared classes, declared classes without a column; names as in
             :meth:`from_long`.
 
         Examples
@@ -136,7 +136,7 @@ class KnowsStatements:
         Returns
         -------
         Responses
-            Items and raters of this table, then those of the other table only; classes in the
+            Items and raters of this table, then the others of the second table; classes in the
             order of this table.
 
         Raises

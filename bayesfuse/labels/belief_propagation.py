@@ -34,7 +34,7 @@ from bayesfuse.numerics.kernels import inner, kernel
 TOLERANCE = 1e-9  # messages that change less than this have converged
 ROUNDS = 500  # maximum number of passes over all items, in both directions
 PATIENCE = 30  # rounds after which messages are damped by half
-FAINTEST = 1e-130  # least r, 300 nats, so that disagreement is never impossible
+FAINTEST = 1e-130  # minimum of r, so that disagreement is never impossible
 
 
 @inner

@@ -24,7 +24,7 @@ from bayesfuse.data.graph import Graph
 from bayesfuse.numerics.kernels import Array, kernel
 
 MOST_CORE = 20_000
-"""Most items on cycles for which an order is sought: more would take seconds in Python."""
+"""Maximum number of items on cycles to be ordered: more would take seconds in Python."""
 MOST_WORK = 100_000_000  # maximum number of table entries, over items and couplings
 
 

@@ -1,4 +1,4 @@
-"""Log-odds of the classes of items of which more is known than the responses."""
+"""Log-odds of the classes of items with populations, covariates or a classifier's output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ItemRows:
         covariates: Array | None,
         word: Array | None,
     ) -> ItemRows:
-        """Merge items, given what is known of each, (items, …)."""
+        """Merge items with equal populations (items,), covariates and words (items, …)."""
         given = [None if population is None else population[:, None], covariates, word]
         known = [np.zeros((n_items, 0)) if each is None else each for each in given]
         table = np.concatenate(known, axis=1)
@@ -47,7 +47,7 @@ class ItemRows:
 
     @property
     def told(self) -> tuple[NDArray[Any], ...]:
-        """What is known by row, rounded: digests must not tell apart what rounding does."""
+        """All values by row, rounded, so that digests do not depend on rounding errors."""
         each = self.population, self.covariates, self.word
         return tuple(np.round(known, 9) + 0 for known in each if known is not None)
 
@@ -68,6 +68,6 @@ class ItemRows:
 
 
 def log_word(probability: Array) -> Array:
-    """Return a classifier's word from its probabilities (items, classes)."""
+    """Return the log probabilities of a classifier (items, classes), bounded below."""
     found: Array = np.log(np.maximum(probability, LEAST))
     return found

@@ -18,8 +18,8 @@ from bayesfuse.numerics.kernels import kernel
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.simplex import SIMPLEX
 
-# Sequences are ordered by population, and ``cut`` says where each begins. So every population is
-# a table of its own for the kernels of one chain.
+# Sequences are ordered by population, which begin at ``cut``. So every population is a table of its
+# own for the kernels of one chain.
 
 
 @kernel

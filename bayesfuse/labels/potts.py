@@ -328,7 +328,7 @@ class PlantedPotts(Potts):
     Notes
     -----
     The normalising constant depends on the prevalence, not on the shares of the labels. Prior draws
-    of labels are those of Potts, most of them of one class, so prior predictive checks are not
+    of labels are as for Potts, most of them of one class, so prior predictive checks are not
     informative.
 
     References

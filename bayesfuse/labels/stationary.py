@@ -46,7 +46,7 @@ def stationary(log_transition):
 def marginal_stationary(log_transition, likelihood, log_scale, place, start):
     """As :func:`forward_backward.marginal`, with stationary first labels.
 
-    The expected counts of the transition are the derivative of the log evidence: those of pairs,
+    The expected counts of the transition are the derivative of the log evidence: the counts of pairs,
     and a part from the first labels through the stationary distribution, which may be negative and
     sums to zero in every row.
     """

@@ -103,7 +103,7 @@ def rank_one(
 
 
 def pair_weight(covariance: xr.Dataset) -> Array:
-    """Return the overlaps of pairs relative to the largest, zero for raters who do not vary."""
+    """Return the overlaps of pairs relative to the largest, zero for constant raters."""
     q, overlap = covariance.covariance.values, covariance.overlap.values
     if len(q) < 3:
         raise MomentsError(

@@ -146,7 +146,7 @@ def against_rest(responses: Responses, k: int) -> Responses:
     key += 2 * responses.rater + (responses.label == k)
     key.sort()  # repeated answers may change order
     key %= 2 * responses.n_raters
-    table = responses.without_statements()  # moments are those of hard labels
+    table = responses.without_statements()  # moments of hard labels only
     return replace(table, classes=np.array([False, True]), cell=key.astype(np.uint32))
 
 

@@ -222,7 +222,7 @@ class GroupFit:
     residual: float  # eq. 14
     error: float  # squared errors over their variances, every pair once
     saved: Array  # reduction of the error by v_on of every group, shape (groups,)
-    cost: Array  # penalty for the parameters of every group, then for those between groups
+    cost: Array  # penalty for the parameters of every group, then between groups
     freedom: int
 
 

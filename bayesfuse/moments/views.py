@@ -102,10 +102,10 @@ def _by_team(used: scipy.sparse.csc_array, team: NDArray[np.int64]) -> scipy.spa
 def _views(
     by_team: scipy.sparse.csc_array, weight: Array, n_classes: int
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Return every team's view of every item, the mean over its responses, and who has one.
+    """Return every team's view of every item, the mean over its responses, and whether it exists.
 
     Shapes (items, teams, classes) and (items, teams). A response counts as the votes that it
-    predicts of the other teams, so that raters who are worse than random, or switch classes, are
+    predicts of the other teams, so that raters worse than random, or with switched classes, are
     informative.
     """
     n_rows, n_cells = by_team.shape

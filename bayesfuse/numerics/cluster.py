@@ -40,7 +40,7 @@ def client() -> Any:
 
 
 class Parts:
-    """Parts of the data: ``prepare(recipe, source)`` makes each, of about so many bytes (sizes).
+    """Parts of the data, each made by ``prepare(recipe, source)``, of about ``sizes`` bytes.
 
     ``prepare`` is a function of a module. Sources with a method ``future(client)`` are on the
     cluster.
@@ -78,7 +78,7 @@ class Parts:
         shared: tuple[Any, ...],
         *columns: Any,
     ) -> Any:
-        """Return the sum of what :meth:`map` returns, in an order that no worker changes."""
+        """Return the sum of what :meth:`map` returns, in an order independent of workers."""
         there = _running(client())
         if there is None:
             found = self._map_here(function, shared, columns)
@@ -125,7 +125,7 @@ class Parts:
         return [result for results in self._gather(there, tasks) for result in results]
 
     def _placed(self, there: Any) -> tuple[Any, Any, list[_Bundle]]:
-        """Share the parts out: those that memory holds are made ready, one bundle a thread."""
+        """Distribute the parts; parts that fit into memory are prepared, one bundle per thread."""
         workers = there.scheduler_info(n_workers=-1)["workers"].values()
         if not workers:
             raise ClusterError("A Dask cluster must have workers to do tasks. Got: none.")
@@ -137,7 +137,7 @@ class Parts:
         bundles = []
         for first in range(0, len(self), step):
             last = min(first + step, len(self))
-            held = min(max(len(kept), first), last)  # the parts that are kept are the first ones
+            held = min(max(len(kept), first), last)  # the first parts are kept
             if held > first:
                 sources = [self._source(there, n) for n in range(first, held)]
                 ready = there.submit(_prepared, self.prepare, recipe, sources, pure=False)
@@ -171,7 +171,7 @@ class Parts:
         return found
 
     def _kept(self, memory: float) -> set[int]:
-        """Return the parts that memory holds, the first ones."""
+        """Return the first parts, as many as fit into memory."""
         left, kept = SHARE * memory, set()
         for index, size in enumerate(self.sizes):
             left -= size
@@ -199,7 +199,7 @@ def _running(there: Any) -> Any:
 
 
 class _Bundle(NamedTuple):
-    """Parts on which one task works, and the task that has them ready, if memory holds them."""
+    """Parts of one task, and the task that prepared them, if they fit into memory."""
 
     parts: range
     ready: Any
@@ -231,7 +231,7 @@ def _by_group(add: Callable[[list[Any]], Any], found: list[Any]) -> list[Any]:
 
 
 def _memory() -> float:
-    """Return the bytes of memory of this machine, as far as it tells."""
+    """Return the bytes of memory of this machine, 4 GB if unknown."""
     try:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, OSError, ValueError):

@@ -15,7 +15,7 @@ from bayesfuse.numerics.kernels import inlined, inner, kernel
 
 ROOT_HALF = math.sqrt(0.5)
 
-LEAST = 1e-300  # least probability of an answer, so that logarithms are finite
+LEAST = 1e-300  # minimum probability of an answer, so that logarithms are finite
 STEPS = 50  # maximum size of a slice, in widths: more than any of these densities needs
 SHRINKS = 60  # maximum number of times that a slice shrinks: it is then narrower than rounding
 
@@ -125,7 +125,7 @@ def height(at, given):
 def move_raters(own, positions, guess, counts, mean, spread, width, rng):
     """Move every coordinate of every rater by slice sampling, in place.
 
-    ``mean`` and ``spread`` (coordinates,) are those of their normal prior.
+    Their normal prior has ``mean`` and ``spread`` (coordinates,).
     """
     middles, cuts = middles_of(positions), np.empty(positions.size - 1)
     for m in range(own.shape[0]):
@@ -155,7 +155,7 @@ def place(gaps, positions):
 
 @inner
 def try_all(at, given):
-    """Return the log density after a step ``at`` of all raters, who are then in ``trial``.
+    """Return the log density after a step ``at`` of all raters, written into ``trial``.
 
     ``found`` has the rows gaps, mean and spread.
     """
@@ -194,10 +194,10 @@ def try_all(at, given):
 
 @kernel
 def move_all(directions, pooled, own, gaps, mean, spread, hyper, guess, counts, rng):
-    """Move all raters along lines, with the parameters they share, in place, by slice sampling.
+    """Move all raters and their common parameters along lines, in place, by slice sampling.
 
-    Pooled raters keep their differences. Every row of ``directions`` has those of the coordinates,
-    of the logarithms of ``gaps`` and of ``spread``. ``hyper`` has the rows mean and standard
+    Pooled raters keep their differences. Every row of ``directions`` is for the coordinates, then
+    the logarithms of ``gaps`` and of ``spread``. ``hyper`` has the rows mean and standard
     deviation of ``mean``, scale of ``spread`` and concentrations of ``gaps``.
     """
     trial, tried = np.empty_like(own), np.ones((3, hyper.shape[1]))

@@ -18,7 +18,7 @@ import numpy as np
 from bayesfuse.numerics.kernels import Array, inlined, inner, kernel
 from bayesfuse.numerics.rows import draw_dirichlet
 
-LEAST = 1e-9  # least concentration that is drawn, so that logarithms are finite
+LEAST = 1e-9  # minimum concentration drawn, so that logarithms are finite
 
 
 @kernel
@@ -40,9 +40,7 @@ def draw_tables(counts: Array, concentration: Array, rng: np.random.Generator) -
 
 
 FEW = 32  # numbers of guests up to which restaurants are counted together
-
-WIDTH = 1.0
-"""Width of a slice of the logarithm of a concentration: about that of a posterior of few raters."""
+WIDTH = 1.0  # width of a slice of the log concentration, as of a posterior of few raters
 
 
 def draw_shared(
@@ -117,7 +115,7 @@ def _tail_counts(guests, k):
 
 @inner
 def _log_density(log_kappa, mean, guests, more, shape, rate, k):
-    r"""Return that of log κ given the guests of the restaurants of one kind.
+    r"""Return the log density of log κ given the guests of the restaurants of one kind.
 
     It has a term :math:`\log\Gamma(a + n) - \log\Gamma(a)` for n guests, the sum of log(a + i) for
     i < n, which restaurants share up to ``FEW``.
