@@ -21,13 +21,20 @@ from bayesfuse.numerics.rows import draw_dirichlet
 LEAST = 1e-9  # minimum concentration drawn, so that logarithms are finite
 
 
+@inlined
+def _opened(guests, opens, rng):
+    tables = 0.0
+    for before in range(int(guests)):
+        if before == 0 or rng.random() * (opens + before) < opens:
+            tables += 1.0
+    return tables
+
+
 @kernel
 def _open_tables(counts, concentration, rng):
-    tables = np.zeros(counts.size)
+    tables = np.empty(counts.size)
     for i in range(counts.size):
-        for guests in range(int(counts[i])):
-            if guests == 0 or rng.random() * (concentration[i] + guests) < concentration[i]:
-                tables[i] += 1.0
+        tables[i] = _opened(counts[i], concentration[i], rng)
     return tables
 
 
@@ -90,11 +97,8 @@ def _draw_shared(now, mean, guests, shape, rate, rng):
                 high = there
         now[k] = math.exp(there)
         for c in range(n_dishes):
-            opens = now[k] * mean[k, c]
             for m in range(guests.shape[0]):
-                for before in range(int(guests[m, k, c])):
-                    if before == 0 or rng.random() * (opens + before) < opens:
-                        tables[k, c] += 1.0
+                tables[k, c] += _opened(guests[m, k, c], now[k] * mean[k, c], rng)
     return now, tables
 
 
