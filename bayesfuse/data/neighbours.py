@@ -154,7 +154,9 @@ def nearest_pairs(features: Any, k: int) -> Pairs:
         # a single leaf compares all pairs by differences, which do not cancel as products do
         leaf = 16 if table.shape[1] <= TREE_DIMENSIONS else n
         _, nearest = cKDTree(table, leafsize=leaf).query(table, k=k + 1, workers=-1)
-        nearest = _without_self(nearest)
+        own = nearest == np.arange(n)[:, None]
+        own[~own.any(axis=1), -1] = True  # the last neighbour, of an item that is not its own
+        nearest = nearest[~own].reshape(n, -1)
     one = np.repeat(np.arange(n), k)
     other = nearest.ravel()
     key = np.unique(np.minimum(one, other) * n + np.maximum(one, other))
@@ -166,13 +168,6 @@ def _scaled(features: Any, entries: NDArray[np.float64]) -> Any:
     _, exponent = np.frexp(np.abs(entries).max(initial=0.0))
     half = int(exponent) // 2  # the power itself may overflow
     return features * 2.0**-half * 2.0 ** (half - int(exponent))
-
-
-def _without_self(nearest: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Drop each item from its neighbours, or the last neighbour if the item is not among them."""
-    own = nearest == np.arange(len(nearest))[:, None]
-    own[~own.any(axis=1), -1] = True
-    return nearest[~own].reshape(len(nearest), -1)
 
 
 def _nearest_of_sparse(features: Any, k: int) -> NDArray[np.int64]:

@@ -22,8 +22,7 @@ from bayesfuse.errors import (
     require_number,
     require_seed,
 )
-from bayesfuse.moments.least_squares import multiply, simplex_least_squares
-from bayesfuse.moments.symmetric import RowGroups
+from bayesfuse.moments.least_squares import RowGroups, multiply, simplex_least_squares
 from bayesfuse.moments.views import STARTS, starting_points
 from bayesfuse.numerics.kernels import Array, kernel
 

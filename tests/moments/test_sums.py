@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.moments.least_squares import project, simplex_least_squares
-from bayesfuse.moments.symmetric import RowGroups
+from bayesfuse.moments.least_squares import RowGroups, project, simplex_least_squares
 from bayesfuse.moments.views import _by_team, _views, incidence
 
 
