@@ -287,8 +287,11 @@ def read_counts(
                 "A pattern in a mapping must be a tuple of labels, or text with one character per "
                 f"rater. Got: {odd[0]!r}."
             )
-        if items is None:
-            items = _pattern_names(patterns)
+        if items is None:  # labels joined, if that is unique
+            labels = [[str(label) for label in pattern] for pattern in patterns]
+            short = ["" if all(len(label) == 1 for label in own) else "," for own in labels]
+            items = [between.join(own) for between, own in zip(short, labels, strict=True)]
+            items = items if len(set(items)) == len(items) else [repr(each) for each in patterns]
         lengths = {len(pattern) for pattern in patterns}
         if len(lengths) != 1:
             raise ResponsesError(
@@ -320,13 +323,6 @@ def read_counts(
             f"{shown(count)}."
         )
     return patterns, count, items
-
-
-def _pattern_names(patterns: Mapping[Any, Any]) -> list[str]:
-    """Join the labels of each pattern; use ``repr`` if that is not unique."""
-    labels = [[str(label) for label in pattern] for pattern in patterns]
-    names = [("" if all(len(label) == 1 for label in own) else ",").join(own) for own in labels]
-    return names if len(set(names)) == len(names) else [repr(pattern) for pattern in patterns]
 
 
 def with_order[T: Any](

@@ -262,14 +262,8 @@ def require_separate(responses: Responses) -> None:
         )
 
 
-def item_places(
-    items: NDArray[Any], responses: Responses, what: str, where: str
-) -> NDArray[np.int64]:
+def item_places(items: NDArray[Any], responses: Responses, what: str, where: str) -> NDArray[Any]:
     """Return the index of every item in a table of responses, which must have the same items."""
-    return matched(
-        items,
-        responses.items,
-        f"{what} must be items of the responses; declare items without responses with items= when "
-        "you read the table.",
-        f"Every item of the responses must be in {where}, if only alone.",
-    )
+    known = f"{what} must be items of the responses; declare items without responses with items=."
+    whole = f"Every item of the responses must be in {where}, if only alone."
+    return matched(items, responses.items, known, whole)

@@ -280,14 +280,12 @@ def settle(prevalence, likelihood, coupling, start, neighbour, weight, order, ro
     n_items, n_classes = likelihood.shape
     log_prevalence, logs = np.log(prevalence), np.empty(n_classes)
     probability = np.full((n_items, n_classes), 1.0 / n_classes)
-    done, change = 0, np.inf
+    graph, done, change = (coupling, start, neighbour, weight), 0, np.inf
     while done < rounds and change > TOLERANCE:
         change = 0.0
         for i in range(n_items):
             n = order[n_items - 1 - i] if done % 2 else order[i]
-            top = lean(
-                n, log_prevalence, likelihood, coupling, start, neighbour, weight, probability, logs
-            )
+            top = lean(n, log_prevalence, likelihood, *graph, probability, logs)
             if top == -np.inf:
                 continue
             total = relative(logs, logs)
@@ -303,12 +301,10 @@ def bound(prevalence, likelihood, log_scale, coupling, start, neighbour, weight,
     """Return the bound of log Z, evidence by item given its neighbours, and expected agreement."""
     n_items, n_classes = likelihood.shape
     log_prevalence, logs = np.log(prevalence), np.empty(n_classes)
-    log_evidence = np.empty(n_items)
+    log_evidence, graph = np.empty(n_items), (coupling, start, neighbour, weight)
     log_z = agreement = 0.0
     for n in range(n_items):
-        top = lean(
-            n, log_prevalence, likelihood, coupling, start, neighbour, weight, probability, logs
-        )
+        top = lean(n, log_prevalence, likelihood, *graph, probability, logs)
         same, with_own, without = 0.0, 0.0, 0.0
         for e in range(start[n], start[n + 1]):
             w = weight[0] if weight.size == 1 else weight[e]

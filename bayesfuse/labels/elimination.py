@@ -194,17 +194,15 @@ def sum_out(graph: Graph, prevalence: Array, coupling: Array, by: Plan) -> tuple
     place = np.full(graph.n_items, -1, dtype=np.int64)
     place[by.core] = np.arange(len(by.core))
     weight = graph.weights[by.edge] if graph.n_edges else np.ones(len(by.edge))
-    log_z, slope, value, bend = sum_leaves(
-        by.leaf, by.parent, weight, prevalence, coupling, graph.n_items, place, len(by.core)
-    )
+    trees = by.leaf, by.parent, weight, prevalence, coupling
+    log_z, slope, value, bend = sum_leaves(*trees, graph.n_items, place, len(by.core))
     ends = place[graph.edges]
     inside = (ends >= 0).all(axis=1)
     ends, weights = np.sort(ends[inside], axis=1), graph.weights[inside]
     log_z = log_z + coupling * weights.sum()
     slope = slope + weights.sum()
-    tables: list[list[_Table]] = [
-        [_Table((c,), value[:, c], bend[:, c])] for c in range(len(by.core))
-    ]
+    core = range(len(by.core))
+    tables = [[_Table((c,), value[:, c], bend[:, c])] for c in core]
     same = np.eye(len(prevalence))
     for (one, other), w in zip(ends.tolist(), weights.tolist(), strict=True):
         differ = np.exp(-coupling * w)[:, None, None] * (1 - same)

@@ -168,9 +168,8 @@ def gibbs_part(labels, prevalence, likelihood, graph, order, seed, first, last):
     for i in range(first, last):
         n = order[i]
         if factor.size == 0:
-            total = log_weigh(
-                n, labels, prevalence, likelihood, coupling, start, neighbour, weight, share
-            )
+            pulls = coupling, start, neighbour, weight
+            total = log_weigh(n, labels, prevalence, likelihood, *pulls, share)
         else:
             total = weigh(n, labels, prevalence, likelihood, factor, start, neighbour, share)
         labels[n] = choose(share, total, uniform(seed, i))
@@ -213,9 +212,8 @@ def conditionals(labels, prevalence, likelihood, log_scale, coupling, start, nei
     factor = pull(coupling, weight) if not log_scaled else np.empty(0)
     for n in range(n_items):
         if log_scaled:
-            before = log_weigh(
-                n, labels, prevalence, flat, coupling, start, neighbour, weight, share
-            )
+            pulls = coupling, start, neighbour, weight
+            before = log_weigh(n, labels, prevalence, flat, *pulls, share)
         else:
             before = weigh(n, labels, prevalence, flat, factor, start, neighbour, share)
         total = 0.0
@@ -275,7 +273,7 @@ def begin(prevalence, likelihood, seed):
 
 @kernel
 def impossible(likelihood):
-    """Say whether some item has no possible class."""
+    """Return whether some item has no possible class."""
     for n in range(likelihood.shape[0]):
         some = False
         for k in range(likelihood.shape[1]):
