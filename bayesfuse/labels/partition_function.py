@@ -278,7 +278,8 @@ def _integrated(ladder: Ladder, at_zero: float, max_coupling: float) -> Partitio
     log_z, log_z_error = at_zero + smooth.antiderivative()(coupling), np.hypot(sampling, bent)
     bend = smooth(coupling, 1)
     own = coupling <= max_coupling
-    table: Any = [each[own] for each in (coupling, log_z, log_z_error, slope, error, bend)]
+    table = [each[own] for each in (coupling, log_z, log_z_error, slope, error, bend)]
     tail = np.column_stack([coupling, log_z, slope, bend, log_z_error])[~own]
     how = by_start[:, own], ladder.total_weight, False, "thermodynamic integration"
-    return PartitionTable(*table, *how, tail)
+    fields: Any = (*table, *how, tail)
+    return PartitionTable(*fields)
