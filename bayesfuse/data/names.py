@@ -93,8 +93,9 @@ def matched(given: NDArray[Any], names: NDArray[Any], known: str, whole: str) ->
     Else raise ResponsesError with the rule ``known`` or ``whole``.
     """
     place = places(as_array(given), names)
-    unknown, absent = place < 0, ~np.isin(np.arange(len(names)), place)
+    unknown, absent = place < 0, np.ones(len(names), dtype=bool)
     refuse(unknown, known, lambda _: f"{shown(given[unknown], 3)} not in the table")
+    absent[place] = False
     refuse(absent, whole, lambda _: f"{shown(names[absent], 3)} missing")
     return place
 
