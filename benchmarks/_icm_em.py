@@ -12,8 +12,7 @@ from bayesfuse import moments
 from bayesfuse.data.graph import Graph, as_graph
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_count, require_kind, require_number
-from bayesfuse.labels import potts_kernels
-from bayesfuse.labels.potts import paper_coupling
+from bayesfuse.labels import paper_coupling, potts_kernels
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import shares
 from bayesfuse.raters.confusion import Confusion

@@ -21,8 +21,7 @@ import pytensor.tensor as pt
 from _shared import QUIET, Arguments
 
 import bayesfuse as bf
-from bayesfuse.labels.clusters import swendsen_wang
-from bayesfuse.labels.potts_kernels import gibbs_sweep
+from bayesfuse.labels.potts_kernels import gibbs_sweep, swendsen_wang
 from bayesfuse.models import MarkovRandomField
 
 COUPLING = 0.8

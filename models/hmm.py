@@ -27,7 +27,7 @@ import pytensor.tensor as pt
 
 import bayesfuse as bf
 from bayesfuse import priors
-from bayesfuse.data.item_tables import read_populations
+from bayesfuse.data.known import read_populations
 from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_kind
 from bayesfuse.pymc.item_priors import require_nothing_known

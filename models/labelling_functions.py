@@ -39,8 +39,7 @@ import pymc as pm
 from numpy.typing import NDArray
 
 import bayesfuse as bf
-from bayesfuse.data.class_shares import read_shares
-from bayesfuse.data.gold import gold_labels
+from bayesfuse.data.known import gold_labels, read_shares
 from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_positive
 from bayesfuse.inference import em

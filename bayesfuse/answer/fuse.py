@@ -20,7 +20,7 @@ from bayesfuse.answer.fused import Fused
 from bayesfuse.answer.mixture import mixture
 from bayesfuse.answer.progress import Progress
 from bayesfuse.answer.weights import VOTES, weigh
-from bayesfuse.data.gold import require_gold
+from bayesfuse.data.known import require_gold
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import (
     ImpossibleDataError,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.names import listed
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_number
-from bayesfuse.moments.score import class_moments
+from bayesfuse.moments.pairs import class_moments
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.partition import ALONE
 from bayesfuse.pymc.model import observed, parameter_variables

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from bayesfuse.checks.replicates import expanded
 from bayesfuse.errors import ModelError, require_count, require_seed
 from bayesfuse.labels import Potts
+from bayesfuse.labels.couplings import reach
 from bayesfuse.labels.partition_function import PartitionTable, log_partition
-from bayesfuse.labels.potts import reach
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 from bayesfuse.observation import Observation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any
 
@@ -15,8 +15,7 @@ from pandas.api.types import infer_dtype, is_list_like
 
 from bayesfuse.errors import ResponsesError
 
-LARGEST = 2**53
-"""Above this, floats do not hold every whole number."""
+LARGEST = 2**53  # above this, floats do not hold every whole number
 
 NARROWER: dict[str, tuple[type, ...]] = {
     "empty": (np.float64,),
@@ -46,11 +45,28 @@ def column(frame: Any, name: str) -> Any:
     return values
 
 
-def as_array(values: Any) -> Any:
-    """Return values as an array without changing any, or as a Categorical if they are one.
+def columns(frame: Any, names: Sequence[str], what: str) -> list[Any]:
+    """Return columns of a table of ``what``, of one length and at least one row."""
+    values = [column(frame, name) for name in names]
+    sizes = [len(each) for each in values]
+    if len(set(sizes)) > 1:
+        told = ", ".join(f"{name!r} with {n}" for name, n in zip(names, sizes, strict=True))
+        raise ResponsesError(f"All columns must have the same length. Got: {told} rows.")
+    if sizes[0] == 0:
+        raise ResponsesError(
+            f"A table of {what} must have at least one row. Got: no rows in {names[0]!r}."
+        )
+    return values
 
-    Masked entries stay missing (None in an array of objects).
-    """
+
+def refuse(wrong: Any, rule: str, told: Callable[[int], str]) -> None:
+    """Raise ResponsesError with the first place that is wrong, if any, and how many there are."""
+    if len(at := np.flatnonzero(wrong)):
+        raise ResponsesError(f"{rule} Got: {told(int(at[0]))} ({len(at)} such).")
+
+
+def as_array(values: Any) -> Any:
+    """Return values unchanged as an array (masked entries missing) or, if so, a Categorical."""
     values = present(values)
     if isinstance(values, xr.DataArray):
         values = values.data
@@ -58,8 +74,10 @@ def as_array(values: Any) -> Any:
         values = values.to_numpy()
     if isinstance(values, pd.Index | pd.api.extensions.ExtensionArray):
         values = pd.Series(values)
-    dtype = getattr(values, "dtype", None)
-    if _is_arrow(values) or isinstance(dtype, pd.ArrowDtype):
+    arrow = hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__")
+    if isinstance(values, pd.DataFrame | pd.Series):
+        arrow = isinstance(getattr(values, "dtype", None), pd.ArrowDtype)
+    if arrow:
         values = _from_arrow(values)
     if isinstance(values, pd.Series):
         if isinstance(values.dtype, pd.CategoricalDtype):
@@ -75,9 +93,11 @@ def as_array(values: Any) -> Any:
     if not array.dtype.isnative:  # foreign byte order
         array = array.astype(array.dtype.newbyteorder("="))
     kind = array.dtype.kind
-    if kind == "M" or (kind == "f" and array.dtype.itemsize not in (4, 8)) or kind == "T":
-        array = array.astype(object) if kind != "M" else _times(array)
-    return narrow(array) if array.dtype == object else array
+    if kind == "M":
+        return _times(array)
+    if kind in "OT" or (kind == "f" and array.dtype.itemsize not in (4, 8)):
+        return narrow(array.astype(object))
+    return array
 
 
 def narrow(values: NDArray[Any]) -> NDArray[Any]:
@@ -154,15 +174,8 @@ def _unmasked(values: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
 def present(values: Any) -> Any:
     """Compute lazy Dask or Polars values."""
     for fetch in ("compute", "collect"):
-        if hasattr(values, fetch):
-            values = getattr(values, fetch)()
+        values = getattr(values, fetch)() if hasattr(values, fetch) else values
     return values
-
-
-def _is_arrow(values: Any) -> bool:
-    return not isinstance(values, pd.DataFrame | pd.Series) and (
-        hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__")
-    )
 
 
 def _from_arrow(values: Any) -> Any:

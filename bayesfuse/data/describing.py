@@ -9,8 +9,7 @@ from unicodedata import category
 import numpy as np
 from numpy.typing import NDArray
 
-LETTERS = 60
-"""Length to which printed names are cut; plots cut them shorter."""
+LETTERS = 60  # length to which printed names are cut; plots cut them shorter
 
 
 def in_one_line(name: Any, most: int = LETTERS) -> str:
@@ -22,16 +21,6 @@ def in_one_line(name: Any, most: int = LETTERS) -> str:
     if len(text) > most:
         text = f"{text[: most // 2]}…{text[len(text) - (most - 1) // 2 :]}"
     return text
-
-
-def agreement(responses: Any) -> float:
-    """Return the share of the pairs of responses to one item that agree (NaN if none)."""
-    votes = responses.without_statements().votes()
-    size = votes.sum(axis=1)
-    weight = responses.multiplicity.astype(np.float64)  # the products may overflow integers
-    pairs = (weight * size * (size - 1)).sum()
-    same = (weight * (votes * (votes - 1)).sum(axis=1)).sum()
-    return float(same / pairs) if pairs else float("nan")
 
 
 def summarise(responses: Any) -> tuple[str, list[tuple[str, str]]]:

@@ -1,4 +1,4 @@
-"""Digests of data, stored in results to detect those of another model."""
+"""Digests of data, stored in results to detect results of other models."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
 
-ROWS_AT_ONCE = 2_000_000
-"""Responses hashed at a time."""
+ROWS_AT_ONCE = 2_000_000  # responses hashed at a time
 
 MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 """Odd multipliers that mix 64 bits."""

@@ -14,9 +14,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.arrays import as_array
 from bayesfuse.data.describing import as_html, as_text, summarise_graph
-from bayesfuse.data.edges import read_ends, read_features, read_weights, sorted_edges
 from bayesfuse.data.names import encode, names_of, unique_names
-from bayesfuse.data.neighbours import adjacency, greedy_colours, grid_pairs, nearest_pairs
+from bayesfuse.data.neighbours import (
+    adjacency,
+    greedy_colours,
+    grid_pairs,
+    nearest_pairs,
+    read_ends,
+    read_features,
+    read_weights,
+    sorted_edges,
+)
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import item_places
 from bayesfuse.errors import ResponsesError, require_kind
@@ -28,8 +36,8 @@ __all__ = ["Graph"]
 class Graph:
     """Items with undirected, weighted edges: pixels, citing documents, neighbours in features.
 
-    Build one with :meth:`from_edges`, :meth:`from_scipy`, :meth:`from_networkx`, :meth:`grid` or
-    :meth:`nearest_neighbours`. Items are matched to a table of responses by name, in any order.
+    Build a graph with :meth:`from_edges`, :meth:`from_scipy`, :meth:`from_networkx`, :meth:`grid`
+    or :meth:`nearest_neighbours`. Items are matched to a table of responses by name, in any order.
     Items without edges are allowed.
 
     Attributes
@@ -176,7 +184,7 @@ class Graph:
         shape : sequence of int
             Rows and columns (or one size per axis).
         neighbours : int, optional
-            In two dimensions 4, cells that share a side (default), or 8, also those that share a
+            In two dimensions 4, cells that share a side (default), or 8, also cells that share a
             corner; in three dimensions 6 or 26.
         items : sequence, optional
             Names of the cells in C order, as in ``image.ravel()``; by default 0, 1, 2, …
@@ -276,10 +284,7 @@ class Graph:
 
     @cached_property
     def colour(self) -> NDArray[np.int32]:
-        """Greedy colouring: neighbours have different colours, shape (items,).
-
-        Given the labels of all other colours, labels of one colour are independent.
-        """
+        """Greedy colouring, shape (items,): neighbours have different colours."""
         return greedy_colours(self.start, self.neighbour)
 
     @cached_property
@@ -309,12 +314,12 @@ class Graph:
 
     def to_scipy(self) -> scipy.sparse.csr_array:
         """Return the symmetric sparse matrix of weights, shape (items, items)."""
-        shape = (self.n_items, self.n_items)
         # SciPy before 1.18 finds spanning trees with 32-bit indices only
-        fits = max(shape[0], len(self.neighbour)) <= np.iinfo(np.int32).max
-        index = np.int32 if fits else np.int64
-        neighbour, start = self.neighbour.astype(index), self.start.astype(index)
-        return scipy.sparse.csr_array((self.weight, neighbour, start), shape=shape)
+        fits = max(self.n_items, len(self.neighbour)) <= np.iinfo(np.int32).max
+        rows = (
+            each.astype(np.int32 if fits else np.int64) for each in (self.neighbour, self.start)
+        )
+        return scipy.sparse.csr_array((self.weight, *rows), shape=(self.n_items, self.n_items))
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per edge: columns item, neighbour, weight."""

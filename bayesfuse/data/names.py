@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import infer_dtype, is_list_like
 
-from bayesfuse.data.arrays import as_array, fit_floats, plain, shown
+from bayesfuse.data.arrays import as_array, fit_floats, plain, refuse, shown
 from bayesfuse.errors import ResponsesError
 
 
@@ -27,13 +27,8 @@ def encode(
         codes = places(as_array(values.categories), names)[values.codes]
     else:
         codes = places(values, names)
-    unknown = np.flatnonzero(codes < 0)
-    if len(unknown):
-        raise ResponsesError(
-            f"Every {what} in {column!r} must be among the declared ones {shown(names)}. Got: "
-            f"{plain(values[unknown[0]])!r} in row {unknown[0]} (the first is 0; {len(unknown)} "
-            "such rows)."
-        )
+    rule = f"Every {what} in {column!r} must be among the declared ones {shown(names)}."
+    refuse(codes < 0, rule, lambda n: f"{plain(values[n])!r} in row {n}, counted from 0")
     return codes, names
 
 
@@ -57,20 +52,12 @@ def numbered(values: Any, what: str, column: str) -> tuple[NDArray[np.int64], An
 
 def require_whole(values: Any, column: str) -> None:
     """Raise ResponsesError if a value of a column is missing."""
-    missing = pd.isna(values)
-    if missing.any():
-        raise ResponsesError(
-            f"Column {column!r} must have a value in every row; drop rows without a response. Got: "
-            f"a missing value in row {int(np.argmax(missing))} (the first is 0; "
-            f"{int(missing.sum())} such rows)."
-        )
+    rule = f"Column {column!r} must have a value in every row; drop rows without a response."
+    refuse(pd.isna(values), rule, lambda n: f"a missing value in row {n}, counted from 0")
 
 
 def places(values: NDArray[Any], names: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the index of every value among the names, −1 if absent, compared exactly.
-
-    Integers and floats match if they are equal; booleans do not match numbers.
-    """
+    """Return the index of every value among the names, −1 if absent; booleans match no numbers."""
     names = as_array(names)  # Timestamps become times again
     both = values, names
     kinds = {array.dtype.kind for array in both}
@@ -100,27 +87,36 @@ def _hashable(value: Any) -> Any:
     return value
 
 
+def matched(given: NDArray[Any], names: NDArray[Any], known: str, whole: str) -> NDArray[np.int64]:
+    """Return the index of every given name among ``names``, which must be the same set.
+
+    Else raise ResponsesError with the rule ``known`` or ``whole``.
+    """
+    place = places(as_array(given), names)
+    unknown, absent = place < 0, np.ones(len(names), dtype=bool)
+    refuse(unknown, known, lambda _: f"{shown(given[unknown], 3)} not in the table")
+    absent[place] = False
+    refuse(absent, whole, lambda _: f"{shown(names[absent], 3)} missing")
+    return place
+
+
 def unique_names(names: Any, what: str) -> NDArray[Any]:
     """Return names as an array that can be saved with a result, checked."""
+    rule = f"Names of {_plural(what)} must"
     if isinstance(names, set | frozenset):
-        raise ResponsesError(
-            f"Names of {_plural(what)} must have an order, and a set has none. Got: {names!r}."
-        )
+        raise ResponsesError(f"{rule} have an order, and a set has none. Got: {names!r}.")
     if not is_list_like(names) and not isinstance(names, str):
-        raise ResponsesError(f"Names of {_plural(what)} must be a sequence. Got: {names!r}.")
+        raise ResponsesError(f"{rule} be a sequence. Got: {names!r}.")
     values = as_array(names if hasattr(names, "__array__") else list(names))
     if isinstance(values, pd.Categorical):
         values = as_array(values.to_numpy())
-    if values.ndim == 1 and (absent := pd.isna(values)).any():
-        raise ResponsesError(
-            f"Names of {_plural(what)} must not be missing. Got: "
-            f"{plain(values[int(absent.argmax())])!r}."
-        )
+    if values.ndim == 1:
+        refuse(pd.isna(values), f"{rule} not be missing.", lambda n: repr(plain(values[n])))
     array = _nameable(values, what) if values.ndim == 1 else None
     if array is None:
         kinds = sorted({type(name).__name__ for name in names})
         raise ResponsesError(
-            f"Names of {_plural(what)} must be all text, all numbers or all times (without a "
+            f"{rule} be all text, all numbers or all times (without a "
             "time zone), and 64 bits must hold each, so that results can be saved. Got: "
             f"{shown(list(names), 3)} ({', '.join(kinds)})."
         )
@@ -128,7 +124,7 @@ def unique_names(names: Any, what: str) -> NDArray[Any]:
     twice = twice[twice.duplicated()]
     if len(twice):
         raise ResponsesError(
-            f"Names of {_plural(what)} must differ, because they identify the results. Got: "
+            f"{rule} differ, because they identify the results. Got: "
             f"{plain(twice[0])!r} more than once."
         )
     return array
@@ -161,7 +157,7 @@ def _nameable(values: NDArray[Any], what: str) -> NDArray[Any] | None:
 
 
 def names_of(count: int, given: Any, what: str) -> NDArray[Any]:
-    """Return ``count`` names, those given or numbers from 0."""
+    """Return ``count`` names, as given or numbers from 0."""
     if given is None:
         return np.arange(count)
     names = unique_names(given, what)
@@ -171,6 +167,24 @@ def names_of(count: int, given: Any, what: str) -> NDArray[Any]:
             f"{len(names)} names."
         )
     return names
+
+
+def require_two(classes: NDArray[Any]) -> None:
+    """Raise ResponsesError if there are fewer than two classes."""
+    if len(classes) < 2:
+        raise ResponsesError(
+            "There must be at least two classes, because one class leaves nothing to infer; "
+            f"declare classes that were never used with classes=. Got: {shown(classes)}."
+        )
+
+
+def require_32_bits(count: int, what: str) -> None:
+    """Raise ResponsesError if 32 bits cannot index so many rows, cells or pairs."""
+    if count >= 2**32:
+        raise ResponsesError(
+            f"A table must have fewer than 2³² {what}, because they are indexed with 32 bits. "
+            f"Got: {count} {what}."
+        )
 
 
 def _plural(what: str) -> str:
@@ -197,5 +211,4 @@ def storable(names: NDArray[Any]) -> Any:
 
 def smallest_integer(size: int) -> type[np.signedinteger[Any]]:
     """Return the smallest signed integer type that holds 0 to ``size`` − 1."""
-    kinds = np.int8, np.int16, np.int32, np.int64
-    return next(kind for kind in kinds if size - 1 <= np.iinfo(kind).max)
+    return np.min_scalar_type(-max(size, 1)).type

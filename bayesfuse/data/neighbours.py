@@ -1,4 +1,4 @@
-"""Pairs of neighbours on grids and in feature space; adjacency, colouring and layout of graphs."""
+"""Edges of a graph, read and checked or found in space; adjacency, colouring and layout."""
 
 from __future__ import annotations
 
@@ -6,17 +6,122 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy
 from numpy.typing import NDArray
 
+from bayesfuse.data.arrays import as_array, column_names, narrow, refuse, shown
+from bayesfuse.data.names import names_of
+from bayesfuse.errors import ResponsesError
 from bayesfuse.numerics.kernels import kernel
 
 Pairs = NDArray[np.int64]
 
-TREE_DIMENSIONS = 15
-"""With more features than this, a k-d tree visits nearly every point."""
-BLOCK_ENTRIES = 4_000_000
-"""Distances between sparse rows in memory at a time."""
+TREE_DIMENSIONS = 15  # with more features than this, a k-d tree visits nearly every point
+BLOCK_ENTRIES = 4_000_000  # distances between sparse rows in memory at a time
+
+
+def read_ends(edges: Any) -> list[Any]:
+    """Return the two columns of names of a list or table of edges."""
+    if scipy.sparse.issparse(edges) or hasattr(edges, "is_directed"):
+        raise ResponsesError(
+            "Edges must be a list or a table of pairs; use from_scipy for a matrix and "
+            f"from_networkx for a networkx graph. Got: {type(edges).__name__}."
+        )
+    columns = column_names(edges)
+    if columns is not None and len(columns) == 2:
+        whole = isinstance(edges, pd.DataFrame)  # may have duplicate column names
+        return [as_array(edges.iloc[:, n] if whole else edges[columns[n]]) for n in (0, 1)]
+    pairs = as_array(edges if hasattr(edges, "__array__") else list(edges))
+    if columns is None and len(pairs) == 0:
+        return [pairs.ravel(), pairs.ravel()]
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        what = f"{len(columns or pairs[0])} columns" if pairs.ndim == 2 else f"shape {pairs.shape}"
+        raise ResponsesError(f"Edges must have two columns, one for each end. Got: {what}.")
+    return [narrow(end) if end.dtype == object else end for end in pairs.T]
+
+
+def read_weights(
+    matrix: Any, items: Any
+) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.float64]]:
+    """Return item names, pairs (edges, 2) and weights of a sparse matrix, each pair once."""
+    if not scipy.sparse.issparse(matrix) or matrix.shape[0] != matrix.shape[1]:
+        raise ResponsesError(
+            "Weights must be a square sparse matrix, one row and one column per item. Got: "
+            f"{type(matrix).__name__} of shape {np.shape(matrix)}."
+        )
+    given = scipy.sparse.csr_array(matrix, dtype=np.float64)
+    given.sum_duplicates()
+    given.eliminate_zeros()
+    pairs = np.sort(np.column_stack(given.tocoo().coords).astype(np.int64), axis=1)
+    order = np.lexsort((pairs[:, 1], pairs[:, 0]))
+    pairs, weight = pairs[order], given.data[order]
+    again = np.zeros(len(pairs), dtype=bool)
+    again[1:] = (pairs[1:] == pairs[:-1]).all(axis=1)
+    names = names_of(given.shape[0], items, "item")
+    refuse(
+        again[1:] & (weight[1:] != weight[:-1]),
+        "A matrix of weights must be symmetric, because edges are undirected.",
+        lambda n: f"{weight[n]} and {weight[n + 1]} for {shown(names[pairs[n]])}",
+    )
+    return names, pairs[~again], weight[~again]
+
+
+def sorted_edges(
+    items: NDArray[Any], pairs: NDArray[Any], weights: Any
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Return checked edges, sorted and the lower index first, and their weights."""
+    if len(items) == 0:
+        raise ResponsesError("A graph must have at least one item. Got: no items.")
+    weight = np.ones(len(pairs)) if weights is None else as_array(weights)
+    if weight.shape != (len(pairs),) or weight.dtype.kind not in "biuf":
+        raise ResponsesError(
+            f"Weights must be one number for each of the {len(pairs)} edges. Got: "
+            f"{weight.dtype} of shape {weight.shape}."
+        )
+    weight = weight.astype(np.float64)
+    refuse(
+        ~(np.isfinite(weight) & (weight > 0)),
+        "Weights of edges must be positive and finite, because an edge means that labels tend to "
+        "agree.",
+        lambda n: f"{weight[n]} for edge {shown(items[pairs[n]])}",
+    )
+    refuse(
+        pairs[:, 0] == pairs[:, 1],
+        "An edge must join two different items, because an item always agrees with itself.",
+        lambda n: shown(items[pairs[n]]),
+    )
+    low, high = pairs.min(axis=1).astype(np.int64), pairs.max(axis=1)
+    key = low * len(items) + high
+    order = np.argsort(key)
+    refuse(
+        np.diff(key[order]) == 0,
+        "An edge must be given once, in either direction, because it has one weight.",
+        lambda n: f"{shown(items[pairs[order[n]]])} more than once",
+    )
+    return np.column_stack([low[order], high[order]]).astype(np.int32), weight[order]
+
+
+def read_features(given: Any) -> Any:
+    """Return features as floats, dense or sparse, with the distances between items unchanged."""
+    dense = not scipy.sparse.issparse(given)
+    if dense and (columns := column_names(given)) is not None:
+        given = np.asarray(given[columns])
+    values = as_array(given) if dense else scipy.sparse.csr_array(given)
+    kind, told = values.dtype.kind, f"{values.dtype} of shape {values.shape}"
+    if kind in "iu" and dense and values.ndim == 2 and values.size:
+        # large integers lose digits as floats, their differences do not
+        wide = values.astype(np.uint64 if kind == "u" else np.int64)
+        values = (wide - wide.min(axis=0)).astype(np.uint64)
+    table = values.astype(np.float64) if kind in "biuf" else np.array(np.nan)
+    entries = table if dense else table.data
+    if table.ndim != 2 or 0 in table.shape or not np.isfinite(entries).all():
+        missing = ", or missing values in it" if kind in "biuf" else ""
+        raise ResponsesError(
+            "Features must be a matrix of finite numbers with one row per item, because distances "
+            f"need them. Got: {told}{missing}."
+        )
+    return table
 
 
 def grid_pairs(shape: tuple[int, ...], diagonal: bool) -> Pairs:
@@ -38,7 +143,7 @@ def grid_pairs(shape: tuple[int, ...], diagonal: bool) -> Pairs:
 
 
 def nearest_pairs(features: Any, k: int) -> Pairs:
-    """Return the pairs of which either item is among the k nearest of the other, each once."""
+    """Return the pairs of items, each once, of which either is among the k nearest of the other."""
     n = features.shape[0]
     if scipy.sparse.issparse(features):
         nearest = _nearest_of_sparse(_scaled(features, features.data), k)
@@ -49,7 +154,9 @@ def nearest_pairs(features: Any, k: int) -> Pairs:
         # a single leaf compares all pairs by differences, which do not cancel as products do
         leaf = 16 if table.shape[1] <= TREE_DIMENSIONS else n
         _, nearest = cKDTree(table, leafsize=leaf).query(table, k=k + 1, workers=-1)
-        nearest = _without_self(nearest)
+        own = nearest == np.arange(n)[:, None]
+        own[~own.any(axis=1), -1] = True  # the last neighbour, of an item that is not its own
+        nearest = nearest[~own].reshape(n, -1)
     one = np.repeat(np.arange(n), k)
     other = nearest.ravel()
     key = np.unique(np.minimum(one, other) * n + np.maximum(one, other))
@@ -63,18 +170,8 @@ def _scaled(features: Any, entries: NDArray[np.float64]) -> Any:
     return features * 2.0**-half * 2.0 ** (half - int(exponent))
 
 
-def _without_self(nearest: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Drop each item from its neighbours, or the last neighbour if the item is not among them."""
-    own = nearest == np.arange(len(nearest))[:, None]
-    own[~own.any(axis=1), -1] = True
-    return nearest[~own].reshape(len(nearest), -1)
-
-
 def _nearest_of_sparse(features: Any, k: int) -> NDArray[np.int64]:
-    """Compute all distances |x|² − 2 xy + |y|², a block of rows at a time.
-
-    Near ties within rounding error are recomputed from differences.
-    """
+    """Compute distances |x|² − 2 xy + |y|² by blocks, and near ties from differences."""
     square = np.asarray(features.multiply(features).sum(axis=1)).ravel()
     n = len(square)
     height = max(BLOCK_ENTRIES // n, 1)
@@ -98,38 +195,20 @@ def _nearest_of_sparse(features: Any, k: int) -> NDArray[np.int64]:
     return found
 
 
-@kernel
-def adjacency(edges, n_items):
-    """Return start, neighbour and edge from sorted edges, with neighbours in ascending order.
-
-    One pass is enough: edges with an item second come before those with it first.
-    """
-    start = np.zeros(n_items + 1, dtype=np.int64)
-    for e in range(len(edges)):
-        start[edges[e, 0] + 1] += 1
-        start[edges[e, 1] + 1] += 1
-    for n in range(n_items):
-        start[n + 1] += start[n]
-    free = start[:-1].copy()
-    neighbour = np.empty(2 * len(edges), dtype=np.int32)
-    edge = np.empty(2 * len(edges), dtype=np.int32)
-    for e in range(len(edges)):
-        one, other = edges[e, 0], edges[e, 1]
-        neighbour[free[one]], edge[free[one]] = other, e
-        neighbour[free[other]], edge[free[other]] = one, e
-        free[one] += 1
-        free[other] += 1
-    return start, neighbour, edge
+def adjacency(edges: NDArray[Any], n_items: int) -> tuple[Pairs, NDArray[Any], NDArray[Any]]:
+    """Return start, neighbour (ascending within an item) and edge, from edges between items."""
+    rows, columns = np.concatenate([edges[:, ::-1], edges]).T
+    number = np.tile(np.arange(len(edges), dtype=np.int32), 2)
+    table = scipy.sparse.coo_array((number, (rows, columns)), shape=(n_items, n_items)).tocsr()
+    return table.indptr.astype(np.int64), table.indices.astype(np.int32), table.data
 
 
 @kernel
 def greedy_colours(start, neighbour):
-    """Give each item in turn the first colour that no neighbour has."""
+    """Give each item in turn the first colour that no neighbour has (items,)."""
     n_items = len(start) - 1
     colour = np.full(n_items, -1, dtype=np.int32)
-    taken = np.full(
-        n_items + 1, -1, dtype=np.int64
-    )  # by colour: the last item with a neighbour of it
+    taken = np.full(n_items + 1, -1, dtype=np.int64)  # the last item with a neighbour of a colour
     for n in range(n_items):
         for j in range(start[n], start[n + 1]):
             if colour[neighbour[j]] >= 0:
@@ -143,10 +222,9 @@ def greedy_colours(start, neighbour):
 
 @kernel
 def springs(place, start, neighbour, rounds):
-    """Force-directed layout: move ``place`` (items, 2) in place.
+    """Force-directed layout: move ``place`` (items, 2) in place, with shrinking steps.
 
-    Items repel with the inverse of their distance, edges attract with its square, and steps shrink
-    (Fruchterman & Reingold 1991, Software: Practice and Experience 21, 1129–1164).
+    Fruchterman & Reingold (1991), Software: Practice and Experience 21, 1129–1164.
     """
     n_items = len(place)
     room = 1.0 / n_items  # square of the ideal distance on the unit square

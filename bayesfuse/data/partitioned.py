@@ -1,15 +1,22 @@
-"""How tables of responses that no memory holds are read."""
+"""Tables of responses that do not fit into memory: methods that read them."""
 
 from __future__ import annotations
 
-from typing import Any
+from glob import glob
+from pathlib import Path
+from typing import Any, cast
+
+from bayesfuse.data.arrays import shown
+from bayesfuse.data.partitions import DaskPartition, Layout, ParquetFile, Partitions
+from bayesfuse.errors import ResponsesError
 
 
 class ReadsPartitions:
-    """Tables in partitions, as :class:`bayesfuse.Responses` reads them."""
+    """Methods of :class:`bayesfuse.Responses` that read tables in partitions."""
 
-    @staticmethod
+    @classmethod
     def from_parquet(
+        cls,
         paths: Any,
         *,
         item: str = "item",
@@ -21,25 +28,24 @@ class ReadsPartitions:
         classes: Any = None,
         abstain: Any = None,
         ordered: bool | None = None,
-    ) -> Any:
+    ) -> Partitions:
         """Read a long table in parquet files, each of which is a partition.
 
-        The files are looked through once now, for names and sizes, and their rows again whenever
-        they are needed: on the workers of a Dask cluster if there is a client
-        (``dask.distributed.Client()``), else here, one after the other on every core.
+        The files are read once now, for names and sizes, and again whenever their rows are needed:
+        on the workers of a Dask cluster if there is a client (``dask.distributed.Client()``),
+        otherwise here, one after the other on every core.
 
         Parameters
         ----------
         paths : str, path or several
             Files, folders of files or patterns such as ``"responses/*.parquet"``. All rows of an
-            item (of a sequence, where there are some) are in one file; a few million rows are a
-            good size.
+            item (or of a sequence) must be in one file; a few million rows are a good size.
         item, rater, label : str
             Names of the columns.
         sequence, position : str, optional
             Columns of every item's sequence and of its position there.
         raters, classes, abstain, ordered
-            As in :meth:`from_long`, but for categories: names are sorted unless they are declared.
+            As in :meth:`from_long`, except that undeclared names are always sorted.
 
         Returns
         -------
@@ -50,8 +56,8 @@ class ReadsPartitions:
         Raises
         ------
         ResponsesError
-            A file that cannot be read; columns that differ in kind between files; an item in two
-            files; names that were not declared, if some are.
+            Unreadable files; columns that differ in kind between files; an item in two files;
+            names that are not among the declared ones.
 
         Examples
         --------
@@ -65,15 +71,24 @@ class ReadsPartitions:
           partitions  2 of 2 to 2 responses
           classes     ['bad', 'good']
         """
-        from bayesfuse.data import partitions
+        given = [str(each) for each in ([paths] if isinstance(paths, str | Path) else paths)]
+        files: list[str] = []
+        for each in given:
+            folder = Path(each)
+            inside = folder.glob("*.parquet") if folder.is_dir() else glob(each) or [each]
+            files += sorted(map(str, inside))
+        if not files:
+            raise ResponsesError(
+                f"There must be at least one parquet file. Got: none in {shown(given)}."
+            )
+        kind = cast(Any, cls)
+        layout = Layout(kind, item, rater, label, sequence, position, abstain, ordered)
+        sources = [ParquetFile(n, path) for n, path in enumerate(files)]
+        return Partitions(layout, sources, (raters, classes))
 
-        layout = partitions.Layout(
-            item, rater, label, sequence, position, abstain=abstain, ordered=ordered
-        )
-        return partitions.of_parquet(paths, layout, (raters, classes))
-
-    @staticmethod
+    @classmethod
     def from_dask(
+        cls,
         frame: Any,
         *,
         item: str = "item",
@@ -85,13 +100,14 @@ class ReadsPartitions:
         classes: Any = None,
         abstain: Any = None,
         ordered: bool | None = None,
-    ) -> Any:
+    ) -> Partitions:
         """Read a Dask dataframe with one row per response, partition by partition.
 
         Parameters
         ----------
         frame : dask.dataframe.DataFrame
-            All rows of an item (of a sequence) are in one partition: ``frame.shuffle("item")``.
+            All rows of an item (or of a sequence) must be in one partition:
+            ``frame.shuffle("item")``.
         item, rater, label, sequence, position, raters, classes, abstain, ordered
             As in :meth:`from_parquet`.
 
@@ -102,7 +118,7 @@ class ReadsPartitions:
         Raises
         ------
         ResponsesError
-            As in :meth:`from_parquet`; no Dask dataframe.
+            As :meth:`from_parquet`; not a Dask dataframe.
 
         Examples
         --------
@@ -112,9 +128,16 @@ class ReadsPartitions:
         >>> bf.Responses.from_dask(frame.reset_index()).per_partition.tolist()
         [[1, 2], [1, 2]]
         """
-        from bayesfuse.data import partitions
-
-        layout = partitions.Layout(
-            item, rater, label, sequence, position, abstain=abstain, ordered=ordered
-        )
-        return partitions.of_dask(frame, layout, (raters, classes))
+        if not hasattr(frame, "to_delayed"):
+            raise ResponsesError(
+                "from_dask reads a Dask dataframe; from_long reads others. Got: "
+                f"{type(frame).__name__}."
+            )
+        kind = cast(Any, cls)
+        layout = Layout(kind, item, rater, label, sequence, position, abstain, ordered)
+        if missing := set(layout.columns) - set(frame.columns):
+            raise ResponsesError(
+                f"The frame must have the columns {layout.columns}. Got: no {sorted(missing)}."
+            )
+        parts = enumerate(frame[layout.columns].to_delayed())
+        return Partitions(layout, [DaskPartition(*each) for each in parts], (raters, classes))

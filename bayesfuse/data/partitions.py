@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,30 +15,31 @@ from numpy.typing import NDArray
 from bayesfuse.data.arrays import plain, shown
 from bayesfuse.data.describing import as_text
 from bayesfuse.data.names import unique_names
-from bayesfuse.data.order import read_order
-from bayesfuse.data.reading import EMPTY
-from bayesfuse.data.responses import Responses
+from bayesfuse.data.reading import EMPTY, read_order
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ResponsesError
 from bayesfuse.numerics.cluster import Parts
 
-AT_ONCE = 20_000_000
-"""Items whose names are compared at a time, by their hashes."""
+if TYPE_CHECKING:
+    from bayesfuse.data.responses import Responses
+
+AT_ONCE = 20_000_000  # items whose names are compared at a time, by their hashes
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What the columns of a table are called, and what all its partitions share."""
+    """Columns and settings of a table, shared by all its partitions."""
 
-    item: str = "item"
-    rater: str = "rater"
-    label: str = "label"
-    sequence: str | None = None
-    position: str | None = None
+    kind: type[Responses]
+    item: str
+    rater: str
+    label: str
+    sequence: str | None
+    position: str | None
+    abstain: Any
+    ordered: bool | None
     raters: NDArray[Any] | None = None
     classes: NDArray[Any] | None = None
-    abstain: Any = None
-    ordered: bool | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -48,13 +47,15 @@ class Layout:
         names = [self.item, self.rater, self.label, self.sequence, self.position]
         return [name for name in names if name is not None]
 
+    @property
+    def unit(self) -> str:
+        """The column whose values may not be in two partitions."""
+        return self.sequence or self.item
+
     def table(self, frame: pd.DataFrame) -> Responses:
         """Return a partition as a table of responses."""
-        given: dict[str, Any] = {
-            name: getattr(self, name)
-            for name in ("item", "rater", "label", "raters", "classes", "abstain", "ordered")
-        }
-        return Responses.from_long(frame, **given)
+        names = ("item", "rater", "label", "raters", "classes", "abstain", "ordered")
+        return self.kind.from_long(frame, **{name: getattr(self, name) for name in names})
 
     def sequences(self, frame: pd.DataFrame) -> Sequences | None:
         """Return the sequences of a partition."""
@@ -106,7 +107,7 @@ def read(layout: Layout, source: Any) -> pd.DataFrame:
         return frame[layout.columns]
     except ImportError:
         raise
-    except Exception as error:  # readers raise what they like
+    except Exception as error:  # readers raise errors of any type
         raise ResponsesError(
             "Every partition must be readable and have the columns "
             f"{layout.columns}. Got: {source if not isinstance(source, pd.DataFrame) else 'one'} "
@@ -116,7 +117,7 @@ def read(layout: Layout, source: Any) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Survey:
-    """What is found in a partition before names have numbers."""
+    """Names and sizes of a partition, before names have numbers; ``dtype`` is of the labels."""
 
     rows: int
     items: int
@@ -126,29 +127,25 @@ class Survey:
     kinds: tuple[str, ...]
     content: int
     dtype: Any
-    """Of the labels."""
 
 
 def survey(frame: pd.DataFrame, layout: Layout) -> Survey:
     """Look through a partition."""
     if not len(frame):
         return Survey(0, 0, [], [], None, (), 0, None)
-    item = frame[layout.item]
-    label = frame[layout.label]
+    label, own = frame[layout.label], frame[layout.unit]
     label = label[label != EMPTY]  # refused where the partition is read
     if layout.abstain is not None:
         label = label[label != layout.abstain]
     raters, classes = (each.dropna().unique() for each in (frame[layout.rater], label))
-    kinds = tuple(_kind(frame[name]) for name in layout.columns[:3])
-    own = item if layout.sequence is None else frame[layout.sequence]
     content = pd.util.hash_pandas_object(frame[layout.columns[:3]], index=False)
     return Survey(
         len(frame),
-        int(item.nunique()),
+        int(frame[layout.item].nunique()),
         raters,
         classes,
         (plain(own.min()), plain(own.max())),
-        kinds,
+        tuple(_kind(frame[name]) for name in layout.columns[:3]),
         int(content.to_numpy().sum(dtype=np.uint64)),
         label.dtype,
     )
@@ -160,24 +157,29 @@ def _kind(column: pd.Series) -> str:
     return names.get(kind, "text")
 
 
+def _hashed(frame: pd.DataFrame, layout: Layout) -> tuple[pd.Series, NDArray[np.uint64]]:
+    """Return the names of the items (or sequences) of a partition, and their hashes."""
+    names = pd.Series(frame[layout.unit].unique())
+    return names, pd.util.hash_pandas_object(names, index=False).to_numpy()
+
+
 def hashes(frame: pd.DataFrame, layout: Layout, bucket: int, n_buckets: int) -> NDArray[np.uint64]:
-    """Return hashes of the items (of the sequences, where there are some) of one bucket."""
-    names = pd.Series(frame[layout.sequence or layout.item].unique())
-    found: NDArray[np.uint64] = pd.util.hash_pandas_object(names, index=False).to_numpy()
+    """Return the hashes of one bucket."""
+    _, found = _hashed(frame, layout)
     return found[found % np.uint64(n_buckets) == bucket]
 
 
 def named(frame: pd.DataFrame, layout: Layout, digest: int) -> Any:
     """Return the name with a hash, None if it is not in the partition."""
-    names = pd.Series(frame[layout.sequence or layout.item].unique())
-    same = pd.util.hash_pandas_object(names, index=False).to_numpy() == np.uint64(digest)
+    names, found = _hashed(frame, layout)
+    same = found == np.uint64(digest)
     return plain(names[same].iloc[0]) if same.any() else None
 
 
 class Partitions:
     """A table of responses in partitions, made by ``Responses.from_parquet`` or ``from_dask``.
 
-    Models take it as they take :class:`bayesfuse.Responses`. The rows of an item, or of a sequence,
+    Models take it in place of :class:`bayesfuse.Responses`. The rows of an item, or of a sequence,
     are in one partition.
 
     Attributes
@@ -199,42 +201,27 @@ class Partitions:
     (1, 45, 315)
     """
 
+    raters: NDArray[Any]
+    classes: NDArray[Any]
+
     def __init__(self, layout: Layout, sources: Sequence[Any], declared: tuple[Any, Any]) -> None:
         if not sources:
             raise ResponsesError("A table must have at least one partition. Got: none.")
-        parts = Parts(read, layout, sources, [2**62] * len(sources))  # keeps nothing
-        found: list[Survey] = parts.map(survey, (layout,))
+        found: list[Survey] = _parts(layout, sources).map(survey, (layout,))
         kept = [index for index, one in enumerate(found) if one.rows]
         if not kept:
             raise ResponsesError(
                 f"A table must have at least one row. Got: {len(sources)} partitions without rows."
             )
-        self.sources = [sources[index] for index in kept]
-        found = [found[index] for index in kept]
+        self.sources, found = [sources[index] for index in kept], [found[index] for index in kept]
         _require_kinds(found, self.sources, layout)
-        raters, classes = (
-            _names([getattr(one, which) for one in found], given, what)
-            for which, given, what in zip(
-                ("raters", "classes"), declared, ("rater", "class"), strict=True
-            )
-        )
-        ordered = read_order(layout.ordered, [found[0].dtype], declared[1], classes)
-        self.layout = replace(layout, raters=raters, classes=classes, ordered=ordered)
+        self.raters = _names([one.raters for one in found], declared[0], "rater")
+        self.classes = _names([one.classes for one in found], declared[1], "class")
+        ordered = read_order(layout.ordered, [found[0].dtype], declared[1], self.classes)
+        self.layout = replace(layout, raters=self.raters, classes=self.classes, ordered=ordered)
         self.per_partition = np.array([(one.items, one.rows) for one in found], dtype=np.int64)
         self.content = f"{sum(one.content for one in found) % 2**64:016x}"
         _require_apart(found, self.sources, self.layout)
-
-    @property
-    def raters(self) -> NDArray[Any]:
-        """Names of all raters."""
-        assert self.layout.raters is not None
-        return self.layout.raters
-
-    @property
-    def classes(self) -> NDArray[Any]:
-        """Names of all classes."""
-        assert self.layout.classes is not None
-        return self.layout.classes
 
     @property
     def n_partitions(self) -> int:
@@ -253,8 +240,7 @@ class Partitions:
 
     @cached_property
     def _first(self) -> pd.DataFrame:
-        one = Parts(read, self.layout, self.sources[:1], [2**62])
-        frame: pd.DataFrame = one.map(_same, ())[0]
+        frame: pd.DataFrame = _parts(self.layout, self.sources[:1]).map(pd.DataFrame.copy, ())[0]
         return frame
 
     @cached_property
@@ -285,15 +271,13 @@ class Partitions:
             f"{self.n_responses:,} responses to {self.n_items:,} items by {len(self.raters):,} "
             f"raters, {len(self.classes):,} classes"
         )
-        rows = [
-            ("partitions", f"{self.n_partitions:,} of {least:,} to {most:,} responses"),
-            ("classes", shown(self.classes)),
-        ]
+        sizes = f"{self.n_partitions:,} of {least:,} to {most:,} responses"
+        rows = [("partitions", sizes), ("classes", shown(self.classes))]
         return as_text("Responses in partitions", title, rows)
 
 
-def _same(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame
+def _parts(layout: Layout, sources: Sequence[Any]) -> Parts:
+    return Parts(read, layout, sources, [2**62] * len(sources))  # too large to be kept in memory
 
 
 def _names(found: list[Any], declared: Any, what: str) -> NDArray[Any]:
@@ -321,7 +305,7 @@ def _require_apart(found: list[Survey], sources: list[Any], layout: Layout) -> N
     if all(before[1] < after[0] for before, after in pairwise(spans)):
         return
     n_buckets = -(-sum(one.items for one in found) // AT_ONCE)
-    parts = Parts(read, layout, sources, [2**62] * len(sources))
+    parts = _parts(layout, sources)
     for bucket in range(n_buckets):
         every = np.concatenate(parts.map(hashes, (layout, bucket, n_buckets)))
         digests, count = np.unique(every, return_counts=True)
@@ -331,46 +315,7 @@ def _require_apart(found: list[Survey], sources: list[Any], layout: Layout) -> N
             what = "item" if layout.sequence is None else "sequence"
             raise ResponsesError(
                 f"All rows of one {what} must be in one partition; Dask's "
-                f"frame.shuffle({layout.sequence or layout.item!r}) brings them together. Got: "
+                f"frame.shuffle({layout.unit!r}) brings them together. Got: "
                 f"{which[held[0]]!r} in {' and in '.join(str(sources[at]) for at in held)} "
                 f"({int((count > 1).sum())} such)."
             )
-
-
-def files(paths: Any) -> list[str]:
-    """Return the parquet files that paths, folders and patterns name, in order."""
-    given = [paths] if isinstance(paths, str | Path) else list(paths)
-    found: list[str] = []
-    for each in map(str, given):
-        if Path(each).is_dir():
-            own = sorted(map(str, Path(each).glob("*.parquet")))
-        else:
-            own = sorted(glob.glob(each)) or [each]
-        found += own
-    if not found:
-        raise ResponsesError(
-            f"There must be at least one parquet file. Got: none in {shown(given)}."
-        )
-    return found
-
-
-def of_parquet(paths: Any, layout: Layout, declared: tuple[Any, Any]) -> Partitions:
-    """Read tables from files, each of which is a partition."""
-    found = files(paths)
-    return Partitions(layout, [ParquetFile(n, path) for n, path in enumerate(found)], declared)
-
-
-def of_dask(frame: Any, layout: Layout, declared: tuple[Any, Any]) -> Partitions:
-    """Read the partitions of a Dask dataframe."""
-    if not hasattr(frame, "to_delayed"):
-        raise ResponsesError(
-            "from_dask reads a Dask dataframe; from_long reads others. Got: "
-            f"{type(frame).__name__}."
-        )
-    missing = {name for name in layout.columns if name not in frame.columns}
-    if missing:
-        raise ResponsesError(
-            f"The frame must have the columns {layout.columns}. Got: no {sorted(missing)}."
-        )
-    delayed = frame[layout.columns].to_delayed()
-    return Partitions(layout, [DaskPartition(n, each) for n, each in enumerate(delayed)], declared)

@@ -10,15 +10,7 @@ from numpy.typing import NDArray
 
 
 def first_occurrences(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number the distinct values in order of first occurrence.
-
-    Returns
-    -------
-    first : ndarray of int64
-        Index of the first occurrence of each distinct value.
-    inverse : ndarray of int64
-        Number of every value.
-    """
+    """Return the first index of each distinct value, in order, and the number of every value."""
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty_like(order)
@@ -29,36 +21,32 @@ def first_occurrences(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[
 def item_patterns(
     responses: Any, key: NDArray[np.int64] | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Apply :func:`first_occurrences` to items: equal if responses, silence and ``key`` are.
+    """Apply :func:`first_occurrences` to items, which are equal if responses and ``key`` are."""
 
-    An item with statements is equal to no other.
-    """
     # A sum of random 64-bit words does not depend on the order of the rows, and two items collide
     # with probability 2⁻⁶⁴; with two such sums no exact comparison is needed.
-    words = np.random.default_rng(0).integers(
-        0, 2**64, size=(2, responses.n_raters * responses.n_classes), dtype=np.uint64
-    )
+    def words(seed: int, count: int) -> NDArray[np.uint64]:
+        rng = np.random.default_rng(seed)
+        return rng.integers(0, 2**64, size=(2, count), dtype=np.uint64)
+
     marks = np.empty((responses.n_items, 3), dtype=np.uint64)
-    for mark, word in zip(marks.T[:2], words, strict=True):
+    for mark, word in zip(
+        marks.T, words(0, responses.n_raters * responses.n_classes), strict=False
+    ):
         total = np.concatenate([[np.uint64(0)], np.cumsum(word[responses.cell], dtype=np.uint64)])
         mark[:] = total[responses.start[1:]] - total[responses.start[:-1]]
     if responses.silent is not None:
-        words = np.random.default_rng(1).integers(
-            0, 2**64, (2, responses.n_raters), dtype=np.uint64
-        )
-        for mark, word in zip(marks.T[:2], words, strict=True):
+        for mark, word in zip(marks.T, words(1, responses.n_raters), strict=False):
             mark += responses.silent.sums(word, responses.n_items)
     if responses.stated is not None:  # statements are seldom equal, so their items stay apart
         alone = np.flatnonzero(responses.stated.per_item)
-        marks[alone, :2] = np.random.default_rng(2).integers(
-            0, 2**64, (len(alone), 2), dtype=np.uint64
-        )
+        marks[alone, :2] = words(2, len(alone)).T
     marks[:, 2] = 0 if key is None else np.asarray(key).astype(np.uint64)
     return first_occurrences(marks.view([("a", "u8"), ("b", "u8"), ("c", "u8")]).ravel())
 
 
 class Merging:
-    """How a table of responses merges items."""
+    """Methods of :class:`bayesfuse.Responses` that merge items."""
 
     def merged(self, key: NDArray[np.int64] | None = None) -> tuple[Self, NDArray[np.int64]]:
         """Merge items with the same responses, adding up their multiplicities.
@@ -81,10 +69,7 @@ class Merging:
         return replace(table.take(first), multiplicity=size), inverse
 
     def condensed(self, key: NDArray[np.int64] | None = None) -> tuple[Self, NDArray[np.int64]]:
-        """Return :meth:`merged` if it at least halves the items, else this table.
-
-        A sample of the items is tried first.
-        """
+        """Return :meth:`merged` if it at least halves the items (of a sample), else this table."""
         whole = cast(Any, self)
         unchanged = self, np.arange(whole.n_items)
         sample = min(whole.n_items, 10_000)

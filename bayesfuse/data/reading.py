@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -16,30 +17,21 @@ from pandas.api.types import is_list_like
 from bayesfuse.data.arrays import (
     LARGEST,
     as_array,
-    column,
     column_names,
+    columns,
     fit_floats,
     narrow,
     plain,
     present,
+    refuse,
     shown,
 )
 from bayesfuse.data.names import encode, names_of, places, unique_names
-from bayesfuse.data.silence import (
-    Silence,
-    apart,
-    marked,
-    of_matrix,
-    require_abstain,
-    with_stand_in,
-)
+from bayesfuse.data.silence import Silence, apart, require_abstain, with_stand_in
 from bayesfuse.errors import ResponsesError, brief
 
-LONG = {"item", "rater", "label"}
-"""Columns of a table with one row per response."""
-
-EMPTY = ""
-"""Is no label, as NaN and None are none, unless it is declared."""
+LONG = {"item", "rater", "label"}  # columns of a table with one row per response
+EMPTY = ""  # a missing label, as NaN and None are, unless it is declared
 
 
 class Undeclared:
@@ -57,51 +49,39 @@ silence, if that is known."""
 
 
 def read_long(
-    frame: Any,
-    columns: tuple[str, str, str],
-    declared: tuple[Any, Any, Any],
-    abstain: Any = None,
+    frame: Any, names: tuple[str, str, str], declared: tuple[Any, Any, Any], abstain: Any = None
 ) -> Rows:
     """Read the item, rater and label columns of a table."""
     frame = present(frame)
     known = column_names(frame)
-    if missing := [name for name in columns if name not in (known or [])]:
+    if missing := [name for name in names if name not in (known or [])]:
         seen = brief(frame) if known is None else f"no column {missing[0]!r} among {shown(known)}"
         raise ResponsesError(
             "A table has one row per response, and item=, rater= and label= name its columns; "
             "pd.read_csv reads it from a file, and bf.Responses.from_matrix reads one with a "
             f"column per rater. Got: {seen}."
         )
-    if twice := [name for name in columns if columns.count(name) > 1]:
+    if twice := [name for name in names if names.count(name) > 1]:
         raise ResponsesError(
             "Items, raters and labels must be in a column each, because a name is one of them. "
             f"Got: {twice[0]!r} for two."
         )
-    values = [column(frame, name) for name in columns]
-    sizes = [len(each) for each in values]
-    if len(set(sizes)) > 1:
-        told = ", ".join(f"{name!r} with {n}" for name, n in zip(columns, sizes, strict=True))
-        raise ResponsesError(f"All columns must have the same length. Got: {told} rows.")
-    if sizes[0] == 0:
-        raise ResponsesError(
-            f"A table of responses must have at least one row. Got: no rows in {columns[0]!r}."
-        )
+    values = columns(frame, names, "responses")
     quiet = None
     if abstain is not None:
         require_abstain(abstain, declared[2], [])
-        values[2], quiet = with_stand_in(values[2], declared[2], abstain, columns[2])
-    _require_written(values[2], declared[2], columns[2])
-    key, found = np.zeros(sizes[0], dtype=np.int64), []
-    for what, name, given in zip(("item", "rater", "class"), columns, declared, strict=True):
+        values[2], quiet = with_stand_in(values[2], declared[2], abstain, names[2])
+    _require_written(values[2], declared[2], names[2])
+    key, found = np.zeros(len(values[0]), dtype=np.int64), []
+    for what, name, given in zip(("item", "rater", "class"), names, declared, strict=True):
         # one column at a time: its codes are the largest arrays needed
-        code, names = encode(values.pop(0), given, what, name)
-        key *= len(names)
+        code, own = encode(values.pop(0), given, what, name)
+        key *= len(own)
         key += code
-        found.append(names)
+        found.append(own)
     silent = None
     if quiet is not None:
-        sizes = [len(names) for names in found]
-        key, silent = apart(key, quiet, sizes[0], found[1], sizes[2], declared[1] is not None)
+        key, silent = apart(key, quiet, found, declared[1] is not None)
     return key, found[0], found[1], found[2], silent
 
 
@@ -109,12 +89,12 @@ def _require_written(labels: Any, classes: Any, column: str) -> None:
     """Raise ResponsesError if some label is empty text and that is no declared class."""
     if classes is not None and is_list_like(classes) and EMPTY in list(classes):
         return
-    kind = "O" if hasattr(labels, "codes") else labels.dtype.kind
-    if kind in "OU" and (empty := np.asarray(labels == EMPTY, dtype=bool)).any():
-        raise ResponsesError(
+    if hasattr(labels, "codes") or labels.dtype.kind in "OU":
+        refuse(
+            np.asarray(labels == EMPTY, dtype=bool),
             f"Column {column!r} must have a label in every row, and empty text is none unless "
-            "classes= declares it; drop rows without a response, or give abstain=''. Got: '' in "
-            f"row {int(np.argmax(empty))} (the first is 0; {int(empty.sum())} such rows)."
+            "classes= declares it; drop rows without a response, or give abstain=''.",
+            lambda n: f"'' in row {n}, counted from 0",
         )
 
 
@@ -133,17 +113,16 @@ def read_matrix(
     marks = _marks(missing, classes, abstain)
     if abstain is not None:
         require_abstain(abstain, classes, marks)
-    columns = None if isinstance(matrix, Mapping) else column_names(matrix)
-    if columns is not None:
+    known_columns = None if isinstance(matrix, Mapping) else column_names(matrix)
+    if known_columns is not None:
         items = getattr(matrix, "index", None) if items is None else items
-        raters = columns if raters is None else raters
-        whole = isinstance(matrix, pd.DataFrame)  # may have duplicate column names
+        raters = known_columns if raters is None else raters
         parts = [
-            as_array(matrix.iloc[:, place] if whole else matrix[name])
-            for place, name in enumerate(columns)
+            as_array(matrix.iloc[:, place] if hasattr(matrix, "iloc") else matrix[name])
+            for place, name in enumerate(known_columns)  # names may be duplicate in pandas
         ]
         if classes is None:
-            _require_labels(parts, columns, [*marks, abstain])
+            _require_labels(parts, known_columns, [*marks, abstain])
             if missing is UNDECLARED and any(
                 hasattr(part, "codes") and -1 in part.categories for part in parts
             ):
@@ -176,14 +155,15 @@ def read_matrix(
     answered = ~pd.isna(values)
     if values.dtype.kind not in "OU":
         marks = [mark for mark in marks if not isinstance(mark, str)]
-    for mark in [] if values.dtype.kind == "m" else marks:  # durations equal no mark
-        answered[answered] = np.asarray(values[answered] != mark, dtype=bool)
-    quiet = None
-    if abstain is not None:
-        quiet = marked(values, answered, abstain)
-        answered &= ~quiet
-    if not answered.any() and (quiet is None or classes is None or not quiet.any()):
-        nothing = "missing" if quiet is None else "missing or silent"
+    quiet = np.zeros(values.shape, dtype=bool)
+    if values.dtype.kind != "m":  # durations equal no mark
+        for mark in marks:
+            answered[answered] = np.asarray(values[answered] != mark, dtype=bool)
+        if abstain is not None:
+            quiet[answered] = np.asarray(values[answered] == plain(abstain), dtype=bool)
+            answered &= ~quiet
+    if not answered.any() and (classes is None or not quiet.any()):
+        nothing = "missing" if abstain is None else "missing or silent"
         raise ResponsesError(
             f"A matrix must hold at least one response. Got: shape {values.shape}, all {nothing}."
         )
@@ -199,12 +179,15 @@ def read_matrix(
             )
         answers = answers.astype(np.int64)
     n_items, n_raters = values.shape
-    item_names, rater_names = names_of(n_items, items, "item"), names_of(n_raters, raters, "rater")
+    names = [names_of(n_items, items, "item"), names_of(n_raters, raters, "rater")]
     label, class_names = encode(answers, classes, "class", "labels")
-    item, rater = np.nonzero(answered)
-    key = (item * n_raters + rater) * len(class_names) + label
-    silent = None if quiet is None else of_matrix(quiet, answered, rater_names, known)
-    return key, item_names, rater_names, class_names, silent
+    names.append(class_names)
+    key, silent = np.flatnonzero(answered) * len(class_names) + label, None
+    if abstain is not None:
+        pairs = np.flatnonzero(quiet) * len(class_names)
+        of_quiet = np.arange(len(key) + len(pairs)) >= len(key)
+        key, silent = apart(np.concatenate([key, pairs]), of_quiet, names, known)
+    return key, names[0], names[1], names[2], silent
 
 
 def _marks(missing: Any, classes: NDArray[Any] | None, abstain: Any = None) -> list[Any]:
@@ -304,8 +287,11 @@ def read_counts(
                 "A pattern in a mapping must be a tuple of labels, or text with one character per "
                 f"rater. Got: {odd[0]!r}."
             )
-        if items is None:
-            items = _pattern_names(patterns)
+        if items is None:  # labels joined, if that is unique
+            labels = [[str(label) for label in pattern] for pattern in patterns]
+            short = ["" if all(len(label) == 1 for label in own) else "," for own in labels]
+            items = [between.join(own) for between, own in zip(short, labels, strict=True)]
+            items = items if len(set(items)) == len(items) else [repr(each) for each in patterns]
         lengths = {len(pattern) for pattern in patterns}
         if len(lengths) != 1:
             raise ResponsesError(
@@ -339,8 +325,52 @@ def read_counts(
     return patterns, count, items
 
 
-def _pattern_names(patterns: Mapping[Any, Any]) -> list[str]:
-    """Join the labels of each pattern; use ``repr`` if that is not unique."""
-    labels = [[str(label) for label in pattern] for pattern in patterns]
-    names = [("" if all(len(label) == 1 for label in own) else ",").join(own) for own in labels]
-    return names if len(set(names)) == len(names) else [repr(pattern) for pattern in patterns]
+def with_order[T: Any](
+    table: T, ordered: bool | None, declared: Any, frame: Any, label: str | None = None
+) -> T:
+    """Return a table whose attribute ``ordered`` is set, from all of ``frame`` or one column."""
+    dtypes = []
+    if label is not None and (isinstance(frame, Mapping) or hasattr(frame, "columns")):
+        dtypes = [getattr(frame[label], "dtype", None)]
+    elif label is None and isinstance(frame, pd.DataFrame):
+        dtypes = frame.dtypes.tolist()
+    changed: T = replace(table, ordered=read_order(ordered, dtypes, declared, table.classes))
+    return changed
+
+
+def read_order(
+    ordered: bool | None, dtypes: list[Any], declared: Any, classes: NDArray[Any]
+) -> bool:
+    """Return whether the classes are ordered, if not given by the types of columns and names."""
+    if ordered is not None and not isinstance(ordered, bool | np.bool_):
+        raise ResponsesError(
+            "ordered must be True or False, or left out where the names have an order. Got: "
+            f"{ordered!r}."
+        )
+    if ordered is not None and not ordered:
+        return False
+    orders = [
+        as_array(dtype.categories)
+        for dtype in dtypes
+        if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered
+    ]
+    for order in orders:
+        place = places(order, classes)
+        if (np.diff(place[place >= 0]) < 0).any():
+            if ordered is None:
+                return False
+            raise ResponsesError(
+                "The order of the classes is given twice, by classes= and by an ordered "
+                "categorical, and must then be the same. Got: "
+                f"{shown(classes)} and {shown(order)}."
+            )
+    categorical = bool(orders) and len(orders) == len(dtypes)
+    by_name = classes.dtype.kind not in "US"  # numbers and times
+    if ordered is None:
+        return categorical or (by_name and bool((classes[1:] > classes[:-1]).all()))
+    if declared is None and not (categorical or by_name):
+        raise ResponsesError(
+            "Text has only alphabetical order, so ordered=True needs classes= with the lowest "
+            f"class first, or an ordered categorical. Got: {shown(classes)} and no classes=."
+        )
+    return True

@@ -1,8 +1,8 @@
-"""The long table of responses: which rater gave which label to which item."""
+"""The long table of responses: labels that raters gave to items."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,15 +12,14 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.arrays import shown
-from bayesfuse.data.describing import agreement, as_html, as_text, summarise
-from bayesfuse.data.names import smallest_integer
-from bayesfuse.data.order import with_order
+from bayesfuse.data.describing import as_html, as_text, summarise
+from bayesfuse.data.names import require_32_bits, require_two, smallest_integer
 from bayesfuse.data.partitioned import ReadsPartitions
 from bayesfuse.data.patterns import Merging
-from bayesfuse.data.reading import UNDECLARED, read_counts, read_long, read_matrix
+from bayesfuse.data.reading import UNDECLARED, read_counts, read_long, read_matrix, with_order
 from bayesfuse.data.silence import KnowsSilence, Silence, rows_of
 from bayesfuse.data.statements import KnowsStatements, Statements
-from bayesfuse.errors import ResponsesError
+from bayesfuse.errors import ModelError, ResponsesError, require_kind
 
 __all__ = ["Responses"]
 
@@ -29,7 +28,7 @@ __all__ = ["Responses"]
 class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
     """Responses of imperfect raters to items, with the user's names.
 
-    Build one with :meth:`from_long`, :meth:`from_matrix`, :meth:`from_counts` or
+    Build a table with :meth:`from_long`, :meth:`from_matrix`, :meth:`from_counts` or
     :meth:`from_probabilities`. Rows are sorted by item, rater and label, so their original order
     does not matter. Repeated responses of a rater to an item all count.
 
@@ -40,13 +39,12 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
     start : ndarray of uint32, shape (items + 1,)
         Item ``n`` has the rows ``start[n]:start[n + 1]``.
     cell : ndarray of uint32, shape (responses,)
-        ``rater * n_classes + label`` of every row: the row to look up in a table of shape
-        (rater × label, class).
+        ``rater * n_classes + label`` of every row, an index into tables (rater × label, class).
     multiplicity : ndarray of int64, shape (items,)
         Number of identical items that each item represents; all ones except for tables of counts.
     silent : Silence, optional
-        Who was silent where: from ``abstain=``, or by :meth:`completed` for a table in which every
-        source was applied to every item. None if a pair without a response says nothing.
+        Which sources were silent on which items: from ``abstain=``, or by :meth:`completed`. None
+        if missing responses are not informative.
     ordered : bool
         Whether the classes are grades, in increasing order.
     stated : Statements, optional
@@ -99,22 +97,21 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
             Names of the columns.
         items, raters, classes : sequence, optional
             All names, in order. Declare them to keep items or raters without responses and to fix
-            the order of the classes; of two classes the last one is positive. By default the
-            sorted names in the table (the categories of a categorical column).
+            the order of the classes; of two classes the last one is positive. By default the sorted
+            names in the table (the categories of a categorical column).
         abstain : scalar, optional
-            The label of a source that was given the item and said nothing: no class, but kept in
-            ``silent``. Pairs without a row stay unknown.
+            The label of a source that was given the item and did not respond: not a class, but kept
+            in ``silent``. Pairs without a row stay unknown.
         ordered : bool, optional
             Whether the classes are grades, the lowest first. Default for increasing numbers and
-            ordered categoricals; text needs classes= to say the order.
+            ordered categoricals; text needs classes= to define the order.
 
         Raises
         ------
         ResponsesError
             Unknown columns, no rows, missing values (or empty labels), undeclared or duplicate
-            names, names of mixed types, fewer than two classes; ``abstain`` among the classes; a
-            source that never speaks, unless ``raters`` declares it; an order that is given twice,
-            or not at all.
+            names, names of mixed types, fewer than two classes; ``abstain`` among the classes; an
+            undeclared source that is always silent; an order that is ambiguous.
         """
         columns, declared = (item, rater, label), (items, raters, classes)
         table = from_key(*read_long(frame, columns, declared, abstain))
@@ -138,13 +135,13 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
         ----------
         matrix : array-like, shape (items, raters)
             Labels, with names from the index and columns of a frame or from coordinates. Unless
-            ``classes`` are given, a complete column of a frame must have half of its labels in
-            others (of as many responses): names of items and long tables have not.
+            ``classes`` are given, columns of a frame must share labels, which names of items and
+            long tables do not.
         missing : scalar or collection, default -1
-            Entries that mean "no response", beside NaN, None, empty text and masked entries.
-            Neither −1 nor empty text does if it is a declared class or means silence.
+            Entries that mean "no response", besides NaN, None, empty text and masked entries. −1
+            and empty text do not if they are declared classes or mean silence.
         items, raters : sequence, optional
-            Names of rows and columns; by default those of the matrix, or 0, 1, 2, …
+            Names of rows and columns; by default as in the matrix, or 0, 1, 2, …
         classes : sequence, optional
             The possible labels, in order; by default the sorted labels found (the categories, if
             all columns of a frame share them).
@@ -154,8 +151,8 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
         Raises
         ------
         ResponsesError
-            Not two-dimensional, no responses, fractional labels, wrong numbers of names; silence
-            as in :meth:`from_long`, or with the mark of missing responses.
+            Not two-dimensional, no responses, fractional labels, wrong numbers of names; silence as
+            in :meth:`from_long`, or with the mark of missing responses.
         """
         table = from_key(*read_matrix(matrix, missing, items, raters, classes, abstain))
         return with_order(table, ordered, classes, matrix)
@@ -183,7 +180,7 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
         counts : array-like of int, shape (patterns,), optional
             Number of items with each pattern; not with a mapping.
         missing, items, raters, classes, abstain, ordered
-            As in :meth:`from_matrix`. Items are patterns; those of a mapping are named by their
+            As in :meth:`from_matrix`. Items are patterns; patterns of a mapping are named by their
             labels by default ("01", or "1,11" if a label has several characters).
 
         Returns
@@ -261,10 +258,7 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
 
     @cached_property
     def small_columns(self) -> tuple[NDArray[np.signedinteger], NDArray[np.signedinteger]]:
-        """Item and rater index of every row in the smallest integer type.
-
-        Cached, because a model and its results share them.
-        """
+        """Item and rater index of every row in the smallest integer type, kept."""
         item = np.arange(self.n_items, dtype=smallest_integer(self.n_items))
         rater = self.cell // np.uint32(self.n_classes)
         return np.repeat(item, self.per_item), rater.astype(smallest_integer(self.n_raters))
@@ -280,13 +274,17 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
 
     def agreement(self) -> float:
         """Share of the pairs of responses to one item that give the same label (NaN if none)."""
-        return agreement(self)
+        votes = self.without_statements().votes()
+        size = votes.sum(axis=1)
+        weight = self.multiplicity.astype(np.float64)  # the products may overflow integers
+        pairs = (weight * size * (size - 1)).sum()
+        same = (weight * (votes * (votes - 1)).sum(axis=1)).sum()
+        return float(same / pairs) if pairs else float("nan")
 
     def to_frame(self) -> pd.DataFrame:
         """Return the long table: columns item, rater, label (and count, for a table of counts).
 
-        Without rows for silence, which may be many, and for probabilities: ``silent``,
-        ``stated``.
+        Silence and stated probabilities are not included: see ``silent`` and ``stated``.
         """
         frame = pd.DataFrame(
             {
@@ -324,13 +322,7 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
             )
         key = (self.item * self.n_raters + self.rater) * self.n_classes + given.astype(np.int64)
         table = from_key(key, self.items, self.raters, self.classes)
-        return replace(
-            table,
-            multiplicity=self.multiplicity,
-            silent=self.silent,
-            ordered=self.ordered,
-            stated=self.stated,
-        )
+        return replace(self, cell=table.cell)
 
     def head(self, n_items: int) -> Responses:
         """Return the first items with their responses."""
@@ -354,11 +346,8 @@ class Responses(Merging, KnowsSilence, KnowsStatements, ReadsPartitions):
         if self.is_plain:
             return self
         index = np.repeat(np.arange(self.n_items), self.multiplicity)
-        names = [
-            f"{name}/{copy + 1}"
-            for name, count in zip(self.items, self.multiplicity, strict=True)
-            for copy in range(count)
-        ]
+        copies = zip(self.items, self.multiplicity, strict=True)
+        names = [f"{name}/{copy + 1}" for name, count in copies for copy in range(count)]
         ones = np.ones(len(index), dtype=np.int64)
         return replace(self.take(index), items=np.array(names), multiplicity=ones)
 
@@ -376,21 +365,11 @@ def from_key(
     classes: NDArray[Any],
     silent: Silence | None = None,
 ) -> Responses:
-    """Build a table from one number per row, ``(item * raters + rater) * classes + label``.
-
-    The key is sorted in place, which takes no permutation.
-    """
-    if len(classes) < 2:
-        raise ResponsesError(
-            "There must be at least two classes, because one class leaves nothing to infer; "
-            f"declare classes that were never used with classes=. Got: {shown(classes)}."
-        )
+    """Build a table from ``(item * raters + rater) * classes + label`` by row, sorted in place."""
+    require_two(classes)
     cells = len(raters) * len(classes)
-    if len(key) >= 2**32 or cells >= 2**32:
-        raise ResponsesError(
-            "A table must have fewer than 2³² responses and rater × class cells, because both are "
-            f"indexed with 32 bits. Got: {len(key)} responses, {cells} cells."
-        )
+    require_32_bits(len(key), "responses")
+    require_32_bits(cells, "rater × class cells")
     key.sort()
     start = np.searchsorted(key, np.arange(len(items) + 1, dtype=np.int64) * cells)
     key %= cells
@@ -398,3 +377,18 @@ def from_key(
     return Responses(
         items, raters, classes, start.astype(np.uint32), key.astype(np.uint32), multiplicity, silent
     )
+
+
+def each_batch(batches: Any) -> Iterator[Responses]:
+    """Return an iterator over tables that checks each, or raise ModelError."""
+    if isinstance(batches, str) or not isinstance(batches, Iterable):
+        raise ModelError(
+            "batches= must be an iterable of bf.Responses, because they are read one by one. Got: "
+            f"{type(batches).__name__}."
+        )
+
+    def checked(batch: Responses) -> Responses:
+        require_kind("Every one of batches=", batch, Responses)
+        return batch
+
+    return map(checked, batches)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from bayesfuse.data.arrays import as_array, column, plain, shown
-from bayesfuse.data.names import encode, names_of, numbered, places
-from bayesfuse.data.responses import Responses
+from bayesfuse.data.arrays import as_array, columns, plain, refuse
+from bayesfuse.data.names import encode, matched, names_of, numbered
 from bayesfuse.errors import ResponsesError
+
+if TYPE_CHECKING:
+    from bayesfuse.data.responses import Responses
 
 __all__ = ["Sequences"]
 
@@ -22,7 +24,7 @@ __all__ = ["Sequences"]
 class Sequences:
     """Items in sequence: words of sentences, epochs of recordings, frames of films.
 
-    Build one with :meth:`from_table` or :meth:`from_lengths`. Items are matched to a table of
+    Build sequences with :meth:`from_table` or :meth:`from_lengths`. Items are matched to a table of
     responses by name, in any order.
 
     Attributes
@@ -79,33 +81,30 @@ class Sequences:
             Unknown columns, no rows, missing values, duplicate items, two items of a sequence at
             one position.
         """
-        item_names = column(frame, item)
-        if len(item_names) == 0:
-            raise ResponsesError(
-                f"A table of sequences must have at least one row. Got: no rows in {item!r}."
-            )
-        items = _distinct(item_names, item)
-        code, names = encode(column(frame, sequence), None, "sequence", sequence)
-        if position is None:
-            rank: NDArray[Any] = np.arange(len(items))
-        else:
-            rank, _ = numbered(column(frame, position), "position", position)
-        if not len(items) == len(code) == len(rank):
-            raise ResponsesError(
-                f"All columns must have the same length. Got: {len(items)}, {len(code)} and "
-                f"{len(rank)} rows."
-            )
+        names = [item, sequence] if position is None else [item, sequence, position]
+        values = columns(frame, names, "sequences")
+        place, distinct = encode(values[0], None, "item", item)
+        refuse(
+            np.bincount(place) > 1,
+            "A table of items must have one row per item, because an item has one position.",
+            lambda n: f"{plain(distinct[n])!r} in several rows",
+        )
+        items = distinct[place]
+        code, found = encode(values[1], None, "sequence", sequence)
+        rank: NDArray[Any] = np.arange(len(items))
+        if position is not None:
+            rank, _ = numbered(values[2], "position", position)
         order = np.lexsort((rank, code))
-        same = (np.diff(code[order]) == 0) & (np.diff(rank[order]) == 0)
-        if same.any():
-            first, second = order[np.argmax(same)], order[np.argmax(same) + 1]
-            raise ResponsesError(
-                "Items of one sequence must have different positions, because these are their "
-                f"order. Got: {plain(items[first])!r} and {plain(items[second])!r} at one position "
-                f"of sequence {plain(names[code[first]])!r} ({int(same.sum())} such pairs)."
-            )
+        refuse(
+            (np.diff(code[order]) == 0) & (np.diff(rank[order]) == 0),
+            "Items of one sequence must have different positions, because these are their order.",
+            lambda n: (
+                f"{plain(items[order[n]])!r} and {plain(items[order[n + 1]])!r} at one position of "
+                f"sequence {plain(found[code[order[n]]])!r}"
+            ),
+        )
         used, size = np.unique(code, return_counts=True)  # categories may be unused
-        return cls(names[used], items[order], np.concatenate([[0], np.cumsum(size)]))
+        return cls(found[used], items[order], np.concatenate([[0], np.cumsum(size)]))
 
     @classmethod
     def from_lengths(
@@ -141,11 +140,8 @@ class Sequences:
                 f"Lengths must be whole numbers, one per sequence. Got: {size.dtype} of shape "
                 f"{size.shape}."
             )
-        if size.min() < 1:
-            raise ResponsesError(
-                f"Every sequence must have at least one item. Got: length {size.min()} of sequence "
-                f"number {int(np.argmin(size))}."
-            )
+        rule = "Every sequence must have at least one item."
+        refuse(size < 1, rule, lambda n: f"length {size[n]} of sequence number {n}")
         if (total := sum(size.tolist())) >= 2**31:
             raise ResponsesError(
                 "Sequences must have fewer than 2³¹ items in total, because items are indexed with "
@@ -193,9 +189,9 @@ class Sequences:
     def split_raters(self, responses: Responses) -> Responses:
         """Split every rater by their label for the previous item.
 
-        Errors within a sequence are dependent: an annotator who misses the start of a span tends
-        to miss the rest. With one confusion matrix per previous label of the rater, errors depend
-        on that label ("seq" in Simpson & Gurevych 2019). Any model accepts the new table, but its
+        Errors within a sequence are dependent: an annotator who misses the start of a span tends to
+        miss the rest. With one confusion matrix per previous label of the rater, errors depend on
+        that label ("seq" in Simpson & Gurevych 2019). Any model accepts the new table, but its
         predictive draws condition on the previous labels.
 
         Parameters
@@ -226,11 +222,7 @@ class Sequences:
         >>> bf.Sequences.from_lengths([3]).split_raters(responses).raters.tolist()
         ['x first', 'x after a', 'x after b']
         """
-        if not responses.is_plain:
-            raise ResponsesError(
-                "Items in sequence must be separate: call responses.expand(). Got: a table of "
-                "counts."
-            )
+        require_separate(responses)
         place = self.places(responses)
         before = np.full(responses.n_items, -1)
         before[place[1:]] = place[:-1]
@@ -249,12 +241,12 @@ class Sequences:
             names = [f"{raters[m]} {tails[after]}" for m, after in pairs]
             if len(set(names)) == len(names):
                 break
-        columns = {
+        coded = {
             "item": pd.Categorical.from_codes(item, responses.items),
             "rater": pd.Categorical.from_codes(code, names),
             "label": pd.Categorical.from_codes(label, responses.classes),
         }
-        return Responses.from_long(columns)
+        return type(responses).from_long(coded)
 
     def __repr__(self) -> str:
         low, high = int(self.lengths.min()), int(self.lengths.max())
@@ -262,35 +254,16 @@ class Sequences:
         return f"Sequences: {self.n_items:,} items in {self.n_sequences:,} sequences, {long} long"
 
 
-def _distinct(names: Any, column: str) -> NDArray[Any]:
-    """Return the items of a column, each of which must occur once."""
-    code, found = encode(names, None, "item", column)
-    if len(code) > len(np.unique(code)):
-        twice = np.flatnonzero(np.bincount(code) > 1)
+def require_separate(responses: Responses) -> None:
+    """Raise ResponsesError for a table of counts, whose items have no order."""
+    if not responses.is_plain:
         raise ResponsesError(
-            "A table of items must have one row per item, because an item has one position. Got: "
-            f"{plain(found[twice[0]])!r} in several rows ({len(twice)} such items)."
+            "Items in sequence must be separate: call responses.expand(). Got: a table of counts."
         )
-    return found[code]
 
 
-def item_places(
-    items: NDArray[Any], responses: Responses, what: str, where: str
-) -> NDArray[np.int64]:
+def item_places(items: NDArray[Any], responses: Responses, what: str, where: str) -> NDArray[Any]:
     """Return the index of every item in a table of responses, which must have the same items."""
-    place = places(as_array(items), responses.items)
-    unknown = np.flatnonzero(place < 0)
-    if len(unknown):
-        raise ResponsesError(
-            f"{what} must be items of the responses; declare those without responses with items= "
-            f"when you read the table. Got: {shown(items[unknown], 3)} not in the table "
-            f"({len(unknown)} such)."
-        )
-    if responses.n_items > len(place):
-        missed = np.ones(responses.n_items, dtype=bool)
-        missed[place] = False
-        raise ResponsesError(
-            f"Every item of the responses must be in {where}, if only alone. Got: "
-            f"{shown(responses.items[missed], 3)} missing ({int(missed.sum())} such)."
-        )
-    return place
+    known = f"{what} must be items of the responses; declare items without responses with items=."
+    whole = f"Every item of the responses must be in {where}, if only alone."
+    return matched(items, responses.items, known, whole)

@@ -1,4 +1,4 @@
-"""Silence: sources that were applied to an item and said nothing of it."""
+"""Silence: sources that were applied to an item and gave no response."""
 
 from __future__ import annotations
 
@@ -10,21 +10,16 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_list_like
 
-from bayesfuse.data.arrays import as_array, narrow, plain, shown
-from bayesfuse.data.names import places, require_whole, unique_names
+from bayesfuse.data.arrays import as_array, narrow, shown
+from bayesfuse.data.names import places, require_32_bits, require_whole, unique_names
 from bayesfuse.errors import ResponsesError
 
 
 @dataclass(frozen=True, eq=False)
 class Silence:
-    """Which sources were silent on which items.
+    """Silent sources: ``rater[start[n]:start[n + 1]]`` on item ``n``.
 
-    Attributes
-    ----------
-    start : ndarray of uint32, shape (items + 1,), optional
-        The sources ``rater[start[n]:start[n + 1]]`` were silent on item ``n``. None in a complete
-        table: every source without a response to an item was silent there, and no pair is stored.
-    rater : ndarray of uint32, shape (silent pairs,), optional
+    Both are None in a complete table: every source without a response to an item was silent there.
     """
 
     start: NDArray[np.uint32] | None = None
@@ -68,25 +63,25 @@ class Silence:
 
 
 class KnowsSilence:
-    """What a table of responses can say and be told of silence."""
+    """Methods of :class:`bayesfuse.Responses` for silence."""
 
     silent: Silence | None
 
     def completed(self) -> Self:
         """Return the table as one in which every source was applied to every item.
 
-        A source without a response to an item then was silent there, which says something of the
-        item. The silence is not written out: memory is linear in the responses.
+        A source without a response to an item was then silent there, which is informative about
+        the item. Silent pairs are not stored, so memory is linear in the responses.
 
         Returns
         -------
         Responses
-            With ``silent`` set. Sources are the raters of the table, so name with ``raters=``
-            those that may be silent on all of its items.
+            With ``silent`` set. Sources are the raters of the table, so declare with ``raters=``
+            the sources that may be silent on all of its items.
 
         Examples
         --------
-        Two rules that look at every message, and speak on few:
+        Two rules that are applied to every message, and respond to few:
 
         >>> import bayesfuse as bf
         >>> votes = {"item": [0, 2, 2], "rater": ["link", "link", "caps"], "label": [1, 1, 0]}
@@ -101,7 +96,7 @@ class KnowsSilence:
         return cast(Self, replace(cast(Any, self), silent=Silence()))
 
     def without_silence(self) -> Self:
-        """Return the table as if nothing were known of silence, as most models take it.
+        """Return the table without information about silence, as most models need it.
 
         Examples
         --------
@@ -114,9 +109,9 @@ class KnowsSilence:
 
     @property
     def coverage(self) -> NDArray[np.float64]:
-        """Share of the items on which each source spoke, of those it is known to have been given.
+        """Share of each source's items to which it responded, shape (raters,).
 
-        Shape (raters,); NaN for a source that was given none. One where no silence is known.
+        Of the items that it is known to have been given: NaN if none, one if no silence is known.
         """
         table = cast(Any, self)
         weight = table.multiplicity.astype(np.float64)
@@ -155,7 +150,7 @@ def first_rows(responses: Any) -> NDArray[np.bool_]:
 
 
 def require_abstain(abstain: Any, classes: Any, marks: list[Any]) -> None:
-    """Raise ResponsesError unless ``abstain`` is a label apart from classes and missing marks."""
+    """Raise ResponsesError unless ``abstain`` is one label, not a class or a missing mark."""
     if is_list_like(abstain) or pd.isna(abstain):
         raise ResponsesError(
             "abstain must be one label, and NaN and None mean that there is no response at all. "
@@ -170,7 +165,7 @@ def require_abstain(abstain: Any, classes: Any, marks: list[Any]) -> None:
     if marks and (places(as_array(marks), own) >= 0).any():
         raise ResponsesError(
             "Silence and missing responses must have different marks, because a source that was "
-            f"not asked says nothing by its silence. Got: {abstain!r} in abstain= and in missing=."
+            f"not asked is not silent. Got: {abstain!r} in abstain= and in missing=."
         )
 
 
@@ -179,12 +174,9 @@ def with_stand_in(
 ) -> tuple[Any, NDArray[np.bool_]]:
     """Return labels with any other label in the place of silence, and which rows are silent."""
     require_whole(values, column)
-    own = as_array([abstain])
-    if isinstance(values, pd.Categorical):
-        named = places(as_array(values.categories), own) >= 0
-        silent = named[values.codes]
-    else:
-        silent = places(values, own) >= 0
+    categorical = isinstance(values, pd.Categorical)
+    named = places(as_array(values.categories) if categorical else values, as_array([abstain])) >= 0
+    silent = named[values.codes] if categorical else named
     if silent.all():
         if classes is None:
             raise ResponsesError(
@@ -192,79 +184,41 @@ def with_stand_in(
                 f"they are unknown otherwise. Got: {abstain!r} in all {len(values)} rows."
             )
         return np.repeat(unique_names(classes, "class")[:1], len(values)), silent
-    if isinstance(values, pd.Categorical):
-        codes = np.where(silent, values.codes[~silent][0], values.codes)
-        filled = pd.Categorical.from_codes(codes, dtype=values.dtype)
-        return filled.set_categories(values.categories[~named]), silent
     filled = values.copy()
     filled[silent] = values[~silent][0]
+    if categorical:
+        return filled.set_categories(values.categories[~named]), silent
     return narrow(filled) if filled.dtype == object else filled, silent
 
 
 def apart(
-    key: NDArray[np.int64],
-    silent: NDArray[np.bool_],
-    n_items: int,
-    raters: NDArray[Any],
-    n_classes: int,
-    declared: bool,
+    key: NDArray[np.int64], silent: NDArray[np.bool_], names: list[NDArray[Any]], declared: bool
 ) -> tuple[NDArray[np.int64], Silence]:
-    """Separate the rows of responses from those of silence, ``key`` being as for a table."""
-    pair, votes = key[silent] // n_classes, key[~silent]
-    require_speech(raters, votes // n_classes % len(raters), pair % len(raters), declared)
-    if len(key) >= n_items * len(raters):
-        spoke = np.unique(votes // n_classes)
-        if len(np.union1d(spoke, pair)) == len(spoke) + len(pair) == n_items * len(raters):
-            return votes, Silence()
-    return votes, of_pairs(pair, n_items, len(raters))
+    """Separate the rows of responses from those of silence.
+
+    ``key`` is ``(item * raters + rater) * classes + label``; ``names`` are of items, raters,
+    classes.
+    """
+    items, raters, classes = names
+    pair, votes = key[silent] // len(classes), key[~silent]
+    spoke = np.unique(votes // len(classes))
+    mute = np.setdiff1d(pair % len(raters), spoke % len(raters))
+    if len(mute) and not declared:
+        raise ResponsesError(
+            "Every source must speak at least once, because nothing is learnt from silence alone: "
+            "leave the source out, or declare all with raters= (as in a few new items). "
+            f"Got: {shown(raters[mute])}, only silent ({len(mute)} such)."
+        )
+    n_pairs = len(items) * len(raters)
+    if len(spoke) + len(pair) == n_pairs and len(np.union1d(spoke, pair)) == n_pairs:
+        return votes, Silence()
+    return votes, of_pairs(pair, len(items), len(raters))
 
 
 def of_pairs(pair: NDArray[np.int64], n_items: int, n_raters: int) -> Silence:
     """Return the silence of pairs, ``item * raters + rater``."""
-    if len(pair) >= 2**32:
-        raise ResponsesError(
-            "A table must have fewer than 2³² pairs of an item and a silent source, because they "
-            "are indexed with 32 bits; a table in which every source was applied to every item "
-            f"stores none (responses.completed()). Got: {len(pair)} pairs."
-        )
+    # a table in which every source was applied to every item stores none
+    require_32_bits(len(pair), "pairs of an item and a silent source")
     pair = np.sort(pair)
     start = np.searchsorted(pair, np.arange(n_items + 1, dtype=np.int64) * n_raters)
     return Silence(start.astype(np.uint32), (pair % n_raters).astype(np.uint32))
-
-
-def require_speech(
-    raters: NDArray[Any],
-    speaking: NDArray[np.int64],
-    silent: NDArray[np.int64],
-    declared: bool,
-) -> None:
-    """Raise ResponsesError if a source is only ever silent and was not declared."""
-    if declared:
-        return
-    mute = np.setdiff1d(silent, speaking)
-    if len(mute):
-        raise ResponsesError(
-            "Every source must speak at least once, because nothing is learnt from one that never "
-            "does: leave it out, or declare all sources with raters= (as in a few new items). "
-            f"Got: {shown(raters[mute])}, only silent ({len(mute)} such)."
-        )
-
-
-def of_matrix(
-    quiet: NDArray[np.bool_], answered: NDArray[np.bool_], raters: NDArray[Any], declared: bool
-) -> Silence:
-    """Return the silence of a matrix (items, raters), of which no cell is both."""
-    speaking, silent = (np.flatnonzero(cells.any(axis=0)) for cells in (answered, quiet))
-    require_speech(raters, speaking, silent, declared)
-    if np.all(quiet | answered):
-        return Silence()
-    n_items, n_raters = quiet.shape
-    return of_pairs(np.flatnonzero(quiet), n_items, n_raters)
-
-
-def marked(values: NDArray[Any], present: NDArray[np.bool_], abstain: Any) -> NDArray[np.bool_]:
-    """Return which of the present values of a matrix are the label of silence."""
-    quiet = np.zeros(values.shape, dtype=bool)
-    if values.dtype.kind != "m":  # durations equal no mark
-        quiet[present] = np.asarray(values[present] == plain(abstain), dtype=bool)
-    return quiet

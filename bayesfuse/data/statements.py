@@ -10,33 +10,30 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.arrays import as_array, column, column_names, plain, present, shown
-from bayesfuse.data.names import encode, names_of, places, require_whole, unique_names
-from bayesfuse.data.silence import Silence, rows_of
+from bayesfuse.data.arrays import as_array, column_names, columns, plain, present, refuse, shown
+from bayesfuse.data.names import (
+    encode,
+    names_of,
+    places,
+    require_32_bits,
+    require_two,
+    require_whole,
+    unique_names,
+)
+from bayesfuse.data.silence import rows_of
 from bayesfuse.errors import ResponsesError
 from bayesfuse.numerics.kernels import Array
 
-TOLERANCE = 1e-6
-"""Probabilities may sum to one up to this. They are used as they are."""
+TOLERANCE = 1e-6  # of the sum of probabilities, which are not rescaled
 
 
 @dataclass(frozen=True, eq=False)
 class Statements:
-    """Which sources stated which probabilities of which items.
+    """Probabilities of classes that sources stated: ``start[n]:start[n + 1]`` are of item ``n``."""
 
-    Attributes
-    ----------
-    start : ndarray of uint32, shape (items + 1,)
-        Item ``n`` has the rows ``start[n]:start[n + 1]``.
-    rater : ndarray of uint32, shape (statements,)
-        Rater index of every row.
-    probability : ndarray, shape (statements, classes)
-        What was stated.
-    """
-
-    start: NDArray[np.uint32]
-    rater: NDArray[np.uint32]
-    probability: Array
+    start: NDArray[np.uint32]  # (items + 1,)
+    rater: NDArray[np.uint32]  # index (statements,)
+    probability: Array  # (statements, classes)
 
     @property
     def per_item(self) -> NDArray[np.int64]:
@@ -60,7 +57,7 @@ class Statements:
         return total
 
     def with_classes(self, place: NDArray[np.int64], n_classes: int) -> Statements:
-        """Return the statements on other classes, ``place`` being those of the present ones."""
+        """Return the statements on other classes, which contain the present ones at ``place``."""
         probability = np.zeros((len(self.rater), n_classes))
         probability[:, place] = self.probability
         return replace(self, probability=probability)
@@ -70,7 +67,7 @@ class Statements:
 
 
 class KnowsStatements:
-    """What a table of responses can say and be told of statements."""
+    """Methods of :class:`bayesfuse.Responses` for stated probabilities."""
 
     stated: Statements | None
 
@@ -85,30 +82,30 @@ class KnowsStatements:
         raters: Sequence[Any] | None = None,
         classes: Sequence[Any] | None = None,
     ) -> Self:
-        """Read probabilities that classifiers, or annotators, state for every class.
+        """Read probabilities of every class, stated by classifiers or annotators.
 
         Parameters
         ----------
         frame : dataframe, mapping of arrays, or array, shape (items, raters, classes)
             A table with one row per statement: columns for the item and the rater, and one column
             of probabilities per class, named after it. Or an array or DataArray with these axes in
-            this order, in which a source that stated nothing of an item has NaN for all classes.
+            this order, with NaN for all classes where a source stated nothing of an item.
         item, rater : str
             Names of the columns of a table.
         items, raters, classes : sequence, optional
-            All names, in order. By default those of the table: items and raters sorted, classes in
-            the order of the columns; of an array its coordinates, or 0, 1, 2, …
+            All names, in order. By default the names in the table: items and raters sorted, classes
+            in the order of the columns; of an array its coordinates, or 0, 1, 2, …
 
         Returns
         -------
         Responses
-            Without hard labels; :meth:`joined` puts it together with a table that has some.
+            Without hard labels; :meth:`joined` adds the labels of another table.
 
         Raises
         ------
         ResponsesError
             Probabilities outside [0, 1], or that do not sum to one (tolerance 1e-6); columns that
-            are no declared class, declared classes without a column; names as in
+            are not declared classes, declared classes without a column; names as in
             :meth:`from_long`.
 
         Examples
@@ -133,13 +130,13 @@ class KnowsStatements:
         Parameters
         ----------
         other : Responses
-            A table of the same classes, in any order. Items and raters of one name are the same
-            ones; a response that is in both tables counts twice.
+            A table of the same classes, in any order. Items and raters are matched by name; a
+            response that is in both tables counts twice.
 
         Returns
         -------
         Responses
-            Items and raters of this table, then those that only the other one has; classes in the
+            Items and raters of this table, then the others of the second table; classes in the
             order of this table.
 
         Raises
@@ -166,7 +163,17 @@ class KnowsStatements:
         """
         both = [cast(Any, self), cast(Any, other)]
         for table in both:
-            _require_plain(table)
+            if table.silent is not None:
+                raise ResponsesError(
+                    "Tables with silence cannot be joined, because a source of one table may not "
+                    "have been given the items of the other: join the votes, then call "
+                    "completed(). Got: a table with silence."
+                )
+            if not table.is_plain:
+                raise ResponsesError(
+                    "Tables of counts cannot be joined, because their items are patterns: call "
+                    "expand() first. Got: a table of counts."
+                )
         first, second = both
         place = places(as_array(second.classes), first.classes)
         if len(place) != first.n_classes or (place < 0).any():
@@ -180,9 +187,8 @@ class KnowsStatements:
         hard, code, probability = [], [], []
         for table, of_item, of_rater in zip(both, item_codes, rater_codes, strict=True):
             order = places(as_array(table.classes), first.classes)
-            hard.append(
-                np.column_stack([of_item[table.item], of_rater[table.rater], order[table.label]])
-            )
+            rows = of_item[table.item], of_rater[table.rater], order[table.label]
+            hard.append(np.column_stack(rows))
             if (stated := table.stated) is not None:
                 code.append(np.column_stack([of_item[stated.item], of_rater[stated.rater]]))
                 probability.append(stated.with_classes(order, len(order)).probability)
@@ -205,49 +211,34 @@ class KnowsStatements:
 
 
 def read_table(
-    frame: Any, columns: tuple[str, str], declared: tuple[Any, Any], classes: Any
+    frame: Any, ends: tuple[str, str], declared: tuple[Any, Any], classes: Any
 ) -> tuple[NDArray[np.int64], tuple[NDArray[Any], ...], Array]:
     """Return item and rater of every row of a table, the names, and the probabilities."""
-    others = [name for name in column_names(frame) or [] if name not in columns]
-    if classes is None:
-        names = unique_names(others, "class")
-    else:
-        names = unique_names(classes, "class")
-        others_at = places(as_array(others), names)
-        if (others_at < 0).any():
-            raise ResponsesError(
-                "Every column besides item and rater must be a declared class, because it holds "
-                f"the probabilities of one. Got: {others[int(np.argmin(others_at))]!r}, which is "
-                f"not among {shown(names)}."
-            )
-        if absent := sorted(set(range(len(names))) - set(others_at.tolist())):
-            raise ResponsesError(
-                "Every declared class must have a column of probabilities; state zeros for a class "
-                f"that no source knows. Got: no column for {plain(names[absent[0]])!r}."
-            )
-        others = [others[n] for n in np.argsort(others_at)]
-    _require_two(names)
-    code, found = [], []
-    for what, name, given in zip(("item", "rater"), columns, declared, strict=True):
-        own, its_names = encode(column(frame, name), given, what, name)
-        code.append(own)
-        found.append(its_names)
-    if len(code[0]) == 0:
+    others = [name for name in column_names(frame) or [] if name not in ends]
+    names = unique_names(others if classes is None else classes, "class")
+    others_at = places(as_array(others), names) if classes is not None else np.arange(len(names))
+    if (others_at < 0).any():
         raise ResponsesError(
-            f"A table of statements must have at least one row. Got: no rows in {columns[0]!r}."
+            "Every column besides item and rater must be a declared class, because it holds "
+            f"the probabilities of one. Got: {others[int(np.argmin(others_at))]!r}, which is "
+            f"not among {shown(names)}."
         )
-    values = [column(frame, name) for name in others]
+    if absent := sorted(set(range(len(names))) - set(others_at.tolist())):
+        raise ResponsesError(
+            "Every declared class must have a column of probabilities; state zeros for a class "
+            f"that no source knows. Got: no column for {plain(names[absent[0]])!r}."
+        )
+    others = [others[n] for n in np.argsort(others_at)]
+    require_two(names)
+    item, rater, *values = columns(frame, [*ends, *others], "statements")
+    of_item, items = encode(item, declared[0], "item", ends[0])
+    of_rater, raters = encode(rater, declared[1], "rater", ends[1])
+    probability = []
     for name, each in zip(others, values, strict=True):
         require_whole(each, name)
-        if len(each) != len(code[0]):
-            raise ResponsesError(
-                f"All columns must have the same length. Got: {columns[0]!r} with {len(code[0])}, "
-                f"{name!r} with {len(each)} rows."
-            )
-    probability = np.column_stack(
-        [_numbers(each, repr(name)) for name, each in zip(others, values, strict=True)]
-    )
-    return np.column_stack(code), (*found, names), probability
+        probability.append(_numbers(each, repr(name)))
+    code = np.column_stack([of_item, of_rater])
+    return code, (items, raters, names), np.column_stack(probability)
 
 
 def read_array(
@@ -271,21 +262,13 @@ def read_array(
             cells.shape, given, own, ("item", "rater", "class"), strict=True
         )
     )
-    _require_two(names[2])
+    require_two(names[2])
     there = ~np.isnan(cells).all(axis=2)
     if not there.any():
         raise ResponsesError(
             f"An array must hold at least one statement. Got: shape {cells.shape}, all missing."
         )
     return np.argwhere(there), names, cells[there]
-
-
-def _require_two(classes: NDArray[Any]) -> None:
-    if len(classes) < 2:
-        raise ResponsesError(
-            "There must be at least two classes, because one class leaves nothing to infer. Got: "
-            f"{shown(classes)}."
-        )
 
 
 def _numbers(values: Any, where: str) -> Array:
@@ -302,23 +285,21 @@ def _numbers(values: Any, where: str) -> Array:
 def require_probabilities(probability: Array) -> None:
     """Raise ResponsesError unless every row holds probabilities that sum to one."""
     wrong = ~((probability >= 0) & (probability <= 1))  # true for NaN
-    if wrong.any():
-        row, k = np.argwhere(wrong)[0].tolist()
-        raise ResponsesError(
-            "Stated probabilities must be from 0 to 1, and none missing. Got: "
-            f"{float(probability[row, k])!r} for class number {k} of statement {row} (the first is "
-            f"0; {int(wrong.any(axis=1).sum())} such statements)."
-        )
+    refuse(
+        wrong.any(axis=1),
+        "Stated probabilities must be from 0 to 1, and none missing.",
+        lambda n: (
+            f"{float(probability[n, np.argmax(wrong[n])])!r} for class number "
+            f"{np.argmax(wrong[n])} of statement {n}, counted from 0"
+        ),
+    )
     total = probability.sum(axis=1)
-    off = np.abs(total - 1) > TOLERANCE
-    if off.any():
-        row = int(np.argmax(off))
-        raise ResponsesError(
-            f"Stated probabilities must sum to one up to {TOLERANCE:g}, because scaling them would "
-            "hide mistakes: divide them by their sum if that is meant. Got: a sum of "
-            f"{float(total[row])!r} in statement {row} (the first is 0; {int(off.sum())} such "
-            "statements)."
-        )
+    refuse(
+        np.abs(total - 1) > TOLERANCE,
+        f"Stated probabilities must sum to one up to {TOLERANCE:g}, because scaling them would "
+        "hide mistakes: divide them by their sum if that is intended.",
+        lambda n: f"a sum of {float(total[n])!r} in statement {n}, counted from 0",
+    )
 
 
 def _table(
@@ -338,11 +319,7 @@ def _table(
         stated = Statements(
             begin.astype(np.uint32), code[order, 1].astype(np.uint32), probability[order] + 0.0
         )
-    if max(len(hard), 0 if stated is None else len(stated.rater)) >= 2**32:
-        raise ResponsesError(
-            "A table must have fewer than 2³² responses, because they are indexed with 32 bits. "
-            f"Got: {len(hard)} responses."
-        )
+    require_32_bits(max(len(hard), 0 if stated is None else len(stated.rater)), "responses")
     item, rater, label = hard[np.lexsort(hard.T[::-1])].T
     return kind(
         items,
@@ -353,21 +330,6 @@ def _table(
         np.ones(len(items), dtype=np.int64),
         stated=stated,
     )
-
-
-def _require_plain(table: Any) -> None:
-    silent: Silence | None = table.silent
-    if silent is not None:
-        raise ResponsesError(
-            "Tables that say who was silent cannot be joined, because a source of one table may "
-            "not have been given the items of the other: join the votes, then call completed(). "
-            "Got: a table with silence."
-        )
-    if not table.is_plain:
-        raise ResponsesError(
-            "Tables of counts cannot be joined, because their items are patterns: call expand() "
-            "first. Got: a table of counts."
-        )
 
 
 def _united(both: list[NDArray[Any]], what: str) -> tuple[NDArray[Any], list[NDArray[np.int64]]]:

@@ -23,8 +23,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
 
-ATTEMPTS = 100
-"""Maximum number of rounds of drawing pairs of items."""
+ATTEMPTS = 100  # maximum number of rounds of drawing pairs of items
 
 
 @dataclass(frozen=True)
@@ -69,10 +68,9 @@ def simulate_dawid_skene(
     prevalence : array-like, shape (classes,), optional
         Default a draw from Dirichlet(5, …, 5).
     confusion : array-like, shape (raters, classes, labels), optional
-        Default: diagonals drawn uniformly from ``accuracy`` for every rater and class, the rest of
+        Default: diagonals uniform in the range ``accuracy`` for every rater and class, the rest of
         the row from a flat Dirichlet distribution.
     accuracy : pair of float
-        Range of that diagonal.
     random_seed : int or Generator, optional
 
     Returns
@@ -195,8 +193,8 @@ def simulate_blocks(
     Raises
     ------
     ModelError
-        More raters per item than raters; invalid probabilities; a negative degree, or one that is
-        too large for the number of pairs.
+        More raters per item than raters; invalid probabilities; a degree that is negative or too
+        large for the number of pairs.
 
     References
     ----------
@@ -252,10 +250,14 @@ def _generator(random_seed: Any, **sizes: int) -> np.random.Generator:
 def _prevalence(given: ArrayLike | None, n_classes: int, rng: np.random.Generator) -> Array:
     if given is None:
         return rng.dirichlet(np.full(n_classes, 5.0))
-    share = require_numbers("prevalence", given)
-    require_shape("prevalence", share.shape, classes=n_classes)
-    SIMPLEX.require("prevalence", share)
-    return share
+    return _checked("prevalence", given, SIMPLEX, classes=n_classes)
+
+
+def _checked(name: str, given: ArrayLike, support: Any, **axes: int) -> Array:
+    values = require_numbers(name, given)
+    require_shape(name, values.shape, **axes)
+    support.require(name, values)
+    return values
 
 
 def _confusion(
@@ -266,20 +268,13 @@ def _confusion(
     rng: np.random.Generator,
 ) -> Array:
     if given is not None:
-        table = require_numbers("confusion", given)
         axes = {"raters": n_raters, "classes": n_classes, "labels": n_classes}
-        require_shape("confusion", table.shape, **axes)
-        SIMPLEX.require("confusion", table)
-        return table
-    ends = require_numbers("accuracy", accuracy)
-    require_shape("accuracy", ends.shape, ends=2)
-    PROBABILITY.require("accuracy", ends)
+        return _checked("confusion", given, SIMPLEX, **axes)
+    ends = _checked("accuracy", accuracy, PROBABILITY, ends=2)
     right = rng.uniform(*ends, size=(n_raters, n_classes, 1))
     wrong = rng.dirichlet(np.ones(n_classes - 1), size=(n_raters, n_classes)) * (1 - right)
-    confusion = np.empty((n_raters, n_classes, n_classes))
-    for k in range(n_classes):
-        confusion[:, k] = np.insert(wrong[:, k], k, right[:, k, 0], axis=1)
-    return confusion
+    rows = [np.insert(wrong[:, k], k, right[:, k, 0], axis=1) for k in range(n_classes)]
+    return np.stack(rows, axis=1)
 
 
 def _answers(
@@ -295,15 +290,11 @@ def _answers(
             f"per_item must be from 1 to the number of raters, {n_raters}. Got: {per_item}."
         )
     item = np.repeat(np.arange(n_items), per_item)
-    if per_item == n_raters:
-        rater = np.tile(np.arange(n_raters), n_items)
-    else:
+    rater = np.tile(np.arange(n_raters), n_items)
+    if per_item < n_raters:
         rater = rng.random((n_items, n_raters)).argpartition(per_item - 1)[:, :per_item].ravel()
     cumulative = confusion.cumsum(axis=-1)[rater, truth[item]]
     label = invert(cumulative, rng.random(len(item)))
-    return Responses.from_long(
-        {"item": item, "rater": rater, "label": label},
-        items=range(n_items),
-        raters=range(n_raters),
-        classes=range(n_classes),
-    )
+    rows = {"item": item, "rater": rater, "label": label}
+    items, raters = range(n_items), range(n_raters)
+    return Responses.from_long(rows, items=items, raters=raters, classes=range(n_classes))

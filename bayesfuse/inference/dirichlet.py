@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesfuse.data.batches import each_batch
-from bayesfuse.data.responses import Responses
+from bayesfuse.data.responses import Responses, each_batch
 from bayesfuse.errors import ModelError
 from bayesfuse.inference import cavi
 from bayesfuse.inference.approximation import Approximation, pareto_shape

@@ -2,11 +2,10 @@
 
 from bayesfuse.labels.base import LabelPrior, Marginal
 from bayesfuse.labels.chain import MarkovChain, StationaryMarkovChain
-from bayesfuse.labels.couplings import bethe_coupling
+from bayesfuse.labels.couplings import bethe_coupling, paper_coupling
 from bayesfuse.labels.independent import Independent
-from bayesfuse.labels.planted import PlantedPotts
 from bayesfuse.labels.population_chain import PopulationMarkovChain
-from bayesfuse.labels.potts import MeanFieldPotts, Potts, paper_coupling
+from bayesfuse.labels.potts import MeanFieldPotts, PlantedPotts, Potts
 
 __all__ = [
     "Independent",

@@ -1,4 +1,4 @@
-r"""Belief propagation on a Potts model: label probabilities and the Bethe log partition function.
+r"""Labels of a Potts model summed out, by belief propagation and by mean field.
 
 The message of an item to a neighbour sums out the part of the graph beyond their edge:
 
@@ -10,6 +10,15 @@ the messages (Yedidia, Freeman & Weiss 2005, IEEE Transactions on Information Th
 so its derivatives are the beliefs. Both are exact on a forest.
 
 Messages are between r and one; products over neighbours move to logarithms when they become small.
+
+Mean field is the best approximation by independent labels: their probabilities q maximise a lower
+bound of the log partition function,
+
+.. math:: \sum_n \sum_k q_{nk} (\log \pi_k + \ell_{nk} - \log q_{nk})
+          + \beta \sum_{\text{edges}} w_{nm} \sum_k q_{nk} q_{mk} ,
+
+one item at a time (Zhang 1992, IEEE Transactions on Signal Processing 40, 2570–2583). At
+convergence the bound is stationary in q, so its derivatives ignore the dependence of q.
 """
 
 from __future__ import annotations
@@ -18,20 +27,14 @@ import math
 
 import numpy as np
 
-from bayesfuse.labels.potts_kernels import SMALL, choose, uniform
+from bayesfuse.labels.partition_function import interpolate
+from bayesfuse.labels.potts_kernels import SMALL, choose, relative, uniform
 from bayesfuse.numerics.kernels import inner, kernel
 
-TOLERANCE = 1e-9
-"""Messages that change less than this have converged."""
-
-ROUNDS = 500
-"""Most passes over all items, in both directions."""
-
-PATIENCE = 30
-"""Rounds after which messages are damped by half."""
-
-FAINTEST = 1e-130
-"""Least r, 300 nats, so that disagreement is never impossible."""
+TOLERANCE = 1e-9  # messages that change less than this have converged
+ROUNDS = 500  # maximum number of passes over all items, in both directions
+PATIENCE = 30  # rounds after which messages are damped by half
+FAINTEST = 1e-130  # minimum of r, so that disagreement is never impossible
 
 
 @inner
@@ -47,8 +50,7 @@ def disagreement(coupling, weight):
 def gather(n, prevalence, likelihood, start, message, share):
     """Write the weights of item n, with messages, relative to the largest, into ``share``.
 
-    Returns the log of the largest weight, and the log sum of the weights without the item's
-    likelihood.
+    Returns the log of the largest, and the log sum of the weights without the item's likelihood.
     """
     n_classes = share.size
     top, top_before = -np.inf, -np.inf
@@ -78,10 +80,7 @@ def gather(n, prevalence, likelihood, start, message, share):
 
 @inner
 def send(n, share, r, start, neighbour, reverse, message, cavity, damping, stale):
-    """Send the messages of item n; return the largest change.
-
-    Neighbours whose messages changed become ``stale``.
-    """
+    """Send the messages of item n to neighbours, then ``stale``; return the largest change."""
     n_classes, change = share.size, 0.0
     for e in range(start[n], start[n + 1]):
         total = 0.0
@@ -101,12 +100,11 @@ def send(n, share, r, start, neighbour, reverse, message, cavity, damping, stale
 
 @kernel
 def propagate(prevalence, likelihood, coupling, start, neighbour, weight, reverse, order, rounds):
-    """Pass messages until convergence.
+    """Pass messages until convergence; return them (entries, classes), rounds and last change.
 
     ``reverse`` is the position of every entry of the graph's rows in the neighbour's row. ``order``
     is breadth first; every round goes from its end to its beginning and back, so one round is exact
-    on a forest. Items without changed messages are skipped. Returns the messages (entries of the
-    rows, classes), the rounds, and the last change.
+    on a forest.
     """
     n_items, n_classes = likelihood.shape
     r = disagreement(coupling, weight)
@@ -134,9 +132,8 @@ def propagate(prevalence, likelihood, coupling, start, neighbour, weight, revers
 def bethe(prevalence, likelihood, log_scale, coupling, start, neighbour, weight, reverse, message):
     """Return log Z, evidence by item, label probabilities and expected agreement from messages.
 
-    The evidence of an item is the log probability of its responses given all others. The agreement
-    is the expected weight of the edges whose items agree, the derivative of log Z with respect to
-    the coupling.
+    The evidence of an item is conditional on all other responses. The agreement is the derivative
+    of log Z with respect to the coupling.
     """
     n_items, n_classes = likelihood.shape
     r = disagreement(coupling, weight)
@@ -172,24 +169,26 @@ def bethe(prevalence, likelihood, log_scale, coupling, start, neighbour, weight,
     return log_z, log_evidence, probability, agreement
 
 
-@inner
-def relative(logs, share):
-    """Write exponentials relative to the largest into ``share``; return their sum."""
-    top, total = -np.inf, 0.0
-    for k in range(share.size):
-        top = max(top, logs[k])
-    for k in range(share.size):
-        share[k] = math.exp(logs[k] - top) if logs[k] > -np.inf else 0.0
-        total += share[k]
-    return total
+@kernel
+def marginal(coupling, likelihood, log_scale, *structure):
+    """Sum the labels out: total, evidence by item, probability, derivative.
+
+    The evidence of an item is conditional on all other responses and does not add up to the total.
+    """
+    prevalence, start, neighbour, weight, reverse, order, _, _, knots, total_weight = structure
+    beta = coupling.item()
+    graph = start, neighbour, weight, reverse
+    message, _, _ = propagate(prevalence, likelihood, beta, *graph, order, ROUNDS)
+    total, log_evidence, probability, agreement = bethe(
+        prevalence, likelihood, log_scale, beta, *graph, message
+    )
+    of_prior, rate = interpolate(beta, knots, total_weight.item())
+    return total - of_prior, log_evidence, probability, np.asarray(agreement - rate)
 
 
 @kernel
 def draw_forest(prevalence, likelihood, coupling, start, neighbour, weight, order, seed):
-    """Draw the labels of a forest jointly: messages to the roots, then labels from the roots.
-
-    ``order`` is breadth first. Every item needs a possible class.
-    """
+    """Draw the labels of a forest jointly, in breadth-first ``order``; all must be possible."""
     n_items, n_classes = likelihood.shape
     r = disagreement(coupling, weight)
     place, above = np.empty(n_items, dtype=np.int32), np.full(n_items, -1)
@@ -223,8 +222,7 @@ def draw_forest(prevalence, likelihood, coupling, start, neighbour, weight, orde
 def bethe_jax(prevalence, log_lik, coupling, start, neighbour, weight, reverse):
     """Return the Bethe log partition function as a sum over items (items,), in ``jax.numpy``.
 
-    Messages are updated in parallel, damped. Cavity distributions are constants, because the sum
-    is stationary in them at the fixed point.
+    Cavity distributions are constants, because the sum is stationary in them at the fixed point.
     """
     import jax.numpy as jnp
     from jax import lax
@@ -257,3 +255,126 @@ def bethe_jax(prevalence, log_lik, coupling, start, neighbour, weight, reverse):
     same = (cavity * cavity[reverse]).sum(axis=1)
     edge = coupling * weight - jnp.log(carry(same[:, None], coupling)[:, 0])
     return logsumexp(total, axis=1) + segment_sum(edge / 2, row, num_segments=n_items)
+
+
+@inner
+def lean(n, log_prevalence, likelihood, coupling, start, neighbour, weight, probability, logs):
+    """Write the log weights of item n by class given its neighbours; return the top."""
+    for k in range(logs.size):
+        logs[k] = 0.0
+    for e in range(start[n], start[n + 1]):
+        pull = coupling * (weight[0] if weight.size == 1 else weight[e])
+        for k in range(logs.size):
+            logs[k] += pull * probability[neighbour[e], k]
+    top = -np.inf
+    for k in range(logs.size):
+        own = math.log(likelihood[n, k]) if likelihood[n, k] > 0.0 else -np.inf
+        logs[k] += log_prevalence[k] + own
+        top = max(top, logs[k])
+    return top
+
+
+@kernel
+def settle(prevalence, likelihood, coupling, start, neighbour, weight, order, rounds):
+    """Return the probabilities (items, classes) at convergence, the rounds and the last change."""
+    n_items, n_classes = likelihood.shape
+    log_prevalence, logs = np.log(prevalence), np.empty(n_classes)
+    probability = np.full((n_items, n_classes), 1.0 / n_classes)
+    graph, done, change = (coupling, start, neighbour, weight), 0, np.inf
+    while done < rounds and change > TOLERANCE:
+        change = 0.0
+        for i in range(n_items):
+            n = order[n_items - 1 - i] if done % 2 else order[i]
+            top = lean(n, log_prevalence, likelihood, *graph, probability, logs)
+            if top == -np.inf:
+                continue
+            total = relative(logs, logs)
+            for k in range(n_classes):
+                change = max(change, abs(logs[k] / total - probability[n, k]))
+                probability[n, k] = logs[k] / total
+        done += 1
+    return probability, done, change
+
+
+@kernel
+def bound(prevalence, likelihood, log_scale, coupling, start, neighbour, weight, probability):
+    """Return the bound of log Z, evidence by item given its neighbours, and expected agreement."""
+    n_items, n_classes = likelihood.shape
+    log_prevalence, logs = np.log(prevalence), np.empty(n_classes)
+    log_evidence, graph = np.empty(n_items), (coupling, start, neighbour, weight)
+    log_z = agreement = 0.0
+    for n in range(n_items):
+        top = lean(n, log_prevalence, likelihood, *graph, probability, logs)
+        same, with_own, without = 0.0, 0.0, 0.0
+        for e in range(start[n], start[n + 1]):
+            w = weight[0] if weight.size == 1 else weight[e]
+            for k in range(n_classes):
+                same += w * probability[n, k] * probability[neighbour[e], k]
+        log_z += log_scale[n] - 0.5 * coupling * same
+        agreement += 0.5 * same
+        log_evidence[n] = -np.inf
+        if top == -np.inf:
+            log_z = -np.inf
+            continue
+        for k in range(n_classes):
+            if logs[k] > -np.inf:
+                with_own += math.exp(logs[k] - top)
+        log_evidence[n] = log_scale[n] + top + math.log(with_own)
+        for k in range(n_classes):
+            q = probability[n, k]
+            if q > 0.0:
+                log_z += q * (logs[k] - math.log(q))
+        for k in range(n_classes):
+            logs[k] = log_prevalence[k]
+        for e in range(start[n], start[n + 1]):
+            w = weight[0] if weight.size == 1 else weight[e]
+            for k in range(n_classes):
+                logs[k] += coupling * w * probability[neighbour[e], k]
+        pulled = logs.max()
+        for k in range(n_classes):
+            without += math.exp(logs[k] - pulled)
+        log_evidence[n] -= pulled + math.log(without)
+    return log_z, log_evidence, agreement
+
+
+@kernel
+def marginal_mean_field(coupling, likelihood, log_scale, *structure):
+    """As :func:`marginal`, by mean field."""
+    prevalence, start, neighbour, weight, _, order, _, _, knots, total_weight = structure
+    beta = coupling.item()
+    graph = beta, start, neighbour, weight
+    probability, _, _ = settle(prevalence, likelihood, *graph, order, ROUNDS)
+    total, log_evidence, agreement = bound(prevalence, likelihood, log_scale, *graph, probability)
+    of_prior, rate = interpolate(beta, knots, total_weight.item())
+    return total - of_prior, log_evidence, probability, np.asarray(agreement - rate)
+
+
+def bound_jax(prevalence, log_lik, coupling, start, neighbour, weight):
+    """Return the bound, stationary in the probabilities, by item (items,), in ``jax.numpy``."""
+    import jax.numpy as jnp
+    from jax import lax
+    from jax.nn import softmax
+    from jax.ops import segment_sum
+    from jax.scipy.special import xlogy
+
+    n_items = log_lik.shape[0]
+    row = jnp.repeat(jnp.arange(n_items), jnp.diff(start), total_repeat_length=neighbour.size)
+    own = jnp.log(prevalence) + log_lik
+
+    def pull(coupling, q):
+        weights = jnp.broadcast_to(coupling * weight, neighbour.shape)
+        return segment_sum(weights[:, None] * q[neighbour], row, num_segments=n_items)
+
+    def step(state):
+        q, done, _ = state
+        new = softmax(fixed[0] + pull(fixed[1], q), axis=1)
+        return (q + new) / 2, done + 1, jnp.abs(new - q).max()
+
+    fixed = lax.stop_gradient(own), lax.stop_gradient(coupling)
+    begin = jnp.full(log_lik.shape, 1 / log_lik.shape[1]), 0, jnp.inf
+    going = lambda state: (state[1] < 10 * ROUNDS) & (state[2] > TOLERANCE)  # noqa: E731
+    q, *_ = lax.while_loop(going, step, begin)
+    # zeros, which damping has not reached
+    q = lax.stop_gradient(softmax(own + pull(coupling, q), axis=1))
+    energy = jnp.where(q > 0, q * own, 0.0) + q * pull(coupling, q) / 2
+    return (energy - xlogy(q, q)).sum(axis=1)

@@ -24,24 +24,18 @@ from bayesfuse.data.graph import Graph
 from bayesfuse.numerics.kernels import Array, kernel
 
 MOST_CORE = 20_000
-"""Most items on cycles for which an order is sought: more would take seconds in Python."""
-MOST_WORK = 100_000_000
-"""Most table entries, over items and couplings: more would take too long."""
+"""Maximum number of items on cycles to be ordered: more would take seconds in Python."""
+MOST_WORK = 100_000_000  # maximum number of table entries, over items and couplings
 
 
 class Plan(NamedTuple):
     """The order in which items are summed out."""
 
-    leaf: NDArray[np.int64]
-    """Items of the trees, each a leaf in its turn, (leaves,)."""
-    parent: NDArray[np.int64]
-    """The last neighbour of every leaf, −1 if none is left."""
-    edge: NDArray[np.int64]
-    """The edge to it."""
-    core: list[int]
-    """The items on and between cycles, in order."""
-    work: int
-    """Number of table entries of the core, per coupling."""
+    leaf: NDArray[np.int64]  # items of the trees, each a leaf in its turn (leaves,)
+    parent: NDArray[np.int64]  # the last neighbour of every leaf, −1 if none is left
+    edge: NDArray[np.int64]  # the edge to it
+    core: list[int]  # the items on and between cycles, in order
+    work: int  # number of table entries of the core, per coupling
 
 
 @kernel
@@ -77,11 +71,10 @@ def peel(start, neighbour, edge):
 
 @kernel
 def sum_leaves(leaf, parent, weight, prevalence, coupling, n_items, place, n_core):
-    """Sum the leaves out at every coupling.
+    """Sum the leaves out at every coupling, with ``prevalence`` (classes,) or (items, classes).
 
-    ``prevalence`` is common (classes,) or by item (items, classes). Returns log Z so far and its
-    derivative (couplings,), and for the remaining items, by ``place``, their weights and the
-    derivatives (couplings, core, classes).
+    Returns log Z so far and its derivative (couplings,), and weights and derivatives of the
+    remaining items, by ``place`` (couplings, core, classes).
     """
     n_classes = prevalence.shape[-1]
     log_z, slope = np.zeros(len(coupling)), np.zeros(len(coupling))
@@ -122,11 +115,10 @@ def sum_leaves(leaf, parent, weight, prevalence, coupling, n_items, place, n_cor
 
 
 def trees_of(graph: Graph, unit: NDArray[np.int64]) -> list[tuple[NDArray[Any], ...]]:
-    """Return the trees that contain each of several sets of items of a forest.
+    """Return the trees that contain each of several sets of items of a forest (``unit``).
 
-    ``unit`` (items,) is the set of every item, numbered from 0. Per set: the items of its trees,
-    which of them are in the set, the leaves in turn and their parents, numbered by their position
-    among these items, and the weights of the edges between.
+    Per set: the items of its trees, which of them are in the set, the leaves in turn and their
+    parents, by position among these items, and the weights of the edges between.
     """
     leaf, parent, through = peel(graph.start, graph.neighbour, graph.edge)
     weight = graph.weights[through] if graph.n_edges else np.ones(len(through))
@@ -154,21 +146,15 @@ def evidence(
     log_scale: Array,
     coupling: float,
 ) -> Array:
-    """Return the log evidence of sets of items, each given all other sets.
-
-    It is log Z with all likelihoods minus log Z without those of the set. ``trees`` are those of
-    :func:`trees_of`.
-    """
+    """Return the log evidence of sets of items (:func:`trees_of`), each given all other sets."""
     field, at = prevalence * likelihood, np.array([coupling])
     found = np.empty(len(trees))
     for u, (item, own, *order) in enumerate(trees):
-        nobody = np.full(len(item), -1)
+        left = np.full(len(item), -1), 0  # no item is left
         seen = field[item]
         unseen = np.where(own[:, None], prevalence, seen)
-        (log_z,), (less,) = (
-            sum_leaves(*order, weighs, at, len(item), nobody, 0)[0] for weighs in (seen, unseen)
-        )
-        found[u] = log_z - less + log_scale[item[own]].sum()
+        both = [sum_leaves(*order, each, at, len(item), *left)[0] for each in (seen, unseen)]
+        found[u] = both[0][0] - both[1][0] + log_scale[item[own]].sum()
     return found
 
 
@@ -208,17 +194,15 @@ def sum_out(graph: Graph, prevalence: Array, coupling: Array, by: Plan) -> tuple
     place = np.full(graph.n_items, -1, dtype=np.int64)
     place[by.core] = np.arange(len(by.core))
     weight = graph.weights[by.edge] if graph.n_edges else np.ones(len(by.edge))
-    log_z, slope, value, bend = sum_leaves(
-        by.leaf, by.parent, weight, prevalence, coupling, graph.n_items, place, len(by.core)
-    )
+    trees = by.leaf, by.parent, weight, prevalence, coupling
+    log_z, slope, value, bend = sum_leaves(*trees, graph.n_items, place, len(by.core))
     ends = place[graph.edges]
     inside = (ends >= 0).all(axis=1)
     ends, weights = np.sort(ends[inside], axis=1), graph.weights[inside]
     log_z = log_z + coupling * weights.sum()
     slope = slope + weights.sum()
-    tables: list[list[_Table]] = [
-        [_Table((c,), value[:, c], bend[:, c])] for c in range(len(by.core))
-    ]
+    core = range(len(by.core))
+    tables = [[_Table((c,), value[:, c], bend[:, c])] for c in core]
     same = np.eye(len(prevalence))
     for (one, other), w in zip(ends.tolist(), weights.tolist(), strict=True):
         differ = np.exp(-coupling * w)[:, None, None] * (1 - same)

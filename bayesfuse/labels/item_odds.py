@@ -1,4 +1,4 @@
-"""Log-odds of the classes of items of which more is known than the responses."""
+"""Log-odds of the classes of items with populations, covariates or a classifier's output."""
 
 from __future__ import annotations
 
@@ -10,29 +10,17 @@ from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import Array
 
-LEAST = 1e-6
-"""Least probability that a classifier's word counts as: zero would overrule all raters."""
+LEAST = 1e-6  # minimum probability of a classifier: zero would overrule all raters
 
 
 @dataclass(frozen=True)
 class ItemRows:
-    """What is known of items, one row for all of which the same is known.
+    """What is known about items, with one row for all items with the same values."""
 
-    Attributes
-    ----------
-    kind : ndarray of int64, shape (items,)
-        The row of every item.
-    population : ndarray of int64, shape (rows,), optional
-    covariates : ndarray, shape (rows, covariates), optional
-        Standardised.
-    word : ndarray, shape (rows, classes), optional
-        Logarithms of a classifier's probabilities, less their mean.
-    """
-
-    kind: NDArray[np.int64]
-    population: NDArray[np.int64] | None
-    covariates: Array | None
-    word: Array | None
+    kind: NDArray[np.int64]  # the row of every item (items,)
+    population: NDArray[np.int64] | None  # (rows,)
+    covariates: Array | None  # standardised (rows, covariates)
+    word: Array | None  # centred log probabilities of a classifier (rows, classes)
 
     @classmethod
     def build(
@@ -42,7 +30,7 @@ class ItemRows:
         covariates: Array | None,
         word: Array | None,
     ) -> ItemRows:
-        """Merge items, given what is known of each, (items, …)."""
+        """Merge items with equal populations (items,), covariates and words (items, …)."""
         given = [None if population is None else population[:, None], covariates, word]
         known = [np.zeros((n_items, 0)) if each is None else each for each in given]
         table = np.concatenate(known, axis=1)
@@ -59,29 +47,20 @@ class ItemRows:
 
     @property
     def told(self) -> tuple[NDArray[Any], ...]:
-        """What is known by row, rounded: digests must not tell apart what rounding does."""
+        """All values by row, rounded, so that digests do not depend on rounding errors."""
         each = self.population, self.covariates, self.word
         return tuple(np.round(known, 9) + 0 for known in each if known is not None)
 
     def log_odds(self, share: Any, slope: Any, scale: Any, xp: Any) -> Any:
-        """Return the log-odds of every row (rows, classes), up to a constant each.
+        """Return log-odds (rows, classes), up to a constant, from shares of an average item.
 
-        Parameters
-        ----------
-        share : tensor or array, shape (classes,) or (populations, classes)
-            Of items with average covariates, of which a classifier says what it says on average.
-        slope : tensor or array, shape (covariates, classes)
-            By standardised covariates.
-        scale : scalar tensor or float
-            Of the classifier's word.
+        ``share`` is (classes,) or (populations, classes), ``slope`` (covariates, classes), and
+        ``scale`` the weight of the classifier.
         """
         return self.moved(xp.log(share), slope, scale, xp)
 
     def moved(self, log_odds: Any, slope: Any, scale: Any, xp: Any) -> Any:
-        """Return log-odds, (classes,) or (populations, classes), as other knowledge moves them.
-
-        The others are arguments of :meth:`log_odds`.
-        """
+        """Return log-odds, (classes,) or (populations, classes), moved by other knowledge."""
         found = log_odds[None] if self.population is None else log_odds[self.population]
         if self.covariates is not None:
             found = found + xp.dot(self.covariates, slope)
@@ -89,6 +68,6 @@ class ItemRows:
 
 
 def log_word(probability: Array) -> Array:
-    """Return a classifier's word from its probabilities (items, classes)."""
+    """Return the log probabilities of a classifier (items, classes), bounded below."""
     found: Array = np.log(np.maximum(probability, LEAST))
     return found

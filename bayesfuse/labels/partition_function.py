@@ -13,16 +13,17 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from dataclasses import dataclass
-from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesfuse.data.fingerprint import of_arrays
 from bayesfuse.data.graph import Graph
 from bayesfuse.errors import ModelError
-from bayesfuse.labels.annealing import Ladder
 from bayesfuse.labels.couplings import (
     EXACT_COUPLINGS,
+    Ladder,
     drawn_couplings,
     table_couplings,
     tail_couplings,
@@ -33,58 +34,35 @@ from bayesfuse.numerics.kernels import Array, kernel
 
 __all__ = ["PartitionTable", "log_partition", "planted_partition"]
 
-KEPT = 8
-"""Tables kept in memory."""
+KEPT = 8  # tables kept in memory
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PartitionTable:
-    """log Z of labels on one graph, at couplings from zero to a largest one.
+    """log Z of labels on one graph (couplings,), with its derivative E[S] and standard errors.
 
-    Attributes
-    ----------
-    coupling : ndarray, shape (couplings,)
-        Ascending from zero; denser where E[S] increases fast.
-    log_z, error : ndarray, shape (couplings,)
-        The log normalising constant, zero at zero coupling if the prevalence sums to one, and its
-        standard error.
-    slope, slope_error : ndarray, shape (couplings,)
-        Expected weight of the edges whose items agree, E[S], and its standard error.
-    bend : ndarray, shape (couplings,)
-        Derivative of the slope, which is the variance of S.
-    by_start : ndarray, shape (2, couplings)
-        E[S] from random initial labels, and from initial labels of one class. Where they differ,
-        the labels have two phases and stay in the initial one.
-    total_weight : float
-        Total weight of the edges, the limit of the slope.
-    exact : bool
-    method : str
-        "elimination", "thermodynamic integration" or "planted partition".
-    tail : ndarray, shape (couplings, 5)
-        Coupling, log Z, slope, bend and error of log Z beyond the largest coupling, until edges of
-        the smallest weight agree.
+    Where E[S] differs by start (2, couplings), from random labels and from labels of one class,
+    the labels have two phases. The tail (couplings, 5) continues coupling, log Z, slope, bend and
+    error of log Z until edges of the smallest weight agree.
     """
 
-    coupling: Array
-    log_z: Array
+    coupling: Array  # ascending from zero; denser where E[S] increases fast
+    log_z: Array  # zero at zero coupling if the prevalence sums to one
     error: Array
-    slope: Array
+    slope: Array  # E[S], the expected weight of the edges whose items agree
     slope_error: Array
-    bend: Array
+    bend: Array  # derivative of the slope, which is the variance of S
     by_start: Array
-    total_weight: float
+    total_weight: float  # of the edges, the limit of the slope
     exact: bool
-    method: str
+    method: str  # "elimination", "thermodynamic integration" or "planted partition"
     tail: Array
 
     @classmethod
     def in_closed_form(
         cls, knots: Array, n_table: int, graph: Graph, method: str
     ) -> PartitionTable:
-        """Return a table without error.
-
-        Of the knots (couplings, 4), those after the first ``n_table`` are the tail.
-        """
+        """Return a table without error; knots (couplings, 4) after ``n_table`` are the tail."""
         coupling, log_z, slope, bend = knots[:n_table].T.copy()
         none, by_start = np.zeros_like(coupling), np.stack([slope, slope])
         total_weight = float(graph.weights.sum())
@@ -100,22 +78,15 @@ class PartitionTable:
         return np.concatenate([table, self.tail[:, :4]])
 
     def at(self, coupling: ArrayLike) -> tuple[Array, Array]:
-        """Return log Z and E[S] at nonnegative couplings.
-
-        Beyond the table and its tail, E[S] approaches the total weight exponentially.
-        """
+        """Return log Z and E[S] at nonnegative couplings."""
         asked = np.asarray(coupling, dtype=np.float64)
-        knots = self.knots
-        both = [interpolate(one, knots, self.total_weight) for one in asked.ravel()]
+        both = [interpolate(one, self.knots, self.total_weight) for one in asked.ravel()]
         log_z, slope = np.array(both).T.reshape(2, *asked.shape)
         return log_z, slope
 
     @property
     def critical(self) -> float:
-        """The coupling at which E[S] increases fastest.
-
-        On a large graph, labels are disordered below it, and mostly of one class above.
-        """
+        """The coupling at which E[S] increases fastest, and labels become mostly of one class."""
         fine = np.linspace(0, self.coupling[-1], 2001)
         _, slope = self.at(fine)
         # over a twentieth of the table, because estimated slopes are noisy
@@ -156,7 +127,29 @@ def interpolate(coupling, knots, total_weight):
     return knots[i, 1] + h * t * (s0 + t * (b0 / 2 + t * (c2 / 3 + t * c3 / 4))), slope
 
 
-_tables: OrderedDict[bytes, PartitionTable] = OrderedDict()
+def interpolate_jax(coupling, knots, total_weight):
+    """As :func:`interpolate`, log Z only, in ``jax.numpy``."""
+    import jax.numpy as jnp
+
+    at = jnp.clip(jnp.searchsorted(knots[:, 0], coupling, side="right") - 1, 0, len(knots) - 2)
+    (start, log_z, s0, b0), (end, _, s1, b1) = knots[at], knots[at + 1]
+    h = end - start
+    t = jnp.clip((coupling - start) / h, 0.0, 1.0)
+    c2, c3 = 3 * (s1 - s0) - h * (2 * b0 + b1), 2 * (s0 - s1) + h * (b0 + b1)
+    inside = log_z + h * t * (s0 + t * (h * b0 / 2 + t * (c2 / 3 + t * c3 / 4)))
+    last, slope, bend = knots[-1, 0], knots[-1, 2], knots[-1, 3]
+    back = (len(knots) - 1) // 2
+    bend = jnp.where(bend > 0, bend, (slope - knots[back, 2]) / (last - knots[back, 0]))
+    step = jnp.maximum(coupling - last, 0.0)
+    missing = total_weight - slope
+    curved = (missing > 1e-9 * total_weight) & (bend > 0)
+    rate = jnp.where(curved, bend / jnp.where(curved, missing, 1.0), 1.0)
+    left = missing * jnp.exp(-rate * step)
+    beyond = jnp.where(curved, total_weight * step - (missing - left) / rate, slope * step)
+    return inside + beyond
+
+
+_tables: OrderedDict[str, PartitionTable] = OrderedDict()
 
 
 def log_partition(
@@ -168,45 +161,14 @@ def log_partition(
     sweeps: int | None = None,
     random_seed: int = 0,
 ) -> PartitionTable:
-    """Tabulate log Z of labels on a graph over the coupling.
+    """Tabulate log Z over the coupling, for log prevalences ``log_field`` (classes,).
 
-    Parameters
-    ----------
-    graph : Graph
-    log_field : array-like, shape (classes,)
-        Log prevalence of every class; minus infinity for impossible classes.
-    max_coupling : float
-        Largest coupling of the table. A tail follows if items are summed out, or if weights differ.
-    exact : bool
-        Whether to sum items out if that is feasible; False always draws labels.
-    sweeps : int, optional
-        Sweeps at each coupling from either start, if labels are drawn. Default 4 to 100, for about
-        a hundred million labels in total.
-    random_seed : int
-        Seed of those draws.
-
-    Returns
-    -------
-    PartitionTable
-        The latest tables are kept, so the same arguments cost nothing the next time.
-
-    Raises
-    ------
-    ModelError
-        ``max_coupling`` not positive; fewer than two classes, or all of them impossible.
-
-    Examples
-    --------
-    >>> import numpy as np, bayesfuse as bf
-    >>> from bayesfuse.labels.partition_function import log_partition
-    >>> table = log_partition(bf.Graph.grid((1, 2)), np.log([0.5, 0.5]), max_coupling=3.0)
-    >>> log_z, slope = table.at(1.0)
-    >>> bool(np.isclose(log_z, np.log((np.e + 1) / 2)))
-    True
+    Items are summed out if that is feasible and ``exact``, else labels are drawn in ``sweeps`` at
+    each coupling from either start. The latest tables are kept.
     """
     field = _checked(log_field, max_coupling)
     how = max_coupling, exact, sweeps, random_seed
-    key = _fingerprint(graph, field) + repr(how).encode()
+    key = of_arrays([graph.edges, graph.weights, field, np.array(graph.n_items)]) + repr(how)
     if key not in _tables:
         _tables[key] = _tabulate(graph, field, *how)
         if len(_tables) > KEPT:
@@ -225,31 +187,9 @@ def planted_partition(graph: Graph, log_field: ArrayLike, max_coupling: float) -
 
     .. math:: \sum_{\text{edges}} \log(1 + q\,(e^{β w} - 1)),\quad q = \sum_k \pi_k^2 ,
 
-    with q the share of pairs of one class. On a forest with a uniform field both are the same.
-
-    Parameters
-    ----------
-    graph, log_field, max_coupling
-        As in :func:`log_partition`.
-
-    Returns
-    -------
-    PartitionTable
-        In closed form; q is computed from the field, not from the shares of the labels.
-
-    References
-    ----------
-    Karrer & Newman (2011), Stochastic blockmodels and community structure in networks, Physical
-    Review E 83, 016107; Newman (2016), Equivalence between modularity optimization and maximum
-    likelihood methods for community detection, Physical Review E 94, 052315.
-
-    Examples
-    --------
-    >>> import numpy as np, bayesfuse as bf
-    >>> from bayesfuse.labels.partition_function import planted_partition
-    >>> table = planted_partition(bf.Graph.grid((1, 2)), np.log([0.5, 0.5]), max_coupling=3.0)
-    >>> bool(np.isclose(table.at(1.0)[0], np.log((np.e + 1) / 2)))
-    True
+    with q the share of pairs of one class, from the field instead of the labels. On a forest with
+    a uniform field both are the same (Karrer & Newman 2011, Physical Review E 83, 016107; Newman
+    2016, ibid. 94, 052315).
     """
     field = _checked(log_field, max_coupling)
     log_total = float(np.logaddexp.reduce(field))
@@ -287,13 +227,6 @@ def _checked(log_field: ArrayLike, max_coupling: float) -> Array:
     return field
 
 
-def _fingerprint(graph: Graph, field: Array) -> bytes:
-    digest = blake2b(digest_size=16)
-    for array in (graph.edges, graph.weights, field, np.array(graph.n_items)):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.digest()
-
-
 def _tabulate(
     graph: Graph,
     field: Array,
@@ -314,9 +247,8 @@ def _tabulate(
         return _integrated(ladder, at_zero, max_coupling)
     begun = table_couplings(graph.weights, max_coupling)
     coupling = np.append(begun, tail_couplings(weakest_bond(graph), len(field), max_coupling))
-    parts = np.split(
-        coupling, range(EXACT_COUPLINGS, len(coupling), EXACT_COUPLINGS)
-    )  # limits memory
+    # in parts, to limit memory
+    parts = np.split(coupling, range(EXACT_COUPLINGS, len(coupling), EXACT_COUPLINGS))
     log_z, slope = np.hstack([sum_out(graph, prevalence, part, by) for part in parts])
     bend = CubicSpline(coupling, slope)(coupling, 1)
     # evenly spaced couplings have their own spline, unaffected by the other steps
@@ -335,12 +267,10 @@ def _integrated(ladder: Ladder, at_zero: float, max_coupling: float) -> Partitio
     weight = 1 / np.maximum(error, 1e-6 * max(ladder.total_weight, 1.0)) ** 2
     slope = isotonic_regression(by_start.mean(axis=0), weights=weight).x
     smooth = PchipInterpolator(coupling, slope)
-    step = np.diff(coupling)
     # weight of every slope in the integral up to every coupling, by the trapezoidal rule
     share = np.zeros((len(coupling), len(coupling)))
-    for i, h in enumerate(step):
-        share[i + 1 :, i] += h / 2
-        share[i + 1 :, i + 1] += h / 2
+    for i, h in enumerate(np.diff(coupling)):
+        share[i + 1 :, i : i + 2] += h / 2
     sampling = np.sqrt((share**2) @ error**2)
     # the error of the cubic itself is about that for independent edges
     known, slopes, _ = _of_edges(ladder.graph, float((ladder.prevalence**2).sum()), coupling)
@@ -348,16 +278,8 @@ def _integrated(ladder: Ladder, at_zero: float, max_coupling: float) -> Partitio
     log_z, log_z_error = at_zero + smooth.antiderivative()(coupling), np.hypot(sampling, bent)
     bend = smooth(coupling, 1)
     own = coupling <= max_coupling
-    return PartitionTable(
-        coupling[own],
-        log_z[own],
-        log_z_error[own],
-        slope[own],
-        error[own],
-        bend[own],
-        by_start[:, own],
-        ladder.total_weight,
-        exact=False,
-        method="thermodynamic integration",
-        tail=np.column_stack([coupling, log_z, slope, bend, log_z_error])[~own],
-    )
+    table = [each[own] for each in (coupling, log_z, log_z_error, slope, error, bend)]
+    tail = np.column_stack([coupling, log_z, slope, bend, log_z_error])[~own]
+    how = by_start[:, own], ladder.total_weight, False, "thermodynamic integration"
+    fields: Any = (*table, *how, tail)
+    return PartitionTable(*fields)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -18,8 +18,8 @@ from bayesfuse.numerics.kernels import kernel
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.simplex import SIMPLEX
 
-# Sequences are ordered by population, and ``cut`` says where each begins. So every population is
-# a table of its own for the kernels of one chain.
+# Sequences are ordered by population, which begin at ``cut``. So every population is a table of its
+# own for the kernels of one chain.
 
 
 @kernel
@@ -128,46 +128,35 @@ class PopulationMarkovChain(MarkovChain):
         return items, (*own, np.searchsorted(units, cut))
 
     def draw(self, log_parameters, likelihood, structure, rng, previous=None):
-        uniform = rng.random(len(likelihood))
-
-        def draw(p, item, start):
-            rows = (table[p] for table in log_parameters)
-            return forward_backward.draw_labels(
-                *rows, likelihood[item], np.arange(len(item)), start, uniform[item]
-            )
-
-        return _joined(draw, structure)
+        uniform, labels = rng.random(len(likelihood)), np.empty(len(likelihood), dtype=np.int64)
+        for _, rows, item, chain in _parts(structure, log_parameters):
+            given = *rows, likelihood[item], *chain, uniform[item]
+            labels[item] = forward_backward.draw_labels(*given)
+        return labels
 
     def tally(self, drawn, structure, n_classes):
         begun = np.zeros((self.n_populations, n_classes))
         followed = np.zeros((self.n_populations, n_classes, n_classes))
-        for p, item, start in _parts(structure):
-            own = np.arange(len(item)), start
-            begun[p], followed[p] = super().tally(drawn[item], own, n_classes)
+        for p, _, item, chain in _parts(structure):
+            begun[p], followed[p] = super().tally(drawn[item], chain, n_classes)
         return begun, followed
 
     def decode(self, log_parameters, likelihood, structure):
-        def decode(p, item, start):
-            rows = (table[p] for table in log_parameters)
-            return forward_backward.decode(*rows, likelihood[item], np.arange(len(item)), start)
-
-        return _joined(decode, structure)
+        labels = np.empty(len(likelihood), dtype=np.int64)
+        for _, rows, item, chain in _parts(structure, log_parameters):
+            labels[item] = forward_backward.decode(*rows, likelihood[item], *chain)
+        return labels
 
     def log_prob(self, log_parameters, labels, structure):
-        return sum(
-            super(PopulationMarkovChain, self).log_prob(
-                tuple(table[p] for table in log_parameters),
-                labels[item],
-                (np.arange(len(item)), start),
-            )
-            for p, item, start in _parts(structure)
-        )
+        total = 0.0
+        for _, rows, item, chain in _parts(structure, log_parameters):
+            total += super().log_prob(rows, labels[item], chain)
+        return total
 
     def prevalence(self, parameters, n_classes, structure, xp):
         found, n_items = 0.0, len(self.sequences.items)
-        for p, item, start in _parts(structure):
-            own = self.of_lengths(np.diff(start), tuple(each[p] for each in parameters), xp)
-            found = found + len(item) / n_items * own
+        for _, rows, item, (_, start) in _parts(structure, parameters):
+            found = found + len(item) / n_items * self.of_lengths(np.diff(start), rows, xp)
         return found
 
     @staticmethod
@@ -190,18 +179,18 @@ def _reordered(sequences: Sequences, order: NDArray[np.int64]) -> Sequences:
     return Sequences(sequences.names[order], np.concatenate([parts[s] for s in order]), start)
 
 
-def _parts(structure: tuple[Any, ...]) -> Iterator[tuple[int, Any, Any]]:
-    """Yield the populations that have sequences: number, items in order, starts of sequences."""
+def _parts(
+    structure: tuple[Any, ...], tables: tuple[Any, ...] = ()
+) -> Iterator[tuple[int, tuple[Any, ...], Any, tuple[Any, Any]]]:
+    """Yield the populations that have sequences: number, rows of tables, items, structure."""
     place, start, cut = structure
     for p, (low, high) in enumerate(pairwise(cut)):
         if low < high:
             begin = start[low : high + 1]
-            yield p, place[begin[0] : begin[-1]], begin - begin[0]
-
-
-def _joined(of_part: Callable[..., NDArray[Any]], structure: tuple[Any, ...]) -> NDArray[Any]:
-    """Return labels of all items, population by population."""
-    found = np.empty(len(structure[0]), dtype=np.int64)
-    for p, item, start in _parts(structure):
-        found[item] = of_part(p, item, start)
-    return found
+            item = place[begin[0] : begin[-1]]
+            yield (
+                p,
+                tuple(each[p] for each in tables),
+                item,
+                (np.arange(len(item)), begin - begin[0]),
+            )

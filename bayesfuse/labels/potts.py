@@ -11,20 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 from bayesfuse.data.graph import Graph, as_graph
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_shape
-from bayesfuse.labels import (
-    belief_propagation,
-    clusters,
-    elimination,
-    mean_field,
-    potts_evidence,
-    potts_kernels,
-)
+from bayesfuse.labels import belief_propagation, elimination, potts_kernels
 from bayesfuse.labels.base import LabelPrior, Words
-from bayesfuse.labels.couplings import bethe_coupling
+from bayesfuse.labels.belief_propagation import ROUNDS, TOLERANCE
+from bayesfuse.labels.couplings import reach
 from bayesfuse.labels.partition_function import (
     PartitionTable,
     interpolate,
+    interpolate_jax,
     log_partition,
+    planted_partition,
 )
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import shared, side_by_side
@@ -35,23 +31,15 @@ LARGE, SHARE = 100_000, 25_000
 """Items from which on threads share a sweep, and items of one colour for each piece of work."""
 
 CLUSTERS = 0.25
-"""Share of sweeps with a Swendsen–Wang move, which takes as long as two to four Gibbs sweeps.
+"""Share of sweeps with a Swendsen–Wang move, which takes as long as two to four Gibbs sweeps: with
+weak responses it gives six times the effective draws of the coupling per second."""
 
-With weak responses (one rater of accuracy 0.6 on a grid) it gives six times the effective draws of
-the coupling per second; with informative responses a few per cent fewer.
-"""
+SETTLE = 20  # sweeps, each with a cluster move, after labels are initialised
+FROM_PRIOR = 400  # further sweeps for draws from the prior
+MODES = 1000  # maximum passes of iterated conditional modes
 
-SETTLE = 20
-"""Sweeps, each with a cluster move, after labels are initialised."""
-
-REACH, LARGEST = 4.0, 6.0
-"""Tables of log Z end at this multiple of the Bethe coupling, and at most at this coupling."""
-
-FROM_PRIOR = 400
-"""Further sweeps for draws from the prior."""
-
-MODES = 1000
-"""Maximum passes of iterated conditional modes."""
+STRONGEST = 10.0
+"""Largest coupling of :class:`PlantedPotts`, per mean weight: one edge in 20,000 joins classes."""
 
 
 class Potts(LabelPrior):
@@ -60,15 +48,15 @@ class Potts(LabelPrior):
     .. math:: p(y) = \frac{1}{Z(\beta)} \prod_n \pi_{y_n}
               \prod_{\text{edges } nm} \exp(\beta\, w_{nm}\, 1[y_n = y_m])
 
-    Gibbs sampling is exact: on a forest, labels are drawn jointly, on other graphs by single-site
-    sweeps and Swendsen–Wang cluster moves. With the labels summed out (NUTS, EM), belief
-    propagation is used, which is exact on a forest and an approximation on other graphs.
+    Gibbs sampling is exact: labels are drawn jointly on a forest, otherwise by single-site sweeps
+    and Swendsen–Wang cluster moves. Belief propagation sums the labels out (NUTS, EM); it is exact
+    on a forest and approximate on other graphs.
 
     Parameters
     ----------
     coupling : tensor or number
-        β > 0 of an edge of weight one. To infer a variable, Z is tabulated as a function of β,
-        which takes a while when the model is built.
+        β > 0 of an edge of weight one. For a variable, Z is tabulated as a function of β, which
+        takes some time when the model is built.
     graph : Graph
         Adjacency of the items; the same items as in the responses, in any order.
     prevalence : array-like, shape (classes,), optional
@@ -79,12 +67,9 @@ class Potts(LabelPrior):
     Traganitis & Giannakis's trust δ counts half per edge: β = δ / 2 (their eqs. 6 and 28).
 
     The prevalence cannot be a variable, because Z would have to be tabulated in as many dimensions
-    as there are classes. It seldom matters, given neighbours and responses; the shares of the
-    classes follow from the labels.
-
-    The approximate evidence is the Bethe (or mean-field) log partition function of the posterior
-    minus log Z of the prior, not minus its Bethe approximation, which is least accurate without
-    responses.
+    as there are classes; it seldom matters, given neighbours and responses. The approximate
+    evidence is the Bethe (or mean-field) log partition function of the posterior minus log Z of the
+    prior, not minus its Bethe approximation, which is least accurate without responses.
 
     References
     ----------
@@ -113,7 +98,7 @@ class Potts(LabelPrior):
     linear = False
     decodes_exactly = False
     needs = ("graph",)
-    marginal_kernel = staticmethod(potts_evidence.marginal)
+    marginal_kernel = staticmethod(belief_propagation.marginal)
 
     def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
         if not hasattr(coupling, "type"):
@@ -156,17 +141,18 @@ class Potts(LabelPrior):
         """Return log Z of the prior as a function of the coupling, knots and total weight."""
         prevalence, *rows = arrays
         total_weight = np.asarray(graph.weights.sum())
-        if self._fixed is not None:  # belief propagation is exact on a forest
-            flat = np.ones((graph.n_items, len(prevalence)))
-            at = prevalence, flat, self._fixed, *rows
-            message, *_ = belief_propagation.propagate(*at, belief_propagation.ROUNDS)
-            log_z, _, _, slope = belief_propagation.bethe(
-                prevalence, flat, np.zeros(len(flat)), self._fixed, *rows[:-1], message
-            )
-            return np.array([[0.0] * 4, [self._fixed, log_z, slope, 0.0]]), total_weight
-        field = np.log(prevalence)
-        self.table = log_partition(graph, field, reach(graph, len(field)))
-        return self.table.knots, total_weight
+        if self._fixed is None:
+            self.table = self._inferred(graph, np.log(prevalence))
+            return self.table.knots, total_weight
+        flat = np.ones((graph.n_items, len(prevalence)))
+        message, *_ = belief_propagation.propagate(prevalence, flat, self._fixed, *rows, ROUNDS)
+        log_z, _, _, slope = belief_propagation.bethe(  # exact on a forest
+            prevalence, flat, np.zeros(len(flat)), self._fixed, *rows[:-1], message
+        )
+        return np.array([[0.0] * 4, [self._fixed, log_z, slope, 0.0]]), total_weight
+
+    def _inferred(self, graph: Graph, field: Array) -> PartitionTable:
+        return log_partition(graph, field, reach(graph, len(field)))
 
     def draw(self, log_parameters, likelihood, structure, rng, previous=None):
         prevalence, start, neighbour, weight, _, order, *colours = structure[:8]
@@ -183,16 +169,14 @@ class Potts(LabelPrior):
             labels = previous.copy()
         for _ in range(sweeps):
             if sweeps > 1 or rng.random() < CLUSTERS:
-                clusters.swendsen_wang(labels, prevalence, likelihood, *graph, _seed(rng))
+                potts_kernels.swendsen_wang(labels, prevalence, likelihood, *graph, _seed(rng))
             _sweep(labels, prevalence, likelihood, graph, colours, _seed(rng))
         return labels
 
     def given(self, log_parameters, labels, likelihood, log_scale, structure):
         prevalence, *graph = structure[:4]
-        coupling = float(log_parameters[0])
-        return potts_kernels.conditionals(
-            labels, prevalence, likelihood, log_scale, coupling, *graph
-        )
+        given = prevalence, likelihood, log_scale, float(log_parameters[0])
+        return potts_kernels.conditionals(labels, *given, *graph)
 
     def joint(self, responses, unit):
         if not self.graph.is_forest:
@@ -234,10 +218,9 @@ class Potts(LabelPrior):
         if potts_kernels.impossible(likelihood):
             return np.where(likelihood.any(axis=1), 0, -1)
         scale = np.zeros(len(likelihood))
-        own = (prevalence * likelihood).argmax(axis=1)
         believed = self.marginal(log_parameters, likelihood, scale, structure).probability
         found = []
-        for begun in (own, believed.argmax(axis=1)):
+        for begun in ((prevalence * likelihood).argmax(axis=1), believed.argmax(axis=1)):
             labels = begun.astype(np.int32)
             potts_kernels.iterate_modes(labels, prevalence, likelihood, *graph, MODES)
             with np.errstate(divide="ignore"):
@@ -252,10 +235,7 @@ class Potts(LabelPrior):
         return float(own + self.log_weight(log_parameters, counts, structure))
 
     def simulate(self, log_parameters, possible, structure, rng):
-        """As in the contract; approximately if there are cycles.
-
-        Sweeps leave the prior given the known labels invariant.
-        """
+        """As in the contract; approximately if there are cycles."""
         labels: NDArray[np.int32] = self.draw(log_parameters, possible, structure, rng)
         for _ in range(0 if self._drawn_anew else FROM_PRIOR):
             labels = self.draw(log_parameters, possible, structure, rng, labels)
@@ -272,21 +252,15 @@ class Potts(LabelPrior):
     def converged(self, log_parameters, likelihood, structure):
         prevalence, start, neighbour, weight, reverse, order, *_ = structure
         graph = float(log_parameters[0]), start, neighbour, weight, reverse
-        *_, change = belief_propagation.propagate(
-            prevalence, likelihood, *graph, order, belief_propagation.ROUNDS
-        )
-        return change <= belief_propagation.TOLERANCE
+        *_, change = belief_propagation.propagate(prevalence, likelihood, *graph, order, ROUNDS)
+        return change <= TOLERANCE
 
     @staticmethod
     def marginal_jax(*arguments: Any) -> Any:
         """Return the terms of the total by item (items,), in ``jax.numpy``."""
-        coupling, log_lik, prevalence, start, neighbour, weight, reverse, _, _, _, *table = (
-            arguments
-        )
-        terms = belief_propagation.bethe_jax(
-            prevalence, log_lik, coupling, start, neighbour, weight, reverse
-        )
-        return terms - potts_evidence.interpolate_jax(coupling, *table) / log_lik.shape[0]
+        coupling, log_lik, prevalence, *graph, _, _, _, knots, total_weight = arguments
+        terms = belief_propagation.bethe_jax(prevalence, log_lik, coupling, *graph)
+        return terms - interpolate_jax(coupling, knots, total_weight) / log_lik.shape[0]
 
 
 class MeanFieldPotts(Potts):
@@ -313,7 +287,7 @@ class MeanFieldPotts(Potts):
     """
 
     words = Potts.words._replace(summing="mean field")
-    marginal_kernel = staticmethod(potts_evidence.marginal_mean_field)
+    marginal_kernel = staticmethod(belief_propagation.marginal_mean_field)
 
     def __init__(self, coupling: Any, graph: Graph, prevalence: ArrayLike | None = None) -> None:
         super().__init__(coupling, graph, prevalence)
@@ -323,17 +297,61 @@ class MeanFieldPotts(Potts):
     def converged(self, log_parameters, likelihood, structure):
         prevalence, start, neighbour, weight, _, order, *_ = structure
         graph = float(log_parameters[0]), start, neighbour, weight
-        *_, change = mean_field.settle(
-            prevalence, likelihood, *graph, order, belief_propagation.ROUNDS
-        )
-        return change <= belief_propagation.TOLERANCE
+        *_, change = belief_propagation.settle(prevalence, likelihood, *graph, order, ROUNDS)
+        return change <= TOLERANCE
 
     @staticmethod
     def marginal_jax(*arguments: Any) -> Any:
         """Return the terms of the total by item (items,), in ``jax.numpy``."""
-        coupling, log_lik, prevalence, start, neighbour, weight, _, _, _, _, *table = arguments
-        terms = mean_field.bound_jax(prevalence, log_lik, coupling, start, neighbour, weight)
-        return terms - potts_evidence.interpolate_jax(coupling, *table) / log_lik.shape[0]
+        coupling, log_lik, prevalence, *graph, _, _, _, _, knots, total_weight = arguments
+        terms = belief_propagation.bound_jax(prevalence, log_lik, coupling, *graph)
+        return terms - interpolate_jax(coupling, knots, total_weight) / log_lik.shape[0]
+
+
+class PlantedPotts(Potts):
+    r"""Communities: edges are random given the labels (a stochastic block model).
+
+    Given the coupling, the labels are distributed as in :class:`Potts`. The posterior of the
+    coupling differs: edges are random given the labels, and a pair of one class has an edge
+    exp(β w) times as often as another pair. Use it if the graph results from the classes
+    (citations, friendships, neighbours in features), and :class:`Potts` if the graph is fixed (the
+    pixels of an image).
+
+    The difference is large on graphs with many cycles: above its critical coupling, Potts expects
+    nearly all items in one class, so that communities of similar size imply a weak coupling.
+
+    Parameters
+    ----------
+    coupling, graph, prevalence
+        As for :class:`Potts`; with a fixed coupling both are the same.
+
+    Notes
+    -----
+    The normalising constant depends on the prevalence, not on the shares of the labels. Prior draws
+    of labels are as for Potts, most of them of one class, so prior predictive checks are not
+    informative.
+
+    References
+    ----------
+    Holland, Laskey & Leinhardt (1983), Social Networks 5, 109–137; Newman (2016), Physical Review
+    E 94, 052315.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf, pymc as pm
+    >>> made = bf.datasets.simulate_blocks(300, 4, 3, degree=5, random_seed=1)
+    >>> with bf.LabelModel(made.responses) as model:
+    ...     labels = bf.PlantedPotts(pm.HalfNormal("coupling", 3.0), made.graph)
+    ...     _ = model.observe(labels=labels, raters=model.rater_channel("confusion", None))
+    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
+    >>> bool(result["posterior"]["coupling"].mean() > 2)
+    True
+    """
+
+    def _inferred(self, graph, field):
+        if graph.n_edges == 0:
+            return super()._inferred(graph, field)
+        return planted_partition(graph, field, STRONGEST / float(graph.weights.mean()))
 
 
 def _sweep(
@@ -350,7 +368,7 @@ def _sweep(
         potts_kernels.gibbs_sweep(labels, prevalence, likelihood, *graph, order, seed)
         return
     coupling, start, _, weight = graph
-    graph = *graph, potts_kernels.sweep_factors(coupling, start, weight, prevalence.size)
+    graph = *graph, potts_kernels.factors(coupling, start, weight, prevalence.size)
 
     def part(first: int, last: int) -> None:
         potts_kernels.gibbs_part(labels, prevalence, likelihood, graph, order, seed, first, last)
@@ -358,30 +376,6 @@ def _sweep(
     for first, last in pairwise(begin.tolist()):
         ends = np.linspace(first, last, 2 + (last - first) // SHARE, dtype=int).tolist()
         side_by_side(part, ends[:-1], ends[1:])
-
-
-def reach(graph: Graph, n_classes: int) -> float:
-    """Return the largest coupling of a table of log Z: there, nearly all neighbours agree."""
-    mean = float(graph.weights.mean()) if graph.n_edges else 1.0
-    return min(REACH * bethe_coupling(graph, n_classes), LARGEST / mean)
-
-
-def paper_coupling(trust: Any, responses: Responses) -> float:
-    """Return the coupling δ / 2 of the paper's δ; "paper" is the number of raters.
-
-    Examples
-    --------
-    >>> import bayesfuse as bf
-    >>> bf.labels.paper_coupling("paper", bf.datasets.anesthesia())
-    2.5
-    """
-    delta = responses.n_raters if trust == "paper" else trust
-    number = isinstance(delta, int | float | np.number) and not isinstance(delta, bool)
-    if not (number and 0 < delta < np.inf):
-        raise ModelError(
-            f"trust must be 'infer', 'paper' or a positive number, the paper's δ. Got: {trust!r}."
-        )
-    return float(delta) / 2
 
 
 def _seed(rng: np.random.Generator) -> np.uint64:

@@ -1,4 +1,4 @@
-r"""Compiled sweeps over labels on a graph: Gibbs, conditionals, iterated modes.
+r"""Compiled sweeps over labels on a graph: Gibbs, Swendsen–Wang, conditionals, iterated modes.
 
 All are for the density of labels y (items,) in a Potts model with a field for every item,
 
@@ -27,9 +27,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 LARGEST = 600.0
 """Sums of couplings above this are kept as logarithms: their exponentials would overflow."""
 
-
-SMALL = 1e-15
-"""Products below this are moved to logarithms."""
+SMALL = 1e-15  # products below this are moved to logarithms
 
 
 def once(weight: Array) -> Array:
@@ -71,23 +69,28 @@ def pull(coupling, weight):
 
 
 @inner
+def relative(logs, share):
+    """Write exponentials relative to the largest into ``share``; return their sum."""
+    top, total = -np.inf, 0.0
+    for k in range(share.size):
+        top = max(top, logs[k])
+    for k in range(share.size):
+        share[k] = math.exp(logs[k] - top) if logs[k] > -np.inf else 0.0
+        total += share[k]
+    return total
+
+
+@inner
 def log_weigh(n, labels, prevalence, likelihood, coupling, start, neighbour, weight, share):
     """As :func:`weigh`, in logarithms, for couplings whose exponentials overflow."""
     n_classes, one = share.size, weight.size == 1
     row = min(n, likelihood.shape[0] - 1)  # of one row for all items, that one
-    top = -np.inf
     for k in range(n_classes):
         value = prevalence[k] * likelihood[row, k]
         share[k] = math.log(value) if value > 0.0 else -np.inf
     for e in range(start[n], start[n + 1]):
         share[labels[neighbour[e]]] += coupling * weight[0 if one else e]
-    for k in range(n_classes):
-        top = max(top, share[k])
-    total = 0.0
-    for k in range(n_classes):
-        share[k] = math.exp(share[k] - top) if share[k] > -np.inf else 0.0
-        total += share[k]
-    return total
+    return relative(share, share)
 
 
 @inner
@@ -123,35 +126,18 @@ def choose(share, total, u):
 def gibbs_sweep(labels, prevalence, likelihood, coupling, start, neighbour, weight, order, seed):
     """Draw, in place, the label of every item given its neighbours, in the order given.
 
-    Any order leaves the density invariant. An order by colour, in which items do not follow a
-    neighbour, is faster: successive items do not depend on each other.
+    Any order leaves the density invariant; an order by colour is faster, because successive items
+    do not depend on each other.
     """
-    factor = factors(coupling, start, weight, prevalence.size)
-    graph = coupling, start, neighbour, weight, factor
-    sweep_range(labels, prevalence, likelihood, graph, order, seed, 0, order.size)
+    graph = coupling, start, neighbour, weight, factors(coupling, start, weight, prevalence.size)
+    gibbs_part(labels, prevalence, likelihood, graph, order, seed, 0, order.size)
 
 
 @kernel
-def gibbs_part(labels, prevalence, likelihood, graph, order, seed, first, last):
-    """Sweep over the items from ``first`` to before ``last`` of the order alone.
-
-    Items of one colour may be swept by several threads: none depends on another. The draws are
-    those of :func:`gibbs_sweep`. ``graph`` is its four arguments and their :func:`sweep_factors`.
-    """
-    sweep_range(labels, prevalence, likelihood, graph, order, seed, first, last)
-
-
-@kernel
-def sweep_factors(coupling, start, weight, n_classes):
-    """Return what :func:`gibbs_part` takes for ``factor``."""
-    return factors(coupling, start, weight, n_classes)
-
-
-@inner
 def factors(coupling, start, weight, n_classes):
     """Return factors of a neighbour's class: by entry of the graph's rows or one for all.
 
-    For two classes and equal weights, odds by twice the neighbours in class 1 minus all. None where
+    For two classes and equal weights, odds by twice the neighbours in class 1 minus all; none where
     exponentials would overflow.
     """
     if strongest(coupling, start, weight) > LARGEST:
@@ -167,9 +153,12 @@ def factors(coupling, start, weight, n_classes):
     return odds
 
 
-@inner
-def sweep_range(labels, prevalence, likelihood, graph, order, seed, first, last):
-    """Sweep over a range of the order."""
+@kernel
+def gibbs_part(labels, prevalence, likelihood, graph, order, seed, first, last):
+    """Sweep over a range of the order, for threads that share the items of one colour.
+
+    ``graph`` is coupling, start, neighbour, weight and :func:`factors`.
+    """
     coupling, start, neighbour, weight, factor = graph
     if prevalence.size == 2 and weight.size == 1 and factor.size > 0:
         rows = start, neighbour, factor, order
@@ -179,9 +168,8 @@ def sweep_range(labels, prevalence, likelihood, graph, order, seed, first, last)
     for i in range(first, last):
         n = order[i]
         if factor.size == 0:
-            total = log_weigh(
-                n, labels, prevalence, likelihood, coupling, start, neighbour, weight, share
-            )
+            pulls = coupling, start, neighbour, weight
+            total = log_weigh(n, labels, prevalence, likelihood, *pulls, share)
         else:
             total = weigh(n, labels, prevalence, likelihood, factor, start, neighbour, share)
         labels[n] = choose(share, total, uniform(seed, i))
@@ -216,10 +204,7 @@ def agreement(labels, start, neighbour, weight):
 
 @kernel
 def conditionals(labels, prevalence, likelihood, log_scale, coupling, start, neighbour, weight):
-    """Return p(label n | labels of its neighbours, responses), (items, classes), and evidence.
-
-    The evidence (items,) is the log probability of the responses to n given its neighbours' labels.
-    """
+    """Return probabilities (items, classes) and log evidence (items,) given neighbours' labels."""
     n_items, n_classes = likelihood.shape
     probability, log_evidence = np.empty((n_items, n_classes)), np.empty(n_items)
     share, flat = np.empty(n_classes), np.ones((1, n_classes))
@@ -227,9 +212,8 @@ def conditionals(labels, prevalence, likelihood, log_scale, coupling, start, nei
     factor = pull(coupling, weight) if not log_scaled else np.empty(0)
     for n in range(n_items):
         if log_scaled:
-            before = log_weigh(
-                n, labels, prevalence, flat, coupling, start, neighbour, weight, share
-            )
+            pulls = coupling, start, neighbour, weight
+            before = log_weigh(n, labels, prevalence, flat, *pulls, share)
         else:
             before = weigh(n, labels, prevalence, flat, factor, start, neighbour, share)
         total = 0.0
@@ -247,10 +231,9 @@ def conditionals(labels, prevalence, likelihood, log_scale, coupling, start, nei
 
 @kernel
 def iterate_modes(labels, prevalence, likelihood, coupling, start, neighbour, weight, most):
-    """Set the label of every item, in place, to its conditional mode until none changes.
+    """Set labels, in place, to their conditional modes until none changes (Besag 1986).
 
-    Iterated conditional modes (Besag 1986, Journal of the Royal Statistical Society B 48,
-    259–302): every change raises the joint probability. Returns the number of passes.
+    Every change raises the joint probability. Returns the number of passes.
     """
     n_items, n_classes = likelihood.shape
     score = np.empty(n_classes)
@@ -290,7 +273,7 @@ def begin(prevalence, likelihood, seed):
 
 @kernel
 def impossible(likelihood):
-    """Say whether some item has no possible class."""
+    """Return whether some item has no possible class."""
     for n in range(likelihood.shape[0]):
         some = False
         for k in range(likelihood.shape[1]):
@@ -336,3 +319,71 @@ def breadth_first(start, neighbour):
                     order[last] = neighbour[e]
                     last += 1
     return order
+
+
+@inner
+def root_of(parent, n):
+    """Return the root of n's tree, halving the path to it."""
+    while parent[n] != n:
+        parent[n] = parent[parent[n]]
+        n = parent[n]
+    return n
+
+
+@inner
+def bond(labels, coupling, start, neighbour, weight, seed, parent):
+    """Join neighbours of one label with probability 1 − exp(−coupling · weight)."""
+    one = weight.size == 1
+    broken = math.exp(-coupling * weight[0]) if one else 0.0
+    for n in range(labels.size):
+        parent[n] = n
+    for n in range(labels.size):
+        for e in range(start[n], start[n + 1]):
+            m = neighbour[e]
+            if m < n and labels[m] == labels[n]:
+                if not one:
+                    broken = math.exp(-coupling * weight[e])
+                if uniform(seed, e) >= broken:
+                    top, other = root_of(parent, n), root_of(parent, m)
+                    if top != other:
+                        parent[max(top, other)] = min(top, other)
+
+
+@kernel
+def swendsen_wang(labels, prevalence, likelihood, coupling, start, neighbour, weight, seed):
+    """Draw, in place, the label of every cluster of bonded neighbours; return their number.
+
+    The product of the items' weights leaves the density with its fields invariant (Swendsen & Wang
+    1987, Physical Review Letters 58, 86–88; with fields, Higdon 1998).
+    """
+    n_items, n_classes = labels.size, prevalence.size
+    parent = np.empty(n_items, dtype=np.int32)
+    bond(labels, coupling, start, neighbour, weight, seed, parent)
+    place = np.empty(n_items, dtype=np.int32)  # number of the cluster of every root
+    n_clusters = 0
+    for n in range(n_items):  # a root is the first of its cluster
+        parent[n] = root_of(parent, n)
+        if parent[n] == n:
+            place[n] = n_clusters
+            n_clusters += 1
+    product = np.ones((n_clusters, n_classes))
+    logs = np.zeros((n_clusters, n_classes))
+    for n in range(n_items):
+        c = place[parent[n]]
+        for k in range(n_classes):
+            product[c, k] *= prevalence[k] * likelihood[n, k]
+            if product[c, k] < SMALL:
+                value = product[c, k]
+                logs[c, k] += math.log(value) if value > 0.0 else -np.inf
+                product[c, k] = 1.0
+    chosen = np.empty(n_clusters, dtype=np.int32)
+    share = np.empty(n_classes)
+    first = 2 * neighbour.size  # beyond the numbers of the bonds
+    for c in range(n_clusters):
+        for k in range(n_classes):
+            logs[c, k] += math.log(product[c, k])
+        total = relative(logs[c], share)
+        chosen[c] = choose(share, total, uniform(seed, first + c))
+    for n in range(n_items):
+        labels[n] = chosen[place[parent[n]]]
+    return n_clusters

@@ -46,9 +46,9 @@ def stationary(log_transition):
 def marginal_stationary(log_transition, likelihood, log_scale, place, start):
     """As :func:`forward_backward.marginal`, with stationary first labels.
 
-    The expected counts of the transition are the derivative of the log evidence: those of pairs,
-    and a part from the first labels through the stationary distribution, which may be negative and
-    sums to zero in every row.
+    The expected counts of the transition are the derivative of the log evidence: the counts of
+    pairs, and a part from the first labels through the stationary distribution, which may be
+    negative and sums to zero in every row.
     """
     n_classes = log_transition.shape[0]
     share = stationary(log_transition)

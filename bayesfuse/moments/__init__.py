@@ -3,13 +3,12 @@
 NumPy and numba only. Binary functions take responses of two classes; the last one is positive.
 """
 
-from bayesfuse.moments.binary import accuracies, improved_sml, rank_raters, sml
+from bayesfuse.moments.binary import accuracies, improved_sml, one_vs_rest, rank_raters, sml
 from bayesfuse.moments.chain import transition
 from bayesfuse.moments.completion import rank_one
 from bayesfuse.moments.groups import latent_sml, select_raters
 from bayesfuse.moments.imbalance import class_imbalance
 from bayesfuse.moments.multiclass import confusion
-from bayesfuse.moments.one_vs_rest import one_vs_rest
 from bayesfuse.moments.pairs import covariance
 from bayesfuse.moments.partition import find_groups
 from bayesfuse.moments.score import score_matrix

@@ -9,10 +9,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import require_flag, require_probability
+from bayesfuse.errors import MomentsError, require_flag, require_kind, require_probability
 from bayesfuse.moments.completion import rank_one
 from bayesfuse.moments.imbalance import estimate_imbalance, log_odds, quality
-from bayesfuse.moments.pairs import covariance
+from bayesfuse.moments.pairs import against_rest, covariance
 from bayesfuse.numerics.kernels import Array
 
 
@@ -46,10 +46,9 @@ def rank_raters(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.moments import rank_raters
     >>> responses = bf.Responses.from_counts({"000": 40, "010": 10, "110": 20, "111": 30},
     ...                                      raters=["Ann", "Ben", "Cem"])
-    >>> rank_raters(responses).rater.values
+    >>> bf.moments.rank_raters(responses).rater.values
     array(['Ann', 'Ben', 'Cem'], dtype='<U3')
     """
     v = rank_one(covariance(responses), method, sign=sign)
@@ -69,10 +68,9 @@ def sml(responses: Responses, method: str = "weighted", *, sign: str = "average"
     Returns
     -------
     xarray.Dataset
-        ``score[item]``: :math:`\sum_i f_i v_i` over an item's responses, repeats included.
-        ``label[item]``: class names. A score of zero, as of an item without responses, gets the
-        more frequent label of the table.
-        ``weight[rater]``: v, zero for undetermined raters.
+        ``score[item]``: sum of the weighted responses, repeats included. ``label[item]``: class
+        names; a score of zero gets the more frequent label of the table. ``weight[rater]``: v, zero
+        for undetermined raters.
 
     Raises
     ------
@@ -86,9 +84,8 @@ def sml(responses: Responses, method: str = "weighted", *, sign: str = "average"
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.moments import sml
     >>> responses = bf.Responses.from_counts({"000": 40, "011": 10, "110": 20, "111": 30})
-    >>> sml(responses).label.values
+    >>> bf.moments.sml(responses).label.values
     array(['0', '1', '1', '1'], dtype='<U1')
     """
     weight = np.nan_to_num(rank_one(covariance(responses), method, sign=sign).values)
@@ -123,7 +120,7 @@ def accuracies(
     xarray.Dataset
         ``sensitivity[rater]``, ``specificity[rater]`` and their mean ``balanced_accuracy[rater]``,
         clipped to [0, 1], NaN for undetermined raters. Attributes: ``prevalence``, ``method``
-        (``"given"`` if the prevalence was) and ``positive``.
+        (``"given"`` for a known prevalence) and ``positive``.
 
     Raises
     ------
@@ -139,10 +136,9 @@ def accuracies(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.moments import accuracies
     >>> responses = bf.Responses.from_counts({"000": 513, "001": 66, "010": 66, "100": 66,
     ...                                       "011": 45, "101": 45, "110": 45, "111": 154})
-    >>> accuracies(responses, prevalence=0.3).sensitivity.round(2).values
+    >>> bf.moments.accuracies(responses, prevalence=0.3).sensitivity.round(2).values
     array([0.8, 0.8, 0.8])
     """
     moments = covariance(responses)
@@ -181,6 +177,9 @@ def improved_sml(
 ) -> xr.Dataset:
     """Fuse labels by i-SML: the maximum-likelihood vote at the estimated accuracies.
 
+    Sensitivities and specificities are clipped to [0.001, 0.999], so that no single response
+    decides.
+
     Parameters
     ----------
     responses : Responses
@@ -194,19 +193,13 @@ def improved_sml(
     Returns
     -------
     xarray.Dataset
-        ``score[item]``: log odds of the positive class.
-        ``label[item]``: class names. A score of zero, as of an item without responses if ``prior``
-        is false, gets the more frequent label of the table.
+        ``score[item]``: log odds of the positive class. ``label[item]``: class names; a score of
+        zero gets the more frequent label of the table.
 
     Raises
     ------
     MomentsError
         As :func:`accuracies`.
-
-    Notes
-    -----
-    Sensitivities and specificities are clipped to [0.001, 0.999], so that no single response
-    decides alone.
 
     References
     ----------
@@ -215,10 +208,9 @@ def improved_sml(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.moments import improved_sml
     >>> responses = bf.Responses.from_counts({"000": 513, "001": 66, "010": 66, "100": 66,
     ...                                       "011": 45, "101": 45, "110": 45, "111": 154})
-    >>> improved_sml(responses, prevalence=0.3).label.values
+    >>> bf.moments.improved_sml(responses, prevalence=0.3).label.values
     array(['0', '0', '0', '0', '1', '1', '1', '1'], dtype='<U1')
     """
     require_flag("prior", prior)
@@ -244,3 +236,76 @@ def labels_by_sign(responses: Responses, score: Array) -> NDArray[Any]:
     usual = np.argmax(responses.multiplicity @ responses.votes())
     names: NDArray[Any] = responses.classes[np.where(score == 0, usual, score > 0).astype(int)]
     return names
+
+
+def one_vs_rest(
+    responses: Responses,
+    method: str = "likelihood",
+    *,
+    completion: str = "weighted",
+    sign: str = "average",
+) -> xr.Dataset:
+    """Estimate the prevalence of every class and the sensitivity of every rater, class by class.
+
+    The binary estimators compare each class with the rest. They give the diagonals of the confusion
+    matrices; the off-diagonal entries are not identified (Theorem 2), for which see
+    :func:`confusion`.
+
+    The rest is a mixture of classes, within which raters are independent only if each of them
+    answers k equally often for all other true classes. If some classes are confused with k more
+    than others, the estimates are biased for any number of items.
+
+    Parameters
+    ----------
+    responses : Responses
+        Of two or more classes.
+    method, completion, sign : str
+        As in :func:`accuracies`.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``prevalence[class]``: scaled to sum to one; the attribute ``total`` is the original sum,
+        far from one if the assumptions fail. ``diagonal[rater, class]``: P(rater says k | truth is
+        k). ``specificity[rater, class]``: P(rater does not say k | truth is not k). NaN for
+        undetermined raters.
+
+    Raises
+    ------
+    MomentsError
+        As :func:`accuracies`, with the name of the class.
+
+    References
+    ----------
+    Jaffe, Nadler & Kluger (2015), AISTATS, section 5.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> rows = [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]
+    >>> made = bf.datasets.simulate_dawid_skene(20_000, 4, 3, prevalence=[0.5, 0.3, 0.2],
+    ...                                         confusion=[rows] * 4, random_seed=1)
+    >>> bf.moments.one_vs_rest(made.responses).prevalence.round(2).values
+    array([0.5, 0.3, 0.2])
+    """
+    require_kind("responses", responses, Responses)
+    found = []
+    for k, name in enumerate(responses.classes.tolist()):
+        try:
+            part = accuracies(
+                against_rest(responses, k), None, method, completion=completion, sign=sign
+            )
+        except MomentsError as error:
+            raise MomentsError(f"Class {name!r} against the rest: {error}") from error
+        found.append(part)
+    prevalence = np.array([part.attrs["prevalence"] for part in found])
+    pair = ("rater", "class")
+    return xr.Dataset(
+        {
+            "prevalence": ("class", prevalence / prevalence.sum()),
+            "diagonal": (pair, np.stack([part.sensitivity.values for part in found], axis=1)),
+            "specificity": (pair, np.stack([part.specificity.values for part in found], axis=1)),
+        },
+        coords={"rater": responses.raters, "class": responses.classes},
+        attrs={"method": method, "total": float(prevalence.sum())},
+    )

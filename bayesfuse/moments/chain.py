@@ -7,6 +7,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.responses import Responses
+from bayesfuse.data.sequences import require_separate
 from bayesfuse.errors import MomentsError, ResponsesError, require_shape
 from bayesfuse.moments.least_squares import simplex_least_squares
 from bayesfuse.moments.views import incidence
@@ -31,8 +32,7 @@ def transition(responses: Responses, lengths: ArrayLike, confusion: ArrayLike) -
     Parameters
     ----------
     responses : Responses
-        With items in order, one sequence after the other. Items without responses must be
-        included, because they separate their neighbours.
+        With items in order, one sequence after the other, including items without responses.
     lengths : array-like of int, shape (sequences,)
         Number of items of every sequence.
     confusion : array-like, shape (raters, classes, labels)
@@ -41,9 +41,9 @@ def transition(responses: Responses, lengths: ArrayLike, confusion: ArrayLike) -
     Returns
     -------
     xarray.Dataset
-        ``joint`` (class, next_class), the estimate of A, sums to one; ``transition``
-        (class, next_class), its rows normalised; ``stationary`` (class), the mean of its two
-        margins. A class that never occurs has the second margin as its row.
+        ``joint`` (class, next_class), the estimate of A, sums to one; ``transition`` (class,
+        next_class), its rows normalised; ``stationary`` (class), the mean of its two margins. A
+        class that never occurs has the second margin as its row.
 
     Raises
     ------
@@ -59,26 +59,26 @@ def transition(responses: Responses, lengths: ArrayLike, confusion: ArrayLike) -
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> from bayesfuse import moments
     >>> truth = np.repeat([0, 1, 0, 1], 250)  # two sequences that change their class once
-    >>> rng = np.random.default_rng(1)
-    >>> wrong = rng.random((1000, 5)) < 0.2
-    >>> responses = bf.Responses.from_matrix(np.where(wrong, 1 - truth[:, None], truth[:, None]))
-    >>> estimate = moments.transition(responses, [500, 500], [[[0.8, 0.2], [0.2, 0.8]]] * 5)
-    >>> bool(estimate.transition.sel({"class": 0, "next_class": 0}) > 0.97)
+    >>> made = bf.datasets.simulate_responses(truth, 5, 2, confusion=[[[0.8, 0.2], [0.2, 0.8]]] * 5,
+    ...                                       random_seed=1)
+    >>> estimate = bf.moments.transition(made.responses, [500, 500], made.confusion)
+    >>> bool(estimate.transition.sel({"class": 0, "next_class": 0}) > 0.95)
     True
     """
-    _check_order(responses, lengths)
+    require_separate(responses)
+    size = np.asarray(lengths)
+    whole = size.ndim == 1 and size.size > 0 and np.issubdtype(size.dtype, np.integer)
+    if not whole or size.min() < 1 or size.sum() != responses.n_items:
+        raise ResponsesError(
+            f"Lengths must be positive integers and add up to the {responses.n_items} items. Got: "
+            f"{size.tolist() if size.size < 10 else f'{size.size} lengths'}, sum {size.sum()}."
+        )
     n_classes = responses.n_classes
     values = np.asarray(confusion, dtype=np.float64)
-    require_shape(
-        "confusion",
-        values.shape,
-        raters=responses.n_raters,
-        classes=n_classes,
-        labels=n_classes,
-    )
-    normal, right = normal_equations(responses, np.asarray(lengths), values)
+    axes = {"raters": responses.n_raters, "classes": n_classes, "labels": n_classes}
+    require_shape("confusion", values.shape, **axes)
+    normal, right = normal_equations(responses, size, values)
     spread = np.linalg.eigvalsh(normal)
     if not spread[0] > 1e-12 * spread[-1]:
         raise MomentsError(
@@ -96,8 +96,8 @@ def normal_equations(
 ) -> tuple[Array, Array]:
     """Return the normal matrix (classes², classes²) and right-hand side (classes, classes) of A.
 
-    With g the sum of Γ_m[·, label] and G that of Γ_mᵀΓ_m over the responses to an item, they are
-    the sums of G ⊗ G′ and of g g′ᵀ over all pairs of an item and the next.
+    They are sums of G ⊗ G′ and g g′ᵀ over pairs of items, where g and G are the sums of Γ_m[·,
+    label] and Γ_mᵀΓ_m over the responses to an item.
     """
     n_classes = responses.n_classes
     k, j = np.triu_indices(n_classes)
@@ -121,20 +121,6 @@ def normal_equations(
     full = pairs[place[:, None, :, None], place[None, :, None, :]]  # k, k′, j, j′
     size = max(int(follows.sum()), 1)
     return full.reshape(n_classes**2, n_classes**2) / size, right / size
-
-
-def _check_order(responses: Responses, lengths: ArrayLike) -> None:
-    if not responses.is_plain:
-        raise ResponsesError(
-            "Items in sequence must be separate: call responses.expand(). Got: a table of counts."
-        )
-    size = np.asarray(lengths)
-    whole = size.ndim == 1 and size.size > 0 and np.issubdtype(size.dtype, np.integer)
-    if not whole or size.min() < 1 or size.sum() != responses.n_items:
-        raise ResponsesError(
-            f"Lengths must be positive integers and add up to the {responses.n_items} items. Got: "
-            f"{size.tolist() if size.size < 10 else f'{size.size} lengths'}, sum {size.sum()}."
-        )
 
 
 def _named(joint: Array, responses: Responses) -> xr.Dataset:

@@ -40,7 +40,7 @@ def rank_one(
         plus ``penalty`` times its trace. ``"eigen"`` takes the leading eigenvector of the
         covariance itself (inconsistent for few raters). ``"least_squares"`` minimises
         :math:`\sum_{i \ne j} n_{ij} (q_{ij} - v_i v_j)^2` over :math:`v_i^2 \le q_{ii}`, with
-        the overlaps as weights.
+        the overlaps as weights. The others impute pairs that share fewer than two items by it.
     sign : str
         How to choose the sign, which covariances do not determine. ``"average"`` (default): raters
         are better than random on average, weighted by v. ``"majority"``, as published: more than
@@ -53,9 +53,8 @@ def rank_one(
     -------
     xarray.DataArray
         ``v[rater]``. Blocks of raters without common items are estimated and signed separately.
-        Zero for a rater with constant responses; NaN where v is not determined: for a rater who
-        shares items with nobody, or in a block without a cycle of odd length (such as three raters
-        who share items in pairs).
+        Zero for a rater with constant responses; NaN for a rater without common items with others,
+        or in a block without a cycle of odd length (such as three raters who share items in pairs).
 
     Raises
     ------
@@ -67,14 +66,10 @@ def rank_one(
 
     Notes
     -----
-    For the other methods, pairs that share fewer than two items are imputed by the least-squares
-    solution.
-
-    Both signs are right in good crowds. The signs of (nearly) random raters are random and can
-    outvote the others: ``"majority"`` reversed 22 % of the published simulations with a cartel of a
-    third (Parisi et al., Fig 1), ``"average"`` 7 %; without a cartel 3 % against none; with 12 of
-    15 raters random, 19 % against none. ``"average"`` is worse only if almost half of the raters
-    are as much worse than random as the others are better: 3 % against none.
+    The signs of (nearly) random raters are random and can outvote the others: in the published
+    simulations with a cartel of a third (Parisi et al., Fig 1) ``"majority"`` chose the wrong sign
+    in 22 %, ``"average"`` in 7 %; with 12 of 15 raters random, 19 % against none. ``"average"`` is
+    worse only if almost half of the raters are as much worse than random as the others are better.
 
     References
     ----------
@@ -84,9 +79,8 @@ def rank_one(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.moments import covariance, rank_one
     >>> responses = bf.Responses.from_counts({"000": 40, "010": 10, "110": 20, "111": 30})
-    >>> rank_one(covariance(responses)).round(3).values
+    >>> bf.moments.rank_one(bf.moments.covariance(responses)).round(3).values
     array([1.005, 0.804, 0.603])
     """
     for name, given, known in (("method", method, METHODS), ("sign", sign, SIGNS)):
@@ -109,10 +103,7 @@ def rank_one(
 
 
 def pair_weight(covariance: xr.Dataset) -> Array:
-    """Return the overlaps of pairs of raters relative to the largest, checked.
-
-    Raters with constant responses have v = 0, so their pairs carry no information.
-    """
+    """Return the overlaps of pairs relative to the largest, zero for constant raters."""
     q, overlap = covariance.covariance.values, covariance.overlap.values
     if len(q) < 3:
         raise MomentsError(
@@ -137,11 +128,7 @@ def pair_weight(covariance: xr.Dataset) -> Array:
 
 
 def determined_blocks(linked: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
-    """Return the connected blocks of raters whose products determine v up to sign.
-
-    They do if the block has a cycle of odd length, that is, if its bipartite double cover is
-    connected.
-    """
+    """Return the connected blocks of raters with an odd cycle, which determines v up to sign."""
     from scipy.sparse.csgraph import connected_components  # slow to import, as eigsh below
 
     links = scipy.sparse.csr_array(linked)
@@ -194,15 +181,7 @@ def _scaled(direction: Array, q: Array, weight: Array) -> Array:
 def least_squares(q: Array, weight: Array) -> Array:
     """Minimise the weighted squares of ``q - v vᵀ`` off the diagonal, with ``v² <= diag(q)``.
 
-    Parameters
-    ----------
-    q, weight : ndarray, shape (raters, raters)
-        Symmetric; ``q`` is read where the weight is positive, and on the diagonal.
-
-    Returns
-    -------
-    ndarray, shape (raters,)
-        Unsigned: ``-v`` fits as well.
+    Of (raters, raters) returns v (raters,), unsigned: ``-v`` fits as well.
     """
     seen = np.where(weight > 0, q, 0.0)
     start = _scaled(_rough_direction(weight * seen), q, weight)
@@ -219,18 +198,14 @@ def _rough_direction(matrix: Array) -> Array:
     if len(matrix) <= LARGE or not matrix.any():
         return leading(matrix)[1]
     begin = np.random.default_rng(0).standard_normal(len(matrix))
-    vector: Array = eigsh(scipy.sparse.csr_array(matrix), 1, which="LA", v0=begin, tol=1e-3)[1][
-        :, 0
-    ]
+    found = eigsh(scipy.sparse.csr_array(matrix), 1, which="LA", v0=begin, tol=1e-3)
+    vector: Array = found[1][:, 0]
     return vector
 
 
 @kernel
 def _descend(first, other, q, weight, bound, start, sweeps, tolerance):
-    """Coordinate descent: minimise over one rater at a time in closed form.
-
-    Rater i has the pairs ``first[i]:first[i + 1]``, with the raters ``other``.
-    """
+    """Minimise over one rater i at a time; ``other[first[i]:first[i + 1]]`` are in its pairs."""
     v = np.minimum(np.maximum(start, -bound), bound)
     for _ in range(sweeps):
         moved = 0.0
@@ -252,10 +227,7 @@ def _descend(first, other, q, weight, bound, start, sweeps, tolerance):
 def log_diagonal(
     q: Array, variance: Array, fitted: Array, known: NDArray[np.bool_], weighted: bool
 ) -> Array:
-    """Solve ``log|q| = t_i + t_j`` over the pairs for the diagonal ``exp 2t`` (eq. S5, S6).
-
-    Directions that the kept pairs do not determine stay at the least-squares solution ``fitted``.
-    """
+    """Solve ``log|q| = t_i + t_j`` for the diagonal ``exp 2t`` from ``fitted`` (eq. S5, S6)."""
     with np.errstate(invalid="ignore"):  # unknown pairs hold NaN
         kept = known & (variance > 0) & (q**2 > (0 if weighted else 4) * variance)
     weight = np.zeros_like(q)
@@ -269,25 +241,19 @@ def log_diagonal(
 
 
 def smallest_trace(
-    q: Array,
-    known: NDArray[np.bool_],
-    penalty: float,
-    *,
-    tolerance: float = 1e-9,
-    iterations: int = 5_000,
+    q: Array, known: NDArray[np.bool_], penalty: float, tolerance: float = 1e-9
 ) -> Array:
     """Minimise ``Σ_{i≠j} (q_ij - R_ij)² + penalty · trace R`` over R ⪰ 0 (eq. S7).
 
-    Alternating direction method of multipliers: one copy of R fits the pairs and the trace, the
-    other is projected on the positive semidefinite cone. With ``rho = penalty / scale`` the
-    diagonal converges equally fast for any penalty.
+    Alternating direction method of multipliers; with ``rho = penalty / scale`` the diagonal
+    converges equally fast for any penalty.
     """
     scale = float(np.abs(q).mean())
     rho = penalty / scale
     pull = np.where(known, 2.0, 0.0)  # curvature of the pairs' squares
     target = np.where(known, 2 * q, 0.0) - penalty * np.eye(len(q))
     r, dual = q, np.zeros_like(q)
-    for _ in range(iterations):
+    for _ in range(5_000):
         fitted = (target + rho * (r - dual)) / (pull + rho)
         values, vectors = scipy.linalg.eigh(fitted + dual)
         before, r = r, (vectors * np.maximum(values, 0.0)) @ vectors.T

@@ -50,19 +50,16 @@ def latent_sml(
     Returns
     -------
     xarray.Dataset
-        ``label[item]``: class names; a score of zero gets the more frequent label.
-        ``score[item]``: log odds of the positive class.
-        ``sensitivity[rater]``, ``specificity[rater]``: with respect to the truth (eq. 8).
-        ``verdict_sensitivity[rater]``, ``verdict_specificity[rater]``: with respect to the verdict
-        of the rater's group, one for a rater alone.
-        ``membership[rater]``: index of the group.
-        For groups of several raters only:
-        ``verdict[item, group]``: probability that the verdict is positive, given only the group's
-        responses; NaN if there are none.
+        ``label[item]``: class names; a score of zero gets the more frequent label. ``score[item]``:
+        log odds of the positive class. ``sensitivity[rater]``, ``specificity[rater]``: with respect
+        to the truth (eq. 8). ``verdict_sensitivity[rater]``, ``verdict_specificity[rater]``: with
+        respect to the verdict of the rater's group, one for a rater alone. ``membership[rater]``:
+        index of the group. For groups of several raters only: ``verdict[item, group]``: probability
+        of a positive verdict given the group's responses, NaN if there are none.
         ``group_sensitivity[group]``, ``group_specificity[group]``: of the verdict with respect to
         the truth. ``determined[group]``: whether moments determine the accuracies within the group.
-        Attributes: ``prevalence``, ``positive``, ``determined`` (between groups).
-        All accuracies are NaN for undetermined raters.
+        Attributes: ``prevalence``, ``positive``, ``determined`` (between groups). All accuracies
+        are NaN for undetermined raters.
 
     Raises
     ------
@@ -73,10 +70,8 @@ def latent_sml(
     -----
     Two raters (or two groups) do not determine accuracies, nor do raters whose verdict seems to
     have one class only. Errors are then assumed equally frequent in both classes, and
-    ``determined`` is false. One group of all raters is the same model as no groups.
-
-    The second stage sees estimated verdicts. Their accuracies are corrected for the expected errors
-    of these estimates, without which all raters of a group would seem worse than they are.
+    ``determined`` is false. One group of all raters is the same model as no groups. Accuracies of
+    verdicts are corrected for the expected errors of their estimates.
 
     References
     ----------
@@ -85,14 +80,13 @@ def latent_sml(
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> from bayesfuse.moments import latent_sml
     >>> rng = np.random.default_rng(1)
     >>> truth = rng.random(5000) < 0.5
     >>> source = truth ^ (rng.random(5000) < 0.3)  # three raters copy a source, four do not
     >>> copies = source[:, None] ^ (rng.random((5000, 3)) < 0.1)
     >>> others = truth[:, None] ^ (rng.random((5000, 4)) < 0.3)
     >>> responses = bf.Responses.from_matrix(np.hstack([copies, others]).astype(int))
-    >>> fused = latent_sml(responses)
+    >>> fused = bf.moments.latent_sml(responses)
     >>> float(fused.group_sensitivity[0].round(1)), float(fused.verdict_sensitivity[0].round(1))
     (0.7, 0.9)
     """
@@ -173,7 +167,7 @@ def select_raters(responses: Responses, size: int, groups: Assignment | None = N
     Returns
     -------
     list
-        Names of the raters, the one with the highest estimated balanced accuracy first.
+        Names of the raters, in descending order of estimated balanced accuracy.
 
     Raises
     ------
@@ -189,12 +183,11 @@ def select_raters(responses: Responses, size: int, groups: Assignment | None = N
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> from bayesfuse.moments import select_raters
     >>> rng = np.random.default_rng(1)
     >>> truth = rng.random(5000) < 0.5
     >>> wrong = rng.random((5000, 5)) < [0.3, 0.4, 0.2, 0.1, 0.25]
     >>> responses = bf.Responses.from_matrix((truth[:, None] ^ wrong).astype(int))
-    >>> select_raters(responses, 2, groups=[0, 1, 2, 2, 3])  # the two best are of one group
+    >>> bf.moments.select_raters(responses, 2, groups=[0, 1, 2, 2, 3])  # the best two share a group
     [3, 4]
     """
     require_count("size", size)
@@ -230,45 +223,34 @@ def _assignment(responses: Responses, groups: Assignment | None) -> Indices:
     return group if group.max() > 0 else np.arange(len(group))
 
 
+def _table(
+    responses: Responses, rater: Indices, rows: NDArray[np.bool_], names: NDArray[Any], more: Any
+) -> Responses:
+    """Return rows with other raters, and ``more`` items, raters and labels."""
+    own = responses.item[rows], rater[responses.rater[rows]], responses.label[rows]
+    item, rater, label = (np.concatenate(both) for both in zip(own, more, strict=True))
+    key = (item * len(names) + rater) * 2 + label
+    table = from_key(key, responses.items, names, responses.classes)
+    return replace(table, multiplicity=responses.multiplicity)
+
+
 def _only(responses: Responses, chosen: NDArray[np.bool_]) -> Responses:
     """Return the responses of the chosen raters to all items."""
-    rows = chosen[responses.rater]
-    place = np.cumsum(chosen) - 1
-    cell = 2 * place[responses.rater[rows]] + responses.label[rows]
-    start = np.concatenate([[0], np.cumsum(rows)])[responses.start]
-    return Responses(
-        responses.items,
-        responses.raters[chosen],
-        responses.classes,
-        start.astype(np.uint32),
-        cell.astype(np.uint32),
-        responses.multiplicity,
-    )
+    rater, none = np.cumsum(chosen) - 1, np.empty((3, 0), dtype=np.int64)
+    return _table(responses, rater, chosen[responses.rater], responses.raters[chosen], none)
 
 
 def _reports(responses: Responses, group: Indices, several: Indices, evidence: Array) -> Responses:
     """Return responses with groups as raters: verdicts by the sign of their evidence."""
     own = ~np.isin(group, several)[responses.rater]
     item, column = np.nonzero(evidence)  # no evidence, no verdict
-    items = np.concatenate([responses.item[own], item])
-    raters = np.concatenate([group[responses.rater[own]], several[column]])
-    labels = np.concatenate([responses.label[own], evidence[item, column] > 0])
-    n_raters = group.max() + 1
-    table = from_key(
-        (items * n_raters + raters) * 2 + labels,
-        responses.items,
-        np.arange(n_raters),
-        responses.classes,
-    )
-    return replace(table, multiplicity=responses.multiplicity)
+    verdicts = item, several[column], (evidence[item, column] > 0).astype(np.int64)
+    return _table(responses, group, own, np.arange(group.max() + 1), verdicts)
 
 
 @dataclass(frozen=True)
 class Source:
-    """A hidden binary variable: its prevalence and how well raters report it.
-
-    ``quality`` holds sensitivities and specificities, shape (2, raters).
-    """
+    """A hidden binary variable, with the sensitivities and specificities (2, raters) for it."""
 
     quality: Array
     prevalence: float
@@ -286,15 +268,12 @@ def _source(responses: Responses, direction: Array) -> Source:
 
 
 def _symmetric(responses: Responses, direction: Array) -> Source:
-    """Let E[f] = b (2π - 1) on average over raters, which fixes b given v = √(1 - b²) (2π - 1).
-
-    Two raters have one covariance, so v needs a ``direction``, unless that is zero.
-    """
+    """Let E[f] = b (2π - 1) on average over raters, which fixes b given v = √(1 - b²) (2π - 1)."""
     moments = covariance(responses)
     q = np.nan_to_num(moments.covariance.values)
     overlap = moments.overlap.values.astype(float)
     np.fill_diagonal(overlap, 0.0)
-    pull = direction @ (overlap * q) @ direction
+    pull = direction @ (overlap * q) @ direction  # two raters have one covariance
     if pull > 0:
         v = direction * np.sqrt(pull / (direction**2 @ overlap @ direction**2))
     else:
@@ -314,8 +293,8 @@ def _corrected(
 ) -> Array:
     """Turn accuracies of the estimated verdict, (2,), into those of the verdict itself.
 
-    For the estimate, P(+ | truth +) = ψ s + (1 - ψ) (1 - t), where s and t are its sensitivity and
-    specificity for the verdict, expected values given the evidence, averaged over items.
+    The estimate has P(+ | truth +) = ψ s + (1 - ψ) (1 - t), with its expected sensitivity s and
+    specificity t for the verdict.
     """
     used = evidence != 0
     weight = multiplicity[used] * np.stack([verdict[used], 1 - verdict[used]])

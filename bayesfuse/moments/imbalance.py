@@ -55,10 +55,10 @@ def class_imbalance(
         Of two classes; the last one is the positive one.
     method : str
         ``"likelihood"`` (default): the imbalance that maximises the likelihood of all responses;
-        with the first two moments it determines sensitivities and specificities.
-        ``"tensor"``: from the third moments, :math:`T_{ijk} = \alpha v_i v_j v_k` with
-        :math:`\alpha = -2b / \sqrt{1 - b^2}`; needs fewer assumptions (independence in triples)
-        and has a larger error.
+        with the first two moments it determines sensitivities and specificities. ``"tensor"``: from
+        the third moments, :math:`T_{ijk} = \alpha v_i v_j v_k` with :math:`\alpha = -2b / \sqrt{1 -
+        b^2}`, weighted by the number of items that all three answered; needs fewer assumptions
+        (independence in triples) and has a larger error.
     completion, sign : str
         Method and sign of :func:`rank_one`.
 
@@ -71,11 +71,6 @@ def class_imbalance(
     MomentsError
         An unknown method, an imbalance within 0.01 of ±1; as :func:`rank_one`.
 
-    Notes
-    -----
-    Both take O(responses) operations per evaluation. Triples are weighted by the number of items
-    that all three answered, so responses may be missing.
-
     References
     ----------
     Jaffe, Nadler & Kluger (2015), AISTATS, Algorithms 1 and 2, eq. 13, 17, 19, 22–24.
@@ -83,10 +78,9 @@ def class_imbalance(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.moments import class_imbalance
     >>> responses = bf.Responses.from_counts({"000": 513, "001": 66, "010": 66, "100": 66,
     ...                                       "011": 45, "101": 45, "110": 45, "111": 154})
-    >>> class_imbalance(responses, method="tensor").prevalence.__round__(2)
+    >>> round(bf.moments.class_imbalance(responses, method="tensor").prevalence, 2)
     0.3
     """
     moments = covariance(responses)
@@ -103,7 +97,15 @@ def estimate_imbalance(
     if method == "likelihood":
         imbalance = _most_likely(responses, mean, weight)
     elif method == "tensor":
-        imbalance = _third_moment(responses, mean, weight)
+        rows = responses.start, responses.cell, responses.multiplicity
+        products, squares = triple_sums(*rows, mean, weight)
+        if squares == 0:
+            raise MomentsError(
+                "Third moments need items answered by three raters who are not random. Got: none "
+                f"among {responses.n_items} items."
+            )
+        skew = products / squares
+        imbalance = float(-skew / np.sqrt(4 + skew**2))
     else:
         raise MomentsError(
             f"method of class_imbalance must be 'likelihood' or 'tensor'. Got: {method!r}."
@@ -118,24 +120,13 @@ def estimate_imbalance(
 
 
 def quality(mean: Array, v: Array, prevalence: float) -> tuple[Array, Array]:
-    """Return sensitivity and specificity (Jaffe et al. 2015, eq. 5), not clipped to [0, 1].
-
-    Parameters
-    ----------
-    mean, v : ndarray, shape (raters,)
-        Mean label and rank-one vector of every rater.
-    prevalence : float
-        Of the positive class, between 0 and 1.
-    """
+    """Return sensitivity and specificity (raters,) (Jaffe et al. 2015, eq. 5), not clipped."""
     odds = np.sqrt((1 - prevalence) / prevalence)
     return (1 + mean + v * odds) / 2, (1 - mean + v / odds) / 2
 
 
 def log_table(sensitivity: Array, specificity: Array) -> Array:
-    """Return log P(response | class) for every cell, with clipped rates, shape (2 raters, 2).
-
-    Raters of unknown quality (NaN) are ignored: their rows are zero.
-    """
+    """Return log P(response | class), with clipped rates, (2 raters, 2); zero if unknown (NaN)."""
     says_positive = np.stack([1 - specificity, sensitivity], axis=-1)
     says_positive = np.clip(says_positive, SMALLEST, 1 - SMALLEST)
     table = np.log(np.stack([1 - says_positive, says_positive], axis=1)).reshape(-1, 2)
@@ -184,24 +175,9 @@ def mixture(log_table, log_prior, start, cell, multiplicity):
     return total / items
 
 
-def _third_moment(responses: Responses, mean: Array, v: Array) -> float:
-    rows = responses.start, responses.cell, responses.multiplicity
-    products, squares = triple_sums(*rows, mean, v)
-    if squares == 0:
-        raise MomentsError(
-            "Third moments need items answered by three raters who are not random. Got: none among "
-            f"{responses.n_items} items."
-        )
-    skew = products / squares
-    return float(-skew / np.sqrt(4 + skew**2))
-
-
 @kernel
 def triple_sums(start, cell, multiplicity, mean, v):
-    """Sum ``z_i z_j z_k`` with ``z = (f - mean) v``, and ``(v_i v_j v_k)²``, over all triples.
-
-    The sums over triples of an item follow from its power sums: O(responses).
-    """
+    """Sum ``z_i z_j z_k``, with ``z = (f - mean) v``, and ``(v_i v_j v_k)²`` over triples."""
     products = squares = 0.0
     for n in range(multiplicity.size):
         z1 = z2 = z3 = s1 = s2 = s3 = 0.0

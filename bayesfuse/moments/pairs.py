@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import xarray as xr
 
@@ -23,10 +25,7 @@ def require_binary(responses: Responses) -> None:
 
 @inner
 def mean_answer(cell, r, last):
-    """Return the rater of row r, the mean of their answers to the item, and the row after these.
-
-    The rows of an item, up to ``last``, are sorted by rater.
-    """
+    """Return the rater of row r, their mean answer to the item, and the row of the next rater."""
     rater = cell[r] >> 1
     total, times = 0.0, 0
     while r < last and cell[r] >> 1 == rater:
@@ -70,26 +69,13 @@ def pair_sums(start, cell, multiplicity, n_raters):
 def sampling_variance(mean: Array, other: Array, covariance: Array, overlap: Array) -> Array:
     """Return the sampling variance of covariances of ±1 labels (Parisi et al. 2014, eq. 9).
 
-    Parameters
-    ----------
-    mean, other : ndarray
-        Mean labels of the two raters.
-    covariance : ndarray
-        Their covariance.
-    overlap : ndarray
-        Number of items that both answered.
-
-    Returns
-    -------
-    ndarray
-        Broadcast shape; NaN where the overlap is less than two. Zero where an estimated covariance
-        that the means do not allow makes the formula negative.
+    Arguments broadcast; NaN where two raters share fewer than two items.
     """
     overlap = np.where(overlap >= 2, overlap, np.nan)
     spread = (1 - mean**2) * (1 - other**2)
     shrunk = (overlap - 2) / (overlap - 1) * covariance
     variance = spread / (overlap - 1) + covariance / overlap * (4 * mean * other - shrunk)
-    return np.maximum(variance, 0.0)
+    return np.maximum(variance, 0.0)  # negative for covariances that the means do not allow
 
 
 def covariance(responses: Responses) -> xr.Dataset:
@@ -107,12 +93,11 @@ def covariance(responses: Responses) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        ``mean[rater]``: mean label, NaN for a rater without responses.
-        ``covariance[rater, other]``: with denominator n − 1, the diagonal included; NaN where a
-        pair shares fewer than two items.
-        ``variance[rater, other]``: sampling variance of every covariance, given conditionally
-        independent items.
-        ``overlap[rater, other]``: number of items that both answered.
+        ``mean[rater]``: mean label, NaN for a rater without responses. ``covariance[rater,
+        other]``: with denominator n − 1, the diagonal included; NaN where a pair shares fewer than
+        two items. ``variance[rater, other]``: sampling variance of every covariance, given
+        conditionally independent items. ``overlap[rater, other]``: number of items that both
+        answered.
 
     Raises
     ------
@@ -126,9 +111,8 @@ def covariance(responses: Responses) -> xr.Dataset:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.moments import covariance
     >>> responses = bf.Responses.from_counts({"000": 40, "010": 10, "110": 20, "111": 30})
-    >>> covariance(responses).covariance.round(3).values
+    >>> bf.moments.covariance(responses).covariance.round(3).values
     array([[1.01 , 0.808, 0.606],
            [0.808, 0.97 , 0.485],
            [0.606, 0.485, 0.848]])
@@ -153,3 +137,21 @@ def covariance(responses: Responses) -> xr.Dataset:
         coords={"rater": responses.raters, "other": responses.raters},
         attrs={"positive": responses.classes.tolist()[-1]},
     )
+
+
+def against_rest(responses: Responses, k: int) -> Responses:
+    """Return the table with two classes: not class ``k``, and class ``k``."""
+    key = responses.item
+    key *= 2 * responses.n_raters
+    key += 2 * responses.rater + (responses.label == k)
+    key.sort()  # repeated answers may change order
+    key %= 2 * responses.n_raters
+    table = responses.without_statements()  # moments of hard labels only
+    return replace(table, classes=np.array([False, True]), cell=key.astype(np.uint32))
+
+
+def class_moments(responses: Responses) -> list[xr.Dataset]:
+    """Return the covariances of every class against the rest, one for two classes."""
+    if responses.n_classes == 2:
+        return [covariance(responses)]
+    return [covariance(against_rest(responses, k)) for k in range(responses.n_classes)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import scipy
@@ -13,12 +14,12 @@ from bayesfuse.data.patterns import first_occurrences
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import MomentsError, require_count, require_kind
 from bayesfuse.moments.completion import least_squares, orient
-from bayesfuse.moments.score import Indices, class_moments, score_matrix
+from bayesfuse.moments.pairs import class_moments
+from bayesfuse.moments.score import Indices, score_matrix
 from bayesfuse.numerics.kernels import Array
 
 MOST_CLUSTERS = 100  # tried by default
 EVERY = 30  # every number of clusters up to this is tried
-
 CRITERIA = ("penalised", "residual")
 
 
@@ -41,8 +42,8 @@ def find_groups(
     ----------
     responses : Responses
         With more than two classes, each is compared with the rest and the errors are summed. This
-        is an approximation: independence given the truth then holds only approximately (with many
-        items, raters whose errors differ much between classes are grouped).
+        is an approximation: with many items, raters whose errors differ much between classes are
+        grouped.
     min_groups : int, default 4
         Smallest number of clusters tried. Two or three groups leave the covariances between them
         unexplained or fit them exactly, so the data cannot reject them.
@@ -62,15 +63,14 @@ def find_groups(
     Returns
     -------
     xarray.Dataset
-        ``group[rater]``: index of the group, 0, 1, … in order of the raters.
-        ``v_on[rater]``, ``v_off[rater]``: the fitted vectors (with a class axis for more than two
-        classes). v_on is zero for a rater alone; with two groups, the scale of v_off between them
-        is not determined.
+        ``group[rater]``: index of the group, 0, 1, … in order of the raters. ``v_on[rater]``,
+        ``v_off[rater]``: the fitted vectors (with a class axis for more than two classes). v_on is
+        zero for a rater alone; with two groups, the scale of v_off between them is not determined.
         ``residual[n_groups]``: eq. 14 for every number of clusters, with pairs weighted by the
         number of shared items. ``criterion[n_groups]``: the minimised criterion, after clusters
-        were dissolved.
-        Attributes: ``n_groups`` (of the result), ``criterion``, ``dispersion`` (squared errors of
-        the best clustering relative to those expected from sampling; at least 1).
+        were dissolved. Attributes: ``n_groups`` (of the result), ``criterion``, ``dispersion``
+        (squared errors of the best clustering relative to those expected from sampling; at least
+        1).
 
     Raises
     ------
@@ -82,9 +82,8 @@ def find_groups(
 
     Notes
     -----
-    Clusters come from Ward's linkage of the leading eigenvectors, which unlike k-means needs
-    neither restarts nor random numbers. O(raters⁴) in total with a small constant; in sparse
-    crowds only pairs that share items count.
+    Clusters come from Ward's linkage of the leading eigenvectors, which needs neither restarts nor
+    random numbers. O(raters⁴) in total with a small constant; only pairs that share items count.
 
     References
     ----------
@@ -94,14 +93,13 @@ def find_groups(
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> from bayesfuse.moments import find_groups
     >>> rng = np.random.default_rng(1)
     >>> truth = rng.random(5000) < 0.5
     >>> source = truth ^ (rng.random(5000) < 0.3)  # three raters copy a source, four do not
     >>> copies = source[:, None] ^ (rng.random((5000, 3)) < 0.1)
     >>> others = truth[:, None] ^ (rng.random((5000, 4)) < 0.3)
     >>> responses = bf.Responses.from_matrix(np.hstack([copies, others]).astype(int))
-    >>> find_groups(responses).group.values
+    >>> bf.moments.find_groups(responses).group.values
     array([0, 0, 0, 1, 2, 3, 4])
     """
     require_kind("responses", responses, Responses)
@@ -109,8 +107,12 @@ def find_groups(
     score = score_matrix(responses, pairs=pairs, random_seed=random_seed)
     pair = PairMoments.of(responses, equal=criterion == "residual")
     clusters = _clusters(np.nan_to_num(score.values), sizes)
-    fit = _remembered(pair)
-    fitted = [fit(group) for group in clusters]
+
+    @cache  # many clusterings dissolve to the same groups
+    def fit(group: bytes) -> GroupFit:
+        return fit_groups(pair, np.frombuffer(group, dtype=np.int64))
+
+    fitted = [fit(group.tobytes()) for group in clusters]
     residual = value = np.array([each.residual for each in fitted])
     dispersion = 1.0
     if criterion == "penalised":
@@ -153,9 +155,7 @@ def _sizes(n_raters: int, min_groups: int, max_groups: int | None, criterion: st
         )
     if max_groups is None:
         max_groups = MOST_CLUSTERS
-    require_count(
-        "min_groups", min_groups, least=2
-    )  # one group is the same model as independent raters
+    require_count("min_groups", min_groups, least=2)  # one group means independent raters
     require_count("max_groups", max_groups, least=2)
     if min_groups > min(max_groups, n_raters):
         raise MomentsError(
@@ -185,24 +185,12 @@ def _clusters(score: Array, sizes: Indices) -> list[Indices]:
 
 @dataclass(frozen=True)
 class PairMoments:
-    """Covariances and weights, shape (1 or classes, raters, raters); zero where unknown.
-
-    Attributes
-    ----------
-    q : ndarray
-        Covariances.
-    precision : ndarray
-        Inverse sampling variances; zero on the diagonal.
-    share : ndarray
-        Overlaps relative to the largest: the weights of eq. 14.
-    equal : bool
-        Whether to weight fits by share instead of precision.
-    """
+    """Covariances and weights, shape (1 or classes, raters, raters); zero where unknown."""
 
     q: Array
-    precision: Array
-    share: Array
-    equal: bool
+    precision: Array  # inverse sampling variances; zero on the diagonal
+    share: Array  # overlaps relative to the largest: the weights of eq. 14
+    equal: bool  # whether to weight fits by share instead of precision
 
     @classmethod
     def of(cls, responses: Responses, *, equal: bool = False) -> PairMoments:
@@ -234,7 +222,7 @@ class GroupFit:
     residual: float  # eq. 14
     error: float  # squared errors over their variances, every pair once
     saved: Array  # reduction of the error by v_on of every group, shape (groups,)
-    cost: Array  # penalty for the parameters of every group, then for those between groups
+    cost: Array  # penalty for the parameters of every group, then between groups
     freedom: int
 
 
@@ -282,20 +270,7 @@ def _cost(pair: PairMoments, size: Indices) -> tuple[Array, int]:
     return parameters * np.log(n_pairs) + 2 * ways, int(parameters.sum())
 
 
-def _remembered(pair: PairMoments) -> Callable[[Indices], GroupFit]:
-    """Return :func:`fit_groups` with a cache, because many clusterings dissolve to the same."""
-    known: dict[bytes, GroupFit] = {}
-
-    def fit(group: Indices) -> GroupFit:
-        key = group.tobytes()
-        if key not in known:
-            known[key] = fit_groups(pair, group)
-        return known[key]
-
-    return fit
-
-
-def _dissolve(fitted: GroupFit, fit: Callable[[Indices], GroupFit], dispersion: float) -> GroupFit:
+def _dissolve(fitted: GroupFit, fit: Callable[[bytes], GroupFit], dispersion: float) -> GroupFit:
     """Dissolve every group that is not worth its cost into single raters."""
     while True:
         size = np.bincount(fitted.group)
@@ -304,4 +279,4 @@ def _dissolve(fitted: GroupFit, fit: Callable[[Indices], GroupFit], dispersion: 
             return fitted
         alone = poor[fitted.group]
         group = np.where(alone, len(size) + np.arange(len(alone)), fitted.group)
-        fitted = fit(first_occurrences(group)[1])
+        fitted = fit(first_occurrences(group)[1].tobytes())

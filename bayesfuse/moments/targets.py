@@ -66,13 +66,12 @@ def spectrum(
     Examples
     --------
     >>> import numpy as np, bayesfuse as bf
-    >>> from bayesfuse.moments import spectrum
     >>> rng = np.random.default_rng(1)
     >>> truth, other = rng.random((2, 1000)) < 0.4
     >>> target = np.stack([truth] * 6 + [other] * 3, axis=1)
     >>> labels = np.where(rng.random(target.shape) < 0.8, target, ~target)
     >>> responses = bf.Responses.from_matrix(labels.astype(int))
-    >>> found = spectrum(responses, draws=99, random_seed=1)
+    >>> found = bf.moments.spectrum(responses, draws=99, random_seed=1)
     >>> float(found.p_value), found.rater[found.suspicion > 0.4].values
     (0.01, array([6, 7, 8]))
     """
@@ -86,30 +85,30 @@ def spectrum(
         )
     v = np.nan_to_num(rank_one(moments, "least_squares").values)
     value, suspicion = _second_direction(moments, v)
+    known = moments.overlap.values >= 2
+    np.fill_diagonal(known, False)
+    completed = np.where(known, moments.covariance.values, np.outer(v, v))
     p_value = np.nan
     if isinstance(source, Responses):
         simulate = _one_target(source, prevalence)
-        beyond = sum(_statistic(simulate(rng)) >= value for _ in range(draws))
+        beyond = 0
+        for _ in range(draws):
+            drawn = covariance(simulate(rng))
+            try:
+                fitted = np.nan_to_num(rank_one(drawn, "least_squares").values)
+                beyond += _second_direction(drawn, fitted)[0] >= value
+            except MomentsError:  # no statistic, so no evidence
+                beyond += 1
         p_value = (1 + beyond) / (1 + draws)
     return xr.Dataset(
         {
-            "eigenvalue": ("component", _completed_eigenvalues(moments, v)),
+            "eigenvalue": ("component", scipy.linalg.eigh(completed, eigvals_only=True)[::-1]),
             "statistic": value,
             "p_value": p_value,
             "suspicion": ("rater", suspicion),
         },
         coords={"rater": moments.rater, "component": np.arange(1, len(v) + 1)},
     )
-
-
-def _statistic(responses: Responses) -> float:
-    """Return the statistic of a simulated table, infinite (no evidence) if it has none."""
-    moments = covariance(responses)
-    try:
-        v = np.nan_to_num(rank_one(moments, "least_squares").values)
-    except MomentsError:
-        return np.inf
-    return _second_direction(moments, v)[0]
 
 
 def _second_direction(moments: xr.Dataset, v: Array) -> tuple[float, Array]:
@@ -125,13 +124,6 @@ def _second_direction(moments: xr.Dataset, v: Array) -> tuple[float, Array]:
     most = int(np.argmax(np.abs(values)))
     vector = vectors[:, most]
     return float(abs(values[most])), vector * np.sign(vector[np.argmax(np.abs(vector))])
-
-
-def _completed_eigenvalues(moments: xr.Dataset, v: Array) -> Array:
-    known = moments.overlap.values >= 2
-    np.fill_diagonal(known, False)
-    completed = np.where(known, moments.covariance.values, np.outer(v, v))
-    return scipy.linalg.eigh(completed, eigvals_only=True)[::-1]
 
 
 def _one_target(

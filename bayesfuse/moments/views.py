@@ -15,8 +15,7 @@ STARTS = ("algebraic", "votes", "diagonal")
 DIVISIONS = 5
 """Random divisions into teams: in some of them the information of the members may cancel."""
 
-AT_ONCE = 1000
-"""Items whose products of views are added up at a time, in a processor's cache."""
+AT_ONCE = 1000  # items whose products of views are added up at a time, in a processor's cache
 
 
 def starting_points(name: str, responses: Responses, rng: np.random.Generator) -> list[Array]:
@@ -36,14 +35,9 @@ def starting_points(name: str, responses: Responses, rng: np.random.Generator) -
 
 def incidence(responses: Responses) -> scipy.sparse.csr_array:
     """Return the counts of cells (rater × label) of every item, shape (items, cells)."""
-    return scipy.sparse.csr_array(
-        (
-            np.ones(responses.n_responses),
-            responses.cell.astype(np.int64),
-            responses.start.astype(np.int64),
-        ),
-        shape=(responses.n_items, responses.n_raters * responses.n_classes),
-    )
+    cell, start = responses.cell.astype(np.int64), responses.start.astype(np.int64)
+    shape = responses.n_items, responses.n_raters * responses.n_classes
+    return scipy.sparse.csr_array((np.ones(len(cell)), cell, start), shape=shape)
 
 
 def from_votes(responses: Responses) -> Array:
@@ -64,17 +58,8 @@ def from_teams(
     views of the teams if the truth is k, pairs and triples of views are P = Σ_k π_k u_k v_kᵀ and
     T(η) = Σ_k π_k (η·w_k) u_k v_kᵀ, so the eigenvectors of T(η) P⁻¹ are the u_k. They turn a view
     into an unbiased estimate of the item's class indicator, up to scale, and that with the
-    responses of the other teams gives their confusion matrices.
+    responses of the other teams gives their confusion matrices. ``used`` is :func:`incidence`.
 
-    Parameters
-    ----------
-    responses : Responses
-    used : sparse array
-        Their :func:`incidence` by columns.
-    rng : numpy.random.Generator
-
-    References
-    ----------
     Leurgans, Ross & Abel (1993), SIAM Journal on Matrix Analysis and Applications 14, 1064–1083;
     Anandkumar, Ge, Hsu, Kakade & Telgarsky (2014), JMLR 15, 2773–2832.
     """
@@ -117,10 +102,10 @@ def _by_team(used: scipy.sparse.csc_array, team: NDArray[np.int64]) -> scipy.spa
 def _views(
     by_team: scipy.sparse.csc_array, weight: Array, n_classes: int
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Return every team's view of every item, the mean over its responses, and who has one.
+    """Return every team's view of every item, the mean over its responses, and whether it exists.
 
     Shapes (items, teams, classes) and (items, teams). A response counts as the votes that it
-    predicts of the other teams, so that raters who are worse than random, or switch classes, are
+    predicts of the other teams, so that raters worse than random, or with switched classes, are
     informative.
     """
     n_rows, n_cells = by_team.shape

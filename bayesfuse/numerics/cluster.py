@@ -1,7 +1,7 @@
 """Tasks on parts of the data: on a Dask cluster where there is a client, else on threads here.
 
-A part is prepared by a function of what was given alone, and tasks return what they find, so
-nothing that matters stays on a worker: what is lost with one is worked out again, and is the same.
+Workers keep no state: parts are prepared by functions of their arguments alone, so the work of a
+lost worker is repeated with the same result.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ anew for every task."""
 SMALL = 5_000_000
 """Bytes of arguments that are sent with all tasks together; larger ones go to every worker once."""
 
-FAN_IN = 16
-"""Results that are added up at a time."""
+FAN_IN = 16  # results that are added up at a time
 
 
 def client() -> Any:
     """Return the Dask client of this process, None if there is none."""
-    if "distributed" not in sys.modules:  # whoever has a client has imported it
+    if "distributed" not in sys.modules:  # imported where there is a client
         return None
     from distributed import default_client
 
@@ -41,18 +40,10 @@ def client() -> Any:
 
 
 class Parts:
-    """Parts of the data that tasks are done on.
+    """Parts of the data, each made by ``prepare(recipe, source)``, of about ``sizes`` bytes.
 
-    Parameters
-    ----------
-    prepare : callable
-        ``prepare(recipe, source)`` makes what tasks work on; a function of a module.
-    recipe : object
-        What all parts share.
-    sources : sequence
-        Where each part comes from. Those with a method ``future(client)`` live on the cluster.
-    sizes : sequence of int
-        Bytes of every prepared part, about.
+    ``prepare`` is a function of a module. Sources with a method ``future(client)`` are on the
+    cluster.
     """
 
     def __init__(
@@ -74,10 +65,7 @@ class Parts:
         return self.__dict__ | {"_here": {}, "_there": None}
 
     def map(self, function: Callable[..., Any], shared: tuple[Any, ...], *columns: Any) -> Any:
-        """Return ``function(part, *shared, *own)`` of every part, in order.
-
-        ``columns`` hold what is each part's own. The function is one of a module.
-        """
+        """Return ``function(part, *shared, *own)`` of every part, with ``own`` from ``columns``."""
         there = _running(client())
         if there is None:
             return self._map_here(function, shared, columns)
@@ -90,10 +78,7 @@ class Parts:
         shared: tuple[Any, ...],
         *columns: Any,
     ) -> Any:
-        """Return the sum of what :meth:`map` returns, added up by ``add``.
-
-        Always so many at a time, in order: rounding does not depend on who works.
-        """
+        """Return the sum of what :meth:`map` returns, in an order independent of workers."""
         there = _running(client())
         if there is None:
             found = self._map_here(function, shared, columns)
@@ -140,19 +125,19 @@ class Parts:
         return [result for results in self._gather(there, tasks) for result in results]
 
     def _placed(self, there: Any) -> tuple[Any, Any, list[_Bundle]]:
-        """Share the parts out: those that memory holds are made ready, one bundle a thread."""
+        """Distribute the parts; parts that fit into memory are prepared, one bundle per thread."""
         workers = there.scheduler_info(n_workers=-1)["workers"].values()
         if not workers:
             raise ClusterError("A Dask cluster must have workers to do tasks. Got: none.")
         kept = self._kept(sum(worker["memory_limit"] or _memory() for worker in workers))
-        recipe, n_threads = _sent(there, self.recipe), _n_threads(there)
+        recipe, n_threads = _sent(there, self.recipe), max(sum(there.nthreads().values()), 1)
         step = -(-len(self) // n_threads)
         if step > FAN_IN:  # whole groups
             step = FAN_IN * -(-step // FAN_IN)
         bundles = []
         for first in range(0, len(self), step):
             last = min(first + step, len(self))
-            held = min(max(len(kept), first), last)  # the parts that are kept are the first ones
+            held = min(max(len(kept), first), last)  # the first parts are kept
             if held > first:
                 sources = [self._source(there, n) for n in range(first, held)]
                 ready = there.submit(_prepared, self.prepare, recipe, sources, pure=False)
@@ -186,7 +171,7 @@ class Parts:
         return found
 
     def _kept(self, memory: float) -> set[int]:
-        """Return the parts that memory holds, the first ones."""
+        """Return the first parts, as many as fit into memory."""
         left, kept = SHARE * memory, set()
         for index, size in enumerate(self.sizes):
             left -= size
@@ -197,10 +182,7 @@ class Parts:
 
 
 def _sent(there: Any, value: Any) -> Any:
-    """Return a task that makes a value, for workers to fetch from each other.
-
-    As the result of a task it is made again if the worker that holds it is lost.
-    """
+    """Return a task that makes a value, and again if the worker that holds it is lost."""
     import cloudpickle
 
     return there.submit(cloudpickle.loads, cloudpickle.dumps(value), pure=False)
@@ -217,14 +199,10 @@ def _running(there: Any) -> Any:
 
 
 class _Bundle(NamedTuple):
-    """Parts on which one task works, and the task that has them ready, if memory holds them."""
+    """Parts of one task, and the task that prepared them, if they fit into memory."""
 
     parts: range
     ready: Any
-
-
-def _n_threads(there: Any) -> int:
-    return max(sum(there.nthreads().values()), 1)
 
 
 def _prepared(prepare: Any, recipe: Any, sources: list[Any]) -> list[Any]:
@@ -253,7 +231,7 @@ def _by_group(add: Callable[[list[Any]], Any], found: list[Any]) -> list[Any]:
 
 
 def _memory() -> float:
-    """Return the bytes of memory of this machine, as far as it tells."""
+    """Return the bytes of memory of this machine, 4 GB if unknown."""
     try:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, OSError, ValueError):

@@ -1,9 +1,8 @@
-"""Rows of raters who cut a line at thresholds, and draws of what they depend on, given counts.
+"""Confusion rows of graded raters, and draws of their parameters given counts.
 
 Every rater has the coordinates v: the shift of all thresholds, the logarithms of the gaps between
 them relative to those between the middles of neighbouring classes, the logarithm of the precision,
-and the log-odds to guess. Given the labels, the counts of a rater by class and answer are all the
-responses say of them, so a draw costs the same however many responses there are.
+and the log-odds of guessing. Given the labels, a rater's counts by class and answer are sufficient.
 """
 
 from __future__ import annotations
@@ -12,18 +11,13 @@ import math
 
 import numpy as np
 
-from bayesfuse.numerics.kernels import inner, kernel
+from bayesfuse.numerics.kernels import inlined, inner, kernel
 
 ROOT_HALF = math.sqrt(0.5)
 
-LEAST = 1e-300
-"""Least probability of an answer, so that logarithms are finite."""
-
-STEPS = 50
-"""Largest slice, in widths: more than any of these densities needs."""
-
-SHRINKS = 60
-"""Times that a slice may shrink: after so many it is narrower than rounding."""
+LEAST = 1e-300  # minimum probability of an answer, so that logarithms are finite
+STEPS = 50  # maximum size of a slice, in widths: more than any of these densities needs
+SHRINKS = 60  # maximum number of times that a slice shrinks: it is then narrower than rounding
 
 
 @inner
@@ -89,9 +83,39 @@ def log_rows(own, positions, guess):
     return rows
 
 
+@inlined
+def slice_from(density, given, old, level, width, rng):
+    """Return a draw from the slice of ``density(at, given)`` above a level, NaN if there is none.
+
+    Slices are found by stepping out and shrinking (Neal 2003, Annals of Statistics 31, 705–767).
+    """
+    low = old - width * rng.random()
+    high = low + width
+    left = np.int64(STEPS * rng.random())
+    right = STEPS - 1 - left
+    while left > 0 and density(low, given) > level:
+        low -= width
+        left -= 1
+    while right > 0 and density(high, given) > level:
+        high += width
+        right -= 1
+    found = np.nan
+    for _ in range(SHRINKS):
+        at = low + (high - low) * rng.random()
+        if density(at, given) > level:
+            found = at
+            break
+        if at < old:
+            low = at
+        else:
+            high = at
+    return found
+
+
 @inner
-def height(own, j, at, positions, middles, guess, counts, cuts, mean, spread):
+def height(at, given):
     """Return the log density of a rater whose coordinate j is ``at``."""
+    own, j, positions, middles, guess, counts, cuts, mean, spread = given
     own[j] = at
     z = (at - mean[j]) / spread[j]
     return weigh(own, positions, middles, guess, counts, cuts) - 0.5 * z * z
@@ -101,39 +125,17 @@ def height(own, j, at, positions, middles, guess, counts, cuts, mean, spread):
 def move_raters(own, positions, guess, counts, mean, spread, width, rng):
     """Move every coordinate of every rater by slice sampling, in place.
 
-    ``mean`` and ``spread`` (coordinates,) are those of their normal prior. Slices are found by
-    stepping out and shrinking (Neal 2003, Annals of Statistics 31, 705–767).
+    Their normal prior has ``mean`` and ``spread`` (coordinates,).
     """
     middles, cuts = middles_of(positions), np.empty(positions.size - 1)
     for m in range(own.shape[0]):
-        v, n = own[m], counts[m]
+        v = own[m]
         for j in range(v.size):
             old = v[j]
-            level = height(v, j, old, positions, middles, guess, n, cuts, mean, spread)
-            level -= rng.exponential(1.0)
-            low = old - width[m, j] * rng.random()
-            high = low + width[m, j]
-            left = np.int64(STEPS * rng.random())
-            right = STEPS - 1 - left
-            while left > 0:
-                if height(v, j, low, positions, middles, guess, n, cuts, mean, spread) <= level:
-                    break
-                low -= width[m, j]
-                left -= 1
-            while right > 0:
-                if height(v, j, high, positions, middles, guess, n, cuts, mean, spread) <= level:
-                    break
-                high += width[m, j]
-                right -= 1
-            for _ in range(SHRINKS):
-                at = low + (high - low) * rng.random()
-                if height(v, j, at, positions, middles, guess, n, cuts, mean, spread) > level:
-                    break
-                v[j] = old
-                if at < old:
-                    low = at
-                else:
-                    high = at
+            given = v, j, positions, middles, guess, counts[m], cuts, mean, spread
+            level = height(old, given) - rng.exponential(1.0)
+            found = slice_from(height, given, old, level, width[m, j], rng)
+            v[j] = old if math.isnan(found) else found
 
 
 @inner
@@ -152,11 +154,12 @@ def place(gaps, positions):
 
 
 @inner
-def try_all(at, along, pooled, own, gaps, mean, spread, hyper, guess, counts, trial, found):
-    """Return the log density after a step ``at`` of all raters, who are then in ``trial``.
+def try_all(at, given):
+    """Return the log density after a step ``at`` of all raters, written into ``trial``.
 
     ``found`` has the rows gaps, mean and spread.
     """
+    along, pooled, own, gaps, mean, spread, hyper, guess, counts, trial, found = given
     n_raters, n_coordinates = own.shape
     n_classes, total, whole = gaps.size + 1, 0.0, 0.0
     for k in range(gaps.size):
@@ -191,40 +194,23 @@ def try_all(at, along, pooled, own, gaps, mean, spread, hyper, guess, counts, tr
 
 @kernel
 def move_all(directions, pooled, own, gaps, mean, spread, hyper, guess, counts, rng):
-    """Move all raters together along lines, and what they have in common with them, in place.
+    """Move all raters and their common parameters along lines, in place, by slice sampling.
 
-    By slice sampling, with what raters differ by held fixed if they are pooled. Every row of
-    ``directions`` has those of the coordinates, of the logarithms of ``gaps`` and of ``spread``.
-    ``hyper`` has the rows mean and standard deviation of ``mean``, scale of ``spread`` and
-    concentrations of ``gaps``.
+    Pooled raters keep their differences. Every row of ``directions`` is for the coordinates, then
+    the logarithms of ``gaps`` and of ``spread``. ``hyper`` has the rows mean and standard
+    deviation of ``mean``, scale of ``spread`` and concentrations of ``gaps``.
     """
-    trial, found = np.empty_like(own), np.ones((3, hyper.shape[1]))
+    trial, tried = np.empty_like(own), np.ones((3, hyper.shape[1]))
     for along in directions:
-        given = along, pooled, own, gaps, mean, spread, hyper, guess, counts, trial, found
-        level = try_all(0.0, *given) - rng.exponential(1.0)
-        low = -rng.random()
-        high = low + 1.0
-        left = np.int64(STEPS * rng.random())
-        right = STEPS - 1 - left
-        while left > 0 and try_all(low, *given) > level:
-            low -= 1.0
-            left -= 1
-        while right > 0 and try_all(high, *given) > level:
-            high += 1.0
-            right -= 1
-        for _ in range(SHRINKS):
-            at = low + (high - low) * rng.random()
-            if try_all(at, *given) > level:
-                own[:] = trial
-                gaps[:] = found[0, : gaps.size]
-                if pooled:
-                    mean[:] = found[1, : mean.size]
-                    spread[:] = found[2, : spread.size]
-                break
-            if at < 0.0:
-                low = at
-            else:
-                high = at
+        given = along, pooled, own, gaps, mean, spread, hyper, guess, counts, trial, tried
+        level = try_all(0.0, given) - rng.exponential(1.0)
+        if math.isnan(slice_from(try_all, given, 0.0, level, 1.0, rng)):
+            continue
+        own[:] = trial
+        gaps[:] = tried[0, : gaps.size]
+        if pooled:
+            mean[:] = tried[1, : mean.size]
+            spread[:] = tried[2, : spread.size]
 
 
 @kernel
@@ -244,33 +230,17 @@ def move_spreads(own, mean, spread, hyper, n_classes, rng):
                 number += n_raters
         if number == 0:
             continue
-        old = math.log(spread[g])
-        level = log_spread(old, squares, number, hyper[2, g]) - rng.exponential(1.0)
-        width = 3.0 / math.sqrt(number)
-        low = old - width * rng.random()
-        high = low + width
-        left = np.int64(STEPS * rng.random())
-        right = STEPS - 1 - left
-        while left > 0 and log_spread(low, squares, number, hyper[2, g]) > level:
-            low -= width
-            left -= 1
-        while right > 0 and log_spread(high, squares, number, hyper[2, g]) > level:
-            high += width
-            right -= 1
-        for _ in range(SHRINKS):
-            at = low + (high - low) * rng.random()
-            if log_spread(at, squares, number, hyper[2, g]) > level:
-                spread[g] = math.exp(at)
-                break
-            if at < old:
-                low = at
-            else:
-                high = at
+        old, given = math.log(spread[g]), (squares, number, hyper[2, g])
+        level = log_spread(old, given) - rng.exponential(1.0)
+        found = slice_from(log_spread, given, old, level, 3.0 / math.sqrt(number), rng)
+        if not math.isnan(found):
+            spread[g] = math.exp(found)
 
 
 @inner
-def log_spread(log_value, squares, number, scale):
+def log_spread(log_value, given):
     """Return the log density of the logarithm of a spread, of a half-normal prior."""
+    squares, number, scale = given
     value = math.exp(log_value)
     return (1 - number) * log_value - 0.5 * squares / value**2 - 0.5 * (value / scale) ** 2
 

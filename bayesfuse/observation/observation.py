@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.data import fingerprint
-from bayesfuse.data.gold import gold_labels
+from bayesfuse.data.known import gold_labels
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ImpossibleDataError, ModelError
 from bayesfuse.labels.base import LabelPrior, Marginal

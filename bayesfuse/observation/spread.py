@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.data import fingerprint
-from bayesfuse.data.gold import found_in, require_gold, unknown_item
+from bayesfuse.data.known import found_in, require_gold, unknown_item
 from bayesfuse.data.partitions import Layout, Partitions, read
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, ResponsesError

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from bayesfuse import priors
 from bayesfuse.data.arrays import shown
-from bayesfuse.data.item_tables import read_classifier, read_covariates, read_populations
+from bayesfuse.data.known import read_classifier, read_covariates, read_populations
 from bayesfuse.data.names import listed
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_shape

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.item_tables import read_classifier, read_covariates
+from bayesfuse.data.known import read_classifier, read_covariates
 from bayesfuse.data.names import listed
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError

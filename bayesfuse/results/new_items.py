@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import as_array, plain, shown
-from bayesfuse.data.item_tables import read_populations
+from bayesfuse.data.known import read_populations
 from bayesfuse.data.names import places
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.errors import ModelError

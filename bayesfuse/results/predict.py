@@ -12,9 +12,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import as_array, plain
-from bayesfuse.data.batches import each_batch
 from bayesfuse.data.names import places
-from bayesfuse.data.responses import Responses
+from bayesfuse.data.responses import Responses, each_batch
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ImpossibleDataError, ModelError, require_count, require_kind
 from bayesfuse.labels.base import LabelPrior

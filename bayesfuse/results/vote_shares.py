@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from bayesfuse.data import fingerprint
-from bayesfuse.data.gold import gold_labels
+from bayesfuse.data.known import gold_labels
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import require_kind
 from bayesfuse.results.posterior import OBSERVED, ORDERED, of_items

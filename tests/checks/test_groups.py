@@ -16,7 +16,7 @@ from bayesfuse.checks import (
 from bayesfuse.checks.groups import _sampling_variance
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, LatentGroup
-from bayesfuse.moments.score import class_moments
+from bayesfuse.moments.pairs import class_moments
 from bayesfuse.plots import plot_co_assignment, plot_covariance
 from bayesfuse.pymc.model import observed, parameter_variables
 

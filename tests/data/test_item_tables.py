@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 import bayesfuse as bf
-from bayesfuse.data.item_tables import read_classifier, read_covariates, read_populations
+from bayesfuse.data.known import read_classifier, read_covariates, read_populations
 from bayesfuse.errors import ResponsesError
 
 RESPONSES = bf.Responses.from_long(

@@ -8,8 +8,7 @@ import pytest
 from scipy import stats
 
 import bayesfuse as bf
-from bayesfuse.data.class_shares import read_shares
-from bayesfuse.data.gold import gold_labels
+from bayesfuse.data.known import gold_labels, read_shares
 from bayesfuse.errors import ModelError, ResponsesError
 
 GOLD = bf.Responses.from_matrix([["a"], ["b"], ["a"]], items=[1, 2, 3])

@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 import bayesfuse as bf
-from bayesfuse.data.gold import gold_labels
+from bayesfuse.data.known import gold_labels
 from bayesfuse.errors import ResponsesError
 from bayesfuse.models import DawidSkene
 

@@ -75,7 +75,7 @@ TABLE = {"item": [0, 1, 2], "sequence": [0, 0, 1], "position": [0, 1, 0]}
         ({"position": [1, "a", 0]}, "Got"),
         ({"sequence": ["x", None, "x"]}, "missing value in row 1"),
         ({"item": [], "sequence": [], "position": []}, "no rows"),
-        ({"sequence": [0, 1]}, "3, 2 and 3"),
+        ({"sequence": [0, 1]}, "'sequence' with 2"),
     ],
 )
 def test_bad_tables_of_sequences_are_refused(columns, told):

@@ -159,8 +159,8 @@ def with_labels(*labels, **given):
             r"classes must be declared.*Got: 2 in all 1 rows",
         ),
         (lambda: of_matrix([[0, -1], [0, 0]], abstain=-1), r"at least two classes.*Got: \[0\]"),
-        (lambda: with_labels(-1, None, 1, abstain=-1), "a missing value in row 1 "),
-        (lambda: with_labels("?", "a", "c", abstain="?", classes="ab"), "Got: 'c' in row 2 "),
+        (lambda: with_labels(-1, None, 1, abstain=-1), "a missing value in row 1,"),
+        (lambda: with_labels("?", "a", "c", abstain="?", classes="ab"), "Got: 'c' in row 2,"),
         (lambda: of_matrix(SAID, abstain=-1).silent.pairs, "complete table"),
     ],
 )

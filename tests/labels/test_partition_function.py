@@ -10,13 +10,12 @@ from scipy.special import ellipk, logsumexp
 
 import bayesfuse as bf
 from bayesfuse.labels import elimination, partition_function
-from bayesfuse.labels.couplings import bethe_coupling, weakest_bond
+from bayesfuse.labels.couplings import bethe_coupling, reach, weakest_bond
 from bayesfuse.labels.partition_function import (
     interpolate,
     log_partition,
     planted_partition,
 )
-from bayesfuse.labels.potts import reach
 
 LOOSE = bf.Graph.from_edges(
     [(0, 1), (1, 2), (0, 2), (2, 3), (3, 4), (5, 6)],

@@ -11,7 +11,7 @@ from random_chains import random_log_lik
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, ResponsesError
-from bayesfuse.labels import clusters, potts_kernels
+from bayesfuse.labels import potts_kernels
 from bayesfuse.parameters.positive import PositivePrior, tabulate
 from bayesfuse.testing import (
     assert_close,
@@ -133,7 +133,7 @@ def test_either_move_alone_has_the_right_limit(name, sweep):
         if sweep == "gibbs":
             potts_kernels.gibbs_sweep(labels, prevalence, likelihood, *graph, colours, seed)
         else:
-            clusters.swendsen_wang(labels, prevalence, likelihood, *graph, seed)
+            potts_kernels.swendsen_wang(labels, prevalence, likelihood, *graph, seed)
         if draw_number % every == 0:
             seen[labels @ radix] += 1
     assert_frequencies(seen, exact.weight, f"labels drawn by {sweep}")

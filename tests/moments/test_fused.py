@@ -14,8 +14,8 @@ from binary_populations import (
 
 import bayesfuse as bf
 from bayesfuse.errors import MomentsError
-from bayesfuse.moments import binary, completion, pairs
-from bayesfuse.moments.one_vs_rest import against_rest, one_vs_rest
+from bayesfuse.moments import binary, completion, one_vs_rest, pairs
+from bayesfuse.moments.pairs import against_rest
 
 
 def test_improved_sml_gives_the_posterior_odds_of_a_population():

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.moments.least_squares import project, simplex_least_squares
-from bayesfuse.moments.symmetric import RowGroups
+from bayesfuse.moments.least_squares import RowGroups, project, simplex_least_squares
 from bayesfuse.moments.views import _by_team, _views, incidence
 
 
@@ -63,27 +62,6 @@ def test_groups_of_three_have_the_sums_of_larger_ones():
     for found, expected in zip(small.polynomials(values), groups.polynomials(values), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-11)
     assert groups.condensed(20) is groups  # of twenty rows there are too many triples
-
-
-@pytest.mark.parametrize("n_lanes", [3, 21])
-def test_single_precision_errs_by_no_more_than_a_rounding(n_lanes):
-    rng = np.random.default_rng(n_lanes)
-    sizes = rng.integers(0, 9, size=3000)
-    groups = RowGroups(
-        rng.integers(0, 4, size=3000).astype(float),
-        np.concatenate([[0], sizes.cumsum()]).astype(np.uint32),
-        np.concatenate([rng.choice(12, size, replace=False) for size in sizes]).astype(np.uint32),
-    )
-    values = rng.random((12, n_lanes))
-    total, others = groups.polynomials(values)
-    about = groups.polynomials(values, roughly=True)
-    assert (about[1] != others).any() == (n_lanes > 8)  # a few lanes gain nothing by it
-    np.testing.assert_allclose(about[0], total, rtol=3e-7)
-    np.testing.assert_allclose(about[1], others, rtol=3e-7)
-    few = groups.condensed(12)  # weights of both signs, between which digits would cancel
-    np.testing.assert_array_equal(
-        few.polynomials(values, roughly=True)[1], few.polynomials(values)[1]
-    )
 
 
 def test_views_by_definition():

@@ -1,0 +1,265 @@
+"""What users know besides the responses: true classes, shares of classes, tables by item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.data.arrays import as_array, narrow, plain, refuse, shown
+from bayesfuse.data.names import encode, listed, matched, places
+from bayesfuse.data.responses import Responses
+from bayesfuse.errors import ModelError, ResponsesError, require_numbers
+from bayesfuse.numerics.kernels import Array
+
+CLOSE = 1e-3
+"""Tolerance of the sums of a classifier's probabilities, which may be in single precision."""
+
+SHARES = "class_shares must be positive numbers that sum to one, or intervals (low, high) of such"
+
+WIDTH = 3.29  # width of the central 90 % of a normal distribution, in standard deviations
+
+
+def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray[np.int64]:
+    """Return the index of the known class of every item, −1 where unknown (items,)."""
+    known = np.full(responses.n_items, -1)
+    if gold is None:
+        return known
+    require_gold(gold)
+    if len(gold) == 0:
+        return known
+    given = zip(*gold.items(), strict=True)
+    items, labels = map(_places, given, (responses.items, responses.classes))
+    for (item, label), place, code in zip(gold.items(), items, labels, strict=True):
+        if place < 0:
+            raise unknown_item(item)
+        if code < 0:
+            raise ResponsesError(
+                f"Gold labels must be among the classes {shown(responses.classes)}; leave out "
+                f"items whose class is not known. Got: {label!r} for item {item!r}."
+            )
+        if known[place] not in (-1, code):
+            raise ResponsesError(
+                f"An item has one true class. Got: gold labels {label!r} and "
+                f"{plain(responses.classes[known[place]])!r} for item {item!r}."
+            )
+        known[place] = code
+    return known
+
+
+def require_gold(gold: Any) -> None:
+    """Raise ResponsesError unless gold labels are a mapping."""
+    if not isinstance(gold, Mapping | pd.Series):
+        raise ResponsesError(
+            "gold= is a mapping (a dict, a pandas Series) from item names to class names. Got: "
+            f"{type(gold).__name__}."
+        )
+
+
+def unknown_item(item: Any) -> ResponsesError:
+    """Return the error for a gold label of an item that is not in the table."""
+    return ResponsesError(
+        f"Gold labels must be of items that are in the table. Got: {item!r}, which is not."
+    )
+
+
+def found_in(responses: Responses, gold: Mapping[Any, Any]) -> NDArray[np.bool_]:
+    """Return which of the items with gold labels are in a table."""
+    if len(gold) == 0:
+        return np.zeros(0, dtype=bool)
+    return _places(list(gold.keys()), responses.items) >= 0
+
+
+def _places(given: Sequence[Any], names: NDArray[Any]) -> NDArray[np.int64]:
+    return places(narrow(np.fromiter(given, dtype=object, count=len(given))), names)
+
+
+def read_shares(given: Any, responses: Responses) -> tuple[Array | None, Array | None]:
+    """Return known shares (classes,), or the Dirichlet concentration of intervals of shares.
+
+    Middles of intervals, scaled to sum one, are the mean, and widths determine the concentration.
+    """
+    if given is None:
+        return None, None
+    values = require_numbers("class_shares", _by_class(given, responses))
+    n_classes = responses.n_classes
+    if values.shape not in ((n_classes,), (n_classes, 2)):
+        raise ModelError(
+            f"{SHARES}, one for each of {n_classes} classes. Got: shape {values.shape}."
+        )
+    if not np.all((values > 0) & (values < 1)):
+        raise ModelError(f"{SHARES}; leave out classes that do not occur. Got: {values.tolist()}.")
+    if values.ndim == 1:
+        if abs(values.sum() - 1.0) > 1e-6:
+            raise ModelError(f"{SHARES}. Got: {values.tolist()}, of sum {values.sum():.6g}.")
+        return values / values.sum(), None
+    low, high = values.T
+    if np.any(low >= high) or low.sum() > 1 or high.sum() < 1:
+        raise ModelError(
+            f"{SHARES}, low below high, with shares among them that sum to one. Got: "
+            f"{values.tolist()}."
+        )
+    mean = values.mean(axis=1) / values.mean(axis=1).sum()
+    concentration = mean * (1 - mean) / ((high - low) / WIDTH) ** 2 - 1.0
+    return None, mean * max(float(np.median(concentration)), 1.0)
+
+
+def _by_class(given: Any, responses: Responses) -> Any:
+    """Return the values of a mapping in the order of the classes."""
+    if not isinstance(given, Mapping):
+        return given
+    classes = responses.classes.tolist()
+    if unknown := [name for name in given if name not in classes]:
+        raise ModelError(f"{SHARES}, by class, of {classes}. Got: {unknown[0]!r}.")
+    if left := [name for name in classes if name not in given]:
+        raise ModelError(f"{SHARES}, for every class. Got: none for {left[0]!r}.")
+    if len({np.ndim(value) for value in given.values()}) > 1:
+        raise ModelError(f"{SHARES}, not some of each. Got: {dict(given)}.")
+    return [given[name] for name in classes]
+
+
+def read_populations(
+    units: NDArray[Any], given: Any, names: NDArray[Any] | None = None, unit: str = "item"
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the names of the populations (by default those that occur) and codes (units,).
+
+    ``units`` are names of items or sequences, and ``given`` is a mapping or Series by name, which
+    may repeat itself, or an array (units,) in their order.
+    """
+    if isinstance(given, Mapping):
+        given = pd.Series(dict(given), dtype=object).infer_objects()
+    if isinstance(given, pd.Series):
+        said = given.reset_index().set_axis([unit, "population"], axis=1).drop_duplicates()
+        twice = said[unit][said[unit].duplicated()]
+        if len(twice):
+            raise ResponsesError(
+                f"Every {unit} belongs to one population. Got: several for {unit} "
+                f"{plain(twice.iloc[0])!r} ({twice.nunique()} such)."
+            )
+        order = _order(as_array(said[unit].to_numpy()), units, "populations=", unit)
+        values = as_array(said["population"].to_numpy())[order]
+    else:
+        values = as_array(given)
+        if values.ndim != 1 or len(values) != len(units):
+            raise ResponsesError(
+                f"populations= is a mapping (a dict, a pandas Series) from {unit}s to populations, "
+                f"or has one entry for each of the {len(units)} {unit}s in their order. Got: "
+                f"{type(given).__name__} of shape {np.shape(values)}."
+            )
+    if isinstance(values, pd.Categorical):
+        values = as_array(values.to_numpy())
+    missing = pd.isna(values)
+    refuse(
+        missing,
+        f"Every {unit} must belong to a population; {unit}s whose population is unknown can form a "
+        "population.",
+        lambda _: f"none for {shown(units[missing], 3)}",
+    )
+    if names is None:
+        return encode(values, None, "population", "populations=")[::-1]
+    codes = places(values, names)
+    refuse(
+        codes < 0,
+        f"Populations must be among {shown(names)}.",
+        lambda n: f"{plain(values[n])!r} for {unit} {plain(units[n])!r}",
+    )
+    return names, codes
+
+
+def read_covariates(
+    responses: Responses, given: Any, names: list[str] | None = None
+) -> tuple[list[str], Array]:
+    """Return the names of the covariates ("x1", … if unnamed) and their values (items, covariates).
+
+    ``given`` is a DataFrame or Series indexed by item, or an array in the order of the items. With
+    ``names``, there must be these columns, which are returned in this order.
+    """
+    columns, table = _table("covariates=", responses, given)
+    columns = [f"x{j + 1}" for j in range(table.shape[1])] if columns is None else columns
+    columns = [str(column) for column in columns]
+    if len(set(columns)) < len(columns) or not columns:
+        raise ResponsesError(f"covariates= must have columns of different names. Got: {columns}.")
+    if names is not None:
+        if set(columns) != set(names):
+            raise ResponsesError(f"covariates= must have the columns {names}. Got: {columns}.")
+        table = table[:, [columns.index(name) for name in names]]
+        columns = names
+    n_columns = len(columns)
+    refuse(
+        ~np.isfinite(table),
+        "covariates= must be finite numbers, none missing: fill gaps or leave the column out.",
+        lambda n: (
+            f"{table.flat[n]} in {columns[n % n_columns]!r} for item "
+            f"{plain(responses.items[n // n_columns])!r}"
+        ),
+    )
+    return columns, table
+
+
+def read_classifier(responses: Responses, given: Any) -> Array:
+    """Return a classifier's probabilities (items, classes).
+
+    ``given`` is a DataFrame or DataArray by item and class, or an array in their order.
+    """
+    if isinstance(given, xr.DataArray) and given.ndim == 2:
+        given = given.transpose("item", "class").to_pandas()
+    columns, table = _table("classifier=", responses, given)
+    classes, order = responses.classes, np.arange(table.shape[1])
+    if columns is not None:
+        code = places(as_array(columns), classes)
+        order = np.argsort(code) if sorted(code) == list(range(len(classes))) else order[:0]
+    if len(order) != len(classes):
+        raise ResponsesError(
+            f"classifier= must have one column for each of the classes {shown(classes)}. Got: "
+            f"{f'{table.shape[1]} columns' if columns is None else shown(columns)}."
+        )
+    table = table[:, order]
+    sound = np.isfinite(table).all(axis=1) & (table >= 0).all(axis=1)
+    sound &= np.abs(table.sum(axis=1) - 1) < CLOSE
+    refuse(
+        ~sound,
+        "Every row of classifier= must be probabilities that sum to one.",
+        lambda n: f"{table[n].tolist()} for item {plain(responses.items[n])!r}",
+    )
+    return table
+
+
+def _table(what: str, responses: Responses, given: Any) -> tuple[list[Any] | None, Array]:
+    """Return the column names, None for an array, and numbers by item and column."""
+    columns = None
+    if isinstance(given, pd.Series):
+        given = given.to_frame("x1" if given.name is None else given.name)
+    if isinstance(given, pd.DataFrame):
+        items = as_array(given.index.to_numpy())
+        if given.index.has_duplicates:
+            raise ResponsesError(
+                f"{what} must have one row per item. Got: several for "
+                f"{plain(given.index[given.index.duplicated()][0])!r}."
+            )
+        columns, values = listed(given.columns), given.to_numpy()
+        values = values[_order(items, responses.items, what, "item")]
+    else:
+        values = np.asarray(given)
+        if values.ndim != 2 or len(values) != responses.n_items:
+            raise ResponsesError(
+                f"{what} is a DataFrame whose index holds the items, or has one row for each of "
+                f"the {responses.n_items} items in their order. Got: {type(given).__name__} of "
+                f"shape {values.shape}."
+            )
+    try:
+        return columns, values.astype(float)
+    except (TypeError, ValueError):
+        raise ResponsesError(
+            f"{what} must hold numbers; convert categories to columns of zeros and ones "
+            "(pandas.get_dummies). Got: columns of other types."
+        ) from None
+
+
+def _order(given: NDArray[Any], names: NDArray[Any], what: str, unit: str) -> NDArray[np.int64]:
+    """Return the index in ``given`` of every one of ``names``, which must be the same."""
+    known = f"{what} must be of {unit}s that are in the table."
+    return np.argsort(matched(given, names, known, f"Every {unit} must be in {what}."))
