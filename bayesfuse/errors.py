@@ -370,11 +370,7 @@ class NoGroupsWarning(UserWarning):
 
 
 class _Interruptible(ContextDecorator):
-    """Raise KeyboardInterrupt for an interruption of compiled code.
-
-    An interrupted kernel returns a result and an exception, which Python reports as a SystemError
-    or a chain of them.
-    """
+    """Raise KeyboardInterrupt where an interrupted kernel led to a chain of SystemErrors."""
 
     def __enter__(self) -> None:
         pass

@@ -183,10 +183,7 @@ def prevalence(prior: ArrayLike | None, responses: Responses) -> Array:
 
 
 def transition(prior: ArrayLike | None, responses: Responses, *, irreducible: bool) -> Array:
-    """Return the concentration of the transition rows (classes, classes), by default all ones.
-
-    Zeros rule out transitions. If ``irreducible``, every class must lead to every other.
-    """
+    """Return the concentration of the transition rows (classes, classes), by default all ones."""
     from scipy.sparse.csgraph import connected_components  # slow to import
 
     axes = {"classes": responses.n_classes, "next classes": responses.n_classes}
@@ -208,10 +205,7 @@ def transition(prior: ArrayLike | None, responses: Responses, *, irreducible: bo
 
 
 def initial(prior: ArrayLike | None, allowed: Array, responses: Responses) -> Array:
-    """Return the concentration of the first label (classes,), by default all ones.
-
-    Zeros rule out classes, which the ``allowed`` transitions must then reach later.
-    """
+    """Return the concentration of the first label (classes,); classes it excludes are reached."""
     alpha = _filled("initial_prior", prior, {"classes": responses.n_classes}, zeros=True)
     reached = alpha > 0
     for _ in alpha:
@@ -310,10 +304,7 @@ def confusion(prior: Any, responses: Responses, own: Any = None) -> Array | Diri
 def groups(
     prior: ArrayLike | None, n_groups: int, responses: Responses, *, alike: bool = False
 ) -> Array:
-    """Return the concentration of the rows from truth to verdict (groups, classes, verdicts).
-
-    Inferred groups must have the same prior (``alike``), because they are exchangeable.
-    """
+    """Return the concentration (groups, classes, verdicts), ``alike`` for exchangeable groups."""
     default = diagonal(responses.n_classes)
     axes = {"classes": responses.n_classes, "verdicts": responses.n_classes}
     given = require_numbers("group_prior", default if prior is None else prior)

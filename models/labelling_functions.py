@@ -219,10 +219,7 @@ def _names(votes: bf.Votes, responses: bf.Responses) -> list[str]:
 
 
 def _typical(number: Array, own: Array, shares: Array, odds: float) -> Array:
-    """Return the classes of the items of every vote if all votes have these odds, (votes, classes).
-
-    The votes are as frequent as they are: iterative proportional fitting.
-    """
+    """Return classes of every vote's items (votes, classes), by iterative proportional fitting."""
     lift = 1.0 + own * (odds - 1.0)
     target = number / number.sum()
     base = target

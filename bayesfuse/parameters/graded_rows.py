@@ -39,17 +39,9 @@ START = 8.0
 class GradedPriors:
     """Constants of the priors of graded raters, in distances of neighbouring classes.
 
-    Normal priors are (mean, standard deviation), of the logarithm of gaps and precision; spreads
-    between raters are half-normal of a scale; Dirichlet priors have one concentration.
-
-    Attributes
-    ----------
-    alone : dict
-        The prior of a rater without pooling.
-    mean : dict
-        That of the common mean with pooling.
-    spread : dict
-        Scale of the standard deviation between raters with pooling.
+    Normal priors are (mean, standard deviation), of the logarithm of gaps and precision: ``alone``
+    of a rater without pooling, ``mean`` of the common mean with it. Half-normal ``spread`` between
+    raters; Dirichlet ``position_gap``.
     """
 
     alone: Mapping[str, tuple[float, float]] = field(
@@ -95,20 +87,10 @@ def gaps_of(positions: Array) -> Array:
 class GradedRows(Pool):
     """The pool of graded raters, drawn given the counts by rater, class and answer.
 
-    Thresholds and precision have no closed form given counts, but the density of a rater costs as
-    many operations as a confusion matrix has entries, however many responses there are. So every
-    rater is moved by slice sampling, which needs no tuning; what raters have in common is drawn
-    given them, and moved together with them, because centred draws mix slowly where raters have
-    few responses and others where they have many (Yu & Meng 2011).
-
-    Attributes
-    ----------
-    n_raters, n_classes : int
-    gaps : ndarray, shape (classes − 1,)
-        Distances of neighbouring classes as shares of the line, unless a member.
-    priors : GradedPriors
-    pooled : bool
-        Whether means and spreads of raters are members.
+    The density of a rater costs as many operations as a confusion matrix has entries, so raters
+    are moved by slice sampling, which needs no tuning. What they have in common is drawn given
+    them, and moved together with them (Yu & Meng 2011). ``gaps`` (classes − 1,) are the distances
+    of neighbouring classes, unless a member; if ``pooled``, means and spreads are members.
     """
 
     members: dict[str, Member]
@@ -226,9 +208,7 @@ class GradedRows(Pool):
     ) -> Array:
         """Return steps of what raters have in common: (rounds, entries).
 
-        Most are as large as the posterior is wide for raters who are all alike. That is far
-        narrower in some directions than in others, and depends on the counts alone, not on what
-        is moved.
+        Most are as large as the posterior of raters who are all alike is wide.
         """
         groups, n_gaps = self._groups(), self.n_classes - 1
         n_own = len(groups)

@@ -21,11 +21,7 @@ ALONE = -1
 
 
 class Partition(Support):
-    """Group of every rater, an integer, −1 for none.
-
-    A channel with such a parameter conditions on it in ``at``, and draws it in ``redraw``, where
-    other parameters may be integrated out.
-    """
+    """Group of every rater, −1 for none; conditioned on in ``at``, drawn in ``redraw``."""
 
     counts = False
     discrete = True
@@ -91,10 +87,7 @@ PARTITION = Partition()
 def draw(
     n_raters: int, n_groups: int, concentration: float, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Draw an assignment from the prior, given at most ``n_groups`` groups.
-
-    First the numbers of raters in groups and of groups, then the raters, then their partition.
-    """
+    """Draw an assignment: numbers of grouped raters and groups, raters, their partition."""
     log_ways = log_seatings(n_raters, n_groups)
     together, groups = np.arange(n_raters + 1)[:, None], np.arange(n_groups + 1)
     log_who = (
@@ -124,15 +117,7 @@ def draw(
 
 
 def log_seatings(n_raters: int, n_groups: int) -> Array:
-    """Log number of permutations of n raters with g cycles, all of length two or more.
-
-    Shape (raters + 1, groups + 1): the associated Stirling numbers of the first kind.
-
-    Examples
-    --------
-    >>> np.exp(log_seatings(4, 2)).round().astype(int)[4].tolist()
-    [0, 6, 3]
-    """
+    """Log number of permutations of n with g cycles of two or more, (raters + 1, groups + 1)."""
     ways = np.full((n_raters + 1, n_groups + 1), -np.inf)
     ways[0, 0] = 0.0
     for n in range(2, n_raters + 1):
@@ -145,14 +130,7 @@ def log_seatings(n_raters: int, n_groups: int) -> Array:
 def number_groups(
     assignment: NDArray[np.int64], n_groups: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number groups by their first rater; return the assignment, and the old number of each.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> number_groups(np.array([-1, 2, 0, 2, 0]), 3)
-    (array([-1,  0,  1,  0,  1]), array([2, 0, 1]))
-    """
+    """Number groups by their first rater; return the assignment, and the old number of each."""
     used = [g for g in dict.fromkeys(assignment.tolist()) if g != ALONE]
     order = np.array([*used, *(g for g in range(n_groups) if g not in set(used))], dtype=np.int64)
     rank = np.empty(n_groups, dtype=np.int64)

@@ -11,11 +11,7 @@ from bayesfuse.parameters.contract import Support
 
 
 class Real(Support):
-    """Finite numbers, usually an expression of a model's variables.
-
-    Without a conditional distribution in closed form; NUTS, ADVI and the gradient steps of EM
-    update the variables on which they depend.
-    """
+    """Finite numbers; NUTS, ADVI and gradient steps of EM update the variables behind them."""
 
     counts = False
 

@@ -43,13 +43,8 @@ LOWEST = -600.0
 class TiltedRows(TypedRows):
     """The pool of :class:`bayesfuse.models.ItemTypes` where more is known of items.
 
-    Attributes
-    ----------
-    tilt : tensor, shape (kinds, classes)
-        Log-odds of the classes of every kind of items, against those of an average item.
-    n_kinds : int
-    label_parameter : str
-        The parameter of the label prior that follows: "prevalence" or "log_odds".
+    ``tilt`` (kinds, classes) holds the log-odds of the classes against those of an average item;
+    ``label_parameter``, "prevalence" or "log_odds", follows.
     """
 
     tilt: Any = None
@@ -228,22 +223,11 @@ class TiltedRows(TypedRows):
 
 @dataclass
 class Tilted:
-    """What draws with the shares of types summed out need.
+    """Arrays for draws with the shares of types summed out.
 
-    Attributes
-    ----------
-    weight : ndarray, shape (kinds, classes)
-        Odds of the classes.
-    by_kind : ndarray, shape (kinds, types)
-        Items of unknown class.
-    log_rate : ndarray, shape (classes,)
-        Logarithms of :math:`B_k`, plus ``log_g``.
-    log_g : float
-        Of the total of the unnormalised shares.
-    of_type : ndarray, shape (types,)
-        Items by type, imaginary ones included.
-    each : float
-        Concentration of the share of a type.
+    Odds of the classes (kinds, classes), items of unknown class (kinds, types), logarithms of
+    :math:`B_k` (classes,) plus ``log_g``, that of the total of the unnormalised shares. Later
+    ``of_type``, items by type with imaginary ones, and ``each``, the concentration of a share.
     """
 
     weight: Array

@@ -33,7 +33,7 @@ STRIDE = {"trust": 0.3, "firmness": 0.6}
 
 @dataclass(frozen=True)
 class Hyperpriors:
-    """Constants of the priors of :class:`bayesfuse.models.ItemTypes`, which gives the reasons.
+    """Constants of the priors of :class:`bayesfuse.models.ItemTypes`, with reasons there.
 
     Gamma priors are (shape, rate), log-normal ones (mean, standard deviation) of the logarithm.
     """
@@ -50,15 +50,7 @@ class Hyperpriors:
 
 
 def says(log_consensus: Any, trust: Any, xp: Any = np) -> Any:
-    r"""Return what a consensus says of the truth: :math:`\rho_{zk} \propto \mu_{zk}^\delta`.
-
-    Parameters
-    ----------
-    log_consensus : array or tensor, shape (types, classes)
-    trust : float or tensor
-    xp : module
-        numpy or pytensor.tensor.
-    """
+    r"""Return :math:`\rho_{zk} \propto \mu_{zk}^\delta`, what a consensus (types, classes) says."""
     raised = xp.exp(trust * (log_consensus - log_consensus.max(axis=-1, keepdims=True)))
     share = raised / raised.sum(axis=-1, keepdims=True)
     return FLOOR + (1.0 - FLOOR * log_consensus.shape[-1]) * share
@@ -68,14 +60,7 @@ def says(log_consensus: Any, trust: Any, xp: Any = np) -> Any:
 class TypedRows(Pool):
     """The pool of :class:`bayesfuse.models.ItemTypes`, in the order in which it is drawn.
 
-    Attributes
-    ----------
-    n_raters, n_types, n_classes : int
-    imaginary : int
-        Imaginary items of every class that nobody has labelled, so that every class occurs.
-    fixed : dict
-        Trust, where it is given.
-    priors : Hyperpriors
+    ``imaginary`` is the number of imaginary items of every class; ``fixed`` holds a given trust.
     """
 
     members: dict[str, Member]
@@ -156,10 +141,7 @@ class TypedRows(Pool):
         return base
 
     def _divide(self, new: Values, answers: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Divide answers, or their tables, into those by consensus and by guess, (m, z, c) each.
-
-        Draws the concentration of rows on the way.
-        """
+        """Draw the concentration of rows; divide answers by consensus or guess, (m, z, c) each."""
         base = self._base(new)
         if "row_concentration" in new:
             now = new["row_concentration"]

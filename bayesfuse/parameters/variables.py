@@ -90,45 +90,13 @@ def partition(
     start: NDArray[np.int64],
     dims: Any = None,
 ) -> TensorVariable:
-    r"""Register a partition of raters by source, with a Chinese restaurant process as prior.
+    r"""Register a partition of raters by source (Pitman 2006, section 3.1), −1 for raters alone.
 
     .. math:: p(\text{partition}) = \frac{\Gamma(\alpha)}{\Gamma(\alpha + M)}
               \prod_{\text{sets } S} \alpha\, (|S| - 1)!
 
-    Sets of one are raters in no group, the others are groups, numbered by their first rater. The
-    prior probability that two raters share a source is :math:`1 / (1 + \alpha)`, whatever the
-    number of raters.
-
-    Parameters
-    ----------
-    name : str
-        Name of the variable.
-    n_raters, n_groups : int
-        Numbers of raters, and of groups at most; the prior is not renormalised for that limit.
-    concentration : float
-        The prior's α.
-    start : ndarray of int64, shape (raters,)
-        Initial value of chains.
-
-    Returns
-    -------
-    TensorVariable of int64, shape (raters,)
-        Group of every rater, −1 for none.
-
-    References
-    ----------
-    Pitman (2006), Combinatorial Stochastic Processes, section 3.1.
-
-    Examples
-    --------
-    >>> import numpy as np, pymc as pm
-    >>> from bayesfuse.parameters.variables import partition
-    >>> with pm.Model():
-    ...     seats = partition("seats", 3, 1, 2.0, start=np.array([-1, -1, -1]))
-    >>> # three alone, three pairs, all together: α³, α² and 2 α over α (α + 1) (α + 2)
-    >>> [round(float(np.exp(pm.logp(seats, np.array(each)).eval())), 3)
-    ...  for each in ([-1, -1, -1], [0, -1, 0], [0, 0, 0], [-1, 0, -1])]
-    [0.333, 0.167, 0.167, 0.0]
+    Two raters share a source with probability :math:`1 / (1 + \alpha)`. The prior is not
+    renormalised for the limit ``n_groups``; chains begin at ``start`` (raters,).
     """
     return Seating(name, concentration, n_groups, start, dims=dims)
 

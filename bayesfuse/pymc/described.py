@@ -31,11 +31,9 @@ def described(
     raters: RaterChannel,
     parameters: Mapping[str, TensorVariable],
 ) -> dict[str, Any]:
-    """Return what ``bf.predict`` reads from a result, as JSON holds it.
+    """Return what ``bf.predict`` reads from a result, as JSON: factors, parameters and newcomers.
 
-    ``labels`` and ``raters`` name the factors of this package (None for others) with their
-    settings, ``parameters`` says where the value of each is stored (None if nowhere), and
-    ``newcomers`` what raters without responses have.
+    Factors of other packages have no name, and values that are stored nowhere are None.
     """
     newcomers: dict[str, Any] = {}
     for name, value in getattr(model, "newcomers", {}).items():
@@ -77,13 +75,7 @@ def _stored(model: pm.Model, value: Any) -> dict[str, Any] | None:
 
 
 def common_mean(prior: Array | DirichletMixture) -> Array | str:
-    """Return the mean rows of a rater, or the reason why there are none, from all raters' prior.
-
-    Parameters
-    ----------
-    prior : ndarray, shape (raters, …, columns), or DirichletMixture
-        Concentrations.
-    """
+    """Return the mean rows of a rater under a prior (raters, …, columns), or why there are none."""
     mixed = isinstance(prior, DirichletMixture)
     rows = prior if isinstance(prior, DirichletMixture) else Dirichlet(prior)
     arrays = [np.moveaxis(rows.concentration, 1 if mixed else 0, 0)]

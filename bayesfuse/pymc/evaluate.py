@@ -21,10 +21,7 @@ IN_CACHE = 2**16
 def evaluate(
     model: pm.Model, posterior: xr.Dataset, variables: Mapping[str, TensorVariable]
 ) -> dict[str, Array]:
-    """Evaluate variables of a model at all draws of a chain at once, each (chain, draw, …).
-
-    Draws may be stored in single precision; kernels are compiled for double.
-    """
+    """Evaluate variables of a model at all draws, each (chain, draw, …), in double precision."""
     free = {v: posterior[v.name].values.astype(v.dtype, copy=False) for v in model.free_RVs}
     known = {name: free[v] for name, v in variables.items() if v in free}
     graphs = {name: v for name, v in variables.items() if v not in free}
@@ -54,10 +51,7 @@ def evaluate(
 
 
 def in_parts(n_draws: int, size: int) -> Iterator[slice]:
-    """Yield slices of the draws of so many numbers each, small enough for a processor's cache.
-
-    Passing over hundreds of megabytes for every operation takes several times as long.
-    """
+    """Yield slices of draws of ``size`` numbers that fit into the cache: passes are faster."""
     step = max(IN_CACHE // max(size, 1), 1)
     for first in range(0, n_draws, step):
         yield slice(first, min(first + step, n_draws))

@@ -62,10 +62,7 @@ def independent_labels(
     covariates: Any = None,
     classifier: Any = None,
 ) -> Independent:
-    """Register the variables with the model at hand, and return the label prior they make.
-
-    ``prevalence`` is always the share of every class over all items.
-    """
+    """Register ``prevalence``, the class shares over all items, and return the label prior."""
     given = {"populations": populations, "covariates": covariates, "classifier": classifier}
     needs = tuple(name for name, each in given.items() if each is not None)
     if not needs:
@@ -92,15 +89,7 @@ def independent_labels(
 
 @dataclass(frozen=True)
 class Tilt:
-    """How far what is known of items moves the log-odds of their classes.
-
-    Attributes
-    ----------
-    log_odds : tensor, shape (kinds, classes)
-        Against those of an average item.
-    kind : ndarray of int64, shape (items,)
-        The kind of every item.
-    """
+    """Log-odds of the classes (kinds, classes) against an average item; kinds of the items."""
 
     log_odds: Any
     kind: NDArray[np.int64]
@@ -113,10 +102,7 @@ def tilted_labels(
     covariates: Any = None,
     classifier: Any = None,
 ) -> tuple[Independent, Tilt | None]:
-    """Register the variables with the model at hand, and return the label prior they make.
-
-    ``share`` (classes,) is that of average items, which follows from other variables of the model.
-    """
+    """Register the variables, where ``share`` (classes,) of average items follows from others."""
     given = {"populations": populations, "covariates": covariates, "classifier": classifier}
     needs = tuple(name for name, each in given.items() if each is not None)
     if not needs:
@@ -166,10 +152,7 @@ def _populations(responses: Responses, populations: Any) -> tuple[NDArray[Any], 
 
 
 def _by_population(prior: Any, names: NDArray[Any], responses: Responses) -> Array:
-    """Return the concentration of every population's prevalence (populations, classes).
-
-    ``prior`` holds one row for all, one each, or some by name; all ones where it says nothing.
-    """
+    """Return concentrations (populations, classes) of a prior for all, for each, or by name."""
     rows = dict.fromkeys(names.tolist())
     if isinstance(prior, Mapping):
         if unknown := [name for name in prior if name not in rows]:
@@ -249,10 +232,7 @@ def _standardised(responses: Responses, covariates: Any) -> Array:
 
 
 def _require_distinct(names: list[str], table: Array, flat: NDArray[np.bool_]) -> None:
-    """Raise ModelError if some column is a sum of multiples of those before it.
-
-    ``table`` holds the columns that are not ``flat``, of norm one.
-    """
+    """Raise ModelError if a column of ``table`` (not ``flat``, norm one) follows from others."""
     moving = [name for name, same in zip(names, flat, strict=True) if not same]
     if not moving:
         return

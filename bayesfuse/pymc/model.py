@@ -146,13 +146,7 @@ def all_observed(model: pm.Model) -> list[TensorVariable]:
 
 
 def observed(model: pm.Model) -> tuple[TensorVariable, Observation]:
-    """Return the one variable of ``model`` that ``observe`` made, and its observation.
-
-    Raises
-    ------
-    ModelError
-        There is none, or more than one.
-    """
+    """Return the one variable of ``model`` that ``observe`` made, and its observation."""
     found = all_observed(model)
     if len(found) > 1:
         raise ModelError(
@@ -380,8 +374,7 @@ class LabelModel(pm.Model):
 def one_against_rest(confusion: Any, prevalence: Any, n_classes: int) -> tuple[Any, Any]:
     """Return sensitivity and specificity, (raters,) for two classes, else (raters, classes).
 
-    ``prevalence`` is that of the source of all raters, (classes,), or of each, (raters, classes).
-    Arrays or tensors.
+    ``prevalence`` is that of the raters' source, (classes,) or (raters, classes).
     """
     if n_classes == 2:
         return confusion[:, 1, 1], confusion[:, 0, 0]

@@ -73,10 +73,7 @@ def evidence_of_parts(op: EvidenceOfParts, node: Apply, **kwargs: Any) -> tuple[
 
 
 def _key(op: Any, *kernels: Callable[..., Any]) -> str | None:
-    """Return a key that changes with the source files of the kernels; None caches nothing.
-
-    The cached machine code contains theirs, and those of what they call.
-    """
+    """Return a key that changes with the kernels' source files; None where there are none."""
     functions = [kernel.py_func for kernel in kernels]  # type: ignore[attr-defined]
     names = [function.__qualname__ for function in functions]
     try:  # a user's own channel may stand in any file, or in none

@@ -21,10 +21,7 @@ from bayesfuse.pymc.ops import Evidence, EvidenceOfParts
 
 
 class ObservedResponses(RandomVariable):
-    """Responses given the parameters of a label prior and a rater channel, true labels summed out.
-
-    Inputs are the parameters, then the item and the rater of every response.
-    """
+    """Responses, labels summed out; inputs: parameters, item and rater of every response."""
 
     __props__ = (*RandomVariable.__props__, "observation")
 

@@ -28,10 +28,7 @@ from bayesfuse.raters.base import RaterChannel
 
 
 class ExpectedCounts(Op):
-    """Weights (n, k) to how often each table entry is expected to be used.
-
-    Inputs: the log tables, the weights, the arrays of the channel's structure.
-    """
+    """Log tables, weights (n, k) and the channel's structure to expected counts of entries."""
 
     __props__ = ("channel", "n_tables")
 
@@ -124,10 +121,9 @@ class Evidence(Op):
 
 
 class EvidenceOfParts(Op):
-    """As :class:`Evidence`, of responses in blocks or partitions: these hold the structures.
+    """As :class:`Evidence`, of responses in blocks or partitions, which hold the structures.
 
-    Inputs: ``n_rows`` log parameters of the label prior, then log tables of the rater channel.
-    Outputs: total (), expected counts like the inputs.
+    Inputs: log parameters and tables. Outputs: total (), expected counts like the inputs.
     """
 
     __props__ = ("observation", "n_rows")

@@ -356,10 +356,7 @@ def known_silence(channel: RaterChannel, responses: Responses) -> Silence:
 def known_pairs(
     responses: Responses,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return item, source and label (after the labels, silence) of all that is known.
-
-    All silence is written out, so this is for small tables.
-    """
+    """Return item, source and label (``n_classes``: silence) of all known pairs, written out."""
     silent = responses.silent
     item, rater = np.zeros((2, 0), dtype=np.int64)
     if silent is not None and silent.complete:

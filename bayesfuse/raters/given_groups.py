@@ -20,16 +20,10 @@ from bayesfuse.parameters.partition import ALONE
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Groups of at least two raters each; other raters are in no group.
+    """Groups of at least two raters: ``members`` (raters by group), ``assignment``, origin.
 
-    Attributes
-    ----------
-    members : dict
-        Group names to lists of raters, by name.
-    assignment : ndarray of int64, shape (raters,)
-        Index of every rater's group in ``members``; −1 for none.
-    origin : str
-        "given", "moments", or why moments failed.
+    ``assignment`` (raters,) holds indices in ``members``, −1 for none; ``origin`` is "given",
+    "moments", or the reason why moments failed.
     """
 
     members: dict[Any, list[Any]]
@@ -43,22 +37,7 @@ class Groups:
 
     @classmethod
     def read(cls, groups: Any, responses: Responses) -> Groups:
-        """Read groups as a user gives them, or find them if they are "moments".
-
-        Raises
-        ------
-        ModelError
-            Unknown raters, a rater in two groups, an empty group, more groups than raters.
-        ResponsesError
-            Group names that cannot be stored.
-
-        Examples
-        --------
-        >>> import bayesfuse as bf
-        >>> from bayesfuse.raters.given_groups import Groups
-        >>> Groups.read([[2, 4]], bf.datasets.anesthesia()).assignment
-        array([-1,  0, -1,  0, -1])
-        """
+        """Return groups as a user gives them, or find them if they are "moments"."""
         if isinstance(groups, str):
             if groups != "moments":
                 raise ModelError(

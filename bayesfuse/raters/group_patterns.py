@@ -35,9 +35,8 @@ def meet(cells, first, last, place_of_cell, size, met):
 def segments(start, cell, assignment, n_labels):
     """Sort the responses to every item by group, those of raters in no group first.
 
-    Returns the first segment (responses of one group to one item) of every item (items + 1), the
-    first response of every segment (segments + 1), the group of every segment, −1 for none, and the
-    sorted cells.
+    A segment holds the responses of one group to one item. Returns the first segment of every item
+    (items + 1), the first response and the group of every segment, and the sorted cells.
     """
     n_items = start.size - 1
     n_groups = np.int64(0)
@@ -86,10 +85,9 @@ def segments(start, cell, assignment, n_labels):
 
 @inner
 def number_patterns(mark):
-    """Number equal marks alike, in order of first occurrence; return that, and the occurrences.
+    """Number equal marks alike; return the numbers, and the first occurrence of each mark.
 
-    A mark is the sum of the random words of a pattern's cells: different patterns share one with
-    probability 2⁻⁶³.
+    A mark is the sum of random words: different patterns share one with probability 2⁻⁶³.
     """
     size = 1
     while size < 2 * mark.size:

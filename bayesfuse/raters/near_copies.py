@@ -24,22 +24,11 @@ BLOCK = 1 << 22
 
 
 def columns(responses: Responses, shares: Array) -> NDArray[np.int64]:
-    r"""Number the votes that occur; near copies get one number.
+    r"""Number the votes that occur (raters, labels), near copies alike; −1 for labels never given.
 
-    Sources that err independently meet at most as often as sources without errors: on
-    :math:`n_i n_j / (N \pi_k)` items. Votes for one label that meet much more often, on most of
-    their items, are copies.
-
-    Parameters
-    ----------
-    responses : Responses
-    shares : ndarray, shape (classes,)
-        Of the classes among the items.
-
-    Returns
-    -------
-    ndarray of int64, shape (raters, labels)
-        −1 where a source never gives a label.
+    Independent sources agree at most as often as sources without errors, on
+    :math:`n_i n_j / (N \pi_k)` items. Votes for one label that agree much more often, on most of
+    their items, are copies. ``shares`` (classes,) are the class shares of the items.
     """
     column = numbered(responses, np.arange(responses.n_raters))
     votes = Votes(None, column)
@@ -70,24 +59,11 @@ def numbered(responses: Responses, group: NDArray[np.int64]) -> NDArray[np.int64
 
 
 def dispersion(votes: Votes, responses: Responses, share: Array, probability: Array) -> float:
-    r"""Return how much more the meetings of votes vary than those of independent sources.
+    """Return the mean over pairs of :math:`(O - E)^2 / E`, about one for independent sources.
 
-    The mean over pairs of votes of :math:`(O - E)^2 / E`, with O the number of items on which they
-    meet and E what is expected of sources that are independent given the class. It is about one if
-    they are.
-
-    Parameters
-    ----------
-    votes : Votes
-    responses : Responses
-    share : ndarray, shape (classes, votes)
-        Shares of the votes in every class.
-    probability : ndarray, shape (items, classes)
-        Of the labels.
-
-    References
-    ----------
-    McCullagh & Nelder (1989), Generalized Linear Models, 2nd ed., section 4.5 (dispersion).
+    O is the number of items with both votes, E its expectation given the classes, from the
+    ``share`` of the votes in every class (classes, votes) and the label probabilities (items,
+    classes). See McCullagh & Nelder (1989), Generalized Linear Models, section 4.5.
     """
     met = _meetings(votes, responses)
     number = per_item(votes.rows(responses)[0]).astype(float)

@@ -65,10 +65,9 @@ def listen(log_rater, arrangement):
 
 @inner
 def draw_verdicts(g, log_group, message, in_logs, drawn, arrangement, n_cells, rng, verdict):
-    """Draw the verdicts of a group on all items, including those without its responses.
+    """Draw the verdicts of a group on all items; return their counts by truth (classes, verdicts).
 
-    Fills in the ``verdict`` of every item, or for merged items their number by verdict (items,
-    verdicts). Returns the counts by truth (classes, verdicts).
+    Fills in the ``verdict`` of every item, or of merged items the counts (items, verdicts).
     """
     row_start, row, _, _, pattern_group = arrangement
     log_outer = log_group[g]
@@ -110,10 +109,7 @@ def draw_verdicts(g, log_group, message, in_logs, drawn, arrangement, n_cells, r
 
 @inner
 def count_by_source(sources, n_classes, n_rows, start, cell):
-    """Count the responses by the class of each source, (sources, rows, classes).
-
-    ``sources`` (sources, items), or for merged items (sources, items, classes).
-    """
+    """Count responses by class of each source, (sources, items) or (sources, items, classes)."""
     n_sources = sources.shape[0]
     counts = np.zeros((n_sources, n_rows, n_classes))
     if sources.ndim == 3:
@@ -139,11 +135,7 @@ def count_by_source(sources, n_classes, n_rows, start, cell):
 
 @inlined
 def choose(log_alpha, size, weight, rng):
-    """Draw the set of a rater: 0 is alone, then groups of these sizes without the rater.
-
-    ``weight`` (groups + 1,) is the log density of the rater's responses in every set. The prior is
-    a Chinese restaurant process: α for alone, the size for a group.
-    """
+    """Draw the set of a rater, 0 for alone, from log densities (groups + 1,) and group sizes."""
     log_weight, top = np.empty(weight.size), -np.inf
     for g in range(weight.size):
         log_weight[g] = weight[g] + (math.log(size[g - 1]) if g > 0 else log_alpha)
@@ -163,8 +155,7 @@ def choose(log_alpha, size, weight, rng):
 def reassign(assignment, group_counts, rater_counts, answers, arrangement, point, log_alpha, rng):
     """Redraw the sets of raters among some groups and alone; all three arrays change in place.
 
-    Raters of other groups stay there, and so do raters of groups of two. The counts of other groups
-    and their raters do not change, all others are replaced.
+    Raters of other groups and of groups of two stay. Counts of the chosen groups are replaced.
     """
     n_raters, n_classes, n_labels = rater_counts.shape
     size = sizes(assignment, group_counts.shape[0])

@@ -36,11 +36,7 @@ NOBODY = np.int64(-1)  # a literal would be compiled once more
 
 
 class State(NamedTuple):
-    """The partition, the counts of labels and verdicts, and the weights of the sets.
-
-    Weights are NaN until they are computed. Those of raters alone come with their counts, which
-    do not depend on the partition.
-    """
+    """The partition, counts of labels and verdicts, and weights of sets, NaN until computed."""
 
     assignment: NDArray[np.int64]
     size: NDArray[np.int64]
@@ -128,10 +124,7 @@ def choose_partner(state, mover, rng):
 
 @inlined
 def log_chances(s, t, n_raters, log_alpha):
-    """Log ratio of priors and proposals if a rater moves from a set of s to a set of t raters.
-
-    Sizes are before the move; t is 0 for a rater who leaves to be alone.
-    """
+    """Log ratio of priors and proposals for a move from s raters to t, of which 0 is alone."""
     # a Chinese restaurant: α for every set, (size − 1)! for its seating
     total = math.lgamma(max(s - 1.0, 1.0)) - math.lgamma(s)
     total += math.lgamma(t + 1.0) - math.lgamma(max(t, 1.0))
@@ -147,8 +140,7 @@ def log_chances(s, t, n_raters, log_alpha):
 def worth(size, answers):
     """Return the probability of trying a move whose larger set, before or after, has this size.
 
-    It decreases with the number of cells in the patterns of that set. It is the same for a move and
-    its reverse, so the acceptance ratio does not change.
+    It is the same for a move and its reverse, so the acceptance ratio does not change.
     """
     n_raters = answers.rater_start.size - 1
     n_labels = answers.words.size // n_raters
@@ -236,10 +228,9 @@ def move_rater(state, answers, point, log_alpha, rng):
 
 @kernel
 def move_raters(assignment, group_counts, rater_counts, answers, point, log_alpha, moves, rng):
-    """Make moves of the assignment; it and the counts change in place.
+    """Make moves of the assignment; it and the counts change in place. Return those accepted.
 
-    The counts of raters alone must be correct; those of groups are drawn here. Groups keep their
-    numbers. Returns the number of accepted moves.
+    The counts of raters alone must be correct; those of groups are drawn here.
     """
     n_groups = group_counts.shape[0]
     state = State(

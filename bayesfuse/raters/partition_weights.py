@@ -36,11 +36,7 @@ With a hundredth, up to a sixth more moves are accepted, but they take half as l
 
 
 class Answers(NamedTuple):
-    """The labels, and the responses by item and by rater.
-
-    ``drawn`` are the labels (items,), or for merged items their numbers by class (items, classes);
-    ``words`` are :func:`cell_words`, and ``marks`` (items,) zeros for scratch.
-    """
+    """Labels (items,) or (items, classes), responses by item and by rater, words, scratch."""
 
     drawn: NDArray[Any]
     start: NDArray[np.uint32]
@@ -102,11 +98,7 @@ def count_labels(m, answers, n_classes, n_labels):
 
 @inlined
 def patterns_of(members, answers, n_classes, n_labels):
-    """Return the patterns of responses of a set of raters.
-
-    Returns the first cell of every pattern, the cells (numbered among the members), and the number
-    of items by class with the pattern (patterns, classes).
-    """
+    """Return first cells, cells (numbered among members) and items (patterns, classes) of patterns."""
     drawn, start, cell, words = answers.drawn, answers.start, answers.cell, answers.words
     rater_start, rater_item = answers.rater_start, answers.rater_item
     rater_label, marks = answers.rater_label, answers.marks
@@ -186,8 +178,7 @@ def from_cells(table, rows):
 def fit(pattern_start, pattern_cell, used, prior_outer, prior_inner):
     """Fit the rows of a set of raters with a common verdict to their patterns, by EM.
 
-    ``prior_inner`` (members × classes, labels). Returns the rows from truth to verdict and the
-    cells' table, each with its logarithm.
+    Returns the rows from truth to verdict and the cells' table, each with its logarithm.
     """
     n_classes, n_labels = prior_outer.shape[0], prior_inner.shape[1]
     n_cells = prior_inner.shape[0] // n_classes * n_labels
@@ -226,10 +217,9 @@ def fit(pattern_start, pattern_cell, used, prior_outer, prior_inner):
 
 @inner
 def weigh_set(members, group, answers, point, rng):
-    """Draw the verdicts of a set of raters, and return its log weight and the counts.
+    """Draw the verdicts of a set; return its log weight, and counts by verdict and by member.
 
     The verdicts are drawn given the current rows if the set is a ``group``, else (−1) from q.
-    Counts are (classes, verdicts) and (members, classes, labels).
     """
     prior_outer, concentration_rater = point.prior_outer, point.concentration_rater
     log_outer_now, log_rater_now = point.log_group[max(group, 0)], point.log_rater

@@ -30,10 +30,10 @@ from bayesfuse.raters.confusion import (
 
 @inner
 def join_in_logs(log_rows, i, message, in_logs, weight):
-    """Fill in p(pattern, verdict | truth) / exp(scale), and return the scale and the sum.
+    """Fill in p(pattern, verdict | truth) / exp(scale); return the scale and the sum.
 
-    ``message`` is p(pattern | verdict) or its logarithm; row ``i`` is log p(verdict | truth). The
-    scale is −inf and the sum zero if the pattern is impossible.
+    ``message`` is p(pattern | verdict) or its logarithm. If the pattern is impossible, the scale is
+    −inf and the sum zero.
     """
     top, total = -np.inf, 0.0
     for v in range(weight.size):
@@ -47,10 +47,7 @@ def join_in_logs(log_rows, i, message, in_logs, weight):
 
 @inner
 def weigh(log_rows, rows, i, message, in_logs, weight):
-    """Fill in the probabilities of the verdicts given a truth, and return log p(pattern | truth).
-
-    Zeros and −inf if the pattern is impossible.
-    """
+    """Fill in the verdicts' probabilities given a truth; return log p(pattern | truth)."""
     scale, total = 0.0, 0.0
     if not in_logs:
         for v in range(weight.size):
@@ -74,10 +71,7 @@ def by_truth(table):
 
 @inner
 def all_rows(log_group, log_rater, pattern_start, pattern_cell, pattern_group):
-    """Return the table of all rows, of cells and then p(pattern | truth), and its logarithm.
-
-    The logarithms of patterns are zero unless the table underflows.
-    """
+    """Return the table of cells and p(pattern | truth), and the logarithms that are needed."""
     n_raters, n_classes, n_labels = log_rater.shape
     n_cells = n_raters * n_labels
     table, log_table = begin_with_cells(log_rater, n_cells + pattern_group.size)
@@ -102,10 +96,7 @@ def all_rows(log_group, log_rater, pattern_start, pattern_cell, pattern_group):
 
 @inner
 def split(number, weight, total, rng, parts):
-    """Draw multinomial counts of verdicts, with weights of this total.
-
-    The number of random numbers does not depend on the rounding of the weights.
-    """
+    """Draw multinomial counts; how many random numbers this takes does not depend on rounding."""
     last = weight.size - 1
     while last > 0 and weight[last] == 0.0:
         parts[last] = 0.0
@@ -146,10 +137,9 @@ def expected(
 
 @inlined
 def share(log_group, log_rater, used, pattern_start, pattern_cell, pattern_group, rng):
-    """Divide the counts of rows by label, (rows, classes), among verdicts.
+    """Divide counts of rows (rows, classes) among verdicts: expected or, with an ``rng``, drawn.
 
-    Returns the counts of group and rater entries, expected or, with an ``rng``, drawn. Given the
-    truth, items with the same pattern are exchangeable, so only the numbers by verdict are drawn.
+    Given the truth, items with the same pattern are exchangeable, so only numbers are drawn.
     """
     cells, log_cells = by_cell(log_rater)
     log_outer = by_truth(log_group)
@@ -174,10 +164,9 @@ def share(log_group, log_rater, used, pattern_start, pattern_cell, pattern_group
 def pass_on(
     log_outer, message, in_logs, used, pattern_start, pattern_cell, pattern_group, cell_counts, rng
 ):
-    """Divide the counts of patterns by label (patterns, classes) among verdicts and cells.
+    """Divide counts of patterns (patterns, classes) among verdicts; add to ``cell_counts``.
 
-    Adds to ``cell_counts``. Returns the counts (groups × classes, verdicts) and, for expected
-    counts, the log-likelihood.
+    Returns counts (groups × classes, verdicts) and, of expected counts, the log-likelihood.
     """
     n_patterns, n_classes = used.shape
     outer, outer_counts = np.exp(log_outer), np.zeros_like(log_outer)
@@ -254,10 +243,9 @@ def add_posterior(
     pattern_group,
     total,
 ):
-    """Add to ``total`` (items, groups, verdicts) the probabilities of the verdicts.
+    """Add the probabilities of the verdicts to ``total`` (items, groups, verdicts).
 
-    ``probability`` (items, classes) is that of the labels. For groups without responses to an item,
-    the verdict is informed by the truth only.
+    A verdict of a group without responses to an item is informed by the truth only.
     """
     cells, log_cells = by_cell(log_rater)
     log_outer = by_truth(log_group)

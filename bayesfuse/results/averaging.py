@@ -361,10 +361,7 @@ def _require_draws(results: Mapping[str, xr.DataTree]) -> None:
 
 
 def _weigh(loos: Mapping[str, Any], method: str) -> pd.DataFrame:
-    """Return the weights of ArviZ, from densities relative to the best model's unit by unit.
-
-    That leaves the weights unchanged, and the density of a long sequence does not underflow.
-    """
+    """Return ArviZ's weights, from densities relative to the best, which do not underflow."""
     import arviz as az
 
     if len(loos) == 1:

@@ -25,10 +25,7 @@ def require_result(result: Any) -> xr.DataTree:
 
 
 def all_draws(result: xr.DataTree) -> xr.Dataset:
-    """Return the variables of a result, (chain, draw, …); an empty dataset if it has none.
-
-    The point estimate of ``bf.find_map`` counts as one draw, a selected chain as one chain.
-    """
+    """Return the variables of a posterior, or of a point estimate as one draw, (chain, draw, …)."""
     groups = require_result(result).children
     name = "posterior" if "posterior" in groups else "point"
     draws = groups[name].dataset if name in groups else xr.Dataset()
@@ -46,11 +43,7 @@ def require_draws(result: xr.DataTree, what: str) -> xr.Dataset:
 
 
 def named(dataset: xr.Dataset, name: str) -> xr.DataArray | None:
-    """Return a variable by its name, in double precision, or None.
-
-    PyMC prefixes the variables of a named model ("a::prevalence"); the prefix may be left out if
-    the name stays unique.
-    """
+    """Return a variable in double precision, or None; a model's prefix may be left out."""
     if name in dataset:
         return in_double(dataset[name])
     prefixed = [own for own in dataset.data_vars if str(own).endswith(f"::{name}")]
@@ -94,13 +87,7 @@ def class_names(result: xr.DataTree) -> list[Any]:
 
 
 def kept_labels(result: xr.DataTree) -> NDArray[Any] | None:
-    """Return the labels drawn with the parameters (chain, draw, item), or None if not stored.
-
-    Raises
-    ------
-    ModelError
-        The labels belong to other draws than the parameters.
-    """
+    """Return the labels drawn with the parameters (chain, draw, item), or None if not stored."""
     if "label_draws" not in require_result(result).children:
         return None
     kept = _with_chains(result["label_draws"].dataset)

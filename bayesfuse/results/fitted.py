@@ -36,27 +36,11 @@ FITTED = "fitted"
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a fit says of items and raters in general.
+    """Factors, settings and draws of a fit, for items and raters that it has not seen.
 
-    Attributes
-    ----------
-    labels, raters : type
-        The factors, whose ``anew`` makes those of other items and raters.
-    label_settings, rater_settings : mapping
-        Their settings.
-    needs : list of str
-        What places new items.
-    values : dict of str to ndarray, shape (chain, draw, …)
-        The parameters.
-    newcomers : dict of str to ndarray or str
-        By parameter, the rows of a rater without responses, (chain, draw, …), or the reason why
-        there are none.
-    sources : dict of str to str
-        By parameter, where these come from.
-    rater_names, class_names : ndarray
-    population_names : ndarray, optional
-    items : KnownItems, optional
-        What covariates and a classifier's word of new items say of their labels.
+    ``values`` are the parameters (chain, draw, …). ``newcomers`` holds by parameter the rows of a
+    rater without responses, or the reason why there are none, and ``sources`` their origin;
+    ``needs`` names the arguments that describe new items.
     """
 
     labels: type[LabelPrior]
@@ -93,10 +77,7 @@ class Fitted:
     def of_raters(
         self, raters: NDArray[Any]
     ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64], list[str]]:
-        """Return the parameters for the raters of new responses.
-
-        Also the place of each among the fitted raters, −1 for others, and where it comes from.
-        """
+        """Return the parameters of these raters, their places in the fit (−1: none), and sources."""
         index = places(as_array(raters), self.rater_names)
         new, values = index < 0, dict(self.values)
         sources: set[str] = set()

@@ -22,17 +22,7 @@ from bayesfuse.results.contents import all_draws, constants, named
 
 @dataclass(frozen=True)
 class KnownItems:
-    """Draws of what turns knowledge of items into log-odds of their classes.
-
-    Attributes
-    ----------
-    draws : dict of str to ndarray, shape (chain, draw, …)
-        ``share``, and ``slope`` or ``scale`` or both.
-    names : list of str
-        The covariates.
-    constants : dict of str to ndarray
-        By which covariates and the classifier's word are standardised.
-    """
+    """Draws of ``share``, ``slope`` and ``scale``, covariates' names, standardising constants."""
 
     draws: dict[str, Array]
     names: list[str]

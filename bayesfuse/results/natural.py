@@ -27,10 +27,7 @@ DIGESTS = "batch_digest"
 
 @dataclass(frozen=True)
 class Natural:
-    """A parameter with Dirichlet rows: its prior, and its distribution given all data so far.
-
-    ``variable`` is the name of its draws in the posterior of the result.
-    """
+    """The Dirichlet prior and posterior of a parameter, and its variable in the result."""
 
     prior: RowPrior
     posterior: RowPrior

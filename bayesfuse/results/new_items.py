@@ -25,24 +25,9 @@ def see(
     told: Mapping[str, Any],
     gold: Mapping[Any, Any] | None = None,
 ) -> tuple[Observation, dict[str, Any], list[str]]:
-    """Return new responses as seen through a fit.
+    """Return new responses as seen through a fit: observation, parameters, and sources of raters.
 
-    Parameters
-    ----------
-    fitted : Fitted
-    responses : Responses
-    told : mapping of str to anything
-        What places the new items, by name of the argument of ``bf.predict``; None if not given.
-    gold : mapping of item name to class name, optional
-        Items whose true class is known.
-
-    Returns
-    -------
-    observation : Observation
-    values : dict of str to array, shape (chain, draw, …)
-        The parameters for the raters of these responses.
-    source : list of str
-        Where those of each rater come from.
+    ``told`` holds the arguments of ``bf.predict`` that describe the new items, None if not given.
     """
     given = _places(fitted, told)
     responses = with_classes(responses, fitted.class_names)

@@ -22,13 +22,7 @@ from bayesfuse.results.contents import all_draws
 
 
 def parameters(result: xr.DataTree, model: pm.Model) -> dict[str, NDArray[Any]]:
-    """Return the parameters of the label prior and the channel, (chain, draw, …).
-
-    Raises
-    ------
-    ModelError
-        The result is of another model, or lacks a variable.
-    """
+    """Return the parameters of the label prior and the channel, (chain, draw, …)."""
     observation = observation_of(result, model)
     draws = all_draws(result)
     missing = [variable.name for variable in model.free_RVs if variable.name not in draws]
@@ -60,11 +54,10 @@ def _require_variable(draws: xr.DataArray, variable: TensorVariable, model: pm.M
 
 
 def central(observation: Observation, draws: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
-    """Return a point estimate from draws (chain, draw, …) of the parameters: the posterior mean.
+    """Return the posterior mean of draws (chain, draw, …) of the parameters.
 
-    Parameters without a mean, such as the groups of raters, take their most frequent value, and
-    the others their mean over the draws with that value. Ties go to the value whose entries are
-    most frequent one by one.
+    Parameters without a mean, such as groups of raters, take their most frequent value, and the
+    others their mean over those draws. Ties go to the entries that are most frequent one by one.
     """
     flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in draws.items()}
     whole = [name for name in flat if not observation.support(name).averages]

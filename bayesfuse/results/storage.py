@@ -48,15 +48,9 @@ def choose(
     log_likelihood: bool | None,
     most: int,
 ) -> Storage:
-    """Choose what is not given so that draws take ``most`` bytes: the precision, then ``thin``.
+    """Choose the precision, then ``thin``, so that draws take ``most`` bytes, unless given.
 
-    Single precision comes first because it loses nothing: its relative error of 10⁻⁷ is far below
-    any Monte Carlo error.
-
-    Raises
-    ------
-    ModelError
-        Settings that are unknown, or numbers below one.
+    The relative error of single precision, 10⁻⁷, is far below any Monte Carlo error.
     """
     n_chains, n_draws = sizes
     given = {"chains": n_chains, "draws": n_draws} | ({} if thin is None else {"thin": thin})
@@ -131,10 +125,7 @@ def round_off(result: xr.DataTree, precision: Precision) -> None:
 
 
 def _rounded(values: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Round to single precision; what lies between 0 and 1 stays there.
-
-    An accuracy of one would make mistakes of a rater impossible, and any data with one, too.
-    """
+    """Round to single precision; numbers between 0 and 1 stay there, as zeros rule out data."""
     rounded = values.astype(np.float32)
     inner = np.finfo(np.float32).tiny, np.nextafter(np.float32(1), np.float32(0))
     for edge, inside in enumerate(inner):
