@@ -8,8 +8,7 @@ from bayesfuse.raters.inferred_groups import InferredGroups
 from bayesfuse.raters.latent_groups import LatentGroups
 from bayesfuse.raters.one_coin import OneCoin
 from bayesfuse.raters.stated import Stated
-from bayesfuse.raters.typed_confusion import TypedConfusion
-from bayesfuse.raters.typed_confusion_by_kind import TypedConfusionByKind
+from bayesfuse.raters.typed_confusion import TypedConfusion, TypedConfusionByKind
 from bayesfuse.raters.votes import Votes
 
 __all__ = [

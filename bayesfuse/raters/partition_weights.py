@@ -98,7 +98,7 @@ def count_labels(m, answers, n_classes, n_labels):
 
 @inlined
 def patterns_of(members, answers, n_classes, n_labels):
-    """Return first cells, cells (numbered among members) and items (patterns, classes) of patterns."""
+    """Return first cells, cells (numbered among members) and items (patterns, classes)."""
     drawn, start, cell, words = answers.drawn, answers.start, answers.cell, answers.words
     rater_start, rater_item = answers.rater_start, answers.rater_item
     rater_label, marks = answers.rater_label, answers.marks

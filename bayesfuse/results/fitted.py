@@ -77,7 +77,7 @@ class Fitted:
     def of_raters(
         self, raters: NDArray[Any]
     ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64], list[str]]:
-        """Return the parameters of these raters, their places in the fit (−1: none), and sources."""
+        """Return the parameters of these raters, their places in the fit (−1: none), sources."""
         index = places(as_array(raters), self.rater_names)
         new, values = index < 0, dict(self.values)
         sources: set[str] = set()

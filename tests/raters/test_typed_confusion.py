@@ -96,11 +96,12 @@ def expected_counts(share, confusion, responses, weight, known):
 def test_counts_of_known_items_are_apart():
     responses = random_crowd(30, 4, 3, seed=7)
     share, confusion = parameters(3, 5, 5)
-    at, (start, cell, known) = tables(share, confusion), structure(responses, {2: 0, 9: 2, 30: 2})
+    at, arranged = tables(share, confusion), structure(responses, {2: 0, 9: 2, 30: 2})
+    known = arranged[2]
     weight = np.random.default_rng(1).random((31, 3))
     weight[4, 1] = 0.0
     weight[known >= 0] *= np.eye(3)[known[known >= 0]]
-    found = bare().expected_kernel(*at, weight, start, cell, known)
+    found = bare().expected_kernel(*at, weight, *arranged)
     expected = expected_counts(share, confusion, responses, weight, known)
     for one, other, name in zip(found, expected, ["types", "answers"], strict=True):
         assert_close(one, other, name)
