@@ -48,8 +48,8 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.pymc.model import LabelModel
-from bayesfuse.raters import near_copies
-from bayesfuse.raters.given_groups import Groups
+from bayesfuse.raters import dependence
+from bayesfuse.raters.dependence import Groups
 from bayesfuse.raters.votes import NOBODY
 
 ITEMS = 5.0
@@ -198,12 +198,12 @@ def _require_above(name: str, given: Any, reason: str) -> None:
 def _columns(groups: Any, responses: bf.Responses, shares: Array) -> NDArray[np.int64]:
     """Return the number of the vote of every source and label; −1 where there is none."""
     if isinstance(groups, str) and groups == "copies":
-        return near_copies.columns(responses, shares)
+        return dependence.columns(responses, shares)
     source = np.arange(responses.n_raters)
     if groups is not None:
         assignment = Groups.read(groups, responses).assignment
         source = np.where(assignment >= 0, responses.n_raters + assignment, source)
-    return near_copies.numbered(responses, source)
+    return dependence.numbered(responses, source)
 
 
 def _names(votes: bf.Votes, responses: bf.Responses) -> list[str]:
@@ -240,7 +240,7 @@ def _measured(
     gold: Mapping[Any, Any] | None,
 ) -> float:
     """Return the dispersion of the votes at a mode of the model for independent sources."""
-    sample = np.unique(np.linspace(0, responses.n_items - 1, near_copies.ITEMS).astype(np.int64))
+    sample = np.unique(np.linspace(0, responses.n_items - 1, dependence.ITEMS).astype(np.int64))
     few = responses.take(sample)
     names = set(few.items.tolist())
     known = {item: label for item, label in (gold or {}).items() if item in names}
@@ -249,4 +249,4 @@ def _measured(
     rows = em.fit(observation, rows, priors).rows
     probability = observation.marginal(rows).probability
     share = np.exp(rows["vote_share"])
-    return max(near_copies.dispersion(votes, observation.table, share, probability), 1.0)
+    return max(dependence.dispersion(votes, observation.table, share, probability), 1.0)

@@ -34,10 +34,10 @@ from bayesfuse import priors
 from bayesfuse.errors import ModelError, NoGroupsWarning
 from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.parameters.variables import partition
-from bayesfuse.pymc.described import common_mean
+from bayesfuse.pymc.evaluate import common_mean
 from bayesfuse.pymc.item_priors import independent_labels
 from bayesfuse.pymc.model import LabelModel, one_against_rest
-from bayesfuse.raters.given_groups import Groups, groups_at_most
+from bayesfuse.raters.dependence import Groups, groups_at_most
 
 
 class LatentGroup(LabelModel):
@@ -79,7 +79,7 @@ class LatentGroup(LabelModel):
 
     Attributes
     ----------
-    groups : bayesfuse.raters.given_groups.Groups
+    groups : bayesfuse.raters.dependence.Groups
         The groups and their origin; with "posterior", the start of the chains.
 
     Raises

@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from bayesfuse.errors import require_numbers
 from bayesfuse.numerics import grades
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.parameters.contract import Coordinates, Support
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.pool import Member, Pool, Values
 
@@ -257,29 +255,3 @@ class GradedRows(Pool):
             found |= {role: natural(own[:, at]), f"{role}_mean": natural(mean[at])}
             found[f"{role}_spread"] = spread[g]
         return {role: np.asarray(found[role]) for role in self.members}
-
-
-class Line(Support):
-    """Numbers that only a pool draws."""
-
-    def require(self, name: str, value: Any) -> None:
-        require_numbers(name, value)
-
-    def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
-        return Plain() if model.rvs_to_transforms.get(variable) is None else None
-
-
-class Plain(Coordinates):
-    """Numbers as they are."""
-
-    def read(self, value: Array) -> Array:
-        return value
-
-    def write(self, value: Array) -> Array:
-        return value
-
-    def natural(self, value: Array) -> Array:
-        return value
-
-
-LINE = Line()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.contract import Coordinates, Prior, Statistic, Support
+from bayesfuse.parameters.real import Unchanged
 
 SEATING = "seating"
 """Name of the random variable that is a partition, ``variables.SeatingRV``."""
@@ -36,26 +37,13 @@ class Partition(Support):
             )
 
     def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
-        return Whole() if getattr(variable.owner.op, "name", "") == SEATING else None
+        return Unchanged() if getattr(variable.owner.op, "name", "") == SEATING else None
 
     def prior(self, variable: Any) -> Prior:
         concentration, _, start = (
             value.eval() for value in variable.owner.op.dist_params(variable.owner)
         )
         return PartitionPrior(float(concentration), start)
-
-
-class Whole(Coordinates):
-    """Integers, without a transform."""
-
-    def read(self, value: Array) -> Array:
-        return value
-
-    def write(self, value: Array) -> Array:
-        return value
-
-    def natural(self, value: Array) -> Array:
-        return value
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,10 +24,14 @@ from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation, Spread, in_blocks
 from bayesfuse.parameters.pool import Pool
 from bayesfuse.parameters.variables import dirichlet
-from bayesfuse.pymc.described import common_mean, described
-from bayesfuse.pymc.graded import graded_raters, names_of_thresholds
+from bayesfuse.pymc.evaluate import common_mean, described
 from bayesfuse.pymc.observed import ObservedResponses, ResponsesDistribution
-from bayesfuse.pymc.pooled import pooled_accuracy, pooled_confusion
+from bayesfuse.pymc.rater_rows import (
+    graded_raters,
+    names_of_thresholds,
+    pooled_accuracy,
+    pooled_confusion,
+)
 from bayesfuse.raters import Abstaining, Confusion, OneCoin, Stated
 from bayesfuse.raters.base import RaterChannel
 

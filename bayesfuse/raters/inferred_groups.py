@@ -37,51 +37,21 @@ def numbered(assignment, n_groups):
 
 
 @kernel
-def likelihood(
-    log_group, log_rater, assignment, start, cell, gold, words, rater_start, rater_item, rater_label
-):
+def likelihood(log_group, log_rater, assignment, start, cell, gold, words, *by_rater):
     """Arrange the responses by the assignment, and sum the verdicts out."""
     if not numbered(assignment, log_group.shape[0]):
         return np.zeros((gold.size, log_rater.shape[1])), np.zeros(gold.size)
-    row_start, row, pattern_start, pattern_cell, pattern_group = arrange(
-        start, cell, assignment, words
-    )
-    return verdicts.likelihood(
-        log_group, log_rater, row_start, row, pattern_start, pattern_cell, pattern_group, gold
-    )
+    arranged = arrange(start, cell, assignment, words)
+    return verdicts.likelihood(log_group, log_rater, *arranged, gold)
 
 
 @kernel
-def expected(
-    log_group,
-    log_rater,
-    weight,
-    assignment,
-    start,
-    cell,
-    gold,
-    words,
-    rater_start,
-    rater_item,
-    rater_label,
-):
+def expected(log_group, log_rater, weight, assignment, start, cell, gold, words, *by_rater):
     """As :func:`likelihood`, for the expected counts."""
     if not numbered(assignment, log_group.shape[0]):
         return np.zeros_like(log_group), np.zeros_like(log_rater)
-    row_start, row, pattern_start, pattern_cell, pattern_group = arrange(
-        start, cell, assignment, words
-    )
-    return verdicts.expected(
-        log_group,
-        log_rater,
-        weight,
-        row_start,
-        row,
-        pattern_start,
-        pattern_cell,
-        pattern_group,
-        gold,
-    )
+    arranged = arrange(start, cell, assignment, words)
+    return verdicts.expected(log_group, log_rater, weight, *arranged, gold)
 
 
 class InferredGroups(RaterChannel):

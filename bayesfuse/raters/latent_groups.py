@@ -105,8 +105,7 @@ class LatentGroups(RaterChannel):
 
     def tally(self, tables, drawn, structure, rng):
         *arranged, _ = structure
-        kernel = verdicts.count_copies if drawn.ndim == 2 else verdicts.count
-        return kernel(*tables, drawn, *arranged, rng)
+        return verdicts.count(*tables, drawn, *arranged, rng)
 
     def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
         """Return eq. 8: the group's matrix times the rater's own."""

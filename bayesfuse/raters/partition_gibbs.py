@@ -64,12 +64,13 @@ def listen(log_rater, arrangement):
 
 
 @inner
-def draw_verdicts(g, log_group, message, in_logs, drawn, arrangement, n_cells, rng, verdict):
+def draw_verdicts(g, log_group, heard, drawn, arrangement, n_cells, rng, verdict):
     """Draw the verdicts of a group on all items; return their counts by truth (classes, verdicts).
 
     Fills in the ``verdict`` of every item, or of merged items the counts (items, verdicts).
     """
     row_start, row, _, _, pattern_group = arrangement
+    message, in_logs = heard
     log_outer = log_group[g]
     outer = np.exp(log_outer)
     n_classes = outer.shape[0]
@@ -170,16 +171,9 @@ def reassign(assignment, group_counts, rater_counts, answers, arrangement, point
     place = np.full(size.size, -1)
     for i in range(chosen.size):
         place[chosen[i]] = i + 1
+        heard, verdict = (message, in_logs), sources[i + 1]
         found = draw_verdicts(
-            chosen[i],
-            point.log_group,
-            message,
-            in_logs,
-            drawn,
-            arrangement,
-            n_cells,
-            rng,
-            sources[i + 1],
+            chosen[i], point.log_group, heard, drawn, arrangement, n_cells, rng, verdict
         )
         fill(group_counts[chosen[i]], found)
     table = count_by_source(sources, n_classes, n_cells, start, cell)

@@ -195,16 +195,9 @@ def fit(pattern_start, pattern_cell, used, prior_outer, prior_inner):
         to_cells(log_inner, log_table)
         cell_counts[:] = 0.0
         message, in_logs = multiply(table, log_table, pattern_start, pattern_cell)
+        patterns = pattern_start, pattern_cell, group
         outer_counts, total = pass_on(
-            log_outer,
-            message,
-            in_logs,
-            used,
-            pattern_start,
-            pattern_cell,
-            group,
-            cell_counts,
-            None,
+            log_outer, message, in_logs, used, patterns, cell_counts, None
         )
         if abs(total - before) < GAIN:
             break

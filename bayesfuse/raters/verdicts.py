@@ -70,8 +70,9 @@ def by_truth(table):
 
 
 @inner
-def all_rows(log_group, log_rater, pattern_start, pattern_cell, pattern_group):
+def all_rows(log_group, log_rater, patterns):
     """Return the table of cells and p(pattern | truth), and the logarithms that are needed."""
+    pattern_start, pattern_cell, pattern_group = patterns
     n_raters, n_classes, n_labels = log_rater.shape
     n_cells = n_raters * n_labels
     table, log_table = begin_with_cells(log_rater, n_cells + pattern_group.size)
@@ -121,7 +122,8 @@ def likelihood(
     log_group, log_rater, row_start, row, pattern_start, pattern_cell, pattern_group, gold
 ):
     """Sum the verdicts out: (items, classes), and the rows' log scale."""
-    table, log_table = all_rows(log_group, log_rater, pattern_start, pattern_cell, pattern_group)
+    patterns = pattern_start, pattern_cell, pattern_group
+    table, log_table = all_rows(log_group, log_rater, patterns)
     return multiply_rows(table, log_table, row_start, row, gold)
 
 
@@ -132,42 +134,47 @@ def expected(
     """Sum the weights of every item into the entries that its truth and its verdicts use."""
     n_rows = log_rater.shape[0] * log_rater.shape[2] + pattern_group.size
     used = weigh_rows(n_rows, weight, row_start, row)
-    return share(log_group, log_rater, used, pattern_start, pattern_cell, pattern_group, None)
+    patterns = pattern_start, pattern_cell, pattern_group
+    return share(log_group, log_rater, used, patterns, None)
+
+
+@kernel
+def count(
+    log_group, log_rater, drawn, row_start, row, pattern_start, pattern_cell, pattern_group, rng
+):
+    """Draw the verdicts given the labels (items,), or numbers (items, classes), and count."""
+    n_rows = log_rater.shape[0] * log_rater.shape[2] + pattern_group.size
+    if drawn.ndim == 2:
+        used = weigh_rows(n_rows, drawn, row_start, row)
+    else:
+        used = count_rows(n_rows, log_rater.shape[1], drawn, row_start, row)
+    patterns = pattern_start, pattern_cell, pattern_group
+    return share(log_group, log_rater, used, patterns, rng)
 
 
 @inlined
-def share(log_group, log_rater, used, pattern_start, pattern_cell, pattern_group, rng):
+def share(log_group, log_rater, used, patterns, rng):
     """Divide counts of rows (rows, classes) among verdicts: expected or, with an ``rng``, drawn.
 
     Given the truth, items with the same pattern are exchangeable, so only numbers are drawn.
     """
     cells, log_cells = by_cell(log_rater)
-    log_outer = by_truth(log_group)
-    n_cells = cells.shape[0]
-    message, in_logs = multiply(cells, log_cells, pattern_start, pattern_cell)
+    log_outer, n_cells = by_truth(log_group), cells.shape[0]
+    message, in_logs = multiply(cells, log_cells, patterns[0], patterns[1])
     cell_counts = used[:n_cells].copy()
     outer_counts, _ = pass_on(
-        log_outer,
-        message,
-        in_logs,
-        used[n_cells:],
-        pattern_start,
-        pattern_cell,
-        pattern_group,
-        cell_counts,
-        rng,
+        log_outer, message, in_logs, used[n_cells:], patterns, cell_counts, rng
     )
     return outer_counts.reshape(log_group.shape), by_rater(cell_counts, log_rater.shape[0])
 
 
 @inner
-def pass_on(
-    log_outer, message, in_logs, used, pattern_start, pattern_cell, pattern_group, cell_counts, rng
-):
+def pass_on(log_outer, message, in_logs, used, patterns, cell_counts, rng):
     """Divide counts of patterns (patterns, classes) among verdicts; add to ``cell_counts``.
 
     Returns counts (groups × classes, verdicts) and, of expected counts, the log-likelihood.
     """
+    pattern_start, pattern_cell, pattern_group = patterns
     n_patterns, n_classes = used.shape
     outer, outer_counts = np.exp(log_outer), np.zeros_like(log_outer)
     weight, parts, through = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
@@ -209,26 +216,6 @@ def pass_on(
                 for r in range(pattern_start[p], pattern_start[p + 1]):
                     cell_counts[pattern_cell[r], v] += through[v]
     return outer_counts, log_lik
-
-
-@kernel
-def count(
-    log_group, log_rater, labels, row_start, row, pattern_start, pattern_cell, pattern_group, rng
-):
-    """Draw the verdicts given the labels (items,), and count the entries used."""
-    n_rows = log_rater.shape[0] * log_rater.shape[2] + pattern_group.size
-    used = count_rows(n_rows, log_rater.shape[1], labels, row_start, row)
-    return share(log_group, log_rater, used, pattern_start, pattern_cell, pattern_group, rng)
-
-
-@kernel
-def count_copies(
-    log_group, log_rater, drawn, row_start, row, pattern_start, pattern_cell, pattern_group, rng
-):
-    """As :func:`count` for merged items, with ``drawn`` (items, classes) the number by class."""
-    n_rows = log_rater.shape[0] * log_rater.shape[2] + pattern_group.size
-    used = weigh_rows(n_rows, drawn, row_start, row)
-    return share(log_group, log_rater, used, pattern_start, pattern_cell, pattern_group, rng)
 
 
 @kernel

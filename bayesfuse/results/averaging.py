@@ -16,9 +16,8 @@ from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_mapping, require_weights
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.compatibility import require_alike, require_one_density
+from bayesfuse.results.compatibility import parameters, require_alike, require_one_density
 from bayesfuse.results.contents import constants, in_double, require_result
-from bayesfuse.results.parameters import parameters
 from bayesfuse.results.probabilities import label_posterior
 
 METHODS = ("stacking", "bb-pseudo-bma", "pseudo-bma")

@@ -13,9 +13,8 @@ from bayesfuse.errors import ModelError, require_count
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
 from bayesfuse.raters.typed_confusion import TypedConfusion
-from bayesfuse.results.compatibility import observation_of
+from bayesfuse.results.compatibility import evenly_spaced, observation_of, parameters
 from bayesfuse.results.contents import all_draws, kept_labels, named
-from bayesfuse.results.parameters import evenly_spaced, parameters
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 

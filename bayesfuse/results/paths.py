@@ -14,9 +14,14 @@ from bayesfuse.data.names import storable
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, require_count, require_kind, require_seed, takes_seed
-from bayesfuse.results.compatibility import observation_of
+from bayesfuse.results.compatibility import (
+    central,
+    evenly_spaced,
+    evenly_spaced_rows,
+    observation_of,
+    parameters,
+)
 from bayesfuse.results.contents import kept_labels
-from bayesfuse.results.parameters import central, evenly_spaced, evenly_spaced_rows, parameters
 
 BETWEEN = 10
 """Sweeps between draws of labels from a Markov chain."""

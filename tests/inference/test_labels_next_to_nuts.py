@@ -13,7 +13,7 @@ from squares import square_of_pixels
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.parameters import parameters
+from bayesfuse.results.compatibility import parameters
 from bayesfuse.results.posterior import complete
 
 QUIET = {"progressbar": False, "quiet": True}
