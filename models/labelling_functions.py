@@ -1,7 +1,7 @@
-"""Labelling functions: rules that speak on few items, and are wrong together.
+"""Labelling functions: rules that label few items each, with dependent errors.
 
-A rule of a weak-supervision project usually knows one label and is silent on most items. What is
-modelled here is the votes that an item gets, given their number:
+A rule of a weak-supervision project usually gives one label and abstains on most items. The model
+describes the votes that an item gets, given their number:
 
     class_shares ──► truth (item) ──► votes (item) ◄── vote_share (class, vote)
 
@@ -65,20 +65,21 @@ class LabellingFunctions(LabelModel):
     Parameters
     ----------
     responses : bf.Responses
-        The votes. Silence need not be in the table: every source counts as applied to every item.
+        The votes. Every source counts as applied to every item.
     class_shares : array or mapping, optional
-        What is known of the shares of the classes: numbers that sum to one, by class or in the
-        order of ``responses.classes``, or an interval (low, high) for every class, which holds its
-        share with a probability of 90 %. By default inferred around even shares.
+        Known shares of the classes: numbers that sum to one, by class or in the order of
+        ``responses.classes``, or a 90 % interval (low, high) for every class. By default inferred
+        around even shares.
     groups : "copies", None, mapping or list of lists, default "copies"
-        Sources of one group give one vote for a label together. By default near copies are looked
-        for; None takes all sources apart.
+        Sources of one group give one vote for a label together. By default near copies are grouped
+        automatically; None keeps all sources apart.
     odds : float, default 8
         How many times more probable a vote is in its own class than in another, on average.
     weight : float, default 5
-        Votes of every source that this is worth.
+        Number of votes of every source that this prior counts for.
     dispersion : float, optional
-        At least one. By default measured; 1 believes that sources are independent given the class.
+        At least one. By default measured; 1 stands for sources that are independent given the
+        class.
     gold : mapping of item name to class name, optional
         Items whose true class is known.
     name : str, optional
@@ -106,11 +107,11 @@ class LabellingFunctions(LabelModel):
 
     with b such that votes are as frequent as they are, ω the ``odds``, s the ``weight``, φ the
     ``dispersion``, n the numbers of votes and g those on items known to be of class k. Variables:
-    ``prevalence`` π and ``vote_share`` ψ. What follows for every source, :func:`bayesfuse.sources`
-    shows: how often it is right, how often it speaks in its class and elsewhere, its overlaps and
-    conflicts. The dispersion is an attribute of results. If it is far above one, votes tell little
-    of their source's quality, and intervals are as wide as before the data; ``vote_share`` holds
-    the shares with which labels are computed, not how well they are known.
+    ``prevalence`` π and ``vote_share`` ψ. :func:`bayesfuse.sources` returns accuracy, hit rate,
+    overlaps and conflicts of every source. The dispersion is an attribute of results. If it is far
+    above one, votes hardly inform the quality of their source, and intervals are as wide as those
+    of the prior; ``vote_share`` holds the shares that labels are computed with, not their
+    uncertainty.
 
     Where rules are independent given the class and you know on which items they were silent,
     :class:`bayesfuse.Abstaining` says more, because silence counts there: with it the log-loss is
