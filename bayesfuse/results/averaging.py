@@ -33,13 +33,13 @@ def common_units(
     """Convert the log likelihoods of several models to the same units, for ``az.compare``.
 
     A model of independent items stores one log likelihood per item, a hidden Markov model one per
-    sequence, and leave-one-item-out and leave-one-sequence-out cross-validation are not comparable.
-    Given the parameters, the items of the former are independent, so their sum over a sequence *is*
-    the log likelihood of the sequence. Finer units are therefore summed to the coarsest.
+    sequence, so their leave-one-out cross-validations are not comparable. Given the parameters,
+    independent items sum to the log likelihood of their sequence. Finer units are therefore summed
+    to the coarsest.
 
-    Items on a graph are not independent: the log likelihood of each is conditional on all others,
-    and their sum is not that of a sequence. The latter is computed from the model if the graph has
-    no cycles, conditional on neighbouring items outside the sequence.
+    The log likelihood of an item on a graph is conditional on all others, so a sum is not that of a
+    sequence. The latter is computed from the model if the graph has no cycles, conditional on
+    neighbouring items outside the sequence.
 
     Parameters
     ----------
@@ -56,9 +56,9 @@ def common_units(
     Raises
     ------
     ModelError
-        No results; other items; no log likelihood; densities of different data or conditions, such
-        as of labels given who responded, and of labels and silence; units that are not nested;
-        items on a graph in coarser units without their model, or on a graph with cycles.
+        No results; other items; no log likelihood; densities of different data or conditions;
+        units that are not nested; items on a graph in coarser units without their model, or on a
+        graph with cycles.
 
     References
     ----------
@@ -69,14 +69,10 @@ def common_units(
     >>> import bayesfuse as bf
     >>> from bayesfuse.models import DawidSkene, HiddenMarkov
     >>> responses = bf.Responses.from_matrix([[0, 0], [1, 0], [1, 1], [1, 1], [0, 0]])
-    >>> models = {
-    ...     "independent": DawidSkene(responses),
-    ...     "chain": HiddenMarkov(responses, bf.Sequences.from_lengths([3, 2])),
-    ... }
-    >>> results = {
-    ...     name: bf.sample(model, draws=20, chains=1, random_seed=1, progressbar=False, quiet=True)
-    ...     for name, model in models.items()
-    ... }
+    >>> chain = HiddenMarkov(responses, bf.Sequences.from_lengths([3, 2]))
+    >>> models = {"independent": DawidSkene(responses), "chain": chain}
+    >>> quiet = {"random_seed": 1, "progressbar": False, "quiet": True}
+    >>> results = {name: bf.sample(each, 20, chains=1, **quiet) for name, each in models.items()}
     >>> bf.common_units(results)["independent"]["log_likelihood"]["responses"].dims
     ('chain', 'draw', 'sequence')
     """
@@ -122,26 +118,25 @@ def average(
     results : mapping of name to DataTree
         From ``bf.sample`` or ``bf.fit``, of the same items and classes.
     weights : {"stacking", "bb-pseudo-bma", "pseudo-bma"} or mapping of name to number
-        "stacking" maximises the predictive accuracy of the mixture for left-out units (items, or
-        sequences if some model has those, see :func:`common_units`), by Pareto-smoothed
-        leave-one-out; the others are those of :func:`arviz.compare`. Numbers are scaled to sum to
-        one.
+        "stacking" maximises the predictive accuracy of the mixture for left-out units (see
+        :func:`common_units`), by Pareto-smoothed leave-one-out; the others are those of
+        :func:`arviz.compare`. Numbers are scaled to sum to one.
     models : mapping of name to pymc.Model, optional
         The models of the results, if :func:`common_units` needs them or results have been thinned.
 
     Returns
     -------
     DataTree
-        ``label_posterior`` (``probability`` and ``mcse`` by item and class), so that
-        ``bf.label_probabilities`` and the plots of labels work; ``comparison`` by model:
-        ``weight`` and, unless weights were given, ``elpd``, ``se``, ``p_loo`` and
-        ``worst_pareto_k``; ``constant_data``. Attributes: ``models`` and ``weights``.
+        ``label_posterior`` (``probability`` and ``mcse`` by item and class) for
+        ``bf.label_probabilities`` and the plots of labels; ``comparison`` by model: ``weight`` and,
+        unless weights were given, ``elpd``, ``se``, ``p_loo`` and ``worst_pareto_k``;
+        ``constant_data``. Attributes: ``models`` and ``weights``.
 
     Raises
     ------
     ModelError
-        Other items or classes; no label posterior; unless weights are numbers, what
-        :func:`common_units` refuses; weights with other names, negative, not finite or all zero.
+        Other items or classes; no label posterior; weights with other names, negative, not finite
+        or all zero; unless weights are numbers, as :func:`common_units`.
 
     Warns
     -----
@@ -164,16 +159,12 @@ def average(
     >>> import bayesfuse as bf
     >>> from bayesfuse.models import DawidSkene
     >>> responses = bf.datasets.simulate_dawid_skene(100, 5, 2, random_seed=1).responses
-    >>> results = {
-    ...     raters: bf.sample(DawidSkene(responses, raters=raters), draws=100,
-    ...                       random_seed=1, progressbar=False, quiet=True)
-    ...     for raters in ("confusion", "coin")
-    ... }
+    >>> models = {raters: DawidSkene(responses, raters=raters) for raters in ("confusion", "coin")}
+    >>> quiet = {"random_seed": 1, "progressbar": False, "quiet": True}
+    >>> results = {name: bf.sample(model, draws=100, **quiet) for name, model in models.items()}
     >>> both = bf.average(results)
     >>> both.attrs["models"], round(sum(both.attrs["weights"]), 9)
     (['confusion', 'coin'], 1.0)
-    >>> bf.label_probabilities(both).sizes["item"]
-    100
     """
     _require_mappings(results, models)
     posteriors = _same_labels(results, models or {})

@@ -28,17 +28,16 @@ CELLS = 200
 def difficulty(
     result: xr.DataTree, model: pm.Model, *, draws: int = DRAWS, ci_prob: float | None = None
 ) -> xr.Dataset:
-    r"""Return how hard every item is, what raters say of it, and which classes are confused.
+    r"""Return how hard every item is, the raters' consensus on it, and which classes are confused.
 
-    The difficulty of an item is the probability that two raters who look at it disagree. Raters who
-    look at an item of type z answer c with probability :math:`\mu_{zc}`, the consensus of the type,
-    so two of them disagree with probability
+    The difficulty of an item is the probability that two raters disagree on it. Raters answer c to
+    an item of type z with probability :math:`\mu_{zc}`, the consensus of the type, so two of them
+    disagree with probability
 
     .. math:: d_z = 1 - \sum_c \mu_{zc}^2 ,
 
-    zero if all say the same, and :math:`1 - 1/K` if all of K classes are equally frequent. The type
-    of an item is hidden, and its posterior distribution is that given all responses (and the known
-    class, if there is one).
+    zero if all give the same answer, and :math:`1 - 1/K` if K classes are equally frequent. The
+    hidden type of an item has a posterior given all responses and, if known, the class.
 
     Parameters
     ----------
@@ -59,10 +58,9 @@ def difficulty(
         ``high`` of its interval (to within 0.005), which includes the uncertainty about the type;
         ``consensus`` (item, answer), the posterior mean of :math:`\mu_{zc}`; ``label``, the most
         probable class; ``error``, the probability that this is wrong; ``confused_with``, the second
-        most probable class (of items of known class, the one that raters name most). By pair of
-        classes: ``mistakes`` (labelled, class), the expected number of items whose most probable
-        class is the one and whose true class is the other. The attribute ``verdict`` is a summary
-        in words.
+        most probable class (for items of known class, the one that raters name most). By pair of
+        classes: ``mistakes`` (labelled, class), the expected number of items by most probable and
+        true class. The attribute ``verdict`` is a summary in words.
 
     Raises
     ------
@@ -71,17 +69,15 @@ def difficulty(
 
     Notes
     -----
-    Hard items need not be uncertain: where known labels show that items on which raters disagree in
-    some way are of one class, the labels of all of these are certain. And items with few responses
-    may be easy but uncertain.
+    Hard items need not be uncertain: known labels may show that items with some kind of
+    disagreement are all of one class. Items with few responses may be easy but uncertain.
 
     In your own model without a variable named ``consensus``, the consensus of a type is the mean of
-    the raters' rows, weighted by their numbers of responses. Raters who guess then count, too.
+    the raters' rows, guessing raters included, weighted by their numbers of responses.
 
     Examples
     --------
-    Of a patient whom seven responses put in class 3, two raters who look would differ less than of
-    one who got four different answers.
+    Seven responses put patient 20 in class 3; those for patient 36 name all four classes.
 
     >>> import bayesfuse as bf
     >>> from bayesfuse.models import ItemTypes

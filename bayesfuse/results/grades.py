@@ -20,18 +20,17 @@ def grades(result: xr.DataTree | xr.DataArray, *, ci_prob: float | None = None) 
     Parameters
     ----------
     result : DataTree or DataArray
-        From ``bf.sample``, ``bf.fit`` or ``bf.find_map``, of any model of ordered classes; or label
-        probabilities (item, class), the classes in order.
+        A result for ordered classes, or label probabilities (item, class), the classes in order.
     ci_prob : float, optional
         Probability of the (equal-tailed) interval. Default ``az.rcParams["stats.ci_prob"]``.
 
     Returns
     -------
     Dataset, by item
-        ``mean`` and ``sd`` of the grade as a number: that of the class if classes are numbers,
-        else its position, 0 for the lowest. ``median``, ``low`` and ``high`` are classes: the
-        lowest up to which the probability is at least a half, and the ends of the interval. So the
-        interval has at least its nominal probability, and is one class where that is certain.
+        ``mean`` and ``sd`` of the grade as a number: the class if classes are numbers, else its
+        position, 0 for the lowest. ``median``, ``low`` and ``high`` are classes: the lowest with a
+        cumulative probability of at least a half, and the ends of the interval, which has at least
+        its nominal probability.
 
     Raises
     ------
@@ -78,13 +77,12 @@ def rater_grades(result: xr.DataTree, *, ci_prob: float | None = None) -> xr.Dat
     Returns
     -------
     Dataset, by rater
-        ``bias``, the mean of the grade given minus the true one over the items of the table:
-        below zero for strict raters, above for lenient ones, in units of the classes if these are
-        numbers, else of one class. ``error``, the mean absolute difference. With
-        ``raters="graded"`` also ``strictness``, the mean shift of the rater's thresholds, and
-        ``precision``, both in distances of neighbouring classes, and ``guess_rate``. Each is a
-        posterior mean and has the ends of its interval, ``bias_low``, ``bias_high`` and so on.
-        ``responses`` is the number of responses.
+        ``bias``, the mean difference between given and true grade over the items of the table:
+        negative for strict raters, in units of the classes if these are numbers, else of one class.
+        ``error``, the mean absolute difference. With ``raters="graded"`` also ``strictness``, the
+        mean shift of the rater's thresholds, and ``precision``, both in distances of neighbouring
+        classes, and ``guess_rate``. Each is a posterior mean, with the ends of its interval,
+        ``bias_low``, ``bias_high`` and so on. ``responses`` is the number of responses.
 
     Raises
     ------

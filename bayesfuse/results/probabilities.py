@@ -32,15 +32,14 @@ def label_probabilities(
         From ``bf.sample``, ``bf.fit`` or ``bf.find_map``. Label probabilities are returned
         unchanged.
     model : pymc.Model, optional
-        The model of the result. Needed to recompute the mean if draws have been dropped from the
-        result (``result.isel(chain=[0])``, thinning).
+        The model of the result. Needed if draws have been dropped from the result
+        (``result.isel(chain=[0])``, thinning), to recompute the mean.
 
     Returns
     -------
     DataArray, dims (item, class)
         Averaged over the posterior of the parameters (Rao–Blackwellised: the mean of exact
-        probabilities, not frequencies of drawn labels). The Monte Carlo error is
-        ``result["label_posterior"]["mcse"]``.
+        probabilities). The Monte Carlo error is ``result["label_posterior"]["mcse"]``.
 
     Raises
     ------
@@ -111,7 +110,7 @@ def vote_shares(responses: Responses, gold: Mapping[Any, Any] | None = None) -> 
     -------
     DataTree
         ``label_posterior`` (``probability`` by item and class) for ``bf.label_probabilities``,
-        ``bf.average`` and whatever reads labels. It knows nothing of raters.
+        ``bf.average`` and other functions of labels. It has no parameters of raters.
 
     Raises
     ------

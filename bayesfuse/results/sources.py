@@ -25,7 +25,7 @@ def sources(
     *,
     ci_prob: float | None = None,
 ) -> pd.DataFrame:
-    r"""Return how much every source says, how often others contradict it, and how good it is.
+    r"""Return coverage and conflicts of every source and, given a result, its accuracy.
 
     Parameters
     ----------
@@ -38,11 +38,11 @@ def sources(
     Returns
     -------
     DataFrame
-        A row for every source and label that it gives. ``coverage`` is the share of the items that
-        get this vote, ``overlaps`` of those on which another source speaks, too, and ``conflicts``
-        of those on which another says something else. With a result also ``accuracy``, how often
-        the vote is right, ``hit_rate`` and ``false_alarm_rate``, how often items of its class and
-        other items get it; ``…_lower`` and ``…_upper`` are the ends of credible intervals.
+        A row for every source and label that it gives. ``coverage`` is the share of the items with
+        this vote, ``overlaps`` of those with a vote of another source, too, and ``conflicts`` of
+        those with another vote for a different label. With a result also ``accuracy``, how often
+        the vote is right, ``hit_rate`` and ``false_alarm_rate``, the share of items of its class
+        and of other items with the vote; ``…_lower`` and ``…_upper`` are credible intervals.
 
     Raises
     ------
@@ -52,9 +52,8 @@ def sources(
     Notes
     -----
     Near copies have one accuracy. If the votes are dispersed by a factor φ, n votes are worth
-    :math:`n / (1 + (\varphi - 1)\, n / s)` of independent sources, with s the weight of the
-    prior and the votes on items of known class; intervals are as wide as s and so many votes make
-    them.
+    :math:`n / (1 + (\varphi - 1)\, n / s)` of independent sources, with s the weight of the prior
+    and the votes on items of known class, which determines the width of the intervals.
 
     Examples
     --------
