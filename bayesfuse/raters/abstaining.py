@@ -163,37 +163,34 @@ def by_source(counts, total, n_raters):
     return found
 
 
+@inlined
+def n_rows_of(log_speech):
+    """Return the number of table rows."""
+    n_raters, _, n_said = log_speech.shape
+    return 2 * n_raters * (n_said - 1) + n_raters
+
+
 @kernel
 def expected(log_speech, weight, start, row, complete, gold):
     """Sum the weights of every item into what its sources said (raters, classes, said)."""
-    n_raters, n_classes, n_said = log_speech.shape
-    n_rows = 2 * n_raters * (n_said - 1) + n_raters
-    counts, total = weigh_rows(n_rows, weight, start, row), np.zeros(n_classes)
-    if complete[0] == 0:
-        return (no_rest(counts, n_raters),)
-    for n in range(weight.shape[0]):
-        for k in range(n_classes):
-            total[k] += weight[n, k]
-    return (by_source(counts, total, n_raters),)
-
-
-@inlined
-def no_rest(counts, n_raters):
-    """As :func:`by_source`, of a table whose silent pairs all have rows."""
-    return by_source(counts, np.zeros(counts.shape[1]), n_raters)
+    counts = weigh_rows(n_rows_of(log_speech), weight, start, row)
+    total = np.zeros(log_speech.shape[1])
+    if complete[0]:
+        for n in range(weight.shape[0]):
+            for k in range(total.size):
+                total[k] += weight[n, k]
+    return (by_source(counts, total, log_speech.shape[0]),)
 
 
 @kernel
 def count(log_speech, labels, start, row, complete):
     """Count what sources said by true label (raters, classes, said)."""
-    n_raters, n_classes, n_said = log_speech.shape
-    n_rows = 2 * n_raters * (n_said - 1) + n_raters
-    counts, total = count_rows(n_rows, n_classes, labels, start, row), np.zeros(n_classes)
-    if complete[0] == 0:
-        return no_rest(counts, n_raters)
-    for n in range(labels.size):
-        total[labels[n]] += 1.0
-    return by_source(counts, total, n_raters)
+    total = np.zeros(log_speech.shape[1])
+    counts = count_rows(n_rows_of(log_speech), total.size, labels, start, row)
+    if complete[0]:
+        for n in range(labels.size):
+            total[labels[n]] += 1.0
+    return by_source(counts, total, log_speech.shape[0])
 
 
 class Abstaining(RaterChannel):
@@ -328,13 +325,8 @@ class Abstaining(RaterChannel):
         labels = log_speech[:, :, :-1]
         cells = [by_cell_jax(each) for each in (labels, labels - divided[:, :, None])]
         found = add_rows_jax(jnp.concatenate([*cells, silence]), row, start)
-        spoke = jnp.concatenate(
-            [
-                jnp.zeros_like(cells[0]),
-                jnp.repeat(never * 1.0, labels.shape[2], axis=0),
-                0.0 * never,
-            ]
-        )
+        first = jnp.repeat(never * 1.0, labels.shape[2], axis=0)
+        spoke = jnp.concatenate([jnp.zeros_like(first), first, 0.0 * never])
         left = never.sum(axis=0) - add_rows_jax(spoke, row, start)
         found += complete[0] * divided.sum(axis=0)
         found = jnp.where((complete[0] > 0) & (left > 0.5), -jnp.inf, found)
@@ -353,9 +345,7 @@ def known_silence(channel: RaterChannel, responses: Responses) -> Silence:
     return responses.silent
 
 
-def known_pairs(
-    responses: Responses,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def known_pairs(responses: Responses) -> tuple[NDArray[np.int64], ...]:
     """Return item, source and label (``n_classes``: silence) of all known pairs, written out."""
     silent = responses.silent
     item, rater = np.zeros((2, 0), dtype=np.int64)
@@ -368,19 +358,13 @@ def known_pairs(
         size = start[1:].astype(np.int64) - start[:-1]
         item = np.repeat(np.arange(responses.n_items), size)
         rater = own.astype(np.int64)
-    silence = np.full(len(item), responses.n_classes)
-    return (
-        np.append(responses.item, item),
-        np.append(responses.rater, rater),
-        np.append(responses.label, silence),
-    )
+    pairs = zip((responses.item, responses.rater), (item, rater), strict=True)
+    label = np.append(responses.label, np.full(len(item), responses.n_classes))
+    return *(np.append(spoken, silent) for spoken, silent in pairs), label
 
 
 def as_said(
-    responses: Responses,
-    item: NDArray[np.int64],
-    rater: NDArray[np.int64],
-    said: NDArray[np.int64],
+    responses: Responses, item: NDArray[Any], rater: NDArray[Any], said: NDArray[Any]
 ) -> Responses:
     """Return the table in which sources said this of items, as from :func:`known_pairs`."""
     pair, silent = item * responses.n_raters + rater, responses.silent

@@ -47,7 +47,11 @@ class Groups:
                     "groups must be 'moments', 'posterior', or a mapping or list of lists of "
                     f"raters. Got: {groups!r}."
                 )
-            return cls._found(responses)
+            try:
+                found = find_groups(responses)
+            except MomentsError as reason:
+                return cls._of({}, responses, f"no groups, because moments failed: {reason}")
+            return cls._of(_listed(found), responses, "moments")
         return cls._of(_listed(groups), responses, "given")
 
     def largest(self, most: int) -> Groups:
@@ -57,14 +61,6 @@ class Groups:
         number = {self.names.index(name): place for place, name in enumerate(kept)}
         assignment = np.array([number.get(g, ALONE) for g in self.assignment.tolist()])
         return Groups({name: self.members[name] for name in kept}, assignment, self.origin)
-
-    @classmethod
-    def _found(cls, responses: Responses) -> Groups:
-        try:
-            found = find_groups(responses)
-        except MomentsError as reason:
-            return cls._of({}, responses, f"no groups, because moments failed: {reason}")
-        return cls._of(_listed(found), responses, "moments")
 
     @classmethod
     def _of(cls, members: dict[Any, list[Any]], responses: Responses, origin: str) -> Groups:

@@ -165,15 +165,6 @@ def to_cells(rows, table):
             table[i // n_classes * n_labels + c, i % n_classes] = rows[i, c]
 
 
-@inner
-def from_cells(table, rows):
-    """Invert :func:`to_cells`."""
-    n_classes, n_labels = table.shape[1], rows.shape[1]
-    for i in range(rows.shape[0]):
-        for c in range(n_labels):
-            rows[i, c] = table[i // n_classes * n_labels + c, i % n_classes]
-
-
 @inlined
 def fit(pattern_start, pattern_cell, used, prior_outer, prior_inner):
     """Fit the rows of a set of raters with a common verdict to their patterns, by EM.
@@ -202,7 +193,7 @@ def fit(pattern_start, pattern_cell, used, prior_outer, prior_inner):
         if abs(total - before) < GAIN:
             break
         before = total
-        from_cells(cell_counts, inner_counts)
+        fill(inner_counts, by_rater(cell_counts, prior_inner.shape[0] // n_classes))
         means(outer_counts, prior_outer, outer, log_outer)
         means(inner_counts, prior_inner, inner, log_inner)
     return outer, log_outer, table, log_table
@@ -217,16 +208,11 @@ def weigh_set(members, group, answers, point, rng):
     prior_outer, concentration_rater = point.prior_outer, point.concentration_rater
     log_outer_now, log_rater_now = point.log_group[max(group, 0)], point.log_rater
     n_classes, n_labels = concentration_rater.shape[1:]
-    prior_inner = np.empty((members.size * n_classes, n_labels))
-    now_inner = np.empty_like(prior_inner)
-    for i in range(members.size):
-        for v in range(n_classes):
-            fill(prior_inner[i * n_classes + v], concentration_rater[members[i], v])
-            fill(now_inner[i * n_classes + v], log_rater_now[members[i], v])
+    prior_inner = concentration_rater[members].reshape(-1, n_labels)
+    now_inner = log_rater_now[members].reshape(-1, n_labels)
     pattern_start, pattern_cell, used = patterns_of(members, answers, n_classes, n_labels)
-    outer, log_outer, table, log_table = fit(
-        pattern_start, pattern_cell, used, prior_outer, prior_inner
-    )
+    rows = fit(pattern_start, pattern_cell, used, prior_outer, prior_inner)
+    outer, log_outer, table, log_table = rows
     now_log_table = np.empty_like(log_table)
     to_cells(now_inner, now_log_table)
     now_table, now_outer = np.exp(now_log_table), np.exp(log_outer_now)

@@ -30,8 +30,8 @@ BETWEEN = 10
 def decode(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
     """Return the jointly most probable labels, at the posterior mean of the parameters.
 
-    For labels in sequence this is the Viterbi path, which may differ from the most probable label of
-    each item. On a graph it is approximated by iterated conditional modes from several starts
+    For labels in sequence this is the Viterbi path, which may differ from the most probable label
+    of each item. On a graph it is approximated by iterated conditional modes from several starts
     (attribute ``method``). Inferred groups of raters have no mean: the most frequent assignment is
     used, with the mean of the other parameters over the draws that have it.
 
@@ -88,8 +88,8 @@ def draw_labels(
 ) -> xr.DataArray:
     """Draw all labels jointly from their posterior, parameters integrated out.
 
-    Labels are drawn given the parameters of evenly spaced posterior draws; on a graph they are those
-    drawn with the parameters, if stored. The draws represent the posterior of any function of
+    Labels are drawn given the parameters of evenly spaced posterior draws; on a graph they are
+    those drawn with the parameters, if stored. The draws represent the posterior of any function of
     several labels (spans, runs, changes); for single items ``bf.label_probabilities`` is more
     precise.
 
