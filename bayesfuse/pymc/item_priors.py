@@ -1,4 +1,4 @@
-r"""Variables behind the prevalence of every item: populations, covariates, a classifier's word.
+r"""Variables behind the prevalence of every item: populations, covariates, a classifier.
 
 For item n of population g, with covariates x standardised to :math:`\tilde x` and the classifier's
 probabilities :math:`\hat p`, the log-odds of its classes are, up to a constant,
@@ -8,16 +8,12 @@ probabilities :math:`\hat p`, the log-odds of its classes are, up to a constant,
 The class shares π of an average item have the prior of a prevalence, so that without slopes and
 scale this is the model with a prevalence for every population. Slopes :math:`\beta_{jk}` per
 standard deviation sum to zero over the classes, and the difference between two classes is
-Normal(0, τ), with τ ~ Gamma(2, 2), so that many weak covariates are shrunk. This prior is the same
-for every order of the classes. The scale s of the classifier is HalfNormal(1): below one, the
-classifier is too sure of itself.
+Normal(0, τ), with τ ~ Gamma(2, 2), so that many weak covariates are shrunk, whatever the order of
+the classes. The scale s of the classifier is HalfNormal(1): below one, it is overconfident.
 
 Where the shares π follow from other variables (item types), :func:`tilted_labels` takes them, and
 those of population g have the log-odds :math:`\log \pi_k + b_{gk}`: shifts have the prior of
-slopes, with σ ~ Gamma(2, 2) for τ.
-
-Means and standard deviations are over items: a pattern of a table of counts counts as often as it
-occurs.
+slopes. Means and standard deviations are over items, with their multiplicity.
 """
 
 from __future__ import annotations
@@ -55,6 +51,14 @@ DEPENDENT = 1e-8
 """Share of a standardised column that others leave unexplained, below which it is a copy."""
 
 
+@dataclass(frozen=True)
+class Tilt:
+    """Log-odds of the classes (kinds, classes) against an average item; kinds of the items."""
+
+    log_odds: Any
+    kind: NDArray[np.int64]
+
+
 def independent_labels(
     responses: Responses,
     prevalence_prior: Any,
@@ -63,36 +67,19 @@ def independent_labels(
     classifier: Any = None,
 ) -> Independent:
     """Register ``prevalence``, the class shares over all items, and return the label prior."""
-    given = {"populations": populations, "covariates": covariates, "classifier": classifier}
-    needs = tuple(name for name, each in given.items() if each is not None)
+    needs = _needs(populations, covariates, classifier)
     if not needs:
         concentration = priors.prevalence(prevalence_prior, responses)
         return Independent(pm.Dirichlet("prevalence", concentration, dims="class"))
-    dims: tuple[str, ...] = ("class",)
+    number, dims = None, ["class"]
     if populations is None:
-        number = None
         concentration = priors.prevalence(prevalence_prior, responses)
     else:
         names, number = _populations(responses, populations)
-        dims = ("population", "class")
+        dims = ["population", "class"]
         concentration = _by_population(prevalence_prior, names, responses)
     share = pm.Dirichlet(SHARE[populations is not None], concentration, dims=dims)
-    if needs == ("populations",):
-        labels = Independent(share, population=number)
-    else:
-        rows, slope, scale = _known_rows(responses, number, covariates, classifier)
-        labels = _from_rows(rows, share, slope, scale)
-    labels.needs = needs
-    _report_prevalence(labels, responses)
-    return labels
-
-
-@dataclass(frozen=True)
-class Tilt:
-    """Log-odds of the classes (kinds, classes) against an average item; kinds of the items."""
-
-    log_odds: Any
-    kind: NDArray[np.int64]
+    return _labels(responses, needs, share, number, covariates, classifier)[0]
 
 
 def tilted_labels(
@@ -103,8 +90,7 @@ def tilted_labels(
     classifier: Any = None,
 ) -> tuple[Independent, Tilt | None]:
     """Register the variables, where ``share`` (classes,) of average items follows from others."""
-    given = {"populations": populations, "covariates": covariates, "classifier": classifier}
-    needs = tuple(name for name, each in given.items() if each is not None)
+    needs = _needs(populations, covariates, classifier)
     if not needs:
         return Independent(pm.Deterministic("prevalence", share, dims="class")), None
     share = pm.Deterministic(SHARE[False], share, dims="class")
@@ -115,16 +101,38 @@ def tilted_labels(
         moved = _contrasts("population_shift", spread, ("population", "class"))
         share = pt.special.softmax(pt.log(share) + moved, axis=1)
         share = pm.Deterministic(SHARE[True], share, dims=("population", "class"))
+    return _labels(responses, needs, share, number, covariates, classifier, moved)
+
+
+def _needs(*given: Any) -> tuple[str, ...]:
+    names = zip(("populations", "covariates", "classifier"), given, strict=True)
+    return tuple(name for name, each in names if each is not None)
+
+
+def _labels(
+    responses: Responses,
+    needs: tuple[str, ...],
+    share: Any,
+    number: Any,
+    covariates: Any,
+    classifier: Any,
+    moved: Any = None,
+) -> tuple[Independent, Tilt | None]:
+    """Return the label prior of items with these populations, covariates and probabilities."""
     if needs == ("populations",):
-        assert number is not None  # the populations are known
-        labels, tilt = Independent(share, population=number), Tilt(moved, number)
+        labels, kind = Independent(share, population=number), number
     else:
         rows, slope, scale = _known_rows(responses, number, covariates, classifier)
-        labels = _from_rows(rows, share, slope, scale)
-        tilt = Tilt(rows.moved(moved, slope, scale, pt), rows.kind)
+        log_odds = rows.log_odds(share, slope, scale, pt)
+        labels = Independent(log_odds=log_odds, population=rows.kind)
+        labels.told = rows.told
+        kind = rows.kind
+        moved = None if moved is None else rows.moved(moved, slope, scale, pt)
     labels.needs = needs
-    _report_prevalence(labels, responses)
-    return labels, tilt
+    values = tuple(labels.parameters.values())
+    overall = labels.prevalence(values, responses.n_classes, labels.structure(responses), pt)
+    pm.Deterministic("prevalence", overall, dims="class")
+    return labels, None if moved is None else Tilt(moved, kind)
 
 
 def require_nothing_known(labels: str, reason: str, instead: str, **given: Any) -> None:
@@ -135,12 +143,6 @@ def require_nothing_known(labels: str, reason: str, instead: str, **given: Any) 
             "the most probable classes of a classifier as the responses of one more rater, or "
             f"{instead}. Got: {', '.join(f'{name}=' for name in told)}."
         )
-
-
-def _report_prevalence(labels: Independent, responses: Responses) -> None:
-    values = tuple(labels.parameters.values())
-    overall = labels.prevalence(values, responses.n_classes, labels.structure(responses), pt)
-    pm.Deterministic("prevalence", overall, dims="class")
 
 
 def _populations(responses: Responses, populations: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -197,22 +199,9 @@ def _contrasts(name: str, spread: Any, dims: tuple[str, str]) -> Any:
 
 def _moments(responses: Responses, table: Array) -> tuple[Array, Array]:
     """Return mean and standard deviation of columns over items, each with its multiplicity."""
-    weight = _weight(responses)
+    weight = responses.multiplicity / responses.multiplicity.sum()
     mean: Array = weight @ table
     return mean, np.sqrt(weight @ (table - mean) ** 2)
-
-
-def _weight(responses: Responses) -> Array:
-    """Return the share of every pattern in all items, (items,)."""
-    found: Array = responses.multiplicity / responses.multiplicity.sum()
-    return found
-
-
-def _from_rows(rows: ItemRows, share: Any, slope: Any, scale: Any) -> Independent:
-    """Return the prior of items with covariates or a classifier's word."""
-    labels = Independent(log_odds=rows.log_odds(share, slope, scale, pt), population=rows.kind)
-    labels.told = rows.told
-    return labels
 
 
 def _standardised(responses: Responses, covariates: Any) -> Array:
@@ -222,7 +211,8 @@ def _standardised(responses: Responses, covariates: Any) -> Array:
     flat = sd <= DEPENDENT * np.maximum(np.abs(mean), 1.0)
     sd = np.where(flat, 1.0, sd)  # a constant says nothing of any item
     found: Array = np.where(flat, 0.0, (table - mean) / sd)
-    _require_distinct(names, found[:, ~flat] * np.sqrt(_weight(responses))[:, None], flat)
+    weight = responses.multiplicity / responses.multiplicity.sum()
+    _require_distinct(names, found[:, ~flat] * np.sqrt(weight)[:, None], flat)
     model = pm.modelcontext(None)
     model.add_coord("covariate", names)
     model.add_coord("other_class", listed(responses.classes)[1:])

@@ -39,8 +39,7 @@ def expected_counts(op: ExpectedCounts, node: Apply, **kwargs: Any) -> tuple[Any
 def evidence(op: Evidence, node: Apply, **kwargs: Any) -> tuple[Any, str | None]:
     """Return the channel's kernel followed by the prior's, and a key to cache them under."""
     likelihood, marginal = op.channel.likelihood_kernel, op.prior.marginal_kernel
-    one = op.n_rows
-    two = one + op.n_tables
+    one, two = op.n_rows, op.n_rows + op.n_tables
     three = two + op.n_structure
 
     @numba_njit
