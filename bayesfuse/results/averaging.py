@@ -173,17 +173,20 @@ def average(
     if isinstance(weights, str):
         comparison = _loo_weights(results, weights, models)
     else:
-        comparison = _given_weights(names, weights)
+        require_mapping("weights", weights)
+        if set(weights) != set(names):
+            raise ModelError(f"weights must have the names {names}. Got: {dict(weights)}.")
+        given = require_weights("weights", {name: weights[name] for name in names})
+        comparison = xr.Dataset({"weight": ("model", np.array(given))}, {"model": names})
     share = comparison["weight"].values
-    probability = sum(
-        w * each["probability"].values for w, each in zip(share, posteriors, strict=True)
-    )
-    errors = [each.get("mcse", xr.zeros_like(each["probability"])).values for each in posteriors]
-    mcse = np.sqrt(sum((w * error) ** 2 for w, error in zip(share, errors, strict=True)))
-    first = posteriors[0]
+    first, probability, variance = posteriors[0], 0.0, 0.0
+    for weight, each in zip(share, posteriors, strict=True):
+        probability = probability + weight * each["probability"].values
+        error = each.get("mcse", xr.zeros_like(each["probability"])).values
+        variance = variance + (weight * error) ** 2
     pair = ("item", "class")
     labels = xr.Dataset(
-        {"probability": (pair, probability), "mcse": (pair, mcse)},
+        {"probability": (pair, probability), "mcse": (pair, np.sqrt(variance))},
         {dim: first[dim].values for dim in pair},
         {
             "exact": int(all(each.attrs.get("exact", 1) for each in posteriors)),
@@ -321,7 +324,14 @@ def _loo_weights(
         )
     names = list(results)
     common = common_units(results, models=models)
-    _require_draws(common)
+    for name, each in common.items():
+        values = _pointwise(each)
+        if values.sizes["chain"] * values.sizes["draw"] < FEWEST:
+            raise ModelError(
+                f"Leave-one-out needs at least {FEWEST} draws, whose largest weights it smooths; "
+                f"give weights= as numbers, or sample more. Got: {values.sizes['chain']} chains × "
+                f"{values.sizes['draw']} draws in {name!r}."
+            )
     loos = {name: az.loo(each, pointwise=True) for name, each in common.items()}
     table = _weigh(loos, method)
     columns: dict[str, Array] = {
@@ -339,17 +349,6 @@ def _loo_weights(
     )
 
 
-def _require_draws(results: Mapping[str, xr.DataTree]) -> None:
-    for name, each in results.items():
-        values = _pointwise(each)
-        if values.sizes["chain"] * values.sizes["draw"] < FEWEST:
-            raise ModelError(
-                f"Leave-one-out needs at least {FEWEST} draws, whose largest weights it smooths; "
-                f"give weights= as numbers, or sample more. Got: {values.sizes['chain']} chains × "
-                f"{values.sizes['draw']} draws in {name!r}."
-            )
-
-
 def _weigh(loos: Mapping[str, Any], method: str) -> pd.DataFrame:
     """Return ArviZ's weights, from densities relative to the best, which do not underflow."""
     import arviz as az
@@ -363,11 +362,3 @@ def _weigh(loos: Mapping[str, Any], method: str) -> pd.DataFrame:
         relative[name].elpd_i = each.elpd_i - best
         relative[name].elpd = each.elpd - best.sum()
     return az.compare(relative, method=method, round_to="none")
-
-
-def _given_weights(names: list[str], weights: Mapping[str, float]) -> xr.Dataset:
-    require_mapping("weights", weights)
-    if set(weights) != set(names):
-        raise ModelError(f"weights must have the names {names}. Got: {dict(weights)}.")
-    share = require_weights("weights", {name: weights[name] for name in names})
-    return xr.Dataset({"weight": ("model", np.array(share))}, {"model": names})

@@ -10,7 +10,6 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
-from pytensor.tensor.variable import TensorVariable
 
 from bayesfuse.data import fingerprint
 from bayesfuse.data.arrays import plain, shown
@@ -135,24 +134,19 @@ def parameters(result: xr.DataTree, model: pm.Model) -> dict[str, NDArray[Any]]:
         )
     answers, _ = observed(model)
     for variable in model.free_RVs:
-        _require_variable(draws[variable.name], variable, model)
+        own = draws[variable.name]
+        for dim in model.named_vars_to_dims.get(variable.name, ()):
+            names = model.coords.get(dim)
+            if names is not None and dim in own.coords:
+                if differ := names_differ(dim, own[dim].values, names):
+                    raise ModelError(SAME.format(differ))
+        require_like(own.shape[2:], variable)
     with plain_python():
         values = evaluate(model, draws, parameter_variables(answers))
     shapes = {name: drawn.shape[2:] for name, drawn in values.items()}
     observation.labels.check(shapes, observation.responses)
     observation.raters.check(shapes, observation.responses)
     return values
-
-
-def _require_variable(draws: xr.DataArray, variable: TensorVariable, model: pm.Model) -> None:
-    """Raise ModelError unless draws have the coordinates and the shape of a variable."""
-    for dim in model.named_vars_to_dims.get(variable.name, ()):
-        names = model.coords.get(dim)
-        if names is None or dim not in draws.coords:
-            continue
-        if differ := names_differ(dim, draws[dim].values, names):
-            raise ModelError(SAME.format(differ))
-    require_like(draws.shape[2:], variable)
 
 
 def central(observation: Observation, draws: Mapping[str, NDArray[Any]]) -> dict[str, Array]:

@@ -90,7 +90,7 @@ def difficulty(
     require_count("draws", draws)
     observation = observation_of(result, model)
     ends = tails(ci_prob)
-    if not isinstance(observation.raters, TypedConfusion):
+    if not isinstance(channel := observation.raters, TypedConfusion):
         raise ModelError(
             "The difficulty of an item is that of its type, so the model must have item types: use "
             "bayesfuse.models.ItemTypes, or the rater channel bayesfuse.TypedConfusion with your "
@@ -99,7 +99,7 @@ def difficulty(
     n_items, n_classes = observation.table.n_items, observation.table.n_classes
     mean, said = np.zeros(n_items), np.zeros((n_items, n_classes))
     spread = np.zeros((n_items, CELLS))
-    for types, consensus in _types(result, model, observation, draws):
+    for types, consensus in _types(result, model, observation, channel, draws):
         differ = 1.0 - np.square(consensus).sum(axis=1)
         cell = np.minimum((differ * CELLS).astype(np.int64), CELLS - 1)
         mean += types @ differ / draws
@@ -111,12 +111,14 @@ def difficulty(
 
 
 def _types(
-    result: xr.DataTree, model: pm.Model, observation: Observation, draws: int
+    result: xr.DataTree,
+    model: pm.Model,
+    observation: Observation,
+    channel: TypedConfusion,
+    draws: int,
 ) -> Iterator[tuple[Array, Array]]:
     """Return probabilities of types (table items, types) and their consensus, at every draw."""
-    channel, labels = observation.raters, None
-    if not isinstance(channel, TypedConfusion):  # the caller has asked
-        return
+    labels = None
     values = parameters(result, model)
     n_chains, n_draws = next(iter(values.values())).shape[:2]
     if observation.labels.moves_labels:
@@ -126,11 +128,10 @@ def _types(
     for one in evenly_spaced(int(draws), n_chains * n_draws):
         at = divmod(int(one), n_draws)
         rows = observation.rows({name: drawn[at] for name, drawn in values.items()})
-        probability = (
-            observation.marginal(rows).probability
-            if labels is None
-            else observation.given(rows, labels[at])[0]
-        )
+        if labels is None:
+            probability = observation.marginal(rows).probability
+        else:
+            probability = observation.given(rows, labels[at])[0]
         tables = observation.tables(rows)
         types = channel.types(tables, probability, observation.rater_structure)
         if consensus is None:
@@ -145,10 +146,7 @@ def _quantile(spread: Array, level: float) -> Array:
     below = spread.cumsum(axis=1)
     wanted = level * below[:, -1]
     cell = np.minimum((below < wanted[:, None]).sum(axis=1), CELLS - 1)[:, None]
-    mass, up_to = (
-        np.take_along_axis(spread, cell, 1)[:, 0],
-        np.take_along_axis(below, cell, 1)[:, 0],
-    )
+    mass, up_to = (np.take_along_axis(each, cell, 1)[:, 0] for each in (spread, below))
     inside = 1.0 - np.divide(up_to - wanted, mass, out=np.zeros_like(mass), where=mass > 0)
     found: Array = (cell[:, 0] + np.clip(inside, 0.0, 1.0)) / CELLS
     return found
@@ -183,10 +181,8 @@ def _as_dataset(
             "confused_with": ("item", responses.classes[second]),
             "mistakes": (("labelled", "class"), mistakes),
         },
-        {
-            "item": responses.items,
-            **{dim: responses.classes for dim in ("answer", "labelled", "class")},
-        },
+        {"item": responses.items}
+        | dict.fromkeys(("answer", "labelled", "class"), responses.classes),
         {"verdict": _in_words(mistakes, responses.classes, int(responses.multiplicity.sum()))},
     )
 

@@ -102,7 +102,9 @@ def rater_grades(result: xr.DataTree, *, ci_prob: float | None = None) -> xr.Dat
     _require_ordered(result)
     draws = posterior_draws(result, "confusion")["confusion"]
     draws = draws.transpose("chain", "draw", "rater", "class", "answer")
-    values, share = _values(draws["class"].values), _share(result)
+    values, known = _values(draws["class"].values), constants(result)
+    copies = known["multiplicity"].values if "multiplicity" in known else None
+    share = np.average(label_probabilities(result).values, axis=0, weights=copies)
     gap = values - values[:, None]  # given minus true, (class, answer)
     found = {}
     for name, cost in (("bias", gap), ("error", np.abs(gap))):
@@ -135,11 +137,3 @@ def _values(classes: NDArray[np.generic]) -> Array:
     if classes.dtype.kind in "iuf":
         return classes.astype(float)
     return np.arange(len(classes), dtype=float)
-
-
-def _share(result: xr.DataTree) -> Array:
-    """Return the expected share of every class among the items of the table."""
-    probability, known = label_probabilities(result), constants(result)
-    copies = known["multiplicity"].values if "multiplicity" in known else None
-    share: Array = np.average(probability.values, axis=0, weights=copies)
-    return share

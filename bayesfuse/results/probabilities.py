@@ -14,7 +14,6 @@ from bayesfuse.data import fingerprint
 from bayesfuse.data.gold import gold_labels
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_kind
-from bayesfuse.observation import Observation
 from bayesfuse.results.compatibility import observation_of, parameters
 from bayesfuse.results.contents import kept_labels, of_all_draws, require_result
 from bayesfuse.results.draws import sum_up
@@ -72,7 +71,11 @@ def label_posterior(result: xr.DataTree, model: pm.Model | None = None) -> xr.Da
     if there and of_all_draws(result):
         return result["label_posterior"].dataset
     if observation is not None and model is not None:
-        return _anew(result, model, observation)
+        values = parameters(result, model)
+        sizes = next(iter(values.values())).shape[:2]
+        labels = kept_labels(result) if observation.labels.moves_labels else None
+        draws = sum_up(observation, values, labels, sizes, log_likelihood=False)
+        return draws.label_posterior()
     if there:
         raise ModelError(
             "The label posterior is a mean over all draws, some of which have been dropped from "
@@ -84,14 +87,6 @@ def label_posterior(result: xr.DataTree, model: pm.Model | None = None) -> xr.Da
         "bf.fit and bf.find_map; bf.label_probabilities(result, model) computes them from the "
         f"parameters. Got: groups {sorted(result.children)}."
     )
-
-
-def _anew(result: xr.DataTree, model: pm.Model, observation: Observation) -> xr.Dataset:
-    values = parameters(result, model)
-    n_chains, n_draws = next(iter(values.values())).shape[:2]
-    labels = kept_labels(result) if observation.labels.moves_labels else None
-    draws = sum_up(observation, values, labels, (n_chains, n_draws), log_likelihood=False)
-    return draws.label_posterior()
 
 
 def vote_shares(responses: Responses, gold: Mapping[Any, Any] | None = None) -> xr.DataTree:

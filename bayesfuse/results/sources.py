@@ -135,7 +135,10 @@ def _rates(
     accuracy = (joint * own).sum("class") / joint.sum("class")
     accuracy = accuracy.transpose("chain", "draw", "vote")
     if doubt > 0:
-        accuracy = _widened(accuracy, number, doubt, weight)
+        worth = weight + number / (1.0 + doubt * number / weight)  # independent votes
+        mean = np.clip(accuracy.values, 1e-6, 1.0 - 1e-6)
+        drawn = np.random.default_rng(SEED).beta(worth * mean, worth * (1.0 - mean))
+        accuracy = accuracy.copy(data=drawn)
     in_class = (prevalence * own).sum("class")
     coverage = xr.DataArray(number / responses.multiplicity.sum(), dims="vote")
     rates = {
@@ -146,11 +149,3 @@ def _rates(
     return {
         name: rate.clip(0.0, 1.0).transpose("chain", "draw", "vote") for name, rate in rates.items()
     }
-
-
-def _widened(rate: xr.DataArray, number: Array, doubt: float, weight: Array) -> xr.DataArray:
-    """Draw accuracies as far around the given ones as the votes that are independent leave open."""
-    worth = weight + number / (1.0 + doubt * number / weight)
-    mean = np.clip(rate.values, 1e-6, 1.0 - 1e-6)
-    drawn = np.random.default_rng(SEED).beta(worth * mean, worth * (1.0 - mean))
-    return rate.copy(data=drawn)

@@ -61,8 +61,12 @@ def choose(
     units = sum(map(summed.n_units, observations))
     if log_likelihood is None:
         log_likelihood = n_chains * -(-n_draws // (thin or 1)) * units <= summed.MOST_VALUES
-    variables = [*model.free_RVs, *model.deterministics]
-    values = sum(_n_values(model, each) for each in variables) + units * log_likelihood
+    lengths = {dim: len(names) for dim, names in model.coords.items() if names is not None}
+    values = units * log_likelihood
+    for variable in (*model.free_RVs, *model.deterministics):
+        dims = model.named_vars_to_dims.get(variable.name) or (None,) * variable.type.ndim
+        shape = zip(variable.type.shape, dims, strict=True)
+        values += math.prod(n if n is not None else lengths.get(str(d), 1) for n, d in shape)
 
     def size(precision: Precision, thin: int) -> int:
         return n_chains * -(-n_draws // thin) * values * BYTES[precision]
@@ -97,14 +101,6 @@ def decide(
             stacklevel=stacklevel,
         )
     return found
-
-
-def _n_values(model: pm.Model, variable: Any) -> int:
-    """Return the number of entries of a variable, as far as its shape is known."""
-    dims = model.named_vars_to_dims.get(variable.name) or (None,) * variable.type.ndim
-    lengths = {dim: len(names) for dim, names in model.coords.items() if names is not None}
-    shape = zip(variable.type.shape, dims, strict=True)
-    return math.prod(n if n is not None else lengths.get(str(dim), 1) for n, dim in shape)
 
 
 def round_off(result: xr.DataTree, precision: Precision) -> None:
