@@ -19,68 +19,25 @@ def cell_words(n_cells: int) -> NDArray[np.uint64]:
 
 
 @inner
-def meet(cells, first, last, place_of_cell, size, met):
-    """Count cells by place in ``size``, and list the places in ``met``; return their number."""
-    n_met = 0
-    for r in range(first, last):
-        place = place_of_cell[cells[r]]
-        if size[place] == 0:
-            met[n_met] = place
-            n_met += 1
-        size[place] += 1
-    return n_met
-
-
-@inner
-def segments(start, cell, assignment, n_labels):
-    """Sort the responses to every item by group, those of raters in no group first.
-
-    A segment holds the responses of one group to one item. Returns the first segment of every item
-    (items + 1), the first response and the group of every segment, and the sorted cells.
-    """
-    n_items = start.size - 1
-    n_groups = np.int64(0)
-    place_of_cell = np.empty(assignment.size * n_labels, dtype=np.int64)
-    for i in range(place_of_cell.size):
-        place_of_cell[i] = assignment[i // n_labels] + 1  # 0: no group
-        n_groups = max(n_groups, place_of_cell[i])
-    size = np.zeros(n_groups + 1, dtype=np.int64)
-    met = np.empty(n_groups + 1, dtype=np.int64)
-    item_start = np.zeros(n_items + 1, dtype=np.uint32)
-    n_segments = 0
-    for n in range(n_items):
-        n_met = meet(cell, start[n], start[n + 1], place_of_cell, size, met)
-        for i in range(n_met):
-            size[met[i]] = 0
-        n_segments += n_met
-        item_start[n + 1] = n_segments
-    segment_start = np.empty(n_segments + 1, dtype=np.uint32)
-    group = np.empty(n_segments, dtype=np.int32)
-    sorted_cell = np.empty_like(cell)
-    segment = 0
-    for n in range(n_items):
-        n_met = meet(cell, start[n], start[n + 1], place_of_cell, size, met)
-        for i in range(1, n_met):  # by insertion, since there are few
-            place, j = met[i], i
-            while j > 0 and met[j - 1] > place:
-                met[j] = met[j - 1]
-                j -= 1
-            met[j] = place
-        at = np.int64(start[n])
-        for i in range(n_met):
-            segment_start[segment] = at
-            group[segment] = met[i] - 1
-            segment += 1
-            at += size[met[i]]
-            size[met[i]] = at - size[met[i]]  # now the position of the next response
+def sort_by_group(start, cell, group_of_cell, n_groups):
+    """Sort the cells of every item by group, −1 first: counting by group, then by item."""
+    item = np.empty(cell.size, dtype=np.uint32)
+    begin = np.zeros(n_groups + 2, dtype=np.int64)
+    for n in range(start.size - 1):
         for r in range(start[n], start[n + 1]):
-            place = place_of_cell[cell[r]]
-            sorted_cell[size[place]] = cell[r]
-            size[place] += 1
-        for i in range(n_met):
-            size[met[i]] = 0
-    segment_start[n_segments] = cell.size
-    return item_start, segment_start, group, sorted_cell
+            item[r] = n
+            begin[group_of_cell[cell[r]] + 2] += 1
+    begin = begin.cumsum()
+    by_group = np.empty(cell.size, dtype=np.uint32)
+    for r in range(cell.size):
+        group = group_of_cell[cell[r]] + 1
+        by_group[begin[group]] = r
+        begin[group] += 1
+    at, found = start.copy(), np.empty_like(cell)
+    for r in by_group:
+        found[at[item[r]]] = cell[r]
+        at[item[r]] += 1
+    return found
 
 
 @inner
@@ -117,51 +74,46 @@ def arrange(start, cell, assignment, words):
     patterns of groups, numbered after the last cell. Pattern ``p`` has the cells
     ``pattern_cell[pattern_start[p]:pattern_start[p + 1]]`` and the group ``pattern_group[p]``.
     """
-    n_cells = words.size
-    item_start, segment_start, group, sorted_cell = segments(
-        start, cell, assignment, n_cells // assignment.size
-    )
-    n_rows = n_grouped = 0
-    for s in range(group.size):
-        n_grouped += group[s] >= 0
-        n_rows += 1 if group[s] >= 0 else np.int64(segment_start[s + 1]) - segment_start[s]
-    grouped = np.empty(n_grouped, dtype=np.int64)
-    mark = np.zeros(n_grouped, dtype=np.uint64)
-    i = 0
-    for s in range(group.size):
-        if group[s] >= 0:
-            grouped[i] = s
-            for r in range(segment_start[s], segment_start[s + 1]):
-                mark[i] += words[sorted_cell[r]]
-            i += 1
-    number, first = number_patterns(mark)
+    n_cells, n_labels = words.size, words.size // assignment.size
+    group_of_cell = np.empty(n_cells, dtype=np.int64)
+    for i in range(n_cells):
+        group_of_cell[i] = assignment[i // n_labels]
+    cell = sort_by_group(start, cell, group_of_cell, max(assignment.max() + 1, 0))
     row_start = np.zeros(start.size, dtype=np.uint32)
-    row = np.empty(n_rows, dtype=np.uint32)
-    at = i = 0
+    row = np.empty(cell.size, dtype=np.uint32)
+    mark = np.empty(cell.size, dtype=np.uint64)
+    begin, size = np.empty((2, cell.size), dtype=np.uint32)  # of the patterns that are met
+    n_rows = n_met = 0
     for n in range(start.size - 1):
-        for s in range(item_start[n], item_start[n + 1]):
-            if group[s] >= 0:
-                row[at] = n_cells + number[i]
-                at += 1
-                i += 1
+        before = -1
+        for r in range(start[n], start[n + 1]):
+            group = group_of_cell[cell[r]]
+            if group < 0:
+                row[n_rows] = cell[r]
+            elif group == before:
+                mark[n_met - 1] += words[cell[r]]
+                size[n_met - 1] += 1
                 continue
-            for r in range(segment_start[s], segment_start[s + 1]):
-                row[at] = sorted_cell[r]
-                at += 1
-        row_start[n + 1] = at
+            else:
+                row[n_rows] = n_cells  # plus the number of the pattern, below
+                mark[n_met], begin[n_met], size[n_met] = words[cell[r]], r, 1
+                n_met += 1
+            before = group
+            n_rows += 1
+        row_start[n + 1] = n_rows
+    number, first = number_patterns(mark[:n_met])
+    i = 0
+    for at in range(n_rows):
+        if row[at] == n_cells:
+            row[at] += number[i]
+            i += 1
     pattern_start = np.zeros(first.size + 1, dtype=np.uint32)
-    n_cells_of_patterns = 0
     for p in range(first.size):
-        s = grouped[first[p]]
-        n_cells_of_patterns += np.int64(segment_start[s + 1]) - segment_start[s]
-        pattern_start[p + 1] = n_cells_of_patterns
-    pattern_cell = np.empty(n_cells_of_patterns, dtype=np.uint32)
+        pattern_start[p + 1] = pattern_start[p] + size[first[p]]
+    pattern_cell = np.empty(pattern_start[first.size], dtype=np.uint32)
     pattern_group = np.empty(first.size, dtype=np.int32)
-    at = 0
     for p in range(first.size):
-        s = grouped[first[p]]
-        pattern_group[p] = group[s]
-        for r in range(segment_start[s], segment_start[s + 1]):
-            pattern_cell[at] = sorted_cell[r]
-            at += 1
-    return row_start, row, pattern_start, pattern_cell, pattern_group
+        for j in range(size[first[p]]):
+            pattern_cell[pattern_start[p] + j] = cell[begin[first[p]] + j]
+        pattern_group[p] = group_of_cell[cell[begin[first[p]]]]
+    return row_start, row[:n_rows].copy(), pattern_start, pattern_cell, pattern_group
