@@ -16,11 +16,11 @@ from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.partition import ALONE, PARTITION, number_groups
 from bayesfuse.raters import verdicts
 from bayesfuse.raters.base import RaterChannel, by_cell_jax, reveal_jax
-from bayesfuse.raters.group_patterns import arrange, cell_words
 from bayesfuse.raters.latent_groups import LatentGroups, require_groups, whole
 from bayesfuse.raters.partition_gibbs import GROUPS, reassign
 from bayesfuse.raters.partition_metropolis import Point, move_raters
 from bayesfuse.raters.partition_weights import Answers
+from bayesfuse.raters.verdicts import arrange, cell_words
 
 REASSIGNED = 2 / 3
 """Share of sweeps that reassign raters to existing groups; others may create or dissolve groups.

@@ -16,7 +16,7 @@ from bayesfuse.parameters.partition import ALONE, PARTITION
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters import verdicts
 from bayesfuse.raters.base import RaterChannel, add_rows_jax, by_cell_jax, reveal_jax
-from bayesfuse.raters.group_patterns import arrange, cell_words
+from bayesfuse.raters.verdicts import arrange, cell_words
 
 
 class LatentGroups(RaterChannel):

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import fill, inlined, inner
 from bayesfuse.raters.confusion import by_rater, multiply
-from bayesfuse.raters.group_patterns import number_patterns
-from bayesfuse.raters.verdicts import pass_on, split, weigh
+from bayesfuse.raters.verdicts import number_patterns, pass_on, split, weigh
 
 STEPS = 20, 100
 """Most EM steps, for many patterns and for few."""
