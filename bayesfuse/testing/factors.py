@@ -27,15 +27,12 @@ class Enumerated:
 
     Examples
     --------
-    >>> import numpy as np, bayesfuse as bf
-    >>> from bayesfuse.testing import enumerate_labels
-    >>> responses = bf.Responses.from_matrix([[0, 1], [1, 1], [0, 0]])
-    >>> prior = bf.Independent([0.7, 0.3])
-    >>> structure, log_prevalence = prior.structure(responses), np.log([0.7, 0.3])
-    >>> log_lik = np.log([[0.8, 0.1], [0.3, 0.6], [0.5, 0.5]])
-    >>> found = enumerate_labels(prior, (log_prevalence,), log_lik, structure)
-    >>> found.configurations[found.weight.argmax()].tolist()
-    [0, 0, 0]
+    >>> import numpy as np
+    >>> from bayesfuse.testing import Enumerated
+    >>> share = np.array([0.3, 0.7])
+    >>> one_item = Enumerated(-1.2, share[None], (share,), np.array([[0], [1]]), share)
+    >>> one_item.configurations[one_item.weight.argmax()].tolist()
+    [1]
     """
 
     total: float
@@ -46,10 +43,7 @@ class Enumerated:
 
 
 def enumerate_labels(
-    prior: LabelPrior,
-    log_parameters: tuple[Array, ...],
-    log_lik: Array,
-    structure: tuple[Any, ...],
+    prior: LabelPrior, log_parameters: tuple[Array, ...], log_lik: Array, structure: tuple[Any, ...]
 ) -> Enumerated:
     """Sum over all ``classes ** items`` configurations: slow but exact.
 
@@ -61,7 +55,7 @@ def enumerate_labels(
     prior : LabelPrior
     log_parameters : tuple of ndarray
         Logarithms of the parameters of the prior, in their order; log-odds and couplings
-        themselves. Or the tables that kernels take, which ``prior.expand`` makes of these.
+        unchanged. Or the kernels' tables, from ``prior.expand``.
     log_lik : ndarray, shape (items, classes)
     structure : tuple of ndarray
         From ``prior.structure``, with every item once.
