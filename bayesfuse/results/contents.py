@@ -68,8 +68,7 @@ def constants(result: xr.DataTree, *names: str) -> xr.Dataset:
     if missing := [name for name in names if name not in found]:
         raise ModelError(
             "The indices of items and raters are read from the group constant_data of results of "
-            f"bf.sample, bf.fit and bf.find_map. Got: no {missing[0]!r} in groups "
-            f"{sorted(groups)}."
+            f"bf.sample, bf.fit and bf.find_map. Got: no {missing[0]!r} in groups {sorted(groups)}."
         )
     return found
 
