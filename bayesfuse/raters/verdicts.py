@@ -329,45 +329,27 @@ def pass_on(log_outer, message, in_logs, used, patterns, cell_counts, rng):
     return outer_counts, log_lik
 
 
-@kernel
-def add_posterior(
-    log_group,
-    log_rater,
-    probability,
-    row_start,
-    row,
-    pattern_start,
-    pattern_cell,
-    pattern_group,
-    total,
-):
+def add_posterior(log_group, log_rater, probability, arranged, total):
     """Add the probabilities of the verdicts to ``total`` (items, groups, verdicts).
 
     A verdict of a group without responses to an item is informed by the truth only.
     """
-    cells, log_cells = by_cell(log_rater)
-    log_outer = by_truth(log_group)
-    outer = np.exp(log_outer)
-    n_cells, n_classes = cells.shape
-    message, in_logs = multiply(cells, log_cells, pattern_start, pattern_cell)
-    posterior = np.empty((pattern_group.size, n_classes, n_classes))
-    for p in range(pattern_group.size):
-        for k in range(n_classes):
-            i = np.int64(pattern_group[p]) * n_classes + k
-            weigh(log_outer, outer, i, message[p], in_logs[p], posterior[p, k])
-    n_groups = log_group.shape[0]
-    answered = np.full(n_groups, -1)
-    for n in range(row_start.size - 1):
-        for r in range(row_start[n], row_start[n + 1]):
-            if row[r] < n_cells:
-                continue
-            p = row[r] - n_cells
-            answered[pattern_group[p]] = n
-            for k in range(n_classes):
-                for v in range(n_classes):
-                    total[n, pattern_group[p], v] += probability[n, k] * posterior[p, k, v]
-        for g in range(n_groups):
-            if answered[g] != n:
-                for k in range(n_classes):
-                    for v in range(n_classes):
-                        total[n, g, v] += probability[n, k] * outer[g * n_classes + k, v]
+    row_start, row, pattern_start, pattern_cell, pattern_group = arranged
+    outer = np.exp(log_group)
+    log_cells = log_rater.transpose(0, 2, 1).reshape(-1, log_rater.shape[1])
+    posterior = np.zeros((pattern_group.size, *outer.shape[1:]))  # (patterns, classes, verdicts)
+    if pattern_group.size:
+        message = np.add.reduceat(log_cells[pattern_cell], pattern_start[:-1].astype(np.int64))
+        joint = log_group[pattern_group] + message[:, None]
+        top = np.maximum(joint.max(axis=-1, keepdims=True), -1e300)  # also if it is impossible
+        weight = np.exp(joint - top)
+        posterior = weight / np.maximum(weight.sum(axis=-1, keepdims=True), TINY)
+    of_pattern = row >= len(log_cells)
+    item = np.repeat(np.arange(row_start.size - 1), np.diff(row_start.astype(np.int64)))[of_pattern]
+    pattern = row[of_pattern] - len(log_cells)
+    silent = np.ones(total.shape[:2], dtype=bool)
+    silent[item, pattern_group[pattern]] = False
+    for k in range(outer.shape[1]):
+        total += (silent * probability[:, k, None])[..., None] * outer[:, k]
+        known = probability[item, k, None] * posterior[pattern, k]
+        total[item, pattern_group[pattern]] += known
