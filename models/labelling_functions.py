@@ -184,10 +184,7 @@ class LabellingFunctions(LabelModel):
         prior = (weight * typical + doubt * number[:, None] * centre).T
         share = pm.Dirichlet("vote_share", prior, dims=("class", "vote"))
         bf.observe(
-            responses,
-            labels=bf.Independent(prevalence),
-            raters=bf.Votes(share, column),
-            gold=gold,
+            responses, labels=bf.Independent(prevalence), raters=bf.Votes(share, column), gold=gold
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
@@ -65,16 +66,14 @@ class PartitionPrior(Prior):
     def maximise(self, statistic: Statistic, value: Array) -> Array:
         return value
 
-    def draw(self, statistic: Statistic, value: Array, rng: np.random.Generator) -> Array:
+    def draw(self, statistic: Statistic, value: Array, rng: Generator) -> Array:
         return value  # drawn by the channel already
 
 
 PARTITION = Partition()
 
 
-def draw(
-    n_raters: int, n_groups: int, concentration: float, rng: np.random.Generator
-) -> NDArray[np.int64]:
+def draw(n_raters: int, n_groups: int, concentration: float, rng: Generator) -> NDArray[np.int64]:
     """Draw an assignment: numbers of grouped raters and groups, raters, their partition."""
     log_ways = log_seatings(n_raters, n_groups)
     together, groups = np.arange(n_raters + 1)[:, None], np.arange(n_groups + 1)

@@ -27,6 +27,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import Array
@@ -79,7 +80,7 @@ class TiltedRows(TypedRows):
         return {role: new[role] for role in self.members}
 
     def _imagine_one_by_one(
-        self, new: Values, rng: np.random.Generator
+        self, new: Values, rng: Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the classes of imaginary items, and types drawn given the classes of types."""
         classes = np.repeat(np.arange(self.n_classes), self.imaginary)
@@ -93,7 +94,7 @@ class TiltedRows(TypedRows):
         by_class: Array,
         by_kind: Array,
         imaginary: tuple[NDArray[np.int64], NDArray[np.int64]],
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> None:
         """Draw consensus, trust, firmness, classes and shares of types, and how many are common."""
         classes, types = imaginary
@@ -113,7 +114,7 @@ class TiltedRows(TypedRows):
         log_size = tilted.log_size(new["class_of_type"])
         new["type_share"] = normalise(draw_dirichlet(shape, rng) - log_size)
 
-    def _auxiliaries(self, new: Values, by_kind: Array, rng: np.random.Generator) -> Tilted:
+    def _auxiliaries(self, new: Values, by_kind: Array, rng: Generator) -> Tilted:
         """Draw the auxiliary variables that replace the denominators of the items."""
         tilt = new["tilt"]
         weight = np.exp(np.maximum(tilt - tilt.max(axis=1, keepdims=True), LOWEST))
@@ -127,9 +128,7 @@ class TiltedRows(TypedRows):
         log_rate = np.log(math.exp(log_g) + untilted + u @ weight + SMALLEST)
         return Tilted(weight, by_kind[0], log_rate, log_g)
 
-    def _draw_type_concentration(
-        self, new: Values, tilted: Tilted, rng: np.random.Generator
-    ) -> None:
+    def _draw_type_concentration(self, new: Values, tilted: Tilted, rng: Generator) -> None:
         now, (shape, rate) = new["type_concentration"], self.priors.type_concentration
         opens = np.broadcast_to(now / self.n_types, tilted.of_type.shape)
         tables = draw_tables(tilted.of_type, opens, rng)
@@ -139,7 +138,7 @@ class TiltedRows(TypedRows):
         new["type_concentration"] = np.maximum(drawn, LEAST)
 
     def _draw_given_labels(
-        self, new: Values, looked: Array, labels: Array, tilted: Tilted, rng: np.random.Generator
+        self, new: Values, looked: Array, labels: Array, tilted: Tilted, rng: Generator
     ) -> None:
         """Move trust and firmness, then consensus, each with the classes of types."""
         roles = [role for role in STRIDE if role in self.members]
@@ -158,9 +157,7 @@ class TiltedRows(TypedRows):
         gain -= self._log_given_labels(new, labels, tilted)
         _accept(new, trial, np.log(rng.random(self.n_types)) < gain)
 
-    def _propose(
-        self, values: Values, labels: Array, tilted: Tilted, rng: np.random.Generator
-    ) -> Array:
+    def _propose(self, values: Values, labels: Array, tilted: Tilted, rng: Generator) -> Array:
         """Draw the classes of types given labels, up to a power of their size."""
         said = values["firmness"] * says(values["consensus"], values["trust"])
         return normalise(draw_dirichlet(said + labels, rng) - tilted.log_rate)
@@ -180,7 +177,7 @@ class TiltedRows(TypedRows):
         known: Array,
         imaginary: tuple[NDArray[np.int64], NDArray[np.int64], int],
         tilted: Tilted,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> None:
         """Propose another type of an imaginary item, and the classes of both types."""
         types, classes, i = imaginary
@@ -206,7 +203,7 @@ class TiltedRows(TypedRows):
             known[:] = moved
 
     def _turn_types(
-        self, new: Values, looked: Array, known: Array, tilted: Tilted, rng: np.random.Generator
+        self, new: Values, looked: Array, known: Array, tilted: Tilted, rng: Generator
     ) -> None:
         """Propose consensus and classes of every type as if there were no tilt."""
         trust, firmness = new["trust"], new["firmness"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy
+from numpy.random import Generator
 
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet, invert, normalise
@@ -140,7 +141,7 @@ class TypedRows(Pool):
         base: Array = looks * consensus + guesses * np.exp(values["guess"])[:, None]
         return base
 
-    def _divide(self, new: Values, answers: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    def _divide(self, new: Values, answers: Array, rng: Generator) -> tuple[Array, Array]:
         """Draw the concentration of rows; divide answers by consensus or guess, (m, z, c) each."""
         base = self._base(new)
         if "row_concentration" in new:
@@ -160,9 +161,7 @@ class TypedRows(Pool):
         looked[used] = rng.binomial(tables[used].astype(np.int64), np.minimum(share[used], 1.0))
         return looked, tables - looked
 
-    def _draw_raters(
-        self, new: Values, looked: Array, guessed: Array, rng: np.random.Generator
-    ) -> None:
+    def _draw_raters(self, new: Values, looked: Array, guessed: Array, rng: Generator) -> None:
         """Draw competence and guesses of all raters, and what these have in common."""
         if "competence" not in new:
             return
@@ -186,7 +185,7 @@ class TypedRows(Pool):
             base = np.maximum(new[spread] * np.exp(new[mean]), SMALLEST)
             new[role] = draw_dirichlet(base + used, rng)
 
-    def _imagine(self, new: Values, known: Array, rng: np.random.Generator) -> Array:
+    def _imagine(self, new: Values, known: Array, rng: Generator) -> Array:
         """Draw the types of imaginary items, first given the classes of types, then without."""
         imagined = np.zeros((self.n_types, self.n_classes))
         classes = np.repeat(np.arange(self.n_classes), self.imaginary)
@@ -205,9 +204,7 @@ class TypedRows(Pool):
             imagined[types[i], classes[i]] += 1.0
         return imagined
 
-    def _draw_consensus(
-        self, new: Values, looked: Array, known: Array, rng: np.random.Generator
-    ) -> None:
+    def _draw_consensus(self, new: Values, looked: Array, known: Array, rng: Generator) -> None:
         """Propose from the answers by consensus; accept by what known classes say."""
         proposed = self._propose_consensus(looked, rng)
         gain = log_known(known, proposed, new["trust"], new["firmness"])
@@ -215,12 +212,12 @@ class TypedRows(Pool):
         accepted = np.log(rng.random(self.n_types)) < gain
         new["consensus"] = np.where(accepted[:, None], proposed, new["consensus"])
 
-    def _propose_consensus(self, looked: Array, rng: np.random.Generator) -> Array:
+    def _propose_consensus(self, looked: Array, rng: Generator) -> Array:
         """Draw consensus rows from the answers alone."""
         proposed = draw_dirichlet(self.priors.consensus + looked, rng)
         return normalise(np.maximum(proposed, -600.0))
 
-    def _draw_trust(self, new: Values, known: Array, rng: np.random.Generator) -> None:
+    def _draw_trust(self, new: Values, known: Array, rng: Generator) -> None:
         """Move trust and firmness by Metropolis steps, the classes of types summed out."""
         roles = [role for role in STRIDE if role in self.members]
         said = known.any(axis=1)  # other types say nothing
@@ -245,9 +242,7 @@ class TypedRows(Pool):
                 total -= 0.5 * ((math.log(values[role]) - mean) / spread) ** 2
         return float(total)
 
-    def _draw_shares(
-        self, new: Values, items: Array, imagined: Array, rng: np.random.Generator
-    ) -> None:
+    def _draw_shares(self, new: Values, items: Array, imagined: Array, rng: Generator) -> None:
         """Draw the shares of types, and how many types are common."""
         of_type = items + imagined.sum(axis=1)
         now = new["type_concentration"]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from pymc.distributions.mixture import MixtureRV
 from pytensor.tensor.random.basic import DirichletRV
@@ -109,7 +110,7 @@ class SparseDirichletRV(RandomVariable):
     _print_name = ("SparseDirichlet", "\\operatorname{SparseDirichlet}")
 
     @classmethod
-    def rng_fn(cls, rng: np.random.Generator, alpha: Array, size: Any) -> Array:
+    def rng_fn(cls, rng: Generator, alpha: Array, size: Any) -> Array:
         shape = (*(size if size is not None else ()), *np.shape(alpha))
         return np.exp(draw_dirichlet(np.broadcast_to(alpha, shape), rng))
 
@@ -151,7 +152,7 @@ class SeatingRV(RandomVariable):
 
     @classmethod
     def rng_fn(
-        cls, rng: np.random.Generator, alpha: Any, n_groups: Any, start: Array, size: Any
+        cls, rng: Generator, alpha: Any, n_groups: Any, start: Array, size: Any
     ) -> NDArray[np.int64]:
         shape = tuple(size) if size is not None else ()
         n_raters = np.shape(start)[-1]

@@ -32,12 +32,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.contract import Support
 from bayesfuse.parameters.coordinates import LogRatio
 from bayesfuse.parameters.dirichlet import DirichletMixture
-from bayesfuse.parameters.graded_rows import (
-    GradedPriors,
-    GradedRows,
-    even_positions,
-    gaps_of,
-)
+from bayesfuse.parameters.graded_rows import GradedPriors, GradedRows, even_positions, gaps_of
 from bayesfuse.parameters.pool import SCALE, SMALLEST, Member, SharedMean
 from bayesfuse.parameters.real import LINE
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX

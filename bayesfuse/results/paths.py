@@ -301,10 +301,7 @@ def _kinds(
 
 
 def _count_runs(
-    codes: NDArray[Any],
-    sequences: Sequences,
-    kind_of: NDArray[np.int64],
-    begins: NDArray[np.bool_],
+    codes: NDArray[Any], sequences: Sequences, kind_of: NDArray[np.int64], begins: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the distinct runs (start, stop, kind) over all draws and the count of each."""
     first = np.zeros(codes.shape[1], dtype=bool)
