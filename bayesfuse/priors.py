@@ -29,17 +29,16 @@ def __dir__() -> list[str]:
 
 
 def diagonal(n_classes: int, *, weight: float | None = None, accuracy: float = 0.6) -> Array:
-    r"""Dirichlet concentrations of confusion rows with more weight on the diagonal.
+    """Dirichlet concentrations of confusion rows with more weight on the diagonal.
 
     Without ground truth, the likelihood is invariant to permutations of the classes. The prior
     identifies them by the assumption that raters are better than chance. A row counts as
     ``weight`` prior responses, a share ``accuracy`` of them right. On eight crowds with known truth
-    (2 to 8 classes) the default had the lowest mean log loss of the labels among nine choices,
-    including diagonals of K, 2.5 K, 2 or 4 over ones.
+    (2 to 8 classes) the default had the lowest mean log loss of the labels among nine choices.
 
     For any weight, this prior prefers the permutation with the largest product of the probabilities
-    of right answers over all raters and classes. So one rater who hardly ever gives the right label
-    for a class can outweigh several who mostly do. :func:`bayesfuse.checks.switching` detects this,
+    of right answers over all raters and classes, so one rater who is nearly always wrong on a class
+    can outweigh several who are mostly right. :func:`bayesfuse.checks.switching` detects this,
     :func:`robust` makes it rare, and known labels prevent it.
 
     Parameters
@@ -62,14 +61,13 @@ def diagonal(n_classes: int, *, weight: float | None = None, accuracy: float = 0
 
     Examples
     --------
-    The prior of the R package rater for four classes:
+    The prior of the R package rater for three classes:
 
     >>> import bayesfuse as bf
-    >>> bf.priors.diagonal(4, weight=8, accuracy=0.6).round(3)
-    array([[4.8  , 1.067, 1.067, 1.067],
-           [1.067, 4.8  , 1.067, 1.067],
-           [1.067, 1.067, 4.8  , 1.067],
-           [1.067, 1.067, 1.067, 4.8  ]])
+    >>> bf.priors.diagonal(3, weight=8, accuracy=0.6)
+    array([[4.8, 1.6, 1.6],
+           [1.6, 4.8, 1.6],
+           [1.6, 1.6, 4.8]])
     """
     require_count("n_classes", n_classes, least=2)
     weight = n_classes + 1.5 if weight is None else require_positive("weight", weight)
@@ -89,8 +87,8 @@ def robust(
     from a uniform distribution. An inaccurate row then lowers the log density by at most about
     −log ``share``, so one odd rater does not switch the labels. With five raters and four classes,
     two of the raters random, the diagonal prior prefers switched labels in one table of nine, this
-    prior in one of fifty. On nine crowds with known truth (2 to 8 classes) the labels are as good:
-    mean log loss lower by 0.02, accuracies within 0.004 of each other.
+    prior in one of fifty. On nine crowds with known truth (2 to 8 classes) the mean log loss is
+    lower by 0.02, and accuracies are within 0.004 of each other.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ def observe(
     gold: Mapping[Any, Any] | None = None,
     name: str = "responses",
 ) -> TensorVariable:
-    r"""Register responses as an observed variable of the PyMC model in whose context this stands.
+    r"""Register responses as an observed variable of the PyMC model in the current context.
 
     The true labels are summed out, :math:`\log \sum_y p(y) \exp \sum_n \ell_{n y_n}` with
     :math:`\ell_{nk}` the log-likelihood of all responses to item n if its truth is k, so the
@@ -54,15 +54,15 @@ def observe(
     Parameters
     ----------
     responses : Responses
-        What was observed.
+        The observed responses.
     labels : LabelPrior
         Prior of the true labels, e.g. ``bf.Independent(prevalence)``; its parameters are variables
         of the model or numbers.
     raters : RaterChannel
-        How truths become responses, e.g. ``bf.Confusion(confusion)``.
+        Distribution of responses given the truth, e.g. ``bf.Confusion(confusion)``.
     gold : mapping of item name to class name, optional
-        Items whose true class is known. Predictive draws keep them, and draw the other truths given
-        them (on a graph by Markov chain Monte Carlo, near that distribution only).
+        Items whose true class is known. Predictive draws keep these labels and draw the others
+        given them (on a graph approximately, by Markov chain Monte Carlo).
     name : str, default "responses"
         Name of the observed variable; its dimension is "response" (``name_row`` for another
         name or with a prefix), in the order of ``responses.to_frame()``.
@@ -74,8 +74,8 @@ def observe(
     Raises
     ------
     ModelError
-        Parameters whose shapes do not fit the responses; constant ones that are no probabilities;
-        a coupling whose prior is not continuous and proper, with density zero below zero.
+        Parameters whose shapes do not fit the responses; constants that are no probabilities; a
+        coupling whose prior is not continuous and proper, with density zero below zero.
     ResponsesError
         Gold labels of unknown items or classes.
 

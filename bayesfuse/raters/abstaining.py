@@ -199,22 +199,21 @@ class Abstaining(RaterChannel):
     .. math:: p(x_n \mid y_n = k) = \prod_{m\ \mathrm{speaks}} \theta_{m k x_{nm}}
               \prod_{m\ \mathrm{silent}} \theta_{m k 0}
 
-    A source that speaks on items of one class more often than on others tells classes apart by its
-    silence. The table must say who was silent: ``abstain=`` of
-    :meth:`bayesfuse.Responses.from_matrix` and its siblings, or
-    :meth:`bayesfuse.Responses.completed`. Time and memory are linear in the responses of complete
-    tables.
+    A source that speaks more often on items of one class also informs the class by its silence. The
+    table must hold silence: ``abstain=`` of :meth:`bayesfuse.Responses.from_matrix` and its
+    siblings, or :meth:`bayesfuse.Responses.completed`. Time and memory are linear in the responses
+    of complete tables.
 
     Parameters
     ----------
     speech : tensor or array, shape (raters, classes, labels + 1)
         :math:`\theta_{mkc}`, the probability that source m says c if the truth is k; the last
-        entry :math:`\theta_{mk0}` is the probability that it says nothing.
+        entry :math:`\theta_{mk0}` is the probability of silence.
 
     Notes
     -----
-    Predictive draws keep who spoke where, and draw what was said; truths are then drawn given who
-    spoke. Repeated responses of a source to an item each count, as in
+    Predictive draws keep the pattern of silence and draw the labels; truths are then drawn given
+    the pattern. Repeated responses of a source to an item each count, as in
     :class:`bayesfuse.Confusion`; its silence does not, unless it is in the table as well.
 
     References

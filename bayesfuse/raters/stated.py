@@ -176,17 +176,16 @@ def divide(number, share, rng, counts, first, k):
 
 
 class Stated(Confusion):
-    r"""Sources that state probabilities of the classes, each with a calibration of its own.
+    r"""Sources that state probabilities of the classes, each with its own calibration.
 
-    A source that states the probabilities :math:`\hat p` has a hidden answer c, which it would give
-    if it had to name one class. That answer follows its confusion row, and the statement is right
-    about the answer:
+    A source that states the probabilities :math:`\hat p` has a hidden answer c, the class it would
+    name. That answer follows its confusion row, and the statement is right about the answer:
 
     .. math:: p(\hat p_{nm} \mid y_n = k) \propto \sum_c \theta_{mkc}\, \hat p_{nmc}
 
-    So a statement of zeros and a one is a hard label, an even statement says nothing, and
-    :math:`\theta_m` is what a statement is worth: the identity takes it at its word, and flat rows
-    discount a source that is overconfident. Hard labels in the same table are those of
+    So a statement of zeros and a one is a hard label, a uniform statement is uninformative, and
+    :math:`\theta_m` is the weight of a statement: the identity takes it at face value, and flat
+    rows discount an overconfident source. Hard labels in the same table are those of
     :class:`Confusion`; a source may give both.
 
     Parameters
@@ -197,19 +196,16 @@ class Stated(Confusion):
 
     Notes
     -----
-    The rows can flatten statements, or exchange classes, but not sharpen them: of a source that is
-    right more often than it states, the statement is still taken at most at its word.
+    The rows can flatten statements, or exchange classes, but not sharpen them.
 
     A statement is evidence beside the prevalence, as a response is. Probabilities that a classifier
     computed with a prevalence count it twice; where classes are of very unequal size, divide them
-    by that prevalence first, and by their sum.
+    by that prevalence first, and by their sum. Several statements by one source on one item each
+    have a hidden answer.
 
-    Several statements by one source of one item each have a hidden answer.
-
-    Predictive draws keep statements and draw hard labels, the truths being drawn given the
-    statements. Calibration (``bf.testing.simulate``) draws every statement anew: its numbers are
-    kept, moved around the classes in a circle, which is a complete set of statements whose
-    probabilities sum to one for every truth.
+    Predictive draws keep statements and draw hard labels, given truths drawn given the statements.
+    Calibration (``bf.testing.simulate``) draws every statement anew: its numbers are kept and
+    rotated among the classes, which makes a complete set of statements.
 
     Examples
     --------

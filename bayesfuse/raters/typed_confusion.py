@@ -200,8 +200,8 @@ def count(log_share, log_confusion, labels, uniform, start, cell, gold, kind, by
 class TypedConfusion(RaterChannel):
     r"""Items have a hidden type within their class; raters have one confusion row per type.
 
-    Easy and hard items, or items that are often mistaken for another class, are types. On items of
-    a hard type raters err alike, so many equal answers there are little evidence. The type is
+    Types are easy and hard items, or items that are often mistaken for another class. Errors are
+    dependent on items of a hard type, so many equal answers there are little evidence. The type is
     summed out:
 
     .. math:: p(x_n \mid y_n = k) = \sum_z \omega_{kz} \prod_m \theta_{m z x_{nm}}
@@ -220,18 +220,17 @@ class TypedConfusion(RaterChannel):
 
     Examples
     --------
-    Half of the items of class 1 are hard. Five answers "0" then exclude class 1 less surely than if
-    it had no types.
+    Half of the items of class 1 are hard, so five answers "0" are weaker evidence against class 1.
 
     >>> import numpy as np, bayesfuse as bf
     >>> responses = bf.Responses.from_matrix([[0, 0, 0, 0, 0]], classes=[0, 1])
     >>> rows = np.tile([[0.9, 0.1], [0.1, 0.9], [0.8, 0.2]], (5, 1, 1))
-    >>> channel = bf.TypedConfusion([[1, 0, 0], [0, 0.5, 0.5]], rows)
+    >>> share = np.array([[1, 0, 0], [0, 0.5, 0.5]])
+    >>> channel = bf.TypedConfusion(share, rows)
     >>> with np.errstate(divide="ignore"):
-    ...     given = tuple(channel.to_kernel({k: np.array(v) for k, v in
-    ...                                      channel.parameters.items()}).values())
+    ...     tables = channel.expand((np.log(share), np.log(rows)), 2, np)
     >>> structure = channel.structure(responses, gold=np.array([-1]))
-    >>> np.exp(channel.log_lik(channel.expand(given, 2, np), structure)).round(3)
+    >>> np.exp(channel.log_lik(tables, structure)).round(3)
     array([[0.59 , 0.164]])
     """
 
@@ -292,12 +291,10 @@ class TypedConfusion(RaterChannel):
 
         Parameters
         ----------
-        tables : tuple of ndarray
-            From :meth:`expand`.
+        tables, structure : tuple of ndarray
+            From :meth:`expand` and :meth:`structure`.
         probability : ndarray, shape (items, classes)
             Of the labels given the responses, at the same parameters.
-        structure : tuple
-            From :meth:`structure`.
         """
         found: Array = share_of_types(*tables, probability, *structure)
         return found
@@ -305,10 +302,9 @@ class TypedConfusion(RaterChannel):
     def same_mistake(
         self, tables: tuple[Array, ...], first: NDArray[np.int64], second: NDArray[np.int64]
     ) -> Array:
-        """Return how probably pairs of raters give one wrong answer to an item of class k.
+        """Return how probably pairs of raters give one wrong answer to an item, (pairs, classes).
 
-        Shape (pairs, classes). They err alike on items of hard types, so this is more than for
-        independent raters with the rows of :meth:`confusion`.
+        This is more than for independent raters with the rows of :meth:`confusion`.
         """
         log_share, log_confusion = tables
         rows = np.exp(log_confusion)
