@@ -165,10 +165,7 @@ def mixture(shares: ArrayLike, concentration: ArrayLike) -> DirichletMixture:
         )
     _checked("concentration", alpha)
     if not (np.all(given > 0) and np.allclose(given.sum(axis=0), 1.0, rtol=0, atol=1e-8)):
-        raise ModelError(
-            "shares must be positive and sum to one, because they are probabilities. Got: "
-            f"{given.tolist()}."
-        )
+        raise ModelError(f"shares must be positive and sum to one. Got: {given.tolist()}.")
     if not by_row:
         given = given.reshape(-1, *(1 for _ in alpha.shape[1:-1]))
     log_shares = np.log(given / given.sum(axis=0))
@@ -194,10 +191,9 @@ def transition(prior: ArrayLike | None, responses: Responses, *, irreducible: bo
     if irreducible and (parts := connected_components(alpha > 0, connection="strong"))[0] > 1:
         apart = responses.classes[parts[1] != parts[1][0]].tolist()
         raise ModelError(
-            'initial="stationary" needs transitions that lead from every class to every other, '
-            'because its distribution must include all classes; else use initial="free". Got: a '
-            f"transition_prior whose zeros separate {apart[0]!r} from "
-            f"{responses.classes.tolist()[0]!r}."
+            'initial="stationary" needs transitions that lead from every class to every other; '
+            'otherwise use initial="free". Got: a transition_prior whose zeros separate '
+            f"{apart[0]!r} from {responses.classes.tolist()[0]!r}."
         )
     return alpha
 
@@ -211,9 +207,8 @@ def initial(prior: ArrayLike | None, allowed: Array, responses: Responses) -> Ar
     if not reached.all():
         never = responses.classes[~reached].tolist()
         raise ModelError(
-            "Sequences must be able to reach every class; drop classes that they cannot reach. "
-            "Got: zeros in initial_prior and transition_prior that rule out "
-            f"{never[0]!r} ({len(never)} such)."
+            "Sequences must be able to reach every class; drop the others. Got: zeros in "
+            f"initial_prior and transition_prior that rule out {never[0]!r} ({len(never)} such)."
         )
     return alpha
 

@@ -64,12 +64,14 @@ def dirichlet(
     if (shape := kwargs.pop("shape", None)) is not None:  # coordinates are of all rows
         concentration = broadcast(concentration, tuple(shape))
     if isinstance(concentration, DirichletMixture):
-        return _mixture(name, concentration, kwargs)
+        prior, rows = concentration, np.moveaxis(concentration.concentration, 0, -2)
+        weights = np.moveaxis(prior.shares, 0, -1)
+        kwargs = {"default_transform": LogRatio(prior.mean())} | kwargs
+        return pm.Mixture(name, w=weights, comp_dists=pm.Dirichlet.dist(rows), **kwargs)
     alpha = np.asarray(concentration, dtype=float)
     if alpha.ndim == 0 or not np.all(np.isfinite(alpha) & (alpha >= 0)):
         raise ModelError(
-            "Concentrations must be finite, and positive or (for structural zeros) zero. Got: "
-            f"{alpha.tolist()}."
+            f"Concentrations must be finite and at least zero (structural). Got: {alpha.tolist()}."
         )
     if not alpha.any(axis=-1).all():
         raise ModelError(
@@ -207,10 +209,3 @@ def mixture_of(variable: TensorVariable) -> DirichletMixture | None:
     concentration, shares = np.moveaxis(alpha.eval(), -2, 0), np.moveaxis(weights.eval(), -1, 0)
     shape = shape_of(variable)
     return broadcast(DirichletMixture(np.log(shares), concentration), shape)
-
-
-def _mixture(name: str, prior: DirichletMixture, kwargs: dict[str, Any]) -> TensorVariable:
-    components = pm.Dirichlet.dist(np.moveaxis(prior.concentration, 0, -2))
-    weights = np.moveaxis(prior.shares, 0, -1)
-    kwargs = {"default_transform": LogRatio(prior.mean())} | kwargs
-    return pm.Mixture(name, w=weights, comp_dists=components, **kwargs)

@@ -231,8 +231,7 @@ def _require_distinct(names: list[str], table: Array, flat: NDArray[np.bool_]) -
     copies += moving[len(left) :]
     if copies:
         raise ModelError(
-            "Covariates must not be collinear, because their slopes cannot be told apart: leave "
-            "out columns that follow from others, such as one of a full set of indicators, or use "
-            f"principal components. Got: {shown(copies, 3)}, which follows from the columns before "
-            "it."
+            "Covariates must not be collinear, because their slopes are not identified: leave out "
+            "redundant columns, such as one of a full set of indicators, or use principal "
+            f"components. Got: {shown(copies, 3)}, which follows from the columns before it."
         )

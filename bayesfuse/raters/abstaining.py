@@ -336,10 +336,9 @@ def known_silence(channel: RaterChannel, responses: Responses) -> Silence:
     """Return which sources were silent where, or raise ModelError if a table does not say."""
     if responses.silent is None:
         raise ModelError(
-            f"{type(channel).__name__} needs to know which sources were silent on which items, "
-            "because it counts their silence: give abstain= where the responses are read, or call "
-            "responses.completed() if every source was applied to every item. Got: a table that "
-            "says nothing of silence."
+            f"{type(channel).__name__} counts silence, so the table must hold it: give abstain= "
+            "where the responses are read, or call responses.completed() if every source was "
+            "applied to every item. Got: a table that says nothing of silence."
         )
     return responses.silent
 

@@ -66,20 +66,16 @@ class Groups:
     def _of(cls, members: dict[Any, list[Any]], responses: Responses, origin: str) -> Groups:
         place = {rater: index for index, rater in enumerate(responses.raters.tolist())}
         if len(members) > len(place):
-            raise ModelError(
-                "There cannot be more groups than raters. Got: "
-                f"{len(members)} groups of {len(place)} raters."
-            )
+            counts = f"{len(members)} groups of {len(place)} raters"
+            raise ModelError(f"There cannot be more groups than raters. Got: {counts}.")
         seen: dict[Any, Any] = {}
         for name, raters in members.items():
             if len(raters) == 0:
                 raise ModelError(f"A group must have raters. Got: an empty group {name!r}.")
             for rater in raters:
                 if rater not in place:
-                    raise ModelError(
-                        "Groups must contain raters of the responses only. Got: "
-                        f"{rater!r} in group {name!r}."
-                    )
+                    got = f"{rater!r} in group {name!r}"
+                    raise ModelError(f"Groups must contain raters of the responses. Got: {got}.")
                 if rater in seen:
                     raise ModelError(
                         "Each rater may appear in one group only. Got: "

@@ -148,10 +148,7 @@ def graded_rows(
     _require_sound(thresholds, precision, guess_rate, positions)
     sizes = [v.type.shape if hasattr(v, "owner") else np.shape(v) for v in (thresholds, positions)]
     if (n_thresholds := sizes[0][-1] if sizes[0] else None) is None:
-        raise ModelError(
-            "thresholds must have a known number of columns, one less than classes. Got: shape "
-            f"{sizes[0]}."
-        )
+        raise ModelError(f"thresholds must have classes − 1 known columns. Got: shape {sizes[0]}.")
     n_classes = n_thresholds + 1
     if positions is None:
         positions = even_positions(n_classes)

@@ -178,9 +178,8 @@ def require_groups(assignment: NDArray[np.int64], n_groups: int) -> None:
     """Raise ModelError if an assignment has groups without a confusion matrix."""
     if assignment.min() < ALONE or assignment.max() >= n_groups:
         raise ModelError(
-            "assignment must hold indices of groups with a confusion matrix, or −1 for raters in "
-            f"no group. Got: numbers from {assignment.min()} to {assignment.max()} and "
-            f"{n_groups} groups."
+            "assignment must hold indices of groups with a confusion matrix, or −1 for no group. "
+            f"Got: numbers from {assignment.min()} to {assignment.max()} and {n_groups} groups."
         )
 
 

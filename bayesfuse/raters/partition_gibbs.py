@@ -51,18 +51,6 @@ def pattern_of(n, g, row_start, row, pattern_group, n_cells):
     return pattern_group.size
 
 
-@inlined
-def listen(log_rater, arrangement):
-    """Return p(pattern | verdict) or its logarithm, and which; the last row is for no responses."""
-    _, _, pattern_start, pattern_cell, pattern_group = arrangement
-    heard, heard_in_logs = multiply(*by_cell(log_rater), pattern_start, pattern_cell)
-    message = np.ones((pattern_group.size + 1, heard.shape[1]))
-    in_logs = np.zeros(message.shape[0], dtype=np.bool_)
-    fill(message[:-1], heard)
-    fill(in_logs[:-1], heard_in_logs)
-    return message, in_logs
-
-
 @inner
 def draw_verdicts(g, log_group, heard, drawn, arrangement, n_cells, rng, verdict):
     """Draw the verdicts of a group on all items; return their counts by truth (classes, verdicts).
@@ -165,15 +153,20 @@ def reassign(assignment, group_counts, rater_counts, answers, arrangement, point
         return
     n_cells = n_raters * n_labels
     drawn, start, cell = answers.drawn, answers.start, answers.cell
-    message, in_logs = listen(point.log_rater, arrangement)
+    heard = multiply(*by_cell(point.log_rater), arrangement[2], arrangement[3])
+    # p(pattern | verdict) or its logarithm, and which; the last row is for no responses
+    message = np.ones((heard[1].size + 1, n_classes))
+    in_logs = np.zeros(heard[1].size + 1, dtype=np.bool_)
+    fill(message[:-1], heard[0])
+    fill(in_logs[:-1], heard[1])
     sources = np.empty((chosen.size + 1, *drawn.shape), dtype=drawn.dtype)
     fill(sources[0], drawn)
     place = np.full(size.size, -1)
     for i in range(chosen.size):
         place[chosen[i]] = i + 1
-        heard, verdict = (message, in_logs), sources[i + 1]
+        verdict, said = sources[i + 1], (message, in_logs)
         found = draw_verdicts(
-            chosen[i], point.log_group, heard, drawn, arrangement, n_cells, rng, verdict
+            chosen[i], point.log_group, said, drawn, arrangement, n_cells, rng, verdict
         )
         fill(group_counts[chosen[i]], found)
     table = count_by_source(sources, n_classes, n_cells, start, cell)

@@ -100,14 +100,6 @@ def divide(number, share, weight, rng, by_class, of_type):
 
 
 @inlined
-def add_rows(used, cell, first, last, of_type):
-    """Add an item by type to the rows of its responses."""
-    for r in range(first, last):
-        for z in range(of_type.size):
-            used[cell[r], z] += of_type[z]
-
-
-@inlined
 def is_blank(by_kind, gold, first, last):
     """Whether an item is left out of the counts by kind, for want of responses and a class.
 
@@ -138,7 +130,9 @@ def count_given(log_share, log_confusion, given, start, cell, gold, kind, by_kin
         if by_kind.shape[1] > 0:
             for z in range(n_types):
                 by_kind[known, kind[n], z] += of_type[z]
-        add_rows(used, cell, start[n], start[n + 1], of_type)
+        for r in range(start[n], start[n + 1]):
+            for z in range(n_types):
+                used[cell[r], z] += of_type[z]
     return by_class, by_rater(used, log_confusion.shape[0])
 
 

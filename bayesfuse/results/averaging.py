@@ -267,8 +267,7 @@ def _in_units(
     elif model is None:
         raise ModelError(
             "Log likelihoods of items on a graph are conditional on all other items, so their sum "
-            f"is not that of a {target.name}: give models={{name: model}}. Got: no model of "
-            f"{name!r}."
+            f"is not that of a {target.name}: give models=. Got: no model of {name!r}."
         )
     else:
         total = _joint_log_likelihood(result, model, to)
@@ -306,8 +305,8 @@ def _same_labels(
         for dim in ("item", "class"):
             if set(listed(own[dim].values)) != set(listed(first[dim].values)):
                 raise ModelError(
-                    f"Label posteriors must have the same {dim} names to be averaged. Got: others "
-                    f"in {name!r}."
+                    f"Averaged label posteriors must have the same {dim} names. Got: others in "
+                    f"{name!r}."
                 )
         found.append(own.sel({dim: first[dim].values for dim in ("item", "class")}))
     return found

@@ -56,10 +56,8 @@ def label_probabilities(
     """
     if isinstance(result, xr.DataArray):
         if set(result.dims) != {"item", "class"}:
-            raise ModelError(
-                "Label probabilities have the dimensions item and class. Got: "
-                f"{list(map(str, result.dims))}."
-            )
+            dims = list(map(str, result.dims))
+            raise ModelError(f"Label probabilities have dimensions item and class. Got: {dims}.")
         return result.transpose("item", "class")
     return label_posterior(result, model)["probability"]
 

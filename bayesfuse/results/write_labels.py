@@ -76,8 +76,7 @@ def new_folder(folder: Any) -> Path:
         import pyarrow  # noqa: F401
     except ImportError as error:
         raise ImportError(
-            'Parquet files are written by pyarrow: pip install "bayesfuse[parquet]". Got: no '
-            "pyarrow."
+            'Parquet files need pyarrow: pip install "bayesfuse[parquet]". Got: no pyarrow.'
         ) from error
     if not isinstance(folder, str | os.PathLike):
         raise ModelError(f"folder must be the path of a folder. Got: {folder!r}.")
