@@ -246,7 +246,8 @@ class ItemTypes(LabelModel):
         else:
             channel = TypedConfusionByKind(types, rows, tilt.kind)
             (parameter,) = labels.parameters
-            self.pools.append(TiltedRows(*settings, tilt.log_odds, channel.n_kinds, parameter))
+            kinds = {"n_kinds": channel.n_kinds, "label_parameter": parameter}
+            self.pools.append(TiltedRows(*settings, tilt=tilt.log_odds, **kinds))
         self.observe(labels=labels, raters=channel)
 
 

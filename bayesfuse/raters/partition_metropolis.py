@@ -158,10 +158,22 @@ def free_group(state, source):
 
 
 @inner
-def be_alone(state, m):
-    """Make a rater alone."""
-    state.assignment[m] = -1
-    fill(state.rater_counts[m], state.alone_counts[m])
+def weigh_proposed(state, members, answers, point, rng):
+    """Return the log weight of a set, 0 if it is empty, and the counts if it is a group."""
+    if members.size > 1:
+        return weigh_set(members, NOBODY, answers, point, rng)
+    weight = weight_alone(state, members[0], answers, point) if members.size == 1 else 0.0
+    return weight, np.empty((0, 0)), np.empty((0, 0, 0))
+
+
+@inner
+def place(state, members, group, weight, outer_counts, inner_counts):
+    """Make raters a group, with the counts of its verdicts, or a single one alone."""
+    if members.size == 1:
+        state.assignment[members[0]] = -1
+        fill(state.rater_counts[members[0]], state.alone_counts[members[0]])
+    elif members.size > 1:
+        settle(state, members, group, weight, outer_counts, inner_counts)
 
 
 @inlined
@@ -196,33 +208,18 @@ def move_rater(state, answers, point, log_alpha, rng):
             log_ratio -= weight_alone(state, m, answers, point)
 
     # proposed sets: the rest of the mover's set, and the set that the mover joins
-    rest_of = rest if s > 2 else rest[:0]
-    new = rest[:0]
-    rest_weight, rest_outer, rest_inner = 0.0, np.empty((0, 0)), np.empty((0, 0, 0))
-    new_weight, new_outer, new_inner = 0.0, np.empty((0, 0)), np.empty((0, 0, 0))
-    if s > 2:
-        rest_weight, rest_outer, rest_inner = weigh_set(rest_of, NOBODY, answers, point, rng)
-    elif s == 2:
-        rest_weight = weight_alone(state, rest[0], answers, point)
-    if partner < 0:
-        new_weight = weight_alone(state, mover, answers, point)
-    else:
-        new = raters_of(state.assignment, target, mover, partner, NOBODY)
-        new_weight, new_outer, new_inner = weigh_set(new, NOBODY, answers, point, rng)
-    log_ratio += rest_weight + new_weight
+    joined = raters_of(state.assignment, target, mover, partner, NOBODY)
+    of_rest = weigh_proposed(state, rest, answers, point, rng)
+    of_joined = weigh_proposed(state, joined, answers, point, rng)
+    log_ratio += of_rest[0] + of_joined[0]
     if math.log(max(rng.random(), 1e-300)) >= log_ratio:
         return False
 
-    if s > 2:
-        settle(state, rest_of, source, rest_weight, rest_outer, rest_inner)
-    elif s == 2:
-        be_alone(state, rest[0])
+    place(state, rest, source, of_rest[0], of_rest[1], of_rest[2])
+    if s == 2:
         state.size[source], state.together[source] = 0, np.nan
         fill(state.group_counts[source], np.zeros(state.group_counts.shape[1:]))
-    if partner < 0:
-        be_alone(state, mover)
-    else:
-        settle(state, new, slot, new_weight, new_outer, new_inner)
+    place(state, joined, slot, of_joined[0], of_joined[1], of_joined[2])
     return True
 
 
