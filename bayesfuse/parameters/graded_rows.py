@@ -33,6 +33,15 @@ START = 8.0
 """Number of responses that a rater's row counts for where chains begin."""
 
 
+NORMAL = {
+    "strictness": (0.0, 1.0, 0.5, 1.0),
+    "threshold_gap": (0.0, 0.5, 0.5, 0.5),
+    "precision": (math.log(2.0), 1.0, 0.7, 1.0),
+    "guess_log_odds": (-3.0, 1.5, 1.0, 1.5),
+}
+"""Prior mean; standard deviation of a rater, of the common mean; scale of the raters' spread."""
+
+
 @dataclass(frozen=True)
 class GradedPriors:
     """Constants of the priors of graded raters, in distances of neighbouring classes.
@@ -43,28 +52,13 @@ class GradedPriors:
     """
 
     alone: Mapping[str, tuple[float, float]] = field(
-        default_factory=lambda: {
-            "strictness": (0.0, 1.0),
-            "threshold_gap": (0.0, 0.5),
-            "precision": (math.log(2.0), 1.0),
-            "guess_log_odds": (-3.0, 1.5),
-        }
+        default_factory=lambda: {role: (each[0], each[1]) for role, each in NORMAL.items()}
     )
     mean: Mapping[str, tuple[float, float]] = field(
-        default_factory=lambda: {
-            "strictness": (0.0, 0.5),
-            "threshold_gap": (0.0, 0.5),
-            "precision": (math.log(2.0), 0.7),
-            "guess_log_odds": (-3.0, 1.0),
-        }
+        default_factory=lambda: {role: (each[0], each[2]) for role, each in NORMAL.items()}
     )
     spread: Mapping[str, float] = field(
-        default_factory=lambda: {
-            "strictness": 1.0,
-            "threshold_gap": 0.5,
-            "precision": 1.0,
-            "guess_log_odds": 1.5,
-        }
+        default_factory=lambda: {role: each[3] for role, each in NORMAL.items()}
     )
     position_gap: float = 5.0
 
@@ -128,7 +122,9 @@ class GradedRows(Pool):
         along = self._directions(counted.sum(axis=0), guess, hyper, rng)
         grades.move_all(along, self.pooled, *common, guess, counted, rng)
         positions, by_coordinate = self._positions(gaps), spread[self._groups()]
-        width = self._widths(counted, by_coordinate)
+        said = np.array([INFORMATION[role] for role in ROLES])[self._groups()]
+        answers = counted.sum(axis=(1, 2))[:, None]
+        width = 3.0 / np.sqrt(by_coordinate**-2.0 + answers * said)  # about three posterior sd
         grades.move_raters(own, positions, guess, counted, mean, by_coordinate, width, rng)
         if self.pooled:
             grades.move_spreads(own, mean, spread, hyper, self.n_classes, rng)
@@ -237,13 +233,6 @@ class GradedRows(Pool):
             one_by_one = rng.random((self.rounds, 1)) < 0.5
             steps = np.where(one_by_one, alone / math.sqrt(1 + 0.2 * self.n_raters), steps)
         return steps
-
-    def _widths(self, counted: Array, spread: Array) -> Array:
-        """Return about three posterior standard deviations, (raters, coordinates)."""
-        said = np.array([INFORMATION[role] for role in ROLES])[self._groups()]
-        answers = counted.sum(axis=(1, 2))
-        width: Array = 3.0 / np.sqrt(spread**-2.0 + answers[:, None] * said)
-        return width
 
     def _values(self, own: Array, mean: Array, spread: Array, gaps: Array) -> Values:
         """Return values by role."""

@@ -59,15 +59,12 @@ class Tilt:
     kind: NDArray[np.int64]
 
 
-def independent_labels(
-    responses: Responses,
-    prevalence_prior: Any,
-    populations: Any = None,
-    covariates: Any = None,
-    classifier: Any = None,
-) -> Independent:
-    """Register ``prevalence``, the class shares over all items, and return the label prior."""
-    needs = _needs(populations, covariates, classifier)
+def independent_labels(responses: Responses, prevalence_prior: Any, *known: Any) -> Independent:
+    """Register ``prevalence``, the class shares over all items, and return the label prior.
+
+    ``known`` are populations, covariates and classifier, each None if it is not given.
+    """
+    needs, populations = _needs(known), known[0]
     if not needs:
         concentration = priors.prevalence(prevalence_prior, responses)
         return Independent(pm.Dirichlet("prevalence", concentration, dims="class"))
@@ -79,18 +76,12 @@ def independent_labels(
         dims = ["population", "class"]
         concentration = _by_population(prevalence_prior, names, responses)
     share = pm.Dirichlet(SHARE[populations is not None], concentration, dims=dims)
-    return _labels(responses, needs, share, number, covariates, classifier)[0]
+    return _labels(responses, needs, share, number, known)[0]
 
 
-def tilted_labels(
-    responses: Responses,
-    share: Any,
-    populations: Any = None,
-    covariates: Any = None,
-    classifier: Any = None,
-) -> tuple[Independent, Tilt | None]:
-    """Register the variables, where ``share`` (classes,) of average items follows from others."""
-    needs = _needs(populations, covariates, classifier)
+def tilted_labels(responses: Responses, share: Any, *known: Any) -> tuple[Independent, Tilt | None]:
+    """As :func:`independent_labels`, where ``share`` (classes,) follows from other variables."""
+    needs, populations = _needs(known), known[0]
     if not needs:
         return Independent(pm.Deterministic("prevalence", share, dims="class")), None
     share = pm.Deterministic(SHARE[False], share, dims="class")
@@ -101,28 +92,22 @@ def tilted_labels(
         moved = _contrasts("population_shift", spread, ("population", "class"))
         share = pt.special.softmax(pt.log(share) + moved, axis=1)
         share = pm.Deterministic(SHARE[True], share, dims=("population", "class"))
-    return _labels(responses, needs, share, number, covariates, classifier, moved)
+    return _labels(responses, needs, share, number, known, moved)
 
 
-def _needs(*given: Any) -> tuple[str, ...]:
-    names = zip(("populations", "covariates", "classifier"), given, strict=True)
+def _needs(known: tuple[Any, ...]) -> tuple[str, ...]:
+    names = zip(("populations", "covariates", "classifier"), known, strict=True)
     return tuple(name for name, each in names if each is not None)
 
 
 def _labels(
-    responses: Responses,
-    needs: tuple[str, ...],
-    share: Any,
-    number: Any,
-    covariates: Any,
-    classifier: Any,
-    moved: Any = None,
+    responses: Responses, needs: Any, share: Any, number: Any, known: Any, moved: Any = None
 ) -> tuple[Independent, Tilt | None]:
     """Return the label prior of items with these populations, covariates and probabilities."""
     if needs == ("populations",):
         labels, kind = Independent(share, population=number), number
     else:
-        rows, slope, scale = _known_rows(responses, number, covariates, classifier)
+        rows, slope, scale = _known_rows(responses, number, *known[1:])
         log_odds = rows.log_odds(share, slope, scale, pt)
         labels = Independent(log_odds=log_odds, population=rows.kind)
         labels.told = rows.told
