@@ -231,11 +231,7 @@ def _typical(number: Array, own: Array, shares: Array, odds: float) -> Array:
 
 
 def _measured(
-    responses: bf.Responses,
-    votes: bf.Votes,
-    priors: Mapping[str, Dirichlet],
-    shares: Array,
-    gold: Mapping[Any, Any] | None,
+    responses: bf.Responses, votes: bf.Votes, priors: dict[str, Any], shares: Array, gold: Any
 ) -> float:
     """Return the dispersion of the votes at a mode of the model for independent sources."""
     sample = np.unique(np.linspace(0, responses.n_items - 1, dependence.ITEMS).astype(np.int64))

@@ -75,29 +75,9 @@ class TiltedRows(TypedRows):
         looked, guessed = self._divide(new, answers, rng)
         self._draw_raters(new, looked, guessed, rng)
         looked = looked.sum(axis=0)
-        place, types = self._imagine_one_by_one(new, rng)
-        self._draw_given(new, looked, by_class, by_kind, (place, types), rng)
-        return {role: new[role] for role in self.members}
-
-    def _imagine_one_by_one(
-        self, new: Values, rng: Generator
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the classes of imaginary items, and types drawn given the classes of types."""
         classes = np.repeat(np.arange(self.n_classes), self.imaginary)
         weight = np.exp(new["type_share"][:, None] + new["class_of_type"])[:, classes].T
-        return classes, invert(weight.cumsum(axis=1), rng.random(len(classes)))
-
-    def _draw_given(
-        self,
-        new: Values,
-        looked: Array,
-        by_class: Array,
-        by_kind: Array,
-        imaginary: tuple[NDArray[np.int64], NDArray[np.int64]],
-        rng: Generator,
-    ) -> None:
-        """Draw consensus, trust, firmness, classes and shares of types, and how many are common."""
-        classes, types = imaginary
+        types = invert(weight.cumsum(axis=1), rng.random(len(classes)))
         imagined = np.zeros((self.n_types, self.n_classes))
         np.add.at(imagined, (types, classes), 1.0)
         tilted = self._auxiliaries(new, by_kind, rng)
@@ -107,12 +87,13 @@ class TiltedRows(TypedRows):
         self._draw_given_labels(new, looked, by_class.sum(axis=0).T + imagined, tilted, rng)
         known = by_class[1].T + imagined  # from here on labels are summed out
         for _ in range(ROUNDS):
-            for i in range(len(classes)):
-                self._move_imaginary(new, known, (types, classes, i), tilted, rng)
+            for i, k in enumerate(classes):
+                types[i] = self._move_imaginary(new, known, types[i], k, tilted, rng)
         self._turn_types(new, looked, known, tilted, rng)
         shape = np.maximum(tilted.each + tilted.of_type, SMALLEST)
         log_size = tilted.log_size(new["class_of_type"])
         new["type_share"] = normalise(draw_dirichlet(shape, rng) - log_size)
+        return {role: new[role] for role in self.members}
 
     def _auxiliaries(self, new: Values, by_kind: Array, rng: Generator) -> Tilted:
         """Draw the auxiliary variables that replace the denominators of the items."""
@@ -172,16 +153,9 @@ class TiltedRows(TypedRows):
         return found
 
     def _move_imaginary(
-        self,
-        new: Values,
-        known: Array,
-        imaginary: tuple[NDArray[np.int64], NDArray[np.int64], int],
-        tilted: Tilted,
-        rng: Generator,
-    ) -> None:
-        """Propose another type of an imaginary item, and the classes of both types."""
-        types, classes, i = imaginary
-        old, k = int(types[i]), classes[i]
+        self, new: Values, known: Array, old: int, k: int, tilted: Tilted, rng: Generator
+    ) -> int:
+        """Propose another type of an imaginary item of class k; return its type."""
         prior = new["firmness"] * says(new["consensus"], new["trust"])
         without = known.copy()
         without[old, k] -= 1.0
@@ -199,8 +173,10 @@ class TiltedRows(TypedRows):
             new["class_of_type"], tilted.of_type, at
         )
         if math.log(1.0 - rng.random()) < gain.sum():
-            new["class_of_type"], tilted.of_type, types[i] = rows, others, drawn
+            new["class_of_type"], tilted.of_type = rows, others
             known[:] = moved
+            return drawn
+        return old
 
     def _turn_types(
         self, new: Values, looked: Array, known: Array, tilted: Tilted, rng: Generator

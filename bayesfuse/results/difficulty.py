@@ -106,8 +106,34 @@ def difficulty(
         said += types @ consensus / draws
         for z, at in enumerate(cell):
             spread[:, at] += types[:, z]
-    low, high = (_quantile(spread, end) for end in ends)
-    return _as_dataset(result, model, observation, [mean, low, high], observation.by_item(said))
+    found = {"disagreement": mean}
+    for name, end in zip(("low", "high"), ends, strict=True):
+        found[name] = _quantile(spread, end)
+    consensus = observation.by_item(said)
+    responses = observation.responses
+    probability = label_probabilities(result, model).transpose("item", "class").values
+    n_items, n_classes = probability.shape
+    best = probability.argmax(axis=1)
+    others = probability.copy()
+    others[np.arange(n_items), best] = -1.0
+    # classes that are as probable, as zero next to a known class, by what raters say
+    second = np.lexsort((consensus, others), axis=1)[:, -1]
+    mistakes = np.zeros((n_classes, n_classes))
+    np.add.at(mistakes, best, probability * responses.multiplicity[:, None])
+    np.fill_diagonal(mistakes, 0.0)
+    return xr.Dataset(
+        {
+            **{name: ("item", observation.by_item(values)) for name, values in found.items()},
+            "consensus": (("item", "answer"), consensus),
+            "label": ("item", responses.classes[best]),
+            "error": ("item", 1.0 - probability[np.arange(n_items), best]),
+            "confused_with": ("item", responses.classes[second]),
+            "mistakes": (("labelled", "class"), mistakes),
+        },
+        {"item": responses.items}
+        | dict.fromkeys(("answer", "labelled", "class"), responses.classes),
+        {"verdict": _in_words(mistakes, responses.classes, int(responses.multiplicity.sum()))},
+    )
 
 
 def _types(
@@ -150,41 +176,6 @@ def _quantile(spread: Array, level: float) -> Array:
     inside = 1.0 - np.divide(up_to - wanted, mass, out=np.zeros_like(mass), where=mass > 0)
     found: Array = (cell[:, 0] + np.clip(inside, 0.0, 1.0)) / CELLS
     return found
-
-
-def _as_dataset(
-    result: xr.DataTree,
-    model: pm.Model,
-    observation: Observation,
-    disagreement: list[Array],
-    consensus: Array,
-) -> xr.Dataset:
-    """Add what label probabilities say of errors and of the classes that are confused."""
-    responses = observation.responses
-    probability = label_probabilities(result, model).transpose("item", "class").values
-    n_items, n_classes = probability.shape
-    best = probability.argmax(axis=1)
-    others = probability.copy()
-    others[np.arange(n_items), best] = -1.0
-    # classes that are as probable, as zero next to a known class, by what raters say
-    second = np.lexsort((consensus, others), axis=1)[:, -1]
-    mistakes = np.zeros((n_classes, n_classes))
-    np.add.at(mistakes, best, probability * responses.multiplicity[:, None])
-    np.fill_diagonal(mistakes, 0.0)
-    named_items = zip(("disagreement", "low", "high"), disagreement, strict=True)
-    return xr.Dataset(
-        {
-            **{name: ("item", observation.by_item(values)) for name, values in named_items},
-            "consensus": (("item", "answer"), consensus),
-            "label": ("item", responses.classes[best]),
-            "error": ("item", 1.0 - probability[np.arange(n_items), best]),
-            "confused_with": ("item", responses.classes[second]),
-            "mistakes": (("labelled", "class"), mistakes),
-        },
-        {"item": responses.items}
-        | dict.fromkeys(("answer", "labelled", "class"), responses.classes),
-        {"verdict": _in_words(mistakes, responses.classes, int(responses.multiplicity.sum()))},
-    )
 
 
 def _in_words(mistakes: Array, classes: Array, n_items: int) -> str:
