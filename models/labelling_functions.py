@@ -36,7 +36,6 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-from numpy.typing import NDArray
 
 import bayesfuse as bf
 from bayesfuse.data.class_shares import read_shares
@@ -153,7 +152,14 @@ class LabellingFunctions(LabelModel):
         known, concentration = read_shares(class_shares, responses)
         given = known if concentration is None else concentration / concentration.sum()
         shares = np.full(n_classes, 1.0 / n_classes) if given is None else given
-        column = _columns(groups, responses, shares)
+        if isinstance(groups, str) and groups == "copies":
+            column = dependence.columns(responses, shares)
+        else:
+            source = np.arange(responses.n_raters)
+            if groups is not None:
+                assignment = Groups.read(groups, responses).assignment
+                source = np.where(assignment >= 0, responses.n_raters + assignment, source)
+            column = dependence.numbered(responses, source)
         votes = bf.Votes(None, column)
         number = votes.numbers(responses)
         own = np.eye(n_classes)[votes.label_of]  # (votes, classes)
@@ -191,17 +197,6 @@ class LabellingFunctions(LabelModel):
 def _require_above(name: str, given: Any, reason: str) -> None:
     if require_positive(name, given) <= 1.0:
         raise ModelError(f"{name} must be above one, because {reason}. Got: {given!r}.")
-
-
-def _columns(groups: Any, responses: bf.Responses, shares: Array) -> NDArray[np.int64]:
-    """Return the number of the vote of every source and label; −1 where there is none."""
-    if isinstance(groups, str) and groups == "copies":
-        return dependence.columns(responses, shares)
-    source = np.arange(responses.n_raters)
-    if groups is not None:
-        assignment = Groups.read(groups, responses).assignment
-        source = np.where(assignment >= 0, responses.n_raters + assignment, source)
-    return dependence.numbered(responses, source)
 
 
 def _names(votes: bf.Votes, responses: bf.Responses) -> list[str]:

@@ -104,11 +104,23 @@ class TypedRows(Pool):
         self._draw_raters(new, looked, guessed, rng)
         known = by_class[1].T  # (types, classes)
         known = known + self._imagine(new, known, rng)
-        self._draw_consensus(new, looked.sum(axis=0), known, rng)
+        proposed = self._propose_consensus(looked.sum(axis=0), rng)
+        gain = log_known(known, proposed, new["trust"], new["firmness"])
+        gain -= log_known(known, new["consensus"], new["trust"], new["firmness"])
+        accepted = np.log(rng.random(self.n_types)) < gain
+        new["consensus"] = np.where(accepted[:, None], proposed, new["consensus"])
         self._draw_trust(new, known, rng)
         said = says(new["consensus"], new["trust"])
         new["class_of_type"] = draw_dirichlet(new["firmness"] * said + known, rng)
-        self._draw_shares(new, by_class.sum(axis=(0, 1)), known - by_class[1].T, rng)
+        # with imaginary items
+        of_type = by_class.sum(axis=(0, 1)) + (known - by_class[1].T).sum(axis=1)
+        now, prior = new["type_concentration"], self.priors.type_concentration
+        tables = draw_tables(of_type, np.broadcast_to(now / self.n_types, of_type.shape), rng)
+        new["type_concentration"] = draw_concentration(
+            now, tables.sum()[None], of_type.sum()[None], *prior, rng
+        )
+        each = np.maximum(new["type_concentration"] / self.n_types, SMALLEST)
+        new["type_share"] = draw_dirichlet(each + of_type, rng)
         return {role: new[role] for role in self.members}
 
     def prior(self, values):
@@ -204,14 +216,6 @@ class TypedRows(Pool):
             imagined[types[i], classes[i]] += 1.0
         return imagined
 
-    def _draw_consensus(self, new: Values, looked: Array, known: Array, rng: Generator) -> None:
-        """Propose from the answers by consensus; accept by what known classes say."""
-        proposed = self._propose_consensus(looked, rng)
-        gain = log_known(known, proposed, new["trust"], new["firmness"])
-        gain -= log_known(known, new["consensus"], new["trust"], new["firmness"])
-        accepted = np.log(rng.random(self.n_types)) < gain
-        new["consensus"] = np.where(accepted[:, None], proposed, new["consensus"])
-
     def _propose_consensus(self, looked: Array, rng: Generator) -> Array:
         """Draw consensus rows from the answers alone."""
         proposed = draw_dirichlet(self.priors.consensus + looked, rng)
@@ -222,17 +226,18 @@ class TypedRows(Pool):
         roles = [role for role in STRIDE if role in self.members]
         said = known.any(axis=1)  # other types say nothing
         known, log_consensus = known[said], new["consensus"][said]
-        here = self._log_trust(new, known, log_consensus)
+
+        def log_density(values: Values) -> float:
+            total = log_known(known, log_consensus, values["trust"], values["firmness"]).sum()
+            return self._log_hyper(values, float(total))
+
+        here = log_density(new)
         for _ in range(ROUNDS):
             trial = {role: new[role] * math.exp(STRIDE[role] * rng.normal()) for role in roles}
-            there = self._log_trust(new | trial, known, log_consensus)
+            there = log_density(new | trial)
             if math.log(1.0 - rng.random()) < there - here:
                 new |= trial
                 here = there
-
-    def _log_trust(self, values: Values, known: Array, log_consensus: Array) -> float:
-        total = log_known(known, log_consensus, values["trust"], values["firmness"]).sum()
-        return self._log_hyper(values, float(total))
 
     def _log_hyper(self, values: Values, total: float = 0.0) -> float:
         """Add the log priors of trust and firmness, of their logarithms."""
@@ -241,17 +246,6 @@ class TypedRows(Pool):
                 mean, spread = getattr(self.priors, role)
                 total -= 0.5 * ((math.log(values[role]) - mean) / spread) ** 2
         return float(total)
-
-    def _draw_shares(self, new: Values, items: Array, imagined: Array, rng: Generator) -> None:
-        """Draw the shares of types, and how many types are common."""
-        of_type = items + imagined.sum(axis=1)
-        now = new["type_concentration"]
-        tables = draw_tables(of_type, np.broadcast_to(now / self.n_types, of_type.shape), rng)
-        new["type_concentration"] = draw_concentration(
-            now, tables.sum()[None], of_type.sum()[None], *self.priors.type_concentration, rng
-        )
-        each = np.maximum(new["type_concentration"] / self.n_types, SMALLEST)
-        new["type_share"] = draw_dirichlet(each + of_type, rng)
 
 
 def log_known(known: Array, log_consensus: Array, trust: Any, firmness: Any) -> Array:
