@@ -76,7 +76,7 @@ def common_units(
     >>> bf.common_units(results)["independent"]["log_likelihood"]["responses"].dims
     ('chain', 'draw', 'sequence')
     """
-    _require_mappings(results, models)
+    _require_results(results, models)
     partitions = {name: _partition(name, result) for name, result in results.items()}
     first = next(iter(partitions.values()))
     for name, own in partitions.items():
@@ -166,7 +166,7 @@ def average(
     >>> both.attrs["models"], round(sum(both.attrs["weights"]), 9)
     (['confusion', 'coin'], 1.0)
     """
-    _require_mappings(results, models)
+    _require_results(results, models)
     posteriors = _same_labels(results, models or {})
     require_alike(results)
     names = list(results)
@@ -201,15 +201,13 @@ def average(
     return averaged
 
 
-def _require_mappings(results: Any, models: Any) -> None:
+def _require_results(results: Any, models: Any) -> None:
     """Raise ModelError unless there are results by name, and models by name if any."""
-    require_mapping("results", results)
-    if isinstance(results, xr.DataTree):
-        raise ModelError('results must map names to results, as {"name": result}. Got: one result.')
-    if models is not None:
-        require_mapping("models", models)
-    if not results:
-        raise ModelError("results must hold at least one result to compare. Got: no results.")
+    for name, given in (("results", results), ("models", {} if models is None else models)):
+        require_mapping(name, given)
+    if isinstance(results, xr.DataTree) or not results:
+        got = "one result" if isinstance(results, xr.DataTree) else "no results"
+        raise ModelError(f'results must map names to results, as {{"name": result}}. Got: {got}.')
 
 
 # ---------------------------------------------------------------- units

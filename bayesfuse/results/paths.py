@@ -277,27 +277,23 @@ def _in_order(labels: xr.DataArray, sequences: Sequences) -> tuple[NDArray[np.in
     return codes.reshape(values.shape)[:, place], names.tolist()
 
 
-def _kinds(
-    classes: list[Any], scheme: str, outside: Any
-) -> tuple[NDArray[np.int64], NDArray[np.bool_], list[Any]]:
+def _kinds(classes: list[Any], scheme: str, outside: Any) -> tuple[Any, Any, list[Any]]:
     """Return the kind of span of every class (−1 outside), whether it begins one, and all kinds."""
     if scheme not in ("bio", "runs"):
         raise ModelError(f"scheme must be 'bio' or 'runs'. Got: {scheme!r}.")
     inside = [name for name in classes if name != outside]
-    if scheme == "runs":
-        kinds, begins = inside, np.zeros(len(classes), dtype=bool)
-        kind_of = [kinds.index(name) if name != outside else -1 for name in classes]
-        return np.array(kind_of), begins, kinds
-    strange = [name for name in inside if str(name)[:2] not in ("B-", "I-")]
+    runs = scheme == "runs"
+    strange = [name for name in inside if not runs and str(name)[:2] not in ("B-", "I-")]
     if strange:
         raise ModelError(
             f"Classes must be {outside!r} or begin with 'B-' or 'I-' (scheme=\"runs\" takes any). "
             f"Got: {strange[0]!r}."
         )
-    kinds = sorted({str(name)[2:] for name in inside})
-    kind_of = [kinds.index(str(name)[2:]) if name != outside else -1 for name in classes]
-    begins = np.array([name != outside and str(name)[:2] == "B-" for name in classes])
-    return np.array(kind_of), begins, kinds
+    own = {name: name if runs else str(name)[2:] for name in inside}
+    kinds = inside if runs else sorted(set(own.values()))
+    kind_of = [kinds.index(own[name]) if name != outside else -1 for name in classes]
+    begins = [name != outside and not runs and str(name)[:2] == "B-" for name in classes]
+    return np.array(kind_of), np.array(begins), kinds
 
 
 def _count_runs(
