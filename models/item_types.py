@@ -246,7 +246,7 @@ class ItemTypes(LabelModel):
         else:
             channel = TypedConfusionByKind(types, rows, tilt.kind)
             (parameter,) = labels.parameters
-            kinds = {"n_kinds": channel.n_kinds, "label_parameter": parameter}
+            kinds: Any = {"n_kinds": channel.n_kinds, "label_parameter": parameter}
             self.pools.append(TiltedRows(*settings, tilt=tilt.log_odds, **kinds))
         self.observe(labels=labels, raters=channel)
 

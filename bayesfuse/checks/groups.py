@@ -198,7 +198,7 @@ def verdict_probabilities(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
     n_draws = min(groups.sizes["chain"] * groups.sizes["draw"], MOST_DRAWS)
     for rows in evenly_spaced_rows(result, model, observation, n_draws):
         probability = observation.marginal(rows).probability
-        add_posterior(*observation.tables(rows), probability, arranged, total)
+        add_posterior(total, probability, arranged, *observation.tables(rows))
     return xr.DataArray(
         observation.by_item(total / n_draws),
         {

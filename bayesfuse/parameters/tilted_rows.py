@@ -153,8 +153,8 @@ class TiltedRows(TypedRows):
         return found
 
     def _move_imaginary(
-        self, new: Values, known: Array, old: int, k: int, tilted: Tilted, rng: Generator
-    ) -> int:
+        self, new: Values, known: Array, old: Any, k: Any, tilted: Tilted, rng: Generator
+    ) -> Any:
         """Propose another type of an imaginary item of class k; return its type."""
         prior = new["firmness"] * says(new["consensus"], new["trust"])
         without = known.copy()

@@ -139,12 +139,14 @@ def graded_rows(
 ) -> Any:
     """Return the rows (raters, classes, labels) of :class:`Graded`, of tensors or arrays."""
     given = [thresholds, precision, guess_rate, guess, positions]
-    xp: Any = np
     if any(hasattr(value, "owner") for value in given):
-        import pytensor.tensor as xp
-        from pytensor.tensor import erfc
+        import pytensor.tensor as pt
+
+        xp, erfc = pt, pt.erfc
     else:
-        from scipy.special import erfc
+        from scipy import special
+
+        xp, erfc = np, special.erfc
     _require_sound(thresholds, precision, guess_rate, positions)
     sizes = [v.type.shape if hasattr(v, "owner") else np.shape(v) for v in (thresholds, positions)]
     if (n_thresholds := sizes[0][-1] if sizes[0] else None) is None:

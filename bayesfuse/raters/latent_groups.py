@@ -324,7 +324,7 @@ class InferredGroups(RaterChannel):
 
     def redraw(self, rows, tables, drawn, priors, structure, rng):
         """Draw verdicts and, with all rows integrated out, the assignment."""
-        start, cell, _, words, *of_raters = structure
+        start, cell, _, words, *by_rater = structure
         channel, arranged = self.at(rows, structure)
         if "assignment" not in priors or not priors["assignment"].free:  # it is drawn elsewhere
             return {}, channel.tally(tables, drawn, arranged, rng)
@@ -337,16 +337,15 @@ class InferredGroups(RaterChannel):
         if drawn.ndim == 1:
             drawn = drawn.astype(np.int32, copy=False)
         marks = np.zeros(len(start) - 1, dtype=np.uint64)
-        answers = Answers(drawn, start, cell, *of_raters, words, marks)
+        answers = Answers(words, marks, drawn, start, cell, *by_rater)
         outer, inner = (priors[f"{name}_confusion"].concentration for name in ("group", "rater"))
-        point = Point(*tables, outer[0], inner)
+        point = Point(outer[0], inner, *tables)
         log_alpha = float(np.log(priors["assignment"].concentration))
         if reassigning:
             reassign(assignment, *counts, answers, arranged[:-1], point, log_alpha, rng)
         else:
-            move_raters(
-                assignment, *counts, answers, point, log_alpha, 2 + len(assignment) // 4, rng
-            )
+            moves = 2 + len(assignment) // 4
+            move_raters(assignment, *counts, answers, point, log_alpha, moves, rng)
         number, order = number_groups(assignment, len(counts[0]))
         return {"assignment": number}, (counts[0][order], counts[1])
 

@@ -50,10 +50,10 @@ class State(NamedTuple):
 class Point(NamedTuple):
     """The current rows, and the Dirichlet concentrations of their priors."""
 
-    log_group: NDArray[np.float64]
-    log_rater: NDArray[np.float64]
     prior_outer: NDArray[np.float64]
     concentration_rater: NDArray[np.float64]
+    log_group: NDArray[np.float64]
+    log_rater: NDArray[np.float64]
 
 
 @inner

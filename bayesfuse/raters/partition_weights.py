@@ -35,16 +35,16 @@ With a hundredth, up to a sixth more moves are accepted, but they take half as l
 
 
 class Answers(NamedTuple):
-    """Labels (items,) or (items, classes), responses by item and by rater, words, scratch."""
+    """Words of cells, scratch, labels (items,) or (items, classes), responses by item and rater."""
 
+    words: NDArray[np.uint64]
+    marks: NDArray[np.uint64]
     drawn: NDArray[Any]
     start: NDArray[np.uint32]
     cell: NDArray[np.uint32]
     rater_start: NDArray[np.uint32]
     rater_item: NDArray[np.uint32]
     rater_label: NDArray[np.uint16]
-    words: NDArray[np.uint64]
-    marks: NDArray[np.uint64]
 
 
 @inlined

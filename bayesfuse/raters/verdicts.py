@@ -329,7 +329,7 @@ def pass_on(log_outer, message, in_logs, used, patterns, cell_counts, rng):
     return outer_counts, log_lik
 
 
-def add_posterior(log_group, log_rater, probability, arranged, total):
+def add_posterior(total, probability, arranged, log_group, log_rater):
     """Add the probabilities of the verdicts to ``total`` (items, groups, verdicts).
 
     A verdict of a group without responses to an item is informed by the truth only.
