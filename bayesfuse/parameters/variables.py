@@ -85,13 +85,7 @@ def dirichlet(
 
 
 def partition(
-    name: str,
-    n_raters: int,
-    n_groups: int,
-    concentration: float,
-    *,
-    start: NDArray[np.int64],
-    dims: Any = None,
+    name: str, n_raters: int, n_groups: int, concentration: float, *, start: Any, dims: Any = None
 ) -> TensorVariable:
     r"""Register a partition of raters by source (Pitman 2006, section 3.1), −1 for raters alone.
 

@@ -73,10 +73,7 @@ DIFFERENT = "the priors of the fitted raters differ"
 
 
 def described(
-    model: pm.Model,
-    labels: LabelPrior,
-    raters: RaterChannel,
-    parameters: Mapping[str, TensorVariable],
+    model: pm.Model, labels: LabelPrior, raters: RaterChannel, parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return what ``bf.predict`` reads from a result, as JSON: factors, parameters and newcomers.
 

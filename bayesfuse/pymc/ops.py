@@ -21,7 +21,6 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
 from pytensor.graph.rewriting.basic import GraphRewriter
 
-from bayesfuse.labels.base import LabelPrior
 from bayesfuse.raters.base import RaterChannel
 
 NO_HESSIAN = (
@@ -65,18 +64,10 @@ class Evidence(Op):
     __props__ = ("prior", "channel", "n_rows", "n_tables", "n_structure")
 
     def __init__(
-        self,
-        prior: type[LabelPrior],
-        channel: type[RaterChannel],
-        n_rows: int,
-        n_tables: int,
-        n_structure: int,
+        self, prior: Any, channel: Any, n_rows: int, n_tables: int, n_structure: int
     ) -> None:
-        self.prior = prior
-        self.channel = channel
-        self.n_rows = n_rows
-        self.n_tables = n_tables
-        self.n_structure = n_structure
+        self.prior, self.channel = prior, channel
+        self.n_rows, self.n_tables, self.n_structure = n_rows, n_tables, n_structure
 
     def split(self, inputs: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
         """Return log rows, log tables, the prior's structure and the channel's."""

@@ -53,7 +53,7 @@ def part(model: pm.Model, name: str) -> pm.Model:
     found = {variable.name: variable for variable in all_observed(model)}
     if not isinstance(name, str) or name not in found:
         raise ModelError(
-            f"A part of a model is one of its tables of responses, {list(found)}. Got: {name!r}."
+            f"A part of a model is one of the tables it observes, {list(found)}. Got: {name!r}."
         )
     if model.potentials:
         raise ModelError(

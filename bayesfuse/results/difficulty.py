@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -137,11 +138,7 @@ def difficulty(
 
 
 def _types(
-    result: xr.DataTree,
-    model: pm.Model,
-    observation: Observation,
-    channel: TypedConfusion,
-    draws: int,
+    result: xr.DataTree, model: pm.Model, observation: Observation, channel: Any, draws: int
 ) -> Iterator[tuple[Array, Array]]:
     """Return probabilities of types (table items, types) and their consensus, at every draw."""
     labels = None

@@ -228,11 +228,7 @@ class KnownItems:
         return replace(self, draws={name: each[:, chosen] for name, each in self.draws.items()})
 
     def rows(
-        self,
-        responses: Responses,
-        population: NDArray[np.int64] | None,
-        covariates: Any,
-        classifier: Any,
+        self, responses: Responses, population: Any, covariates: Any, classifier: Any
     ) -> tuple[NDArray[np.int64], LogOdds]:
         """Return the row of every item, and the log-odds of the rows at every draw."""
         x = word = None
