@@ -197,26 +197,19 @@ def _standardised(responses: Responses, covariates: Any) -> Array:
     sd = np.where(flat, 1.0, sd)  # a constant says nothing of any item
     found: Array = np.where(flat, 0.0, (table - mean) / sd)
     weight = responses.multiplicity / responses.multiplicity.sum()
-    _require_distinct(names, found[:, ~flat] * np.sqrt(weight)[:, None], flat)
+    moving = [name for name, same in zip(names, flat, strict=True) if not same]
+    if moving:
+        left = np.abs(np.diag(np.linalg.qr(found[:, ~flat] * np.sqrt(weight)[:, None], mode="r")))
+        copies = [name for name, own in zip(moving, left, strict=False) if own < DEPENDENT]
+        if copies := [*copies, *moving[len(left) :]]:
+            raise ModelError(
+                "Covariates must not be collinear, because their slopes are not identified: leave "
+                "out redundant columns, such as one of a full set of indicators, or use principal "
+                f"components. Got: {shown(copies, 3)}, which follows from the columns before it."
+            )
     model = pm.modelcontext(None)
     model.add_coord("covariate", names)
     model.add_coord("other_class", listed(responses.classes)[1:])
     pm.Data("covariate_mean", mean, dims="covariate")
     pm.Data("covariate_sd", sd, dims="covariate")
     return found
-
-
-def _require_distinct(names: list[str], table: Array, flat: NDArray[np.bool_]) -> None:
-    """Raise ModelError if a column of ``table`` (not ``flat``, norm one) follows from others."""
-    moving = [name for name, same in zip(names, flat, strict=True) if not same]
-    if not moving:
-        return
-    left = np.abs(np.diag(np.linalg.qr(table, mode="r")))
-    copies = [name for name, own in zip(moving, left, strict=False) if own < DEPENDENT]
-    copies += moving[len(left) :]
-    if copies:
-        raise ModelError(
-            "Covariates must not be collinear, because their slopes are not identified: leave out "
-            "redundant columns, such as one of a full set of indicators, or use principal "
-            f"components. Got: {shown(copies, 3)}, which follows from the columns before it."
-        )

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import xarray as xr
-from numpy.typing import NDArray
 
 from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_mapping, require_weights
@@ -167,7 +166,18 @@ def average(
     (['confusion', 'coin'], 1.0)
     """
     _require_results(results, models)
-    posteriors = _same_labels(results, models or {})
+    owned = {
+        name: label_posterior(each, (models or {}).get(name)) for name, each in results.items()
+    }
+    first, pair = next(iter(owned.values())), ["item", "class"]
+    for name, own in owned.items():
+        for dim in pair:
+            if set(listed(own[dim].values)) != set(listed(first[dim].values)):
+                raise ModelError(
+                    f"Averaged label posteriors must have the same {dim} names. Got: others in "
+                    f"{name!r}."
+                )
+    posteriors = [own.sel({dim: first[dim].values for dim in pair}) for own in owned.values()]
     require_alike(results)
     names = list(results)
     if isinstance(weights, str):
@@ -179,12 +189,11 @@ def average(
         given = require_weights("weights", {name: weights[name] for name in names})
         comparison = xr.Dataset({"weight": ("model", np.array(given))}, {"model": names})
     share = comparison["weight"].values
-    first, probability, variance = posteriors[0], 0.0, 0.0
+    probability, variance = 0.0, 0.0
     for weight, each in zip(share, posteriors, strict=True):
         probability = probability + weight * each["probability"].values
         error = each.get("mcse", xr.zeros_like(each["probability"])).values
         variance = variance + (weight * error) ** 2
-    pair = ("item", "class")
     labels = xr.Dataset(
         {"probability": (pair, probability), "mcse": (pair, np.sqrt(variance))},
         {dim: first[dim].values for dim in pair},
@@ -268,7 +277,14 @@ def _in_units(
             f"is not that of a {target.name}: give models=. Got: no model of {name!r}."
         )
     else:
-        total = _joint_log_likelihood(result, model, to)
+        _, observation = observed(model)
+        draws = parameters(result, model)
+        evidence = observation.labels.joint(observation.responses, to)  # labels summed out
+        sizes = next(iter(draws.values())).shape[:2]
+        total = np.empty((*sizes, to.max() + 1))
+        for at in np.ndindex(sizes):
+            rows = observation.rows({name: drawn[at] for name, drawn in draws.items()})
+            total[at] = evidence(observation.label_tables(rows), *observation.likelihood(rows))
     dims = ("chain", "draw", target.name)
     coords = {"chain": values["chain"], "draw": values["draw"], target.name: target.values}
     changed = copy(result)
@@ -276,38 +292,7 @@ def _in_units(
     return changed
 
 
-def _joint_log_likelihood(result: xr.DataTree, model: pm.Model, to: NDArray[np.int64]) -> Array:
-    """Return the log likelihood of sets of items at every draw, labels summed out."""
-    _, observation = observed(model)
-    draws = parameters(result, model)
-    evidence = observation.labels.joint(observation.responses, to)
-    sizes = next(iter(draws.values())).shape[:2]
-    total = np.empty((*sizes, to.max() + 1))
-    for at in np.ndindex(sizes):
-        rows = observation.rows({name: values[at] for name, values in draws.items()})
-        total[at] = evidence(observation.label_tables(rows), *observation.likelihood(rows))
-    return total
-
-
 # ---------------------------------------------------------------- weights
-
-
-def _same_labels(
-    results: Mapping[str, xr.DataTree], models: Mapping[str, pm.Model]
-) -> list[xr.Dataset]:
-    """Return the label posteriors, items and classes in the order of the first."""
-    posteriors = {name: label_posterior(each, models.get(name)) for name, each in results.items()}
-    first = next(iter(posteriors.values()))
-    found = []
-    for name, own in posteriors.items():
-        for dim in ("item", "class"):
-            if set(listed(own[dim].values)) != set(listed(first[dim].values)):
-                raise ModelError(
-                    f"Averaged label posteriors must have the same {dim} names. Got: others in "
-                    f"{name!r}."
-                )
-        found.append(own.sel({dim: first[dim].values for dim in ("item", "class")}))
-    return found
 
 
 def _loo_weights(
