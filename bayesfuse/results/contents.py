@@ -90,8 +90,16 @@ def kept_labels(result: xr.DataTree) -> NDArray[Any] | None:
     if "label_draws" not in require_result(result).children:
         return None
     kept = _with_chains(result["label_draws"].dataset)
-    labels, draws = kept["label"], all_draws(result)
-    if not _go_together(kept, draws):
+    labels, draws, pair = kept["label"], all_draws(result), ("chain", "draw")
+    name = str(kept.attrs.get(OF_VARIABLE))
+    together = all(draws.sizes.get(dim) == labels.sizes[dim] for dim in pair)
+    if together and OF_DRAWS in kept and name in draws:
+        numbers = kept[OF_DRAWS].transpose(*pair).values
+        together = np.array_equal(numbers, draw_numbers(draws, name))
+    elif together:
+        known = (dim for dim in pair if dim in kept.coords and dim in draws.coords)
+        together = all(np.array_equal(kept[dim], draws[dim]) for dim in known)
+    if not together:
         others = ", but of other draws" if _extent(labels) == _extent(draws) else ""
         raise ModelError(
             "Drawn labels and parameters must be of the same draws: select from the whole result, "
@@ -100,22 +108,6 @@ def kept_labels(result: xr.DataTree) -> NDArray[Any] | None:
         )
     values: NDArray[Any] = labels.transpose("chain", "draw", "item").values
     return values
-
-
-def _go_together(labels: xr.Dataset, draws: xr.Dataset) -> bool:
-    """Return whether labels were drawn with these parameters, as far as can be checked."""
-    pair = "chain", "draw"
-    if any(draws.sizes.get(dim) != labels.sizes[dim] for dim in pair):
-        return False
-    name = str(labels.attrs.get(OF_VARIABLE))
-    if OF_DRAWS in labels and name in draws:
-        numbers = labels[OF_DRAWS].transpose(*pair).values
-        return np.array_equal(numbers, draw_numbers(draws, name))
-    return all(
-        np.array_equal(labels[dim], draws[dim])
-        for dim in pair
-        if dim in labels.coords and dim in draws.coords
-    )
 
 
 def of_all_draws(result: xr.DataTree) -> bool:

@@ -244,7 +244,7 @@ class KnownItems:
 
 @dataclass(frozen=True)
 class LogOdds:
-    """Log-odds (chain, draw, row, class), worked out draw by draw: they can be too many to hold."""
+    """Log-odds (chain, draw, row, class), computed draw by draw, because they may be many."""
 
     known: KnownItems
     rows: ItemRows
@@ -258,24 +258,20 @@ class LogOdds:
     def __getitem__(self, at: tuple[int, int]) -> Array:
         draws = {name: each[at] for name, each in self.known.draws.items()}
         with np.errstate(divide="ignore"):
-            found: Array = self.rows.log_odds(
-                draws["share"], draws.get("slope"), draws.get("scale"), np
-            )
+            own = draws["share"], draws.get("slope"), draws.get("scale")
+            found: Array = self.rows.log_odds(*own, np)
         return found
 
 
 def known_items(result: xr.DataTree, needs: Sequence[str]) -> KnownItems | None:
-    """Read what a result says, None if it takes neither covariates nor a classifier's word."""
+    """Read the draws of a result, None if it has neither covariates nor a classifier."""
     if not {"covariates", "classifier"} & set(needs):
         return None
-    wanted = {"share": SHARE["populations" in needs]}
-    told: list[str] = []
+    wanted, told = {"share": SHARE["populations" in needs]}, []
     if "covariates" in needs:
-        wanted["slope"] = "standard_slope"
-        told += ["covariate_mean", "covariate_sd"]
+        wanted["slope"], told = "standard_slope", ["covariate_mean", "covariate_sd"]
     if "classifier" in needs:
-        wanted["scale"] = "classifier_scale"
-        told += ["classifier_mean"]
+        wanted["scale"], told = "classifier_scale", [*told, "classifier_mean"]
     posterior, draws = all_draws(result), {}
     for role, name in wanted.items():
         if (drawn := named(posterior, name)) is None:
@@ -284,13 +280,13 @@ def known_items(result: xr.DataTree, needs: Sequence[str]) -> KnownItems | None:
                 f"them. Got: no {name!r} among {list(posterior.data_vars)}."
             )
         draws[role] = drawn.transpose("chain", "draw", ...).values
-    data = constants(result)
-    found = {name: named(data, name) for name in told}
-    if missing := [name for name, each in found.items() if each is None]:
-        raise ModelError(
-            "A result must hold by what covariates and probabilities were standardised. Got: no "
-            f"{missing[0]!r} in its group constant_data."
-        )
+    data, values = constants(result), {}
+    for name in told:
+        if (value := named(data, name)) is None:
+            raise ModelError(
+                "A result must hold the means and scales of covariates and probabilities. Got: no "
+                f"{name!r} in its group constant_data."
+            )
+        values[name] = value.values
     names = [] if "covariates" not in needs else listed(posterior["covariate"].values)
-    values = {name: each.values for name, each in found.items() if each is not None}
     return KnownItems(draws, list(map(str, names)), values)
