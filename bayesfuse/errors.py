@@ -79,7 +79,7 @@ class ImpossibleDataError(ModelError):
 
 
 OTHER_SEEDS = {"seed", "random_state", "rng"}
-"""What other packages call ``random_seed``."""
+"""Names of ``random_seed`` in other packages."""
 
 SHORT = 200
 """Letters up to which a message shows what was given."""
@@ -92,7 +92,7 @@ MADE_BY = {
     "Sequences": ", such as bf.Sequences.from_lengths([3, 2])",
     "Graph": ", such as bf.Graph.from_edges(pairs)",
 }
-"""What messages say of how arguments of a class are made."""
+"""Text of messages on how to make arguments of a class."""
 
 
 def brief(given: object) -> str:

@@ -21,7 +21,7 @@ Priors and why:
 * Real rules are not independent given the class. How far they are from it, the ``dispersion``, is
   seen in how often they meet, and measured before the fit. In the sense of quasi-likelihood, votes
   then say less of the quality of their rule: by a factor of the dispersion, so the prior is given
-  as many votes more. Rules that are independent have a dispersion of one, and speak for themselves.
+  as many votes more. Independent rules have a dispersion of one, and leave the prior as it is.
   Known labels are no guesses of the rules about each other, so they move this prior, too.
 * Near copies, rules that meet more often than two rules without errors could, count as one.
 * Class shares are even, with a prior that weighs as much as five items of each class, and by the

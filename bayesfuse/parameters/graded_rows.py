@@ -1,4 +1,4 @@
-"""What lies above the rows of graded raters: thresholds, precision, guesses, class positions."""
+"""Hyperparameters of graded raters: thresholds, precision, guesses, class positions."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ LOGS = "threshold_gap", "precision"
 """Those that are positive: the coordinates are their logarithms."""
 
 ROLES = "strictness", "threshold_gap", "precision", "guess_log_odds"
-"""What a rater has, in the order of the kernels' coordinates; gaps from three classes on."""
+"""Parameters of a rater, in the order of the kernels' coordinates; gaps from three classes on."""
 
 INFORMATION = {"strictness": 0.5, "threshold_gap": 0.1, "precision": 0.2, "guess_log_odds": 0.03}
-"""What a response says of a coordinate, about: a slice's width follows from it."""
+"""Approximate information of a response on a coordinate, for the width of slices."""
 
 ROUNDS = 6
 """Moves of what all raters have in common in a draw, more where there are few raters."""

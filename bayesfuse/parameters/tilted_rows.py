@@ -54,7 +54,7 @@ class TiltedRows(TypedRows):
 
     @property
     def inputs(self) -> Mapping[str, Any]:  # type: ignore[override]
-        """What is known of items, whose slopes other steps draw."""
+        """Log-odds of the kinds of items, whose slopes other steps draw."""
         return MappingProxyType({"tilt": self.tilt})
 
     def begin(self, rng):

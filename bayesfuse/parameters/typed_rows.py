@@ -1,4 +1,4 @@
-"""What lies above the confusion rows of item types: consensus, competence, the classes of types."""
+"""Hyperparameters of the rows of item types: consensus, competence, classes of types."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def _by_population(prior: Any, names: NDArray[Any], responses: Responses) -> Arr
 def _known_rows(
     responses: Responses, number: Any, covariates: Any, classifier: Any
 ) -> tuple[ItemRows, Any, Any]:
-    """Return what is known of items, those alike merged, and the slopes and scale it takes."""
+    """Return the inputs of items, equal ones merged, and their slopes and scale."""
     x = word = slope = scale = None
     if covariates is not None:
         x = _standardised(responses, covariates)

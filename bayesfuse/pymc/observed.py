@@ -95,7 +95,7 @@ def _seen(observation: Observation, value: Any) -> Observation:
 
 
 class ResponsesDistribution(pm.Distribution):
-    """What registers :class:`ObservedResponses` with a PyMC model."""
+    """The distribution that registers :class:`ObservedResponses` with a PyMC model."""
 
     rv_type = ObservedResponses
 

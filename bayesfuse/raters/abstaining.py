@@ -293,7 +293,7 @@ class Abstaining(RaterChannel):
         return invert(cumulative, rng.random(len(cumulative)))
 
     def kept(self, tables, responses):
-        """Return the likelihood of who spoke where, (items, classes)."""
+        """Return the likelihood of the pattern of silence, (items, classes)."""
         (log_speech,) = tables
         speaks = np.logaddexp.reduce(log_speech[..., :-1], axis=-1)
         pattern = np.repeat(speaks[..., None], log_speech.shape[-1], axis=-1)

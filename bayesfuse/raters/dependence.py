@@ -198,7 +198,7 @@ def dispersion(votes: Votes, responses: Responses, share: Array, probability: Ar
     met = _meetings(votes, responses)
     number = per_item(votes.rows(responses)[0]).astype(float)
     pairs = (responses.multiplicity * number * (number - 1.0)) @ probability
-    # who has spoken on an item does not speak again; near copies count as the first of them
+    # a source speaks once on an item; near copies count as the first of them
     speaker = np.zeros(votes.n_votes, dtype=np.int64)
     source, label = (each[::-1] for each in np.nonzero(votes.column != NOBODY))
     speaker[votes.column[source, label]] = source

@@ -25,7 +25,7 @@ Most votes for a rare class are mistakes, but not all: of 187 simulated tables w
 per cent five lost it, all of 300 items and two responses each; in 19 of 20 the share was above .08.
 """
 OFTEN = 10
-"""Responses from which on a rater who only gives one label is counted."""
+"""Minimum number of responses of raters with only one label."""
 
 
 class Lost(NamedTuple):

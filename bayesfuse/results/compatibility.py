@@ -1,4 +1,4 @@
-"""Whether a result belongs to a model or to the same data as another, and its parameters there."""
+"""Checks that a result belongs to a model or to given data, and its parameters in the model."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DIFFERENCES = {
     "channel": "another rater channel",
     "groups": "other groups of raters",
 }
-"""How error messages name a part that differs."""
+"""Names of the parts that may differ, for error messages."""
 
 
 def observation_of(result: xr.DataTree, model: pm.Model) -> Observation:

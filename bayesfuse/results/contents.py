@@ -1,4 +1,4 @@
-"""What a result holds: draws, labels, names of classes and constant data."""
+"""Contents of a result: draws, labels, names of classes and constant data."""
 
 from __future__ import annotations
 

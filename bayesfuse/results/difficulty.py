@@ -1,4 +1,4 @@
-"""How hard every item is, and which classes are confused, from a model of item types."""
+"""Difficulty of the items and confused classes, from a model of item types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fit says of labels and raters in general, for items that it has not seen."""
+"""The parameters of a fit, for predictions of new items."""
 
 from __future__ import annotations
 

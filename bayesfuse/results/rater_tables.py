@@ -1,4 +1,4 @@
-"""What a result says of raters, sources and the grades of items, in one table each."""
+"""Tables of raters, of sources, and of the grades of items."""
 
 from __future__ import annotations
 

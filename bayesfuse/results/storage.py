@@ -1,4 +1,4 @@
-"""How much of the draws a result stores: in which precision, and how many of them."""
+"""Storage of draws: their precision, and how many of them are stored."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BYTES = {"double": 8, "single": 4}
 
 
 class Storage(NamedTuple):
-    """What is stored: precision, one draw in ``thin``, log likelihoods or not; and its bytes."""
+    """Precision, every ``thin``-th draw, log likelihoods or not, and the size in bytes."""
 
     precision: Precision
     thin: int
@@ -94,7 +94,7 @@ def decide(
         whole = choose(model, observations, sizes, **asked | usual, most=LARGE)
         warnings.warn(
             f"Posterior and log likelihood of more than {LARGE / 1e6:,.0f} MB are stored in single "
-            "precision, and of draws that are larger still one in so many, unless precision= and "
+            "precision, and if that is not enough only every thin-th draw, unless precision= and "
             f"thin= are given. Got: {whole.size / 1e6:,.0f} MB, so precision={found.precision!r} "
             f"and thin={found.thin} ({found.size / 1e6:,.0f} MB).",
             LargeResultWarning,
