@@ -47,14 +47,12 @@ from bayesfuse.raters import (
 )
 from bayesfuse.results.averaging import average, common_units
 from bayesfuse.results.difficulty import difficulty
-from bayesfuse.results.grades import grades, rater_grades
 from bayesfuse.results.partitions import label_partitions
 from bayesfuse.results.paths import decode, draw_labels, run_lengths, spans
 from bayesfuse.results.predict import predict, predict_batches
-from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.sources import sources
+from bayesfuse.results.probabilities import label_probabilities, vote_shares
+from bayesfuse.results.rater_tables import grades, rater_grades, sources
 from bayesfuse.results.summaries import summary
-from bayesfuse.results.vote_shares import vote_shares
 from bayesfuse.results.write_labels import write_labels
 
 if TYPE_CHECKING:

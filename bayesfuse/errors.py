@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ContextDecorator
 from functools import wraps
 from numbers import Integral
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +62,7 @@ class ImpossibleDataError(ModelError):
 
     Examples
     --------
-    Raters who are never wrong, and disagree:
+    Raters without errors who disagree:
 
     >>> import bayesfuse as bf, pymc as pm
     >>> with pm.Model() as model:
@@ -79,7 +79,7 @@ class ImpossibleDataError(ModelError):
 
 
 OTHER_SEEDS = {"seed", "random_state", "rng"}
-"""What other packages call ``random_seed``."""
+"""Names of ``random_seed`` in other packages."""
 
 SHORT = 200
 """Letters up to which a message shows what was given."""
@@ -92,7 +92,7 @@ MADE_BY = {
     "Sequences": ", such as bf.Sequences.from_lengths([3, 2])",
     "Graph": ", such as bf.Graph.from_edges(pairs)",
 }
-"""What messages say of how arguments of a class are made."""
+"""Text of messages on how to make arguments of a class."""
 
 
 def brief(given: object) -> str:
@@ -164,37 +164,34 @@ def takes_seed[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
+def _refuse(name: str, rule: str, given: object) -> NoReturn:
+    raise ModelError(f"{name} must be {rule}. Got: {brief(given)}.")
+
+
 def require_flag(name: str, given: object) -> None:
     """Raise ModelError unless ``given`` is a boolean."""
     if not isinstance(given, bool | np.bool_):
-        raise ModelError(f"{name} must be True or False. Got: {brief(given)}.")
+        _refuse(name, "True or False", given)
 
 
 def require_count(name: str, given: object, least: int = 1) -> None:
     """Raise ModelError unless ``given`` is a whole number, at least ``least``."""
     if isinstance(given, bool) or not isinstance(given, Integral) or given < least:
-        raise ModelError(f"{name} must be a whole number, at least {least}. Got: {brief(given)}.")
+        _refuse(name, f"a whole number, at least {least}", given)
 
 
 def require_seed(random_seed: Any) -> np.random.Generator:
     """Return the generator of a seed, or raise ModelError."""
     try:
         return np.random.default_rng(random_seed)
-    except (TypeError, ValueError) as error:
-        raise ModelError(
-            "random_seed must be a whole number, zero or more, or a Generator. Got: "
-            f"{brief(random_seed)}."
-        ) from error
+    except (TypeError, ValueError):
+        _refuse("random_seed", "a whole number, zero or more, or a Generator", random_seed)
 
 
 def require_probability(name: str, given: object) -> float:
     """Return a probability strictly between 0 and 1, or raise ModelError."""
-    number = _number(given)
-    if not 0 < number < 1:
-        raise ModelError(
-            f"{name} must be a probability strictly between 0 and 1 (0.9, not 90). Got: "
-            f"{brief(given)}."
-        )
+    if not 0 < (number := _number(given)) < 1:
+        _refuse(name, "a probability strictly between 0 and 1 (0.9, not 90)", given)
     return number
 
 
@@ -203,7 +200,14 @@ def require_number(name: str, given: object, least: float = 0.0, most: float = m
     number = _number(given)
     if not (least <= number <= most and number < math.inf):
         ends = f", {least:g} or more" if most == math.inf else f" from {least:g} to {most:g}"
-        raise ModelError(f"{name} must be a finite number{ends}. Got: {brief(given)}.")
+        _refuse(name, f"a finite number{ends}", given)
+    return number
+
+
+def require_positive(name: str, given: object) -> float:
+    """Return a positive, finite number, or raise ModelError."""
+    if not 0 < (number := _number(given)) < math.inf:
+        _refuse(name, "a positive, finite number", given)
     return number
 
 
@@ -213,14 +217,6 @@ def require_numbers(name: str, given: Any) -> NDArray[np.float64]:
         return np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         raise ModelError(f"{name} must hold numbers only. Got: {brief(given)}.") from None
-
-
-def require_positive(name: str, given: object) -> float:
-    """Return a positive, finite number, or raise ModelError."""
-    number = _number(given)
-    if not 0 < number < math.inf:
-        raise ModelError(f"{name} must be a positive, finite number. Got: {brief(given)}.")
-    return number
 
 
 def require_weights(name: str, given: Mapping[Any, Any]) -> list[float]:
@@ -258,18 +254,18 @@ class MomentsError(ValueError):
 
 
 class ClusterError(RuntimeError):
-    """The Dask cluster on which tasks were to be done is not there.
+    """The Dask cluster is not available.
 
     Examples
     --------
-    A job that should outlive its cluster:
+    A job that outlives its cluster:
 
     >>> import bayesfuse as bf
     >>> def fit(model):
     ...     try:
     ...         return bf.sample(model, random_seed=1)
     ...     except bf.errors.ClusterError:
-    ...         return None  # to be tried again with a new client
+    ...         return None  # try again with a new client
     """
 
 
@@ -296,15 +292,10 @@ class IncompleteWarning(UserWarning):
     An incomplete result as an error:
 
     >>> import warnings, bayesfuse as bf
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("error", bf.errors.IncompleteWarning)
-    ...     result = bf.sample(
-    ...         bf.models.DawidSkene(bf.datasets.anesthesia()),
-    ...         draws=20,
-    ...         random_seed=1,
-    ...         progressbar=False,
-    ...         quiet=True,
-    ...     )
+    ...     result = bf.sample(model, draws=20, random_seed=1, progressbar=False, quiet=True)
     """
 
 
@@ -313,7 +304,7 @@ class LargeResultWarning(UserWarning):
 
     Examples
     --------
-    Where ``precision=`` and ``thin=`` are given, nothing is decided and nothing is warned of:
+    There is no warning if ``precision=`` and ``thin=`` are given:
 
     >>> import warnings, bayesfuse as bf
     >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
@@ -327,11 +318,11 @@ class LargeResultWarning(UserWarning):
 
 
 class CollapseWarning(UserWarning):
-    """The labels collapsed: a class that many responses favour has no items.
+    """The labels collapsed: a class with many votes has no items.
 
     Examples
     --------
-    As an error, in a script that nobody watches:
+    A collapse as an error:
 
     >>> import warnings, bayesfuse as bf
     >>> with warnings.catch_warnings():
@@ -370,11 +361,7 @@ class NoGroupsWarning(UserWarning):
 
 
 class _Interruptible(ContextDecorator):
-    """Raise KeyboardInterrupt for an interruption of compiled code.
-
-    An interrupted kernel returns a result and an exception, which Python reports as a SystemError
-    or a chain of them.
-    """
+    """Raise KeyboardInterrupt where an interrupted kernel led to a chain of SystemErrors."""
 
     def __enter__(self) -> None:
         pass

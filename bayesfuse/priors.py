@@ -29,17 +29,16 @@ def __dir__() -> list[str]:
 
 
 def diagonal(n_classes: int, *, weight: float | None = None, accuracy: float = 0.6) -> Array:
-    r"""Dirichlet concentrations of confusion rows with more weight on the diagonal.
+    """Dirichlet concentrations of confusion rows with more weight on the diagonal.
 
     Without ground truth, the likelihood is invariant to permutations of the classes. The prior
     identifies them by the assumption that raters are better than chance. A row counts as
     ``weight`` prior responses, a share ``accuracy`` of them right. On eight crowds with known truth
-    (2 to 8 classes) the default had the lowest mean log loss of the labels among nine choices,
-    including diagonals of K, 2.5 K, 2 or 4 over ones.
+    (2 to 8 classes) the default had the lowest mean log loss of the labels among nine choices.
 
     For any weight, this prior prefers the permutation with the largest product of the probabilities
-    of right answers over all raters and classes. So one rater who hardly ever gives the right label
-    for a class can outweigh several who mostly do. :func:`bayesfuse.checks.switching` detects this,
+    of right answers over all raters and classes, so one rater who is nearly always wrong on a class
+    can outweigh several who are mostly right. :func:`bayesfuse.checks.switching` detects this,
     :func:`robust` makes it rare, and known labels prevent it.
 
     Parameters
@@ -62,14 +61,13 @@ def diagonal(n_classes: int, *, weight: float | None = None, accuracy: float = 0
 
     Examples
     --------
-    The prior of the R package rater for four classes:
+    The prior of the R package rater for three classes:
 
     >>> import bayesfuse as bf
-    >>> bf.priors.diagonal(4, weight=8, accuracy=0.6).round(3)
-    array([[4.8  , 1.067, 1.067, 1.067],
-           [1.067, 4.8  , 1.067, 1.067],
-           [1.067, 1.067, 4.8  , 1.067],
-           [1.067, 1.067, 1.067, 4.8  ]])
+    >>> bf.priors.diagonal(3, weight=8, accuracy=0.6)
+    array([[4.8, 1.6, 1.6],
+           [1.6, 4.8, 1.6],
+           [1.6, 1.6, 4.8]])
     """
     require_count("n_classes", n_classes, least=2)
     weight = n_classes + 1.5 if weight is None else require_positive("weight", weight)
@@ -89,8 +87,8 @@ def robust(
     from a uniform distribution. An inaccurate row then lowers the log density by at most about
     −log ``share``, so one odd rater does not switch the labels. With five raters and four classes,
     two of the raters random, the diagonal prior prefers switched labels in one table of nine, this
-    prior in one of fifty. On nine crowds with known truth (2 to 8 classes) the labels are as good:
-    mean log loss lower by 0.02, accuracies within 0.004 of each other.
+    prior in one of fifty. On nine crowds with known truth (2 to 8 classes) the mean log loss is
+    lower by 0.02, and accuracies are within 0.004 of each other.
 
     Parameters
     ----------
@@ -167,10 +165,7 @@ def mixture(shares: ArrayLike, concentration: ArrayLike) -> DirichletMixture:
         )
     _checked("concentration", alpha)
     if not (np.all(given > 0) and np.allclose(given.sum(axis=0), 1.0, rtol=0, atol=1e-8)):
-        raise ModelError(
-            "shares must be positive and sum to one, because they are probabilities. Got: "
-            f"{given.tolist()}."
-        )
+        raise ModelError(f"shares must be positive and sum to one. Got: {given.tolist()}.")
     if not by_row:
         given = given.reshape(-1, *(1 for _ in alpha.shape[1:-1]))
     log_shares = np.log(given / given.sum(axis=0))
@@ -183,10 +178,7 @@ def prevalence(prior: ArrayLike | None, responses: Responses) -> Array:
 
 
 def transition(prior: ArrayLike | None, responses: Responses, *, irreducible: bool) -> Array:
-    """Return the concentration of the transition rows (classes, classes), by default all ones.
-
-    Zeros rule out transitions. If ``irreducible``, every class must lead to every other.
-    """
+    """Return the concentration of the transition rows (classes, classes), by default all ones."""
     from scipy.sparse.csgraph import connected_components  # slow to import
 
     axes = {"classes": responses.n_classes, "next classes": responses.n_classes}
@@ -199,19 +191,15 @@ def transition(prior: ArrayLike | None, responses: Responses, *, irreducible: bo
     if irreducible and (parts := connected_components(alpha > 0, connection="strong"))[0] > 1:
         apart = responses.classes[parts[1] != parts[1][0]].tolist()
         raise ModelError(
-            'initial="stationary" needs transitions that lead from every class to every other, '
-            'because its distribution must include all classes; else use initial="free". Got: a '
-            f"transition_prior whose zeros separate {apart[0]!r} from "
-            f"{responses.classes.tolist()[0]!r}."
+            'initial="stationary" needs transitions that lead from every class to every other; '
+            'otherwise use initial="free". Got: a transition_prior whose zeros separate '
+            f"{apart[0]!r} from {responses.classes.tolist()[0]!r}."
         )
     return alpha
 
 
 def initial(prior: ArrayLike | None, allowed: Array, responses: Responses) -> Array:
-    """Return the concentration of the first label (classes,), by default all ones.
-
-    Zeros rule out classes, which the ``allowed`` transitions must then reach later.
-    """
+    """Return the concentration of the first label (classes,); classes it excludes are reached."""
     alpha = _filled("initial_prior", prior, {"classes": responses.n_classes}, zeros=True)
     reached = alpha > 0
     for _ in alpha:
@@ -219,9 +207,8 @@ def initial(prior: ArrayLike | None, allowed: Array, responses: Responses) -> Ar
     if not reached.all():
         never = responses.classes[~reached].tolist()
         raise ModelError(
-            "Sequences must be able to reach every class; drop classes that they cannot reach. "
-            "Got: zeros in initial_prior and transition_prior that rule out "
-            f"{never[0]!r} ({len(never)} such)."
+            "Sequences must be able to reach every class; drop the others. Got: zeros in "
+            f"initial_prior and transition_prior that rule out {never[0]!r} ({len(never)} such)."
         )
     return alpha
 
@@ -310,10 +297,7 @@ def confusion(prior: Any, responses: Responses, own: Any = None) -> Array | Diri
 def groups(
     prior: ArrayLike | None, n_groups: int, responses: Responses, *, alike: bool = False
 ) -> Array:
-    """Return the concentration of the rows from truth to verdict (groups, classes, verdicts).
-
-    Inferred groups must have the same prior (``alike``), because they are exchangeable.
-    """
+    """Return the concentration (groups, classes, verdicts), ``alike`` for exchangeable groups."""
     default = diagonal(responses.n_classes)
     axes = {"classes": responses.n_classes, "verdicts": responses.n_classes}
     given = require_numbers("group_prior", default if prior is None else prior)

@@ -1,8 +1,8 @@
 """Dawid and Skene (1979): independent items, a confusion matrix per rater.
 
-Generative process: the true class of every item is drawn from the prevalence. Every rater has a
-confusion matrix, whose row of the true class is the distribution of the rater's label. Responses
-are independent given the true class.
+Generative process: the true class of every item is drawn from the prevalence. A rater's label is
+drawn from the row of the true class in the rater's confusion matrix. Responses are independent
+given the true class.
 
     prevalence ──► truth (item) ──► response (item, rater) ◄── confusion (rater)
 
@@ -11,33 +11,30 @@ unless raters are assumed to be better than chance. The default therefore puts m
 diagonal, see :func:`bayesfuse.priors.diagonal`.
 
 With ``pooled=True`` the rows of all raters are drawn around common ones, so raters with few
-responses are like the crowd:
+responses are like the crowd. The concentration, by class, is the number of responses that the crowd
+counts for. Its prior, Gamma(1, 0.1), has its mode at zero and a tail that hundreds of responses
+outweigh:
 
     confusion_mean, confusion_concentration ──► confusion (rater)
 
-The mean has the prior that the rows of every rater have otherwise. The concentration, by class, is
-the number of responses that the crowd counts for in the row of a rater. Its prior is Gamma(1, 0.1),
-of mean ten: the density is highest at zero, where raters have nothing in common, and falls slowly,
-so many raters with many responses can say that they are alike.
-
-With ``raters="graded"`` the classes are grades on a line, and a rater sees an item with noise and
-cuts what is seen at own thresholds (:class:`bayesfuse.Graded`):
+With ``raters="graded"`` the classes are grades on a line. A rater perceives an item with noise and
+cuts the line at the rater's own thresholds (:class:`bayesfuse.Graded`):
 
     position (class), strictness, threshold_gap, precision, guess_rate (rater) ──► confusion (rater)
 
 Distances are in those of neighbouring classes on average, and priors are weak on this scale:
 
-* positions: the ends are fixed and the distances between neighbours are inferred, Dirichlet(5), as
-  grades that are often confused are near each other for all raters;
+* positions: the ends are fixed, the distances between neighbours Dirichlet(5), because grades that
+  are often confused are close for all raters;
 * strictness, the mean shift of thresholds from the middles between classes: Normal(0, 1);
-* gaps between thresholds, relative to those between the middles: log-normal(0, 0.5), so that they
-  keep their order;
+* gaps between thresholds, relative to those between the middles: log-normal(0, 0.5), which keeps
+  the thresholds in order;
 * precision, one over the standard deviation of the noise: log-normal(log 2, 1). At two a middle
   class is named rightly in 68 % of its items;
-* guesses: a rate of log-odds Normal(−3, 1.5), uniform over the grades. Who always gives one grade
-  has a low precision and thresholds that are far away.
+* guesses, uniform over the grades: a rate of log-odds Normal(−3, 1.5). A rater with one constant
+  grade has a low precision and distant thresholds instead.
 
-With ``pooled=True`` raters are around common means with inferred spreads, half-normal of scale 1
+With ``pooled=True`` these vary around common means with inferred spreads, half-normal of scale 1
 for strictness and log precision, 0.5 for log gaps and 1.5 for the log-odds of guesses.
 """
 
@@ -59,34 +56,32 @@ class DawidSkene(LabelModel):
     responses : bf.Responses
         The responses of raters to items.
     prevalence_prior : float or array, shape (classes,), optional
-        Dirichlet concentration of the prevalence. Default 1 (uniform). With ``populations`` of all
-        of them, or (populations, classes), or a mapping by name.
+        Dirichlet concentration of the prevalence. Default 1 (uniform). With ``populations``: for
+        all of them, or (populations, classes), or a mapping by name.
     confusion_prior : array (classes, labels) or (raters, classes, labels), or mapping, optional
         Dirichlet concentration of the confusion rows, for all raters, for each, or by rater name
-        (others keep the default). Default ``bf.priors.diagonal(classes)``. Any of these may be a
-        mixture: with ``bf.priors.robust(classes)`` one odd rater cannot switch the classes. With
-        ``raters="class"`` or ``"coin"`` the last axis is (right, wrong), without mixtures. Of
-        responses that know silence, see the notes.
+        (others keep the default). Default ``bf.priors.diagonal(classes)``. Mixtures are possible:
+        with ``bf.priors.robust(classes)`` one odd rater cannot switch the classes. With
+        ``raters="class"`` or ``"coin"`` the last axis is (right, wrong), without mixtures.
     raters : {"confusion", "class", "coin", "graded"}, default "confusion"
         One confusion matrix per rater; one accuracy per rater and true class, with uniform errors;
-        one accuracy per rater; or, where classes are ordered, thresholds and a precision per rater.
+        one accuracy per rater; or, for ordered classes, thresholds and a precision per rater.
     pooled : bool, default False
-        Whether the raters share a mean: rows are Dirichlet(κμ), with "confusion_mean" μ (class,
-        answer) and "confusion_concentration" κ (class), which are inferred. With ``raters="class"``
-        or ``"coin"`` accuracies are Beta(κp, κ(1 − p)), with "accuracy_mean" p and
-        "accuracy_concentration" κ. ``confusion_prior`` is then the prior of the mean, the same for
-        all raters and no mixture. With ``raters="graded"`` means and spreads of "strictness",
-        "threshold_gap", "precision" and "guess_log_odds" are inferred.
+        Whether the raters share an inferred mean: rows are Dirichlet(κμ), with "confusion_mean" μ
+        (class, answer) and "confusion_concentration" κ (class); accuracies are Beta(κp, κ(1 − p)),
+        with "accuracy_mean" p and "accuracy_concentration" κ. ``confusion_prior`` is then the prior
+        of the mean, the same for all raters and no mixture. With ``raters="graded"`` means and
+        spreads of "strictness", "threshold_gap", "precision" and "guess_log_odds" are inferred.
     populations : mapping, Series or array, shape (items,), optional
         The population of every item, by item name or in the order of ``responses.items``. Each has
         its own "population_prevalence", and "prevalence" is the share of every class in all. Two
         populations of different prevalence identify two diagnostic tests.
     covariates : DataFrame or array, shape (items, covariates), optional
-        Numbers that say something of the class, the index holding the items. "slope" (covariate,
-        other_class) is the change of the log-odds of a class against the first one per unit.
+        Numeric predictors of the class, indexed by item. "slope" (covariate, other_class) is the
+        change of the log-odds of a class against the first one per unit.
     classifier : DataFrame, DataArray or array, shape (items, classes), optional
-        Class probabilities from a model that saw none of the responses. How much they count for,
-        "classifier_scale", is inferred: 1 takes them at their word, 0 not at all.
+        Class probabilities from a model that saw none of the responses. Their weight,
+        "classifier_scale", is inferred: 1 takes them at face value, 0 ignores them.
     gold : mapping of item name to class name, optional
         Items whose true class is known.
     name : str, optional
@@ -96,48 +91,44 @@ class DawidSkene(LabelModel):
     ------
     bayesfuse.errors.ModelError
         Priors of the wrong shape, or not positive; with ``pooled=True`` a prior by rater or a
-        mixture; ``raters="graded"`` with classes that are not ordered, or with a
-        ``confusion_prior``; collinear covariates.
+        mixture; ``raters="graded"`` with unordered classes or a ``confusion_prior``; collinear
+        covariates.
     bayesfuse.errors.ResponsesError
         Items without population, covariates or probabilities, or that are not in the table; values
         that are missing, infinite or no probabilities.
 
     Notes
     -----
-    With ``covariates`` or ``classifier``, "average_prevalence" is that of an item of which they say
-    what they say on average (or "population_prevalence", in each population), with the prior of a
-    prevalence. Slopes per standard deviation of a covariate, "standard_slope" (covariate, class),
-    sum to zero over the classes, so that the order of the classes does not matter. The difference
-    between the slopes of two classes is Normal(0, τ), with τ ~ Gamma(2, 2), "slope_scale"; the
-    scale of a classifier is HalfNormal(1). Means and standard deviations are over items: patterns
-    of a table of counts count as often as they occur. These variables are drawn by NUTS next to
-    Gibbs steps.
+    With ``covariates`` or ``classifier``, "average_prevalence" (or "population_prevalence", in each
+    population) is that of an item with average predictors, with the prior of a prevalence. Slopes
+    per standard deviation, "standard_slope" (covariate, class), sum to zero over the classes, so
+    that the order of the classes does not matter. The difference between the slopes of two classes
+    is Normal(0, τ), with τ ~ Gamma(2, 2), "slope_scale"; the scale of a classifier is
+    HalfNormal(1). Means and standard deviations are over items: patterns of a table of counts count
+    as often as they occur. These variables are drawn by NUTS next to Gibbs steps.
 
-    Responses that know silence (``abstain=`` where they are read, or ``responses.completed()``)
-    have rows over the labels and silence, "speech" (rater, class, said). "confusion", "sensitivity"
-    and "specificity" are then those of what is said. ``confusion_prior`` has a last column for
-    silence, by default nine times the sum of the others: sources speak of a tenth of the items,
-    whatever the class. Zeros are structural, for rules that never give some label. Other values of
-    ``raters``, and ``pooled=True``, take ``responses.without_silence()``.
-
-    Responses with stated probabilities (``bf.Responses.from_probabilities``) have the channel
-    :class:`bayesfuse.Stated`: the row "confusion" of a source is its calibration, with the prior of
-    a rater's. Other values of ``raters``, and ``pooled=True``, take
+    Responses with silence (``abstain=`` where they are read, or ``responses.completed()``) have
+    rows over the labels and silence, "speech" (rater, class, said); "confusion", "sensitivity" and
+    "specificity" are then conditional on speaking. ``confusion_prior`` has a last column for
+    silence, by default nine times the sum of the others: sources speak on a tenth of the items,
+    whatever the class. Zeros are structural, for rules that never give some label. Responses with
+    stated probabilities (``bf.Responses.from_probabilities``) have the channel
+    :class:`bayesfuse.Stated`: the row "confusion" of a source is its calibration. Other values of
+    ``raters``, and ``pooled=True``, need ``responses.without_silence()`` or
     ``responses.without_statements()``.
 
     With ``pooled=True`` use ``bf.sample``: the density has poles where concentrations are small, so
-    ``bf.find_map`` seldom finds a mode, as its attribute ``converged`` tells, and ``bf.fit`` takes
+    ``bf.find_map`` seldom finds a mode, as its attribute ``converged`` tells, and ``bf.fit`` uses
     ADVI. The classes are then identified by one row of the mean instead of one row of every rater,
-    so a rare class may turn into one of hard items, to which raters give any label. A larger
-    ``confusion_prior`` counteracts that: on a crowd of 461 raters with four responses each and a
-    class of one item in thirty, the accuracy of the labels is 0.89 without pooling, 0.82 with it,
-    and 0.90 with ``bf.priors.diagonal(5, weight=200)``.
+    so a rare class may turn into one of hard items, with any label. A larger ``confusion_prior``
+    counteracts that: on a crowd of 461 raters with four responses each and a class of one item in
+    thirty, the accuracy of the labels is 0.89 without pooling, 0.82 with it, and 0.90 with
+    ``bf.priors.diagonal(5, weight=200)``.
 
-    With ``raters="graded"`` :func:`bayesfuse.grades` returns the grade of every item, and
-    :func:`bayesfuse.rater_grades` how strict and precise every rater is. ``threshold_gap`` and
-    ``precision`` are drawn by slice sampling next to the labels, see
-    ``bayesfuse/parameters/graded_rows.py``. "confusion_mean" is the expected row of a rater without
-    responses, an integral that is accurate to about .001. With ``pooled=True`` use ``bf.sample``.
+    With ``raters="graded"``, :func:`bayesfuse.grades` returns the grade of every item and
+    :func:`bayesfuse.rater_grades` the strictness and precision of every rater. ``threshold_gap``
+    and ``precision`` are drawn by slice sampling next to the labels. "confusion_mean" is the
+    expected row of a rater without responses, an integral accurate to about .001.
 
     References
     ----------
@@ -163,10 +154,8 @@ class DawidSkene(LabelModel):
     >>> point = bf.find_map(model)["point"]
     >>> point["population_prevalence"].sel({"class": "+"}).round(4).values.tolist()
     [0.0268, 0.7168]
-    >>> point["sensitivity"].round(4).values.tolist()
-    [0.9661, 0.9688]
 
-    Two rules that were applied to five messages, and spoke of three:
+    Two rules that were applied to five messages, and spoke on three:
 
     >>> votes = {"item": [0, 0, 1, 3], "rater": ["link", "caps", "link", "caps"],
     ...          "label": [1, 1, 1, 0]}
@@ -176,8 +165,7 @@ class DawidSkene(LabelModel):
     (('rater', 'class', 'said'), ['0', '1', 'nothing'])
 
     With ``pooled=True`` a new rater is predicted by drawing a row from Dirichlet(κμ) at every draw
-    of the posterior. Here is how often such a rater recognises patients of class 1, and its 89 %
-    interval:
+    of the posterior, here the sensitivity for class 1 and its 89 % interval:
 
     >>> import numpy as np
     >>> model = DawidSkene(bf.datasets.anesthesia(), pooled=True)
@@ -186,8 +174,6 @@ class DawidSkene(LabelModel):
     >>> kappa_mu = pool["confusion_concentration"] * pool["confusion_mean"]
     >>> new = kappa_mu.copy(data=np.random.default_rng(1).standard_gamma(kappa_mu))
     >>> right = (new / new.sum("answer")).sel({"class": 1, "answer": 1})
-    >>> right.mean().round(1).item()
-    0.9
     >>> right.quantile([0.055, 0.945]).round(1).values.tolist()
     [0.6, 1.0]
     """

@@ -2,8 +2,7 @@
 
 Generative process: the true class of the first item of a sequence is drawn from the initial
 distribution, that of every later item from the transition row of the class before it. Sequences
-share both distributions and are independent. Responses are as in Dawid and Skene: drawn from the
-rater's confusion row of the item's class, independently given the classes.
+share both distributions and are independent. Responses are as in Dawid and Skene.
 
     initial ──► truth 1 ──► truth 2 ──► … ◄── transition          (for every sequence)
                    │           │

@@ -1,8 +1,8 @@
-"""Items of several types: easy and hard ones, raters who look or guess, and honest label shares.
+"""Items of several types, easy and hard, and raters who look or guess.
 
-Raters of Dawid and Skene err independently given the class. Real ones do not: some items are hard,
-and on those most raters err alike. Here every item has a hidden type, and the crowd's opinion of a
-type counts as one opinion, however many raters share it.
+In the model of Dawid and Skene errors are independent given the class. Real errors are not: on hard
+items most raters give the same wrong label. Here every item has a hidden type, and the consensus of
+the raters on a type counts as one opinion.
 
     type_share ──► type (item) ──► truth (item) ◄── class_of_type (type) ◄── trust, firmness
                         │                                   ▲
@@ -73,28 +73,27 @@ class ItemTypes(LabelModel):
     responses : bf.Responses
         The responses of raters to items.
     types : int, optional
-        Most types that items may have, at least the number of classes. Default four times that.
-        How many are in use is inferred.
+        Maximum number of types, at least the number of classes. Default four times that. The number
+        of types in use is inferred.
     competence : bool, default True
-        Whether raters may guess. If not, all look, and differ by their own rows only.
+        Whether raters may guess. If not, they differ by their own rows only.
     own_rows : bool, default True
         Whether raters differ in more than competence and guesses. If not, rows are the mixture of
         consensus and guess, as in MACE.
     trust : float, optional
-        The power :math:`\delta` to which a consensus is raised to give the classes of its type. At
-        one the truth is like one more answer of a rater who looks; the larger, the more the
-        majority is believed. By default it has a log-normal prior and is learnt from ``gold``.
+        The power :math:`\delta` to which a consensus is raised to give the classes of its type: the
+        weight of the majority. At one the truth is like one more answer of a rater who looks. By
+        default it has a log-normal prior and is learnt from ``gold``.
     every_class : int, default 1
-        Imaginary items of every class, of unknown type and without responses, that the prior has
-        seen.
+        Number of imaginary items of every class in the prior, of unknown type, without responses.
     populations, covariates, classifier : optional
         What is known about items, as in :class:`bayesfuse.models.DawidSkene`.
     gold : mapping of item name to class name, optional
         Items whose true class is known: a hundred calibrate the labels of all others.
-    priors : bayesfuse.parameters.typed_rows.Hyperpriors, optional
-        Constants of the priors, of which each has a default.
     name : str, optional
         Prefix of the model's variables, as in PyMC.
+    priors : bayesfuse.parameters.typed_rows.Hyperpriors, optional
+        Constants of the priors, each with a default.
 
     Raises
     ------
@@ -102,9 +101,7 @@ class ItemTypes(LabelModel):
         Fewer types than classes; trust that is not positive; a negative number of imaginary items;
         collinear covariates.
     bayesfuse.errors.ResponsesError
-        Gold labels of unknown items or classes. Items without population, covariates or
-        probabilities, or that are not in the table; values that are missing, infinite or no
-        probabilities.
+        As in :class:`bayesfuse.models.DawidSkene`.
 
     Notes
     -----
@@ -140,15 +137,15 @@ class ItemTypes(LabelModel):
     :class:`bayesfuse.models.DawidSkene`; "prevalence" is the share over all items.
     Slopes, shifts and scales are drawn by NUTS next to Gibbs steps. Where items have few responses,
     chains may stay in different modes: compare them, or give ``gold``. On LabelMe with ten
-    covariates the label probabilities of two chains of 200 draws differed by .004 on average, those
-    of single images had an R-hat of up to 1.7. Accuracy and log-loss were .88 and .57 to .63, of
-    images without labels .87 and .55; those of :class:`bayesfuse.models.DawidSkene` with the same
-    covariates were .87 and .71, .87 and .53.
+    covariates, label probabilities of two chains of 200 draws differed by .004 on average, with an
+    R-hat of up to 1.7 for single images. Accuracy and log-loss were .88 and .57 to .63 (.87 and .55
+    for images without labels), against .87 and .71 (.87 and .53) of
+    :class:`bayesfuse.models.DawidSkene` with the same covariates.
 
-    That raters share an opinion of a type, and that this opinion names the class once however many
-    they are, is what keeps label probabilities honest. Where raters do err independently given the
-    class, the model of Dawid and Skene is better: on six simulated tables the log-loss was .01 to
-    .11 above its, and at most .01 with a hundred known labels.
+    The consensus of a type counts as one opinion on the class, however many raters share it, which
+    keeps label probabilities calibrated. Where errors are independent given the class, the model of
+    Dawid and Skene is better: on six simulated tables the log-loss of ItemTypes was higher by .01
+    to .11, and by at most .01 with a hundred known labels.
 
     References
     ----------
@@ -249,13 +246,8 @@ class ItemTypes(LabelModel):
         else:
             channel = TypedConfusionByKind(types, rows, tilt.kind)
             (parameter,) = labels.parameters
-            tilted = TiltedRows(
-                *settings,
-                tilt=tilt.log_odds,
-                n_kinds=channel.n_kinds,
-                label_parameter=parameter,
-            )
-            self.pools.append(tilted)
+            kinds: Any = {"n_kinds": channel.n_kinds, "label_parameter": parameter}
+            self.pools.append(TiltedRows(*settings, tilt=tilt.log_odds, **kinds))
         self.observe(labels=labels, raters=channel)
 
 

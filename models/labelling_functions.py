@@ -1,7 +1,7 @@
-"""Labelling functions: rules that speak on few items, and are wrong together.
+"""Labelling functions: rules that label few items each, with dependent errors.
 
-A rule of a weak-supervision project usually knows one label and is silent on most items. What is
-modelled here is the votes that an item gets, given their number:
+A rule of a weak-supervision project usually gives one label and abstains on most items. The model
+describes the votes that an item gets, given their number:
 
     class_shares ──► truth (item) ──► votes (item) ◄── vote_share (class, vote)
 
@@ -21,7 +21,7 @@ Priors and why:
 * Real rules are not independent given the class. How far they are from it, the ``dispersion``, is
   seen in how often they meet, and measured before the fit. In the sense of quasi-likelihood, votes
   then say less of the quality of their rule: by a factor of the dispersion, so the prior is given
-  as many votes more. Rules that are independent have a dispersion of one, and speak for themselves.
+  as many votes more. Independent rules have a dispersion of one, and leave the prior as it is.
   Known labels are no guesses of the rules about each other, so they move this prior, too.
 * Near copies, rules that meet more often than two rules without errors could, count as one.
 * Class shares are even, with a prior that weighs as much as five items of each class, and by the
@@ -36,7 +36,6 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-from numpy.typing import NDArray
 
 import bayesfuse as bf
 from bayesfuse.data.known import gold_labels, read_shares
@@ -47,8 +46,8 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.pymc.model import LabelModel
-from bayesfuse.raters import near_copies
-from bayesfuse.raters.given_groups import Groups
+from bayesfuse.raters import dependence
+from bayesfuse.raters.dependence import Groups
 from bayesfuse.raters.votes import NOBODY
 
 ITEMS = 5.0
@@ -64,20 +63,21 @@ class LabellingFunctions(LabelModel):
     Parameters
     ----------
     responses : bf.Responses
-        The votes. Silence need not be in the table: every source counts as applied to every item.
+        The votes. Every source counts as applied to every item.
     class_shares : array or mapping, optional
-        What is known of the shares of the classes: numbers that sum to one, by class or in the
-        order of ``responses.classes``, or an interval (low, high) for every class, which holds its
-        share with a probability of 90 %. By default inferred around even shares.
+        Known shares of the classes: numbers that sum to one, by class or in the order of
+        ``responses.classes``, or a 90 % interval (low, high) for every class. By default inferred
+        around even shares.
     groups : "copies", None, mapping or list of lists, default "copies"
-        Sources of one group give one vote for a label together. By default near copies are looked
-        for; None takes all sources apart.
+        Sources of one group give one vote for a label together. By default near copies are grouped
+        automatically; None keeps all sources apart.
     odds : float, default 8
         How many times more probable a vote is in its own class than in another, on average.
     weight : float, default 5
-        Votes of every source that this is worth.
+        Number of votes of every source that this prior counts for.
     dispersion : float, optional
-        At least one. By default measured; 1 believes that sources are independent given the class.
+        At least one. By default measured; 1 stands for sources that are independent given the
+        class.
     gold : mapping of item name to class name, optional
         Items whose true class is known.
     name : str, optional
@@ -105,11 +105,11 @@ class LabellingFunctions(LabelModel):
 
     with b such that votes are as frequent as they are, ω the ``odds``, s the ``weight``, φ the
     ``dispersion``, n the numbers of votes and g those on items known to be of class k. Variables:
-    ``prevalence`` π and ``vote_share`` ψ. What follows for every source, :func:`bayesfuse.sources`
-    shows: how often it is right, how often it speaks in its class and elsewhere, its overlaps and
-    conflicts. The dispersion is an attribute of results. If it is far above one, votes tell little
-    of their source's quality, and intervals are as wide as before the data; ``vote_share`` holds
-    the shares with which labels are computed, not how well they are known.
+    ``prevalence`` π and ``vote_share`` ψ. :func:`bayesfuse.sources` returns accuracy, hit rate,
+    overlaps and conflicts of every source. The dispersion is an attribute of results. If it is far
+    above one, votes hardly inform the quality of their source, and intervals are as wide as those
+    of the prior; ``vote_share`` holds the shares that labels are computed with, not their
+    uncertainty.
 
     Where rules are independent given the class and you know on which items they were silent,
     :class:`bayesfuse.Abstaining` says more, because silence counts there: with it the log-loss is
@@ -151,7 +151,14 @@ class LabellingFunctions(LabelModel):
         known, concentration = read_shares(class_shares, responses)
         given = known if concentration is None else concentration / concentration.sum()
         shares = np.full(n_classes, 1.0 / n_classes) if given is None else given
-        column = _columns(groups, responses, shares)
+        if isinstance(groups, str) and groups == "copies":
+            column = dependence.columns(responses, shares)
+        else:
+            source = np.arange(responses.n_raters)
+            if groups is not None:
+                assignment = Groups.read(groups, responses).assignment
+                source = np.where(assignment >= 0, responses.n_raters + assignment, source)
+            column = dependence.numbered(responses, source)
         votes = bf.Votes(None, column)
         number = votes.numbers(responses)
         own = np.eye(n_classes)[votes.label_of]  # (votes, classes)
@@ -182,27 +189,13 @@ class LabellingFunctions(LabelModel):
         prior = (weight * typical + doubt * number[:, None] * centre).T
         share = pm.Dirichlet("vote_share", prior, dims=("class", "vote"))
         bf.observe(
-            responses,
-            labels=bf.Independent(prevalence),
-            raters=bf.Votes(share, column),
-            gold=gold,
+            responses, labels=bf.Independent(prevalence), raters=bf.Votes(share, column), gold=gold
         )
 
 
 def _require_above(name: str, given: Any, reason: str) -> None:
     if require_positive(name, given) <= 1.0:
         raise ModelError(f"{name} must be above one, because {reason}. Got: {given!r}.")
-
-
-def _columns(groups: Any, responses: bf.Responses, shares: Array) -> NDArray[np.int64]:
-    """Return the number of the vote of every source and label; −1 where there is none."""
-    if isinstance(groups, str) and groups == "copies":
-        return near_copies.columns(responses, shares)
-    source = np.arange(responses.n_raters)
-    if groups is not None:
-        assignment = Groups.read(groups, responses).assignment
-        source = np.where(assignment >= 0, responses.n_raters + assignment, source)
-    return near_copies.numbered(responses, source)
 
 
 def _names(votes: bf.Votes, responses: bf.Responses) -> list[str]:
@@ -218,10 +211,7 @@ def _names(votes: bf.Votes, responses: bf.Responses) -> list[str]:
 
 
 def _typical(number: Array, own: Array, shares: Array, odds: float) -> Array:
-    """Return the classes of the items of every vote if all votes have these odds, (votes, classes).
-
-    The votes are as frequent as they are: iterative proportional fitting.
-    """
+    """Return classes of every vote's items (votes, classes), by iterative proportional fitting."""
     lift = 1.0 + own * (odds - 1.0)
     target = number / number.sum()
     base = target
@@ -235,14 +225,10 @@ def _typical(number: Array, own: Array, shares: Array, odds: float) -> Array:
 
 
 def _measured(
-    responses: bf.Responses,
-    votes: bf.Votes,
-    priors: Mapping[str, Dirichlet],
-    shares: Array,
-    gold: Mapping[Any, Any] | None,
+    responses: bf.Responses, votes: bf.Votes, priors: dict[str, Any], shares: Array, gold: Any
 ) -> float:
     """Return the dispersion of the votes at a mode of the model for independent sources."""
-    sample = np.unique(np.linspace(0, responses.n_items - 1, near_copies.ITEMS).astype(np.int64))
+    sample = np.unique(np.linspace(0, responses.n_items - 1, dependence.ITEMS).astype(np.int64))
     few = responses.take(sample)
     names = set(few.items.tolist())
     known = {item: label for item, label in (gold or {}).items() if item in names}
@@ -251,4 +237,4 @@ def _measured(
     rows = em.fit(observation, rows, priors).rows
     probability = observation.marginal(rows).probability
     share = np.exp(rows["vote_share"])
-    return max(near_copies.dispersion(votes, observation.table, share, probability), 1.0)
+    return max(dependence.dispersion(votes, observation.table, share, probability), 1.0)

@@ -9,7 +9,7 @@ the verdict by their own confusion matrix, raters in no group to the true class.
                                          ▲                          ▲
                                   group_confusion            rater_confusion
 
-Ten raters of one group are thus at most as much evidence as one verdict, however unanimous.
+Ten raters of one group are thus at most as much evidence as one verdict.
 
 Priors: Dirichlet rows with more weight on the diagonal, for groups and raters. Classes must be
 identified twice: those of a verdict by the prior of its raters, who mostly repeat it, and those of
@@ -34,10 +34,10 @@ from bayesfuse import priors
 from bayesfuse.errors import ModelError, NoGroupsWarning
 from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.parameters.variables import partition
-from bayesfuse.pymc.described import common_mean
+from bayesfuse.pymc.evaluate import common_mean
 from bayesfuse.pymc.item_priors import independent_labels
 from bayesfuse.pymc.model import LabelModel, one_against_rest
-from bayesfuse.raters.given_groups import Groups, groups_at_most
+from bayesfuse.raters.dependence import Groups, groups_at_most
 
 
 class LatentGroup(LabelModel):
@@ -61,25 +61,20 @@ class LatentGroup(LabelModel):
         Dirichlet concentration of the rows from truth to verdict. Default
         ``bf.priors.diagonal(classes)``.
     confusion_prior : array (classes, labels) or (raters, classes, labels), or mapping, optional
-        Dirichlet concentration of the rows from verdict (for raters in no group: truth) to label,
-        for all raters, for each, or by name. Default ``bf.priors.diagonal(classes)``. Mixtures, as
-        ``bf.priors.robust``, are not available with "posterior".
+        Prior of the rows from verdict (for raters in no group: truth) to label, as in
+        :class:`bayesfuse.models.DawidSkene`, without mixtures for "posterior".
     share_prior : float, optional
         With "posterior", the prior probability that two raters share a source. Default one over
         the squared number of raters: the prior odds of no groups at all are then three to one for
         two raters and fall to about three to two for many.
     max_groups : int, optional
         With "posterior", the largest number of groups. Default half the number of raters.
-    populations, covariates, classifier : optional
-        What is known about items, as in :class:`bayesfuse.models.DawidSkene`.
-    gold : mapping of item name to class name, optional
-        Items whose true class is known.
-    name : str, optional
-        Prefix of the model's variables, as in PyMC.
+    populations, covariates, classifier, gold, name : optional
+        As in :class:`bayesfuse.models.DawidSkene`.
 
     Attributes
     ----------
-    groups : bayesfuse.raters.given_groups.Groups
+    groups : bayesfuse.raters.dependence.Groups
         The groups and their origin; with "posterior", the start of the chains.
 
     Raises
@@ -102,11 +97,10 @@ class LatentGroup(LabelModel):
     respect to the verdict of the rater's group.
 
     A large group leaves few independent sources. If these are weak, pairs of raters do not identify
-    the prevalence, and the intervals of prevalence and accuracies are wide. If it is known, use
-    ``prevalence_prior``; moment methods that maximise the likelihood by item assume it uniform.
-
-    If each half of the raters has its own source, only the prior decides which source is closer to
-    the truth. Chains stay in the mode where they begin; ``gold`` labels resolve this.
+    the prevalence, and the intervals of prevalence and accuracies are wide; give a known prevalence
+    as ``prevalence_prior``. If each half of the raters has its own source, only the prior decides
+    which source is closer to the truth, and chains stay in the mode where they begin; ``gold``
+    labels resolve this.
 
     References
     ----------

@@ -82,14 +82,12 @@ class MarkovRandomField(LabelModel):
     Notes
     -----
     The pointwise log likelihood of ``bf.sample`` is that of an item's responses given the drawn
-    labels of its neighbours. Leave-one-out by importance sampling is valid although items are
-    dependent, because these labels are drawn given all responses
+    labels of its neighbours. Leave-one-out by importance sampling is valid, because these labels
+    are drawn given all responses
     (:math:`p(x_n \mid x_{-n})^{-1} = E[p(x_n \mid y_{-n}, \theta)^{-1} \mid x]`). It takes few
-    values, so ``az.loo`` may warn of Pareto shapes for items that contradict their neighbours; the
-    importance ratios are bounded by those of the likelihoods.
+    values, so ``az.loo`` may warn of Pareto shapes for items that contradict their neighbours.
 
-    The result's attribute ``log_z`` describes how the normalising constant was computed, and its
-    accuracy.
+    The result's attribute ``log_z`` describes the method and accuracy of the normalising constant.
 
     References
     ----------

@@ -37,7 +37,7 @@ from bayesfuse.errors import (
 from bayesfuse.pymc.model import observed
 from bayesfuse.raters.typed_confusion import TypedConfusion
 from bayesfuse.results.averaging import average
-from bayesfuse.results.vote_shares import vote_shares
+from bayesfuse.results.probabilities import vote_shares
 
 MINUTES = 3.0
 """Default of the time that fits may take."""

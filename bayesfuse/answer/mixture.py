@@ -8,8 +8,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.results.compatibility import evenly_spaced
 from bayesfuse.results.contents import all_draws, named
-from bayesfuse.results.parameters import evenly_spaced
 
 SHARED = ("prevalence", "confusion", "sensitivity", "specificity")
 """Variables that mean the same in every model that has them."""

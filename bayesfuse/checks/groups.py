@@ -19,9 +19,13 @@ from bayesfuse.parameters.partition import ALONE
 from bayesfuse.pymc.model import observed, parameter_variables
 from bayesfuse.raters.latent_groups import LatentGroups
 from bayesfuse.raters.verdicts import add_posterior
-from bayesfuse.results.compatibility import observation_of, require_responses
+from bayesfuse.results.compatibility import (
+    evenly_spaced,
+    evenly_spaced_rows,
+    observation_of,
+    require_responses,
+)
 from bayesfuse.results.contents import all_draws, constants, named
-from bayesfuse.results.parameters import evenly_spaced, evenly_spaced_rows
 from bayesfuse.results.summaries import assignment, posterior_draws, tails
 
 MOST_DRAWS = 200
@@ -194,7 +198,7 @@ def verdict_probabilities(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
     n_draws = min(groups.sizes["chain"] * groups.sizes["draw"], MOST_DRAWS)
     for rows in evenly_spaced_rows(result, model, observation, n_draws):
         probability = observation.marginal(rows).probability
-        add_posterior(*observation.tables(rows), probability, *arranged, total)
+        add_posterior(total, probability, arranged, *observation.tables(rows))
     return xr.DataArray(
         observation.by_item(total / n_draws),
         {

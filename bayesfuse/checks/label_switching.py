@@ -23,7 +23,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.partition import ALONE
 from bayesfuse.pymc.model import one_against_rest
-from bayesfuse.results.compatibility import observation_of
+from bayesfuse.results.compatibility import observation_of, parameters
 from bayesfuse.results.contents import (
     all_draws,
     constants,
@@ -33,7 +33,6 @@ from bayesfuse.results.contents import (
     require_draws,
     without_prefix,
 )
-from bayesfuse.results.parameters import parameters
 from bayesfuse.results.posterior import complete, note_draws
 from bayesfuse.results.storage import round_off
 from bayesfuse.results.summaries import assignment, posterior_draws

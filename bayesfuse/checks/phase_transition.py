@@ -17,9 +17,13 @@ from bayesfuse.labels.partition_function import PartitionTable, log_partition
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 from bayesfuse.observation import Observation
-from bayesfuse.results.compatibility import observation_of
+from bayesfuse.results.compatibility import (
+    evenly_spaced,
+    evenly_spaced_rows,
+    observation_of,
+    parameters,
+)
 from bayesfuse.results.contents import kept_labels
-from bayesfuse.results.parameters import evenly_spaced, evenly_spaced_rows, parameters
 from bayesfuse.results.probabilities import label_probabilities
 
 DRAWS = 50

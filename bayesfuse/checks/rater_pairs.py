@@ -27,8 +27,7 @@ from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.partition import ALONE
 from bayesfuse.raters.latent_groups import LatentGroups
 from bayesfuse.raters.typed_confusion import TypedConfusion
-from bayesfuse.results.compatibility import observation_of
-from bayesfuse.results.parameters import evenly_spaced_rows
+from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of
 
 LEAST = 10
 """Items that two raters must share to be compared: fewer carry little information."""

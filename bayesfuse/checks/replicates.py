@@ -15,7 +15,7 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import require_seed
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
-from bayesfuse.results.parameters import evenly_spaced_rows
+from bayesfuse.results.compatibility import evenly_spaced_rows
 from bayesfuse.results.summaries import tails
 
 DRAWS = 200

@@ -22,7 +22,7 @@ from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.contents import all_draws, named, require_draws
 from bayesfuse.results.difficulty import difficulty
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.sources import sources
+from bayesfuse.results.rater_tables import sources
 from bayesfuse.results.summaries import (
     balanced_accuracy,
     coverage,

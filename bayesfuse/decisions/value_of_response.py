@@ -15,8 +15,7 @@ from bayesfuse.decisions.rank_items import entropy
 from bayesfuse.errors import ModelError, require_count, require_flag, require_names
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
-from bayesfuse.results.compatibility import observation_of
-from bayesfuse.results.parameters import evenly_spaced_rows
+from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of
 from bayesfuse.results.summaries import balanced_accuracy
 
 ROWS_AT_ONCE = 2_000_000

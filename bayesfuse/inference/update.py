@@ -32,7 +32,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows, in_blocks
 from bayesfuse.parameters.contract import Support
 from bayesfuse.parameters.dirichlet import DirichletMixture, RowPrior
-from bayesfuse.pymc.described import PRIOR, common_mean, kind
+from bayesfuse.pymc.evaluate import PRIOR, common_mean, kind
 from bayesfuse.pymc.model import one_against_rest
 from bayesfuse.results import natural
 from bayesfuse.results.collapse import warn_of_collapse

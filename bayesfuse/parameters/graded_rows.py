@@ -1,4 +1,4 @@
-"""What lies above the rows of graded raters: thresholds, precision, guesses, class positions."""
+"""Hyperparameters of graded raters: thresholds, precision, guesses, class positions."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from bayesfuse.errors import require_numbers
 from bayesfuse.numerics import grades
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.parameters.contract import Coordinates, Support
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.pool import Member, Pool, Values
 
@@ -20,10 +18,10 @@ LOGS = "threshold_gap", "precision"
 """Those that are positive: the coordinates are their logarithms."""
 
 ROLES = "strictness", "threshold_gap", "precision", "guess_log_odds"
-"""What a rater has, in the order of the kernels' coordinates; gaps from three classes on."""
+"""Parameters of a rater, in the order of the kernels' coordinates; gaps from three classes on."""
 
 INFORMATION = {"strictness": 0.5, "threshold_gap": 0.1, "precision": 0.2, "guess_log_odds": 0.03}
-"""What a response says of a coordinate, about: a slice's width follows from it."""
+"""Approximate information of a response on a coordinate, for the width of slices."""
 
 ROUNDS = 6
 """Moves of what all raters have in common in a draw, more where there are few raters."""
@@ -35,46 +33,32 @@ START = 8.0
 """Number of responses that a rater's row counts for where chains begin."""
 
 
+NORMAL = {
+    "strictness": (0.0, 1.0, 0.5, 1.0),
+    "threshold_gap": (0.0, 0.5, 0.5, 0.5),
+    "precision": (math.log(2.0), 1.0, 0.7, 1.0),
+    "guess_log_odds": (-3.0, 1.5, 1.0, 1.5),
+}
+"""Prior mean; standard deviation of a rater, of the common mean; scale of the raters' spread."""
+
+
 @dataclass(frozen=True)
 class GradedPriors:
     """Constants of the priors of graded raters, in distances of neighbouring classes.
 
-    Normal priors are (mean, standard deviation), of the logarithm of gaps and precision; spreads
-    between raters are half-normal of a scale; Dirichlet priors have one concentration.
-
-    Attributes
-    ----------
-    alone : dict
-        The prior of a rater without pooling.
-    mean : dict
-        That of the common mean with pooling.
-    spread : dict
-        Scale of the standard deviation between raters with pooling.
+    Normal priors are (mean, standard deviation), of the logarithm of gaps and precision: ``alone``
+    of a rater without pooling, ``mean`` of the common mean with it. Half-normal ``spread`` between
+    raters; Dirichlet ``position_gap``.
     """
 
     alone: Mapping[str, tuple[float, float]] = field(
-        default_factory=lambda: {
-            "strictness": (0.0, 1.0),
-            "threshold_gap": (0.0, 0.5),
-            "precision": (math.log(2.0), 1.0),
-            "guess_log_odds": (-3.0, 1.5),
-        }
+        default_factory=lambda: {role: (each[0], each[1]) for role, each in NORMAL.items()}
     )
     mean: Mapping[str, tuple[float, float]] = field(
-        default_factory=lambda: {
-            "strictness": (0.0, 0.5),
-            "threshold_gap": (0.0, 0.5),
-            "precision": (math.log(2.0), 0.7),
-            "guess_log_odds": (-3.0, 1.0),
-        }
+        default_factory=lambda: {role: (each[0], each[2]) for role, each in NORMAL.items()}
     )
     spread: Mapping[str, float] = field(
-        default_factory=lambda: {
-            "strictness": 1.0,
-            "threshold_gap": 0.5,
-            "precision": 1.0,
-            "guess_log_odds": 1.5,
-        }
+        default_factory=lambda: {role: each[3] for role, each in NORMAL.items()}
     )
     position_gap: float = 5.0
 
@@ -95,20 +79,10 @@ def gaps_of(positions: Array) -> Array:
 class GradedRows(Pool):
     """The pool of graded raters, drawn given the counts by rater, class and answer.
 
-    Thresholds and precision have no closed form given counts, but the density of a rater costs as
-    many operations as a confusion matrix has entries, however many responses there are. So every
-    rater is moved by slice sampling, which needs no tuning; what raters have in common is drawn
-    given them, and moved together with them, because centred draws mix slowly where raters have
-    few responses and others where they have many (Yu & Meng 2011).
-
-    Attributes
-    ----------
-    n_raters, n_classes : int
-    gaps : ndarray, shape (classes − 1,)
-        Distances of neighbouring classes as shares of the line, unless a member.
-    priors : GradedPriors
-    pooled : bool
-        Whether means and spreads of raters are members.
+    The density of a rater costs as many operations as a confusion matrix has entries, so raters
+    are moved by slice sampling, which needs no tuning. What they have in common is drawn given
+    them, and moved together with them (Yu & Meng 2011). ``gaps`` (classes − 1,) are the distances
+    of neighbouring classes, unless a member; if ``pooled``, means and spreads are members.
     """
 
     members: dict[str, Member]
@@ -148,7 +122,9 @@ class GradedRows(Pool):
         along = self._directions(counted.sum(axis=0), guess, hyper, rng)
         grades.move_all(along, self.pooled, *common, guess, counted, rng)
         positions, by_coordinate = self._positions(gaps), spread[self._groups()]
-        width = self._widths(counted, by_coordinate)
+        said = np.array([INFORMATION[role] for role in ROLES])[self._groups()]
+        answers = counted.sum(axis=(1, 2))[:, None]
+        width = 3.0 / np.sqrt(by_coordinate**-2.0 + answers * said)  # about three posterior sd
         grades.move_raters(own, positions, guess, counted, mean, by_coordinate, width, rng)
         if self.pooled:
             grades.move_spreads(own, mean, spread, hyper, self.n_classes, rng)
@@ -226,9 +202,7 @@ class GradedRows(Pool):
     ) -> Array:
         """Return steps of what raters have in common: (rounds, entries).
 
-        Most are as large as the posterior is wide for raters who are all alike. That is far
-        narrower in some directions than in others, and depends on the counts alone, not on what
-        is moved.
+        Most are as large as the posterior of raters who are all alike is wide.
         """
         groups, n_gaps = self._groups(), self.n_classes - 1
         n_own = len(groups)
@@ -260,13 +234,6 @@ class GradedRows(Pool):
             steps = np.where(one_by_one, alone / math.sqrt(1 + 0.2 * self.n_raters), steps)
         return steps
 
-    def _widths(self, counted: Array, spread: Array) -> Array:
-        """Return about three posterior standard deviations, (raters, coordinates)."""
-        said = np.array([INFORMATION[role] for role in ROLES])[self._groups()]
-        answers = counted.sum(axis=(1, 2))
-        width: Array = 3.0 / np.sqrt(spread**-2.0 + answers[:, None] * said)
-        return width
-
     def _values(self, own: Array, mean: Array, spread: Array, gaps: Array) -> Values:
         """Return values by role."""
         found, groups = {"position_gap": np.log(gaps)}, self._groups()
@@ -277,29 +244,3 @@ class GradedRows(Pool):
             found |= {role: natural(own[:, at]), f"{role}_mean": natural(mean[at])}
             found[f"{role}_spread"] = spread[g]
         return {role: np.asarray(found[role]) for role in self.members}
-
-
-class Line(Support):
-    """Numbers that only a pool draws."""
-
-    def require(self, name: str, value: Any) -> None:
-        require_numbers(name, value)
-
-    def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
-        return Plain() if model.rvs_to_transforms.get(variable) is None else None
-
-
-class Plain(Coordinates):
-    """Numbers as they are."""
-
-    def read(self, value: Array) -> Array:
-        return value
-
-    def write(self, value: Array) -> Array:
-        return value
-
-    def natural(self, value: Array) -> Array:
-        return value
-
-
-LINE = Line()

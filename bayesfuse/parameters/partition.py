@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import scipy
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.contract import Coordinates, Prior, Statistic, Support
+from bayesfuse.parameters.real import Unchanged
 
 SEATING = "seating"
 """Name of the random variable that is a partition, ``variables.SeatingRV``."""
@@ -21,11 +23,7 @@ ALONE = -1
 
 
 class Partition(Support):
-    """Group of every rater, an integer, −1 for none.
-
-    A channel with such a parameter conditions on it in ``at``, and draws it in ``redraw``, where
-    other parameters may be integrated out.
-    """
+    """Group of every rater, −1 for none; conditioned on in ``at``, drawn in ``redraw``."""
 
     counts = False
     discrete = True
@@ -40,26 +38,13 @@ class Partition(Support):
             )
 
     def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
-        return Whole() if getattr(variable.owner.op, "name", "") == SEATING else None
+        return Unchanged() if getattr(variable.owner.op, "name", "") == SEATING else None
 
     def prior(self, variable: Any) -> Prior:
         concentration, _, start = (
             value.eval() for value in variable.owner.op.dist_params(variable.owner)
         )
         return PartitionPrior(float(concentration), start)
-
-
-class Whole(Coordinates):
-    """Integers, without a transform."""
-
-    def read(self, value: Array) -> Array:
-        return value
-
-    def write(self, value: Array) -> Array:
-        return value
-
-    def natural(self, value: Array) -> Array:
-        return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,20 +66,15 @@ class PartitionPrior(Prior):
     def maximise(self, statistic: Statistic, value: Array) -> Array:
         return value
 
-    def draw(self, statistic: Statistic, value: Array, rng: np.random.Generator) -> Array:
+    def draw(self, statistic: Statistic, value: Array, rng: Generator) -> Array:
         return value  # drawn by the channel already
 
 
 PARTITION = Partition()
 
 
-def draw(
-    n_raters: int, n_groups: int, concentration: float, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Draw an assignment from the prior, given at most ``n_groups`` groups.
-
-    First the numbers of raters in groups and of groups, then the raters, then their partition.
-    """
+def draw(n_raters: int, n_groups: int, concentration: float, rng: Generator) -> NDArray[np.int64]:
+    """Draw an assignment: numbers of grouped raters and groups, raters, their partition."""
     log_ways = log_seatings(n_raters, n_groups)
     together, groups = np.arange(n_raters + 1)[:, None], np.arange(n_groups + 1)
     log_who = (
@@ -124,15 +104,7 @@ def draw(
 
 
 def log_seatings(n_raters: int, n_groups: int) -> Array:
-    """Log number of permutations of n raters with g cycles, all of length two or more.
-
-    Shape (raters + 1, groups + 1): the associated Stirling numbers of the first kind.
-
-    Examples
-    --------
-    >>> np.exp(log_seatings(4, 2)).round().astype(int)[4].tolist()
-    [0, 6, 3]
-    """
+    """Log number of permutations of n with g cycles of two or more, (raters + 1, groups + 1)."""
     ways = np.full((n_raters + 1, n_groups + 1), -np.inf)
     ways[0, 0] = 0.0
     for n in range(2, n_raters + 1):
@@ -145,14 +117,7 @@ def log_seatings(n_raters: int, n_groups: int) -> Array:
 def number_groups(
     assignment: NDArray[np.int64], n_groups: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number groups by their first rater; return the assignment, and the old number of each.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> number_groups(np.array([-1, 2, 0, 2, 0]), 3)
-    (array([-1,  0,  1,  0,  1]), array([2, 0, 1]))
-    """
+    """Number groups by their first rater; return the assignment, and the old number of each."""
     used = [g for g in dict.fromkeys(assignment.tolist()) if g != ALONE]
     order = np.array([*used, *(g for g in range(n_groups) if g not in set(used))], dtype=np.int64)
     rank = np.empty(n_groups, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Real parameters: log-odds, effects, difficulties."""
+"""Real parameters, numbers that only a pool draws, and coordinates without a transform."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from typing import Any
 import numpy as np
 
 from bayesfuse.errors import ModelError, require_numbers
-from bayesfuse.parameters.contract import Support
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.parameters.contract import Coordinates, Support
 
 
 class Real(Support):
-    """Finite numbers, usually an expression of a model's variables.
-
-    Without a conditional distribution in closed form; NUTS, ADVI and the gradient steps of EM
-    update the variables on which they depend.
-    """
+    """Finite numbers; NUTS, ADVI and gradient steps of EM update the variables behind them."""
 
     counts = False
 
@@ -25,4 +22,27 @@ class Real(Support):
             raise ModelError(f"{name} must be finite numbers. Got: {given.tolist()}.")
 
 
-REAL = Real()
+class Line(Support):
+    """Numbers that only a pool draws."""
+
+    def require(self, name: str, value: Any) -> None:
+        require_numbers(name, value)
+
+    def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
+        return Unchanged() if model.rvs_to_transforms.get(variable) is None else None
+
+
+class Unchanged(Coordinates):
+    """Numbers as they are."""
+
+    def read(self, value: Array) -> Array:
+        return value
+
+    def write(self, value: Array) -> Array:
+        return value
+
+    def natural(self, value: Array) -> Array:
+        return value
+
+
+REAL, LINE = Real(), Line()

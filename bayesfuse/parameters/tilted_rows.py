@@ -27,6 +27,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import Array
@@ -43,13 +44,8 @@ LOWEST = -600.0
 class TiltedRows(TypedRows):
     """The pool of :class:`bayesfuse.models.ItemTypes` where more is known of items.
 
-    Attributes
-    ----------
-    tilt : tensor, shape (kinds, classes)
-        Log-odds of the classes of every kind of items, against those of an average item.
-    n_kinds : int
-    label_parameter : str
-        The parameter of the label prior that follows: "prevalence" or "log_odds".
+    ``tilt`` (kinds, classes) holds the log-odds of the classes against those of an average item;
+    ``label_parameter``, "prevalence" or "log_odds", follows.
     """
 
     tilt: Any = None
@@ -58,7 +54,7 @@ class TiltedRows(TypedRows):
 
     @property
     def inputs(self) -> Mapping[str, Any]:  # type: ignore[override]
-        """What is known of items, whose slopes other steps draw."""
+        """Log-odds of the kinds of items, whose slopes other steps draw."""
         return MappingProxyType({"tilt": self.tilt})
 
     def begin(self, rng):
@@ -79,29 +75,9 @@ class TiltedRows(TypedRows):
         looked, guessed = self._divide(new, answers, rng)
         self._draw_raters(new, looked, guessed, rng)
         looked = looked.sum(axis=0)
-        place, types = self._imagine_one_by_one(new, rng)
-        self._draw_given(new, looked, by_class, by_kind, (place, types), rng)
-        return {role: new[role] for role in self.members}
-
-    def _imagine_one_by_one(
-        self, new: Values, rng: np.random.Generator
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the classes of imaginary items, and types drawn given the classes of types."""
         classes = np.repeat(np.arange(self.n_classes), self.imaginary)
         weight = np.exp(new["type_share"][:, None] + new["class_of_type"])[:, classes].T
-        return classes, invert(weight.cumsum(axis=1), rng.random(len(classes)))
-
-    def _draw_given(
-        self,
-        new: Values,
-        looked: Array,
-        by_class: Array,
-        by_kind: Array,
-        imaginary: tuple[NDArray[np.int64], NDArray[np.int64]],
-        rng: np.random.Generator,
-    ) -> None:
-        """Draw consensus, trust, firmness, classes and shares of types, and how many are common."""
-        classes, types = imaginary
+        types = invert(weight.cumsum(axis=1), rng.random(len(classes)))
         imagined = np.zeros((self.n_types, self.n_classes))
         np.add.at(imagined, (types, classes), 1.0)
         tilted = self._auxiliaries(new, by_kind, rng)
@@ -111,14 +87,15 @@ class TiltedRows(TypedRows):
         self._draw_given_labels(new, looked, by_class.sum(axis=0).T + imagined, tilted, rng)
         known = by_class[1].T + imagined  # from here on labels are summed out
         for _ in range(ROUNDS):
-            for i in range(len(classes)):
-                self._move_imaginary(new, known, (types, classes, i), tilted, rng)
+            for i, k in enumerate(classes):
+                types[i] = self._move_imaginary(new, known, types[i], k, tilted, rng)
         self._turn_types(new, looked, known, tilted, rng)
         shape = np.maximum(tilted.each + tilted.of_type, SMALLEST)
         log_size = tilted.log_size(new["class_of_type"])
         new["type_share"] = normalise(draw_dirichlet(shape, rng) - log_size)
+        return {role: new[role] for role in self.members}
 
-    def _auxiliaries(self, new: Values, by_kind: Array, rng: np.random.Generator) -> Tilted:
+    def _auxiliaries(self, new: Values, by_kind: Array, rng: Generator) -> Tilted:
         """Draw the auxiliary variables that replace the denominators of the items."""
         tilt = new["tilt"]
         weight = np.exp(np.maximum(tilt - tilt.max(axis=1, keepdims=True), LOWEST))
@@ -132,9 +109,7 @@ class TiltedRows(TypedRows):
         log_rate = np.log(math.exp(log_g) + untilted + u @ weight + SMALLEST)
         return Tilted(weight, by_kind[0], log_rate, log_g)
 
-    def _draw_type_concentration(
-        self, new: Values, tilted: Tilted, rng: np.random.Generator
-    ) -> None:
+    def _draw_type_concentration(self, new: Values, tilted: Tilted, rng: Generator) -> None:
         now, (shape, rate) = new["type_concentration"], self.priors.type_concentration
         opens = np.broadcast_to(now / self.n_types, tilted.of_type.shape)
         tables = draw_tables(tilted.of_type, opens, rng)
@@ -144,7 +119,7 @@ class TiltedRows(TypedRows):
         new["type_concentration"] = np.maximum(drawn, LEAST)
 
     def _draw_given_labels(
-        self, new: Values, looked: Array, labels: Array, tilted: Tilted, rng: np.random.Generator
+        self, new: Values, looked: Array, labels: Array, tilted: Tilted, rng: Generator
     ) -> None:
         """Move trust and firmness, then consensus, each with the classes of types."""
         roles = [role for role in STRIDE if role in self.members]
@@ -163,9 +138,7 @@ class TiltedRows(TypedRows):
         gain -= self._log_given_labels(new, labels, tilted)
         _accept(new, trial, np.log(rng.random(self.n_types)) < gain)
 
-    def _propose(
-        self, values: Values, labels: Array, tilted: Tilted, rng: np.random.Generator
-    ) -> Array:
+    def _propose(self, values: Values, labels: Array, tilted: Tilted, rng: Generator) -> Array:
         """Draw the classes of types given labels, up to a power of their size."""
         said = values["firmness"] * says(values["consensus"], values["trust"])
         return normalise(draw_dirichlet(said + labels, rng) - tilted.log_rate)
@@ -180,16 +153,9 @@ class TiltedRows(TypedRows):
         return found
 
     def _move_imaginary(
-        self,
-        new: Values,
-        known: Array,
-        imaginary: tuple[NDArray[np.int64], NDArray[np.int64], int],
-        tilted: Tilted,
-        rng: np.random.Generator,
-    ) -> None:
-        """Propose another type of an imaginary item, and the classes of both types."""
-        types, classes, i = imaginary
-        old, k = int(types[i]), classes[i]
+        self, new: Values, known: Array, old: Any, k: Any, tilted: Tilted, rng: Generator
+    ) -> Any:
+        """Propose another type of an imaginary item of class k; return its type."""
         prior = new["firmness"] * says(new["consensus"], new["trust"])
         without = known.copy()
         without[old, k] -= 1.0
@@ -207,11 +173,13 @@ class TiltedRows(TypedRows):
             new["class_of_type"], tilted.of_type, at
         )
         if math.log(1.0 - rng.random()) < gain.sum():
-            new["class_of_type"], tilted.of_type, types[i] = rows, others, drawn
+            new["class_of_type"], tilted.of_type = rows, others
             known[:] = moved
+            return drawn
+        return old
 
     def _turn_types(
-        self, new: Values, looked: Array, known: Array, tilted: Tilted, rng: np.random.Generator
+        self, new: Values, looked: Array, known: Array, tilted: Tilted, rng: Generator
     ) -> None:
         """Propose consensus and classes of every type as if there were no tilt."""
         trust, firmness = new["trust"], new["firmness"]
@@ -228,22 +196,11 @@ class TiltedRows(TypedRows):
 
 @dataclass
 class Tilted:
-    """What draws with the shares of types summed out need.
+    """Arrays for draws with the shares of types summed out.
 
-    Attributes
-    ----------
-    weight : ndarray, shape (kinds, classes)
-        Odds of the classes.
-    by_kind : ndarray, shape (kinds, types)
-        Items of unknown class.
-    log_rate : ndarray, shape (classes,)
-        Logarithms of :math:`B_k`, plus ``log_g``.
-    log_g : float
-        Of the total of the unnormalised shares.
-    of_type : ndarray, shape (types,)
-        Items by type, imaginary ones included.
-    each : float
-        Concentration of the share of a type.
+    Odds of the classes (kinds, classes), items of unknown class (kinds, types), logarithms of
+    :math:`B_k` (classes,) plus ``log_g``, that of the total of the unnormalised shares. Later
+    ``of_type``, items by type with imaginary ones, and ``each``, the concentration of a share.
     """
 
     weight: Array

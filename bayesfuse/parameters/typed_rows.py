@@ -1,4 +1,4 @@
-"""What lies above the confusion rows of item types: consensus, competence, the classes of types."""
+"""Hyperparameters of the rows of item types: consensus, competence, classes of types."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy
+from numpy.random import Generator
 
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet, invert, normalise
@@ -33,7 +34,7 @@ STRIDE = {"trust": 0.3, "firmness": 0.6}
 
 @dataclass(frozen=True)
 class Hyperpriors:
-    """Constants of the priors of :class:`bayesfuse.models.ItemTypes`, which gives the reasons.
+    """Constants of the priors of :class:`bayesfuse.models.ItemTypes`, with reasons there.
 
     Gamma priors are (shape, rate), log-normal ones (mean, standard deviation) of the logarithm.
     """
@@ -50,15 +51,7 @@ class Hyperpriors:
 
 
 def says(log_consensus: Any, trust: Any, xp: Any = np) -> Any:
-    r"""Return what a consensus says of the truth: :math:`\rho_{zk} \propto \mu_{zk}^\delta`.
-
-    Parameters
-    ----------
-    log_consensus : array or tensor, shape (types, classes)
-    trust : float or tensor
-    xp : module
-        numpy or pytensor.tensor.
-    """
+    r"""Return :math:`\rho_{zk} \propto \mu_{zk}^\delta`, what a consensus (types, classes) says."""
     raised = xp.exp(trust * (log_consensus - log_consensus.max(axis=-1, keepdims=True)))
     share = raised / raised.sum(axis=-1, keepdims=True)
     return FLOOR + (1.0 - FLOOR * log_consensus.shape[-1]) * share
@@ -68,14 +61,7 @@ def says(log_consensus: Any, trust: Any, xp: Any = np) -> Any:
 class TypedRows(Pool):
     """The pool of :class:`bayesfuse.models.ItemTypes`, in the order in which it is drawn.
 
-    Attributes
-    ----------
-    n_raters, n_types, n_classes : int
-    imaginary : int
-        Imaginary items of every class that nobody has labelled, so that every class occurs.
-    fixed : dict
-        Trust, where it is given.
-    priors : Hyperpriors
+    ``imaginary`` is the number of imaginary items of every class; ``fixed`` holds a given trust.
     """
 
     members: dict[str, Member]
@@ -118,11 +104,23 @@ class TypedRows(Pool):
         self._draw_raters(new, looked, guessed, rng)
         known = by_class[1].T  # (types, classes)
         known = known + self._imagine(new, known, rng)
-        self._draw_consensus(new, looked.sum(axis=0), known, rng)
+        proposed = self._propose_consensus(looked.sum(axis=0), rng)
+        gain = log_known(known, proposed, new["trust"], new["firmness"])
+        gain -= log_known(known, new["consensus"], new["trust"], new["firmness"])
+        accepted = np.log(rng.random(self.n_types)) < gain
+        new["consensus"] = np.where(accepted[:, None], proposed, new["consensus"])
         self._draw_trust(new, known, rng)
         said = says(new["consensus"], new["trust"])
         new["class_of_type"] = draw_dirichlet(new["firmness"] * said + known, rng)
-        self._draw_shares(new, by_class.sum(axis=(0, 1)), known - by_class[1].T, rng)
+        # with imaginary items
+        of_type = by_class.sum(axis=(0, 1)) + (known - by_class[1].T).sum(axis=1)
+        now, prior = new["type_concentration"], self.priors.type_concentration
+        tables = draw_tables(of_type, np.broadcast_to(now / self.n_types, of_type.shape), rng)
+        new["type_concentration"] = draw_concentration(
+            now, tables.sum()[None], of_type.sum()[None], *prior, rng
+        )
+        each = np.maximum(new["type_concentration"] / self.n_types, SMALLEST)
+        new["type_share"] = draw_dirichlet(each + of_type, rng)
         return {role: new[role] for role in self.members}
 
     def prior(self, values):
@@ -155,11 +153,8 @@ class TypedRows(Pool):
         base: Array = looks * consensus + guesses * np.exp(values["guess"])[:, None]
         return base
 
-    def _divide(self, new: Values, answers: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Divide answers, or their tables, into those by consensus and by guess, (m, z, c) each.
-
-        Draws the concentration of rows on the way.
-        """
+    def _divide(self, new: Values, answers: Array, rng: Generator) -> tuple[Array, Array]:
+        """Draw the concentration of rows; divide answers by consensus or guess, (m, z, c) each."""
         base = self._base(new)
         if "row_concentration" in new:
             now = new["row_concentration"]
@@ -178,9 +173,7 @@ class TypedRows(Pool):
         looked[used] = rng.binomial(tables[used].astype(np.int64), np.minimum(share[used], 1.0))
         return looked, tables - looked
 
-    def _draw_raters(
-        self, new: Values, looked: Array, guessed: Array, rng: np.random.Generator
-    ) -> None:
+    def _draw_raters(self, new: Values, looked: Array, guessed: Array, rng: Generator) -> None:
         """Draw competence and guesses of all raters, and what these have in common."""
         if "competence" not in new:
             return
@@ -204,7 +197,7 @@ class TypedRows(Pool):
             base = np.maximum(new[spread] * np.exp(new[mean]), SMALLEST)
             new[role] = draw_dirichlet(base + used, rng)
 
-    def _imagine(self, new: Values, known: Array, rng: np.random.Generator) -> Array:
+    def _imagine(self, new: Values, known: Array, rng: Generator) -> Array:
         """Draw the types of imaginary items, first given the classes of types, then without."""
         imagined = np.zeros((self.n_types, self.n_classes))
         classes = np.repeat(np.arange(self.n_classes), self.imaginary)
@@ -223,37 +216,28 @@ class TypedRows(Pool):
             imagined[types[i], classes[i]] += 1.0
         return imagined
 
-    def _draw_consensus(
-        self, new: Values, looked: Array, known: Array, rng: np.random.Generator
-    ) -> None:
-        """Propose from the answers by consensus; accept by what known classes say."""
-        proposed = self._propose_consensus(looked, rng)
-        gain = log_known(known, proposed, new["trust"], new["firmness"])
-        gain -= log_known(known, new["consensus"], new["trust"], new["firmness"])
-        accepted = np.log(rng.random(self.n_types)) < gain
-        new["consensus"] = np.where(accepted[:, None], proposed, new["consensus"])
-
-    def _propose_consensus(self, looked: Array, rng: np.random.Generator) -> Array:
+    def _propose_consensus(self, looked: Array, rng: Generator) -> Array:
         """Draw consensus rows from the answers alone."""
         proposed = draw_dirichlet(self.priors.consensus + looked, rng)
         return normalise(np.maximum(proposed, -600.0))
 
-    def _draw_trust(self, new: Values, known: Array, rng: np.random.Generator) -> None:
+    def _draw_trust(self, new: Values, known: Array, rng: Generator) -> None:
         """Move trust and firmness by Metropolis steps, the classes of types summed out."""
         roles = [role for role in STRIDE if role in self.members]
         said = known.any(axis=1)  # other types say nothing
         known, log_consensus = known[said], new["consensus"][said]
-        here = self._log_trust(new, known, log_consensus)
+
+        def log_density(values: Values) -> float:
+            total = log_known(known, log_consensus, values["trust"], values["firmness"]).sum()
+            return self._log_hyper(values, float(total))
+
+        here = log_density(new)
         for _ in range(ROUNDS):
             trial = {role: new[role] * math.exp(STRIDE[role] * rng.normal()) for role in roles}
-            there = self._log_trust(new | trial, known, log_consensus)
+            there = log_density(new | trial)
             if math.log(1.0 - rng.random()) < there - here:
                 new |= trial
                 here = there
-
-    def _log_trust(self, values: Values, known: Array, log_consensus: Array) -> float:
-        total = log_known(known, log_consensus, values["trust"], values["firmness"]).sum()
-        return self._log_hyper(values, float(total))
 
     def _log_hyper(self, values: Values, total: float = 0.0) -> float:
         """Add the log priors of trust and firmness, of their logarithms."""
@@ -262,19 +246,6 @@ class TypedRows(Pool):
                 mean, spread = getattr(self.priors, role)
                 total -= 0.5 * ((math.log(values[role]) - mean) / spread) ** 2
         return float(total)
-
-    def _draw_shares(
-        self, new: Values, items: Array, imagined: Array, rng: np.random.Generator
-    ) -> None:
-        """Draw the shares of types, and how many types are common."""
-        of_type = items + imagined.sum(axis=1)
-        now = new["type_concentration"]
-        tables = draw_tables(of_type, np.broadcast_to(now / self.n_types, of_type.shape), rng)
-        new["type_concentration"] = draw_concentration(
-            now, tables.sum()[None], of_type.sum()[None], *self.priors.type_concentration, rng
-        )
-        each = np.maximum(new["type_concentration"] / self.n_types, SMALLEST)
-        new["type_share"] = draw_dirichlet(each + of_type, rng)
 
 
 def log_known(known: Array, log_consensus: Array, trust: Any, firmness: Any) -> Array:

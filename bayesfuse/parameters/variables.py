@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from pymc.distributions.mixture import MixtureRV
 from pytensor.tensor.random.basic import DirichletRV
@@ -63,12 +64,14 @@ def dirichlet(
     if (shape := kwargs.pop("shape", None)) is not None:  # coordinates are of all rows
         concentration = broadcast(concentration, tuple(shape))
     if isinstance(concentration, DirichletMixture):
-        return _mixture(name, concentration, kwargs)
+        prior, rows = concentration, np.moveaxis(concentration.concentration, 0, -2)
+        weights = np.moveaxis(prior.shares, 0, -1)
+        kwargs = {"default_transform": LogRatio(prior.mean())} | kwargs
+        return pm.Mixture(name, w=weights, comp_dists=pm.Dirichlet.dist(rows), **kwargs)
     alpha = np.asarray(concentration, dtype=float)
     if alpha.ndim == 0 or not np.all(np.isfinite(alpha) & (alpha >= 0)):
         raise ModelError(
-            "Concentrations must be finite, and positive or (for structural zeros) zero. Got: "
-            f"{alpha.tolist()}."
+            f"Concentrations must be finite and at least zero (structural). Got: {alpha.tolist()}."
         )
     if not alpha.any(axis=-1).all():
         raise ModelError(
@@ -82,53 +85,15 @@ def dirichlet(
 
 
 def partition(
-    name: str,
-    n_raters: int,
-    n_groups: int,
-    concentration: float,
-    *,
-    start: NDArray[np.int64],
-    dims: Any = None,
+    name: str, n_raters: int, n_groups: int, concentration: float, *, start: Any, dims: Any = None
 ) -> TensorVariable:
-    r"""Register a partition of raters by source, with a Chinese restaurant process as prior.
+    r"""Register a partition of raters by source (Pitman 2006, section 3.1), −1 for raters alone.
 
     .. math:: p(\text{partition}) = \frac{\Gamma(\alpha)}{\Gamma(\alpha + M)}
               \prod_{\text{sets } S} \alpha\, (|S| - 1)!
 
-    Sets of one are raters in no group, the others are groups, numbered by their first rater. The
-    prior probability that two raters share a source is :math:`1 / (1 + \alpha)`, whatever the
-    number of raters.
-
-    Parameters
-    ----------
-    name : str
-        Name of the variable.
-    n_raters, n_groups : int
-        Numbers of raters, and of groups at most; the prior is not renormalised for that limit.
-    concentration : float
-        The prior's α.
-    start : ndarray of int64, shape (raters,)
-        Initial value of chains.
-
-    Returns
-    -------
-    TensorVariable of int64, shape (raters,)
-        Group of every rater, −1 for none.
-
-    References
-    ----------
-    Pitman (2006), Combinatorial Stochastic Processes, section 3.1.
-
-    Examples
-    --------
-    >>> import numpy as np, pymc as pm
-    >>> from bayesfuse.parameters.variables import partition
-    >>> with pm.Model():
-    ...     seats = partition("seats", 3, 1, 2.0, start=np.array([-1, -1, -1]))
-    >>> # three alone, three pairs, all together: α³, α² and 2 α over α (α + 1) (α + 2)
-    >>> [round(float(np.exp(pm.logp(seats, np.array(each)).eval())), 3)
-    ...  for each in ([-1, -1, -1], [0, -1, 0], [0, 0, 0], [-1, 0, -1])]
-    [0.333, 0.167, 0.167, 0.0]
+    Two raters share a source with probability :math:`1 / (1 + \alpha)`. The prior is not
+    renormalised for the limit ``n_groups``; chains begin at ``start`` (raters,).
     """
     return Seating(name, concentration, n_groups, start, dims=dims)
 
@@ -141,7 +106,7 @@ class SparseDirichletRV(RandomVariable):
     _print_name = ("SparseDirichlet", "\\operatorname{SparseDirichlet}")
 
     @classmethod
-    def rng_fn(cls, rng: np.random.Generator, alpha: Array, size: Any) -> Array:
+    def rng_fn(cls, rng: Generator, alpha: Array, size: Any) -> Array:
         shape = (*(size if size is not None else ()), *np.shape(alpha))
         return np.exp(draw_dirichlet(np.broadcast_to(alpha, shape), rng))
 
@@ -183,7 +148,7 @@ class SeatingRV(RandomVariable):
 
     @classmethod
     def rng_fn(
-        cls, rng: np.random.Generator, alpha: Any, n_groups: Any, start: Array, size: Any
+        cls, rng: Generator, alpha: Any, n_groups: Any, start: Array, size: Any
     ) -> NDArray[np.int64]:
         shape = tuple(size) if size is not None else ()
         n_raters = np.shape(start)[-1]
@@ -238,10 +203,3 @@ def mixture_of(variable: TensorVariable) -> DirichletMixture | None:
     concentration, shares = np.moveaxis(alpha.eval(), -2, 0), np.moveaxis(weights.eval(), -1, 0)
     shape = shape_of(variable)
     return broadcast(DirichletMixture(np.log(shares), concentration), shape)
-
-
-def _mixture(name: str, prior: DirichletMixture, kwargs: dict[str, Any]) -> TensorVariable:
-    components = pm.Dirichlet.dist(np.moveaxis(prior.concentration, 0, -2))
-    weights = np.moveaxis(prior.shares, 0, -1)
-    kwargs = {"default_transform": LogRatio(prior.mean())} | kwargs
-    return pm.Mixture(name, w=weights, comp_dists=components, **kwargs)

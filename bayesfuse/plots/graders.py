@@ -9,7 +9,7 @@ import xarray as xr
 
 from bayesfuse.errors import ModelError
 from bayesfuse.plots.axes import DISTINCT, escaped_names, name_points, new_axes, set_title
-from bayesfuse.results.grades import rater_grades
+from bayesfuse.results.rater_tables import rater_grades
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,7 +16,7 @@ from bayesfuse.raters.votes import Votes
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.contents import all_draws, class_names, constants, named
 from bayesfuse.results.difficulty import difficulty
-from bayesfuse.results.sources import sources
+from bayesfuse.results.rater_tables import sources
 from bayesfuse.results.summaries import balanced_accuracy, interval, responses_per_rater
 
 DRAWS = 100

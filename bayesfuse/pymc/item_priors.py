@@ -1,4 +1,4 @@
-r"""Variables behind the prevalence of every item: populations, covariates, a classifier's word.
+r"""Variables behind the prevalence of every item: populations, covariates, a classifier.
 
 For item n of population g, with covariates x standardised to :math:`\tilde x` and the classifier's
 probabilities :math:`\hat p`, the log-odds of its classes are, up to a constant,
@@ -8,16 +8,12 @@ probabilities :math:`\hat p`, the log-odds of its classes are, up to a constant,
 The class shares π of an average item have the prior of a prevalence, so that without slopes and
 scale this is the model with a prevalence for every population. Slopes :math:`\beta_{jk}` per
 standard deviation sum to zero over the classes, and the difference between two classes is
-Normal(0, τ), with τ ~ Gamma(2, 2), so that many weak covariates are shrunk. This prior is the same
-for every order of the classes. The scale s of the classifier is HalfNormal(1): below one, the
-classifier is too sure of itself.
+Normal(0, τ), with τ ~ Gamma(2, 2), so that many weak covariates are shrunk, whatever the order of
+the classes. The scale s of the classifier is HalfNormal(1): below one, it is overconfident.
 
 Where the shares π follow from other variables (item types), :func:`tilted_labels` takes them, and
 those of population g have the log-odds :math:`\log \pi_k + b_{gk}`: shifts have the prior of
-slopes, with σ ~ Gamma(2, 2) for τ.
-
-Means and standard deviations are over items: a pattern of a table of counts counts as often as it
-occurs.
+slopes. Means and standard deviations are over items, with their multiplicity.
 """
 
 from __future__ import annotations
@@ -55,70 +51,37 @@ DEPENDENT = 1e-8
 """Share of a standardised column that others leave unexplained, below which it is a copy."""
 
 
-def independent_labels(
-    responses: Responses,
-    prevalence_prior: Any,
-    populations: Any = None,
-    covariates: Any = None,
-    classifier: Any = None,
-) -> Independent:
-    """Register the variables with the model at hand, and return the label prior they make.
-
-    ``prevalence`` is always the share of every class over all items.
-    """
-    given = {"populations": populations, "covariates": covariates, "classifier": classifier}
-    needs = tuple(name for name, each in given.items() if each is not None)
-    if not needs:
-        concentration = priors.prevalence(prevalence_prior, responses)
-        return Independent(pm.Dirichlet("prevalence", concentration, dims="class"))
-    dims: tuple[str, ...] = ("class",)
-    if populations is None:
-        number = None
-        concentration = priors.prevalence(prevalence_prior, responses)
-    else:
-        names, number = _populations(responses, populations)
-        dims = ("population", "class")
-        concentration = _by_population(prevalence_prior, names, responses)
-    share = pm.Dirichlet(SHARE[populations is not None], concentration, dims=dims)
-    if needs == ("populations",):
-        labels = Independent(share, population=number)
-    else:
-        rows, slope, scale = _known_rows(responses, number, covariates, classifier)
-        labels = _from_rows(rows, share, slope, scale)
-    labels.needs = needs
-    _report_prevalence(labels, responses)
-    return labels
-
-
 @dataclass(frozen=True)
 class Tilt:
-    """How far what is known of items moves the log-odds of their classes.
-
-    Attributes
-    ----------
-    log_odds : tensor, shape (kinds, classes)
-        Against those of an average item.
-    kind : ndarray of int64, shape (items,)
-        The kind of every item.
-    """
+    """Log-odds of the classes (kinds, classes) against an average item; kinds of the items."""
 
     log_odds: Any
     kind: NDArray[np.int64]
 
 
-def tilted_labels(
-    responses: Responses,
-    share: Any,
-    populations: Any = None,
-    covariates: Any = None,
-    classifier: Any = None,
-) -> tuple[Independent, Tilt | None]:
-    """Register the variables with the model at hand, and return the label prior they make.
+def independent_labels(responses: Responses, prevalence_prior: Any, *known: Any) -> Independent:
+    """Register ``prevalence``, the class shares over all items, and return the label prior.
 
-    ``share`` (classes,) is that of average items, which follows from other variables of the model.
+    ``known`` are populations, covariates and classifier, each None if it is not given.
     """
-    given = {"populations": populations, "covariates": covariates, "classifier": classifier}
-    needs = tuple(name for name, each in given.items() if each is not None)
+    needs, populations = _needs(known), known[0]
+    if not needs:
+        concentration = priors.prevalence(prevalence_prior, responses)
+        return Independent(pm.Dirichlet("prevalence", concentration, dims="class"))
+    number, dims = None, ["class"]
+    if populations is None:
+        concentration = priors.prevalence(prevalence_prior, responses)
+    else:
+        names, number = _populations(responses, populations)
+        dims = ["population", "class"]
+        concentration = _by_population(prevalence_prior, names, responses)
+    share = pm.Dirichlet(SHARE[populations is not None], concentration, dims=dims)
+    return _labels(responses, needs, share, number, known)[0]
+
+
+def tilted_labels(responses: Responses, share: Any, *known: Any) -> tuple[Independent, Tilt | None]:
+    """As :func:`independent_labels`, where ``share`` (classes,) follows from other variables."""
+    needs, populations = _needs(known), known[0]
     if not needs:
         return Independent(pm.Deterministic("prevalence", share, dims="class")), None
     share = pm.Deterministic(SHARE[False], share, dims="class")
@@ -129,16 +92,32 @@ def tilted_labels(
         moved = _contrasts("population_shift", spread, ("population", "class"))
         share = pt.special.softmax(pt.log(share) + moved, axis=1)
         share = pm.Deterministic(SHARE[True], share, dims=("population", "class"))
+    return _labels(responses, needs, share, number, known, moved)
+
+
+def _needs(known: tuple[Any, ...]) -> tuple[str, ...]:
+    names = zip(("populations", "covariates", "classifier"), known, strict=True)
+    return tuple(name for name, each in names if each is not None)
+
+
+def _labels(
+    responses: Responses, needs: Any, share: Any, number: Any, known: Any, moved: Any = None
+) -> tuple[Independent, Tilt | None]:
+    """Return the label prior of items with these populations, covariates and probabilities."""
     if needs == ("populations",):
-        assert number is not None  # the populations are known
-        labels, tilt = Independent(share, population=number), Tilt(moved, number)
+        labels, kind = Independent(share, population=number), number
     else:
-        rows, slope, scale = _known_rows(responses, number, covariates, classifier)
-        labels = _from_rows(rows, share, slope, scale)
-        tilt = Tilt(rows.moved(moved, slope, scale, pt), rows.kind)
+        rows, slope, scale = _known_rows(responses, number, *known[1:])
+        log_odds = rows.log_odds(share, slope, scale, pt)
+        labels = Independent(log_odds=log_odds, population=rows.kind)
+        labels.told = rows.told
+        kind = rows.kind
+        moved = None if moved is None else rows.moved(moved, slope, scale, pt)
     labels.needs = needs
-    _report_prevalence(labels, responses)
-    return labels, tilt
+    values = tuple(labels.parameters.values())
+    overall = labels.prevalence(values, responses.n_classes, labels.structure(responses), pt)
+    pm.Deterministic("prevalence", overall, dims="class")
+    return labels, None if moved is None else Tilt(moved, kind)
 
 
 def require_nothing_known(labels: str, reason: str, instead: str, **given: Any) -> None:
@@ -151,12 +130,6 @@ def require_nothing_known(labels: str, reason: str, instead: str, **given: Any) 
         )
 
 
-def _report_prevalence(labels: Independent, responses: Responses) -> None:
-    values = tuple(labels.parameters.values())
-    overall = labels.prevalence(values, responses.n_classes, labels.structure(responses), pt)
-    pm.Deterministic("prevalence", overall, dims="class")
-
-
 def _populations(responses: Responses, populations: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the names of the populations and the number of every item's; register both."""
     names, number = read_populations(responses.items, populations)
@@ -166,10 +139,7 @@ def _populations(responses: Responses, populations: Any) -> tuple[NDArray[Any], 
 
 
 def _by_population(prior: Any, names: NDArray[Any], responses: Responses) -> Array:
-    """Return the concentration of every population's prevalence (populations, classes).
-
-    ``prior`` holds one row for all, one each, or some by name; all ones where it says nothing.
-    """
+    """Return concentrations (populations, classes) of a prior for all, for each, or by name."""
     rows = dict.fromkeys(names.tolist())
     if isinstance(prior, Mapping):
         if unknown := [name for name in prior if name not in rows]:
@@ -189,7 +159,7 @@ def _by_population(prior: Any, names: NDArray[Any], responses: Responses) -> Arr
 def _known_rows(
     responses: Responses, number: Any, covariates: Any, classifier: Any
 ) -> tuple[ItemRows, Any, Any]:
-    """Return what is known of items, those alike merged, and the slopes and scale it takes."""
+    """Return the inputs of items, equal ones merged, and their slopes and scale."""
     x = word = slope = scale = None
     if covariates is not None:
         x = _standardised(responses, covariates)
@@ -214,22 +184,9 @@ def _contrasts(name: str, spread: Any, dims: tuple[str, str]) -> Any:
 
 def _moments(responses: Responses, table: Array) -> tuple[Array, Array]:
     """Return mean and standard deviation of columns over items, each with its multiplicity."""
-    weight = _weight(responses)
+    weight = responses.multiplicity / responses.multiplicity.sum()
     mean: Array = weight @ table
     return mean, np.sqrt(weight @ (table - mean) ** 2)
-
-
-def _weight(responses: Responses) -> Array:
-    """Return the share of every pattern in all items, (items,)."""
-    found: Array = responses.multiplicity / responses.multiplicity.sum()
-    return found
-
-
-def _from_rows(rows: ItemRows, share: Any, slope: Any, scale: Any) -> Independent:
-    """Return the prior of items with covariates or a classifier's word."""
-    labels = Independent(log_odds=rows.log_odds(share, slope, scale, pt), population=rows.kind)
-    labels.told = rows.told
-    return labels
 
 
 def _standardised(responses: Responses, covariates: Any) -> Array:
@@ -239,30 +196,20 @@ def _standardised(responses: Responses, covariates: Any) -> Array:
     flat = sd <= DEPENDENT * np.maximum(np.abs(mean), 1.0)
     sd = np.where(flat, 1.0, sd)  # a constant says nothing of any item
     found: Array = np.where(flat, 0.0, (table - mean) / sd)
-    _require_distinct(names, found[:, ~flat] * np.sqrt(_weight(responses))[:, None], flat)
+    weight = responses.multiplicity / responses.multiplicity.sum()
+    moving = [name for name, same in zip(names, flat, strict=True) if not same]
+    if moving:
+        left = np.abs(np.diag(np.linalg.qr(found[:, ~flat] * np.sqrt(weight)[:, None], mode="r")))
+        copies = [name for name, own in zip(moving, left, strict=False) if own < DEPENDENT]
+        if copies := [*copies, *moving[len(left) :]]:
+            raise ModelError(
+                "Covariates must not be collinear, because their slopes are not identified: leave "
+                "out redundant columns, such as one of a full set of indicators, or use principal "
+                f"components. Got: {shown(copies, 3)}, which follows from the columns before it."
+            )
     model = pm.modelcontext(None)
     model.add_coord("covariate", names)
     model.add_coord("other_class", listed(responses.classes)[1:])
     pm.Data("covariate_mean", mean, dims="covariate")
     pm.Data("covariate_sd", sd, dims="covariate")
     return found
-
-
-def _require_distinct(names: list[str], table: Array, flat: NDArray[np.bool_]) -> None:
-    """Raise ModelError if some column is a sum of multiples of those before it.
-
-    ``table`` holds the columns that are not ``flat``, of norm one.
-    """
-    moving = [name for name, same in zip(names, flat, strict=True) if not same]
-    if not moving:
-        return
-    left = np.abs(np.diag(np.linalg.qr(table, mode="r")))
-    copies = [name for name, own in zip(moving, left, strict=False) if own < DEPENDENT]
-    copies += moving[len(left) :]
-    if copies:
-        raise ModelError(
-            "Covariates must not be collinear, because their slopes cannot be told apart: leave "
-            "out columns that follow from others, such as one of a full set of indicators, or use "
-            f"principal components. Got: {shown(copies, 3)}, which follows from the columns before "
-            "it."
-        )

@@ -27,7 +27,7 @@ def expected_counts(op: ExpectedCounts, **kwargs: Any) -> Any:
 
 @jax_funcify.register(Evidence)
 def evidence(op: Evidence, **kwargs: Any) -> Any:
-    """Return the log evidence and its derivatives (which XLA drops where nobody asks)."""
+    """Return the log evidence and its derivatives (XLA drops those that are not used)."""
 
     def outputs(*inputs):
         rows, tables, structure, answers = op.split(inputs)

@@ -24,10 +24,14 @@ from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import Observation, Spread, in_blocks
 from bayesfuse.parameters.pool import Pool
 from bayesfuse.parameters.variables import dirichlet
-from bayesfuse.pymc.described import common_mean, described
-from bayesfuse.pymc.graded import graded_raters, names_of_thresholds
+from bayesfuse.pymc.evaluate import common_mean, described
 from bayesfuse.pymc.observed import ObservedResponses, ResponsesDistribution
-from bayesfuse.pymc.pooled import pooled_accuracy, pooled_confusion
+from bayesfuse.pymc.rater_rows import (
+    graded_raters,
+    names_of_thresholds,
+    pooled_accuracy,
+    pooled_confusion,
+)
 from bayesfuse.raters import Abstaining, Confusion, OneCoin, Stated
 from bayesfuse.raters.base import RaterChannel
 
@@ -40,7 +44,7 @@ def observe(
     gold: Mapping[Any, Any] | None = None,
     name: str = "responses",
 ) -> TensorVariable:
-    r"""Register responses as an observed variable of the PyMC model in whose context this stands.
+    r"""Register responses as an observed variable of the PyMC model in the current context.
 
     The true labels are summed out, :math:`\log \sum_y p(y) \exp \sum_n \ell_{n y_n}` with
     :math:`\ell_{nk}` the log-likelihood of all responses to item n if its truth is k, so the
@@ -50,15 +54,15 @@ def observe(
     Parameters
     ----------
     responses : Responses
-        What was observed.
+        The observed responses.
     labels : LabelPrior
         Prior of the true labels, e.g. ``bf.Independent(prevalence)``; its parameters are variables
         of the model or numbers.
     raters : RaterChannel
-        How truths become responses, e.g. ``bf.Confusion(confusion)``.
+        Distribution of responses given the truth, e.g. ``bf.Confusion(confusion)``.
     gold : mapping of item name to class name, optional
-        Items whose true class is known. Predictive draws keep them, and draw the other truths given
-        them (on a graph by Markov chain Monte Carlo, near that distribution only).
+        Items whose true class is known. Predictive draws keep these labels and draw the others
+        given them (on a graph approximately, by Markov chain Monte Carlo).
     name : str, default "responses"
         Name of the observed variable; its dimension is "response" (``name_row`` for another
         name or with a prefix), in the order of ``responses.to_frame()``.
@@ -70,8 +74,8 @@ def observe(
     Raises
     ------
     ModelError
-        Parameters whose shapes do not fit the responses; constant ones that are no probabilities;
-        a coupling whose prior is not continuous and proper, with density zero below zero.
+        Parameters whose shapes do not fit the responses; constants that are no probabilities; a
+        coupling whose prior is not continuous and proper, with density zero below zero.
     ResponsesError
         Gold labels of unknown items or classes.
 
@@ -146,13 +150,7 @@ def all_observed(model: pm.Model) -> list[TensorVariable]:
 
 
 def observed(model: pm.Model) -> tuple[TensorVariable, Observation]:
-    """Return the one variable of ``model`` that ``observe`` made, and its observation.
-
-    Raises
-    ------
-    ModelError
-        There is none, or more than one.
-    """
+    """Return the one variable of ``model`` that ``observe`` made, and its observation."""
     found = all_observed(model)
     if len(found) > 1:
         raise ModelError(
@@ -198,10 +196,10 @@ SILENCE = "nothing"
 """Name of the last entry of what a source may say."""
 
 COVERAGE = 0.1
-"""Prior mean of the share of items of which a source speaks, for every class.
+"""Prior mean of the share of items on which a source speaks, for every class.
 
-Of rules that speak seldom, a higher one makes a class of few items that of all items of which they
-speak: with 1/2, a coverage of 5 % and one item in twenty the mean log loss is 0.59 instead of 0.20.
+With 1/2, a rare class takes all items on which rare rules speak: for a coverage of 5 % and one item
+in twenty the mean log loss is 0.59 instead of 0.20.
 """
 
 
@@ -253,9 +251,7 @@ class LabelModel(pm.Model):
         own = whole_or_head(responses)
         require_name("model", name)
         super().__init__(name=name)
-        self.given_responses = (
-            responses  # what is observed, of which `responses` may be the first partition
-        )
+        self.given_responses = responses  # `responses` may be the first partition of these
         self.responses = responses = own
         self.gold = gold
         self.pools: list[Pool] = []  # variables above rows, which Gibbs sampling draws with them
@@ -263,13 +259,8 @@ class LabelModel(pm.Model):
         # variable), that of the prior (an array), or the reason why there is none (text)
         self.newcomers: dict[str, Any] = {}
         self.notes: dict[str, str] = {}  # what results should say of how the model was made
-        self.add_coords(
-            {
-                "rater": responses.raters.tolist(),
-                "class": responses.classes.tolist(),
-                "answer": responses.classes.tolist(),
-            }
-        )
+        classes = responses.classes.tolist()
+        self.add_coords({"rater": responses.raters.tolist(), "class": classes, "answer": classes})
 
     def require_whole(self, why: str) -> None:
         """Raise ModelError if the responses are in partitions."""
@@ -282,7 +273,7 @@ class LabelModel(pm.Model):
     def rater_channel(
         self, raters: str, confusion_prior: Any, pooled: bool = False
     ) -> RaterChannel:
-        """Register the priors of the raters' parameters, and return the channel they belong to.
+        """Register the priors of the raters' parameters, and return their channel.
 
         Parameters
         ----------
@@ -296,8 +287,8 @@ class LabelModel(pm.Model):
 
         Notes
         -----
-        If the responses know silence, confusion matrices have a last column for it: "speech". If
-        they hold stated probabilities, the channel is :class:`bayesfuse.Stated`.
+        For responses with silence, confusion matrices have a last column for it, "speech"; for
+        stated probabilities, the channel is :class:`bayesfuse.Stated`.
         """
         if raters not in ("confusion", "class", "coin", "graded"):
             raise ModelError(
@@ -306,18 +297,18 @@ class LabelModel(pm.Model):
         require_flag("pooled", pooled)
         if raters == "graded":
             return self._graded(confusion_prior, pooled)
-        by_class = raters == "class"
+        free, by_class = raters == "confusion", raters == "class"
         if pooled:
-            if raters == "confusion":
+            if free:
                 variable, pool = pooled_confusion(confusion_prior, self.responses)
             else:
                 variable, pool = pooled_accuracy(confusion_prior, self.responses, by_class=by_class)
             self.pools.append(pool)
             self.newcomers[pool.parameter] = pool.members["mean"].variable
-            return Confusion(variable) if raters == "confusion" else OneCoin(variable)
-        if raters == "confusion" and self.responses.silent is not None:
+            return Confusion(variable) if free else OneCoin(variable)
+        if free and self.responses.silent is not None:
             return self._speech(confusion_prior)
-        if raters == "confusion":
+        if free:
             rows = priors.confusion(confusion_prior, self.responses)
             self.newcomers["confusion"] = common_mean(rows)
             channel = Confusion if self.responses.stated is None else Stated
@@ -362,12 +353,10 @@ class LabelModel(pm.Model):
         answers = observe(self.given_responses, labels=labels, raters=raters, gold=self.gold)
         n_classes = self.responses.n_classes
         rows = raters.to_kernel({k: pt.as_tensor(v) for k, v in raters.parameters.items()}, pt)
-        confusion = raters.confusion(
-            raters.expand(tuple(rows.values()), n_classes, pt), n_classes, pt
-        )
+        tables = raters.expand(tuple(rows.values()), n_classes, pt)
+        confusion = raters.confusion(tables, n_classes, pt)
         structure = answers.owner.op.observation.label_structure
-        given = tuple(labels.parameters.values())
-        prevalence = labels.prevalence(given, n_classes, structure, pt)
+        prevalence = labels.prevalence(tuple(labels.parameters.values()), n_classes, structure, pt)
         if "confusion" not in raters.parameters:
             pm.Deterministic("confusion", confusion, dims=("rater", "class", "answer"))
         sensitivity, specificity = one_against_rest(confusion, prevalence, n_classes)
@@ -380,13 +369,11 @@ class LabelModel(pm.Model):
 def one_against_rest(confusion: Any, prevalence: Any, n_classes: int) -> tuple[Any, Any]:
     """Return sensitivity and specificity, (raters,) for two classes, else (raters, classes).
 
-    ``prevalence`` is that of the source of all raters, (classes,), or of each, (raters, classes).
-    Arrays or tensors.
+    ``prevalence`` is that of the raters' source, (classes,) or (raters, classes).
     """
     if n_classes == 2:
         return confusion[:, 1, 1], confusion[:, 0, 0]
-    # specificity for class c: the share of "not c" among the answers to truths other than c
-    # each class's share of "not c"; a difference to one would cancel where c has almost everything
+    # each class's share of "not c"; a difference to one would cancel where c has almost all
     some = prevalence + np.finfo(float).tiny
     share = some[..., None, :] * (1.0 - np.eye(n_classes))  # (…, classes c, truths)
     share = share / share.sum(axis=-1, keepdims=True)

@@ -39,8 +39,7 @@ def expected_counts(op: ExpectedCounts, node: Apply, **kwargs: Any) -> tuple[Any
 def evidence(op: Evidence, node: Apply, **kwargs: Any) -> tuple[Any, str | None]:
     """Return the channel's kernel followed by the prior's, and a key to cache them under."""
     likelihood, marginal = op.channel.likelihood_kernel, op.prior.marginal_kernel
-    one = op.n_rows
-    two = one + op.n_tables
+    one, two = op.n_rows, op.n_rows + op.n_tables
     three = two + op.n_structure
 
     @numba_njit
@@ -73,10 +72,7 @@ def evidence_of_parts(op: EvidenceOfParts, node: Apply, **kwargs: Any) -> tuple[
 
 
 def _key(op: Any, *kernels: Callable[..., Any]) -> str | None:
-    """Return a key that changes with the source files of the kernels; None caches nothing.
-
-    The cached machine code contains theirs, and those of what they call.
-    """
+    """Return a key that changes with the kernels' source files; None where there are none."""
     functions = [kernel.py_func for kernel in kernels]  # type: ignore[attr-defined]
     names = [function.__qualname__ for function in functions]
     try:  # a user's own channel may stand in any file, or in none

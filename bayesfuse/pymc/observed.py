@@ -21,10 +21,7 @@ from bayesfuse.pymc.ops import Evidence, EvidenceOfParts
 
 
 class ObservedResponses(RandomVariable):
-    """Responses given the parameters of a label prior and a rater channel, true labels summed out.
-
-    Inputs are the parameters, then the item and the rater of every response.
-    """
+    """Responses, labels summed out; inputs: parameters, item and rater of every response."""
 
     __props__ = (*RandomVariable.__props__, "observation")
 
@@ -98,7 +95,7 @@ def _seen(observation: Observation, value: Any) -> Observation:
 
 
 class ResponsesDistribution(pm.Distribution):
-    """What registers :class:`ObservedResponses` with a PyMC model."""
+    """The distribution that registers :class:`ObservedResponses` with a PyMC model."""
 
     rv_type = ObservedResponses
 
@@ -111,18 +108,13 @@ class ResponsesDistribution(pm.Distribution):
     @classmethod
     def rv_op(cls, *inputs: Any, observation: Observation, rng: Any = None, **kwargs: Any) -> Any:
         """Return the variable of these inputs."""
+        letters = iter("abcdefghijklmnopqstuvwxyz")
+        cores = (",".join(next(letters) for _ in range(each.type.ndim)) for each in inputs[:-2])
         op = ObservedResponses(
             observation,
             name="responses",
-            signature=_signature([value.type.ndim for value in inputs[:-2]]),
+            signature=",".join(f"({core})" for core in [*cores, "r", "r"]) + "->(r)",
             dtype=np.dtype(smallest_integer(observation.responses.n_classes)).name,
         )
         rng = pt.random.shared_rng(seed=None) if rng is None else rng
         return op(*inputs, rng=rng, return_next_rng=True, **kwargs)[1]
-
-
-def _signature(ndims: list[int]) -> str:
-    """Gufunc signature of the observed variable: parameters, item and rater indices, labels."""
-    letters = iter("abcdefghijklmnopqstuvwxyz")
-    cores = [",".join(next(letters) for _ in range(ndim)) for ndim in ndims]
-    return ",".join(f"({core})" for core in [*cores, "r", "r"]) + "->(r)"

@@ -21,17 +21,18 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
 from pytensor.graph.rewriting.basic import GraphRewriter
 
-from bayesfuse.labels.base import LabelPrior
 from bayesfuse.raters.base import RaterChannel
+
+NO_HESSIAN = (
+    "The {} of a label model are a derivative of its log evidence, and have none of their own "
+    "here: the model has gradients, not Hessians. Use them outside the log density."
+)
 
 # Shapes in comments: n items, k classes; tables and rows as their channel or prior has them.
 
 
 class ExpectedCounts(Op):
-    """Weights (n, k) to how often each table entry is expected to be used.
-
-    Inputs: the log tables, the weights, the arrays of the channel's structure.
-    """
+    """Log tables, weights (n, k) and the channel's structure to expected counts of entries."""
 
     __props__ = ("channel", "n_tables")
 
@@ -48,13 +49,8 @@ class ExpectedCounts(Op):
         for storage, counts in zip(output_storage, self.kernel(*inputs), strict=True):
             storage[0] = counts
 
-    def pullback(
-        self,
-        inputs: Sequence[Variable],
-        outputs: Sequence[Variable],
-        cotangents: Sequence[Variable],
-    ) -> list[Variable]:
-        raise NotImplementedError(_no_second_derivative("expected counts"))
+    def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Variable]:
+        raise NotImplementedError(NO_HESSIAN.format("expected counts"))
 
 
 class Evidence(Op):
@@ -68,24 +64,14 @@ class Evidence(Op):
     __props__ = ("prior", "channel", "n_rows", "n_tables", "n_structure")
 
     def __init__(
-        self,
-        prior: type[LabelPrior],
-        channel: type[RaterChannel],
-        n_rows: int,
-        n_tables: int,
-        n_structure: int,
+        self, prior: Any, channel: Any, n_rows: int, n_tables: int, n_structure: int
     ) -> None:
-        self.prior = prior
-        self.channel = channel
-        self.n_rows = n_rows
-        self.n_tables = n_tables
-        self.n_structure = n_structure
+        self.prior, self.channel = prior, channel
+        self.n_rows, self.n_tables, self.n_structure = n_rows, n_tables, n_structure
 
     def split(self, inputs: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
         """Return log rows, log tables, the prior's structure and the channel's."""
-        one = self.n_rows
-        two = one + self.n_tables
-        three = two + self.n_structure
+        one, two, three = np.cumsum([self.n_rows, self.n_tables, self.n_structure])
         return inputs[:one], inputs[one:two], inputs[two:three], inputs[three:]
 
     def make_node(self, *inputs: Any) -> Apply:
@@ -100,12 +86,7 @@ class Evidence(Op):
         for storage, value in zip(output_storage, values, strict=True):
             storage[0] = np.asarray(value)
 
-    def pullback(
-        self,
-        inputs: Sequence[Variable],
-        outputs: Sequence[Variable],
-        cotangents: Sequence[Variable],
-    ) -> list[Variable]:
+    def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Variable]:
         total = _only_the_total(cotangents, "label probabilities")
         _, tables, structure, answers = self.split(inputs)
         probability, *expected = outputs[2:]
@@ -124,10 +105,9 @@ class Evidence(Op):
 
 
 class EvidenceOfParts(Op):
-    """As :class:`Evidence`, of responses in blocks or partitions: these hold the structures.
+    """As :class:`Evidence`, of responses in blocks or partitions, which hold the structures.
 
-    Inputs: ``n_rows`` log parameters of the label prior, then log tables of the rater channel.
-    Outputs: total (), expected counts like the inputs.
+    Inputs: log parameters and tables. Outputs: total (), expected counts like the inputs.
     """
 
     __props__ = ("observation", "n_rows")
@@ -150,12 +130,7 @@ class EvidenceOfParts(Op):
         for storage, value in zip(output_storage, values, strict=True):
             storage[0] = value
 
-    def pullback(
-        self,
-        inputs: Sequence[Variable],
-        outputs: Sequence[Variable],
-        cotangents: Sequence[Variable],
-    ) -> list[Variable]:
+    def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Variable]:
         total = _only_the_total(cotangents, "expected counts")
         return [total * counts for counts in outputs[1:]]
 
@@ -164,23 +139,12 @@ def _only_the_total(cotangents: Sequence[Variable], others: str) -> Any:
     """Return the cotangent of the first output; there are derivatives of no other one."""
     total, *rest = cotangents
     if not all(isinstance(cotangent.type, DisconnectedType) for cotangent in rest):
-        raise NotImplementedError(_no_second_derivative(others))
+        raise NotImplementedError(NO_HESSIAN.format(others))
     return total
 
 
-def _no_second_derivative(what: str) -> str:
-    return (
-        f"The {what} of a label model are a derivative of its log evidence, and have none of their "
-        "own here: the model has gradients, not Hessians. Use them outside the log density."
-    )
-
-
-# Importing a backend's dispatch costs as much as importing pymc. A rewrite that changes nothing
-# lets us wait until a function is compiled for that backend.
-
-
 class _Announce(GraphRewriter):
-    """Make the Ops known to a backend the first time a graph is compiled for it."""
+    """Import a backend's dispatch, which is slow, when a graph is first compiled for it."""
 
     def __init__(self, backend: str) -> None:
         self.backend = backend

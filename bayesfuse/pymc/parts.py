@@ -11,29 +11,28 @@ from bayesfuse.pymc.model import all_observed
 
 
 def part(model: pm.Model, name: str) -> pm.Model:
-    """Return the model of one table, of several that a model observes.
+    """Return the model of one of several tables that a model observes.
 
-    It has the variables on which these responses depend, under their names, so all functions that
-    take a result and a model take the result of the whole model and this part: label
-    probabilities, checks, decisions, pictures, predictions.
+    It has the variables on which these responses depend, under their names, so all functions of a
+    result and a model take the result of the whole model and this part.
 
     Parameters
     ----------
     model : pymc.Model
         With several calls of ``bf.observe``, each with a ``name``.
     name : str
-        Of the responses.
+        Name of the responses.
 
     Returns
     -------
     pymc.Model
-        A copy; the priors of shared variables are those of the whole model, and not what the
-        other tables say of them.
+        A copy; the priors of shared variables are those of the whole model, not updated by the
+        other tables.
 
     Raises
     ------
     ModelError
-        No responses of this name; a potential, of which nothing tells where it belongs.
+        No responses of this name; a potential, whose table is unknown.
 
     Examples
     --------
@@ -54,8 +53,7 @@ def part(model: pm.Model, name: str) -> pm.Model:
     found = {variable.name: variable for variable in all_observed(model)}
     if not isinstance(name, str) or name not in found:
         raise ModelError(
-            f"A part of a model is one of the tables that it observes, {list(found)}. Got: "
-            f"{name!r}."
+            f"A part of a model is one of the tables it observes, {list(found)}. Got: {name!r}."
         )
     if model.potentials:
         raise ModelError(

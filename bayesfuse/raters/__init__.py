@@ -4,12 +4,10 @@ from bayesfuse.raters.abstaining import Abstaining
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.confusion import Confusion
 from bayesfuse.raters.graded import Graded
-from bayesfuse.raters.inferred_groups import InferredGroups
-from bayesfuse.raters.latent_groups import LatentGroups
+from bayesfuse.raters.latent_groups import InferredGroups, LatentGroups
 from bayesfuse.raters.one_coin import OneCoin
 from bayesfuse.raters.stated import Stated
-from bayesfuse.raters.typed_confusion import TypedConfusion
-from bayesfuse.raters.typed_confusion_by_kind import TypedConfusionByKind
+from bayesfuse.raters.typed_confusion import TypedConfusion, TypedConfusionByKind
 from bayesfuse.raters.votes import Votes
 
 __all__ = [

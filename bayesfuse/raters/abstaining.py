@@ -163,37 +163,34 @@ def by_source(counts, total, n_raters):
     return found
 
 
+@inlined
+def n_rows_of(log_speech):
+    """Return the number of table rows."""
+    n_raters, _, n_said = log_speech.shape
+    return 2 * n_raters * (n_said - 1) + n_raters
+
+
 @kernel
 def expected(log_speech, weight, start, row, complete, gold):
     """Sum the weights of every item into what its sources said (raters, classes, said)."""
-    n_raters, n_classes, n_said = log_speech.shape
-    n_rows = 2 * n_raters * (n_said - 1) + n_raters
-    counts, total = weigh_rows(n_rows, weight, start, row), np.zeros(n_classes)
-    if complete[0] == 0:
-        return (no_rest(counts, n_raters),)
-    for n in range(weight.shape[0]):
-        for k in range(n_classes):
-            total[k] += weight[n, k]
-    return (by_source(counts, total, n_raters),)
-
-
-@inlined
-def no_rest(counts, n_raters):
-    """As :func:`by_source`, of a table whose silent pairs all have rows."""
-    return by_source(counts, np.zeros(counts.shape[1]), n_raters)
+    counts = weigh_rows(n_rows_of(log_speech), weight, start, row)
+    total = np.zeros(log_speech.shape[1])
+    if complete[0]:
+        for n in range(weight.shape[0]):
+            for k in range(total.size):
+                total[k] += weight[n, k]
+    return (by_source(counts, total, log_speech.shape[0]),)
 
 
 @kernel
 def count(log_speech, labels, start, row, complete):
     """Count what sources said by true label (raters, classes, said)."""
-    n_raters, n_classes, n_said = log_speech.shape
-    n_rows = 2 * n_raters * (n_said - 1) + n_raters
-    counts, total = count_rows(n_rows, n_classes, labels, start, row), np.zeros(n_classes)
-    if complete[0] == 0:
-        return no_rest(counts, n_raters)
-    for n in range(labels.size):
-        total[labels[n]] += 1.0
-    return by_source(counts, total, n_raters)
+    total = np.zeros(log_speech.shape[1])
+    counts = count_rows(n_rows_of(log_speech), total.size, labels, start, row)
+    if complete[0]:
+        for n in range(labels.size):
+            total[labels[n]] += 1.0
+    return by_source(counts, total, log_speech.shape[0])
 
 
 class Abstaining(RaterChannel):
@@ -202,22 +199,21 @@ class Abstaining(RaterChannel):
     .. math:: p(x_n \mid y_n = k) = \prod_{m\ \mathrm{speaks}} \theta_{m k x_{nm}}
               \prod_{m\ \mathrm{silent}} \theta_{m k 0}
 
-    A source that speaks on items of one class more often than on others tells classes apart by its
-    silence. The table must say who was silent: ``abstain=`` of
-    :meth:`bayesfuse.Responses.from_matrix` and its siblings, or
-    :meth:`bayesfuse.Responses.completed`. Time and memory are linear in the responses of complete
-    tables.
+    A source that speaks more often on items of one class also informs the class by its silence. The
+    table must hold silence: ``abstain=`` of :meth:`bayesfuse.Responses.from_matrix` and its
+    siblings, or :meth:`bayesfuse.Responses.completed`. Time and memory are linear in the responses
+    of complete tables.
 
     Parameters
     ----------
     speech : tensor or array, shape (raters, classes, labels + 1)
         :math:`\theta_{mkc}`, the probability that source m says c if the truth is k; the last
-        entry :math:`\theta_{mk0}` is the probability that it says nothing.
+        entry :math:`\theta_{mk0}` is the probability of silence.
 
     Notes
     -----
-    Predictive draws keep who spoke where, and draw what was said; truths are then drawn given who
-    spoke. Repeated responses of a source to an item each count, as in
+    Predictive draws keep the pattern of silence and draw the labels; truths are then drawn given
+    the pattern. Repeated responses of a source to an item each count, as in
     :class:`bayesfuse.Confusion`; its silence does not, unless it is in the table as well.
 
     References
@@ -297,7 +293,7 @@ class Abstaining(RaterChannel):
         return invert(cumulative, rng.random(len(cumulative)))
 
     def kept(self, tables, responses):
-        """Return the likelihood of who spoke where, (items, classes)."""
+        """Return the likelihood of the pattern of silence, (items, classes)."""
         (log_speech,) = tables
         speaks = np.logaddexp.reduce(log_speech[..., :-1], axis=-1)
         pattern = np.repeat(speaks[..., None], log_speech.shape[-1], axis=-1)
@@ -328,13 +324,8 @@ class Abstaining(RaterChannel):
         labels = log_speech[:, :, :-1]
         cells = [by_cell_jax(each) for each in (labels, labels - divided[:, :, None])]
         found = add_rows_jax(jnp.concatenate([*cells, silence]), row, start)
-        spoke = jnp.concatenate(
-            [
-                jnp.zeros_like(cells[0]),
-                jnp.repeat(never * 1.0, labels.shape[2], axis=0),
-                0.0 * never,
-            ]
-        )
+        first = jnp.repeat(never * 1.0, labels.shape[2], axis=0)
+        spoke = jnp.concatenate([jnp.zeros_like(first), first, 0.0 * never])
         left = never.sum(axis=0) - add_rows_jax(spoke, row, start)
         found += complete[0] * divided.sum(axis=0)
         found = jnp.where((complete[0] > 0) & (left > 0.5), -jnp.inf, found)
@@ -345,21 +336,15 @@ def known_silence(channel: RaterChannel, responses: Responses) -> Silence:
     """Return which sources were silent where, or raise ModelError if a table does not say."""
     if responses.silent is None:
         raise ModelError(
-            f"{type(channel).__name__} needs to know which sources were silent on which items, "
-            "because it counts their silence: give abstain= where the responses are read, or call "
-            "responses.completed() if every source was applied to every item. Got: a table that "
-            "says nothing of silence."
+            f"{type(channel).__name__} counts silence, so the table must hold it: give abstain= "
+            "where the responses are read, or call responses.completed() if every source was "
+            "applied to every item. Got: a table that says nothing of silence."
         )
     return responses.silent
 
 
-def known_pairs(
-    responses: Responses,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return item, source and label (after the labels, silence) of all that is known.
-
-    All silence is written out, so this is for small tables.
-    """
+def known_pairs(responses: Responses) -> tuple[NDArray[np.int64], ...]:
+    """Return item, source and label (``n_classes``: silence) of all known pairs, written out."""
     silent = responses.silent
     item, rater = np.zeros((2, 0), dtype=np.int64)
     if silent is not None and silent.complete:
@@ -371,19 +356,13 @@ def known_pairs(
         size = start[1:].astype(np.int64) - start[:-1]
         item = np.repeat(np.arange(responses.n_items), size)
         rater = own.astype(np.int64)
-    silence = np.full(len(item), responses.n_classes)
-    return (
-        np.append(responses.item, item),
-        np.append(responses.rater, rater),
-        np.append(responses.label, silence),
-    )
+    pairs = zip((responses.item, responses.rater), (item, rater), strict=True)
+    label = np.append(responses.label, np.full(len(item), responses.n_classes))
+    return *(np.append(spoken, silent) for spoken, silent in pairs), label
 
 
 def as_said(
-    responses: Responses,
-    item: NDArray[np.int64],
-    rater: NDArray[np.int64],
-    said: NDArray[np.int64],
+    responses: Responses, item: NDArray[Any], rater: NDArray[Any], said: NDArray[Any]
 ) -> Responses:
     """Return the table in which sources said this of items, as from :func:`known_pairs`."""
     pair, silent = item * responses.n_raters + rater, responses.silent

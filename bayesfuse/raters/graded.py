@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import ModelError, require_numbers
+from bayesfuse.errors import ModelError
 from bayesfuse.numerics.grades import LEAST
 from bayesfuse.parameters.factor import made
 from bayesfuse.parameters.graded_rows import even_positions
@@ -28,7 +28,7 @@ def require_ordered(responses: Responses) -> None:
 
 
 class Graded(Confusion):
-    r"""Raters who see an item's grade with noise, and cut what they see at thresholds.
+    r"""Raters who perceive an item's grade with noise, and answer by their own thresholds.
 
     The classes lie at positions :math:`\tau_1 < … < \tau_K` on a line. Rater m perceives an item of
     class k at :math:`\tau_k` plus normal noise of standard deviation :math:`1 / s_m`, and answers
@@ -51,7 +51,7 @@ class Graded(Confusion):
         Distribution of guesses. Default uniform.
     positions : tensor or array, shape (classes,), optional
         Default one apart around zero: −1, 0, 1 for three classes. Thresholds and precision are
-        in these units, so only the ratios of distances say something.
+        in these units, so only ratios of distances are informative.
 
     Raises
     ------
@@ -60,9 +60,8 @@ class Graded(Confusion):
 
     Notes
     -----
-    The channel is a confusion matrix whose rows are these, so whatever takes confusion rows takes
-    it. Of two classes every pair of a sensitivity and a specificity of sum above one has one
-    threshold and one precision.
+    The channel is a confusion matrix with these rows. For two classes, every pair of a sensitivity
+    and a specificity with a sum above one has one threshold and one precision.
 
     References
     ----------
@@ -108,9 +107,8 @@ class Graded(Confusion):
     def anew(
         cls, values: Mapping[str, Any], settings: Mapping[str, Any], raters: NDArray[np.int64]
     ) -> Any:
-        return made(
-            Confusion, {**values, **settings}
-        )  # rows of new raters are means of graded ones
+        # rows of new raters are means of graded ones
+        return made(Confusion, {**values, **settings})
 
     def check(self, shapes: Mapping[str, tuple[int | None, ...]], responses: Responses) -> None:
         n_raters, *_, n_labels = shapes["confusion"]
@@ -141,14 +139,18 @@ def graded_rows(
 ) -> Any:
     """Return the rows (raters, classes, labels) of :class:`Graded`, of tensors or arrays."""
     given = [thresholds, precision, guess_rate, guess, positions]
-    xp, erfc = _mathematics(any(hasattr(value, "owner") for value in given))
+    if any(hasattr(value, "owner") for value in given):
+        import pytensor.tensor as pt
+
+        xp, erfc = pt, pt.erfc
+    else:
+        from scipy import special
+
+        xp, erfc = np, special.erfc
     _require_sound(thresholds, precision, guess_rate, positions)
     sizes = [v.type.shape if hasattr(v, "owner") else np.shape(v) for v in (thresholds, positions)]
     if (n_thresholds := sizes[0][-1] if sizes[0] else None) is None:
-        raise ModelError(
-            "thresholds must have a known number of columns, one less than classes. Got: shape "
-            f"{sizes[0]}."
-        )
+        raise ModelError(f"thresholds must have classes − 1 known columns. Got: shape {sizes[0]}.")
     n_classes = n_thresholds + 1
     if positions is None:
         positions = even_positions(n_classes)
@@ -160,10 +162,9 @@ def graded_rows(
         guess = np.full(n_classes, 1 / n_classes)
     if thresholds.ndim == 1:
         thresholds = thresholds[None]
-    if precision.ndim == 1:
-        precision = precision[:, None, None]
-    if guess_rate.ndim == 1:
-        guess_rate = guess_rate[:, None, None]
+    precision, guess_rate = (
+        each[:, None, None] if each.ndim == 1 else each for each in (precision, guess_rate)
+    )
     if guess.ndim == 2:
         guess = guess[:, None, :]
     z = precision * (thresholds[:, None, :] - positions[:, None])  # (raters, classes, cuts)
@@ -172,34 +173,19 @@ def graded_rows(
     below = xp.concatenate([none, below, none + 1.0], axis=-1)
     above = xp.concatenate([none + 1.0, above, none], axis=-1)
     right = xp.concatenate([none, xp.where(z > 0, 1.0, 0.0)], axis=-1)  # the exact tail
-    informed = xp.where(
-        right > 0, above[..., :-1] - above[..., 1:], below[..., 1:] - below[..., :-1]
-    )
+    tails = above[..., :-1] - above[..., 1:], below[..., 1:] - below[..., :-1]
+    informed = xp.where(right > 0, *tails)
     return xp.maximum((1.0 - guess_rate) * informed + guess_rate * guess, LEAST)
-
-
-def _mathematics(symbolic: bool) -> tuple[Any, Any]:
-    """Return the module for tensors or arrays, and its complementary error function."""
-    if symbolic:
-        import pytensor.tensor as pt
-
-        return pt, pt.erfc
-    from scipy.special import erfc
-
-    return np, erfc
 
 
 def _require_sound(thresholds: Any, precision: Any, guess_rate: Any, positions: Any) -> None:
     """Raise ModelError if constants are out of order or out of their range."""
-    for name, value in (("thresholds", thresholds), ("positions", positions)):
-        if isinstance(value, np.ndarray) and not (np.diff(require_numbers(name, value)) > 0).all():
-            raise ModelError(
-                f"{name} must increase with the class, because the classes are ordered. Got: "
-                f"{value.tolist()}."
-            )
-    if isinstance(precision, np.ndarray) and not (precision > 0).all():
-        raise ModelError(f"precision must be positive. Got: {precision.tolist()}.")
-    if isinstance(guess_rate, np.ndarray) and not ((guess_rate >= 0) & (guess_rate <= 1)).all():
-        raise ModelError(
-            f"guess_rate must be a probability, from 0 to 1. Got: {guess_rate.tolist()}."
-        )
+    increasing = "increase with the class, because the classes are ordered"
+    for name, value, rule, sound in (
+        ("thresholds", thresholds, increasing, lambda value: np.diff(value) > 0),
+        ("positions", positions, increasing, lambda value: np.diff(value) > 0),
+        ("precision", precision, "be positive", lambda value: value > 0),
+        ("guess_rate", guess_rate, "be a probability, from 0 to 1", lambda v: (v >= 0) & (v <= 1)),
+    ):
+        if isinstance(value, np.ndarray) and not np.all(sound(value)):
+            raise ModelError(f"{name} must {rule}. Got: {value.tolist()}.")

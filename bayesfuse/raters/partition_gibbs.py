@@ -51,26 +51,14 @@ def pattern_of(n, g, row_start, row, pattern_group, n_cells):
     return pattern_group.size
 
 
-@inlined
-def listen(log_rater, arrangement):
-    """Return p(pattern | verdict) or its logarithm, and which; the last row is for no responses."""
-    _, _, pattern_start, pattern_cell, pattern_group = arrangement
-    heard, heard_in_logs = multiply(*by_cell(log_rater), pattern_start, pattern_cell)
-    message = np.ones((pattern_group.size + 1, heard.shape[1]))
-    in_logs = np.zeros(message.shape[0], dtype=np.bool_)
-    fill(message[:-1], heard)
-    fill(in_logs[:-1], heard_in_logs)
-    return message, in_logs
-
-
 @inner
-def draw_verdicts(g, log_group, message, in_logs, drawn, arrangement, n_cells, rng, verdict):
-    """Draw the verdicts of a group on all items, including those without its responses.
+def draw_verdicts(g, log_group, heard, drawn, arrangement, n_cells, rng, verdict):
+    """Draw the verdicts of a group on all items; return their counts by truth (classes, verdicts).
 
-    Fills in the ``verdict`` of every item, or for merged items their number by verdict (items,
-    verdicts). Returns the counts by truth (classes, verdicts).
+    Fills in the ``verdict`` of every item, or of merged items the counts (items, verdicts).
     """
     row_start, row, _, _, pattern_group = arrangement
+    message, in_logs = heard
     log_outer = log_group[g]
     outer = np.exp(log_outer)
     n_classes = outer.shape[0]
@@ -110,10 +98,7 @@ def draw_verdicts(g, log_group, message, in_logs, drawn, arrangement, n_cells, r
 
 @inner
 def count_by_source(sources, n_classes, n_rows, start, cell):
-    """Count the responses by the class of each source, (sources, rows, classes).
-
-    ``sources`` (sources, items), or for merged items (sources, items, classes).
-    """
+    """Count responses by class of each source, (sources, items) or (sources, items, classes)."""
     n_sources = sources.shape[0]
     counts = np.zeros((n_sources, n_rows, n_classes))
     if sources.ndim == 3:
@@ -139,11 +124,7 @@ def count_by_source(sources, n_classes, n_rows, start, cell):
 
 @inlined
 def choose(log_alpha, size, weight, rng):
-    """Draw the set of a rater: 0 is alone, then groups of these sizes without the rater.
-
-    ``weight`` (groups + 1,) is the log density of the rater's responses in every set. The prior is
-    a Chinese restaurant process: α for alone, the size for a group.
-    """
+    """Draw the set of a rater, 0 for alone, from log densities (groups + 1,) and group sizes."""
     log_weight, top = np.empty(weight.size), -np.inf
     for g in range(weight.size):
         log_weight[g] = weight[g] + (math.log(size[g - 1]) if g > 0 else log_alpha)
@@ -163,8 +144,7 @@ def choose(log_alpha, size, weight, rng):
 def reassign(assignment, group_counts, rater_counts, answers, arrangement, point, log_alpha, rng):
     """Redraw the sets of raters among some groups and alone; all three arrays change in place.
 
-    Raters of other groups stay there, and so do raters of groups of two. The counts of other groups
-    and their raters do not change, all others are replaced.
+    Raters of other groups and of groups of two stay. Counts of the chosen groups are replaced.
     """
     n_raters, n_classes, n_labels = rater_counts.shape
     size = sizes(assignment, group_counts.shape[0])
@@ -173,22 +153,20 @@ def reassign(assignment, group_counts, rater_counts, answers, arrangement, point
         return
     n_cells = n_raters * n_labels
     drawn, start, cell = answers.drawn, answers.start, answers.cell
-    message, in_logs = listen(point.log_rater, arrangement)
+    heard = multiply(*by_cell(point.log_rater), arrangement[2], arrangement[3])
+    # p(pattern | verdict) or its logarithm, and which; the last row is for no responses
+    message = np.ones((heard[1].size + 1, n_classes))
+    in_logs = np.zeros(heard[1].size + 1, dtype=np.bool_)
+    fill(message[:-1], heard[0])
+    fill(in_logs[:-1], heard[1])
     sources = np.empty((chosen.size + 1, *drawn.shape), dtype=drawn.dtype)
     fill(sources[0], drawn)
     place = np.full(size.size, -1)
     for i in range(chosen.size):
         place[chosen[i]] = i + 1
+        verdict, said = sources[i + 1], (message, in_logs)
         found = draw_verdicts(
-            chosen[i],
-            point.log_group,
-            message,
-            in_logs,
-            drawn,
-            arrangement,
-            n_cells,
-            rng,
-            sources[i + 1],
+            chosen[i], point.log_group, said, drawn, arrangement, n_cells, rng, verdict
         )
         fill(group_counts[chosen[i]], found)
     table = count_by_source(sources, n_classes, n_cells, start, cell)

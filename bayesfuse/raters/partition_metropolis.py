@@ -36,11 +36,7 @@ NOBODY = np.int64(-1)  # a literal would be compiled once more
 
 
 class State(NamedTuple):
-    """The partition, the counts of labels and verdicts, and the weights of the sets.
-
-    Weights are NaN until they are computed. Those of raters alone come with their counts, which
-    do not depend on the partition.
-    """
+    """The partition, counts of labels and verdicts, and weights of sets, NaN until computed."""
 
     assignment: NDArray[np.int64]
     size: NDArray[np.int64]
@@ -54,10 +50,10 @@ class State(NamedTuple):
 class Point(NamedTuple):
     """The current rows, and the Dirichlet concentrations of their priors."""
 
-    log_group: NDArray[np.float64]
-    log_rater: NDArray[np.float64]
     prior_outer: NDArray[np.float64]
     concentration_rater: NDArray[np.float64]
+    log_group: NDArray[np.float64]
+    log_rater: NDArray[np.float64]
 
 
 @inner
@@ -128,10 +124,7 @@ def choose_partner(state, mover, rng):
 
 @inlined
 def log_chances(s, t, n_raters, log_alpha):
-    """Log ratio of priors and proposals if a rater moves from a set of s to a set of t raters.
-
-    Sizes are before the move; t is 0 for a rater who leaves to be alone.
-    """
+    """Log ratio of priors and proposals for a move from s raters to t, of which 0 is alone."""
     # a Chinese restaurant: α for every set, (size − 1)! for its seating
     total = math.lgamma(max(s - 1.0, 1.0)) - math.lgamma(s)
     total += math.lgamma(t + 1.0) - math.lgamma(max(t, 1.0))
@@ -147,8 +140,7 @@ def log_chances(s, t, n_raters, log_alpha):
 def worth(size, answers):
     """Return the probability of trying a move whose larger set, before or after, has this size.
 
-    It decreases with the number of cells in the patterns of that set. It is the same for a move and
-    its reverse, so the acceptance ratio does not change.
+    It is the same for a move and its reverse, so the acceptance ratio does not change.
     """
     n_raters = answers.rater_start.size - 1
     n_labels = answers.words.size // n_raters
@@ -166,10 +158,22 @@ def free_group(state, source):
 
 
 @inner
-def be_alone(state, m):
-    """Make a rater alone."""
-    state.assignment[m] = -1
-    fill(state.rater_counts[m], state.alone_counts[m])
+def weigh_proposed(state, members, answers, point, rng):
+    """Return the log weight of a set, 0 if it is empty, and the counts if it is a group."""
+    if members.size > 1:
+        return weigh_set(members, NOBODY, answers, point, rng)
+    weight = weight_alone(state, members[0], answers, point) if members.size == 1 else 0.0
+    return weight, np.empty((0, 0)), np.empty((0, 0, 0))
+
+
+@inner
+def place(state, members, group, weight, outer_counts, inner_counts):
+    """Make raters a group, with the counts of its verdicts, or a single one alone."""
+    if members.size == 1:
+        state.assignment[members[0]] = -1
+        fill(state.rater_counts[members[0]], state.alone_counts[members[0]])
+    elif members.size > 1:
+        settle(state, members, group, weight, outer_counts, inner_counts)
 
 
 @inlined
@@ -204,42 +208,26 @@ def move_rater(state, answers, point, log_alpha, rng):
             log_ratio -= weight_alone(state, m, answers, point)
 
     # proposed sets: the rest of the mover's set, and the set that the mover joins
-    rest_of = rest if s > 2 else rest[:0]
-    new = rest[:0]
-    rest_weight, rest_outer, rest_inner = 0.0, np.empty((0, 0)), np.empty((0, 0, 0))
-    new_weight, new_outer, new_inner = 0.0, np.empty((0, 0)), np.empty((0, 0, 0))
-    if s > 2:
-        rest_weight, rest_outer, rest_inner = weigh_set(rest_of, NOBODY, answers, point, rng)
-    elif s == 2:
-        rest_weight = weight_alone(state, rest[0], answers, point)
-    if partner < 0:
-        new_weight = weight_alone(state, mover, answers, point)
-    else:
-        new = raters_of(state.assignment, target, mover, partner, NOBODY)
-        new_weight, new_outer, new_inner = weigh_set(new, NOBODY, answers, point, rng)
-    log_ratio += rest_weight + new_weight
+    joined = raters_of(state.assignment, target, mover, partner, NOBODY)
+    of_rest = weigh_proposed(state, rest, answers, point, rng)
+    of_joined = weigh_proposed(state, joined, answers, point, rng)
+    log_ratio += of_rest[0] + of_joined[0]
     if math.log(max(rng.random(), 1e-300)) >= log_ratio:
         return False
 
-    if s > 2:
-        settle(state, rest_of, source, rest_weight, rest_outer, rest_inner)
-    elif s == 2:
-        be_alone(state, rest[0])
+    place(state, rest, source, of_rest[0], of_rest[1], of_rest[2])
+    if s == 2:
         state.size[source], state.together[source] = 0, np.nan
         fill(state.group_counts[source], np.zeros(state.group_counts.shape[1:]))
-    if partner < 0:
-        be_alone(state, mover)
-    else:
-        settle(state, new, slot, new_weight, new_outer, new_inner)
+    place(state, joined, slot, of_joined[0], of_joined[1], of_joined[2])
     return True
 
 
 @kernel
 def move_raters(assignment, group_counts, rater_counts, answers, point, log_alpha, moves, rng):
-    """Make moves of the assignment; it and the counts change in place.
+    """Make moves of the assignment; it and the counts change in place. Return those accepted.
 
-    The counts of raters alone must be correct; those of groups are drawn here. Groups keep their
-    numbers. Returns the number of accepted moves.
+    The counts of raters alone must be correct; those of groups are drawn here.
     """
     n_groups = group_counts.shape[0]
     state = State(

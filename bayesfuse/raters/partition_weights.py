@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import fill, inlined, inner
 from bayesfuse.raters.confusion import by_rater, multiply
-from bayesfuse.raters.group_patterns import number_patterns
-from bayesfuse.raters.verdicts import pass_on, split, weigh
+from bayesfuse.raters.verdicts import number_patterns, pass_on, split, weigh
 
 STEPS = 20, 100
 """Most EM steps, for many patterns and for few."""
@@ -36,20 +35,16 @@ With a hundredth, up to a sixth more moves are accepted, but they take half as l
 
 
 class Answers(NamedTuple):
-    """The labels, and the responses by item and by rater.
+    """Words of cells, scratch, labels (items,) or (items, classes), responses by item and rater."""
 
-    ``drawn`` are the labels (items,), or for merged items their numbers by class (items, classes);
-    ``words`` are :func:`cell_words`, and ``marks`` (items,) zeros for scratch.
-    """
-
+    words: NDArray[np.uint64]
+    marks: NDArray[np.uint64]
     drawn: NDArray[Any]
     start: NDArray[np.uint32]
     cell: NDArray[np.uint32]
     rater_start: NDArray[np.uint32]
     rater_item: NDArray[np.uint32]
     rater_label: NDArray[np.uint16]
-    words: NDArray[np.uint64]
-    marks: NDArray[np.uint64]
 
 
 @inlined
@@ -102,11 +97,7 @@ def count_labels(m, answers, n_classes, n_labels):
 
 @inlined
 def patterns_of(members, answers, n_classes, n_labels):
-    """Return the patterns of responses of a set of raters.
-
-    Returns the first cell of every pattern, the cells (numbered among the members), and the number
-    of items by class with the pattern (patterns, classes).
-    """
+    """Return first cells, cells (numbered among members) and items (patterns, classes)."""
     drawn, start, cell, words = answers.drawn, answers.start, answers.cell, answers.words
     rater_start, rater_item = answers.rater_start, answers.rater_item
     rater_label, marks = answers.rater_label, answers.marks
@@ -173,21 +164,11 @@ def to_cells(rows, table):
             table[i // n_classes * n_labels + c, i % n_classes] = rows[i, c]
 
 
-@inner
-def from_cells(table, rows):
-    """Invert :func:`to_cells`."""
-    n_classes, n_labels = table.shape[1], rows.shape[1]
-    for i in range(rows.shape[0]):
-        for c in range(n_labels):
-            rows[i, c] = table[i // n_classes * n_labels + c, i % n_classes]
-
-
 @inlined
 def fit(pattern_start, pattern_cell, used, prior_outer, prior_inner):
     """Fit the rows of a set of raters with a common verdict to their patterns, by EM.
 
-    ``prior_inner`` (members × classes, labels). Returns the rows from truth to verdict and the
-    cells' table, each with its logarithm.
+    Returns the rows from truth to verdict and the cells' table, each with its logarithm.
     """
     n_classes, n_labels = prior_outer.shape[0], prior_inner.shape[1]
     n_cells = prior_inner.shape[0] // n_classes * n_labels
@@ -204,21 +185,14 @@ def fit(pattern_start, pattern_cell, used, prior_outer, prior_inner):
         to_cells(log_inner, log_table)
         cell_counts[:] = 0.0
         message, in_logs = multiply(table, log_table, pattern_start, pattern_cell)
+        patterns = pattern_start, pattern_cell, group
         outer_counts, total = pass_on(
-            log_outer,
-            message,
-            in_logs,
-            used,
-            pattern_start,
-            pattern_cell,
-            group,
-            cell_counts,
-            None,
+            log_outer, message, in_logs, used, patterns, cell_counts, None
         )
         if abs(total - before) < GAIN:
             break
         before = total
-        from_cells(cell_counts, inner_counts)
+        fill(inner_counts, by_rater(cell_counts, prior_inner.shape[0] // n_classes))
         means(outer_counts, prior_outer, outer, log_outer)
         means(inner_counts, prior_inner, inner, log_inner)
     return outer, log_outer, table, log_table
@@ -226,24 +200,18 @@ def fit(pattern_start, pattern_cell, used, prior_outer, prior_inner):
 
 @inner
 def weigh_set(members, group, answers, point, rng):
-    """Draw the verdicts of a set of raters, and return its log weight and the counts.
+    """Draw the verdicts of a set; return its log weight, and counts by verdict and by member.
 
     The verdicts are drawn given the current rows if the set is a ``group``, else (−1) from q.
-    Counts are (classes, verdicts) and (members, classes, labels).
     """
     prior_outer, concentration_rater = point.prior_outer, point.concentration_rater
     log_outer_now, log_rater_now = point.log_group[max(group, 0)], point.log_rater
     n_classes, n_labels = concentration_rater.shape[1:]
-    prior_inner = np.empty((members.size * n_classes, n_labels))
-    now_inner = np.empty_like(prior_inner)
-    for i in range(members.size):
-        for v in range(n_classes):
-            fill(prior_inner[i * n_classes + v], concentration_rater[members[i], v])
-            fill(now_inner[i * n_classes + v], log_rater_now[members[i], v])
+    prior_inner = concentration_rater[members].reshape(-1, n_labels)
+    now_inner = log_rater_now[members].reshape(-1, n_labels)
     pattern_start, pattern_cell, used = patterns_of(members, answers, n_classes, n_labels)
-    outer, log_outer, table, log_table = fit(
-        pattern_start, pattern_cell, used, prior_outer, prior_inner
-    )
+    rows = fit(pattern_start, pattern_cell, used, prior_outer, prior_inner)
+    outer, log_outer, table, log_table = rows
     now_log_table = np.empty_like(log_table)
     to_cells(now_inner, now_log_table)
     now_table, now_outer = np.exp(now_log_table), np.exp(log_outer_now)

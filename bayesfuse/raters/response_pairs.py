@@ -20,30 +20,10 @@ none: a mixture of five and ten rows is slower than ten, because of mispredicted
 def pair_up(
     start: NDArray[np.uint32], cell: NDArray[np.uint32], n_cells: int
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]:
-    """Return the rows of every item, and the pairs of cells that are rows after the last cell.
+    """Return the first row of every item, the rows, and the pairs of cells (pairs, 2).
 
-    Parameters
-    ----------
-    start, cell : ndarray
-        Item ``n`` has the responses ``cell[start[n]:start[n + 1]]``, a rater and a label each.
-    n_cells : int
-        Number of cells.
-
-    Returns
-    -------
-    row_start, row : ndarray
-        Item ``n`` has the rows ``row[row_start[n]:row_start[n + 1]]``: cells, or from ``n_cells``
-        pairs of cells.
-    pair : ndarray, shape (pairs, 2)
-        The cells of every pair; empty if pairs are rare.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> start = np.arange(0, 301, 3, dtype=np.uint32)  # a hundred items with the same responses
-    >>> row_start, row, pair = pair_up(start, np.tile(np.uint32([0, 3, 5]), 100), n_cells=6)
-    >>> row[:4].tolist(), row_start[:3].tolist(), pair.tolist()
-    ([6, 5, 6, 5], [0, 2, 4], [[0, 3]])
+    Item ``n`` has the responses ``cell[start[n]:start[n + 1]]``. Rows are cells, or from
+    ``n_cells`` pairs of cells; there are no pairs if these are rare.
     """
     none = start, cell, np.empty((0, 2), dtype=np.uint32)
     if n_cells**2 > len(cell):  # possible pairs would outnumber the responses

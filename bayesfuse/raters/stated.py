@@ -99,23 +99,34 @@ def likelihood(log_confusion, start, row, pair, stated, who, said, gold):
     return found, log_scale
 
 
-@kernel
-def expected(log_confusion, weight, start, row, pair, stated, who, said, gold):
-    """Sum the weights of every item into responses and hidden answers (raters, classes, labels)."""
+@inlined
+def count_given(log_confusion, given, start, row, pair, stated, who, said, rng):
+    """Count responses and hidden answers, ``given`` the weight or number of items by class."""
     n_raters, n_classes, n_labels = log_confusion.shape
     n_cells = n_raters * n_labels
     table, log_table = begin_with_cells(log_confusion, n_cells)
-    counts = weigh_rows(n_cells + pair.shape[0], weight, start, row)
+    counts = weigh_rows(n_cells + pair.shape[0], given, start, row)
     share = np.empty(n_labels)
-    for n in range(gold.size):
+    for n in range(given.shape[0]):
         for r in range(np.int64(stated[n]), np.int64(stated[n + 1])):
             first = np.int64(who[r]) * n_labels
             for k in range(n_classes):
-                own = weight[n, k]
+                own = given[n, k]
                 if own != 0.0 and answers(share, table, log_table, first, said[r], k):
-                    for c in range(n_labels):
-                        counts[first + c, k] += own * share[c]
-    return (without_pairs(counts, pair, n_raters),)
+                    divide(own, share, rng, counts, first, k)
+    return without_pairs(counts, pair, n_raters)
+
+
+@kernel
+def expected(log_confusion, weight, start, row, pair, stated, who, said, gold):
+    """Sum the weights of every item into responses and hidden answers (raters, classes, labels)."""
+    return (count_given(log_confusion, weight, start, row, pair, stated, who, said, None),)
+
+
+@kernel
+def count_copies(log_confusion, copies, rng, start, row, pair, stated, who, said, gold):
+    """As :func:`count`, for items that stand for several, of which ``copies`` are of each class."""
+    return count_given(log_confusion, copies, start, row, pair, stated, who, said, rng)
 
 
 @kernel
@@ -143,53 +154,38 @@ def count(log_confusion, labels, uniform, start, row, pair, stated, who, said, g
     return without_pairs(counts, pair, n_raters)
 
 
-@kernel
-def count_copies(log_confusion, copies, rng, start, row, pair, stated, who, said, gold):
-    """As :func:`count`, for items that stand for several, of which ``copies`` are of each class."""
-    n_raters, n_classes, n_labels = log_confusion.shape
-    n_cells = n_raters * n_labels
-    table, log_table = begin_with_cells(log_confusion, n_cells)
-    counts = weigh_rows(n_cells + pair.shape[0], copies, start, row)
-    share = np.empty(n_labels)
-    for n in range(gold.size):
-        for r in range(np.int64(stated[n]), np.int64(stated[n + 1])):
-            first = np.int64(who[r]) * n_labels
-            for k in range(n_classes):
-                number = np.int64(copies[n, k])
-                if number > 0 and answers(share, table, log_table, first, said[r], k):
-                    divide(number, share, rng, counts, first, k)
-    return without_pairs(counts, pair, n_raters)
-
-
 @inner
 def divide(number, share, rng, counts, first, k):
-    """Draw a multinomial and add it to the counts of cells."""
-    total = 0.0
+    """Add ``number`` to the counts of cells: expected or, with an ``rng``, multinomial."""
+    if rng is None:
+        for c in range(share.size):
+            counts[first + c, k] += number * share[c]
+        return
+    left, total = np.int64(number), 0.0
     for c in range(share.size):
         total += share[c]
     for c in range(share.size):
-        if number == 0:
+        if left == 0:
             return
-        part = number
+        part = left
         if share[c] < total:
-            part = np.int64(rng.binomial(number, share[c] / total))
+            part = np.int64(rng.binomial(left, share[c] / total))
         counts[first + c, k] += part
-        number -= part
+        left -= part
         total -= share[c]
 
 
 class Stated(Confusion):
-    r"""Sources that state probabilities of the classes, each with a calibration of its own.
+    r"""Sources that state probabilities of the classes, each with its own calibration.
 
-    A source that states the probabilities :math:`\hat p` has a hidden answer c, which it would give
-    if it had to name one class. That answer follows its confusion row, and the statement is right
-    about the answer:
+    A source that states the probabilities :math:`\hat p` has a hidden answer c, the class it would
+    name. That answer follows its confusion row, and the statement is right about the answer:
 
     .. math:: p(\hat p_{nm} \mid y_n = k) \propto \sum_c \theta_{mkc}\, \hat p_{nmc}
 
-    So a statement of zeros and a one is a hard label, an even statement says nothing, and
-    :math:`\theta_m` is what a statement is worth: the identity takes it at its word, and flat rows
-    discount a source that is overconfident. Hard labels in the same table are those of
+    So a statement of zeros and a one is a hard label, a uniform statement is uninformative, and
+    :math:`\theta_m` is the weight of a statement: the identity takes it at face value, and flat
+    rows discount an overconfident source. Hard labels in the same table are those of
     :class:`Confusion`; a source may give both.
 
     Parameters
@@ -200,19 +196,16 @@ class Stated(Confusion):
 
     Notes
     -----
-    The rows can flatten statements, or exchange classes, but not sharpen them: of a source that is
-    right more often than it states, the statement is still taken at most at its word.
+    The rows can flatten statements, or exchange classes, but not sharpen them.
 
     A statement is evidence beside the prevalence, as a response is. Probabilities that a classifier
     computed with a prevalence count it twice; where classes are of very unequal size, divide them
-    by that prevalence first, and by their sum.
+    by that prevalence first, and by their sum. Several statements by one source on one item each
+    have a hidden answer.
 
-    Several statements by one source of one item each have a hidden answer.
-
-    Predictive draws keep statements and draw hard labels, the truths being drawn given the
-    statements. Calibration (``bf.testing.simulate``) draws every statement anew: its numbers are
-    kept, moved around the classes in a circle, which is a complete set of statements whose
-    probabilities sum to one for every truth.
+    Predictive draws keep statements and draw hard labels, given truths drawn given the statements.
+    Calibration (``bf.testing.simulate``) draws every statement anew: its numbers are kept and
+    rotated among the classes, which makes a complete set of statements.
 
     Examples
     --------

@@ -1,7 +1,8 @@
 """Kernels of the latent-group channel: latent verdicts summed out, weighted and drawn.
 
-Responses are arranged by ``group_patterns.py``: items are lists of rows of a table, for cells and
-for patterns of groups; those of patterns are computed here.
+The responses of a group to an item are a pattern, a list of cells. Items share patterns, so
+verdicts are computed once per distinct pattern. The rows of a table are the cells, for raters in no
+group, and then the patterns; an item is a list of rows, for the kernels of independent raters.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import TINY, inlined, inner, kernel
 from bayesfuse.raters.confusion import (
@@ -21,6 +23,115 @@ from bayesfuse.raters.confusion import (
     weigh_rows,
 )
 
+# ---------------------------------------------------------------- patterns
+
+
+def cell_words(n_cells: int) -> NDArray[np.uint64]:
+    """Return a random odd number for every cell, by whose sums patterns are compared."""
+    return np.random.default_rng(0).integers(0, 2**64, n_cells, dtype=np.uint64) | np.uint64(1)
+
+
+@inner
+def sort_by_group(start, cell, group_of_cell, n_groups):
+    """Sort the cells of every item by group, −1 first: counting by group, then by item."""
+    item = np.empty(cell.size, dtype=np.uint32)
+    begin = np.zeros(n_groups + 2, dtype=np.int64)
+    for n in range(start.size - 1):
+        for r in range(start[n], start[n + 1]):
+            item[r] = n
+            begin[group_of_cell[cell[r]] + 2] += 1
+    begin = begin.cumsum()
+    by_group = np.empty(cell.size, dtype=np.uint32)
+    for r in range(cell.size):
+        group = group_of_cell[cell[r]] + 1
+        by_group[begin[group]] = r
+        begin[group] += 1
+    at, found = start.copy(), np.empty_like(cell)
+    for r in by_group:
+        found[at[item[r]]] = cell[r]
+        at[item[r]] += 1
+    return found
+
+
+@inner
+def number_patterns(mark):
+    """Number equal marks alike; return the numbers, and the first occurrence of each mark.
+
+    A mark is the sum of random words: different patterns share one with probability 2⁻⁶³.
+    """
+    size = 1
+    while size < 2 * mark.size:
+        size *= 2
+    slots = np.full(size, -1, dtype=np.int64)  # open addressing: a number per slot
+    number = np.empty(mark.size, dtype=np.int64)
+    first = np.empty(mark.size, dtype=np.int64)
+    n_patterns = 0
+    for i in range(mark.size):
+        # without the last bit, which is the same in all marks of as many (odd) words
+        slot = np.int64((mark[i] >> np.uint64(1)) & np.uint64(size - 1))
+        while slots[slot] >= 0 and mark[first[slots[slot]]] != mark[i]:
+            slot = (slot + 1) & (size - 1)
+        if slots[slot] < 0:
+            slots[slot] = n_patterns
+            first[n_patterns] = i
+            n_patterns += 1
+        number[i] = slots[slot]
+    return number, first[:n_patterns]
+
+
+@kernel
+def arrange(start, cell, assignment, words):
+    """Return the rows of the items and the cells of the patterns, from ``words`` of the cells.
+
+    Item ``n`` has the rows ``row[row_start[n]:row_start[n + 1]]``: cells of raters in no group, and
+    patterns of groups, numbered after the last cell. Pattern ``p`` has the cells
+    ``pattern_cell[pattern_start[p]:pattern_start[p + 1]]`` and the group ``pattern_group[p]``.
+    """
+    n_cells, n_labels = words.size, words.size // assignment.size
+    group_of_cell = np.empty(n_cells, dtype=np.int64)
+    for i in range(n_cells):
+        group_of_cell[i] = assignment[i // n_labels]
+    cell = sort_by_group(start, cell, group_of_cell, max(assignment.max() + 1, 0))
+    row_start = np.zeros(start.size, dtype=np.uint32)
+    row = np.empty(cell.size, dtype=np.uint32)
+    mark = np.empty(cell.size, dtype=np.uint64)
+    begin, size = np.empty((2, cell.size), dtype=np.uint32)  # of the patterns that are met
+    n_rows = n_met = 0
+    for n in range(start.size - 1):
+        before = -1
+        for r in range(start[n], start[n + 1]):
+            group = group_of_cell[cell[r]]
+            if group < 0:
+                row[n_rows] = cell[r]
+            elif group == before:
+                mark[n_met - 1] += words[cell[r]]
+                size[n_met - 1] += 1
+                continue
+            else:
+                row[n_rows] = n_cells  # plus the number of the pattern, below
+                mark[n_met], begin[n_met], size[n_met] = words[cell[r]], r, 1
+                n_met += 1
+            before = group
+            n_rows += 1
+        row_start[n + 1] = n_rows
+    number, first = number_patterns(mark[:n_met])
+    i = 0
+    for at in range(n_rows):
+        if row[at] == n_cells:
+            row[at] += number[i]
+            i += 1
+    pattern_start = np.zeros(first.size + 1, dtype=np.uint32)
+    for p in range(first.size):
+        pattern_start[p + 1] = pattern_start[p] + size[first[p]]
+    pattern_cell = np.empty(pattern_start[first.size], dtype=np.uint32)
+    pattern_group = np.empty(first.size, dtype=np.int32)
+    for p in range(first.size):
+        for j in range(size[first[p]]):
+            pattern_cell[pattern_start[p] + j] = cell[begin[first[p]] + j]
+        pattern_group[p] = group_of_cell[cell[begin[first[p]]]]
+    return row_start, row[:n_rows].copy(), pattern_start, pattern_cell, pattern_group
+
+
 # ---------------------------------------------------------------- verdicts of one pattern
 
 # Probabilities are multiplied, because sums over verdicts of logarithms need exponentials. Patterns
@@ -30,10 +141,10 @@ from bayesfuse.raters.confusion import (
 
 @inner
 def join_in_logs(log_rows, i, message, in_logs, weight):
-    """Fill in p(pattern, verdict | truth) / exp(scale), and return the scale and the sum.
+    """Fill in p(pattern, verdict | truth) / exp(scale); return the scale and the sum.
 
-    ``message`` is p(pattern | verdict) or its logarithm; row ``i`` is log p(verdict | truth). The
-    scale is −inf and the sum zero if the pattern is impossible.
+    ``message`` is p(pattern | verdict) or its logarithm. If the pattern is impossible, the scale is
+    −inf and the sum zero.
     """
     top, total = -np.inf, 0.0
     for v in range(weight.size):
@@ -47,10 +158,7 @@ def join_in_logs(log_rows, i, message, in_logs, weight):
 
 @inner
 def weigh(log_rows, rows, i, message, in_logs, weight):
-    """Fill in the probabilities of the verdicts given a truth, and return log p(pattern | truth).
-
-    Zeros and −inf if the pattern is impossible.
-    """
+    """Fill in the verdicts' probabilities given a truth; return log p(pattern | truth)."""
     scale, total = 0.0, 0.0
     if not in_logs:
         for v in range(weight.size):
@@ -73,11 +181,9 @@ def by_truth(table):
 
 
 @inner
-def all_rows(log_group, log_rater, pattern_start, pattern_cell, pattern_group):
-    """Return the table of all rows, of cells and then p(pattern | truth), and its logarithm.
-
-    The logarithms of patterns are zero unless the table underflows.
-    """
+def all_rows(log_group, log_rater, patterns):
+    """Return the table of cells and p(pattern | truth), and the logarithms that are needed."""
+    pattern_start, pattern_cell, pattern_group = patterns
     n_raters, n_classes, n_labels = log_rater.shape
     n_cells = n_raters * n_labels
     table, log_table = begin_with_cells(log_rater, n_cells + pattern_group.size)
@@ -102,10 +208,7 @@ def all_rows(log_group, log_rater, pattern_start, pattern_cell, pattern_group):
 
 @inner
 def split(number, weight, total, rng, parts):
-    """Draw multinomial counts of verdicts, with weights of this total.
-
-    The number of random numbers does not depend on the rounding of the weights.
-    """
+    """Draw multinomial counts; how many random numbers this takes does not depend on rounding."""
     last = weight.size - 1
     while last > 0 and weight[last] == 0.0:
         parts[last] = 0.0
@@ -130,7 +233,8 @@ def likelihood(
     log_group, log_rater, row_start, row, pattern_start, pattern_cell, pattern_group, gold
 ):
     """Sum the verdicts out: (items, classes), and the rows' log scale."""
-    table, log_table = all_rows(log_group, log_rater, pattern_start, pattern_cell, pattern_group)
+    patterns = pattern_start, pattern_cell, pattern_group
+    table, log_table = all_rows(log_group, log_rater, patterns)
     return multiply_rows(table, log_table, row_start, row, gold)
 
 
@@ -141,44 +245,47 @@ def expected(
     """Sum the weights of every item into the entries that its truth and its verdicts use."""
     n_rows = log_rater.shape[0] * log_rater.shape[2] + pattern_group.size
     used = weigh_rows(n_rows, weight, row_start, row)
-    return share(log_group, log_rater, used, pattern_start, pattern_cell, pattern_group, None)
+    patterns = pattern_start, pattern_cell, pattern_group
+    return share(log_group, log_rater, used, patterns, None)
+
+
+@kernel
+def count(
+    log_group, log_rater, drawn, row_start, row, pattern_start, pattern_cell, pattern_group, rng
+):
+    """Draw the verdicts given the labels (items,), or numbers (items, classes), and count."""
+    n_rows = log_rater.shape[0] * log_rater.shape[2] + pattern_group.size
+    if drawn.ndim == 2:
+        used = weigh_rows(n_rows, drawn, row_start, row)
+    else:
+        used = count_rows(n_rows, log_rater.shape[1], drawn, row_start, row)
+    patterns = pattern_start, pattern_cell, pattern_group
+    return share(log_group, log_rater, used, patterns, rng)
 
 
 @inlined
-def share(log_group, log_rater, used, pattern_start, pattern_cell, pattern_group, rng):
-    """Divide the counts of rows by label, (rows, classes), among verdicts.
+def share(log_group, log_rater, used, patterns, rng):
+    """Divide counts of rows (rows, classes) among verdicts: expected or, with an ``rng``, drawn.
 
-    Returns the counts of group and rater entries, expected or, with an ``rng``, drawn. Given the
-    truth, items with the same pattern are exchangeable, so only the numbers by verdict are drawn.
+    Given the truth, items with the same pattern are exchangeable, so only numbers are drawn.
     """
     cells, log_cells = by_cell(log_rater)
-    log_outer = by_truth(log_group)
-    n_cells = cells.shape[0]
-    message, in_logs = multiply(cells, log_cells, pattern_start, pattern_cell)
+    log_outer, n_cells = by_truth(log_group), cells.shape[0]
+    message, in_logs = multiply(cells, log_cells, patterns[0], patterns[1])
     cell_counts = used[:n_cells].copy()
     outer_counts, _ = pass_on(
-        log_outer,
-        message,
-        in_logs,
-        used[n_cells:],
-        pattern_start,
-        pattern_cell,
-        pattern_group,
-        cell_counts,
-        rng,
+        log_outer, message, in_logs, used[n_cells:], patterns, cell_counts, rng
     )
     return outer_counts.reshape(log_group.shape), by_rater(cell_counts, log_rater.shape[0])
 
 
 @inner
-def pass_on(
-    log_outer, message, in_logs, used, pattern_start, pattern_cell, pattern_group, cell_counts, rng
-):
-    """Divide the counts of patterns by label (patterns, classes) among verdicts and cells.
+def pass_on(log_outer, message, in_logs, used, patterns, cell_counts, rng):
+    """Divide counts of patterns (patterns, classes) among verdicts; add to ``cell_counts``.
 
-    Adds to ``cell_counts``. Returns the counts (groups × classes, verdicts) and, for expected
-    counts, the log-likelihood.
+    Returns counts (groups × classes, verdicts) and, of expected counts, the log-likelihood.
     """
+    pattern_start, pattern_cell, pattern_group = patterns
     n_patterns, n_classes = used.shape
     outer, outer_counts = np.exp(log_outer), np.zeros_like(log_outer)
     weight, parts, through = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
@@ -222,66 +329,27 @@ def pass_on(
     return outer_counts, log_lik
 
 
-@kernel
-def count(
-    log_group, log_rater, labels, row_start, row, pattern_start, pattern_cell, pattern_group, rng
-):
-    """Draw the verdicts given the labels (items,), and count the entries used."""
-    n_rows = log_rater.shape[0] * log_rater.shape[2] + pattern_group.size
-    used = count_rows(n_rows, log_rater.shape[1], labels, row_start, row)
-    return share(log_group, log_rater, used, pattern_start, pattern_cell, pattern_group, rng)
+def add_posterior(total, probability, arranged, log_group, log_rater):
+    """Add the probabilities of the verdicts to ``total`` (items, groups, verdicts).
 
-
-@kernel
-def count_copies(
-    log_group, log_rater, drawn, row_start, row, pattern_start, pattern_cell, pattern_group, rng
-):
-    """As :func:`count` for merged items, with ``drawn`` (items, classes) the number by class."""
-    n_rows = log_rater.shape[0] * log_rater.shape[2] + pattern_group.size
-    used = weigh_rows(n_rows, drawn, row_start, row)
-    return share(log_group, log_rater, used, pattern_start, pattern_cell, pattern_group, rng)
-
-
-@kernel
-def add_posterior(
-    log_group,
-    log_rater,
-    probability,
-    row_start,
-    row,
-    pattern_start,
-    pattern_cell,
-    pattern_group,
-    total,
-):
-    """Add to ``total`` (items, groups, verdicts) the probabilities of the verdicts.
-
-    ``probability`` (items, classes) is that of the labels. For groups without responses to an item,
-    the verdict is informed by the truth only.
+    A verdict of a group without responses to an item is informed by the truth only.
     """
-    cells, log_cells = by_cell(log_rater)
-    log_outer = by_truth(log_group)
-    outer = np.exp(log_outer)
-    n_cells, n_classes = cells.shape
-    message, in_logs = multiply(cells, log_cells, pattern_start, pattern_cell)
-    posterior = np.empty((pattern_group.size, n_classes, n_classes))
-    for p in range(pattern_group.size):
-        for k in range(n_classes):
-            i = np.int64(pattern_group[p]) * n_classes + k
-            weigh(log_outer, outer, i, message[p], in_logs[p], posterior[p, k])
-    n_groups = log_group.shape[0]
-    answered = np.full(n_groups, -1)
-    for n in range(row_start.size - 1):
-        for r in range(row_start[n], row_start[n + 1]):
-            if row[r] < n_cells:
-                continue
-            p = row[r] - n_cells
-            answered[pattern_group[p]] = n
-            for k in range(n_classes):
-                for v in range(n_classes):
-                    total[n, pattern_group[p], v] += probability[n, k] * posterior[p, k, v]
-        for g in range(n_groups):
-            if answered[g] != n:
-                for k in range(n_classes):
-                    for v in range(n_classes):
-                        total[n, g, v] += probability[n, k] * outer[g * n_classes + k, v]
+    row_start, row, pattern_start, pattern_cell, pattern_group = arranged
+    outer = np.exp(log_group)
+    log_cells = log_rater.transpose(0, 2, 1).reshape(-1, log_rater.shape[1])
+    posterior = np.zeros((pattern_group.size, *outer.shape[1:]))  # (patterns, classes, verdicts)
+    if pattern_group.size:
+        message = np.add.reduceat(log_cells[pattern_cell], pattern_start[:-1].astype(np.int64))
+        joint = log_group[pattern_group] + message[:, None]
+        top = np.maximum(joint.max(axis=-1, keepdims=True), -1e300)  # also if it is impossible
+        weight = np.exp(joint - top)
+        posterior = weight / np.maximum(weight.sum(axis=-1, keepdims=True), TINY)
+    of_pattern = row >= len(log_cells)
+    item = np.repeat(np.arange(row_start.size - 1), np.diff(row_start.astype(np.int64)))[of_pattern]
+    pattern = row[of_pattern] - len(log_cells)
+    silent = np.ones(total.shape[:2], dtype=bool)
+    silent[item, pattern_group[pattern]] = False
+    for k in range(outer.shape[1]):
+        total += (silent * probability[:, k, None])[..., None] * outer[:, k]
+        known = probability[item, k, None] * posterior[pattern, k]
+        total[item, pattern_group[pattern]] += known

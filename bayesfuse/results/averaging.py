@@ -10,15 +10,13 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import xarray as xr
-from numpy.typing import NDArray
 
 from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_mapping, require_weights
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.compatibility import require_alike, require_one_density
+from bayesfuse.results.compatibility import parameters, require_alike, require_one_density
 from bayesfuse.results.contents import constants, in_double, require_result
-from bayesfuse.results.parameters import parameters
 from bayesfuse.results.probabilities import label_posterior
 
 METHODS = ("stacking", "bb-pseudo-bma", "pseudo-bma")
@@ -34,13 +32,13 @@ def common_units(
     """Convert the log likelihoods of several models to the same units, for ``az.compare``.
 
     A model of independent items stores one log likelihood per item, a hidden Markov model one per
-    sequence, and leave-one-item-out and leave-one-sequence-out cross-validation are not comparable.
-    Given the parameters, the items of the former are independent, so their sum over a sequence *is*
-    the log likelihood of the sequence. Finer units are therefore summed to the coarsest.
+    sequence, so their leave-one-out cross-validations are not comparable. Given the parameters,
+    independent items sum to the log likelihood of their sequence. Finer units are therefore summed
+    to the coarsest.
 
-    Items on a graph are not independent: the log likelihood of each is conditional on all others,
-    and their sum is not that of a sequence. The latter is computed from the model if the graph has
-    no cycles, conditional on neighbouring items outside the sequence.
+    The log likelihood of an item on a graph is conditional on all others, so a sum is not that of a
+    sequence. The latter is computed from the model if the graph has no cycles, conditional on
+    neighbouring items outside the sequence.
 
     Parameters
     ----------
@@ -57,9 +55,9 @@ def common_units(
     Raises
     ------
     ModelError
-        No results; other items; no log likelihood; densities of different data or conditions, such
-        as of labels given who responded, and of labels and silence; units that are not nested;
-        items on a graph in coarser units without their model, or on a graph with cycles.
+        No results; other items; no log likelihood; densities of different data or conditions;
+        units that are not nested; items on a graph in coarser units without their model, or on a
+        graph with cycles.
 
     References
     ----------
@@ -70,18 +68,14 @@ def common_units(
     >>> import bayesfuse as bf
     >>> from bayesfuse.models import DawidSkene, HiddenMarkov
     >>> responses = bf.Responses.from_matrix([[0, 0], [1, 0], [1, 1], [1, 1], [0, 0]])
-    >>> models = {
-    ...     "independent": DawidSkene(responses),
-    ...     "chain": HiddenMarkov(responses, bf.Sequences.from_lengths([3, 2])),
-    ... }
-    >>> results = {
-    ...     name: bf.sample(model, draws=20, chains=1, random_seed=1, progressbar=False, quiet=True)
-    ...     for name, model in models.items()
-    ... }
+    >>> chain = HiddenMarkov(responses, bf.Sequences.from_lengths([3, 2]))
+    >>> models = {"independent": DawidSkene(responses), "chain": chain}
+    >>> quiet = {"random_seed": 1, "progressbar": False, "quiet": True}
+    >>> results = {name: bf.sample(each, 20, chains=1, **quiet) for name, each in models.items()}
     >>> bf.common_units(results)["independent"]["log_likelihood"]["responses"].dims
     ('chain', 'draw', 'sequence')
     """
-    _require_mappings(results, models)
+    _require_results(results, models)
     partitions = {name: _partition(name, result) for name, result in results.items()}
     first = next(iter(partitions.values()))
     for name, own in partitions.items():
@@ -123,26 +117,25 @@ def average(
     results : mapping of name to DataTree
         From ``bf.sample`` or ``bf.fit``, of the same items and classes.
     weights : {"stacking", "bb-pseudo-bma", "pseudo-bma"} or mapping of name to number
-        "stacking" maximises the predictive accuracy of the mixture for left-out units (items, or
-        sequences if some model has those, see :func:`common_units`), by Pareto-smoothed
-        leave-one-out; the others are those of :func:`arviz.compare`. Numbers are scaled to sum to
-        one.
+        "stacking" maximises the predictive accuracy of the mixture for left-out units (see
+        :func:`common_units`), by Pareto-smoothed leave-one-out; the others are those of
+        :func:`arviz.compare`. Numbers are scaled to sum to one.
     models : mapping of name to pymc.Model, optional
         The models of the results, if :func:`common_units` needs them or results have been thinned.
 
     Returns
     -------
     DataTree
-        ``label_posterior`` (``probability`` and ``mcse`` by item and class), so that
-        ``bf.label_probabilities`` and the plots of labels work; ``comparison`` by model:
-        ``weight`` and, unless weights were given, ``elpd``, ``se``, ``p_loo`` and
-        ``worst_pareto_k``; ``constant_data``. Attributes: ``models`` and ``weights``.
+        ``label_posterior`` (``probability`` and ``mcse`` by item and class) for
+        ``bf.label_probabilities`` and the plots of labels; ``comparison`` by model: ``weight`` and,
+        unless weights were given, ``elpd``, ``se``, ``p_loo`` and ``worst_pareto_k``;
+        ``constant_data``. Attributes: ``models`` and ``weights``.
 
     Raises
     ------
     ModelError
-        Other items or classes; no label posterior; unless weights are numbers, what
-        :func:`common_units` refuses; weights with other names, negative, not finite or all zero.
+        Other items or classes; no label posterior; weights with other names, negative, not finite
+        or all zero; unless weights are numbers, as :func:`common_units`.
 
     Warns
     -----
@@ -165,35 +158,44 @@ def average(
     >>> import bayesfuse as bf
     >>> from bayesfuse.models import DawidSkene
     >>> responses = bf.datasets.simulate_dawid_skene(100, 5, 2, random_seed=1).responses
-    >>> results = {
-    ...     raters: bf.sample(DawidSkene(responses, raters=raters), draws=100,
-    ...                       random_seed=1, progressbar=False, quiet=True)
-    ...     for raters in ("confusion", "coin")
-    ... }
+    >>> models = {raters: DawidSkene(responses, raters=raters) for raters in ("confusion", "coin")}
+    >>> quiet = {"random_seed": 1, "progressbar": False, "quiet": True}
+    >>> results = {name: bf.sample(model, draws=100, **quiet) for name, model in models.items()}
     >>> both = bf.average(results)
     >>> both.attrs["models"], round(sum(both.attrs["weights"]), 9)
     (['confusion', 'coin'], 1.0)
-    >>> bf.label_probabilities(both).sizes["item"]
-    100
     """
-    _require_mappings(results, models)
-    posteriors = _same_labels(results, models or {})
+    _require_results(results, models)
+    owned = {
+        name: label_posterior(each, (models or {}).get(name)) for name, each in results.items()
+    }
+    first, pair = next(iter(owned.values())), ["item", "class"]
+    for name, own in owned.items():
+        for dim in pair:
+            if set(listed(own[dim].values)) != set(listed(first[dim].values)):
+                raise ModelError(
+                    f"Averaged label posteriors must have the same {dim} names. Got: others in "
+                    f"{name!r}."
+                )
+    posteriors = [own.sel({dim: first[dim].values for dim in pair}) for own in owned.values()]
     require_alike(results)
     names = list(results)
     if isinstance(weights, str):
         comparison = _loo_weights(results, weights, models)
     else:
-        comparison = _given_weights(names, weights)
+        require_mapping("weights", weights)
+        if set(weights) != set(names):
+            raise ModelError(f"weights must have the names {names}. Got: {dict(weights)}.")
+        given = require_weights("weights", {name: weights[name] for name in names})
+        comparison = xr.Dataset({"weight": ("model", np.array(given))}, {"model": names})
     share = comparison["weight"].values
-    probability = sum(
-        w * each["probability"].values for w, each in zip(share, posteriors, strict=True)
-    )
-    errors = [each.get("mcse", xr.zeros_like(each["probability"])).values for each in posteriors]
-    mcse = np.sqrt(sum((w * error) ** 2 for w, error in zip(share, errors, strict=True)))
-    first = posteriors[0]
-    pair = ("item", "class")
+    probability, variance = 0.0, 0.0
+    for weight, each in zip(share, posteriors, strict=True):
+        probability = probability + weight * each["probability"].values
+        error = each.get("mcse", xr.zeros_like(each["probability"])).values
+        variance = variance + (weight * error) ** 2
     labels = xr.Dataset(
-        {"probability": (pair, probability), "mcse": (pair, mcse)},
+        {"probability": (pair, probability), "mcse": (pair, np.sqrt(variance))},
         {dim: first[dim].values for dim in pair},
         {
             "exact": int(all(each.attrs.get("exact", 1) for each in posteriors)),
@@ -208,15 +210,13 @@ def average(
     return averaged
 
 
-def _require_mappings(results: Any, models: Any) -> None:
+def _require_results(results: Any, models: Any) -> None:
     """Raise ModelError unless there are results by name, and models by name if any."""
-    require_mapping("results", results)
-    if isinstance(results, xr.DataTree):
-        raise ModelError('results must map names to results, as {"name": result}. Got: one result.')
-    if models is not None:
-        require_mapping("models", models)
-    if not results:
-        raise ModelError("results must hold at least one result to compare. Got: no results.")
+    for name, given in (("results", results), ("models", {} if models is None else models)):
+        require_mapping(name, given)
+    if isinstance(results, xr.DataTree) or not results:
+        got = "one result" if isinstance(results, xr.DataTree) else "no results"
+        raise ModelError(f'results must map names to results, as {{"name": result}}. Got: {got}.')
 
 
 # ---------------------------------------------------------------- units
@@ -274,11 +274,17 @@ def _in_units(
     elif model is None:
         raise ModelError(
             "Log likelihoods of items on a graph are conditional on all other items, so their sum "
-            f"is not that of a {target.name}: give models={{name: model}}. Got: no model of "
-            f"{name!r}."
+            f"is not that of a {target.name}: give models=. Got: no model of {name!r}."
         )
     else:
-        total = _joint_log_likelihood(result, model, to)
+        _, observation = observed(model)
+        draws = parameters(result, model)
+        evidence = observation.labels.joint(observation.responses, to)  # labels summed out
+        sizes = next(iter(draws.values())).shape[:2]
+        total = np.empty((*sizes, to.max() + 1))
+        for at in np.ndindex(sizes):
+            rows = observation.rows({name: drawn[at] for name, drawn in draws.items()})
+            total[at] = evidence(observation.label_tables(rows), *observation.likelihood(rows))
     dims = ("chain", "draw", target.name)
     coords = {"chain": values["chain"], "draw": values["draw"], target.name: target.values}
     changed = copy(result)
@@ -286,38 +292,7 @@ def _in_units(
     return changed
 
 
-def _joint_log_likelihood(result: xr.DataTree, model: pm.Model, to: NDArray[np.int64]) -> Array:
-    """Return the log likelihood of sets of items at every draw, labels summed out."""
-    _, observation = observed(model)
-    draws = parameters(result, model)
-    evidence = observation.labels.joint(observation.responses, to)
-    sizes = next(iter(draws.values())).shape[:2]
-    total = np.empty((*sizes, to.max() + 1))
-    for at in np.ndindex(sizes):
-        rows = observation.rows({name: values[at] for name, values in draws.items()})
-        total[at] = evidence(observation.label_tables(rows), *observation.likelihood(rows))
-    return total
-
-
 # ---------------------------------------------------------------- weights
-
-
-def _same_labels(
-    results: Mapping[str, xr.DataTree], models: Mapping[str, pm.Model]
-) -> list[xr.Dataset]:
-    """Return the label posteriors, items and classes in the order of the first."""
-    posteriors = {name: label_posterior(each, models.get(name)) for name, each in results.items()}
-    first = next(iter(posteriors.values()))
-    found = []
-    for name, own in posteriors.items():
-        for dim in ("item", "class"):
-            if set(listed(own[dim].values)) != set(listed(first[dim].values)):
-                raise ModelError(
-                    f"Label posteriors must have the same {dim} names to be averaged. Got: others "
-                    f"in {name!r}."
-                )
-        found.append(own.sel({dim: first[dim].values for dim in ("item", "class")}))
-    return found
 
 
 def _loo_weights(
@@ -331,7 +306,14 @@ def _loo_weights(
         )
     names = list(results)
     common = common_units(results, models=models)
-    _require_draws(common)
+    for name, each in common.items():
+        values = _pointwise(each)
+        if values.sizes["chain"] * values.sizes["draw"] < FEWEST:
+            raise ModelError(
+                f"Leave-one-out needs at least {FEWEST} draws, whose largest weights it smooths; "
+                f"give weights= as numbers, or sample more. Got: {values.sizes['chain']} chains × "
+                f"{values.sizes['draw']} draws in {name!r}."
+            )
     loos = {name: az.loo(each, pointwise=True) for name, each in common.items()}
     table = _weigh(loos, method)
     columns: dict[str, Array] = {
@@ -349,22 +331,8 @@ def _loo_weights(
     )
 
 
-def _require_draws(results: Mapping[str, xr.DataTree]) -> None:
-    for name, each in results.items():
-        values = _pointwise(each)
-        if values.sizes["chain"] * values.sizes["draw"] < FEWEST:
-            raise ModelError(
-                f"Leave-one-out needs at least {FEWEST} draws, whose largest weights it smooths; "
-                f"give weights= as numbers, or sample more. Got: {values.sizes['chain']} chains × "
-                f"{values.sizes['draw']} draws in {name!r}."
-            )
-
-
 def _weigh(loos: Mapping[str, Any], method: str) -> pd.DataFrame:
-    """Return the weights of ArviZ, from densities relative to the best model's unit by unit.
-
-    That leaves the weights unchanged, and the density of a long sequence does not underflow.
-    """
+    """Return ArviZ's weights, from densities relative to the best, which do not underflow."""
     import arviz as az
 
     if len(loos) == 1:
@@ -376,11 +344,3 @@ def _weigh(loos: Mapping[str, Any], method: str) -> pd.DataFrame:
         relative[name].elpd_i = each.elpd_i - best
         relative[name].elpd = each.elpd - best.sum()
     return az.compare(relative, method=method, round_to="none")
-
-
-def _given_weights(names: list[str], weights: Mapping[str, float]) -> xr.Dataset:
-    require_mapping("weights", weights)
-    if set(weights) != set(names):
-        raise ModelError(f"weights must have the names {names}. Got: {dict(weights)}.")
-    share = require_weights("weights", {name: weights[name] for name in names})
-    return xr.Dataset({"weight": ("model", np.array(share))}, {"model": names})

@@ -21,12 +21,11 @@ SHARE, ITEMS = 0.05, 20
 LEFT = 0.02
 """A class is lost if it has less than one item, or than this share of its majorities.
 
-Most votes for a rare class are mistakes, but not all. Of 187 simulated tables of 300 to 3,000 items
-with a class of two per cent five lost it, all of 300 items and two responses each, which fits
-labelled with one class; in 19 of 20 tables the share was above 0.08.
+Most votes for a rare class are mistakes, but not all: of 187 simulated tables with a class of two
+per cent five lost it, all of 300 items and two responses each; in 19 of 20 the share was above .08.
 """
 OFTEN = 10
-"""Responses from which on a rater who only gives one label is counted."""
+"""Minimum number of responses of raters with only one label."""
 
 
 class Lost(NamedTuple):
@@ -75,23 +74,23 @@ def in_words(found: Lost, observation: Observation) -> str:
             f"Raters who only give such a label: {n_raters}; the model treats their responses as "
             "uninformative."
         )
-    if isinstance(observation.raters, Votes):
-        text.append(
-            "The votes alone cannot tell whether that is right. If it is not, give the shares of "
-            "the classes (class_shares=); known labels (gold=) may not be enough."
-        )
-        return " ".join(text)
-    text.append(
-        "The responses alone cannot tell whether that is right. If it is not, use a strong "
-        "prevalence prior (prevalence_prior= the expected shares times the number of items) or "
-        "another model; known labels (gold=) may not be enough."
+    votes = isinstance(observation.raters, Votes)
+    remedy = (
+        "give the shares of the classes (class_shares=)"
+        if votes
+        else "use a strong prevalence prior (prevalence_prior= the expected shares times the "
+        "number of items) or another model"
     )
-    independent = isinstance(observation.labels, Independent)
-    if independent and 2 * np.count_nonzero(found.one_label >= 0) > found.one_label.size:
+    text.append(
+        f"The {'votes' if votes else 'responses'} alone cannot tell whether that is right. If it "
+        f"is not, {remedy}; known labels (gold=) may not be enough."
+    )
+    one_label = 2 * np.count_nonzero(found.one_label >= 0) > found.one_label.size
+    if one_label and not votes and isinstance(observation.labels, Independent):
         text.append(
             "Most raters only give one label: bayesfuse.models.LabellingFunctions is for these."
         )
-    elif not isinstance(observation.raters, TypedConfusion):
+    elif not votes and not isinstance(observation.raters, TypedConfusion):
         text.append("bayesfuse.models.ItemTypes leaves such labels unsure rather than wrong.")
     return " ".join(text)
 

@@ -1,22 +1,27 @@
-"""Whether a result belongs to a model, to responses, or to the same data as another result."""
+"""Checks that a result belongs to a model or to given data, and its parameters in the model."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pymc as pm
 import xarray as xr
+from numpy.typing import NDArray
 
 from bayesfuse.data import fingerprint
 from bayesfuse.data.arrays import plain, shown
 from bayesfuse.data.names import listed
 from bayesfuse.data.responses import Responses
-from bayesfuse.errors import ModelError, require_kind
-from bayesfuse.observation import Observation, Spread
-from bayesfuse.pymc.model import observed
-from bayesfuse.results.contents import constants
+from bayesfuse.errors import ModelError, require_count, require_kind
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation import Observation, Rows, Spread
+from bayesfuse.parameters.compiled import plain_python
+from bayesfuse.pymc.evaluate import evaluate
+from bayesfuse.pymc.model import observed, parameter_variables, require_like
+from bayesfuse.results.contents import all_draws, constants
 from bayesfuse.results.posterior import OBSERVED
 
 SAME = (
@@ -32,7 +37,7 @@ DIFFERENCES = {
     "channel": "another rater channel",
     "groups": "other groups of raters",
 }
-"""How error messages name a part that differs."""
+"""Names of the parts that may differ, for error messages."""
 
 
 def observation_of(result: xr.DataTree, model: pm.Model) -> Observation:
@@ -115,3 +120,73 @@ def names_differ(dim: str, then: Any, now: Any) -> str | None:
         f"a result whose {dim} names differ from the model's, {plain(one[at])!r} in place of "
         f"{plain(other[at])!r} (number {at}; the first is 0)"
     )
+
+
+def parameters(result: xr.DataTree, model: pm.Model) -> dict[str, NDArray[Any]]:
+    """Return the parameters of the label prior and the channel, (chain, draw, …)."""
+    observation = observation_of(result, model)
+    draws = all_draws(result)
+    missing = [variable.name for variable in model.free_RVs if variable.name not in draws]
+    if missing:
+        raise ModelError(
+            "The result must hold all free variables of the model, because labels follow from "
+            f"them. Got: no {missing[0]!r} among {list(draws.data_vars)}."
+        )
+    answers, _ = observed(model)
+    for variable in model.free_RVs:
+        own = draws[variable.name]
+        for dim in model.named_vars_to_dims.get(variable.name, ()):
+            names = model.coords.get(dim)
+            if names is not None and dim in own.coords:
+                if differ := names_differ(dim, own[dim].values, names):
+                    raise ModelError(SAME.format(differ))
+        require_like(own.shape[2:], variable)
+    with plain_python():
+        values = evaluate(model, draws, parameter_variables(answers))
+    shapes = {name: drawn.shape[2:] for name, drawn in values.items()}
+    observation.labels.check(shapes, observation.responses)
+    observation.raters.check(shapes, observation.responses)
+    return values
+
+
+def central(observation: Observation, draws: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
+    """Return the posterior mean of draws (chain, draw, …) of the parameters.
+
+    Parameters without a mean, such as groups of raters, take their most frequent value, and the
+    others their mean over those draws. Ties go to the entries that are most frequent one by one.
+    """
+    flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in draws.items()}
+    whole = [name for name in flat if not observation.support(name).averages]
+    if not whole:
+        return {name: values.mean(axis=0) for name, values in flat.items()}
+    values = np.concatenate([flat[name].reshape(len(flat[name]), -1) for name in whole], axis=1)
+    often = np.zeros(len(values))
+    for column in values.T:
+        _, place, count = np.unique(column, return_inverse=True, return_counts=True)
+        often += count[place]
+    _, place, count = np.unique(values, axis=0, return_inverse=True, return_counts=True)
+    place = place.ravel()
+    chosen = np.lexsort((often, count[place]))[-1]
+    alike = place == place[chosen]
+    return {
+        name: drawn[chosen] if name in whole else drawn[alike].mean(axis=0)
+        for name, drawn in flat.items()
+    }
+
+
+def evenly_spaced(draws: int, size: int) -> NDArray[np.int64]:
+    """Return the indices of ``draws`` of ``size`` draws, evenly spaced, repeated if too few."""
+    return (np.arange(draws) * max(size, draws) // draws) % size
+
+
+def evenly_spaced_rows(
+    result: xr.DataTree, model: pm.Model, observation: Observation, draws: int, least: int = 1
+) -> Iterator[Rows]:
+    """Return the log rows of the parameters at evenly spaced posterior draws."""
+    require_count("draws", draws, least)
+    flat = {
+        name: values.reshape(-1, *values.shape[2:])
+        for name, values in parameters(result, model).items()
+    }
+    chosen = evenly_spaced(int(draws), len(next(iter(flat.values()))))
+    return (observation.rows({name: flat[name][draw] for name in flat}) for draw in chosen)

@@ -1,4 +1,4 @@
-"""What a result holds: draws, labels, names of classes and constant data."""
+"""Contents of a result: draws, labels, names of classes and constant data."""
 
 from __future__ import annotations
 
@@ -25,10 +25,7 @@ def require_result(result: Any) -> xr.DataTree:
 
 
 def all_draws(result: xr.DataTree) -> xr.Dataset:
-    """Return the variables of a result, (chain, draw, …); an empty dataset if it has none.
-
-    The point estimate of ``bf.find_map`` counts as one draw, a selected chain as one chain.
-    """
+    """Return the variables of a posterior, or of a point estimate as one draw, (chain, draw, …)."""
     groups = require_result(result).children
     name = "posterior" if "posterior" in groups else "point"
     draws = groups[name].dataset if name in groups else xr.Dataset()
@@ -46,11 +43,7 @@ def require_draws(result: xr.DataTree, what: str) -> xr.Dataset:
 
 
 def named(dataset: xr.Dataset, name: str) -> xr.DataArray | None:
-    """Return a variable by its name, in double precision, or None.
-
-    PyMC prefixes the variables of a named model ("a::prevalence"); the prefix may be left out if
-    the name stays unique.
-    """
+    """Return a variable in double precision, or None; a model's prefix may be left out."""
     if name in dataset:
         return in_double(dataset[name])
     prefixed = [own for own in dataset.data_vars if str(own).endswith(f"::{name}")]
@@ -75,8 +68,7 @@ def constants(result: xr.DataTree, *names: str) -> xr.Dataset:
     if missing := [name for name in names if name not in found]:
         raise ModelError(
             "The indices of items and raters are read from the group constant_data of results of "
-            f"bf.sample, bf.fit and bf.find_map. Got: no {missing[0]!r} in groups "
-            f"{sorted(groups)}."
+            f"bf.sample, bf.fit and bf.find_map. Got: no {missing[0]!r} in groups {sorted(groups)}."
         )
     return found
 
@@ -94,18 +86,20 @@ def class_names(result: xr.DataTree) -> list[Any]:
 
 
 def kept_labels(result: xr.DataTree) -> NDArray[Any] | None:
-    """Return the labels drawn with the parameters (chain, draw, item), or None if not stored.
-
-    Raises
-    ------
-    ModelError
-        The labels belong to other draws than the parameters.
-    """
+    """Return the labels drawn with the parameters (chain, draw, item), or None if not stored."""
     if "label_draws" not in require_result(result).children:
         return None
     kept = _with_chains(result["label_draws"].dataset)
-    labels, draws = kept["label"], all_draws(result)
-    if not _go_together(kept, draws):
+    labels, draws, pair = kept["label"], all_draws(result), ("chain", "draw")
+    name = str(kept.attrs.get(OF_VARIABLE))
+    together = all(draws.sizes.get(dim) == labels.sizes[dim] for dim in pair)
+    if together and OF_DRAWS in kept and name in draws:
+        numbers = kept[OF_DRAWS].transpose(*pair).values
+        together = np.array_equal(numbers, draw_numbers(draws, name))
+    elif together:
+        known = (dim for dim in pair if dim in kept.coords and dim in draws.coords)
+        together = all(np.array_equal(kept[dim], draws[dim]) for dim in known)
+    if not together:
         others = ", but of other draws" if _extent(labels) == _extent(draws) else ""
         raise ModelError(
             "Drawn labels and parameters must be of the same draws: select from the whole result, "
@@ -114,22 +108,6 @@ def kept_labels(result: xr.DataTree) -> NDArray[Any] | None:
         )
     values: NDArray[Any] = labels.transpose("chain", "draw", "item").values
     return values
-
-
-def _go_together(labels: xr.Dataset, draws: xr.Dataset) -> bool:
-    """Return whether labels were drawn with these parameters, as far as can be checked."""
-    pair = "chain", "draw"
-    if any(draws.sizes.get(dim) != labels.sizes[dim] for dim in pair):
-        return False
-    name = str(labels.attrs.get(OF_VARIABLE))
-    if OF_DRAWS in labels and name in draws:
-        numbers = labels[OF_DRAWS].transpose(*pair).values
-        return np.array_equal(numbers, draw_numbers(draws, name))
-    return all(
-        np.array_equal(labels[dim], draws[dim])
-        for dim in pair
-        if dim in labels.coords and dim in draws.coords
-    )
 
 
 def of_all_draws(result: xr.DataTree) -> bool:

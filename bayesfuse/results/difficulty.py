@@ -1,8 +1,9 @@
-"""How hard every item is, and which classes are confused, from a model of item types."""
+"""Difficulty of the items and confused classes, from a model of item types."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -13,9 +14,8 @@ from bayesfuse.errors import ModelError, require_count
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
 from bayesfuse.raters.typed_confusion import TypedConfusion
-from bayesfuse.results.compatibility import observation_of
+from bayesfuse.results.compatibility import evenly_spaced, observation_of, parameters
 from bayesfuse.results.contents import all_draws, kept_labels, named
-from bayesfuse.results.parameters import evenly_spaced, parameters
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
@@ -29,17 +29,16 @@ CELLS = 200
 def difficulty(
     result: xr.DataTree, model: pm.Model, *, draws: int = DRAWS, ci_prob: float | None = None
 ) -> xr.Dataset:
-    r"""Return how hard every item is, what raters say of it, and which classes are confused.
+    r"""Return how hard every item is, the raters' consensus on it, and which classes are confused.
 
-    The difficulty of an item is the probability that two raters who look at it disagree. Raters who
-    look at an item of type z answer c with probability :math:`\mu_{zc}`, the consensus of the type,
-    so two of them disagree with probability
+    The difficulty of an item is the probability that two raters disagree on it. Raters answer c to
+    an item of type z with probability :math:`\mu_{zc}`, the consensus of the type, so two of them
+    disagree with probability
 
     .. math:: d_z = 1 - \sum_c \mu_{zc}^2 ,
 
-    zero if all say the same, and :math:`1 - 1/K` if all of K classes are equally frequent. The type
-    of an item is hidden, and its posterior distribution is that given all responses (and the known
-    class, if there is one).
+    zero if all give the same answer, and :math:`1 - 1/K` if K classes are equally frequent. The
+    hidden type of an item has a posterior given all responses and, if known, the class.
 
     Parameters
     ----------
@@ -60,10 +59,9 @@ def difficulty(
         ``high`` of its interval (to within 0.005), which includes the uncertainty about the type;
         ``consensus`` (item, answer), the posterior mean of :math:`\mu_{zc}`; ``label``, the most
         probable class; ``error``, the probability that this is wrong; ``confused_with``, the second
-        most probable class (of items of known class, the one that raters name most). By pair of
-        classes: ``mistakes`` (labelled, class), the expected number of items whose most probable
-        class is the one and whose true class is the other. The attribute ``verdict`` is a summary
-        in words.
+        most probable class (for items of known class, the one that raters name most). By pair of
+        classes: ``mistakes`` (labelled, class), the expected number of items by most probable and
+        true class. The attribute ``verdict`` is a summary in words.
 
     Raises
     ------
@@ -72,17 +70,15 @@ def difficulty(
 
     Notes
     -----
-    Hard items need not be uncertain: where known labels show that items on which raters disagree in
-    some way are of one class, the labels of all of these are certain. And items with few responses
-    may be easy but uncertain.
+    Hard items need not be uncertain: known labels may show that items with some kind of
+    disagreement are all of one class. Items with few responses may be easy but uncertain.
 
     In your own model without a variable named ``consensus``, the consensus of a type is the mean of
-    the raters' rows, weighted by their numbers of responses. Raters who guess then count, too.
+    the raters' rows, guessing raters included, weighted by their numbers of responses.
 
     Examples
     --------
-    Of a patient whom seven responses put in class 3, two raters who look would differ less than of
-    one who got four different answers.
+    Seven responses put patient 20 in class 3; those for patient 36 name all four classes.
 
     >>> import bayesfuse as bf
     >>> from bayesfuse.models import ItemTypes
@@ -95,7 +91,7 @@ def difficulty(
     require_count("draws", draws)
     observation = observation_of(result, model)
     ends = tails(ci_prob)
-    if not isinstance(observation.raters, TypedConfusion):
+    if not isinstance(channel := observation.raters, TypedConfusion):
         raise ModelError(
             "The difficulty of an item is that of its type, so the model must have item types: use "
             "bayesfuse.models.ItemTypes, or the rater channel bayesfuse.TypedConfusion with your "
@@ -104,24 +100,48 @@ def difficulty(
     n_items, n_classes = observation.table.n_items, observation.table.n_classes
     mean, said = np.zeros(n_items), np.zeros((n_items, n_classes))
     spread = np.zeros((n_items, CELLS))
-    for types, consensus in _types(result, model, observation, draws):
+    for types, consensus in _types(result, model, observation, channel, draws):
         differ = 1.0 - np.square(consensus).sum(axis=1)
         cell = np.minimum((differ * CELLS).astype(np.int64), CELLS - 1)
         mean += types @ differ / draws
         said += types @ consensus / draws
         for z, at in enumerate(cell):
             spread[:, at] += types[:, z]
-    low, high = (_quantile(spread, end) for end in ends)
-    return _as_dataset(result, model, observation, [mean, low, high], observation.by_item(said))
+    found = {"disagreement": mean}
+    for name, end in zip(("low", "high"), ends, strict=True):
+        found[name] = _quantile(spread, end)
+    consensus = observation.by_item(said)
+    responses = observation.responses
+    probability = label_probabilities(result, model).transpose("item", "class").values
+    n_items, n_classes = probability.shape
+    best = probability.argmax(axis=1)
+    others = probability.copy()
+    others[np.arange(n_items), best] = -1.0
+    # classes that are as probable, as zero next to a known class, by what raters say
+    second = np.lexsort((consensus, others), axis=1)[:, -1]
+    mistakes = np.zeros((n_classes, n_classes))
+    np.add.at(mistakes, best, probability * responses.multiplicity[:, None])
+    np.fill_diagonal(mistakes, 0.0)
+    return xr.Dataset(
+        {
+            **{name: ("item", observation.by_item(values)) for name, values in found.items()},
+            "consensus": (("item", "answer"), consensus),
+            "label": ("item", responses.classes[best]),
+            "error": ("item", 1.0 - probability[np.arange(n_items), best]),
+            "confused_with": ("item", responses.classes[second]),
+            "mistakes": (("labelled", "class"), mistakes),
+        },
+        {"item": responses.items}
+        | dict.fromkeys(("answer", "labelled", "class"), responses.classes),
+        {"verdict": _in_words(mistakes, responses.classes, int(responses.multiplicity.sum()))},
+    )
 
 
 def _types(
-    result: xr.DataTree, model: pm.Model, observation: Observation, draws: int
+    result: xr.DataTree, model: pm.Model, observation: Observation, channel: Any, draws: int
 ) -> Iterator[tuple[Array, Array]]:
     """Return probabilities of types (table items, types) and their consensus, at every draw."""
-    channel, labels = observation.raters, None
-    if not isinstance(channel, TypedConfusion):  # the caller has asked
-        return
+    labels = None
     values = parameters(result, model)
     n_chains, n_draws = next(iter(values.values())).shape[:2]
     if observation.labels.moves_labels:
@@ -131,11 +151,10 @@ def _types(
     for one in evenly_spaced(int(draws), n_chains * n_draws):
         at = divmod(int(one), n_draws)
         rows = observation.rows({name: drawn[at] for name, drawn in values.items()})
-        probability = (
-            observation.marginal(rows).probability
-            if labels is None
-            else observation.given(rows, labels[at])[0]
-        )
+        if labels is None:
+            probability = observation.marginal(rows).probability
+        else:
+            probability = observation.given(rows, labels[at])[0]
         tables = observation.tables(rows)
         types = channel.types(tables, probability, observation.rater_structure)
         if consensus is None:
@@ -150,50 +169,10 @@ def _quantile(spread: Array, level: float) -> Array:
     below = spread.cumsum(axis=1)
     wanted = level * below[:, -1]
     cell = np.minimum((below < wanted[:, None]).sum(axis=1), CELLS - 1)[:, None]
-    mass, up_to = (
-        np.take_along_axis(spread, cell, 1)[:, 0],
-        np.take_along_axis(below, cell, 1)[:, 0],
-    )
+    mass, up_to = (np.take_along_axis(each, cell, 1)[:, 0] for each in (spread, below))
     inside = 1.0 - np.divide(up_to - wanted, mass, out=np.zeros_like(mass), where=mass > 0)
     found: Array = (cell[:, 0] + np.clip(inside, 0.0, 1.0)) / CELLS
     return found
-
-
-def _as_dataset(
-    result: xr.DataTree,
-    model: pm.Model,
-    observation: Observation,
-    disagreement: list[Array],
-    consensus: Array,
-) -> xr.Dataset:
-    """Add what label probabilities say of errors and of the classes that are confused."""
-    responses = observation.responses
-    probability = label_probabilities(result, model).transpose("item", "class").values
-    n_items, n_classes = probability.shape
-    best = probability.argmax(axis=1)
-    others = probability.copy()
-    others[np.arange(n_items), best] = -1.0
-    # classes that are as probable, as zero next to a known class, by what raters say
-    second = np.lexsort((consensus, others), axis=1)[:, -1]
-    mistakes = np.zeros((n_classes, n_classes))
-    np.add.at(mistakes, best, probability * responses.multiplicity[:, None])
-    np.fill_diagonal(mistakes, 0.0)
-    named_items = zip(("disagreement", "low", "high"), disagreement, strict=True)
-    return xr.Dataset(
-        {
-            **{name: ("item", observation.by_item(values)) for name, values in named_items},
-            "consensus": (("item", "answer"), consensus),
-            "label": ("item", responses.classes[best]),
-            "error": ("item", 1.0 - probability[np.arange(n_items), best]),
-            "confused_with": ("item", responses.classes[second]),
-            "mistakes": (("labelled", "class"), mistakes),
-        },
-        {
-            "item": responses.items,
-            **{dim: responses.classes for dim in ("answer", "labelled", "class")},
-        },
-        {"verdict": _in_words(mistakes, responses.classes, int(responses.multiplicity.sum()))},
-    )
 
 
 def _in_words(mistakes: Array, classes: Array, n_items: int) -> str:

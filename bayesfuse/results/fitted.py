@@ -1,9 +1,9 @@
-"""What a fit says of labels and raters in general, for items that it has not seen."""
+"""The parameters of a fit, for predictions of new items."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,18 +16,19 @@ from pytensor.graph.basic import Variable
 from bayesfuse import labels as label_priors
 from bayesfuse import raters as rater_channels
 from bayesfuse.data.arrays import as_array, plain
-from bayesfuse.data.names import places, unique_names
+from bayesfuse.data.known import read_classifier, read_covariates
+from bayesfuse.data.names import listed, places, unique_names
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
 from bayesfuse.labels.base import LabelPrior
+from bayesfuse.labels.item_odds import ItemRows, log_word
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.compiled import plain_python
-from bayesfuse.pymc.described import POOL, PRIOR, source_of
-from bayesfuse.pymc.evaluate import evaluate
+from bayesfuse.pymc.evaluate import POOL, PRIOR, evaluate, source_of
+from bayesfuse.pymc.item_priors import SHARE
 from bayesfuse.raters.base import RaterChannel
-from bayesfuse.results.compatibility import observation_of
-from bayesfuse.results.contents import all_draws, constants, in_double
-from bayesfuse.results.known_items import KnownItems, known_items
-from bayesfuse.results.parameters import evenly_spaced, parameters
+from bayesfuse.results.compatibility import evenly_spaced, observation_of, parameters
+from bayesfuse.results.contents import all_draws, constants, in_double, named
 from bayesfuse.results.posterior import PREDICTION
 
 FITTED = "fitted"
@@ -36,27 +37,11 @@ FITTED = "fitted"
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a fit says of items and raters in general.
+    """Factors, settings and draws of a fit, for items and raters that it has not seen.
 
-    Attributes
-    ----------
-    labels, raters : type
-        The factors, whose ``anew`` makes those of other items and raters.
-    label_settings, rater_settings : mapping
-        Their settings.
-    needs : list of str
-        What places new items.
-    values : dict of str to ndarray, shape (chain, draw, …)
-        The parameters.
-    newcomers : dict of str to ndarray or str
-        By parameter, the rows of a rater without responses, (chain, draw, …), or the reason why
-        there are none.
-    sources : dict of str to str
-        By parameter, where these come from.
-    rater_names, class_names : ndarray
-    population_names : ndarray, optional
-    items : KnownItems, optional
-        What covariates and a classifier's word of new items say of their labels.
+    ``values`` are the parameters (chain, draw, …). ``newcomers`` holds by parameter the rows of a
+    rater without responses, or the reason why there are none, and ``sources`` their origin;
+    ``needs`` names the arguments that describe new items.
     """
 
     labels: type[LabelPrior]
@@ -93,10 +78,7 @@ class Fitted:
     def of_raters(
         self, raters: NDArray[Any]
     ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64], list[str]]:
-        """Return the parameters for the raters of new responses.
-
-        Also the place of each among the fitted raters, −1 for others, and where it comes from.
-        """
+        """Return the parameters of these raters, their places in the fit (−1: none), sources."""
         index = places(as_array(raters), self.rater_names)
         new, values = index < 0, dict(self.values)
         sources: set[str] = set()
@@ -231,3 +213,80 @@ def _stored(result: xr.DataTree, name: str, where: Mapping[str, Any] | None) -> 
     else:
         value = np.asarray(where["value"])
     return np.broadcast_to(value, (draws.sizes["chain"], draws.sizes["draw"], *value.shape))
+
+
+@dataclass(frozen=True)
+class KnownItems:
+    """Draws of ``share``, ``slope`` and ``scale``, covariates' names, standardising constants."""
+
+    draws: dict[str, Array]
+    names: list[str]
+    constants: dict[str, Array]
+
+    def at(self, chosen: NDArray[np.int64]) -> KnownItems:
+        """Return some of the draws of every chain."""
+        return replace(self, draws={name: each[:, chosen] for name, each in self.draws.items()})
+
+    def rows(
+        self, responses: Responses, population: Any, covariates: Any, classifier: Any
+    ) -> tuple[NDArray[np.int64], LogOdds]:
+        """Return the row of every item, and the log-odds of the rows at every draw."""
+        x = word = None
+        if covariates is not None:
+            _, table = read_covariates(responses, covariates, self.names)
+            x = (table - self.constants["covariate_mean"]) / self.constants["covariate_sd"]
+        if classifier is not None:
+            word = log_word(read_classifier(responses, classifier))
+            word = word - self.constants["classifier_mean"]
+        found = ItemRows.build(responses.n_items, population, x, word)
+        return found.kind, LogOdds(self, found)
+
+
+@dataclass(frozen=True)
+class LogOdds:
+    """Log-odds (chain, draw, row, class), computed draw by draw, because they may be many."""
+
+    known: KnownItems
+    rows: ItemRows
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As of an array."""
+        share = self.known.draws["share"]
+        return (*share.shape[:2], int(self.rows.kind.max(initial=-1)) + 1, share.shape[-1])
+
+    def __getitem__(self, at: tuple[int, int]) -> Array:
+        draws = {name: each[at] for name, each in self.known.draws.items()}
+        with np.errstate(divide="ignore"):
+            own = draws["share"], draws.get("slope"), draws.get("scale")
+            found: Array = self.rows.log_odds(*own, np)
+        return found
+
+
+def known_items(result: xr.DataTree, needs: Sequence[str]) -> KnownItems | None:
+    """Read the draws of a result, None if it has neither covariates nor a classifier."""
+    if not {"covariates", "classifier"} & set(needs):
+        return None
+    wanted, told = {"share": SHARE["populations" in needs]}, []
+    if "covariates" in needs:
+        wanted["slope"], told = "standard_slope", ["covariate_mean", "covariate_sd"]
+    if "classifier" in needs:
+        wanted["scale"], told = "classifier_scale", [*told, "classifier_mean"]
+    posterior, draws = all_draws(result), {}
+    for role, name in wanted.items():
+        if (drawn := named(posterior, name)) is None:
+            raise ModelError(
+                "A result must hold all parameters of its labels, because predictions follow from "
+                f"them. Got: no {name!r} among {list(posterior.data_vars)}."
+            )
+        draws[role] = drawn.transpose("chain", "draw", ...).values
+    data, values = constants(result), {}
+    for name in told:
+        if (value := named(data, name)) is None:
+            raise ModelError(
+                "A result must hold the means and scales of covariates and probabilities. Got: no "
+                f"{name!r} in its group constant_data."
+            )
+        values[name] = value.values
+    names = [] if "covariates" not in needs else listed(posterior["covariate"].values)
+    return KnownItems(draws, list(map(str, names)), values)

@@ -27,10 +27,7 @@ DIGESTS = "batch_digest"
 
 @dataclass(frozen=True)
 class Natural:
-    """A parameter with Dirichlet rows: its prior, and its distribution given all data so far.
-
-    ``variable`` is the name of its draws in the posterior of the result.
-    """
+    """The Dirichlet prior and posterior of a parameter, and its variable in the result."""
 
     prior: RowPrior
     posterior: RowPrior
@@ -44,10 +41,8 @@ class Natural:
 
     def with_new_raters(self, count: int) -> Natural:
         """Return a parameter by rater with new raters, who have the prior of the first one."""
-        prior, posterior = (
-            _grown(rows, self.prior, count) for rows in (self.prior, self.posterior)
-        )
-        return replace(self, prior=prior, posterior=posterior)
+        prior = _grown(self.prior, self.prior, count)
+        return replace(self, prior=prior, posterior=_grown(self.posterior, self.prior, count))
 
 
 def by_rater(parameter: Parameter) -> bool:
@@ -73,8 +68,7 @@ def store(
                 whole = (f"{name}_component", *dims)
                 found[f"{name}_{what}log_share"] = (whole[:-1], rows.log_shares)
             found[f"{name}_{what}concentration"] = (whole, rows.concentration)
-        dims_and_rows = found[f"{name}_concentration"]
-        found[f"{name}_concentration"] = (*dims_and_rows, {OF: name, VARIABLE: natural.variable})
+        found[f"{name}_concentration"] += ({OF: name, VARIABLE: natural.variable},)
     if known:
         found[DIGESTS] = ("batch", digests)
     result["fit"] = xr.DataTree(xr.Dataset(found, coords))
@@ -91,10 +85,9 @@ def read(result: xr.DataTree) -> dict[str, Natural]:
             found[str(name)] = Natural(prior, posterior, str(variable.attrs[VARIABLE]))
     if not found:
         raise ModelError(
-            "Learning goes on from the Dirichlet distributions of a fit, to which counts are "
-            "added: results of bf.fit(model, method='cavi') hold them, draws alone do not say "
-            f"them. Got: a result of method={result.attrs.get('method')!r}, with groups "
-            f"{sorted(groups)}."
+            "An update adds counts to the Dirichlet distributions of a fit, which results of "
+            "bf.fit(model, method='cavi') hold and draws alone do not. Got: a result of "
+            f"method={result.attrs.get('method')!r}, with groups {sorted(groups)}."
         )
     return found
 
@@ -120,14 +113,8 @@ def _rows(stored: xr.Dataset, name: str) -> RowPrior:
 
 def _grown(rows: RowPrior, prior: RowPrior, count: int) -> RowPrior:
     """Return rows by rater with those that the prior has for the first rater added at the end."""
+    new = np.zeros(count, dtype=np.int64)
     if isinstance(rows, DirichletMixture) and isinstance(prior, DirichletMixture):
-        shares = _appended(rows.log_shares, prior.log_shares, count, 1)
-        return DirichletMixture(
-            shares, _appended(rows.concentration, prior.concentration, count, 1)
-        )
-    return Dirichlet(_appended(rows.concentration, prior.concentration, count, 0))
-
-
-def _appended(rows: Array, prior: Array, count: int, axis: int) -> Array:
-    first = np.take(prior, np.zeros(count, dtype=np.int64), axis)
-    return np.concatenate([rows, first], axis)
+        both = (rows.log_shares, prior.log_shares), (rows.concentration, prior.concentration)
+        return DirichletMixture(*(np.concatenate([old, first[:, new]], 1) for old, first in both))
+    return Dirichlet(np.concatenate([rows.concentration, prior.concentration[new]]))

@@ -25,35 +25,42 @@ def see(
     told: Mapping[str, Any],
     gold: Mapping[Any, Any] | None = None,
 ) -> tuple[Observation, dict[str, Any], list[str]]:
-    """Return new responses as seen through a fit.
+    """Return new responses as seen through a fit: observation, parameters, and sources of raters.
 
-    Parameters
-    ----------
-    fitted : Fitted
-    responses : Responses
-    told : mapping of str to anything
-        What places the new items, by name of the argument of ``bf.predict``; None if not given.
-    gold : mapping of item name to class name, optional
-        Items whose true class is known.
-
-    Returns
-    -------
-    observation : Observation
-    values : dict of str to array, shape (chain, draw, …)
-        The parameters for the raters of these responses.
-    source : list of str
-        Where those of each rater come from.
+    ``told`` holds the arguments of ``bf.predict`` that describe the new items, None if not given.
     """
     given = _places(fitted, told)
     responses = with_classes(responses, fitted.class_names)
-    of_raters, index, source = fitted.of_raters(responses.raters)
-    values: dict[str, Any] = {**of_raters}
+    by_rater, index, source = fitted.of_raters(responses.raters)
+    values: dict[str, Any] = {**by_rater}
+    of_raters = {parameter.name for parameter in fitted.raters.declared}
     if "populations" in given:
-        given["populations"] = _numbered(fitted, responses, values, given)
+        names, unit = fitted.population_names, fitted.labels.unit
+        if names is None:  # a model of the user's own, which numbers them
+            name = next(name for name in values if name not in of_raters)
+            names = np.arange(values[name].shape[2])
+        units = given["sequences"].names if unit == "sequence" else responses.items
+        given["populations"] = read_populations(units, given["populations"], names, unit)[1]
     if fitted.items is not None:
         known = (given.pop(name, None) for name in ("populations", "covariates", "classifier"))
         given["populations"], values["log_odds"] = fitted.items.rows(responses, *known)
-    return _observe(fitted, responses, values, index, given, gold), values, source
+    first = {name: drawn[0, 0] for name, drawn in values.items()}
+    own = [
+        {name: first[name] for name in first if (name in of_raters) is raters}
+        for raters in (False, True)
+    ]
+    labels = fitted.labels.anew(own[0], fitted.label_settings, **given)
+    raters = fitted.raters.anew(own[1], fitted.rater_settings, index)
+    for parameter in (*labels.used_parameters, *raters.used_parameters):
+        if "item" in parameter.dims:
+            raise ModelError(
+                "Parameters must be shared by all items, because those of new items are unknown. "
+                f"Got: {parameter.name}, which belongs to single items."
+            )
+    shapes = {name: value.shape for name, value in first.items()}
+    labels.check(shapes, responses)
+    raters.check(shapes, responses)
+    return Observation.build(responses, labels, raters, gold), values, source
 
 
 def confusion_at(observation: Observation, rows: Rows) -> Array:
@@ -80,19 +87,6 @@ def _places(fitted: Fitted, given: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _numbered(
-    fitted: Fitted, responses: Responses, values: Mapping[str, Any], given: Mapping[str, Any]
-) -> NDArray[np.int64]:
-    """Return the number of the population of every new item or sequence."""
-    names, unit = fitted.population_names, fitted.labels.unit
-    if names is None:  # a model of the user's own, which numbers them
-        of_raters = {parameter.name for parameter in fitted.raters.declared}
-        first = next(name for name in values if name not in of_raters)
-        names = np.arange(values[first].shape[2])
-    units = given["sequences"].names if unit == "sequence" else responses.items
-    return read_populations(units, given["populations"], names, unit)[1]
-
-
 def with_classes(responses: Responses, classes: NDArray[Any]) -> Responses:
     """Return the same responses with the classes of a fit."""
     place = places(as_array(responses.classes), classes)
@@ -114,32 +108,3 @@ def with_classes(responses: Responses, classes: NDArray[Any]) -> Responses:
     return replace(
         table, multiplicity=responses.multiplicity, silent=responses.silent, stated=stated
     )
-
-
-def _observe(
-    fitted: Fitted,
-    responses: Responses,
-    values: Mapping[str, Any],
-    index: NDArray[np.int64],
-    given: Mapping[str, Any],
-    gold: Mapping[Any, Any] | None,
-) -> Observation:
-    """Return the new responses as seen through the fitted label prior and channel."""
-    first = {name: drawn[0, 0] for name, drawn in values.items()}
-    of_raters = {parameter.name for parameter in fitted.raters.declared}
-    own = [
-        {name: first[name] for name in first if (name in of_raters) is raters}
-        for raters in (False, True)
-    ]
-    labels = fitted.labels.anew(own[0], fitted.label_settings, **given)
-    raters = fitted.raters.anew(own[1], fitted.rater_settings, index)
-    for parameter in (*labels.used_parameters, *raters.used_parameters):
-        if "item" in parameter.dims:
-            raise ModelError(
-                "Parameters must be shared by all items, because those of new items are not "
-                f"known. Got: {parameter.name}, which belongs to single items."
-            )
-    shapes = {name: value.shape for name, value in first.items()}
-    labels.check(shapes, responses)
-    raters.check(shapes, responses)
-    return Observation.build(responses, labels, raters, gold)

@@ -14,9 +14,14 @@ from bayesfuse.data.names import storable
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, require_count, require_kind, require_seed, takes_seed
-from bayesfuse.results.compatibility import observation_of
+from bayesfuse.results.compatibility import (
+    central,
+    evenly_spaced,
+    evenly_spaced_rows,
+    observation_of,
+    parameters,
+)
 from bayesfuse.results.contents import kept_labels
-from bayesfuse.results.parameters import central, evenly_spaced, evenly_spaced_rows, parameters
 
 BETWEEN = 10
 """Sweeps between draws of labels from a Markov chain."""
@@ -25,13 +30,10 @@ BETWEEN = 10
 def decode(result: xr.DataTree, model: pm.Model) -> xr.DataArray:
     """Return the jointly most probable labels, at the posterior mean of the parameters.
 
-    For labels in sequence this is the Viterbi path. It may differ from the most probable label of
-    each item, which may not even form a possible sequence. For labels on a graph it is intractable
-    in general and approximated by iterated conditional modes from several starts (attribute
-    ``method``).
-
-    Inferred groups of raters have no mean: the most frequent assignment is used, with the mean of
-    the other parameters over the draws that have it.
+    For labels in sequence this is the Viterbi path, which may differ from the most probable label
+    of each item. On a graph it is approximated by iterated conditional modes from several starts
+    (attribute ``method``). Inferred groups of raters have no mean: the most frequent assignment is
+    used, with the mean of the other parameters over the draws that have it.
 
     Parameters
     ----------
@@ -86,10 +88,10 @@ def draw_labels(
 ) -> xr.DataArray:
     """Draw all labels jointly from their posterior, parameters integrated out.
 
-    Labels are drawn given the parameters of evenly spaced posterior draws; labels on a graph are
-    those drawn with the parameters, if the result has them. The draws represent the posterior of
-    any function of several labels (spans, runs, changes); for single items
-    ``bf.label_probabilities`` is more precise.
+    Labels are drawn given the parameters of evenly spaced posterior draws; on a graph they are
+    those drawn with the parameters, if stored. The draws represent the posterior of any function of
+    several labels (spans, runs, changes); for single items ``bf.label_probabilities`` is more
+    precise.
 
     Parameters
     ----------
@@ -275,34 +277,27 @@ def _in_order(labels: xr.DataArray, sequences: Sequences) -> tuple[NDArray[np.in
     return codes.reshape(values.shape)[:, place], names.tolist()
 
 
-def _kinds(
-    classes: list[Any], scheme: str, outside: Any
-) -> tuple[NDArray[np.int64], NDArray[np.bool_], list[Any]]:
+def _kinds(classes: list[Any], scheme: str, outside: Any) -> tuple[Any, Any, list[Any]]:
     """Return the kind of span of every class (−1 outside), whether it begins one, and all kinds."""
     if scheme not in ("bio", "runs"):
         raise ModelError(f"scheme must be 'bio' or 'runs'. Got: {scheme!r}.")
     inside = [name for name in classes if name != outside]
-    if scheme == "runs":
-        kinds, begins = inside, np.zeros(len(classes), dtype=bool)
-        kind_of = [kinds.index(name) if name != outside else -1 for name in classes]
-        return np.array(kind_of), begins, kinds
-    strange = [name for name in inside if str(name)[:2] not in ("B-", "I-")]
+    runs = scheme == "runs"
+    strange = [name for name in inside if not runs and str(name)[:2] not in ("B-", "I-")]
     if strange:
         raise ModelError(
             f"Classes must be {outside!r} or begin with 'B-' or 'I-' (scheme=\"runs\" takes any). "
             f"Got: {strange[0]!r}."
         )
-    kinds = sorted({str(name)[2:] for name in inside})
-    kind_of = [kinds.index(str(name)[2:]) if name != outside else -1 for name in classes]
-    begins = np.array([name != outside and str(name)[:2] == "B-" for name in classes])
-    return np.array(kind_of), begins, kinds
+    own = {name: name if runs else str(name)[2:] for name in inside}
+    kinds = inside if runs else sorted(set(own.values()))
+    kind_of = [kinds.index(own[name]) if name != outside else -1 for name in classes]
+    begins = [name != outside and not runs and str(name)[:2] == "B-" for name in classes]
+    return np.array(kind_of), np.array(begins), kinds
 
 
 def _count_runs(
-    codes: NDArray[Any],
-    sequences: Sequences,
-    kind_of: NDArray[np.int64],
-    begins: NDArray[np.bool_],
+    codes: NDArray[Any], sequences: Sequences, kind_of: NDArray[np.int64], begins: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the distinct runs (start, stop, kind) over all draws and the count of each."""
     first = np.zeros(codes.shape[1], dtype=bool)

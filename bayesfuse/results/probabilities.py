@@ -1,16 +1,23 @@
-"""The posterior of the labels, as stored in a result or recomputed from its draws."""
+"""Label probabilities, as stored in a result or recomputed from its draws, and vote shares."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 import pymc as pm
 import xarray as xr
 
-from bayesfuse.errors import ModelError
-from bayesfuse.observation import Observation
-from bayesfuse.results.compatibility import observation_of
+from bayesfuse.data import fingerprint
+from bayesfuse.data.known import gold_labels
+from bayesfuse.data.responses import Responses
+from bayesfuse.errors import ModelError, require_kind
+from bayesfuse.results.compatibility import observation_of, parameters
 from bayesfuse.results.contents import kept_labels, of_all_draws, require_result
 from bayesfuse.results.draws import sum_up
-from bayesfuse.results.parameters import parameters
+from bayesfuse.results.posterior import OBSERVED, ORDERED, of_items
 
 
 def label_probabilities(
@@ -24,15 +31,14 @@ def label_probabilities(
         From ``bf.sample``, ``bf.fit`` or ``bf.find_map``. Label probabilities are returned
         unchanged.
     model : pymc.Model, optional
-        The model of the result. Needed to recompute the mean if draws have been dropped from the
-        result (``result.isel(chain=[0])``, thinning).
+        The model of the result. Needed if draws have been dropped from the result
+        (``result.isel(chain=[0])``, thinning), to recompute the mean.
 
     Returns
     -------
     DataArray, dims (item, class)
         Averaged over the posterior of the parameters (Rao–Blackwellised: the mean of exact
-        probabilities, not frequencies of drawn labels). The Monte Carlo error is
-        ``result["label_posterior"]["mcse"]``.
+        probabilities). The Monte Carlo error is ``result["label_posterior"]["mcse"]``.
 
     Raises
     ------
@@ -50,10 +56,8 @@ def label_probabilities(
     """
     if isinstance(result, xr.DataArray):
         if set(result.dims) != {"item", "class"}:
-            raise ModelError(
-                "Label probabilities have the dimensions item and class. Got: "
-                f"{list(map(str, result.dims))}."
-            )
+            dims = list(map(str, result.dims))
+            raise ModelError(f"Label probabilities have dimensions item and class. Got: {dims}.")
         return result.transpose("item", "class")
     return label_posterior(result, model)["probability"]
 
@@ -65,7 +69,11 @@ def label_posterior(result: xr.DataTree, model: pm.Model | None = None) -> xr.Da
     if there and of_all_draws(result):
         return result["label_posterior"].dataset
     if observation is not None and model is not None:
-        return _anew(result, model, observation)
+        values = parameters(result, model)
+        sizes = next(iter(values.values())).shape[:2]
+        labels = kept_labels(result) if observation.labels.moves_labels else None
+        draws = sum_up(observation, values, labels, sizes, log_likelihood=False)
+        return draws.label_posterior()
     if there:
         raise ModelError(
             "The label posterior is a mean over all draws, some of which have been dropped from "
@@ -79,9 +87,46 @@ def label_posterior(result: xr.DataTree, model: pm.Model | None = None) -> xr.Da
     )
 
 
-def _anew(result: xr.DataTree, model: pm.Model, observation: Observation) -> xr.Dataset:
-    values = parameters(result, model)
-    n_chains, n_draws = next(iter(values.values())).shape[:2]
-    labels = kept_labels(result) if observation.labels.moves_labels else None
-    draws = sum_up(observation, values, labels, (n_chains, n_draws), log_likelihood=False)
-    return draws.label_posterior()
+def vote_shares(responses: Responses, gold: Mapping[Any, Any] | None = None) -> xr.DataTree:
+    """Return the shares of the votes for every class as label probabilities.
+
+    One more vote is spread over all classes, so that no class is impossible, and items without
+    responses have even shares. Items of known class have that class.
+
+    Parameters
+    ----------
+    responses : Responses
+    gold : mapping of item name to class name, optional
+        Known labels.
+
+    Returns
+    -------
+    DataTree
+        ``label_posterior`` (``probability`` by item and class) for ``bf.label_probabilities``,
+        ``bf.average`` and other functions of labels. It has no parameters of raters.
+
+    Raises
+    ------
+    ResponsesError
+        Gold labels of unknown items or classes.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> responses = bf.Responses.from_matrix([["no", "no", "yes"], ["yes", None, None]])
+    >>> bf.label_probabilities(bf.vote_shares(responses)).values
+    array([[0.625, 0.375],
+           [0.25 , 0.75 ]])
+    """
+    require_kind("responses", responses, Responses)
+    shares = responses.votes() + 1.0 / responses.n_classes
+    shares /= shares.sum(axis=1, keepdims=True)
+    known = gold_labels(responses, gold)
+    at = np.flatnonzero(known >= 0)
+    shares[at] = np.eye(responses.n_classes)[known[at]]
+    coords = {"item": responses.items, "class": responses.classes}
+    labels = xr.Dataset({"probability": (("item", "class"), shares)}, coords)
+    told = fingerprint.of_responses(responses) | {"gold": fingerprint.of_gold(responses, known)}
+    attrs = {OBSERVED: json.dumps(told), ORDERED: int(responses.ordered)}
+    data = xr.Dataset(of_items(responses, known), coords, attrs)
+    return xr.DataTree.from_dict({"label_posterior": labels, "constant_data": data})

@@ -1,4 +1,4 @@
-"""How much of the draws a result stores: in which precision, and how many of them."""
+"""Storage of draws: their precision, and how many of them are stored."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BYTES = {"double": 8, "single": 4}
 
 
 class Storage(NamedTuple):
-    """What is stored: precision, one draw in ``thin``, log likelihoods or not; and its bytes."""
+    """Precision, every ``thin``-th draw, log likelihoods or not, and the size in bytes."""
 
     precision: Precision
     thin: int
@@ -48,15 +48,9 @@ def choose(
     log_likelihood: bool | None,
     most: int,
 ) -> Storage:
-    """Choose what is not given so that draws take ``most`` bytes: the precision, then ``thin``.
+    """Choose the precision, then ``thin``, so that draws take ``most`` bytes, unless given.
 
-    Single precision comes first because it loses nothing: its relative error of 10⁻⁷ is far below
-    any Monte Carlo error.
-
-    Raises
-    ------
-    ModelError
-        Settings that are unknown, or numbers below one.
+    The relative error of single precision, 10⁻⁷, is far below any Monte Carlo error.
     """
     n_chains, n_draws = sizes
     given = {"chains": n_chains, "draws": n_draws} | ({} if thin is None else {"thin": thin})
@@ -67,8 +61,12 @@ def choose(
     units = sum(map(summed.n_units, observations))
     if log_likelihood is None:
         log_likelihood = n_chains * -(-n_draws // (thin or 1)) * units <= summed.MOST_VALUES
-    variables = [*model.free_RVs, *model.deterministics]
-    values = sum(_n_values(model, each) for each in variables) + units * log_likelihood
+    lengths = {dim: len(names) for dim, names in model.coords.items() if names is not None}
+    values = units * log_likelihood
+    for variable in (*model.free_RVs, *model.deterministics):
+        dims = model.named_vars_to_dims.get(variable.name) or (None,) * variable.type.ndim
+        shape = zip(variable.type.shape, dims, strict=True)
+        values += math.prod(n if n is not None else lengths.get(str(d), 1) for n, d in shape)
 
     def size(precision: Precision, thin: int) -> int:
         return n_chains * -(-n_draws // thin) * values * BYTES[precision]
@@ -96,21 +94,13 @@ def decide(
         whole = choose(model, observations, sizes, **asked | usual, most=LARGE)
         warnings.warn(
             f"Posterior and log likelihood of more than {LARGE / 1e6:,.0f} MB are stored in single "
-            "precision, and of draws that are larger still one in so many, unless precision= and "
+            "precision, and if that is not enough only every thin-th draw, unless precision= and "
             f"thin= are given. Got: {whole.size / 1e6:,.0f} MB, so precision={found.precision!r} "
             f"and thin={found.thin} ({found.size / 1e6:,.0f} MB).",
             LargeResultWarning,
             stacklevel=stacklevel,
         )
     return found
-
-
-def _n_values(model: pm.Model, variable: Any) -> int:
-    """Return the number of entries of a variable, as far as its shape is known."""
-    dims = model.named_vars_to_dims.get(variable.name) or (None,) * variable.type.ndim
-    lengths = {dim: len(names) for dim, names in model.coords.items() if names is not None}
-    shape = zip(variable.type.shape, dims, strict=True)
-    return math.prod(n if n is not None else lengths.get(str(dim), 1) for n, dim in shape)
 
 
 def round_off(result: xr.DataTree, precision: Precision) -> None:
@@ -131,10 +121,7 @@ def round_off(result: xr.DataTree, precision: Precision) -> None:
 
 
 def _rounded(values: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Round to single precision; what lies between 0 and 1 stays there.
-
-    An accuracy of one would make mistakes of a rater impossible, and any data with one, too.
-    """
+    """Round to single precision; numbers between 0 and 1 stay there, as zeros rule out data."""
     rounded = values.astype(np.float32)
     inner = np.finfo(np.float32).tiny, np.nextafter(np.float32(1), np.float32(0))
     for edge, inside in enumerate(inner):

@@ -21,10 +21,9 @@ def summary(
     """Return ArviZ's summary of a posterior, variable by variable.
 
     ``az.summary`` (ArviZ 1.3) mislabels the rows of a variable unless its dimensions come in the
-    order in which they first appear in the posterior. Results order their variables accordingly,
-    but no order works for a :class:`bayesfuse.models.LatentGroup` of known groups with more than
-    two classes, and a selection by ``var_names`` may break it. This function summarises one
-    variable at a time, so its rows are always labelled correctly.
+    order in which they first appear in the posterior, which no order of the variables achieves for
+    some models (:class:`bayesfuse.models.LatentGroup`) and selections by ``var_names``. This
+    function summarises one variable at a time, so its rows are always labelled correctly.
 
     Parameters
     ----------
@@ -65,13 +64,7 @@ def summary(
 
 
 def posterior_draws(result: xr.DataTree, *names: str) -> xr.Dataset:
-    """Return variables, (chain, draw, …); the point estimate of ``bf.find_map`` is one draw.
-
-    Raises
-    ------
-    ModelError
-        The result lacks a variable.
-    """
+    """Return variables, (chain, draw, …); the point estimate of ``bf.find_map`` is one draw."""
     found = all_draws(result)
     wanted = {name: named(found, name) for name in names}
     if missing := [name for name, values in wanted.items() if values is None]:
@@ -84,10 +77,7 @@ def posterior_draws(result: xr.DataTree, *names: str) -> xr.Dataset:
 
 
 def interval(draws: xr.DataArray, ci_prob: float | None = None) -> tuple[xr.DataArray, ...]:
-    """Return the ends of the credible interval over chains and draws.
-
-    ArviZ's setting ``stats.ci_kind`` decides between equal-tailed and highest-density intervals.
-    """
+    """Return the ends of the credible interval over chains and draws, by ``stats.ci_kind``."""
     import arviz as az
 
     find = {"eti": az.eti, "hdi": az.hdi}[az.rcParams["stats.ci_kind"]]
@@ -96,13 +86,7 @@ def interval(draws: xr.DataArray, ci_prob: float | None = None) -> tuple[xr.Data
 
 
 def coverage(ci_prob: float | None = None) -> float:
-    """Return the probability of credible intervals, by default ArviZ's setting ``stats.ci_prob``.
-
-    Raises
-    ------
-    ModelError
-        A probability not strictly between 0 and 1.
-    """
+    """Return the probability of credible intervals, by default ArviZ's ``stats.ci_prob``."""
     import arviz as az
 
     if ci_prob is None:
@@ -117,10 +101,9 @@ def tails(ci_prob: float | None = None) -> tuple[float, float]:
 
 
 def recognition(result: xr.DataTree) -> dict[tuple[str, Any], xr.DataArray]:
-    """Return the accuracy of the raters by true class, draws (chain, draw, rater).
+    """Return the raters' accuracy (chain, draw, rater), by name and true class.
 
-    The keys are name and true class: ("sensitivity", last class) and ("specificity", first class)
-    for two classes, ("sensitivity", class) for each of several.
+    For two classes these are ("sensitivity", last) and ("specificity", first).
     """
     draws = posterior_draws(result, "sensitivity", "specificity")
     classes = class_names(result)

@@ -28,20 +28,19 @@ def write_labels(
         With label probabilities: from :func:`bayesfuse.predict_batches`, of which only one is in
         memory at a time, or results of :func:`bayesfuse.update`, :func:`bayesfuse.fit`, ….
     folder : path
-        Is made if there is none.
+        Created if it does not exist.
 
     Returns
     -------
     list of Path
-        The files, ``part-00000.parquet`` and so on: together they are one data set for readers of
-        Parquet. Columns: ``item``; ``label``, the most probable class; and by class its
-        probability, ``probability_<class>``. A file appears under its name when it is complete.
+        The files, ``part-00000.parquet`` and so on, which readers of Parquet take as one data set.
+        Columns: ``item``; ``label``, the most probable class; ``probability_<class>`` for every
+        class. A file appears under its name when it is complete.
 
     Raises
     ------
     ModelError
-        Not an iterable of results; no label probabilities; a folder that holds Parquet files, with
-        which the new ones would be read.
+        Not an iterable of results; no label probabilities; a folder with Parquet files.
     ImportError
         Without pyarrow: ``pip install "bayesfuse[parquet]"``.
 
@@ -77,8 +76,7 @@ def new_folder(folder: Any) -> Path:
         import pyarrow  # noqa: F401
     except ImportError as error:
         raise ImportError(
-            'Parquet files are written by pyarrow: pip install "bayesfuse[parquet]". Got: no '
-            "pyarrow."
+            'Parquet files need pyarrow: pip install "bayesfuse[parquet]". Got: no pyarrow.'
         ) from error
     if not isinstance(folder, str | os.PathLike):
         raise ModelError(f"folder must be the path of a folder. Got: {folder!r}.")

@@ -11,13 +11,14 @@ from bayesfuse.testing.comparisons import (
     assert_uniform,
     assert_within_mcse,
 )
-from bayesfuse.testing.label_priors import (
+from bayesfuse.testing.factors import (
     Enumerated,
     check_label_prior,
+    check_rater_channel,
+    check_tangent,
     enumerate_labels,
     relative,
 )
-from bayesfuse.testing.rater_channels import check_rater_channel, check_tangent
 
 __all__ = [
     "Enumerated",

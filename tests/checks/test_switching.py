@@ -13,7 +13,7 @@ from bayesfuse.checks.label_switching import _permuted
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.parameters import parameters
+from bayesfuse.results.compatibility import parameters
 from bayesfuse.results.posterior import complete, note_draws
 from bayesfuse.testing import assert_close
 

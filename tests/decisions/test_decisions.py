@@ -16,7 +16,7 @@ from bayesfuse.decisions.expected_errors import _number_of_errors
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.parameters import evenly_spaced_rows
+from bayesfuse.results.compatibility import evenly_spaced_rows
 
 QUIET = {"progressbar": False, "quiet": True}
 

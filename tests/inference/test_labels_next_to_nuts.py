@@ -14,7 +14,7 @@ import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.inference import chains
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.parameters import parameters
+from bayesfuse.results.compatibility import parameters
 from bayesfuse.results.posterior import complete
 
 QUIET = {"progressbar": False, "quiet": True}

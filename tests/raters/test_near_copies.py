@@ -7,12 +7,12 @@ from rules import rules
 
 import bayesfuse as bf
 from bayesfuse.models import LabellingFunctions
-from bayesfuse.raters import near_copies
+from bayesfuse.raters import dependence
 
 
 def test_copies_share_a_column_and_others_do_not():
     responses, _ = rules(1, copies=3)
-    column = near_copies.columns(responses, np.array([0.5, 0.5]))
+    column = dependence.columns(responses, np.array([0.5, 0.5]))
     first = column[0, 0]
     assert column[14:, 0].tolist() == [first] * 3
     assert len(np.unique(column[column >= 0])) == 14
@@ -24,15 +24,15 @@ def test_rules_that_meet_as_often_as_perfect_ones_are_no_copies():
     matrix = np.full((1000, 3), -1)
     matrix[:100, :2], matrix[100:900, 2] = 1, 0
     responses = bf.Responses.from_matrix(matrix, classes=[0, 1])
-    apart = near_copies.columns(responses, np.array([0.9, 0.1]))
+    apart = dependence.columns(responses, np.array([0.9, 0.1]))
     assert len(np.unique(apart[apart >= 0])) == 3
-    together = near_copies.columns(responses, np.array([0.5, 0.5]))
+    together = dependence.columns(responses, np.array([0.5, 0.5]))
     assert together[0, 1] == together[1, 1]
 
 
 def test_counted_tables_have_the_columns_of_expanded_ones():
     table = bf.Responses.from_counts({"0.1": 40, "00.": 60, ".11": 30, "...": 50}, missing=".")
-    found = [near_copies.columns(each, np.array([0.6, 0.4])) for each in (table, table.expand())]
+    found = [dependence.columns(each, np.array([0.6, 0.4])) for each in (table, table.expand())]
     assert (found[0] == found[1]).all()
 
 
@@ -48,9 +48,9 @@ def test_dispersion_by_hand(monkeypatch):
     expected = (share.T * weight) @ share
     met = {(0, 1): 2, (0, 2): 2, (1, 2): 1}
     by_hand = np.mean([(o - expected[p]) ** 2 / max(expected[p], 1.0) for p, o in met.items()])
-    assert np.isclose(near_copies.dispersion(votes, responses, share, probability), by_hand)
-    monkeypatch.setattr(near_copies, "BLOCK", 1)
-    assert np.isclose(near_copies.dispersion(votes, responses, share, probability), by_hand)
+    assert np.isclose(dependence.dispersion(votes, responses, share, probability), by_hand)
+    monkeypatch.setattr(dependence, "BLOCK", 1)
+    assert np.isclose(dependence.dispersion(votes, responses, share, probability), by_hand)
 
 
 def test_two_labels_of_one_source_are_no_pair():
@@ -62,7 +62,7 @@ def test_two_labels_of_one_source_are_no_pair():
     met = {(0, 2): 1, (1, 2): 1}
     expected = {p: (2 * share[:, p[0]] * share[:, p[1]] / (1 - again)).sum() for p in met}
     by_hand = np.mean([(o - expected[p]) ** 2 / max(expected[p], 1.0) for p, o in met.items()])
-    assert np.isclose(near_copies.dispersion(votes, responses, share, even), by_hand)
+    assert np.isclose(dependence.dispersion(votes, responses, share, even), by_hand)
 
 
 def test_a_large_table_is_sampled():

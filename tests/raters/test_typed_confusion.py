@@ -96,11 +96,12 @@ def expected_counts(share, confusion, responses, weight, known):
 def test_counts_of_known_items_are_apart():
     responses = random_crowd(30, 4, 3, seed=7)
     share, confusion = parameters(3, 5, 5)
-    at, (start, cell, known) = tables(share, confusion), structure(responses, {2: 0, 9: 2, 30: 2})
+    at, arranged = tables(share, confusion), structure(responses, {2: 0, 9: 2, 30: 2})
+    known = arranged[2]
     weight = np.random.default_rng(1).random((31, 3))
     weight[4, 1] = 0.0
     weight[known >= 0] *= np.eye(3)[known[known >= 0]]
-    found = bare().expected_kernel(*at, weight, start, cell, known)
+    found = bare().expected_kernel(*at, weight, *arranged)
     expected = expected_counts(share, confusion, responses, weight, known)
     for one, other, name in zip(found, expected, ["types", "answers"], strict=True):
         assert_close(one, other, name)
@@ -152,7 +153,7 @@ def test_answers_that_underflow_are_counted_for_the_right_types():
 def test_a_type_per_class_is_the_plain_channel():
     responses, confusion = random_crowd(60, 4, 3, seed=3), random_rows((5, 3, 3), 8)
     arranged, plain = structure(responses, {0: 2, 7: 1}), bf.Confusion(None)
-    known, table = arranged[-1], (np.log(confusion),)
+    known, table = arranged[2], (np.log(confusion),)
     one = plain.log_lik(table, plain.structure(responses, known))
     assert_close(bare().log_lik(tables(np.eye(3), confusion), arranged), one, "log-likelihood")
     weight = random_rows((61, 3), 2) * np.isfinite(one)

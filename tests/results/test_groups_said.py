@@ -12,7 +12,7 @@ from grouped_crowds import crowd
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, NoGroupsWarning
 from bayesfuse.models import LatentGroup
-from bayesfuse.raters.given_groups import Groups
+from bayesfuse.raters.dependence import Groups
 
 
 @pytest.mark.parametrize(

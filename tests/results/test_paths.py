@@ -11,7 +11,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.parameters import central
+from bayesfuse.results.compatibility import central
 from bayesfuse.testing import assert_frequencies, enumerate_labels
 
 QUIET = {"progressbar": False, "quiet": True}

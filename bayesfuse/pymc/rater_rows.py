@@ -1,16 +1,22 @@
-"""Graded raters, each with thresholds and a precision of its own, or around common ones.
+"""Rows of graded raters, and rows of raters around a common mean (partial pooling).
 
-Distances are in those of neighbouring classes, and priors are weak on this scale. A rater's
-thresholds lie in the middle between classes, shifted by "strictness" of standard deviation one and
-with gaps that are log-normal, so that they keep their order. (Normal thresholds cut to that order
-have no density in closed form given their hyperparameters.) The precision is log-normal around two,
-where a rater names a middle class rightly in 68 % of its items, and within a factor of seven in
-95 % of all raters. Guesses are rare, one in twenty at the median, but may be all there is.
+Graded raters have thresholds and a precision each, or around common ones. Distances are in those of
+neighbouring classes, and priors are weak on this scale. A rater's thresholds lie in the middle
+between classes, shifted by "strictness" of standard deviation one and with log-normal gaps, so that
+they keep their order. (Ordered normal thresholds have no density in closed form given their
+hyperparameters.) The precision is log-normal around two, where a middle class is named rightly in
+68 % of its items, and within a factor of seven for 95 % of raters. Guesses are rare, one in twenty
+at the median, but may be all responses.
+
+The concentration of pooled rows is the number of responses that the crowd counts for. Its prior is
+exponential with mean ten: the density is highest at zero, where raters have nothing in common, and
+many raters with many responses can outweigh its tail.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -19,18 +25,17 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
+from bayesfuse import priors
 from bayesfuse.data.responses import Responses
+from bayesfuse.errors import ModelError, require_numbers, require_shape
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.contract import Support
-from bayesfuse.parameters.graded_rows import (
-    LINE,
-    GradedPriors,
-    GradedRows,
-    even_positions,
-    gaps_of,
-)
-from bayesfuse.parameters.pool import SCALE, Member
-from bayesfuse.parameters.simplex import SIMPLEX
+from bayesfuse.parameters.coordinates import LogRatio
+from bayesfuse.parameters.dirichlet import DirichletMixture
+from bayesfuse.parameters.graded_rows import GradedPriors, GradedRows, even_positions, gaps_of
+from bayesfuse.parameters.pool import SCALE, SMALLEST, Member, SharedMean
+from bayesfuse.parameters.real import LINE
+from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
 from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.raters.graded import Graded, graded_rows, require_ordered
 
@@ -107,9 +112,8 @@ def thresholds(strictness: Any, gap: Any, positions: Any, n_classes: int) -> Any
 def _newcomer(means: Any, spreads: Any, positions: Any, n_classes: int) -> Any:
     """Return the expected rows (classes, answers) of a rater without responses.
 
-    Strictness is integrated in closed form, precision and gaps by a Sobol sequence, and guesses,
-    which do not depend on them, by its first coordinate. Entries of rows are within .001 for up to
-    ten classes; under pools whose spreads were drawn from their prior, the largest error was .006.
+    Strictness is integrated in closed form, precision and gaps by a Sobol sequence. Entries are
+    within .001 for up to ten classes; with spreads drawn from their prior, within .006.
     """
     node = _normal_nodes(n_classes - 1)
     gap = None
@@ -137,3 +141,62 @@ def _normal_nodes(n_columns: int) -> Array:
     even = qmc.Sobol(n_columns, scramble=False).random_base2(LOG_NODES)
     nodes: Array = ndtri(even + 0.5 / len(even))
     return nodes
+
+
+CONCENTRATION = 1.0, 0.1
+"""Shape and rate of the gamma prior of concentrations."""
+
+
+def pooled_confusion(prior: Any, responses: Responses) -> tuple[Any, SharedMean]:
+    """Register confusion rows around common ones, (raters, classes, labels), and their prior."""
+    n_classes, n_raters = responses.n_classes, responses.n_raters
+    _require_one(prior, {"classes": n_classes, "labels": n_classes})
+    given: Any = priors.confusion(prior, responses)
+    rows: Array = given[0]
+    mean = dirichlet("confusion_mean", rows, dims=("class", "answer"))
+    concentration = pm.Gamma("confusion_concentration", *CONCENTRATION, dims="class")
+    base = pt.maximum(concentration[:, None] * mean, SMALLEST)
+    confusion = pm.Dirichlet(
+        "confusion",
+        pt.alloc(base, n_raters, n_classes, n_classes),
+        dims=("rater", "class", "answer"),
+        default_transform=LogRatio(np.tile(rows, (n_raters, 1, 1))),
+    )
+    members = {"mean": Member(mean, SIMPLEX), "concentration": Member(concentration, SCALE)}
+    return confusion, SharedMean("confusion", members, rows, *CONCENTRATION, n_raters)
+
+
+def pooled_accuracy(prior: Any, responses: Responses, *, by_class: bool) -> tuple[Any, SharedMean]:
+    """Register accuracies around a common one, (raters,) or (raters, classes), and their prior."""
+    n_raters = responses.n_raters
+    classes = {"classes": responses.n_classes} if by_class else {}
+    _require_one(prior, classes | {"outcomes": 2}, {"outcomes": 2})
+    right, wrong = (each[0] for each in priors.accuracy(prior, responses, by_class=by_class))
+    dims = "class" if by_class else None
+    mean = pm.Beta("accuracy_mean", right, wrong, dims=dims)
+    concentration = pm.Gamma("accuracy_concentration", *CONCENTRATION, dims=dims)
+    base = [
+        pt.alloc(pt.maximum(concentration * share, SMALLEST), n_raters, *classes.values())
+        for share in (mean, 1 - mean)
+    ]
+    accuracy = pm.Beta("accuracy", *base, dims=("rater", "class") if by_class else "rater")
+    members = {"mean": Member(mean, PROBABILITY), "concentration": Member(concentration, SCALE)}
+    rows = np.stack([right, wrong], axis=-1)
+    return accuracy, SharedMean("accuracy", members, rows, *CONCENTRATION, n_raters)
+
+
+def _require_one(prior: Any, *shapes: Mapping[str, int]) -> None:
+    """Raise ModelError unless a prior is None or the same for all raters, of one of the shapes."""
+    if prior is None:
+        return
+    rule = (
+        "With pooled=True all raters share one mean, so confusion_prior must be the concentrations "
+        "of its prior, the same for all raters: no mapping, no mixture, no axis of raters. Got: "
+    )
+    if isinstance(prior, Mapping | DirichletMixture):
+        raise ModelError(f"{rule}{type(prior).__name__}.")
+    given: Array = require_numbers("confusion_prior", prior)
+    if given.ndim > max(map(len, shapes)):
+        raise ModelError(f"{rule}shape {given.shape}.")
+    if given.shape not in [tuple(shape.values()) for shape in shapes]:
+        require_shape("confusion_prior", given.shape, **shapes[0])

@@ -1,0 +1,236 @@
+"""Dependent raters: groups that share a source, and votes that nearly copy each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.data.names import listed, unique_names
+from bayesfuse.data.responses import Responses
+from bayesfuse.errors import ModelError, MomentsError
+from bayesfuse.moments import find_groups
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.parameters.partition import ALONE
+from bayesfuse.raters.votes import NOBODY, Votes, per_item
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Groups of at least two raters: ``members`` (raters by group), ``assignment``, origin.
+
+    ``assignment`` (raters,) holds indices in ``members``, −1 for none; ``origin`` is "given",
+    "moments", or the reason why moments failed.
+    """
+
+    members: dict[Any, list[Any]]
+    assignment: NDArray[np.int64]
+    origin: str
+
+    @property
+    def names(self) -> list[Any]:
+        """Names of the groups."""
+        return list(self.members)
+
+    @classmethod
+    def read(cls, groups: Any, responses: Responses) -> Groups:
+        """Return groups as a user gives them, or find them if they are "moments"."""
+        if isinstance(groups, str):
+            if groups != "moments":
+                raise ModelError(
+                    "groups must be 'moments', 'posterior', or a mapping or list of lists of "
+                    f"raters. Got: {groups!r}."
+                )
+            try:
+                found = find_groups(responses)
+            except MomentsError as reason:
+                return cls._of({}, responses, f"no groups, because moments failed: {reason}")
+            return cls._of(_listed(found), responses, "moments")
+        return cls._of(_listed(groups), responses, "given")
+
+    def largest(self, most: int) -> Groups:
+        """Return at most this many groups, the largest."""
+        order = sorted(self.members, key=lambda name: -len(self.members[name]))[:most]
+        kept = [name for name in self.members if name in order]
+        number = {self.names.index(name): place for place, name in enumerate(kept)}
+        assignment = np.array([number.get(g, ALONE) for g in self.assignment.tolist()])
+        return Groups({name: self.members[name] for name in kept}, assignment, self.origin)
+
+    @classmethod
+    def _of(cls, members: dict[Any, list[Any]], responses: Responses, origin: str) -> Groups:
+        place = {rater: index for index, rater in enumerate(responses.raters.tolist())}
+        if len(members) > len(place):
+            counts = f"{len(members)} groups of {len(place)} raters"
+            raise ModelError(f"There cannot be more groups than raters. Got: {counts}.")
+        seen: dict[Any, Any] = {}
+        for name, raters in members.items():
+            if len(raters) == 0:
+                raise ModelError(f"A group must have raters. Got: an empty group {name!r}.")
+            for rater in raters:
+                if rater not in place:
+                    got = f"{rater!r} in group {name!r}"
+                    raise ModelError(f"Groups must contain raters of the responses. Got: {got}.")
+                if rater in seen:
+                    raise ModelError(
+                        "Each rater may appear in one group only. Got: "
+                        f"{rater!r} in group {seen[rater]!r} and again in {name!r}."
+                    )
+                seen[rater] = name
+        several = {name: list(raters) for name, raters in members.items() if len(raters) > 1}
+        unique_names(several, "group")
+        assignment = np.full(len(place), ALONE)
+        for number, raters in enumerate(several.values()):
+            assignment[[place[rater] for rater in raters]] = number
+        return cls(several, assignment, origin)
+
+
+def groups_at_most(most: int | None, responses: Responses) -> int:
+    """Return the largest number of groups, by default half the number of raters."""
+    highest = responses.n_raters // 2
+    if highest == 0:
+        raise ModelError(
+            f"To infer groups there must be at least two raters. Got: {responses.n_raters} rater."
+        )
+    if most is None:
+        return highest
+    if not isinstance(most, int | np.integer) or not 1 <= most <= highest:
+        raise ModelError(
+            f"max_groups must be from 1 to {highest}, because groups have at least two raters. "
+            f"Got: {most!r} for {responses.n_raters} raters."
+        )
+    return int(most)
+
+
+def _listed(groups: Any) -> dict[Any, list[Any]]:
+    """Return group names to lists of raters."""
+    if isinstance(groups, xr.Dataset):
+        groups = dict(
+            zip(listed(groups["rater"].values), listed(groups["group"].values), strict=True)
+        )
+    if isinstance(groups, pd.Series):
+        groups = groups.to_dict()
+    if isinstance(groups, Mapping):
+        if all(_is_list(raters) for raters in groups.values()):
+            return {name: list(raters) for name, raters in groups.items()}
+        members: dict[Any, list[Any]] = {}
+        for rater, name in groups.items():
+            if _is_list(name):
+                raise ModelError(
+                    "A mapping must be from groups to raters or from raters to groups, not both. "
+                    f"Got: {name!r} for {rater!r} among groups by rater."
+                )
+            if not pd.isna(name):
+                members.setdefault(name, []).append(rater)
+        return members
+    if _is_list(groups) and all(_is_list(raters) for raters in groups):
+        return {number: list(raters) for number, raters in enumerate(groups)}
+    raise ModelError(
+        "groups must be a mapping from groups to raters or from raters to groups, or a list of "
+        f"lists of raters. Got: {groups!r}."
+    )
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence | np.ndarray | set | frozenset) and not isinstance(value, str)
+
+
+ALIKE = 0.5
+"""Two votes are near copies if they meet on more than this share of the items of either."""
+
+SURE = 3.0
+"""Standard deviations above what independent sources without errors would have in common."""
+
+ITEMS = 10_000
+"""Items from which dispersion is found, or a trifle would become a doubt in a large table."""
+
+BLOCK = 1 << 22
+"""Pairs of votes that are compared at a time."""
+
+
+def columns(responses: Responses, shares: Array) -> NDArray[np.int64]:
+    r"""Number the votes that occur (raters, labels), near copies alike; −1 for labels never given.
+
+    Independent sources agree at most as often as sources without errors, on
+    :math:`n_i n_j / (N \pi_k)` items. Votes for one label that agree much more often, on most of
+    their items, are copies. ``shares`` (classes,) are the class shares of the items.
+    """
+    column = numbered(responses, np.arange(responses.n_raters))
+    votes = Votes(None, column)
+    label = votes.label_of
+    met = _meetings(votes, responses).tocoo()
+    number = votes.numbers(responses)
+    one, other, both = met.row, met.col, met.data
+    expected = number[one] * number[other] / responses.multiplicity.sum() / shares[label[one]]
+    either = number[one] + number[other] - both
+    copies = (label[one] == label[other]) & (both > ALIKE * either)
+    copies &= both - expected > SURE * np.sqrt(np.maximum(expected, 1.0))
+    pairs = scipy.sparse.coo_array(
+        (np.ones(copies.sum()), (one[copies], other[copies])), shape=(len(label), len(label))
+    )
+    _, group = scipy.sparse.csgraph.connected_components(pairs, directed=False)
+    return np.where(column == NOBODY, NOBODY, group[column])
+
+
+def numbered(responses: Responses, group: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number the votes that occur, (raters, labels); sources of one group (raters,) share them."""
+    n_raters, n_classes = responses.n_raters, responses.n_classes
+    given = np.zeros(n_raters * n_classes, dtype=bool)
+    given[responses.cell] = True
+    vote = (group[:, None] * n_classes + np.arange(n_classes)).ravel()
+    column = np.full(given.size, NOBODY)
+    column[given] = np.unique(vote[given], return_inverse=True)[1]
+    return column.reshape(n_raters, n_classes)
+
+
+def dispersion(votes: Votes, responses: Responses, share: Array, probability: Array) -> float:
+    """Return the mean over pairs of :math:`(O - E)^2 / E`, about one for independent sources.
+
+    O is the number of items with both votes, E its expectation given the classes, from the
+    ``share`` of the votes in every class (classes, votes) and the label probabilities (items,
+    classes). See McCullagh & Nelder (1989), Generalized Linear Models, section 4.5.
+    """
+    met = _meetings(votes, responses)
+    number = per_item(votes.rows(responses)[0]).astype(float)
+    pairs = (responses.multiplicity * number * (number - 1.0)) @ probability
+    # a source speaks once on an item; near copies count as the first of them
+    speaker = np.zeros(votes.n_votes, dtype=np.int64)
+    source, label = (each[::-1] for each in np.nonzero(votes.column != NOBODY))
+    speaker[votes.column[source, label]] = source
+    own = np.stack([np.bincount(speaker, row, len(votes.column)) for row in share])
+    again = (own**2).sum(axis=1)
+    weight = pairs / np.maximum(1.0 - again, 0.01)
+    total, n_pairs = 0.0, 0
+    step = max(BLOCK // votes.n_votes, 1)
+    for first in range(0, votes.n_votes, step):
+        block = slice(first, min(first + step, votes.n_votes))
+        expected = (share[:, block].T * weight) @ share
+        observed = met[block].toarray()
+        # every pair once, and none of two labels of one source
+        counted = np.triu(np.ones(expected.shape, dtype=bool), first + 1)
+        counted &= speaker[block, None] != speaker
+        gap = (observed - expected) ** 2 / np.maximum(expected, 1.0)
+        total += float(gap[counted].sum())
+        n_pairs += int(counted.sum())
+    return total / n_pairs if n_pairs else 1.0
+
+
+def _meetings(votes: Votes, responses: Responses) -> scipy.sparse.csr_array:
+    """Return on how many items every pair of votes meets, (votes, votes), zero with itself."""
+    start, vote = votes.rows(responses)
+    ones = np.ones(len(vote))
+    shape = responses.n_items, votes.n_votes
+    said = scipy.sparse.csr_array(
+        (ones, vote.astype(np.int64), start.astype(np.int64)), shape=shape
+    )
+    copies = np.repeat(responses.multiplicity, per_item(start)).astype(float)
+    weighed = scipy.sparse.csr_array((copies, said.indices, said.indptr), shape=said.shape)
+    met = scipy.sparse.csr_array(said.T @ weighed)
+    met.setdiag(0.0)
+    met.eliminate_zeros()
+    return met

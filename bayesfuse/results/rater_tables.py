@@ -1,0 +1,280 @@
+"""Tables of raters, of sources, and of the grades of items."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.data.responses import Responses
+from bayesfuse.errors import ModelError, require_kind
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.pymc.model import LabelModel
+from bayesfuse.raters.votes import Votes
+from bayesfuse.results.compatibility import observation_of
+from bayesfuse.results.contents import all_draws, constants, named
+from bayesfuse.results.posterior import ORDERED
+from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.summaries import interval, posterior_draws, responses_per_rater, tails
+
+
+def grades(result: xr.DataTree | xr.DataArray, *, ci_prob: float | None = None) -> xr.Dataset:
+    """Return the posterior mean and median of the true grade of every item.
+
+    Parameters
+    ----------
+    result : DataTree or DataArray
+        A result for ordered classes, or label probabilities (item, class), the classes in order.
+    ci_prob : float, optional
+        Probability of the (equal-tailed) interval. Default ``az.rcParams["stats.ci_prob"]``.
+
+    Returns
+    -------
+    Dataset, by item
+        ``mean`` and ``sd`` of the grade as a number: the class if classes are numbers, else its
+        position, 0 for the lowest. ``median``, ``low`` and ``high`` are classes: the lowest with a
+        cumulative probability of at least a half, and the ends of the interval, which has at least
+        its nominal probability.
+
+    Raises
+    ------
+    ModelError
+        The classes of the result are not ordered; no label probabilities.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> shares = bf.vote_shares(bf.datasets.anesthesia())
+    >>> found = bf.grades(bf.label_probabilities(shares)).sel(item=[1, 3])
+    >>> found["median"].values.tolist(), found["mean"].values.round(1).tolist()
+    ([1, 2], [1.2, 1.7])
+    """
+    if isinstance(result, xr.DataTree):
+        _require_ordered(result)
+    probability = label_probabilities(result)
+    values = _values(probability["class"].values)
+    share = probability.values
+    mean = share @ values
+    sd = np.sqrt(np.maximum(share @ values**2 - mean**2, 0.0))
+    low, high = tails(ci_prob)
+    # rounding may leave the last sum a little below one
+    up_to = np.minimum(share.cumsum(axis=1) + 1e-12, 1.0)
+    found = {"mean": mean, "sd": sd}
+    for name, level in (("median", 0.5), ("low", low), ("high", high)):
+        found[name] = probability["class"].values[(up_to < level).sum(axis=1)]
+    return xr.Dataset(
+        {name: ("item", column) for name, column in found.items()},
+        {"item": probability["item"].values},
+    )
+
+
+def rater_grades(result: xr.DataTree, *, ci_prob: float | None = None) -> xr.Dataset:
+    """Return how strict and how precise every rater is.
+
+    Parameters
+    ----------
+    result : DataTree
+        From ``bf.sample``, ``bf.fit`` or ``bf.find_map``, of any model of ordered classes.
+    ci_prob : float, optional
+        Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
+
+    Returns
+    -------
+    Dataset, by rater
+        ``bias``, the mean difference between given and true grade over the items of the table:
+        negative for strict raters, in units of the classes if these are numbers, else of one class.
+        ``error``, the mean absolute difference. With ``raters="graded"`` also ``strictness``, the
+        mean shift of the rater's thresholds, and ``precision``, both in distances of neighbouring
+        classes, and ``guess_rate``. Each is a posterior mean, with the ends of its interval,
+        ``bias_low``, ``bias_high`` and so on. ``responses`` is the number of responses.
+
+    Raises
+    ------
+    ModelError
+        The classes of the result are not ordered; no confusion matrices.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import DawidSkene
+    >>> model = DawidSkene(bf.datasets.anesthesia(), raters="graded")
+    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
+    >>> found = bf.rater_grades(result)
+    >>> found["rater"].values[found["bias"].values.argmax()].item()
+    2
+    """
+    _require_ordered(result)
+    draws = posterior_draws(result, "confusion")["confusion"]
+    draws = draws.transpose("chain", "draw", "rater", "class", "answer")
+    values, known = _values(draws["class"].values), constants(result)
+    copies = known["multiplicity"].values if "multiplicity" in known else None
+    share = np.average(label_probabilities(result).values, axis=0, weights=copies)
+    gap = values - values[:, None]  # given minus true, (class, answer)
+    found = {}
+    for name, cost in (("bias", gap), ("error", np.abs(gap))):
+        weight = xr.DataArray(share[:, None] * cost, dims=("class", "answer"))
+        found[name] = (draws * weight).sum(("class", "answer"))
+    for name in ("strictness", "precision", "guess_rate"):
+        own = named(all_draws(result), name)
+        if own is not None and own.dims[2:] == ("rater",):
+            found[name] = own
+    columns = {}
+    for name, drawn in found.items():
+        columns[name] = drawn.mean(("chain", "draw"))
+        columns[f"{name}_low"], columns[f"{name}_high"] = interval(drawn, ci_prob)
+    columns["responses"] = xr.DataArray(responses_per_rater(result), dims="rater")
+    return xr.Dataset(columns)
+
+
+def _require_ordered(result: xr.DataTree) -> None:
+    known = constants(result)
+    if not known.attrs.get(ORDERED, 0):
+        names = known["class"].values.tolist() if "class" in known.coords else "no classes"
+        raise ModelError(
+            "Grades need ordered classes: read the table with classes= in order and ordered=True, "
+            f"or from an ordered categorical. Got: {names}, not declared to be ordered."
+        )
+
+
+def _values(classes: NDArray[np.generic]) -> Array:
+    """Return classes as numbers, or the places of others."""
+    if classes.dtype.kind in "iuf":
+        return classes.astype(float)
+    return np.arange(len(classes), dtype=float)
+
+
+SEED = 1
+"""Of the draws that widen intervals: a table is the same each time."""
+
+
+def sources(
+    given: Responses | LabelModel,
+    result: xr.DataTree | None = None,
+    *,
+    ci_prob: float | None = None,
+) -> pd.DataFrame:
+    r"""Return coverage and conflicts of every source and, given a result, its accuracy.
+
+    Parameters
+    ----------
+    given : Responses, or bayesfuse.models.LabellingFunctions
+    result : DataTree, optional
+        From :func:`bayesfuse.sample` or :func:`bayesfuse.find_map` of this model.
+    ci_prob : float, optional
+        Probability of the credible intervals, by default ArviZ's setting.
+
+    Returns
+    -------
+    DataFrame
+        A row for every source and label that it gives. ``coverage`` is the share of the items with
+        this vote, ``overlaps`` of those with a vote of another source, too, and ``conflicts`` of
+        those with another vote for a different label. With a result also ``accuracy``, how often
+        the vote is right, ``hit_rate`` and ``false_alarm_rate``, the share of items of its class
+        and of other items with the vote; ``…_lower`` and ``…_upper`` are credible intervals.
+
+    Raises
+    ------
+    ModelError
+        A result without its model, of another one, or of a model that does not count votes.
+
+    Notes
+    -----
+    Near copies have one accuracy. If the votes are dispersed by a factor φ, n votes are worth
+    :math:`n / (1 + (\varphi - 1)\, n / s)` of independent sources, with s the weight of the prior
+    and the votes on items of known class, which determines the width of the intervals.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> votes = bf.Responses.from_matrix([[1, -1, 0], [1, 1, -1], [-1, -1, 0], [-1, 1, -1]])
+    >>> bf.sources(votes).reset_index()
+       source  label  coverage  overlaps  conflicts
+    0       0      1       0.5      0.50       0.25
+    1       1      1       0.5      0.25       0.00
+    2       2      0       0.5      0.25       0.25
+    """
+    model = given if isinstance(given, LabelModel) else None
+    responses = given.responses if isinstance(given, LabelModel) else given
+    require_kind("given", responses, Responses)
+    cells, said = _said(responses)
+    if result is None:
+        return said
+    observation = None if model is None else observation_of(result, model)
+    votes = None if observation is None else observation.raters
+    weight = getattr(model, "weight", None)
+    if observation is None or not isinstance(votes, Votes) or weight is None:
+        raise ModelError(
+            "Accuracies of votes follow from a model of labelling functions and its result: "
+            f"bf.sources(model, result). Got: {type(given).__name__}."
+        )
+    doubt = float(result.attrs.get("dispersion", 1.0)) - 1.0
+    vote = votes.column.ravel()[cells]
+    known = float(weight) + votes.by_class(responses, observation.gold).sum(axis=1)
+    for name, rate in _rates(votes, responses, result, doubt, known).items():
+        said[name] = rate.mean(("chain", "draw")).values[vote]
+        for end, bound in zip(("lower", "upper"), interval(rate, ci_prob), strict=True):
+            said[f"{name}_{end}"] = bound.values[vote]
+    return said
+
+
+def _said(responses: Responses) -> tuple[NDArray[np.int64], pd.DataFrame]:
+    """Return the cells that occur, source and label, and how much they say and meet."""
+    n_raters, n_classes, n_items = responses.n_raters, responses.n_classes, responses.n_items
+    size = n_raters * n_classes
+    key = np.unique(responses.item * size + responses.cell)  # repeated votes count once
+    item, cell = np.divmod(key, size)
+    label, weight = cell % n_classes, responses.multiplicity[item].astype(float)
+    of_label = np.bincount(item * n_classes + label, minlength=n_items * n_classes)
+    votes = np.bincount(item, minlength=n_items)
+    _, speaks, labels_said = np.unique(
+        item * n_raters + cell // n_classes, return_inverse=True, return_counts=True
+    )
+    speakers = np.bincount(np.unique(item * n_raters + cell // n_classes) // n_raters)[item]
+    # of all votes, leave out those for this label and the source's own for others
+    other = votes[item] - of_label[item * n_classes + label] - (labels_said[speaks] - 1)
+    cells = np.flatnonzero(np.bincount(cell, minlength=size))
+    total = responses.multiplicity.sum()
+    table = {
+        name: np.bincount(cell, weight * chosen, size)[cells] / total
+        for name, chosen in (
+            ("coverage", np.ones(len(cell))),
+            ("overlaps", speakers > 1),
+            ("conflicts", other > 0),
+        )
+    }
+    index = pd.MultiIndex.from_arrays(
+        [responses.raters[cells // n_classes], responses.classes[cells % n_classes]],
+        names=["source", "label"],
+    )
+    return cells, pd.DataFrame(table, index=index)
+
+
+def _rates(
+    votes: Votes, responses: Responses, result: xr.DataTree, doubt: float, weight: Array
+) -> dict[str, xr.DataArray]:
+    """Return how often votes are right, and how often they are given in their class and others."""
+    share = posterior_draws(result, "vote_share")["vote_share"]
+    constants = result["constant_data"].dataset if "constant_data" in result.children else {}
+    known = "prevalence" in constants
+    prevalence = (constants if known else posterior_draws(result, "prevalence"))["prevalence"]
+    number = votes.numbers(responses)
+    own = xr.DataArray(np.eye(responses.n_classes)[votes.label_of], dims=("vote", "class"))
+    joint = prevalence * share
+    accuracy = (joint * own).sum("class") / joint.sum("class")
+    accuracy = accuracy.transpose("chain", "draw", "vote")
+    if doubt > 0:
+        worth = weight + number / (1.0 + doubt * number / weight)  # independent votes
+        mean = np.clip(accuracy.values, 1e-6, 1.0 - 1e-6)
+        drawn = np.random.default_rng(SEED).beta(worth * mean, worth * (1.0 - mean))
+        accuracy = accuracy.copy(data=drawn)
+    in_class = (prevalence * own).sum("class")
+    coverage = xr.DataArray(number / responses.multiplicity.sum(), dims="vote")
+    rates = {
+        "accuracy": accuracy,
+        "hit_rate": coverage * accuracy / in_class,
+        "false_alarm_rate": coverage * (1.0 - accuracy) / (1.0 - in_class),
+    }
+    return {
+        name: rate.clip(0.0, 1.0).transpose("chain", "draw", "vote") for name, rate in rates.items()
+    }
