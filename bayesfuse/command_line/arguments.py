@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-import bayesfuse as bf
+from bayesfuse import __version__
 from bayesfuse.command_line import CommandError
 from bayesfuse.command_line.files import STDIN
 from bayesfuse.command_line.options import MODELS, RATERS, complete
@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Infer the true label of every item and the accuracy of every rater from the "
         "responses of imperfect raters, without ground truth.",
     )
-    parser.add_argument("--version", action="version", version=f"bayesfuse {bf.__version__}")
+    parser.add_argument("--version", action="version", version=f"bayesfuse {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_fit(commands)
     _add_demo(commands)

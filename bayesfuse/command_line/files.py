@@ -11,10 +11,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-
-import xarray as xr
+from typing import TYPE_CHECKING
 
 from bayesfuse.command_line import CommandError
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 STDIN = Path("/dev/stdin")
 STDOUT = Path("-")
