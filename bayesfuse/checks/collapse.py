@@ -59,8 +59,7 @@ def collapse(result: xr.DataTree, model: pm.Model) -> xr.Dataset:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> print(bf.checks.collapse(bf.find_map(model), model).attrs["verdict"])
     Labels have not collapsed: every class that many responses name has items.
     """

@@ -49,11 +49,9 @@ def co_assignment(result: xr.DataTree) -> xr.DataArray:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.checks import co_assignment
-    >>> from bayesfuse.models import LatentGroup
-    >>> model = LatentGroup(bf.datasets.anesthesia(), groups=[[2, 3]])
+    >>> model = bf.models.LatentGroup(bf.datasets.anesthesia(), groups=[[2, 3]])
     >>> result = bf.sample(model, draws=20, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> co_assignment(result).sel(rater=2).values.tolist()
+    >>> bf.checks.co_assignment(result).sel(rater=2).values.tolist()
     [0.0, 1.0, 1.0, 0.0, 0.0]
     """
     different, times, raters = _assignments(result)
@@ -106,11 +104,9 @@ def group_summary(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.checks import group_summary
-    >>> from bayesfuse.models import LatentGroup
-    >>> model = LatentGroup(bf.datasets.anesthesia(), groups=[[2, 3]])
+    >>> model = bf.models.LatentGroup(bf.datasets.anesthesia(), groups=[[2, 3]])
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> table = group_summary(result)
+    >>> table = bf.checks.group_summary(result)
     >>> table["raters"][0], bool(table["informative"][0] > 0.9)
     ([2, 3], True)
     """
@@ -241,12 +237,10 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.checks import rater_covariance
-    >>> from bayesfuse.models import DawidSkene
     >>> responses = bf.datasets.caries()
-    >>> model = DawidSkene(responses)
+    >>> model = bf.models.DawidSkene(responses)
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> 0.5 < rater_covariance(result, responses).attrs["excess"] < 2
+    >>> 0.5 < bf.checks.rater_covariance(result, responses).attrs["excess"] < 2
     True
     """
     require_responses(result, responses)

@@ -92,8 +92,7 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=50, chains=2, random_seed=1, progressbar=False, quiet=True)
     >>> print(bf.checks.switching(result).attrs["verdict"])
     Labels are not switched in 2 chains. Most raters give every class its own name.
@@ -170,8 +169,7 @@ def align_labels(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=50, chains=2, random_seed=1, progressbar=False, quiet=True)
     >>> bf.align_labels(result).attrs["aligned"]
     0

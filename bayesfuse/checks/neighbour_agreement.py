@@ -59,9 +59,8 @@ def neighbour_agreement(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
     >>> answers = [[0, 0, 0]] * 20 + [[1, 1, 1]] * 20
-    >>> model = DawidSkene(bf.Responses.from_matrix(answers))
+    >>> model = bf.models.DawidSkene(bf.Responses.from_matrix(answers))
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> graph = bf.Graph.grid((4, 10))
     >>> found = bf.checks.neighbour_agreement(result, model, graph, random_seed=1)

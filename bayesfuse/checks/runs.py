@@ -64,9 +64,8 @@ def runs(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
     >>> answers = [[0, 0, 0]] * 20 + [[1, 1, 1]] * 20
-    >>> model = DawidSkene(bf.Responses.from_matrix(answers))
+    >>> model = bf.models.DawidSkene(bf.Responses.from_matrix(answers))
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> found = bf.checks.runs(result, model, bf.Sequences.from_lengths([40]), random_seed=1)
     >>> found.attrs["p_value"] < 0.05

@@ -123,9 +123,8 @@ def calibration(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
     >>> made = bf.datasets.simulate_dawid_skene(500, 5, 2, random_seed=1)
-    >>> point = bf.find_map(DawidSkene(made.responses))
+    >>> point = bf.find_map(bf.models.DawidSkene(made.responses))
     >>> found = bf.checks.calibration(point, dict(enumerate(made.truth.tolist())))
     >>> int(found["count"].sum()), found.attrs["ece"] < 0.05
     (500, True)

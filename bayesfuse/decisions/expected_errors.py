@@ -58,8 +58,7 @@ def expected_errors(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> found = bf.decisions.expected_errors(result, model, random_seed=1)
     >>> bool(found["low"] <= found["expected"] <= found["high"]), int(found["items"])

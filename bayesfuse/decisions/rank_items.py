@@ -40,8 +40,7 @@ def rank_items(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> point = bf.find_map(DawidSkene(bf.datasets.anesthesia()))
+    >>> point = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
     >>> bf.decisions.rank_items(point)["item"].head(3).tolist()
     [30, 32, 7]
     """

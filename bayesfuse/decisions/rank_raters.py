@@ -51,8 +51,7 @@ def rank_raters(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> model = DawidSkene(bf.datasets.caries())
+    >>> model = bf.models.DawidSkene(bf.datasets.caries())
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> found = bf.decisions.rank_raters(result)
     >>> found["rater"].values.tolist()[0], found.sizes["rank"]

@@ -88,8 +88,7 @@ def value_of_response(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> found = bf.decisions.value_of_response(result, model, repeats=True)
     >>> found.sizes["choice"], bool((found["value"] <= found["now"] + 1e-9).all())

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from unicodedata import east_asian_width
 
 import numpy as np
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 POINTS = 72.0
 """Points per inch."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from bayesfuse.checks import calibration
@@ -15,9 +16,6 @@ from bayesfuse.errors import ModelError, require_mapping
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots.axes import ink, name_points, new_axes
 from bayesfuse.results.probabilities import label_probabilities
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MOST = 20
 """Largest number of bins, unless the user asks for more."""
@@ -73,11 +71,9 @@ def plot_calibration(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> from bayesfuse.plots import plot_calibration
     >>> made = bf.datasets.simulate_dawid_skene(500, 5, 2, random_seed=1)
-    >>> point = bf.find_map(DawidSkene(made.responses))
-    >>> plot_calibration(point, dict(enumerate(made.truth.tolist()))).get_xlabel()
+    >>> point = bf.find_map(bf.models.DawidSkene(made.responses))
+    >>> bf.plots.plot_calibration(point, dict(enumerate(made.truth.tolist()))).get_xlabel()
     'probability of the most probable label'
     """
     require_mapping("truth", truth)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
@@ -20,9 +21,6 @@ from bayesfuse.plots.axes import (
     new_axes,
     set_title,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 ALARM, CALM = "C3", "C0"
 """Colours of unusual entries and of all others."""
@@ -53,12 +51,10 @@ def plot_agreement(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> from bayesfuse.plots import plot_agreement
-    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> point = bf.find_map(model)
     >>> found = bf.checks.pairwise_agreement(point, model, random_seed=1)
-    >>> plot_agreement(found).get_title()
+    >>> bf.plots.plot_agreement(found).get_title()
     '10 pairs of raters, none unusual (all together p = ...)'
     """
     (ax,) = new_axes(ax, 1, (5.6, 4.8), 1)
@@ -105,11 +101,9 @@ def plot_dependence(found: xr.Dataset, *, most: int | None = 60, ax: Axes | None
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> from bayesfuse.plots import plot_dependence
-    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> found = bf.checks.conditional_dependence(bf.find_map(model), model, random_seed=1)
-    >>> plot_dependence(found).get_title()
+    >>> bf.plots.plot_dependence(found).get_title()
     '10 pairs of raters, none unusual'
     """
     if most is not None:
@@ -169,8 +163,7 @@ def plot_score_matrix(responses: Responses, *, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.plots import plot_score_matrix
-    >>> plot_score_matrix(bf.datasets.caries()).get_xlabel()
+    >>> bf.plots.plot_score_matrix(bf.datasets.caries()).get_xlabel()
     'rater'
     """
     from scipy.cluster.hierarchy import leaves_list, linkage
@@ -205,11 +198,9 @@ def plot_difficulty(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> from bayesfuse.plots import plot_difficulty
-    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> found = bf.checks.item_difficulty(bf.find_map(model), model, random_seed=1)
-    >>> plot_difficulty(found).get_ylabel()
+    >>> bf.plots.plot_difficulty(found).get_ylabel()
     'share of the items'
     """
     middles = found["agreement"].values
@@ -240,11 +231,9 @@ def plot_runs(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import HiddenMarkov
-    >>> from bayesfuse.plots import plot_runs
     >>> responses = bf.Responses.from_matrix([[0, 0], [1, 0], [1, 1], [1, 1], [0, 0]])
-    >>> model = HiddenMarkov(responses, bf.Sequences.from_lengths([5]))
-    >>> plot_runs(bf.checks.runs(bf.find_map(model), model, random_seed=1)).get_ylabel()
+    >>> model = bf.models.HiddenMarkov(responses, bf.Sequences.from_lengths([5]))
+    >>> bf.plots.plot_runs(bf.checks.runs(bf.find_map(model), model, random_seed=1)).get_ylabel()
     'runs per item'
     """
     lengths = found["length"].values

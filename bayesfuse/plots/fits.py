@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 
 from bayesfuse.errors import ModelError
 from bayesfuse.plots.axes import TEXT, escaped, new_axes, set_title
 from bayesfuse.results.contents import require_result
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 TRACES = {
     "fit": ("elbo", "evidence lower bound"),
@@ -48,9 +44,7 @@ def plot_elbo(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> from bayesfuse.plots import plot_elbo
-    >>> plot_elbo(bf.find_map(DawidSkene(bf.datasets.anesthesia()))).get_ylabel()
+    >>> bf.plots.plot_elbo(bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))).get_ylabel()
     'log posterior, up to a constant'
     """
     group = next((name for name in TRACES if name in require_result(result).children), None)
@@ -105,9 +99,7 @@ def plot_start(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> from bayesfuse.plots import plot_start
-    >>> ax = plot_start(bf.find_map(DawidSkene(bf.datasets.caries())))
+    >>> ax = bf.plots.plot_start(bf.find_map(bf.models.DawidSkene(bf.datasets.caries())))
     >>> [tick.get_text() for tick in ax.get_yticklabels()]
     ['majority', 'moments']
     """

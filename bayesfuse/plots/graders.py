@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 
 from bayesfuse.errors import ModelError
 from bayesfuse.plots.axes import DISTINCT, escaped_names, name_points, new_axes, set_title
 from bayesfuse.results.grades import rater_grades
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 EXTREMES = 4
 """Number of raters named at each end of both axes, where there are many."""
@@ -48,11 +46,9 @@ def plot_graders(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> from bayesfuse.plots import plot_graders
-    >>> model = DawidSkene(bf.datasets.anesthesia(), raters="graded")
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia(), raters="graded")
     >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
-    >>> plot_graders(result).get_ylabel()
+    >>> bf.plots.plot_graders(result).get_ylabel()
     'precision (one over the noise, in classes)'
     """
     found = rater_grades(result, ci_prob=ci_prob)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.arrays import shown
@@ -25,9 +26,6 @@ from bayesfuse.plots.axes import (
 )
 from bayesfuse.results.contents import constants
 from bayesfuse.results.probabilities import label_probabilities
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 WIDTH = 4.0
 """Width of a panel with a grid, in inches."""
@@ -77,11 +75,9 @@ def plot_grid(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> from bayesfuse.plots import plot_grid
     >>> answers = [[0, 0, 0]] * 3 + [[1, 1, 1], [0, 1, 1], [1, 1, 1]]
-    >>> point = bf.find_map(DawidSkene(bf.Responses.from_matrix(answers)))
-    >>> [ax.get_title() for ax in plot_grid(point, (2, 3))]
+    >>> point = bf.find_map(bf.models.DawidSkene(bf.Responses.from_matrix(answers)))
+    >>> [ax.get_title() for ax in bf.plots.plot_grid(point, (2, 3))]
     ['most probable label', 'uncertainty', 'probability of 1']
     """
     probability = label_probabilities(result)
@@ -140,11 +136,9 @@ def plot_graph(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> from bayesfuse.plots import plot_graph
     >>> answers = [[0, 0, 0]] * 3 + [[1, 1, 1], [0, 1, 1], [1, 1, 1]]
-    >>> point = bf.find_map(DawidSkene(bf.Responses.from_matrix(answers)))
-    >>> plot_graph(point, bf.Graph.grid((2, 3))).get_title()
+    >>> point = bf.find_map(bf.models.DawidSkene(bf.Responses.from_matrix(answers)))
+    >>> bf.plots.plot_graph(point, bf.Graph.grid((2, 3))).get_title()
     '6 items, 7 edges'
     """
     from matplotlib.collections import LineCollection

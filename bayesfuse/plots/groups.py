@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 
 from bayesfuse.checks import co_assignment, rater_covariance
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import require_count
 from bayesfuse.plots.axes import draw_matrix, matrix_axes, new_axes, set_title
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def plot_covariance(result: xr.DataTree, responses: Responses, *, ax: Axes | None = None) -> Axes:
@@ -35,12 +33,10 @@ def plot_covariance(result: xr.DataTree, responses: Responses, *, ax: Axes | Non
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.plots import plot_covariance
-    >>> from bayesfuse.models import DawidSkene
     >>> responses = bf.datasets.caries()
-    >>> model = DawidSkene(responses)
+    >>> model = bf.models.DawidSkene(responses)
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> plot_covariance(result, responses).get_xlabel()
+    >>> bf.plots.plot_covariance(result, responses).get_xlabel()
     'covariance implied by the posterior'
     """
     found = rater_covariance(result, responses)
@@ -84,11 +80,9 @@ def plot_co_assignment(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.plots import plot_co_assignment
-    >>> from bayesfuse.models import LatentGroup
-    >>> model = LatentGroup(bf.datasets.anesthesia(), groups=[[2, 5]])
+    >>> model = bf.models.LatentGroup(bf.datasets.anesthesia(), groups=[[2, 5]])
     >>> result = bf.sample(model, draws=20, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> [tick.get_text() for tick in plot_co_assignment(result).get_yticklabels()]
+    >>> [tick.get_text() for tick in bf.plots.plot_co_assignment(result).get_yticklabels()]
     ['1', '2', '5', '3', '4']
     """
     if most is not None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from bayesfuse.data.names import listed
@@ -25,9 +26,6 @@ from bayesfuse.plots.axes import (
     width_of,
 )
 from bayesfuse.results.difficulty import DRAWS, difficulty
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 LINES = 200
 """Largest number of items without names whose intervals are drawn."""
@@ -73,8 +71,7 @@ def plot_hard_items(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import ItemTypes
-    >>> model = ItemTypes(bf.datasets.anesthesia())
+    >>> model = bf.models.ItemTypes(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> [ax.get_xlabel() for ax in bf.plots.plot_hard_items(result, model)]
     ['probability', 'most probable class']

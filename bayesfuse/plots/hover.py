@@ -62,8 +62,7 @@ def hover_raters(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> figure = bf.plots.hover_raters(bf.find_map(DawidSkene(bf.datasets.caries())))
+    >>> figure = bf.plots.hover_raters(bf.find_map(bf.models.DawidSkene(bf.datasets.caries())))
     >>> figure.data[0].text[0]
     'dentist 1'
     """
@@ -142,8 +141,7 @@ def hover_items(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> figure = bf.plots.hover_items(bf.find_map(DawidSkene(bf.datasets.anesthesia())))
+    >>> figure = bf.plots.hover_items(bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia())))
     >>> figure.layout.xaxis.title.text, len(figure.data)  # a set of points for every class
     ('responses', 4)
     """

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from bayesfuse.data.describing import in_one_line
@@ -22,9 +23,6 @@ from bayesfuse.plots.axes import (
 )
 from bayesfuse.results.contents import constants
 from bayesfuse.results.summaries import most_uncertain
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 REST = 0.5
 """Height of the rows without names, together, in heights of those with names."""
@@ -58,10 +56,8 @@ def plot_labels(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> from bayesfuse.plots import plot_labels
-    >>> point = bf.find_map(DawidSkene(bf.datasets.anesthesia()))
-    >>> plot_labels(point, most=5).get_ylabel()
+    >>> point = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
+    >>> bf.plots.plot_labels(point, most=5).get_ylabel()
     '45 items: the 5 least certain named'
     """
     ordered = most_uncertain(result)

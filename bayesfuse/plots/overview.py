@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
+from matplotlib.axes import Axes
 
 from bayesfuse.decisions.expected_errors import expected_errors
 from bayesfuse.errors import ModelError
@@ -36,9 +37,6 @@ from bayesfuse.results.summaries import (
     interval,
     responses_per_rater,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 CERTAINTY = [0.0, 0.5, 0.7, 0.9, 0.99, 1.0]
 """Ends of the probabilities of labels that are counted together."""
@@ -109,8 +107,7 @@ def plot_overview(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> axes = bf.plots.plot_overview(result, model)
     >>> list(axes), axes["labels"].get_title()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 
 from bayesfuse.errors import require_count
 from bayesfuse.plots.axes import (
@@ -19,9 +20,6 @@ from bayesfuse.plots.axes import (
     set_title,
     width_of,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 ROOM = 26.0
 """Width of a number in a cell, in points."""
@@ -52,11 +50,9 @@ def plot_ranks(found: xr.Dataset, *, most: int | None = 40, ax: Axes | None = No
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> from bayesfuse.plots import plot_ranks
-    >>> model = DawidSkene(bf.datasets.caries())
+    >>> model = bf.models.DawidSkene(bf.datasets.caries())
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> ax = plot_ranks(bf.decisions.rank_raters(result))
+    >>> ax = bf.plots.plot_ranks(bf.decisions.rank_raters(result))
     >>> [tick.get_text() for tick in ax.get_yticklabels()][-1]  # rows are counted from below
     'dentist 2'
     """

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from bayesfuse.data.names import listed
@@ -36,9 +37,6 @@ from bayesfuse.results.summaries import (
     recognition,
     responses_per_rater,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 CELL = 16
 """Largest number of letters of a class name beside a confusion matrix."""
@@ -76,10 +74,8 @@ def plot_raters(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> from bayesfuse.plots import plot_raters
-    >>> point = bf.find_map(DawidSkene(bf.datasets.caries()))
-    >>> [ax.get_xlabel() for ax in plot_raters(point)]
+    >>> point = bf.find_map(bf.models.DawidSkene(bf.datasets.caries()))
+    >>> [ax.get_xlabel() for ax in bf.plots.plot_raters(point)]
     ['sensitivity', 'specificity']
     """
     panels = recognition(result)
@@ -134,10 +130,8 @@ def plot_sensitivity_specificity(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> from bayesfuse.plots import plot_sensitivity_specificity
-    >>> point = bf.find_map(DawidSkene(bf.datasets.caries()))
-    >>> plot_sensitivity_specificity(point).get_ylabel()
+    >>> point = bf.find_map(bf.models.DawidSkene(bf.datasets.caries()))
+    >>> bf.plots.plot_sensitivity_specificity(point).get_ylabel()
     'sensitivity (truth: carious)'
     """
     probability = coverage(ci_prob)
@@ -232,10 +226,8 @@ def plot_confusion(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> from bayesfuse.plots import plot_confusion
-    >>> point = bf.find_map(DawidSkene(bf.datasets.caries()))
-    >>> (ax,) = plot_confusion(point, "dentist 2")
+    >>> point = bf.find_map(bf.models.DawidSkene(bf.datasets.caries()))
+    >>> (ax,) = bf.plots.plot_confusion(point, "dentist 2")
     >>> ax.get_title()
     'dentist 2 (3,869 responses)'
     """

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from bayesfuse.data.names import listed
@@ -26,9 +27,6 @@ from bayesfuse.plots.axes import (
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.paths import decode
 from bayesfuse.results.probabilities import label_probabilities
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MOST_NAMES = 40
 """Largest number of items named along the axis."""
