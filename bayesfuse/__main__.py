@@ -6,12 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from bayesfuse.command_line import CommandError
+from bayesfuse.command_line import FAILED, INTERRUPTED, CommandError
 from bayesfuse.command_line.arguments import parse
 from bayesfuse.command_line.console import finish, tell
-
-FAILED, INTERRUPTED = 2, 130
-"""Exit status after a user's mistake, as in argparse, and after Ctrl-C, as in shells."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

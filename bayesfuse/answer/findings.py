@@ -1,15 +1,18 @@
-"""What an answer says in words: how sure it is, what checks found, what would help most next."""
+"""The words of an answer: its certainty, verdicts of checks, advice, and its code."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
 
+from bayesfuse.answer.average import VOTES
+from bayesfuse.answer.budget import Finding, Fit
 from bayesfuse.answer.candidates import Inputs
+from bayesfuse.answer.report import judges_raters, rater_table
 from bayesfuse.checks import (
     collapse,
     conditional_dependence,
@@ -22,7 +25,6 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.decisions import expected_errors, value_of_response
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.summaries import balanced_accuracy, interval, responses_per_rater
 
 SURE = 0.95
 """Labels of at least this probability count as sure."""
@@ -58,13 +60,6 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
         "expected to be wrong"
     )
     return f"{said}; {known:,} are known." if known else f"{said}."
-
-
-class Finding(NamedTuple):
-    """What a check said, and the call that says it again, of ``result`` and ``model``."""
-
-    words: str
-    call: str = ""
 
 
 def of_model(result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int) -> list[Finding]:
@@ -221,25 +216,22 @@ def one_more_response(result: xr.DataTree, model: pm.Model, inputs: Inputs) -> l
 
 
 def _raters(result: xr.DataTree) -> list[str]:
-    """Return which raters are not better than guessing, or worse."""
-    if "posterior" not in result.children or "sensitivity" not in result["posterior"]:
+    """Return advice on raters who are no better than guessing, or worse."""
+    if not judges_raters(result):
         return []
-    draws = balanced_accuracy(result)
-    low, high = (end.values for end in interval(draws))
+    table = rater_table(result)
     chance = 1.0 / result["label_posterior"].sizes["class"]
-    judged = responses_per_rater(result) >= MANY
-    names = draws["rater"].values
+    table = table[table["responses"] >= MANY]
     said = []
-    if (against := judged & (high < chance)).any():
+    if len(against := table.loc[table["high"] < chance, "rater"]):
         said.append(
-            f"Ask what {_names(names[against])} mean by their labels: they are right less often "
-            "than by guessing, so they may have confused the classes. Their responses count as "
-            "what they are."
+            f"Ask what {_names(against)} mean by their labels: they are right less often than by "
+            "guessing, so they may have confused the classes. The models take this into account."
         )
-    if (guessing := judged & (low <= chance) & (high >= chance)).any():
+    if len(guessing := table.loc[(table["low"] <= chance) & (table["high"] >= chance), "rater"]):
         said.append(
-            f"Do without {_names(names[guessing])}: after {MANY} responses or more they cannot be "
-            "told from guessing. They do no harm here, but cost and add little."
+            f"Do without {_names(guessing)}: after {MANY} responses or more they cannot be told "
+            "from guessing. Their responses do no harm here, but cost and add little."
         )
     return said
 
@@ -249,3 +241,53 @@ def _names(names: Any) -> str:
     shown = ", ".join(listed[:SEVERAL])
     left_out = len(listed) - SEVERAL
     return f"{shown} and {left_out:,} more" if left_out > 0 else shown
+
+
+# ---------------------------------------------------------------- code
+
+
+def code(
+    inputs: Inputs, done: list[Fit], typed: Fit | None, weights: Mapping[str, float], seed: int
+) -> str:
+    """Return the calls of the public interface that give this answer."""
+    names = sorted({fit.candidate.model for fit in done})
+    others = ("sequences", "graph", "groups", "covariates", "gold")
+    given = [name for name in others if getattr(inputs, name) is not None]
+    lines = [
+        "import bayesfuse as bf",
+        f"from bayesfuse.models import {', '.join(names)}",
+        "",
+        "# responses is your table: bf.Responses.from_long(frame, item=…, rater=…, label=…)",
+        *([f"# {', '.join(given)}: your arguments of bf.fuse"] if given else []),
+        "results = {}",
+    ]
+    for fit in done:
+        size = fit.size.code() if fit.size else ""
+        lines += [
+            f"# {fit.candidate.why}",
+            f"model = {fit.candidate.code(inputs)}",
+            f"result = bf.sample(model, {size}, random_seed={seed}, "
+            'precision="single", quiet=True)',
+            *(f"print({each.call}.verdict)" for each in fit.checks if each.call),
+            *(["difficulty = bf.difficulty(result, model)"] if fit is typed else []),
+            f"results[{fit.candidate.name!r}] = result",
+            "",
+        ]
+    if VOTES in weights:
+        lines.append(f"results[{VOTES!r}] = {_vote_shares(inputs)}")
+    shares = ", ".join(f"{name!r}: {weight:.6g}" for name, weight in weights.items())
+    lines += [
+        f"fused = bf.average(results, {{{shares}}})",
+        "print(bf.label_probabilities(fused))",
+        "print(bf.decisions.rank_items(fused))",
+    ]
+    return "\n".join(lines)
+
+
+def code_of_votes(inputs: Inputs) -> str:
+    """Return the calls that give vote shares."""
+    return f"import bayesfuse as bf\n\nfused = {_vote_shares(inputs)}"
+
+
+def _vote_shares(inputs: Inputs) -> str:
+    return f"bf.vote_shares(responses{', gold' if inputs.gold is not None else ''})"

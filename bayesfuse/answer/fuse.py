@@ -11,19 +11,26 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
-import bayesfuse as bf
-from bayesfuse.answer import code, findings
-from bayesfuse.answer.budget import CHAINS, Budget, Size
+from bayesfuse.answer import findings
+from bayesfuse.answer.average import VOTES, mixture, weigh
+from bayesfuse.answer.budget import (
+    COUNTED,
+    INTERRUPTED,
+    NO_TIME,
+    NOT_TRIED,
+    Budget,
+    Finding,
+    Fit,
+    Progress,
+    sample_all,
+)
 from bayesfuse.answer.candidates import Inputs, candidates, spare
-from bayesfuse.answer.fits import COUNTED, FITTED, INTERRUPTED, NO_TIME, NOT_TRIED, Fit
 from bayesfuse.answer.fused import Fused
-from bayesfuse.answer.mixture import mixture
-from bayesfuse.answer.progress import Progress
-from bayesfuse.answer.weights import VOTES, weigh
 from bayesfuse.data.gold import require_gold
+from bayesfuse.data.graph import Graph
 from bayesfuse.data.responses import Responses
+from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import (
-    ImpossibleDataError,
     LargeResultWarning,
     ModelError,
     QuickAnswerWarning,
@@ -37,6 +44,7 @@ from bayesfuse.errors import (
 from bayesfuse.pymc.model import observed
 from bayesfuse.raters.typed_confusion import TypedConfusion
 from bayesfuse.results.averaging import average
+from bayesfuse.results.difficulty import difficulty
 from bayesfuse.results.vote_shares import vote_shares
 
 MINUTES = 3.0
@@ -53,8 +61,8 @@ def fuse(
     item: str = "item",
     rater: str = "rater",
     label: str = "label",
-    sequences: bf.Sequences | None = None,
-    graph: bf.Graph | None = None,
+    sequences: Sequences | None = None,
+    graph: Graph | None = None,
     groups: Any = None,
     covariates: Any = None,
     gold: Mapping[Any, Any] | None = None,
@@ -149,10 +157,10 @@ def fuse(
             # a mixture needs a thousand draws at most; `comparison` tells how many were kept
             warnings.simplefilter("ignore", LargeResultWarning)
             quicker = spare(inputs)
-            _sample_all(fits, budget, seed, progress, patient=not quicker)
+            sample_all(fits, budget, seed, progress, patient=not quicker)
             if not any(fit.done for fit in fits) and not _interrupted(fits):
                 others = [Fit(each, each.build(inputs)) for each in quicker]
-                _sample_all(others, budget, seed, progress, patient=True)
+                sample_all(others, budget, seed, progress, patient=True)
                 fits += others
         if _interrupted(fits):
             for fit in fits:
@@ -186,54 +194,6 @@ def _seed(random_seed: Any) -> int:
     return int(require_seed(random_seed).integers(2**31))
 
 
-def _sample_all(
-    fits: list[Fit], budget: Budget, seed: int, progress: Progress, *, patient: bool
-) -> None:
-    """Fit one model after the other while there is time.
-
-    Unless ``patient``, a model without time ends this, so that time is left for quicker ones.
-    """
-    for number, fit in enumerate(fits):
-        progress.say(f"trying: {fit.candidate.name}")
-        before = budget.used()
-        try:
-            fit.size = budget.size(fit.model, seed, len(fits) - number)
-            if fit.size is None:
-                if patient:
-                    continue
-                break
-            steps = CHAINS * (fit.size.draws + fit.size.tune)
-            result = bf.sample(
-                fit.model,
-                fit.size.draws,
-                tune=fit.size.tune,
-                chains=CHAINS,
-                random_seed=seed,
-                precision="single",
-                quiet=True,
-                progressbar=False,
-                callback=progress.count(f"fitting: {fit.candidate.name}", steps),
-            )
-        except ImpossibleDataError as error:
-            fit.outcome = str(error)
-            continue
-        except KeyboardInterrupt:
-            fit.outcome = INTERRUPTED
-            break
-        finally:
-            fit.seconds = budget.used() - before
-        if not _is_whole(result, fit.size):
-            fit.outcome = INTERRUPTED
-            break
-        fit.result, fit.outcome = result, FITTED
-
-
-def _is_whole(result: xr.DataTree, size: Size) -> bool:
-    """Return whether sampling came to its end: when interrupted it returns what was drawn."""
-    sizes, kept = result["posterior"].sizes, size.draws // result.attrs["thin"]
-    return sizes["chain"] == CHAINS and sizes["draw"] >= kept and "missing" not in result.attrs
-
-
 def _check_all(
     done: list[Fit], inputs: Inputs, seed: int, budget: Budget, progress: Progress
 ) -> None:
@@ -243,7 +203,7 @@ def _check_all(
         for fit in done:
             if expected > max(budget.left(), LEAST_FOR_CHECKS):
                 fit.checks = [
-                    findings.Finding(
+                    Finding(
                         f"The checks would take about {expected:,.0f} seconds and were left out; "
                         "give more minutes=."
                     )
@@ -252,7 +212,7 @@ def _check_all(
             progress.say(f"checking: {fit.candidate.name}")
             fit.checks = findings.of_model(fit.result, fit.model, inputs, seed)
     except KeyboardInterrupt:
-        fit.checks = [findings.Finding("The checks were interrupted.")]
+        fit.checks = [Finding("The checks were interrupted.")]
 
 
 def _answer(inputs: Inputs, fits: list[Fit], done: list[Fit], seed: int) -> Fused:
@@ -272,7 +232,7 @@ def _answer(inputs: Inputs, fits: list[Fit], done: list[Fit], seed: int) -> Fuse
     children |= {f"models/{name}": result for name, result in results.items()}
     typed = next((fit for fit in done if _has_types(fit.model)), None)
     if typed is not None:
-        children["difficulty"] = bf.difficulty(typed.result, typed.model)
+        children["difficulty"] = difficulty(typed.result, typed.model)
     fused = Fused.from_dict(children)
     told = findings.one_more_response(done[0].result, done[0].model, inputs)
     fused.attrs = {
@@ -283,7 +243,7 @@ def _answer(inputs: Inputs, fits: list[Fit], done: list[Fit], seed: int) -> Fuse
         "headline": findings.headline(fused, inputs),
         "checks": "\n".join(findings.together({f.candidate.name: f.checks for f in done})),
         "advice": "\n".join(findings.advise(fused, done[0].result, inputs, told)),
-        "code": code.of_answer(inputs, done, typed, weights, seed),
+        "code": findings.code(inputs, done, typed, weights, seed),
     }
     return fused
 
@@ -348,6 +308,6 @@ def _quick(inputs: Inputs, fits: list[Fit], minutes: float) -> Fused:
         "headline": findings.headline(fused, inputs),
         "checks": "",
         "advice": f"These labels are vote shares, and raters are not judged: {remedy}.",
-        "code": code.of_votes(inputs),
+        "code": findings.code_of_votes(inputs),
     }
     return fused

@@ -1,4 +1,4 @@
-"""The answer of ``bf.fuse``: a result that averages several models and says what to do next."""
+"""The answer of ``bf.fuse``: a result that averages several models, with advice."""
 
 from __future__ import annotations
 
@@ -8,15 +8,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayesfuse.answer.text import as_text
+from bayesfuse.answer.report import as_page, as_text, judges_raters, rater_table
 from bayesfuse.errors import ModelError
 from bayesfuse.results.contents import class_names
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.summaries import (
-    balanced_accuracy,
-    interval,
-    responses_per_rater,
-)
 
 
 class Fused(xr.DataTree):
@@ -24,10 +19,10 @@ class Fused(xr.DataTree):
 
     Groups: ``label_posterior``, the averaged label probabilities; ``posterior``, draws of the
     mixture of the models (``prevalence``, ``confusion``, ``sensitivity``, ``specificity``, as far
-    as all models have them); ``difficulty`` by item; ``comparison`` by model, those that were left
-    out among them; ``constant_data``; and below ``models`` the result of every model. So functions
-    of a result work, such as ``bf.label_probabilities``, ``bf.summary``, ``bf.decisions`` and
-    ``bf.plots``.
+    as all models have them); ``difficulty`` by item; ``comparison`` by model, including those that
+    were not fitted; ``constant_data``; and below ``models`` the result of every model. All
+    functions of a result take it, such as ``bf.label_probabilities``, ``bf.summary``,
+    ``bf.decisions`` and ``bf.plots``.
 
     Examples
     --------
@@ -51,7 +46,7 @@ class Fused(xr.DataTree):
         -------
         DataFrame
             ``item``, ``label``, its ``probability``, and ``difficulty``: the probability that two
-            raters who look at the item disagree (missing where no model says it).
+            raters who look at the item disagree (missing if no model estimates it).
         """
         probability = label_probabilities(self)
         values = probability.values
@@ -69,7 +64,7 @@ class Fused(xr.DataTree):
         return table
 
     def raters(self, ci_prob: float | None = None) -> pd.DataFrame:
-        """Return how good every rater is, the best first.
+        """Return the accuracy of every rater, the best first.
 
         Parameters
         ----------
@@ -80,50 +75,39 @@ class Fused(xr.DataTree):
         -------
         DataFrame
             ``rater``, the number of ``responses``, ``accuracy`` (the mean over the classes of the
-            probability that an item of the class is recognised; guessing has 1 / number of
-            classes), and the ends ``low`` and ``high`` of its interval.
+            probability that an item of the class is recognised, 1 / number of classes for
+            guessing), and the ends ``low`` and ``high`` of its interval.
 
         Raises
         ------
         ModelError
-            The models say nothing of raters in common: labelling functions, and quick answers.
+            The models have no accuracy of raters: labelling functions, and quick answers.
         """
-        if "posterior" not in self.children or "sensitivity" not in self["posterior"]:
+        if not judges_raters(self):
             raise ModelError(
-                "Raters are judged by models that have confusion matrices: vote shares alone, for "
-                "want of time, judge nobody, and of labelling functions bf.sources says how good "
-                f"they are. Got: an answer by {', '.join(self.attrs.get('models', []))}."
+                "The accuracy of raters needs models with confusion matrices: vote shares have no "
+                "parameters of raters, and the accuracy of labelling functions is returned by "
+                f"bf.sources. Got: an answer by {', '.join(self.attrs.get('models', []))}."
             )
-        draws = balanced_accuracy(self)
-        low, high = interval(draws, ci_prob)
-        table = pd.DataFrame(
-            {
-                "rater": draws["rater"].values,
-                "responses": responses_per_rater(self),
-                "accuracy": draws.mean(("chain", "draw")).values,
-                "low": low.values,
-                "high": high.values,
-            }
-        )
-        return table.sort_values("accuracy", ascending=False, ignore_index=True)
+        return rater_table(self, ci_prob)
 
     @property
     def headline(self) -> str:
-        """How many labels are sure, and how many are expected to be wrong."""
+        """Number of sure labels, and of labels that are expected to be wrong."""
         return str(self._told("headline"))
 
     @property
     def advice(self) -> list[str]:
-        """What would help most next, the most important first."""
+        """Advice on what to do next, the most important first."""
         return self._told("advice").splitlines()
 
     @property
     def checks(self) -> list[str]:
-        """What the checks of every model said."""
+        """Verdicts of the checks of every model."""
         return self._told("checks").splitlines()
 
     def explain(self) -> str:
-        """Return what was done as plain calls of the public interface, to take over from.
+        """Return the calls of the public interface that give this answer.
 
         Returns
         -------
@@ -133,7 +117,8 @@ class Fused(xr.DataTree):
         return self._told("code")
 
     def overview(self) -> str:
-        """Return the answer as text: labels, raters, models, checks and what to do next."""
+        """Return the answer as text: labels, raters, models, checks and advice."""
+        self._told("headline")
         return as_text(self)
 
     def report(self, path: str | Path) -> Path:
@@ -148,14 +133,15 @@ class Fused(xr.DataTree):
         -------
         Path
         """
-        from bayesfuse.answer.page import write_page
-
-        return write_page(self, Path(path))
+        self._told("code")
+        path = Path(path)
+        path.write_text(as_page(self), encoding="utf-8")
+        return path
 
     def _told(self, name: str) -> str:
         if name not in self.attrs:
             raise ModelError(
-                "An answer of bf.fuse knows how it was made; its groups and results of other "
-                f"functions do not. Got: attributes {sorted(map(str, self.attrs))}."
+                "Only the answer of bf.fuse as a whole has its code and advice; its groups have "
+                f"none. Got: attributes {sorted(map(str, self.attrs))}."
             )
         return str(self.attrs[name])

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from bayesfuse import __version__
 from bayesfuse.command_line import CommandError
-from bayesfuse.command_line.files import STDIN
+from bayesfuse.command_line.files import STDIN, place
 from bayesfuse.command_line.options import MODELS, RATERS, complete
 
 TIME = re.compile(r"(\d+(?:\.\d+)?)(s|min|h)")
@@ -39,6 +39,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     arguments = _parser().parse_args(argv)
     if arguments.command == "fit":
         complete(arguments)
+        place(arguments)
     return arguments
 
 
@@ -89,7 +90,7 @@ def _add_fit(commands: Any) -> None:
         "--time",
         type=_minutes,
         metavar="2min",
-        help="time that fits may take, as 90s, 2min or 1h (3min)",
+        help="maximum time of the fits, as 90s, 2min or 1h (3min)",
     )
     add(
         "--report",
@@ -112,7 +113,7 @@ def _add_fit(commands: Any) -> None:
         "--pooled",
         action="store_true",
         default=None,
-        help="raters share a mean, so that those with few responses are like the crowd (for the "
+        help="raters share a mean, so that raters with few responses resemble the crowd (for the "
         "same models)",
     )
     add(
@@ -137,8 +138,7 @@ def _add_fit(commands: Any) -> None:
         "--thin",
         type=_whole_number,
         metavar="N",
-        help="keep one draw in N, for a smaller file (1, or for files above 200 MB as many as it "
-        "takes)",
+        help="keep every N-th draw, for a smaller file (1, or more for files above 200 MB)",
     )
     add(
         "--precision",
@@ -206,14 +206,14 @@ def _add_options_of_models(parser: argparse.ArgumentParser) -> None:
         "--types",
         type=_whole_number,
         metavar="N",
-        help="most types that items may have (four times the number of classes)",
+        help="maximum number of types (four times the number of classes)",
     )
     add(
         "--trust",
         type=_number,
         metavar="NUMBER",
-        help="how far the majority is believed: with 1 the truth is like one more response, with "
-        "more like several (inferred, which needs known labels)",
+        help="weight of the majority: with 1 the truth counts as one more response, with more as "
+        "several (inferred, which needs known labels)",
     )
     add = parser.add_argument_group(
         "--model labelling-functions", "Rules that are silent on most items."

@@ -51,62 +51,56 @@ MODELS: dict[str, dict[str, Any]] = {
 
 
 def complete(arguments: argparse.Namespace) -> None:
-    """Refuse options of other models, and fill in the defaults of what was chosen."""
-    if arguments.model is None:
-        _refuse(arguments, OF_ONE_MODEL, "a --model")
-        own = dict.fromkeys(OF_TABLES) | OF_SEVERAL
-        if arguments.sequence or arguments.position:
-            own |= {name: MODELS["hidden-markov"][name] for name in ("sequence", "position")}
-    else:
-        _refuse(arguments, OF_SEVERAL, "an answer from several models, without --model")
-        own = MODELS[arguments.model] | OF_ONE_MODEL
-        if arguments.output is None:
-            raise CommandError(
-                "--model needs a file for the posterior: give --output FILE.nc. Got: --model "
-                f"{arguments.model} without --output"
-            )
-    for option in {name: None for options in MODELS.values() for name in options} | own:
+    """Refuse options of other models, and fill in the defaults of the chosen one."""
+    model = arguments.model
+    chosen = "no --model" if model is None else f"--model {model}"
+    own = dict.fromkeys(OF_TABLES) | OF_SEVERAL if model is None else MODELS[model] | OF_ONE_MODEL
+    if model is None and (arguments.sequence or arguments.position):
+        own |= {name: MODELS["hidden-markov"][name] for name in ("sequence", "position")}
+    for option in (
+        *OF_ONE_MODEL,
+        *OF_SEVERAL,
+        *(name for each in MODELS.values() for name in each),
+    ):
         if getattr(arguments, option) is None:
             setattr(arguments, option, own.get(option))
         elif option not in own:
-            others = " or ".join(model for model, options in MODELS.items() if option in options)
-            raise CommandError(
-                f"{_written(option)} belongs to --model {others}. Got: "
-                f"{f'--model {arguments.model}' if arguments.model else 'no --model'}"
-            )
-    if arguments.model is not None:
-        _refuse_pairs(arguments)
-
-
-def _refuse(arguments: argparse.Namespace, options: dict[str, Any], owner: str) -> None:
-    for option in options:
-        if getattr(arguments, option) is not None:
-            chosen = f"--model {arguments.model}" if arguments.model else "no --model"
-            raise CommandError(f"{_written(option)} belongs to {owner}. Got: {chosen}")
-
-
-def _written(option: str) -> str:
-    return f"--{option.replace('_', '-')}"
-
-
-def _refuse_pairs(arguments: argparse.Namespace) -> None:
-    if arguments.model == "item-types" and arguments.robust:
-        raise CommandError(
-            "--robust is a prior of confusion matrices, which item-types infers from all raters. "
-            "Got: --model item-types"
-        )
-    if arguments.model == "labelling-functions" and arguments.robust:
-        raise CommandError(
-            "--robust is a prior of confusion matrices, and labelling functions have none. Got: "
-            "--model labelling-functions"
-        )
-    if arguments.pooled and arguments.robust:
-        raise CommandError(
+            written = f"--{option.replace('_', '-')}"
+            raise CommandError(f"{written} belongs to {_owner(option)}. Got: {chosen}")
+    if model is None:
+        return
+    robust = "--robust is a prior of confusion matrices"
+    for wrong, rule in (
+        (
+            arguments.output is None,
+            "--model needs a file for the posterior: give --output FILE.nc. Got: no --output",
+        ),
+        (
+            model == "item-types" and arguments.robust,
+            f"{robust}, which item-types infers from all raters. Got: {chosen}",
+        ),
+        (
+            model == "labelling-functions" and arguments.robust,
+            f"{robust}, and labelling functions have none. Got: {chosen}",
+        ),
+        (
+            arguments.pooled and arguments.robust,
             "--robust is a prior of every rater's rows, and with --pooled raters share one prior: "
-            "give one of the two. Got: both"
-        )
-    if arguments.model == "markov-random-field" and arguments.graph is None:
-        raise CommandError(
-            "--model markov-random-field needs the edges of the graph: give --graph FILE. Got: no "
-            "graph"
-        )
+            "give one of the two. Got: both",
+        ),
+        (
+            model == "markov-random-field" and arguments.graph is None,
+            f"{chosen} needs the edges of the graph: give --graph FILE. Got: no graph",
+        ),
+    ):
+        if wrong:
+            raise CommandError(rule)
+
+
+def _owner(option: str) -> str:
+    """Return the models to which an option belongs, in words."""
+    if option in OF_ONE_MODEL:
+        return "a --model"
+    if option in OF_SEVERAL:
+        return "an answer from several models, without --model"
+    return f"--model {' or '.join(name for name, own in MODELS.items() if option in own)}"

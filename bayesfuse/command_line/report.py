@@ -6,13 +6,21 @@ from textwrap import fill
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
+from bayesfuse.answer.findings import SURE
+from bayesfuse.answer.report import (
+    FEW,
+    VISIBLE,
+    WIDTH,
+    bullet,
+    least_certain,
+    likely,
+    shortened,
+)
 from bayesfuse.checks import collapse, conditional_dependence, group_summary, item_difficulty
 from bayesfuse.checks.phase_transition import MIXED
 from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.graph import Graph
-from bayesfuse.data.names import listed
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError
 from bayesfuse.models import ItemTypes, LabellingFunctions
@@ -27,14 +35,13 @@ from bayesfuse.results.summaries import (
     balanced_accuracy,
     coverage,
     interval,
-    most_uncertain,
     posterior_draws,
     recognition,
     responses_per_rater,
 )
 
-FEW, ITEMS = 5, 10
-"""Number of the best and the worst raters, and of the least certain items, to print."""
+ITEMS = 10
+"""Number of the least certain items to print."""
 
 COLUMNS = 4
 """Largest number of estimates with intervals on a line."""
@@ -42,14 +49,8 @@ COLUMNS = 4
 CLASS_COLUMNS = {"prevalence": "prevalence", "initial": "first in sequence"}
 """Headings of the table of classes, by variable."""
 
-SURE, VISIBLE = 0.95, 0.005
-"""Labels below the first probability are uncertain, those below the second are not printed."""
-
 LARGE_RHAT, SMALL_ESS = 1.01, 400
 """Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), Bayesian Analysis 16, 667–718."""
-
-WIDTH = 88
-"""Width of paragraphs."""
 
 SEED = 1
 """Seed of the checks, so that the same fit gives the same report."""
@@ -121,7 +122,7 @@ def _transition_table(result: xr.DataTree) -> str:
         header = ["after", *(f"then {name}" for name in names)]
         return as_columns(header, [list(row) for row in zip(names, *cells, strict=True)])
     means = draws.mean(("chain", "draw")).values
-    rows = [[name, _likely(draws["class"], mean)] for name, mean in zip(names, means, strict=True)]
+    rows = [[name, likely(draws["class"], mean)] for name, mean in zip(names, means, strict=True)]
     return as_columns(["after", "then"], rows)
 
 
@@ -179,7 +180,6 @@ def _rater_table(result: xr.DataTree) -> str:
 def _source_table(model: LabelModel, result: xr.DataTree) -> str:
     """Return every vote's coverage, conflicts and accuracy, or of many the best and worst."""
     found = sources(model, result).sort_values("accuracy", ascending=False, kind="stable")
-    left_out = len(found) - 2 * FEW
     rows = [
         [
             *map(in_one_line, (source, label)),
@@ -188,30 +188,23 @@ def _source_table(model: LabelModel, result: xr.DataTree) -> str:
         ]
         for (source, label), row in found.iterrows()
     ]
-    if left_out > 0:
-        rows[FEW:-FEW] = [[f"… {left_out:,} more"]]
-    table = as_columns(["source", "label", "coverage", "conflicts", "accuracy"], rows)
+    header = ["source", "label", "coverage", "conflicts", "accuracy"]
     words = (
         f"The dispersion of the votes is {result.attrs['dispersion']} (about one: sources are "
-        "independent given the class; far above: intervals of accuracies say little)."
+        "independent given the class; far above: intervals of accuracies are too narrow)."
     )
-    return f"{table}\n{fill(words, WIDTH)}"
+    return f"{as_columns(header, shortened(rows))}\n{fill(words, WIDTH)}"
 
 
 def _item_table(probability: xr.DataArray, sequences: Sequences | None) -> str:
     """Return the least certain items with more than one visible class."""
     owner = None if sequences is None else sequences.to_frame().set_index("item")["sequence"]
-    header = ["least certain", *([] if owner is None else ["sequence"]), "probabilities"]
-    rows = []
-    for item in most_uncertain(probability, ITEMS):
-        if (item.values >= VISIBLE).sum() > 1:
-            (name,) = listed(np.atleast_1d(item["item"].values))
-            where = [] if owner is None else [in_one_line(owner.at[name])]
-            rows.append([in_one_line(name), *where, _likely(item["class"], item.values)])
+    several = probability[(probability.values >= VISIBLE).sum(axis=1) > 1]
+    shown = least_certain(several, ITEMS, owner)
     uncertain = int((probability.max("class") < SURE).sum())
     count = f"{uncertain:,} of {probability.sizes['item']:,} items have no label of probability"
-    table = as_columns(header, rows) + "\n" if rows else ""
-    return f"{table}{count} {SURE} or more."
+    table = as_columns(shown.columns.tolist(), shown.to_numpy().tolist()) + "\n"
+    return f"{table if len(shown) else ''}{count} {SURE} or more."
 
 
 def _hard_items(model: LabelModel, result: xr.DataTree) -> str:
@@ -225,7 +218,7 @@ def _hard_items(model: LabelModel, result: xr.DataTree) -> str:
             "{:.2f} ({:.2f}–{:.2f})".format(
                 *(float(each[name]) for name in ("disagreement", "low", "high"))
             ),
-            _likely(each["answer"], each["consensus"].values),
+            likely(each["answer"], each["consensus"].values),
         ]
         for each in (found.isel(item=at) for at in hardest)
     ]
@@ -234,21 +227,14 @@ def _hard_items(model: LabelModel, result: xr.DataTree) -> str:
 
 def _check_list(model: LabelModel, result: xr.DataTree) -> str:
     """Return the verdicts of the posterior predictive checks."""
-    said = ["Posterior predictive checks:"]
+    verdicts = ["Posterior predictive checks:"]
     for check in (item_difficulty, conditional_dependence):
         try:
             words = check(result, model, random_seed=SEED).attrs["verdict"]
         except ModelError as error:  # too few shared items
             words = f"{check.__name__}: {error}"
-        said.append(fill(words, WIDTH, initial_indent="* ", subsequent_indent="  "))
-    return "\n".join(said)
-
-
-def _likely(classes: xr.DataArray, probability: NDArray[np.float64]) -> str:
-    """Return the classes of visible probability as text, the most probable first."""
-    order = np.argsort(-probability, kind="stable")
-    shown = [at for at in order if probability[at] >= VISIBLE]
-    return "  ".join(f"{in_one_line(classes.values[at])}: {probability[at]:.2f}" for at in shown)
+        verdicts.append(bullet(words))
+    return "\n".join(verdicts)
 
 
 def _estimates(draws: xr.DataArray) -> list[str]:
