@@ -10,11 +10,12 @@ import scipy
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.checks.advice import has_types, model_of_hard_items
 from bayesfuse.checks.replicates import (
     DRAWS,
     compare,
     expanded,
+    has_types,
+    model_of_hard_items,
     place_among,
     relabelled,
     replicate,

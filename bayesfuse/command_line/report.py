@@ -18,7 +18,7 @@ from bayesfuse.answer.report import (
     shortened,
 )
 from bayesfuse.checks import collapse, conditional_dependence, group_summary, item_difficulty
-from bayesfuse.checks.phase_transition import MIXED
+from bayesfuse.checks.collapse import MIXED
 from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.sequences import Sequences

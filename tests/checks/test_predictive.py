@@ -11,8 +11,7 @@ from scipy import stats
 
 import bayesfuse as bf
 from bayesfuse.checks import rater_pairs, replicates
-from bayesfuse.checks.item_difficulty import _agreement
-from bayesfuse.checks.runs import _count, _order
+from bayesfuse.checks.predictive import _agreement, _count, _order
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup
 from bayesfuse.pymc.model import observed
