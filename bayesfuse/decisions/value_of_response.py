@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses, from_key
-from bayesfuse.decisions.rank_items import entropy
+from bayesfuse.decisions.ranks import entropy
 from bayesfuse.errors import ModelError, require_count, require_flag, require_names
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows

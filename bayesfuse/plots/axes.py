@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from textwrap import fill
 from typing import Any, NamedTuple
 from unicodedata import east_asian_width
@@ -317,3 +317,35 @@ def draw_matrix(
     name_rows(ax, names, "rater")
     ax.tick_params(length=0)
     ax.figure.colorbar(image, ax=ax, label=what, fraction=0.046)
+
+
+def draw_table(
+    ax: Axes,
+    values: NDArray[Any],
+    names: list[str],
+    share: float,
+    text: Callable[[float], str],
+    largest: float,
+    below: Callable[[tuple[int, int]], str] | None = None,
+    detail: float = TEXT,
+) -> None:
+    """Draw a matrix of classes and, if they are readable, its numbers.
+
+    Numbers are at most ``share`` of a cell high; ``below`` is the text under them, of size
+    ``detail``.
+    """
+    ax.imshow(values, vmin=0, vmax=largest, cmap="Blues")
+    slant: dict[str, Any] = {"rotation": 45, "ha": "right"} if max(map(len, names)) > 4 else {}
+    ax.set_xticks(range(len(names)), names, **slant)
+    ax.set_yticks(range(len(names)), names)
+    ax.tick_params(length=0, labelsize=TEXT)
+    ax.spines[:].set_visible(False)
+    size = min(TEXT, share * min(points(ax)) / len(names))
+    for (row, column), value in np.ndenumerate(values):
+        if size < READABLE or np.isnan(value):
+            continue
+        style = {"ha": "center", "color": "white" if value > 0.55 * largest else "black"}
+        place = "center" if below is None else "bottom"
+        ax.text(column, row, text(value), va=place, size=size, **style)
+        if below is not None:
+            ax.text(column, row + 0.08, below((row, column)), va="top", size=detail, **style)

@@ -10,7 +10,7 @@ import pymc as pm
 import xarray as xr
 from matplotlib.axes import Axes
 
-from bayesfuse.decisions.expected_errors import expected_errors
+from bayesfuse.decisions.ranks import expected_errors
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots.axes import (
@@ -23,7 +23,7 @@ from bayesfuse.plots.axes import (
     place_rows,
     set_title,
 )
-from bayesfuse.plots.labels import draw_items, item_names, row_name
+from bayesfuse.plots.items import draw_items, item_names, row_name
 from bayesfuse.plots.qualities import (
     Qualities,
     has_responses,

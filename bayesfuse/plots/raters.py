@@ -1,4 +1,4 @@
-"""Plots of the raters: sensitivity, specificity and confusion matrices."""
+"""Plots of raters: sensitivity, specificity, confusion matrices, and strictness."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from bayesfuse.plots.axes import (
     TEXT,
     class_colours,
     draw_intervals,
+    draw_table,
     escaped,
     escaped_names,
     name_points,
@@ -29,6 +30,7 @@ from bayesfuse.plots.axes import (
     width_of,
 )
 from bayesfuse.results.contents import class_names
+from bayesfuse.results.grades import rater_grades
 from bayesfuse.results.summaries import (
     balanced_accuracy,
     coverage,
@@ -41,8 +43,8 @@ from bayesfuse.results.summaries import (
 CELL = 16
 """Largest number of letters of a class name beside a confusion matrix."""
 
-EXTREMES = 6
-"""Number of the best and of the worst raters that are named among many in one plane."""
+EXTREMES = 6, 4
+"""Number of raters named among many at each end of one order, and of each of two orders."""
 
 
 def plot_raters(
@@ -148,23 +150,30 @@ def plot_sensitivity_specificity(
     x, y = draws.mean(axis=1)
     ax.plot([0, 1], [1, 0], ":", color="grey", lw=1)
     ax.set(xlim=(1.02, -0.02), ylim=(-0.02, 1.02), aspect="equal")
-    if len(names) > DISTINCT:
-        answered = responses_per_rater(result)
-        ax.scatter(x, y, s=6 + 90 * answered / answered.max(), alpha=0.5, lw=0)
-        by_quality = np.argsort(x + y, kind="stable")
-        # the worst and the best in turn
-        first = np.column_stack([by_quality, by_quality[::-1]]).ravel()[: 2 * EXTREMES]
-    else:
+    if len(names) <= DISTINCT:
         for index in range(len(names)):
             _place_rater(ax, draws[..., index], probability)
-        first = np.arange(len(names))
+    _name_raters(ax, x, y, names, responses_per_rater(result), x + y)
+    ax.set_xlabel(f"specificity (truth: {escaped(negative)})")
+    ax.set_ylabel(f"sensitivity (truth: {escaped(positive)})")
+    return ax
+
+
+def _name_raters(
+    ax: Axes, x: NDArray[Any], y: NDArray[Any], names: NDArray[Any], answered: Any, *by: Any
+) -> None:
+    """Name raters in a plane; of many, draw points by number of responses and name the extremes."""
+    first = np.arange(len(names))
+    if len(names) > DISTINCT:
+        ax.scatter(x, y, s=6 + 90 * answered / answered.max(), alpha=0.5, lw=0)
+        orders = [np.argsort(each, kind="stable") for each in by]
+        each_end = range(EXTREMES[len(by) - 1])
+        ends = [order[at] for n in each_end for at in (n, -1 - n) for order in orders]
+        first = np.array(list(dict.fromkeys(ends)))
     shown = name_points(ax, x[first], y[first], escaped_names(names[first]))
     if shown < len(names):
         set_title(ax, f"{len(names):,} raters, {shown} of them named")
-    ax.set_xlabel(f"specificity (truth: {escaped(negative)})")
-    ax.set_ylabel(f"sensitivity (truth: {escaped(positive)})")
     ax.spines[["top", "right"]].set_visible(False)
-    return ax
 
 
 def _place_rater(ax: Axes, draws: NDArray[Any], probability: float) -> None:
@@ -270,26 +279,80 @@ def _chosen_raters(
 
 
 def _heat_map(ax: Axes, mean: xr.DataArray, low: xr.DataArray, high: xr.DataArray) -> None:
-    """Draw one confusion matrix with its numbers."""
-    n_classes = mean.sizes["class"]
-    ax.imshow(mean.values, vmin=0, vmax=1, cmap="Blues")
+    """Draw one confusion matrix with its numbers, and with intervals if these fit."""
+    cell = min(points(ax)) / mean.sizes["class"]
     names = [escaped(name, CELL) for name in mean["class"].values]
-    slant: dict[str, Any] = {"rotation": 45, "ha": "right"} if max(map(len, names)) > 4 else {}
-    ax.set_xticks(range(n_classes), names, **slant)
-    ax.set_yticks(range(n_classes), names)
-    ax.tick_params(length=0, labelsize=TEXT)
+    detail = min(0.72 * TEXT, 0.17 * cell)
+
+    def ends(at: tuple[int, int]) -> str:
+        return f"{low.values[at]:.2f}–{high.values[at]:.2f}"
+
+    below = None if detail < READABLE - 1 or bool((low == high).all()) else ends
+    draw_table(ax, mean.values, names, 0.38, "{:.2f}".format, 1.0, below, detail)
     ax.set(xlabel="label given", ylabel="truth")
-    ax.spines[:].set_visible(False)
-    cell = min(points(ax)) / n_classes
-    is_point = bool((low == high).all())
-    for (row, column), value in np.ndenumerate(mean.values):
-        style: dict[str, Any] = {"ha": "center", "color": "white" if value > 0.55 else "black"}
-        size = min(TEXT, 0.38 * cell)
-        if size < READABLE:
-            continue
-        detail = min(0.72 * size, 0.17 * cell)
-        ends = f"{low.values[row, column]:.2f}–{high.values[row, column]:.2f}"
-        shown = not is_point and detail >= READABLE - 1
-        ax.text(column, row, f"{value:.2f}", va="bottom" if shown else "center", size=size, **style)
-        if shown:
-            ax.text(column, row + 0.08, ends, va="top", size=detail, **style)
+
+
+def plot_graders(
+    result: xr.DataTree, *, ci_prob: float | None = None, ax: Axes | None = None
+) -> Axes:
+    """Plot the bias of every rater against the precision.
+
+    Parameters
+    ----------
+    result : DataTree
+        Of a model with ``raters="graded"``, from ``bf.sample``, or from ``bf.find_map`` (without
+        intervals).
+    ci_prob : float, optional
+        Probability of the credible intervals. Default ``az.rcParams["stats.ci_prob"]``.
+    ax : matplotlib Axes, optional
+        Default a new figure.
+
+    Returns
+    -------
+    Axes
+        Posterior means: strict raters left, lenient ones right, precise ones on top. Lines are
+        intervals; with many raters, points whose area grows with the number of responses, the
+        extreme ones named.
+
+    Raises
+    ------
+    ModelError
+        The result has no precision of raters; its classes are not ordered.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia(), raters="graded")
+    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
+    >>> bf.plots.plot_graders(result).get_ylabel()
+    'precision (one over the noise, in classes)'
+    """
+    found = rater_grades(result, ci_prob=ci_prob)
+    if "precision" not in found:
+        raise ModelError(
+            'A precision is a parameter of graded raters: fit a model with raters="graded". Got: '
+            f"{list(found.data_vars)}."
+        )
+    (ax,) = new_axes(ax, 1, (6.0, 4.6), 1)
+    x, y, names = found["bias"].values, found["precision"].values, found["rater"].values
+    ax.set_yscale("log")
+    ax.axvline(0, color="grey", lw=1, ls=":")
+    if len(names) <= DISTINCT:
+        line: dict[str, Any] = {"color": "C0", "lw": 1.5, "alpha": 0.5}
+        ax.hlines(y, found["bias_low"], found["bias_high"], **line)
+        ax.vlines(x, found["precision_low"], found["precision_high"], **line)
+        ax.plot(x, y, "o", color="C0", ms=5)
+    _show_numbers(ax)
+    _name_raters(ax, x, y, names, found["responses"].values, x, y)
+    ax.set_xlabel("bias, given minus true grade (strict ← → lenient)")
+    ax.set_ylabel("precision (one over the noise, in classes)")
+    return ax
+
+
+def _show_numbers(ax: Axes) -> None:
+    """Number a logarithmic axis by 1, 2 and 5, not by powers of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.yaxis.set_minor_formatter(NullFormatter())
