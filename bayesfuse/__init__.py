@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 if not Path(__file__).with_name("models").exists():  # in a checkout, models/ is beside this folder
     __path__.append(str(Path(__file__).parents[1]))
 
+from bayesfuse.lazy import importer
+
 if TYPE_CHECKING:
     from bayesfuse import checks, datasets, decisions, errors, models, moments, plots, priors
     from bayesfuse.answer.fuse import fuse
@@ -157,23 +159,17 @@ _HOMES = {
 }
 """Modules of the public names, which are imported when a name is first used: that takes seconds."""
 
-_HOME_OF = {name: f"bayesfuse.{home}" for home, names in _HOMES.items() for name in names.split()}
-
 _ROOMS = (
     "answer checks command_line data datasets decisions errors inference labels models moments "
     "numerics observation parameters plots priors pymc raters results testing"
 ).split()
 
+_import = importer(__name__, _HOMES)
+
 
 def __getattr__(name: str) -> Any:
     """Import a module of the package, or a public name from its module."""
-    if name in _ROOMS:
-        return import_module(f"bayesfuse.{name}")
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(_HOME_OF[name]), name)
-    globals()[name] = found
-    return found
+    return import_module(f"bayesfuse.{name}") if name in _ROOMS else _import(name)
 
 
 def __dir__() -> list[str]:

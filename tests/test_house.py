@@ -13,6 +13,7 @@ PACKAGE = ROOT / "bayesfuse"
 
 # Every room may import from the rooms before it.
 ORDER = [
+    ["lazy"],
     ["errors"],
     ["numerics"],
     ["data"],

@@ -1,12 +1,17 @@
 """Priors over the true labels."""
 
-from bayesfuse.labels.base import LabelPrior, Marginal
-from bayesfuse.labels.chain import MarkovChain, StationaryMarkovChain
-from bayesfuse.labels.couplings import bethe_coupling
-from bayesfuse.labels.independent import Independent
-from bayesfuse.labels.planted import PlantedPotts
-from bayesfuse.labels.population_chain import PopulationMarkovChain
-from bayesfuse.labels.potts import MeanFieldPotts, Potts, paper_coupling
+from typing import TYPE_CHECKING
+
+from bayesfuse.lazy import importer
+
+if TYPE_CHECKING:
+    from bayesfuse.labels.base import LabelPrior, Marginal
+    from bayesfuse.labels.chain import MarkovChain, StationaryMarkovChain
+    from bayesfuse.labels.couplings import bethe_coupling
+    from bayesfuse.labels.independent import Independent
+    from bayesfuse.labels.planted import PlantedPotts
+    from bayesfuse.labels.population_chain import PopulationMarkovChain
+    from bayesfuse.labels.potts import MeanFieldPotts, Potts, paper_coupling
 
 __all__ = [
     "Independent",
@@ -21,3 +26,16 @@ __all__ = [
     "bethe_coupling",
     "paper_coupling",
 ]
+
+__getattr__ = importer(
+    __name__,
+    {
+        "base": "LabelPrior Marginal",
+        "chain": "MarkovChain StationaryMarkovChain",
+        "couplings": "bethe_coupling",
+        "independent": "Independent",
+        "planted": "PlantedPotts",
+        "population_chain": "PopulationMarkovChain",
+        "potts": "MeanFieldPotts Potts paper_coupling",
+    },
+)

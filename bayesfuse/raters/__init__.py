@@ -1,16 +1,21 @@
 """Rater channels: the distribution of responses given the true labels."""
 
-from bayesfuse.raters.abstaining import Abstaining
-from bayesfuse.raters.base import RaterChannel
-from bayesfuse.raters.confusion import Confusion
-from bayesfuse.raters.graded import Graded
-from bayesfuse.raters.inferred_groups import InferredGroups
-from bayesfuse.raters.latent_groups import LatentGroups
-from bayesfuse.raters.one_coin import OneCoin
-from bayesfuse.raters.stated import Stated
-from bayesfuse.raters.typed_confusion import TypedConfusion
-from bayesfuse.raters.typed_confusion_by_kind import TypedConfusionByKind
-from bayesfuse.raters.votes import Votes
+from typing import TYPE_CHECKING
+
+from bayesfuse.lazy import importer
+
+if TYPE_CHECKING:
+    from bayesfuse.raters.abstaining import Abstaining
+    from bayesfuse.raters.base import RaterChannel
+    from bayesfuse.raters.confusion import Confusion
+    from bayesfuse.raters.graded import Graded
+    from bayesfuse.raters.inferred_groups import InferredGroups
+    from bayesfuse.raters.latent_groups import LatentGroups
+    from bayesfuse.raters.one_coin import OneCoin
+    from bayesfuse.raters.stated import Stated
+    from bayesfuse.raters.typed_confusion import TypedConfusion
+    from bayesfuse.raters.typed_confusion_by_kind import TypedConfusionByKind
+    from bayesfuse.raters.votes import Votes
 
 __all__ = [
     "Abstaining",
@@ -25,3 +30,20 @@ __all__ = [
     "TypedConfusionByKind",
     "Votes",
 ]
+
+__getattr__ = importer(
+    __name__,
+    {
+        "abstaining": "Abstaining",
+        "base": "RaterChannel",
+        "confusion": "Confusion",
+        "graded": "Graded",
+        "inferred_groups": "InferredGroups",
+        "latent_groups": "LatentGroups",
+        "one_coin": "OneCoin",
+        "stated": "Stated",
+        "typed_confusion": "TypedConfusion",
+        "typed_confusion_by_kind": "TypedConfusionByKind",
+        "votes": "Votes",
+    },
+)
