@@ -12,17 +12,13 @@ from bayesfuse.results.averaging import common_units
 from bayesfuse.results.contents import all_draws, named
 from bayesfuse.results.parameters import evenly_spaced
 
-MOST = 3e7
-"""Largest number of log likelihoods for which elpd is computed."""
-
-VOTES = "vote shares"
-"""Name of the vote shares among the models."""
+MOST = 3e7  # largest number of log likelihoods for which elpd is computed
+VOTES = "vote shares"  # name of the vote shares among the models
 
 SHARED = ("prevalence", "confusion", "sensitivity", "specificity")
 """Variables that mean the same in every model that has them."""
 
-DRAWS, CHAINS = 250, 4
-"""Draws of the mixture."""
+DRAWS, CHAINS = 250, 4  # draws of the mixture
 
 
 def weigh(results: Mapping[str, xr.DataTree], votes: float) -> xr.Dataset:

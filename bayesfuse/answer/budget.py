@@ -15,17 +15,10 @@ from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.sample import sample, sweep_cost
 from bayesfuse.pymc.model import LabelModel
 
-DRAWS, TUNE, CHAINS = 250, 200, 4
-"""Draws of a fit that has enough time."""
-
-LEAST = 50
-"""Smallest useful number of draws and of tuning steps."""
-
-PILOT = 10
-"""Draws, and as many tuning steps, from which the time of a step is estimated."""
-
-ERROR = 3.0
-"""Factor by which the expected time of a step may be too large."""
+DRAWS, TUNE, CHAINS = 250, 200, 4  # draws of a fit that has enough time
+LEAST = 50  # smallest useful number of draws and of tuning steps
+PILOT = 10  # draws, and as many tuning steps, from which the time of a step is estimated
+ERROR = 3.0  # factor by which the expected time of a step may be too large
 
 FITTED, INTERRUPTED, COUNTED = "fitted", "interrupted", "counted"
 """Outcomes: enough draws; ended by the user; nothing to fit."""

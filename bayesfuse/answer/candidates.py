@@ -15,8 +15,7 @@ from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError
 from bayesfuse.pymc.model import LabelModel
 
-SINGLE = 0.9
-"""Share of sources with one label only, above which sources are taken for rules."""
+SINGLE = 0.9  # share of sources with one label only, above which sources are taken for rules
 
 FEW_VOTES, MANY_VOTES = 0.05, 0.5
 """Weights of vote shares beside models with calibrated probabilities, and an overconfident one."""

@@ -26,23 +26,15 @@ from bayesfuse.decisions import expected_errors, value_of_response
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.results.probabilities import label_probabilities
 
-SURE = 0.95
-"""Labels of at least this probability count as sure."""
-
-AGREED = 0.05
-"""Monte Carlo error of a label probability above which chains should run longer."""
-
-ENOUGH = 100
-"""Known labels from which on the consensus of a crowd is known to be trusted or not."""
-
-RARE = 0.005
-"""Share of the responses below which a class may be a mistake of writing."""
+SURE = 0.95  # labels of at least this probability count as sure
+AGREED = 0.05  # Monte Carlo error of a label probability above which chains should run longer
+ENOUGH = 100  # known labels from which on the consensus of a crowd is known to be trusted or not
+RARE = 0.005  # share of the responses below which a class may be a mistake of writing
 
 MANY, SEVERAL = 20, 5
 """Responses of a rater from which on they are judged; names that a sentence lists."""
 
-ASKED = 20
-"""Items that should get one more response."""
+ASKED = 20  # items that should get one more response
 
 WORK = 3e7
 """Entries of the table of one more response (items × raters × classes²) that are worked out."""

@@ -47,8 +47,7 @@ from bayesfuse.results.averaging import average
 from bayesfuse.results.difficulty import difficulty
 from bayesfuse.results.vote_shares import vote_shares
 
-MINUTES = 3.0
-"""Default of the time that fits may take."""
+MINUTES = 3.0  # default of the time that fits may take
 
 SECONDS_OF_CHECKS, LEAST_FOR_CHECKS = 2.2e-4, 20.0
 """Seconds of the checks of a model per response, and what they may take without time left."""

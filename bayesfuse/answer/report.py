@@ -26,14 +26,9 @@ from bayesfuse.results.summaries import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WIDTH = 88
-"""Width of paragraphs."""
-
-FEW = 5
-"""Number of the best and the worst raters, and of the least certain items, to show."""
-
-VISIBLE = 0.005
-"""Probabilities below this are not shown."""
+WIDTH = 88  # width of paragraphs
+FEW = 5  # number of the best and the worst raters, and of the least certain items, to show
+VISIBLE = 0.005  # probabilities below this are not shown
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem;

@@ -16,14 +16,9 @@ from bayesfuse.results.summaries import posterior_draws, responses_per_rater
 NEARER = 0.5
 """A permuted draw must be nearer the reference by this factor (of the squared distance)."""
 
-CANDIDATES = 50
-"""Draws among which the most central one is the initial reference."""
-
-ROUNDS = 20
-"""Largest number of times that the reference is updated."""
-
-AT_ONCE = 10**7
-"""Entries of confusion matrices compared at one time."""
+CANDIDATES = 50  # draws among which the most central one is the initial reference
+ROUNDS = 20  # largest number of times that the reference is updated
+AT_ONCE = 10**7  # entries of confusion matrices compared at one time
 
 
 def profiles(result: xr.DataTree) -> tuple[Array, Array]:

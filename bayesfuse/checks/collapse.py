@@ -23,18 +23,13 @@ from bayesfuse.results.contents import kept_labels
 from bayesfuse.results.parameters import evenly_spaced, evenly_spaced_rows, parameters
 from bayesfuse.results.probabilities import label_probabilities
 
-DRAWS = 50
-"""Replications of the responses given labels: enough for a standard deviation."""
-FAR = 4.0
-"""Standard deviations by which raters agree more than collapsed labels explain."""
+DRAWS = 50  # replications of the responses given labels: enough for a standard deviation
+FAR = 4.0  # standard deviations by which raters agree more than collapsed labels explain
 LOST = 0.2
 """A class is lost if its share of the labels is below this times its share of the responses."""
-NEARLY_ALL = 0.95
-"""Share of the items without responses in one class that is reported."""
-APART = 0.1
-"""Share of the items (of the coupling) by which chains in different phases differ."""
-MIXED = 1.1
-"""Largest R-hat of chains that may have one distribution."""
+NEARLY_ALL = 0.95  # share of the items without responses in one class that is reported
+APART = 0.1  # share of the items (of the coupling) by which chains in different phases differ
+MIXED = 1.1  # largest R-hat of chains that may have one distribution
 
 
 def collapse(result: xr.DataTree, model: pm.Model) -> xr.Dataset:

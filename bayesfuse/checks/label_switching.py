@@ -38,8 +38,7 @@ from bayesfuse.results.posterior import complete, note_draws
 from bayesfuse.results.storage import round_off
 from bayesfuse.results.summaries import assignment, posterior_draws
 
-RATES = "sensitivity", "specificity"
-"""Variables computed from confusion matrices and prevalence."""
+RATES = "sensitivity", "specificity"  # variables computed from confusion matrices and prevalence
 
 DENSITIES = "lp", "logp", "model_logp", "potential_energy", "energy"
 """Sampler statistics of the posterior density, which a permutation may change."""

@@ -29,11 +29,8 @@ from bayesfuse.errors import ModelError, require_count, require_kind
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.compatibility import observation_of
 
-LONGEST = 12
-"""Runs of this length and longer are counted together."""
-
-BINS = 10
-"""Bins of the agreement of an item's raters."""
+LONGEST = 12  # runs of this length and longer are counted together
+BINS = 10  # bins of the agreement of an item's raters
 
 
 def runs(

@@ -28,11 +28,8 @@ from bayesfuse.results.summaries import tails
 FREE = 0.5
 """Concentration of every entry of a row that has nothing to do with the fitted one (Jeffreys)."""
 
-SUREST = 1e9
-"""Largest total concentration of a row, for rows that are known."""
-
-NAMED = 5
-"""Raters that the verdict names at most."""
+SUREST = 1e9  # largest total concentration of a row, for rows that are known
+NAMED = 5  # raters that the verdict names at most
 
 
 def rater_drift(

@@ -31,11 +31,8 @@ from bayesfuse.raters.typed_confusion import TypedConfusion
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.parameters import evenly_spaced_rows
 
-LEAST = 10
-"""Items that two raters must share to be compared: fewer carry little information."""
-
-PAIRS_AT_ONCE = 10_000
-"""Pairs whose tables (classes or types × labels) are in memory at one time."""
+LEAST = 10  # items that two raters must share to be compared: fewer carry little information
+PAIRS_AT_ONCE = 10_000  # pairs whose tables (classes or types × labels) are in memory at one time
 
 
 def pairwise_agreement(

@@ -20,16 +20,12 @@ from bayesfuse.raters.typed_confusion import TypedConfusion
 from bayesfuse.results.parameters import evenly_spaced_rows
 from bayesfuse.results.summaries import tails
 
-DRAWS = 200
-"""Posterior draws at which data are replicated."""
-
-LEVEL = 0.05
-"""P-values above this are reported as no evidence against the model."""
+DRAWS = 200  # posterior draws at which data are replicated
+LEVEL = 0.05  # P-values above this are reported as no evidence against the model
 
 ITEM_TYPES = "bayesfuse.models.ItemTypes"
 
-RATE = 0.05
-"""False discovery rate of what is flagged as unusual (Benjamini & Hochberg 1995)."""
+RATE = 0.05  # false discovery rate of what is flagged as unusual (Benjamini & Hochberg 1995)
 
 
 def expanded(observation: Observation) -> Observation:

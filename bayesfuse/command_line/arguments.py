@@ -13,8 +13,7 @@ from bayesfuse.command_line import CommandError
 from bayesfuse.command_line.files import STDIN, place
 
 TIME = re.compile(r"(\d+(?:\.\d+)?)(s|min|h)")
-SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
-"""Times as 90s, 2min or 1h."""
+SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}  # times as 90s, 2min or 1h
 
 MOST, MOST_CHAINS = 10**15, 10_000
 """Draws and chains beyond which NumPy and PyMC fail with unclear errors."""
@@ -37,8 +36,7 @@ OF_SEVERAL: dict[str, Any] = {"report": None, "time": 3.0}
 OF_TABLES = ("sequence", "position", "graph")
 """Options of models that say what the data are, so that they need no model."""
 
-RATERS = ("confusion", "class", "coin", "graded")
-"""Parameters of a rater, the default first."""
+RATERS = ("confusion", "class", "coin", "graded")  # parameters of a rater, the default first
 
 MODELS: dict[str, dict[str, Any]] = {
     "dawid-skene": {"raters": RATERS[0], "pooled": False},

@@ -31,8 +31,7 @@ from bayesfuse.models import (
 from bayesfuse.pymc.model import LabelModel, observed
 from bayesfuse.results.storage import choose
 
-LARGE = 200_000_000
-"""Bytes of draws above which not all are kept, unless --thin is given."""
+LARGE = 200_000_000  # bytes of draws above which not all are kept, unless --thin is given
 
 
 def fit(arguments: argparse.Namespace) -> int:
@@ -220,5 +219,4 @@ def _sample(
         raise
 
 
-COMMANDS = {"fit": fit, "demo": demo}
-"""Commands by name, from arguments to exit status."""
+COMMANDS = {"fit": fit, "demo": demo}  # commands by name, from arguments to exit status

@@ -18,8 +18,7 @@ from bayesfuse.command_line import CommandError
 STDIN = Path("/dev/stdin")
 STDOUT = Path("-")
 
-NETCDF = (".nc", ".nc4", ".netcdf", ".h5", ".hdf5")
-"""Suffixes of NetCDF files."""
+NETCDF = (".nc", ".nc4", ".netcdf", ".h5", ".hdf5")  # suffixes of NetCDF files
 
 
 def place(arguments: argparse.Namespace) -> None:

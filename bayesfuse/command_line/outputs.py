@@ -17,8 +17,7 @@ from bayesfuse.command_line.console import say
 from bayesfuse.command_line.files import STDOUT, replacing
 from bayesfuse.pymc.model import LabelModel
 
-BARS = 25
-"""Number of the least certain items in the plot."""
+BARS = 25  # number of the least certain items in the plot
 
 
 def write_labels(

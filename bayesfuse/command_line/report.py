@@ -40,11 +40,8 @@ from bayesfuse.results.summaries import (
     responses_per_rater,
 )
 
-ITEMS = 10
-"""Number of the least certain items to print."""
-
-COLUMNS = 4
-"""Largest number of estimates with intervals on a line."""
+ITEMS = 10  # number of the least certain items to print
+COLUMNS = 4  # largest number of estimates with intervals on a line
 
 CLASS_COLUMNS = {"prevalence": "prevalence", "initial": "first in sequence"}
 """Headings of the table of classes, by variable."""
@@ -52,8 +49,7 @@ CLASS_COLUMNS = {"prevalence": "prevalence", "initial": "first in sequence"}
 LARGE_RHAT, SMALL_ESS = 1.01, 400
 """Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), Bayesian Analysis 16, 667–718."""
 
-SEED = 1
-"""Seed of the checks, so that the same fit gives the same report."""
+SEED = 1  # seed of the checks, so that the same fit gives the same report
 
 CHECKED = 2000
 """Approximate number of parameters whose convergence is checked, at a millisecond or two each."""

@@ -25,8 +25,7 @@ MISSING = ("", "NA", "NaN", "nan")
 
 LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
-WEIGHT = "weight"
-"""The column of weights in a table of edges."""
+WEIGHT = "weight"  # the column of weights in a table of edges
 
 
 @dataclass(frozen=True)

@@ -15,26 +15,13 @@ from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError
 
-POINTS = 72.0
-"""Points per inch."""
-
-READABLE = 6.0
-"""Smallest font size, in points; smaller text is omitted."""
-
-TEXT = 9.0
-"""Default font size, in points."""
-
-LETTERS = 28
-"""Largest number of letters of a name."""
-
-WHOLE = 1000
-"""Number of letters of a name that are looked at."""
-
-LARGEST = 11.0
-"""Largest size of a plot of all raters, in inches."""
-
-DISTINCT = 30
-"""Largest number of raters drawn as regions in one plane."""
+POINTS = 72.0  # points per inch
+READABLE = 6.0  # smallest font size, in points; smaller text is omitted
+TEXT = 9.0  # default font size, in points
+LETTERS = 28  # largest number of letters of a name
+WHOLE = 1000  # number of letters of a name that are looked at
+LARGEST = 11.0  # largest size of a plot of all raters, in inches
+DISTINCT = 30  # largest number of raters drawn as regions in one plane
 
 SAFE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442"]
 """Colours that colour-blind readers can tell apart (Okabe & Ito 2008, without black)."""

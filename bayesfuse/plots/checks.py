@@ -23,14 +23,9 @@ from bayesfuse.plots.axes import (
     set_title,
 )
 
-ALARM, CALM = "C3", "C0"
-"""Colours of unusual entries and of all others."""
-
-NAMED = 8
-"""Largest number of named pairs."""
-
-LINES = 500
-"""Largest number of pairs that all have their interval drawn."""
+ALARM, CALM = "C3", "C0"  # colours of unusual entries and of all others
+NAMED = 8  # largest number of named pairs
+LINES = 500  # largest number of pairs that all have their interval drawn
 
 
 def plot_agreement(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:

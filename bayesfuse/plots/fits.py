@@ -143,11 +143,8 @@ def plot_start(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-MOST = 20
-"""Largest number of bins, unless the user asks for more."""
-
-SURE = 0.9
-"""If half of the labels are more probable than this, the axes have the scale of log-odds."""
+MOST = 20  # largest number of bins, unless the user asks for more
+SURE = 0.9  # if half of the labels are more probable than this, the axes have the scale of log-odds
 
 TICKS = [0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.997, 0.999, 0.9997, 0.9999]
 """Ticks of the scale of log-odds."""

@@ -27,11 +27,8 @@ from bayesfuse.plots.axes import (
 from bayesfuse.results.contents import constants
 from bayesfuse.results.probabilities import label_probabilities
 
-WIDTH = 4.0
-"""Width of a panel with a grid, in inches."""
-
-SPRINGS, ROUNDS = 5000, 60
-"""Largest component placed by springs, and their number of iterations."""
+WIDTH = 4.0  # width of a panel with a grid, in inches
+SPRINGS, ROUNDS = 5000, 60  # largest component placed by springs, and their number of iterations
 
 SIZES = 6.0, 60.0
 """Areas, in square points, of items with uniform and with certain label probabilities."""

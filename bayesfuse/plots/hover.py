@@ -23,11 +23,8 @@ from bayesfuse.results.summaries import coverage
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-SEED = 1
-"""Of what moves equal numbers apart: a picture is the same each time."""
-
-MANY = 2000
-"""Number of points from which on they are drawn by WebGL."""
+SEED = 1  # of what moves equal numbers apart: a picture is the same each time
+MANY = 2000  # number of points from which on they are drawn by WebGL
 
 
 def hover_raters(

@@ -33,8 +33,7 @@ from bayesfuse.results.contents import constants
 from bayesfuse.results.difficulty import DRAWS, difficulty
 from bayesfuse.results.summaries import most_uncertain
 
-REST = 0.5
-"""Height of the rows without names, together, in heights of those with names."""
+REST = 0.5  # height of the rows without names, together, in heights of those with names
 
 
 def plot_labels(
@@ -148,11 +147,8 @@ def item_names(result: xr.DataTree | xr.DataArray, items: NDArray[Any]) -> NDArr
     return np.array([f"{in_one_line(item, 18)} (×{copies[item]:,})" for item in items])
 
 
-LINES = 200
-"""Largest number of items without names whose intervals are drawn."""
-
-NAME = 14
-"""Largest number of letters of the name of an item or class."""
+LINES = 200  # largest number of items without names whose intervals are drawn
+NAME = 14  # largest number of letters of the name of an item or class
 
 
 def plot_hard_items(

@@ -41,20 +41,11 @@ from bayesfuse.results.summaries import (
 CERTAINTY = [0.0, 0.5, 0.7, 0.9, 0.99, 1.0]
 """Ends of the probabilities of labels that are counted together."""
 
-CLASSES, RATERS, ITEMS = 10, 16, 14
-"""Largest numbers of classes, raters and items that are named."""
-
-FEW = 8
-"""Largest number of raters drawn below the labels."""
-
-DRAWS = 100
-"""Joint draws of the labels, for the number of wrong ones."""
-
-LARGE = 1_000_000
-"""Largest number of items of which labels are drawn jointly."""
-
-SEED = 1
-"""Of the joint draws: a picture is the same each time."""
+CLASSES, RATERS, ITEMS = 10, 16, 14  # largest numbers of classes, raters and items that are named
+FEW = 8  # largest number of raters drawn below the labels
+DRAWS = 100  # joint draws of the labels, for the number of wrong ones
+LARGE = 1_000_000  # largest number of items of which labels are drawn jointly
+SEED = 1  # of the joint draws: a picture is the same each time
 
 AFTER: dict[str, Any] = {
     "xytext": (4, 0),

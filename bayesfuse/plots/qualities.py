@@ -19,8 +19,7 @@ from bayesfuse.results.difficulty import difficulty
 from bayesfuse.results.sources import sources
 from bayesfuse.results.summaries import balanced_accuracy, interval, responses_per_rater
 
-DRAWS = 100
-"""Posterior draws over which the difficulty is averaged."""
+DRAWS = 100  # posterior draws over which the difficulty is averaged
 
 
 class Qualities(NamedTuple):

@@ -21,11 +21,8 @@ from bayesfuse.plots.axes import (
     width_of,
 )
 
-ROOM = 26.0
-"""Width of a number in a cell, in points."""
-
-COLUMNS = 100
-"""Largest number of columns; more ranks are binned."""
+ROOM = 26.0  # width of a number in a cell, in points
+COLUMNS = 100  # largest number of columns; more ranks are binned
 
 
 def plot_ranks(found: xr.Dataset, *, most: int | None = 40, ax: Axes | None = None) -> Axes:

@@ -40,8 +40,7 @@ from bayesfuse.results.summaries import (
     responses_per_rater,
 )
 
-CELL = 16
-"""Largest number of letters of a class name beside a confusion matrix."""
+CELL = 16  # largest number of letters of a class name beside a confusion matrix
 
 EXTREMES = 6, 4
 """Number of raters named among many at each end of one order, and of each of two orders."""

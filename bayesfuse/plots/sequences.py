@@ -28,8 +28,7 @@ from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.paths import decode
 from bayesfuse.results.probabilities import label_probabilities
 
-MOST_NAMES = 40
-"""Largest number of items named along the axis."""
+MOST_NAMES = 40  # largest number of items named along the axis
 
 
 def plot_sequence(
