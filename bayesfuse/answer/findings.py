@@ -28,11 +28,10 @@ from bayesfuse.results.probabilities import label_probabilities
 
 SURE = 0.95  # labels of at least this probability count as sure
 AGREED = 0.05  # Monte Carlo error of a label probability above which chains should run longer
-ENOUGH = 100  # known labels from which on the consensus of a crowd is known to be trusted or not
-RARE = 0.005  # share of the responses below which a class may be a mistake of writing
+ENOUGH = 100  # known labels that show whether the majority is right
+RARE = 0.005  # share of the responses below which a class may be a spelling mistake
 
-MANY, SEVERAL = 20, 5
-"""Responses of a rater from which on they are judged; names that a sentence lists."""
+MANY, SEVERAL = 20, 5  # least responses of a rater to be judged; names that a sentence lists
 
 ASKED = 20  # items that should get one more response
 
@@ -55,7 +54,7 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
 
 
 def of_model(result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int) -> list[Finding]:
-    """Return what the checks of a model say, the verdicts in words."""
+    """Return the verdicts of the checks of a model."""
     found = [Finding(_convergence(result))]
     checks: list[Any] = [collapse]
     if inputs.sequences is not None:
@@ -78,7 +77,7 @@ def of_model(result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int) ->
 
 
 def together(found: Mapping[str, list[Finding]]) -> list[str]:
-    """Return what checks of several models said, the same words once."""
+    """Return the verdicts for several models, the same words once."""
     models: dict[str, list[str]] = {}
     for name, own in found.items():
         for each in own:
@@ -89,7 +88,7 @@ def together(found: Mapping[str, list[Finding]]) -> list[str]:
 def _convergence(result: xr.DataTree) -> str:
     error = float(result["label_posterior"]["mcse"].max())
     if np.isnan(error):
-        return "Chains are too short to tell how well they agree."
+        return "Chains are too short to assess their agreement."
     words = f"The largest Monte Carlo error of a label probability is {error:.3f}"
     if error <= AGREED:
         return f"{words}."
@@ -97,10 +96,7 @@ def _convergence(result: xr.DataTree) -> str:
 
 
 def advise(fused: xr.DataTree, first: xr.DataTree, inputs: Inputs, told: list[str]) -> list[str]:
-    """Return what would help most next, the most important first.
-
-    ``first`` is the result of the first model, in which raters have most parameters of their own.
-    """
+    """Return advice, the most important first; ``first`` is the result of the first model."""
     advice = [*oddities(inputs.responses), _gold(fused, inputs), *told]
     top = label_probabilities(fused).max("class")
     unsure = top.isel(item=np.argsort(top.values, kind="stable")[:SEVERAL])
@@ -116,19 +112,19 @@ def advise(fused: xr.DataTree, first: xr.DataTree, inputs: Inputs, told: list[st
 
 
 def oddities(responses: Responses) -> list[str]:
-    """Return what may be wrong with a table, as advice."""
+    """Return advice on what may be wrong with a table."""
     return [*_classes(responses), *_repeats(responses)]
 
 
 def _classes(responses: Responses) -> list[str]:
-    """Return which classes may be mistakes of writing: rare, or alike but for case or spaces."""
+    """Return advice on classes that are rare, or differ only by case or spaces."""
     names = [str(name) for name in responses.classes.tolist()]
     plain = [name.strip().casefold() for name in names]
     alike = [repr(name) for name, same in zip(names, plain, strict=True) if plain.count(same) > 1]
     if alike:
         return [
             f"Check the classes {', '.join(alike[:SEVERAL])}: they differ only by case or spaces, "
-            "and are taken for different classes."
+            "but are different classes here."
         ]
     copies = responses.multiplicity[responses.item]
     number = np.bincount(responses.label, copies, minlength=responses.n_classes)
@@ -136,25 +132,25 @@ def _classes(responses: Responses) -> list[str]:
     if not len(rare):
         return []
     return [
-        f"Check the class {_names(rare)}: very few responses name it. If it is a mistake of "
-        "writing, correct it, because all labels are less sure with another class to choose from."
+        f"Check the class {_names(rare)}: very few responses name it. If it is a spelling mistake, "
+        "correct it, because another class makes all labels less certain."
     ]
 
 
 def _repeats(responses: Responses) -> list[str]:
-    """Return what is odd about how many responses there are to an item."""
+    """Return advice on single and repeated responses to items."""
     if responses.per_item.max() < 2 and responses.stated is None:
         return [
-            "Ask for a second response to some items: with one response per item nothing can be "
-            "learned about raters, and probabilities are those of the prior."
+            "Ask for a second response to some items: one response per item has no information "
+            "about raters, and probabilities are those of the prior."
         ]
     pair = responses.item.astype(np.int64) * responses.n_raters + responses.rater
     again = len(pair) - len(np.unique(pair))
     if not again:
         return []
     return [
-        f"Check that {again:,} responses are no copies: their raters answered the item before. "
-        "They count as separate responses."
+        f"Check that {again:,} responses are no copies: their raters responded to the same item "
+        "before. They count as separate responses."
     ]
 
 
@@ -162,19 +158,19 @@ def _gold(fused: xr.DataTree, inputs: Inputs) -> str:
     known = len(inputs.gold or ())
     wanted = max(1, min(ENOUGH, int(inputs.responses.multiplicity.sum()) // 3))
     if known >= wanted:
-        return f"{known:,} labels are known, which tells how far the crowd is to be trusted."
+        return f"{known:,} labels are known, enough to assess how often the majority is right."
     said = f"Only {known:,} labels are known" if known else "No label is known"
     where = ""
     if (names := _contested(fused)) is not None:
         where = f" Beyond those, the models disagree most about {_names(names)}."
     return (
-        f"{said}, so nothing tells whether the crowd is right where it agrees. Find out the labels "
-        f"of {wanted - known:,} more items, chosen at random, and give them as gold=.{where}"
+        f"{said}, so it is uncertain whether the majority is right. Find out the labels of "
+        f"{wanted - known:,} more items, chosen at random, and pass them as gold=.{where}"
     )
 
 
 def _contested(fused: xr.DataTree) -> Any:
-    """Return the items of whose labels models differ most, None if there is one model."""
+    """Return the items on which models differ most, None if there is one model."""
     if "models" not in fused.children or len(fused["models"].children) < 2:
         return None
     each = [label_probabilities(own).values for own in fused["models"].children.values()]
@@ -184,14 +180,14 @@ def _contested(fused: xr.DataTree) -> Any:
 
 
 def one_more_response(result: xr.DataTree, model: pm.Model, inputs: Inputs) -> list[str]:
-    """Return what one more response to some items would be worth, and whom to ask."""
+    """Return advice on the items and raters for one more response."""
     responses = inputs.responses
     candidates = min(SEVERAL, responses.n_raters)
     if responses.n_items * candidates * responses.n_classes**2 > WORK:
         return []
     try:
         found = value_of_response(result, model, candidates=candidates, most=1, draws=10)
-    except ModelError:  # sources that may abstain were asked already
+    except ModelError:  # sources that may abstain have seen all items
         return []
     value = found["value"].isel(choice=0).fillna(0.0)
     best = np.argsort(-value.values, kind="stable")[:ASKED]

@@ -1,4 +1,4 @@
-"""``bf.fuse``: one answer for those who only want the labels."""
+"""``bf.fuse``: one answer from several models."""
 
 from __future__ import annotations
 
@@ -85,15 +85,15 @@ def fuse(
     groups : optional
         Raters share sources, as in :class:`bayesfuse.models.LatentGroup`.
     covariates : optional
-        What is known about items, as in :class:`bayesfuse.models.ItemTypes`.
+        Covariates of items, as in :class:`bayesfuse.models.ItemTypes`.
     gold : mapping of item name to class name, optional
-        Known labels. A hundred are worth most.
+        Known labels. The first hundred improve the answer most.
     ordered : bool, optional
-        Whether classes are grades. Default where text labels were given in an order; numbers may be
-        mere codes.
+        Whether classes are grades. Default: whether text labels were given in an order; numbers may
+        be codes.
     minutes : float, default 3
-        Time that fits may take. A fit that has enough draws ends earlier: small tables take less
-        than a minute. Checks may take as long as is left then.
+        Maximum time of the fits. A fit with enough draws ends earlier, so small tables take less
+        than a minute. The remaining time is the maximum for checks.
     random_seed : int, Generator, optional
         The same seed gives the same answer, unless time runs out.
     progressbar : bool, default True
@@ -103,13 +103,13 @@ def fuse(
     Fused
         A DataTree with the averaged ``label_posterior``, draws of the mixture of the models in
         ``posterior``, ``difficulty``, ``comparison`` and ``constant_data``, and the methods
-        ``labels``, ``raters``, ``overview``, ``report`` and ``explain``. Interrupting ends the
-        fits, and the answer is of those that are complete.
+        ``labels``, ``raters``, ``overview``, ``report`` and ``explain``. After an interruption
+        the answer averages the complete fits.
 
     Raises
     ------
     ModelError
-        Structures that no model has together; minutes that are not positive; names of columns for
+        Structures that no model combines; minutes that are not positive; names of columns for
         Responses.
     ResponsesError
         A table without these columns; known labels of unknown items or classes.
@@ -121,14 +121,14 @@ def fuse(
 
     Notes
     -----
-    Labels by people are modelled by three kinds of :class:`bayesfuse.models.ItemTypes`, of equal
-    weight, because the probabilities of these are the best on real crowds, and vote shares have a
-    weight of .05, because raters may err together. Weights by leave-one-out were worse: it prefers
-    models that predict responses, also where their labels are worse. Where there is no time for
-    these, as in very large tables, it is :class:`bayesfuse.models.DawidSkene` and vote shares in
-    equal parts. Items in sequence or on a graph have two models of these, and rules that are mostly
-    silent :class:`bayesfuse.models.LabellingFunctions`; other tables with silence or stated
-    probabilities have :class:`bayesfuse.models.DawidSkene` and vote shares.
+    Labels by people are modelled by three variants of :class:`bayesfuse.models.ItemTypes` with
+    equal weights, because their probabilities are the best on real crowds. Vote shares have weight
+    .05, for dependent errors. Weights by leave-one-out were worse: it prefers models that predict
+    responses, even if their labels are worse. If there is no time for these models, as with very
+    large tables, :class:`bayesfuse.models.DawidSkene` and vote shares have equal weights. For items
+    in sequence or on a graph two such models are fitted, for rules that are mostly silent
+    :class:`bayesfuse.models.LabellingFunctions`, and for other tables with silence or stated
+    probabilities :class:`bayesfuse.models.DawidSkene` with vote shares.
     ``print(fused.explain())`` shows all calls.
 
     Examples
@@ -153,7 +153,7 @@ def fuse(
     fits = [Fit(each, each.build(inputs)) for each in candidates(inputs)]
     with Progress(progressbar) as progress:
         with warnings.catch_warnings():
-            # a mixture needs a thousand draws at most; `comparison` tells how many were kept
+            # a mixture needs a thousand draws at most; `comparison` has the number of those kept
             warnings.simplefilter("ignore", LargeResultWarning)
             quicker = spare(inputs)
             sample_all(fits, budget, seed, progress, patient=not quicker)
@@ -186,7 +186,7 @@ def _as_responses(given: Any, columns: dict[str, Any]) -> Responses:
 
 
 def _seed(random_seed: Any) -> int:
-    """Return a number that explains the answer: the user's, or one drawn."""
+    """Return the user's seed, or a drawn one, as a number for the code of the answer."""
     if isinstance(random_seed, int | np.integer) and not isinstance(random_seed, bool):
         require_seed(random_seed)
         return int(random_seed)
@@ -260,7 +260,7 @@ def _has_types(model: pm.Model) -> bool:
 
 
 def _comparison(fits: list[Fit], weighed: xr.Dataset) -> xr.Dataset:
-    """Return what was tried, by model, those that came to nothing among them."""
+    """Return weight, time and outcome of every model, including those that were not fitted."""
     tried = pd.DataFrame(
         {
             "seconds": [fit.seconds for fit in fits],
@@ -271,7 +271,7 @@ def _comparison(fits: list[Fit], weighed: xr.Dataset) -> xr.Dataset:
         index=[fit.candidate.name for fit in fits],
     )
     if VOTES in weighed["model"].values:
-        tried.loc[VOTES] = [0.0, 0, COUNTED, "raters may err together, which no model of them sees"]
+        tried.loc[VOTES] = [0.0, 0, COUNTED, "errors may be dependent, which the models ignore"]
     table = weighed.to_dataframe().reindex(tried.index).join(tried)
     table["weight"] = table["weight"].fillna(0.0)
     return table.rename_axis("model").to_xarray()
@@ -291,7 +291,7 @@ def _quick(inputs: Inputs, fits: list[Fit], minutes: float) -> Fused:
     if ended:
         reason, remedy = "The first fit was interrupted", "let one model be fitted"
     warnings.warn(
-        f"{reason}, so labels are vote shares, and nothing is said of raters; {remedy}. Got: "
+        f"{reason}, so labels are vote shares, and raters are not judged; {remedy}. Got: "
         f"{'an interruption' if ended else f'minutes={minutes:g}'}.",
         QuickAnswerWarning,
         stacklevel=4,

@@ -13,15 +13,7 @@ from bayesfuse.checks import co_assignment, rater_covariance
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import require_count
 from bayesfuse.moments import score_matrix
-from bayesfuse.plots.axes import (
-    draw_matrix,
-    escaped,
-    ink,
-    matrix_axes,
-    name_points,
-    new_axes,
-    set_title,
-)
+from bayesfuse.plots import axes as shared
 
 ALARM, CALM = "C3", "C0"  # colours of unusual entries and of all others
 NAMED = 8  # largest number of named pairs
@@ -35,8 +27,7 @@ def plot_agreement(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     ----------
     found : Dataset
         From :func:`bayesfuse.checks.pairwise_agreement`.
-    ax : matplotlib Axes, optional
-        Default a new figure.
+    ax : matplotlib Axes, default a new figure
 
     Returns
     -------
@@ -53,7 +44,7 @@ def plot_agreement(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     >>> bf.plots.plot_agreement(found).get_title()
     '10 pairs of raters, none unusual (all together p = ...)'
     """
-    (ax,) = new_axes(ax, 1, (5.6, 4.8), 1)
+    (ax,) = shared.new_axes(ax, 1, (5.6, 4.8), 1)
     expected, observed = found["replicated"].values, found["observed"].values
     alarm = found["unusual"].values
     low = min(expected.min(), observed.min(), found["low"].values.min())
@@ -68,10 +59,10 @@ def plot_agreement(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     far = np.abs(observed - expected)
     worst = np.flatnonzero(alarm)[np.argsort(-far[alarm], kind="stable")][:NAMED]
     ends = found["first"].values[worst], found["second"].values[worst]
-    names = [", ".join(map(escaped, pair)) for pair in zip(*ends, strict=True)]
-    name_points(ax, expected[worst], observed[worst], names)
+    names = [", ".join(map(shared.escaped, pair)) for pair in zip(*ends, strict=True)]
+    shared.name_points(ax, expected[worst], observed[worst], names)
     ax.set(xlabel="agreement in replicated data", ylabel="observed agreement")
-    set_title(ax, f"{_how_many_pairs(alarm)} (all together p = {_p(found)})")
+    shared.set_title(ax, f"{_how_many_pairs(alarm)} (all together p = {_p(found)})")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
@@ -85,8 +76,7 @@ def plot_dependence(found: xr.Dataset, *, most: int | None = 60, ax: Axes | None
         From :func:`bayesfuse.checks.conditional_dependence`.
     most : int, optional
         Number of raters to show, those in the most unusual pairs; None for all. Default 60.
-    ax : matplotlib Axes, optional
-        Default a new figure.
+    ax : matplotlib Axes, default a new figure
 
     Returns
     -------
@@ -121,15 +111,15 @@ def plot_dependence(found: xr.Dataset, *, most: int | None = 60, ax: Axes | None
     busiest = np.lexsort([-np.nanmax(np.abs(excess), axis=1), -alarming.sum(axis=1)])
     chosen = np.sort(busiest[:most])
     names, block = raters[order][chosen], np.ix_(chosen, chosen)
-    ax = matrix_axes(ax, names)
+    ax = shared.matrix_axes(ax, names)
     largest = max(np.nanmax(np.abs(values)), 1e-9)
     limits = {"cmap": "RdBu_r", "vmin": -largest, "vmax": largest}
-    draw_matrix(ax, excess[block], names, "excess of common mistakes per item", **limits)
+    shared.draw_matrix(ax, excess[block], names, "excess of common mistakes per item", **limits)
     dots = min(16.0, 2000.0 / len(names) ** 1.5)
     x, y = np.nonzero(alarming[block])
     ax.scatter(x, y, s=dots, color="black", lw=0)
     some = f"; the {len(names)} of {n_raters:,} raters in the most of these"
-    set_title(ax, _how_many_pairs(alarm) + some * (len(names) < n_raters))
+    shared.set_title(ax, _how_many_pairs(alarm) + some * (len(names) < n_raters))
     return ax
 
 
@@ -139,8 +129,7 @@ def plot_score_matrix(responses: Responses, *, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     responses : Responses
-    ax : matplotlib Axes, optional
-        Default a new figure.
+    ax : matplotlib Axes, default a new figure
 
     Returns
     -------
@@ -171,8 +160,8 @@ def plot_score_matrix(responses: Responses, *, ax: Axes | None = None) -> Axes:
     order = leaves_list(linkage(distance, "average"))
     np.fill_diagonal(values, np.nan)
     names = score["rater"].values[order]
-    ax = matrix_axes(ax, names)
-    draw_matrix(ax, values[np.ix_(order, order)], names, "score of dependence", vmin=0.0)
+    ax = shared.matrix_axes(ax, names)
+    shared.draw_matrix(ax, values[np.ix_(order, order)], names, "score of dependence", vmin=0.0)
     return ax
 
 
@@ -183,8 +172,7 @@ def plot_difficulty(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     ----------
     found : Dataset
         From :func:`bayesfuse.checks.item_difficulty`.
-    ax : matplotlib Axes, optional
-        Default a new figure.
+    ax : matplotlib Axes, default a new figure
 
     Returns
     -------
@@ -200,11 +188,11 @@ def plot_difficulty(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     'share of the items'
     """
     middles = found["agreement"].values
-    (ax,) = new_axes(ax, 1, (5.5, 3.6), 1)
+    (ax,) = shared.new_axes(ax, 1, (5.5, 3.6), 1)
     _bars(ax, found, middles, 0.9 * (middles[1] - middles[0]))
     ax.set(xlim=(0, 1), xlabel="agreeing pairs of an item's responses", ylabel="share of the items")
     own, expected = found.attrs["observed"], found.attrs["replicated"]
-    set_title(ax, f"standard deviation {own:.3f}, expected {expected:.3f} (p = {_p(found)})")
+    shared.set_title(ax, f"standard deviation {own:.3f}, expected {expected:.3f} (p = {_p(found)})")
     return ax
 
 
@@ -215,8 +203,7 @@ def plot_runs(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     ----------
     found : Dataset
         From :func:`bayesfuse.checks.runs`.
-    ax : matplotlib Axes, optional
-        Default a new figure.
+    ax : matplotlib Axes, default a new figure
 
     Returns
     -------
@@ -233,14 +220,14 @@ def plot_runs(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     'runs per item'
     """
     lengths = found["length"].values
-    (ax,) = new_axes(ax, 1, (5.5, 3.6), 1)
+    (ax,) = shared.new_axes(ax, 1, (5.5, 3.6), 1)
     _bars(ax, found, lengths, 0.8)
     names = [str(length) for length in lengths]
     names[-1] += "+"
     ax.set_xticks(lengths, names)
     ax.set(xlabel="length of a run of one majority label", ylabel="runs per item")
     same, expected = found.attrs["observed"], found.attrs["replicated"]
-    set_title(ax, f"neighbours alike: {same:.1%}, expected {expected:.1%} (p = {_p(found)})")
+    shared.set_title(ax, f"neighbours alike: {same:.1%}, expected {expected:.1%} (p = {_p(found)})")
     return ax
 
 
@@ -251,7 +238,15 @@ def _bars(ax: Axes, found: xr.Dataset, places: NDArray[Any], width: float) -> No
     expected = found["replicated"].values
     ends = np.abs(np.stack([found["low"].values, found["high"].values]) - expected)
     ax.errorbar(
-        places, expected, ends, fmt="o", ms=4, color=ink(), lw=1.2, capsize=2, label="replicated"
+        places,
+        expected,
+        ends,
+        fmt="o",
+        ms=4,
+        color=shared.ink(),
+        lw=1.2,
+        capsize=2,
+        label="replicated",
     )
     ax.set_ylim(bottom=0)
     ax.spines[["top", "right"]].set_visible(False)
@@ -274,8 +269,7 @@ def plot_covariance(result: xr.DataTree, responses: Responses, *, ax: Axes | Non
     ----------
     result, responses
         As in :func:`bayesfuse.checks.rater_covariance`.
-    ax : matplotlib Axes, optional
-        Default a new figure.
+    ax : matplotlib Axes, default a new figure
 
     Returns
     -------
@@ -297,7 +291,7 @@ def plot_covariance(result: xr.DataTree, responses: Responses, *, ax: Axes | Non
     observed, implied, together = (
         found[name].values[upper] for name in ("observed", "implied", "together")
     )
-    (ax,) = new_axes(ax, 1, (5.0, 4.4), 1)
+    (ax,) = shared.new_axes(ax, 1, (5.0, 4.4), 1)
     ends = [np.nanmin([observed, implied]), np.nanmax([observed, implied])]
     ax.plot(ends, ends, color="0.6", linewidth=1, zorder=0)
     size = float(np.clip(4800 / len(observed), 3, 24))
@@ -323,8 +317,7 @@ def plot_co_assignment(
         Of :class:`bayesfuse.models.LatentGroup`.
     most : int, optional
         Number of raters to show, those who most probably share a source; None for all. Default 60.
-    ax : matplotlib Axes, optional
-        Default a new figure.
+    ax : matplotlib Axes, default a new figure
 
     Returns
     -------
@@ -353,9 +346,11 @@ def plot_co_assignment(
             left[own] = False
             order += own.tolist()
     names = share["rater"].values[chosen[order]]
-    ax = matrix_axes(ax, names)
+    ax = shared.matrix_axes(ax, names)
     what = "probability of a shared source"
-    draw_matrix(ax, values[np.ix_(order, order)], names, what, vmin=0, vmax=1, cmap="Greys")
+    shared.draw_matrix(ax, values[np.ix_(order, order)], names, what, vmin=0, vmax=1, cmap="Greys")
     if len(names) < n_raters:
-        set_title(ax, f"the {len(names)} of {n_raters:,} raters who most probably share a source")
+        shared.set_title(
+            ax, f"the {len(names)} of {n_raters:,} raters who most probably share a source"
+        )
     return ax

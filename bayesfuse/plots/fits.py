@@ -35,8 +35,7 @@ def plot_elbo(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     ----------
     result : DataTree
         From ``bf.fit`` (the evidence lower bound) or ``bf.find_map`` (the log posterior).
-    ax : matplotlib Axes, optional
-        Default a new figure.
+    ax : matplotlib Axes, default a new figure
 
     Returns
     -------
@@ -90,8 +89,7 @@ def plot_start(result: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     ----------
     result : DataTree
         From ``bf.sample``, ``bf.fit`` or ``bf.find_map`` with the start "moments" or "majority".
-    ax : matplotlib Axes, optional
-        Default a new figure.
+    ax : matplotlib Axes, default a new figure
 
     Returns
     -------
@@ -173,8 +171,7 @@ def plot_calibration(
     scale : {"linear", "logit"}, optional
         "logit" shows log-odds, so that .9, .99 and .999 are apart. Default this if more than half
         of the labels have a probability above .9.
-    ax : matplotlib Axes, optional
-        Default a new figure.
+    ax : matplotlib Axes, default a new figure
 
     Returns
     -------

@@ -13,22 +13,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.names import listed
 from bayesfuse.errors import require_count
-from bayesfuse.plots.axes import (
-    READABLE,
-    TEXT,
-    Rows,
-    class_colours,
-    draw_table,
-    escaped,
-    escaped_names,
-    ink,
-    name_rows,
-    new_axes,
-    points,
-    set_title,
-    show_classes,
-    width_of,
-)
+from bayesfuse.plots import axes as shared
 from bayesfuse.results.contents import constants
 from bayesfuse.results.difficulty import DRAWS, difficulty
 from bayesfuse.results.summaries import most_uncertain
@@ -47,8 +32,7 @@ def plot_labels(
         From ``bf.sample`` or ``bf.find_map``, or label probabilities.
     most : int, optional
         Number of items to name; None for all. Default 40.
-    ax : matplotlib Axes, optional
-        Default a new figure.
+    ax : matplotlib Axes, default a new figure
 
     Returns
     -------
@@ -73,15 +57,17 @@ def plot_labels(
         require_count("most", most)
     n_items = ordered.sizes["item"]
     items = item_names(result, ordered["item"].values[:most])
-    colours = class_colours(ordered["class"].values)
+    colours = shared.class_colours(ordered["class"].values)
     columns = 1 + (len(colours) - 1) // 20
     size = 5.5, min(1.2 + 0.2 * (len(items) + _height_of_rest(n_items, len(items))), 12.0)
-    room = max(width_of(items) - 0.4, 0.0) + max(columns * width_of(colours) - 0.7, 0.0)
-    (ax,) = new_axes(ax, 1, size, 1, (room, 0.0))
+    room = max(shared.width_of(items) - 0.4, 0.0) + max(
+        columns * shared.width_of(colours) - 0.7, 0.0
+    )
+    (ax,) = shared.new_axes(ax, 1, size, 1, (room, 0.0))
     what = row_name(result)
     draw_items(ax, ordered.values, items, colours, "least certain", what)
-    set_title(ax, f"{n_items:,} {what}s")
-    show_classes(ax, colours, ax.containers, title="class", ncols=columns)
+    shared.set_title(ax, f"{n_items:,} {what}s")
+    shared.show_classes(ax, colours, ax.containers, title="class", ncols=columns)
     return ax
 
 
@@ -101,15 +87,15 @@ def draw_items(
     below = _height_of_rest(n_items, few)
     left = np.zeros(few)
     for (name, colour), width in zip(colours.items(), probability[:few][::-1].T, strict=True):
-        style = {"height": 0.8, "color": colour, "label": escaped(name)}
+        style = {"height": 0.8, "color": colour, "label": shared.escaped(name)}
         ax.barh(range(few), width, left=left, **style)  # rows are counted from below
         left = left + width
     edges = np.linspace(-0.5 - below, -0.5, n_items - few + 1)
     if n_items > few:
         _draw_band(ax, probability[few:], edges, list(colours.values()))
-    rows = Rows(np.append(edges, np.arange(few) + 0.5), np.arange(n_items) >= n_items - few)
+    rows = shared.Rows(np.append(edges, np.arange(few) + 0.5), np.arange(n_items) >= n_items - few)
     unnamed = np.full(n_items - few, "", dtype=object)
-    name_rows(ax, np.append(unnamed, names[::-1]), what, rows, (first, ""))
+    shared.name_rows(ax, np.append(unnamed, names[::-1]), what, rows, (first, ""))
     ax.set(xlim=(0, 1), ylim=(-0.6 - below, few - 0.4), xlabel="posterior probability")
     ax.tick_params(axis="y", length=0)
     ax.spines[:].set_visible(False)
@@ -195,15 +181,15 @@ def plot_hard_items(
     """
     require_count("most", most)
     found = difficulty(result, model, draws=draws, ci_prob=ci_prob)
-    colours = class_colours(found["class"].values)
+    colours = shared.class_colours(found["class"].values)
     order = np.argsort(found["disagreement"].values, kind="stable")
     found = found.isel(item=order)
     names = _item_names(found, most)
-    short = [escaped(name, NAME) for name in colours]
-    side = max(1.6 + min(0.5 * len(colours), 3.6), 2.8) + width_of(short)  # of the matrix
+    short = [shared.escaped(name, NAME) for name in colours]
+    side = max(1.6 + min(0.5 * len(colours), 3.6), 2.8) + shared.width_of(short)  # of the matrix
     height = max(min(1.4 + 0.24 * len(names), 9.0), side)
-    width = 3.8 + width_of(names, most=80) + width_of(colours)
-    axes = new_axes(axes, 2, ((width + side) / 2, height), 2, width_ratios=(width, side))
+    width = 3.8 + shared.width_of(names, most=80) + shared.width_of(colours)
+    axes = shared.new_axes(axes, 2, ((width + side) / 2, height), 2, width_ratios=(width, side))
     _draw_items(axes[0], found, colours, names)
     _draw_mistakes(axes[1], found, short)
     return axes
@@ -212,10 +198,10 @@ def plot_hard_items(
 def _item_names(found: xr.Dataset, most: int) -> list[str]:
     """Return names of the hardest items, each with its two most probable classes."""
     some = found.isel(item=slice(-most, None))
-    items = escaped_names(some["item"].values, NAME)
+    items = shared.escaped_names(some["item"].values, NAME)
     columns = (some[name].values for name in ("label", "confused_with"))
     return [
-        f"{item}: {escaped(one, NAME)} or {escaped(other, NAME)}"
+        f"{item}: {shared.escaped(one, NAME)} or {shared.escaped(other, NAME)}"
         for item, one, other in zip(items, *columns, strict=True)
     ]
 
@@ -231,7 +217,7 @@ def _draw_items(ax: Axes, found: xr.Dataset, colours: dict[Any, Any], names: lis
     heights[count - few :] = 1.0
     edges = np.concatenate([[0.0], heights.cumsum()]) - 0.5
     is_named = np.arange(count) >= count - few
-    rows = Rows(edges, is_named)
+    rows = shared.Rows(edges, is_named)
     x, error, low, high = (found[name].values for name in ("disagreement", "error", "low", "high"))
     colour = np.array([to_rgba(colours[name]) for name in listed(found["label"].values)])
     small = 1.0 + 3.0 * min(1.0, LINES / max(count - few, 1))
@@ -242,9 +228,9 @@ def _draw_items(ax: Axes, found: xr.Dataset, colours: dict[Any, Any], names: lis
         ax.hlines(rows.places[few_lines], low[few_lines], high[few_lines], **line)
         y = rows.places[own]
         ax.scatter(x[own], y, s=area, color=colour[own], lw=0, zorder=3)
-        ax.scatter(error[own], y, s=area, color=ink(), marker="x", lw=lw / 1.5, zorder=4)
-    size = min(TEXT, 0.85 * points(ax)[1] / (edges[-1] - edges[0]))
-    shown = is_named & (size >= READABLE)
+        ax.scatter(error[own], y, s=area, color=shared.ink(), marker="x", lw=lw / 1.5, zorder=4)
+    size = min(shared.TEXT, 0.85 * shared.points(ax)[1] / (edges[-1] - edges[0]))
+    shown = is_named & (size >= shared.READABLE)
     ax.set_yticks(rows.places[shown], names if shown.any() else [], fontsize=size)
     ax.tick_params(axis="y", length=0)
     some = f", the {few} hardest named" if few < count and shown.any() else ""
@@ -257,9 +243,9 @@ def _draw_items(ax: Axes, found: xr.Dataset, colours: dict[Any, Any], names: lis
     ax.set_title("items by difficulty", fontsize="medium")
     dots = [Line2D([], [], ls="", marker="o", color=c, label="?") for c in colours.values()]
     differ = Line2D([], [], marker="o", color="0.5", lw=2, label="two raters who look disagree")
-    wrong = Line2D([], [], ls="", marker="x", color=ink(), label="the label is wrong")
+    wrong = Line2D([], [], ls="", marker="x", color=shared.ink(), label="the label is wrong")
     ax.add_artist(ax.legend(handles=[differ, wrong], loc="lower right", fontsize="small"))
-    show_classes(ax, colours, dots, title="label")
+    shared.show_classes(ax, colours, dots, title="label")
 
 
 def _draw_mistakes(ax: Axes, found: xr.Dataset, names: list[str]) -> None:
@@ -268,7 +254,7 @@ def _draw_mistakes(ax: Axes, found: xr.Dataset, names: list[str]) -> None:
     shown = np.where(np.eye(len(names), dtype=bool), np.nan, numbers)
     largest = max(float(numbers.max()), 1e-9)
     ax.set_facecolor("0.93")
-    draw_table(ax, shown, names, 0.3, _number, largest)
+    shared.draw_table(ax, shown, names, 0.3, _number, largest)
     ax.set(xlabel="most probable class", ylabel="truth")
     ax.set_anchor("N")
     ax.set_title(f"{numbers.sum():,.1f} labels\nexpected to be wrong", fontsize="medium")

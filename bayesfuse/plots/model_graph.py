@@ -26,8 +26,7 @@ def plot_model(model: pm.Model, *, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     model : pymc.Model
-    ax : matplotlib Axes, optional
-        Default a new figure.
+    ax : matplotlib Axes, default a new figure
 
     Returns
     -------

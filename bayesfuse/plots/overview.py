@@ -13,16 +13,7 @@ from matplotlib.axes import Axes
 from bayesfuse.decisions.ranks import expected_errors
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.plots.axes import (
-    TEXT,
-    class_colours,
-    draw_intervals,
-    escaped_names,
-    ink,
-    name_rows,
-    place_rows,
-    set_title,
-)
+from bayesfuse.plots import axes as shared
 from bayesfuse.plots.items import draw_items, item_names, row_name
 from bayesfuse.plots.qualities import (
     Qualities,
@@ -51,7 +42,7 @@ AFTER: dict[str, Any] = {
     "xytext": (4, 0),
     "textcoords": "offset points",
     "va": "center",
-    "fontsize": TEXT,
+    "fontsize": shared.TEXT,
     "annotation_clip": False,
 }
 """Style of a number after a bar."""
@@ -115,7 +106,7 @@ def plot_overview(
     if labels is not None:
         copies = constants(result).get("multiplicity")
         number = np.ones(labels.sizes["item"]) if copies is None else copies.values.astype(float)
-        colours = class_colours(labels["class"].values)
+        colours = shared.class_colours(labels["class"].values)
         _draw_classes(axes["classes"], result, labels, number, colours, ci_prob)
         jointly = copies is None and len(number) <= LARGE and all_draws(result)
         said = _wrong(result, model if jointly else None, labels, number, probability)
@@ -209,17 +200,17 @@ def _draw_classes(
     if prevalence is not None and prevalence.dims == ("chain", "draw", "class"):
         low, high = (end.values[order] for end in interval(prevalence, ci_prob))
         mean = prevalence.mean(("chain", "draw")).values[order]
-        style: dict[str, Any] = {"fmt": "o", "ms": 4, "lw": 1.5, "color": ink()}
+        style: dict[str, Any] = {"fmt": "o", "ms": 4, "lw": 1.5, "color": shared.ink()}
         ends = np.maximum([mean - low, high - mean], 0.0)
         ax.errorbar(mean, range(len(order)), xerr=ends, **style)
         right = np.maximum(right, high)
     for row, k in enumerate(order):
         ax.annotate(f"{share[k]:.0%}", (right[row], row), **AFTER)
-    name_rows(ax, labels["class"].values[order], "class")
+    shared.name_rows(ax, labels["class"].values[order], "class")
     ax.set(xlim=(0, 1.18 * max(right.max(), 1e-9)), ylim=(-0.6, len(order) - 0.4))
     some = f" (the {CLASSES} most frequent of {len(share):,})" if len(order) < len(share) else ""
     ax.set_xlabel("share of the items" + " (points: prevalence)" * bool(ax.containers[1:]))
-    set_title(ax, f"classes{some}")
+    shared.set_title(ax, f"classes{some}")
     _plain(ax)
 
 
@@ -260,7 +251,7 @@ def _draw_certainty(ax: Axes, sure: Array, number: Array, title: str) -> None:
     ends = [f"{end:g}".removeprefix("0") for end in CERTAINTY]
     names = [f"{low} to {high}" for low, high in pairwise(ends)]
     names[0], names[-1] = f"below {ends[1]}", f"above {ends[-2]}"
-    ax.set_yticks(range(n_cells), names, fontsize=TEXT)
+    ax.set_yticks(range(n_cells), names, fontsize=shared.TEXT)
     ax.set(xlim=(0, 2.0 * max(count.max(), 1)), ylim=(first - 0.6, n_cells - 0.4))
     ax.set(xlabel="items (in brackets: expected to be wrong)", ylabel="probability of the label")
     ax.set_title(title, fontsize="medium")
@@ -272,15 +263,15 @@ def _draw_certainty(ax: Axes, sure: Array, number: Array, title: str) -> None:
 
 def _draw_raters(ax: Axes, found: Qualities) -> None:
     order = np.argsort(found.mean, kind="stable")
-    rows = place_rows(ax, len(order), RATERS)
+    rows = shared.place_rows(ax, len(order), RATERS)
     mean, low, high = (values[order] for values in (found.mean, found.low, found.high))
-    draw_intervals(ax, mean, low, high, rows, "C0")
-    name_rows(ax, found.name[order], "rater", rows)
+    shared.draw_intervals(ax, mean, low, high, rows, "C0")
+    shared.name_rows(ax, found.name[order], "rater", rows)
     ax.set_xlabel(found.measure)
     if found.chance is not None:
         ax.axvline(found.chance, color="0.5", lw=1, ls="--", zorder=0)
         ax.set_xlabel(f"{found.measure} (dashed: chance)")
-    set_title(ax, "raters")
+    shared.set_title(ax, "raters")
 
 
 # ---------------------------------------------------------------- items
@@ -307,7 +298,7 @@ def _draw_items(
         for row, value in enumerate(by[order[:few]][::-1]):
             said = f"{value:.2f}".removeprefix("0")
             ax.annotate(said, (1.0, row), **AFTER)
-    set_title(ax, f"items ({first} on top)")
+    shared.set_title(ax, f"items ({first} on top)")
 
 
 # ---------------------------------------------------------------- models
@@ -320,11 +311,11 @@ def _draw_weights(ax: Axes, comparison: xr.Dataset) -> None:
     ax.barh(range(len(order)), weight[order], height=0.7, color="0.6")
     for row, value in enumerate(weight[order]):
         ax.annotate(f"{value:.2f}", (value, row), **AFTER)
-    names = escaped_names(comparison["model"].values[order])
-    ax.set_yticks(range(len(order)), names, fontsize=TEXT)
+    names = shared.escaped_names(comparison["model"].values[order])
+    ax.set_yticks(range(len(order)), names, fontsize=shared.TEXT)
     ax.set(xlim=(0, 1.12 * max(weight.max(), 1e-9)), ylim=(-0.6, len(order) - 0.4))
     ax.set_xlabel("weight in the average")
-    set_title(ax, "models")
+    shared.set_title(ax, "models")
     _plain(ax)
 
 

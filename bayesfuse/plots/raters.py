@@ -11,24 +11,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_count, require_names
-from bayesfuse.plots.axes import (
-    DISTINCT,
-    LETTERS,
-    READABLE,
-    TEXT,
-    class_colours,
-    draw_intervals,
-    draw_table,
-    escaped,
-    escaped_names,
-    name_points,
-    name_rows,
-    new_axes,
-    place_rows,
-    points,
-    set_title,
-    width_of,
-)
+from bayesfuse.plots import axes as shared
 from bayesfuse.results.contents import class_names
 from bayesfuse.results.grades import rater_grades
 from bayesfuse.results.summaries import (
@@ -83,22 +66,22 @@ def plot_raters(
     quality = balanced_accuracy(result).mean(("chain", "draw"))
     order = np.argsort(quality.values, kind="stable")
     names = quality["rater"].values[order]
-    colours = class_colours(class_names(result))
+    colours = shared.class_colours(class_names(result))
     columns = -(-len(panels) // -(-len(panels) // 9))  # rows of nearly equal length, 9 at most
     size = min(3.2, 14.0 / columns), min(0.9 + 0.24 * len(order), 8.0)
-    room = max(width_of(names) - 0.7, 0.0), 0.3
-    axes = new_axes(axes, len(panels), size, columns, room, sharey=True)
-    rows = place_rows(axes[0], len(order))
+    room = max(shared.width_of(names) - 0.7, 0.0), 0.3
+    axes = shared.new_axes(axes, len(panels), size, columns, room, sharey=True)
+    rows = shared.place_rows(axes[0], len(order))
     for ax, ((name, truth), draws) in zip(axes, panels.items(), strict=True):
         own = draws.isel(rater=order)
         low, high = (end.values for end in interval(own, ci_prob))
         mean = own.mean(("chain", "draw")).values
-        draw_intervals(ax, mean, low, high, rows, colours[truth])
+        shared.draw_intervals(ax, mean, low, high, rows, colours[truth])
         ax.set_xlabel(name)
-        set_title(ax, f"truth: {escaped(truth)}")
+        shared.set_title(ax, f"truth: {shared.escaped(truth)}")
         if not ax.get_shared_y_axes().joined(ax, axes[0]):
             ax.set_yticks([])  # the first axes show the names
-    name_rows(axes[0], names, "rater", rows)
+    shared.name_rows(axes[0], names, "rater", rows)
     return axes
 
 
@@ -113,8 +96,7 @@ def plot_sensitivity_specificity(
         From ``bf.sample``, or from ``bf.find_map`` (without regions).
     ci_prob : float, optional
         Probability of the credible regions. Default ``az.rcParams["stats.ci_prob"]``.
-    ax : matplotlib Axes, optional
-        Default a new figure.
+    ax : matplotlib Axes, default a new figure
 
     Returns
     -------
@@ -143,18 +125,18 @@ def plot_sensitivity_specificity(
             f"use plot_raters. Got: {len(panels)} classes."
         )
     ((_, positive), hits), ((_, negative), rejections) = panels.items()
-    (ax,) = new_axes(ax, 1, (5.0, 5.0), 1)
+    (ax,) = shared.new_axes(ax, 1, (5.0, 5.0), 1)
     names = hits["rater"].values
     draws = np.stack([rejections.values, hits.values]).reshape(2, -1, len(names))
     x, y = draws.mean(axis=1)
     ax.plot([0, 1], [1, 0], ":", color="grey", lw=1)
     ax.set(xlim=(1.02, -0.02), ylim=(-0.02, 1.02), aspect="equal")
-    if len(names) <= DISTINCT:
+    if len(names) <= shared.DISTINCT:
         for index in range(len(names)):
             _place_rater(ax, draws[..., index], probability)
     _name_raters(ax, x, y, names, responses_per_rater(result), x + y)
-    ax.set_xlabel(f"specificity (truth: {escaped(negative)})")
-    ax.set_ylabel(f"sensitivity (truth: {escaped(positive)})")
+    ax.set_xlabel(f"specificity (truth: {shared.escaped(negative)})")
+    ax.set_ylabel(f"sensitivity (truth: {shared.escaped(positive)})")
     return ax
 
 
@@ -163,15 +145,15 @@ def _name_raters(
 ) -> None:
     """Name raters in a plane; of many, draw points by number of responses and name the extremes."""
     first = np.arange(len(names))
-    if len(names) > DISTINCT:
+    if len(names) > shared.DISTINCT:
         ax.scatter(x, y, s=6 + 90 * answered / answered.max(), alpha=0.5, lw=0)
         orders = [np.argsort(each, kind="stable") for each in by]
         each_end = range(EXTREMES[len(by) - 1])
         ends = [order[at] for n in each_end for at in (n, -1 - n) for order in orders]
         first = np.array(list(dict.fromkeys(ends)))
-    shown = name_points(ax, x[first], y[first], escaped_names(names[first]))
+    shown = shared.name_points(ax, x[first], y[first], shared.escaped_names(names[first]))
     if shown < len(names):
-        set_title(ax, f"{len(names):,} raters, {shown} of them named")
+        shared.set_title(ax, f"{len(names):,} raters, {shown} of them named")
     ax.spines[["top", "right"]].set_visible(False)
 
 
@@ -245,17 +227,17 @@ def plot_confusion(
     n_classes = draws.sizes["class"]
     side = 0.6 + max(n_classes * (0.62 if n_classes < 6 or len(chosen) == 1 else 0.4), 1.6)
     columns = min(max(1, int(14 / side)), 4)
-    side += max(width_of(draws["class"].values, most=CELL) - 0.3, 0.0)
+    side += max(shared.width_of(draws["class"].values, most=CELL) - 0.3, 0.0)
     side = min(side, 15.0 / columns)
-    axes = new_axes(axes, len(chosen), (side, side), columns)
+    axes = shared.new_axes(axes, len(chosen), (side, side), columns)
     for ax, index in zip(axes, chosen, strict=True):
         own = draws.isel(rater=index)
         _heat_map(ax, own.mean(("chain", "draw")), *interval(own, ci_prob))
         (rater,) = listed(np.atleast_1d(own["rater"].values))
-        name = escaped(rater if isinstance(rater, str) else f"rater {rater}", 20)
+        name = shared.escaped(rater if isinstance(rater, str) else f"rater {rater}", 20)
         count = f"({answered[index]:,} responses)"
         # the matrix is narrower than its panel by the width of the class names
-        gap = " " if len(name) + len(count) < LETTERS else "\n"
+        gap = " " if len(name) + len(count) < shared.LETTERS else "\n"
         ax.set_title(f"{name}{gap}{count}", fontsize="medium")
     return axes
 
@@ -279,15 +261,15 @@ def _chosen_raters(
 
 def _heat_map(ax: Axes, mean: xr.DataArray, low: xr.DataArray, high: xr.DataArray) -> None:
     """Draw one confusion matrix with its numbers, and with intervals if these fit."""
-    cell = min(points(ax)) / mean.sizes["class"]
-    names = [escaped(name, CELL) for name in mean["class"].values]
-    detail = min(0.72 * TEXT, 0.17 * cell)
+    cell = min(shared.points(ax)) / mean.sizes["class"]
+    names = [shared.escaped(name, CELL) for name in mean["class"].values]
+    detail = min(0.72 * shared.TEXT, 0.17 * cell)
 
     def ends(at: tuple[int, int]) -> str:
         return f"{low.values[at]:.2f}–{high.values[at]:.2f}"
 
-    below = None if detail < READABLE - 1 or bool((low == high).all()) else ends
-    draw_table(ax, mean.values, names, 0.38, "{:.2f}".format, 1.0, below, detail)
+    below = None if detail < shared.READABLE - 1 or bool((low == high).all()) else ends
+    shared.draw_table(ax, mean.values, names, 0.38, "{:.2f}".format, 1.0, below, detail)
     ax.set(xlabel="label given", ylabel="truth")
 
 
@@ -303,8 +285,7 @@ def plot_graders(
         intervals).
     ci_prob : float, optional
         Probability of the credible intervals. Default ``az.rcParams["stats.ci_prob"]``.
-    ax : matplotlib Axes, optional
-        Default a new figure.
+    ax : matplotlib Axes, default a new figure
 
     Returns
     -------
@@ -332,11 +313,11 @@ def plot_graders(
             'A precision is a parameter of graded raters: fit a model with raters="graded". Got: '
             f"{list(found.data_vars)}."
         )
-    (ax,) = new_axes(ax, 1, (6.0, 4.6), 1)
+    (ax,) = shared.new_axes(ax, 1, (6.0, 4.6), 1)
     x, y, names = found["bias"].values, found["precision"].values, found["rater"].values
     ax.set_yscale("log")
     ax.axvline(0, color="grey", lw=1, ls=":")
-    if len(names) <= DISTINCT:
+    if len(names) <= shared.DISTINCT:
         line: dict[str, Any] = {"color": "C0", "lw": 1.5, "alpha": 0.5}
         ax.hlines(y, found["bias_low"], found["bias_high"], **line)
         ax.vlines(x, found["precision_low"], found["precision_high"], **line)

@@ -14,16 +14,7 @@ from bayesfuse.data.names import listed
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, require_kind
-from bayesfuse.plots.axes import (
-    class_colours,
-    escaped,
-    escaped_names,
-    name_rows,
-    new_axes,
-    set_title,
-    show_classes,
-    width_of,
-)
+from bayesfuse.plots import axes as shared
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.paths import decode
 from bayesfuse.results.probabilities import label_probabilities
@@ -90,28 +81,30 @@ def plot_sequence(
     raters, said = _responses(responses, place)
     n_items = len(place)
     width = min(max(2.5 + 0.16 * n_items, 5.0), 14.0)
-    width += max(width_of(raters) - 0.7, 0.0) + max(width_of(responses.classes) - 0.7, 0.0)
+    width += max(shared.width_of(raters) - 0.7, 0.0) + max(
+        shared.width_of(responses.classes) - 0.7, 0.0
+    )
     tall = min(1.0 + 0.22 * len(raters), 6.0)
     items = responses.items[place]
     named = n_items <= MOST_NAMES
-    axes = _two_axes(axes, width, tall, max(width_of(items) - 0.4, 0.0) * named)
+    axes = _two_axes(axes, width, tall, max(shared.width_of(items) - 0.4, 0.0) * named)
     above, below = axes
-    colours = class_colours(responses.classes)
+    colours = shared.class_colours(responses.classes)
     shades = list(colours.values())
     edges = np.arange(n_items + 1) - 0.5
     _ribbons(above, probability, path, edges, colours)
     name = sequences.names[number]
-    set_title(above, escaped(name if isinstance(name, str) else f"sequence {name}"))
+    shared.set_title(above, shared.escaped(name if isinstance(name, str) else f"sequence {name}"))
     _tiles(below, said, shades)
-    name_rows(below, raters[::-1], "rater")
+    shared.name_rows(below, raters[::-1], "rater")
     if named:
-        names = escaped_names(items)
+        names = shared.escaped_names(items)
         long = max(map(len, names)) > 1
         below.set_xticks(range(n_items), names, rotation=90 if long else 0)
         below.set_xlabel("item")
     else:
         below.set_xlabel("position in the sequence")
-    show_classes(above, colours, above.patches, title="class", fontsize="small")
+    shared.show_classes(above, colours, above.patches, title="class", fontsize="small")
     return axes
 
 
@@ -129,7 +122,7 @@ def _number(sequences: Sequences, name: Any) -> int:
 
 def _two_axes(axes: Any, width: float, tall: float, room: float) -> NDArray[Any]:
     if axes is not None:
-        return new_axes(axes, 2, (width, tall), 1)
+        return shared.new_axes(axes, 2, (width, tall), 1)
     from matplotlib import pyplot as plt
 
     _, made = plt.subplots(
@@ -168,7 +161,9 @@ def _ribbons(
     bottom = np.zeros(len(probability))
     for (name, colour), share in zip(colours.items(), probability.T, strict=True):
         top = bottom + share
-        ax.stairs(top, edges, baseline=bottom, fill=True, color=colour, label=escaped(name), lw=0)
+        ax.stairs(
+            top, edges, baseline=bottom, fill=True, color=colour, label=shared.escaped(name), lw=0
+        )
         bottom = top
     best = np.array([list(colours).index(name) for name in listed(path)])
     shades = list(colours.values())
