@@ -35,10 +35,9 @@ MIXED = 1.1  # largest R-hat of chains that may have one distribution
 def collapse(result: xr.DataTree, model: pm.Model) -> xr.Dataset:
     """Check whether the labels collapsed to one class, or lost a class that many responses name.
 
-    A model with all items in one class can explain any response by the confusion matrix of its
-    rater. If raters share few items, or each gives only one label, such a solution can have the
-    highest posterior density, and replicated data look like the observed ones. This check therefore
-    compares the labels with the votes.
+    With all items in one class, confusion matrices can explain any responses. If raters share few
+    items, or give only one label each, such a solution can have the highest posterior density and
+    replicate the data well. This check therefore compares the labels with the votes.
 
     Parameters
     ----------
@@ -65,18 +64,15 @@ def collapse(result: xr.DataTree, model: pm.Model) -> xr.Dataset:
 
     Notes
     -----
-    If raters often name a class by mistake, losing it is right; the responses alone cannot tell. A
-    class of a few items in a small table may also be lost.
+    A class that raters often name by mistake is lost rightly; the responses alone cannot show this.
+    In small tables, classes of a few items may be lost, too.
 
-    On two tables of labelling functions, most of which give only one label (1,956 messages, two
-    classes; 5,965 questions, six classes), the accuracy of ``DawidSkene`` was 0.45 and 0.17 after a
-    collapse, and 0.91 and 0.60 with ``prevalence_prior`` equal shares times the number of items
-    (0.91 and 0.50 at the mode). Neither fifty nor two hundred known labels prevented it (0.54 to
-    0.55 and 0.17 to 0.21 on the other items, three random choices of each). Fewer parameters per
-    rater did not help. ``ItemTypes`` kept all classes in both, but its labels said next to nothing
-    (log-loss 0.70 and 1.80, where equal shares have 0.69 and 1.79). On items with
-    a vote ``LabellingFunctions``, made for such sources, has 0.92 and 0.60 with no more known
-    (log-loss 0.26 and 1.27).
+    On two tables of labelling functions (1,956 messages, two classes; 5,965 questions, six classes)
+    the accuracy of ``DawidSkene`` was 0.45 and 0.17 after a collapse, 0.91 and 0.60 with
+    ``prevalence_prior`` equal shares times the number of items (0.91 and 0.50 at the mode), and
+    with 50 or 200 known labels at most 0.55 and 0.21. Fewer parameters per rater did not help.
+    ``ItemTypes`` kept all classes, but its labels were uninformative (log-loss 0.70 and 1.80, equal
+    shares 0.69 and 1.79). ``LabellingFunctions`` has 0.92 and 0.60 (log-loss 0.26 and 1.27).
 
     Examples
     --------
@@ -106,17 +102,16 @@ def phase_transition(
 ) -> xr.Dataset:
     """Check whether strongly coupled labels on a graph ignore the responses.
 
-    With a strong coupling all labels may take one class and the raters be estimated as bad. Label
-    probabilities are near one even then. Three problems are checked:
+    With a strong coupling all labels may take one class, with probabilities near one, and raters
+    appear inaccurate. Three problems are checked:
 
     * the labels *collapsed*: classes that raters name are lost, and raters agree with each other
       more often than the remaining labels explain;
     * chains are in different *phases*, some of them collapsed;
     * items *without responses*, informed by the prior alone, all have the same class.
 
-    Above the critical coupling, where the agreement of neighbours rises fastest, the prior alone
-    favours labels of one class. The labels of images usually are above it, which is harmless with
-    enough responses; regions without responses then follow their surroundings.
+    Above the critical coupling, where the agreement of neighbours rises fastest, the prior favours
+    labels of one class. This is usual for images, and harmless with enough responses.
 
     Parameters
     ----------

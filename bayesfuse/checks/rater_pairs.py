@@ -1,4 +1,4 @@
-"""Checks of pairs of raters: how often they agree, and how often they make the same mistakes."""
+"""Checks of pairs of raters: their agreement, and their common mistakes."""
 
 from __future__ import annotations
 
@@ -68,10 +68,9 @@ def pairwise_agreement(
     Dataset, dims (pair,)
         ``first`` and ``second`` rater, ``items`` they share; of the share of their responses that
         agree: ``observed``, ``replicated`` (mean), ``low``, ``high``, ``p_value`` and ``unusual``
-        (false discovery rate 0.05). The attribute ``p_value`` is of all pairs together;
-        ``observed``, ``replicated`` and ``mean_p_value`` are of their mean agreement, which a prior
-        with too much weight lowers. Posterior predictive p-values are conservative, because the
-        data are used twice.
+        (false discovery rate 0.05). Attributes: ``p_value`` of all pairs together; ``observed``,
+        ``replicated`` and ``mean_p_value`` of their mean agreement, which too strong a prior
+        lowers. The p-values are conservative, because the data are used twice.
 
     Raises
     ------
@@ -149,14 +148,14 @@ def conditional_dependence(
 
     Notes
     -----
-    In simulations with three of ten raters (accuracy 0.8, 300 items) reporting on a source with
-    accuracy 0.75, all three were found in seven of eight data sets; in 60 data sets without
-    dependence and up to 780 pairs, no pair was flagged.
+    In simulations with three of ten raters (accuracy 0.8, 300 items) copying a source of accuracy
+    0.75, all three were found in seven of eight data sets; in 60 data sets without dependence and
+    up to 780 pairs, no pair was flagged.
 
-    The labels follow the majority: if a cartel outvotes the other raters, it is the others who
-    appear to share mistakes. Mistakes shared by everybody point to hard items rather than groups,
-    see :func:`item_difficulty`; those by a few may come from either, which
-    :class:`bayesfuse.models.ItemTypes` and :class:`bayesfuse.models.LatentGroup` can tell apart.
+    The labels follow the majority: if a cartel outvotes the other raters, the others appear to
+    share mistakes. Mistakes shared by all raters indicate hard items, see :func:`item_difficulty`;
+    for mistakes shared by a few, compare :class:`bayesfuse.models.ItemTypes` and
+    :class:`bayesfuse.models.LatentGroup`.
 
     References
     ----------

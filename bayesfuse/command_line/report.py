@@ -51,14 +51,13 @@ LARGE_RHAT, SMALL_ESS = 1.01, 400
 
 SEED = 1  # seed of the checks, so that the same fit gives the same report
 
-CHECKED = 2000
-"""Approximate number of parameters whose convergence is checked, at a millisecond or two each."""
+CHECKED = 1000  # approximate number of parameters whose convergence is checked
 
 
 def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> str:
     """Return classes, raters, the least certain items and the convergence of a fit as text.
 
-    Labels in sequence add the transition matrix, labels on a graph the coupling. ``checks`` adds
+    Labels in sequence have a transition matrix, labels on a graph a coupling. ``checks`` adds
     posterior predictive checks.
     """
     sizes = require_draws(result, "A report").sizes
@@ -89,7 +88,7 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
         _item_table(probability, sequences),
         *([_hard_items(model, result)] if isinstance(model, ItemTypes) else []),
         *([_check_list(model, result)] if checks and not rules else []),
-        _convergence(_identified(model), result),
+        _convergence(model, result),
     ]
     return "\n\n".join(parts)
 
@@ -240,29 +239,27 @@ def _estimates(draws: xr.DataArray) -> list[str]:
     return [f"{mean:.2f} ({low:.2f}–{high:.2f})" for mean, low, high in triples]
 
 
-def _identified(model: LabelModel) -> list[str]:
-    """Return the variables of which chains must agree: types have other numbers in every chain."""
-    free = [variable.name for variable in model.free_RVs]
-    dims = model.named_vars_to_dims
-    same = [name for name in free if UNORDERED not in dims.get(name, ())]
-    return same if len(same) == len(free) else [*same, "prevalence", "sensitivity", "specificity"]
-
-
-def _convergence(names: list[str], result: xr.DataTree) -> str:
+def _convergence(model: LabelModel, result: xr.DataTree) -> str:
     """Return the worst R-hat and ESS, with advice if they are insufficient."""
     import arviz as az
 
+    names = [variable.name for variable in model.free_RVs]
+    dims = model.named_vars_to_dims
+    if any(UNORDERED in dims.get(name, ()) for name in names):  # numbered anew in every chain
+        names = [name for name in names if UNORDERED not in dims.get(name, ())]
+        names += ["prevalence", "sensitivity", "specificity"]
     draws = posterior_draws(result, *names)
     step = -(-sum(array[0, 0].size for array in draws.values()) // CHECKED)
     draws = draws.isel(rater=slice(None, None, step), missing_dims="ignore")
     with np.errstate(invalid="ignore"):  # structural zeros have no R-hat
-        rhat, where_rhat = _worst(az.rhat(draws), largest=True)
-    ess, where_ess = _worst(az.ess(draws), largest=False)
-    if np.isnan(rhat) or np.isnan(ess):
+        found = az.summary(draws, kind="diagnostics", round_to="none")[["r_hat", "ess_bulk"]]
+    if found.isna().all().any():
         return "Convergence cannot be assessed: that needs two or more chains and more draws."
-    line = f"Largest R-hat {rhat:.3f} ({where_rhat}), smallest ESS {ess:,.0f} ({where_ess})."
+    rhat, ess = found["r_hat"].max(), found["ess_bulk"].min()
+    where = in_one_line(found["r_hat"].idxmax()), in_one_line(found["ess_bulk"].idxmin())
+    line = f"Largest R-hat {rhat:.3f} ({where[0]}), smallest ESS {ess:,.0f} ({where[1]})."
     if step > 1:
-        line += f" One in {step} raters was checked."
+        line += f" Every {step}-th rater was checked."
     return line + _advice(rhat, ess, result.attrs["sampler"])
 
 
@@ -285,23 +282,3 @@ def _advice(rhat: float, ess: float, sampler: str) -> str:
             f"{', in a result of the same size, or more draws (--draws)' if gibbs else ''}."
         )
     return "\n" + fill(words, WIDTH)
-
-
-def _worst(values: xr.Dataset, *, largest: bool) -> tuple[float, str]:
-    """Return the largest or smallest number of a dataset, and its entry."""
-    worst, where = np.nan, ""
-    sign = 1 if largest else -1
-    for name, array in values.data_vars.items():
-        flat = sign * array.values.ravel()
-        if np.isnan(flat).all():
-            continue
-        place = int(np.nanargmax(flat))
-        if not flat[place] <= worst:  # also true if worst is NaN
-            worst = flat[place]
-            index = np.unravel_index(place, array.shape)
-            entry = [
-                in_one_line(array[dim].values[at])
-                for dim, at in zip(array.dims, index, strict=True)
-            ]
-            where = f"{name}[{', '.join(entry)}]" if entry else str(name)
-    return sign * worst, where

@@ -50,7 +50,7 @@ def test_a_rater_who_drifts_is_found_and_named():
     right = (new.label[own] == truth[new.item[own]]).mean()
     assert abs(of_it["observed"] - right) < 0.15 and of_it["observed"] < of_it["low"]
     assert of_it["log_bayes_factor"] > 0 and of_it["responses"] == own.sum()
-    assert "1 of 6 raters answer otherwise" in found.attrs["verdict"]
+    assert "1 of 6 raters differ from the fit" in found.attrs["verdict"]
     assert "2 (right in" in found.attrs["verdict"] and "forgetting" in found.attrs["verdict"]
 
 
