@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pymc as pm
 import xarray as xr
 
 from bayesfuse.answer import findings
@@ -219,7 +218,8 @@ def _answer(inputs: Inputs, fits: list[Fit], done: list[Fit], seed: int) -> Fuse
     votes = max(fit.candidate.votes for fit in done)
     comparison = weigh(results, votes)
     weights: dict[str, float] = comparison["weight"].to_series().to_dict()
-    averaged = average(results | _votes(inputs, votes), weights)
+    shares = {VOTES: vote_shares(inputs.responses, inputs.gold)} if votes else {}
+    averaged = average(results | shares, weights)
     children: dict[str, Any] = {
         "label_posterior": averaged["label_posterior"].dataset,
         "comparison": _comparison(fits, comparison),
@@ -229,7 +229,8 @@ def _answer(inputs: Inputs, fits: list[Fit], done: list[Fit], seed: int) -> Fuse
     if draws is not None:
         children["posterior"] = draws
     children |= {f"models/{name}": result for name, result in results.items()}
-    typed = next((fit for fit in done if _has_types(fit.model)), None)
+    has_types = (isinstance(observed(fit.model)[1].raters, TypedConfusion) for fit in done)
+    typed = next((fit for fit, has in zip(done, has_types, strict=True) if has), None)
     if typed is not None:
         children["difficulty"] = difficulty(typed.result, typed.model)
     fused = Fused.from_dict(children)
@@ -247,16 +248,8 @@ def _answer(inputs: Inputs, fits: list[Fit], done: list[Fit], seed: int) -> Fuse
     return fused
 
 
-def _votes(inputs: Inputs, wanted: float) -> dict[str, xr.DataTree]:
-    return {VOTES: vote_shares(inputs.responses, inputs.gold)} if wanted else {}
-
-
 def _interrupted(fits: list[Fit]) -> int:
     return int(any(fit.outcome == INTERRUPTED for fit in fits))
-
-
-def _has_types(model: pm.Model) -> bool:
-    return isinstance(observed(model)[1].raters, TypedConfusion)
 
 
 def _comparison(fits: list[Fit], weighed: xr.Dataset) -> xr.Dataset:
@@ -264,7 +257,10 @@ def _comparison(fits: list[Fit], weighed: xr.Dataset) -> xr.Dataset:
     tried = pd.DataFrame(
         {
             "seconds": [fit.seconds for fit in fits],
-            "draws": [_kept(fit.result) for fit in fits],
+            "draws": [
+                posterior.sizes["chain"] * posterior.sizes["draw"] if posterior else 0
+                for posterior in (fit.result.get("posterior") for fit in fits)
+            ],
             "outcome": [fit.outcome for fit in fits],
             "why": [fit.candidate.why for fit in fits],
         },
@@ -275,13 +271,6 @@ def _comparison(fits: list[Fit], weighed: xr.Dataset) -> xr.Dataset:
     table = weighed.to_dataframe().reindex(tried.index).join(tried)
     table["weight"] = table["weight"].fillna(0.0)
     return table.rename_axis("model").to_xarray()
-
-
-def _kept(result: xr.DataTree) -> int:
-    """Return the number of draws of a result, none if there is no posterior."""
-    if "posterior" not in result.children:
-        return 0
-    return result["posterior"].sizes["chain"] * result["posterior"].sizes["draw"]
 
 
 def _quick(inputs: Inputs, fits: list[Fit], minutes: float) -> Fused:

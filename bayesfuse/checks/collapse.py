@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bayesfuse.checks.replicates import expanded
 from bayesfuse.errors import ModelError, require_count, require_seed
 from bayesfuse.labels import Potts
-from bayesfuse.labels.partition_function import PartitionTable, log_partition
+from bayesfuse.labels.partition_function import log_partition
 from bayesfuse.labels.potts import reach
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
@@ -166,13 +166,20 @@ def phase_transition(
         )
     responses = observation.responses
     coupling = parameters(result, model)["coupling"].astype(float)
-    table = _partition_table(labels, observation)
+    table = labels.table
+    if table is None:  # the model's coupling is fixed
+        graph = labels.graph.ordered(responses)
+        field = np.log(observation.label_structure[0])
+        table = log_partition(graph, field, reach(graph, len(field)))
     probability = label_probabilities(result, model).values
     unanswered = probability[responses.per_item == 0]
     alone = unanswered.mean(axis=0) if len(unanswered) else np.full(len(probability[0]), np.nan)
     voted = np.bincount(responses.label, minlength=responses.n_classes) / responses.n_responses
     kept = kept_labels(result)
-    share = _shares(kept, probability, len(coupling))
+    if kept is None:
+        share = np.tile(probability.mean(axis=0), (len(coupling), 1, 1))
+    else:  # (chain, draw, class)
+        share = np.stack([(kept == k).mean(axis=2) for k in range(responses.n_classes)], axis=2)
     chain, replicated = _agreements(
         result, model, observation, kept, probability, draws, random_seed
     )
@@ -207,22 +214,6 @@ def phase_transition(
     }
     coords = {"class": responses.classes, "chain": np.arange(len(coupling))}
     return xr.Dataset(found, coords, attrs)
-
-
-def _partition_table(labels: Potts, observation: Observation) -> PartitionTable:
-    """Return the prior's table of couplings, computed here if the model's coupling is fixed."""
-    if labels.table is not None:
-        return labels.table
-    graph = labels.graph.ordered(observation.responses)
-    field = np.log(observation.label_structure[0])
-    return log_partition(graph, field, reach(graph, len(field)))
-
-
-def _shares(kept: NDArray[Any] | None, probability: Array, n_chains: int) -> Array:
-    """Return the share of every class (chain, draw, class), its mean if labels were not kept."""
-    if kept is None:
-        return np.tile(probability.mean(axis=0), (n_chains, 1, 1))
-    return np.stack([(kept == k).mean(axis=2) for k in range(probability.shape[1])], axis=2)
 
 
 def _agreements(

@@ -136,7 +136,10 @@ def calibration(
     probability, true = _known(labels, truth)
     top = probability.max(axis=1)
     right = probability.argmax(axis=1) == true
-    ends = _ends_of_equal_counts(top, bins) if equal == "count" else None
+    require_count("bins", bins)
+    ends = None
+    if equal == "count":  # lower ends of bins with about the same number of items each
+        ends = np.unique(np.sort(top)[np.arange(bins) * len(top) // bins])
     number, count, stated, share = _reliability(top, right.astype(float), bins, ends)
     edges = np.arange(bins + 1) / bins if ends is None else np.append(ends, 1.0)
     hits = share * count
@@ -155,13 +158,6 @@ def calibration(
         {"bin": number},
         label_scores(labels, truth, bins=bins),
     )
-
-
-def _ends_of_equal_counts(top: Array, bins: int) -> Array:
-    """Return the lower ends of bins with about the same number of items each."""
-    require_count("bins", bins)
-    at = np.arange(bins) * len(top) // bins
-    return np.unique(np.sort(top)[at])
 
 
 def _reliability(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,8 @@ def fit(arguments: argparse.Namespace) -> int:
         check_picture(arguments.picture)
     tables = read_tables(arguments)
     model = None if arguments.model is None else _model(arguments, tables)
-    show = _aside if arguments.labels == STDOUT else say
+    # stdout may hold the labels
+    show = partial(print, file=sys.stderr, flush=True) if arguments.labels == STDOUT else say
     with Interruption() as interruption:
         if model is None:
             result, note = _fuse(arguments, tables), ""
@@ -55,6 +57,10 @@ def fit(arguments: argparse.Namespace) -> int:
             if note:
                 show(note)
 
+        def write_page() -> None:
+            with replacing(arguments.report) as new:
+                result.report(new)
+
         def save_labels() -> None:
             write_labels(result, model, arguments.labels, tables.places)
 
@@ -62,7 +68,7 @@ def fit(arguments: argparse.Namespace) -> int:
         if not arguments.quiet:
             steps.append(Step("the report", print_report))
         if (page := arguments.report) is not None:
-            steps.append(Step("report", lambda: _write_page(result, page), page))
+            steps.append(Step("report", write_page, page))
         if (output := arguments.output) is not None:
             # after the labels: it takes most of the disk
             steps.append(Step("posterior", lambda: write_netcdf(result, output), output, True))
@@ -137,16 +143,6 @@ def check_picture(path: Path) -> None:
     known = FigureCanvasBase.get_supported_filetypes()
     if path.suffix.removeprefix(".").lower() not in known:
         raise CommandError(f"--picture must end in one of {sorted(known)}. Got: {path.name}")
-
-
-def _write_page(result: bf.Fused, path: Path) -> None:
-    with replacing(path) as new:
-        result.report(new)
-
-
-def _aside(text: str) -> None:
-    """Print on stderr, because stdout holds the labels."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def _model(arguments: argparse.Namespace, tables: Tables) -> LabelModel:

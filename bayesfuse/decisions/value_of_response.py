@@ -119,7 +119,7 @@ def value_of_response(
     for at in range(0, n_items, step):
         part = np.arange(at, min(at + step, n_items))
         joint = _joint(observation, points, probability[:, part], part, asked)
-        gain = _fewer_errors(joint) if of == "errors" else _information(joint)
+        gain = _gain(joint, of)
         if not repeats:
             gain[_has_responded(responses, part, asked)] = -np.inf
         choice[part] = np.argsort(-gain, axis=1, kind="stable")[:, :most]
@@ -216,12 +216,12 @@ def _with_one_more(responses: Responses, asked: NDArray[np.int64]) -> Responses:
     return replace(table, stated=copies.stated)
 
 
-def _fewer_errors(joint: Array) -> Array:
-    gain: Array = joint.max(axis=2).sum(axis=2) - joint.sum(axis=3).max(axis=2)
-    return np.maximum(gain, 0.0)
-
-
-def _information(joint: Array) -> Array:
+def _gain(joint: Array, of: str) -> Array:
+    """Return the expected decrease of errors or entropy, (items, candidates)."""
     label, response = joint.sum(axis=3), joint.sum(axis=2)
-    whole = entropy(joint.reshape(*joint.shape[:2], -1))
-    return np.maximum(entropy(label) + entropy(response) - whole, 0.0)
+    if of == "errors":
+        gain = joint.max(axis=2).sum(axis=2) - label.max(axis=2)
+    else:
+        whole = entropy(joint.reshape(*joint.shape[:2], -1))
+        gain = entropy(label) + entropy(response) - whole
+    return np.maximum(gain, 0.0)

@@ -219,11 +219,15 @@ def plot_calibration(
     ax.spines[["top", "right"]].set_visible(False)
     _histogram(ax, np.clip(top, low, high), scale)
     count, scores = found["count"].values, found.attrs
+    fewest, most = count.min(), count.max()
+    size = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
+    said = f"{len(count)} bins of {size} item{'s' * int(most > 1)}"
+    said = said if len(count) > 1 else "one bin"
     if count.max() > 1.5 * count.min():
         name_points(ax, stated, right, [f"{number:,}" for number in count])
     ax.set_title(
         f"{scores['items']:,} items: accuracy {scores['accuracy']:.3f}, "
-        f"log-loss {scores['log_loss']:.3f}, ECE {scores['ece']:.3f}\n{_in_words(count)}",
+        f"log-loss {scores['log_loss']:.3f}, ECE {scores['ece']:.3f}\n{said}",
         fontsize="small",
         y=1.17,  # above the histogram
     )
@@ -246,14 +250,6 @@ def _limits(ax: Axes, found: xr.Dataset, scale: str) -> tuple[float, float]:
         axis.set_ticks([*ticks, high], [*(f"{tick:g}".removeprefix("0") for tick in ticks), "1"])
         axis.set_ticks([], minor=True)
     return low, high
-
-
-def _in_words(count: NDArray[np.int64]) -> str:
-    if len(count) == 1:
-        return "one bin"
-    low, high = count.min(), count.max()
-    size = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-    return f"{len(count)} bins of {size} item{'s' * int(high > 1)}"
 
 
 def _histogram(ax: Axes, top: NDArray[Any], scale: str) -> None:

@@ -17,7 +17,6 @@ from bayesfuse.data.neighbours import springs
 from bayesfuse.errors import ModelError, require_numbers
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots import axes as shared
-from bayesfuse.results.contents import constants
 from bayesfuse.results.probabilities import label_probabilities
 
 WIDTH = 4.0  # width of a panel with a grid, in inches
@@ -150,7 +149,7 @@ def plot_graph(
     n_classes = probability.sizes["class"]
     certain = (sure * n_classes - 1) / (n_classes - 1)
     area = (SIZES[0] + (SIZES[1] - SIZES[0]) * certain) * min(1.0, (300 / graph.n_items) ** 0.75)
-    answered = _has_responses(result, probability["item"].values)
+    answered = responses_per_item(result, probability["item"].values) > 0
     for k, colour in enumerate(colours.values()):
         for face, own in ((colour, answered), ("white", ~answered)):
             here = (best == k) & own
@@ -238,15 +237,6 @@ def _map_values(ax: Axes, values: Array, title: str, most: float, colours: str) 
     ax.figure.colorbar(image, ax=ax, shrink=0.8)
     shared.set_title(ax, title)
     ax.set_axis_off()
-
-
-def _has_responses(result: xr.DataTree, items: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which items have responses."""
-    known = constants(result, "item_index")
-    count = np.bincount(known["item_index"].values, minlength=known.sizes["item"])
-    place = known.get_index("item").get_indexer(list(items))
-    answered: NDArray[np.bool_] = count[place] > 0
-    return answered
 
 
 def _given_layout(graph: Graph, layout: Any) -> Array:

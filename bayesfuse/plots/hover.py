@@ -15,8 +15,7 @@ from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_count
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots.axes import DISTINCT, SAFE, class_colours
-from bayesfuse.plots.qualities import item_difficulty, rater_qualities
-from bayesfuse.results.contents import constants
+from bayesfuse.plots.qualities import item_difficulty, rater_qualities, responses_per_item
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import coverage
 
@@ -152,7 +151,7 @@ def hover_items(
     order = np.argsort(-shown.values, axis=1, kind="stable")
     best, second = order[:, 0], order[:, min(1, len(classes) - 1)]
     probability = np.take_along_axis(shown.values, order, 1)
-    number = _responses_per_item(result).sel(item=shown["item"].values).values
+    number = responses_per_item(result, shown["item"].values)
     hard = item_difficulty(result, model)
     across = _apart(number) if hard is None else hard.sel(item=shown["item"].values).values
     said = "" if hard is None else "difficulty %{x:.2f}<br>"
@@ -199,12 +198,6 @@ def _plotly() -> Any:
 def _names(names: NDArray[Any]) -> list[str]:
     """Return names as text that is no markup."""
     return [escape(in_one_line(name)) for name in listed(names)]
-
-
-def _responses_per_item(result: xr.DataTree) -> xr.DataArray:
-    known = constants(result, "item_index")
-    number = np.bincount(known["item_index"].values, minlength=known.sizes["item"])
-    return xr.DataArray(number, {"item": known["item"].values}, "item")
 
 
 def _apart(number: NDArray[np.int64]) -> Array:

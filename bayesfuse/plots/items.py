@@ -254,11 +254,11 @@ def _draw_mistakes(ax: Axes, found: xr.Dataset, names: list[str]) -> None:
     shown = np.where(np.eye(len(names), dtype=bool), np.nan, numbers)
     largest = max(float(numbers.max()), 1e-9)
     ax.set_facecolor("0.93")
-    shared.draw_table(ax, shown, names, 0.3, _number, largest)
+
+    def text(value: float) -> str:
+        return f"{value:.1f}" if value < 99.95 else f"{value:,.0f}"
+
+    shared.draw_table(ax, shown, names, 0.3, text, largest)
     ax.set(xlabel="most probable class", ylabel="truth")
     ax.set_anchor("N")
     ax.set_title(f"{numbers.sum():,.1f} labels\nexpected to be wrong", fontsize="medium")
-
-
-def _number(value: float) -> str:
-    return f"{value:.1f}" if value < 99.95 else f"{value:,.0f}"

@@ -25,7 +25,7 @@ DRAWS = 100  # posterior draws over which the difficulty is averaged
 class Qualities(NamedTuple):
     """The accuracy of every rater, with its interval, and the number of responses if known.
 
-    ``chance`` is the accuracy of a rater who guesses, if that is the same for all.
+    ``chance`` is the accuracy of guessing, if it is the same for all raters.
     """
 
     name: NDArray[Any]
@@ -60,8 +60,16 @@ def rater_qualities(
     return Qualities(accuracy["rater"].values, mean, low, high, number, measure, chance)
 
 
+def responses_per_item(result: xr.DataTree, items: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the number of responses to the given items."""
+    known = constants(result, "item_index")
+    number = np.bincount(known["item_index"].values, minlength=known.sizes["item"])
+    found: NDArray[np.int64] = number[known.get_index("item").get_indexer(list(items))]
+    return found
+
+
 def has_responses(result: xr.DataTree) -> bool:
-    """Return whether a result says who responded to what."""
+    """Return whether a result has the raters and items of its responses."""
     return {"rater_index", "item_index"} <= set(constants(result).data_vars)
 
 

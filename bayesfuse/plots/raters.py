@@ -133,7 +133,10 @@ def plot_sensitivity_specificity(
     ax.set(xlim=(1.02, -0.02), ylim=(-0.02, 1.02), aspect="equal")
     if len(names) <= shared.DISTINCT:
         for index in range(len(names)):
-            _place_rater(ax, draws[..., index], probability)
+            (point,) = ax.plot(x[index], y[index], "o", ms=5)
+            if draws.shape[1] > 2:
+                region = _region(draws[..., index], probability)
+                ax.fill(*region, color=point.get_color(), alpha=0.2, lw=0)
     _name_raters(ax, x, y, names, responses_per_rater(result), x + y)
     ax.set_xlabel(f"specificity (truth: {shared.escaped(negative)})")
     ax.set_ylabel(f"sensitivity (truth: {shared.escaped(positive)})")
@@ -155,14 +158,6 @@ def _name_raters(
     if shown < len(names):
         shared.set_title(ax, f"{len(names):,} raters, {shown} of them named")
     ax.spines[["top", "right"]].set_visible(False)
-
-
-def _place_rater(ax: Axes, draws: NDArray[Any], probability: float) -> None:
-    """Draw one rater's mean and region from draws (2, draws)."""
-    x, y = draws.mean(axis=1)
-    (point,) = ax.plot(x, y, "o", ms=5)
-    if draws.shape[1] > 2:
-        ax.fill(*_region(draws, probability), color=point.get_color(), alpha=0.2, lw=0)
 
 
 def _region(draws: NDArray[Any], probability: float) -> NDArray[Any]:

@@ -73,7 +73,13 @@ def plot_sequence(
     sequences = observation.known_by("sequences", sequences, "This plot needs sequences")
     require_kind("sequences", sequences, Sequences)
     responses = observation.responses
-    number = _number(sequences, sequence)
+    names = listed(sequences.names)
+    if sequence is not None and sequence not in names:
+        raise ModelError(
+            f"sequence must be the name of one of the {sequences.n_sequences} sequences. Got: "
+            f"{sequence!r}."
+        )
+    number = int(np.argmax(sequences.lengths)) if sequence is None else names.index(sequence)
     part = slice(int(sequences.start[number]), int(sequences.start[number + 1]))
     place = sequences.places(responses)[part]
     probability = label_probabilities(result, model).values[place]
@@ -87,7 +93,9 @@ def plot_sequence(
     tall = min(1.0 + 0.22 * len(raters), 6.0)
     items = responses.items[place]
     named = n_items <= MOST_NAMES
-    axes = _two_axes(axes, width, tall, max(shared.width_of(items) - 0.4, 0.0) * named)
+    height = 2.2 + tall + max(shared.width_of(items) - 0.4, 0.0) * named
+    ratios = {"height_ratios": [2.0, tall], "sharex": True}
+    axes = shared.new_axes(axes, 2, (width, height / 2), 1, **ratios)
     above, below = axes
     colours = shared.class_colours(responses.classes)
     shades = list(colours.values())
@@ -106,35 +114,6 @@ def plot_sequence(
         below.set_xlabel("position in the sequence")
     shared.show_classes(above, colours, above.patches, title="class", fontsize="small")
     return axes
-
-
-def _number(sequences: Sequences, name: Any) -> int:
-    if name is None:
-        return int(np.argmax(sequences.lengths))
-    names = listed(sequences.names)
-    if name not in names:
-        raise ModelError(
-            f"sequence must be the name of one of the {sequences.n_sequences} sequences. Got: "
-            f"{name!r}."
-        )
-    return names.index(name)
-
-
-def _two_axes(axes: Any, width: float, tall: float, room: float) -> NDArray[Any]:
-    if axes is not None:
-        return shared.new_axes(axes, 2, (width, tall), 1)
-    from matplotlib import pyplot as plt
-
-    _, made = plt.subplots(
-        2,
-        1,
-        figsize=(width, 2.2 + tall + room),
-        height_ratios=[2.0, tall],
-        sharex=True,
-        layout="constrained",
-    )
-    found: NDArray[Any] = made
-    return found
 
 
 def _responses(
