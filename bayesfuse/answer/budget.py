@@ -100,7 +100,7 @@ class Budget:
     def _room(self, model: LabelModel, seed: int, fits_left: int) -> float:
         """Return the number of steps of every chain that fit into a share of the time left."""
         began = time.monotonic()
-        options = {"log_likelihood": False, "progressbar": False, "quiet": True}
+        options: dict[str, Any] = {"log_likelihood": False, "progressbar": False, "quiet": True}
         pilot = sample(model, PILOT, tune=PILOT, chains=1, random_seed=seed, **options)
         took = time.monotonic() - began
         # an interrupted sample returns the draws until then

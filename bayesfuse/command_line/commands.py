@@ -43,6 +43,7 @@ def fit(arguments: argparse.Namespace) -> int:
     model = None if arguments.model is None else _model(arguments, tables)
     # stdout may hold the labels
     show = partial(print, file=sys.stderr, flush=True) if arguments.labels == STDOUT else say
+    result: xr.DataTree
     with Interruption() as interruption:
         if model is None:
             result, note = _fuse(arguments, tables), ""
@@ -50,7 +51,7 @@ def fit(arguments: argparse.Namespace) -> int:
             result, note = _fit_one(model, arguments, interruption)
 
         def print_report() -> None:
-            if isinstance(result, bf.Fused):
+            if model is None:
                 show(result.overview())
             else:
                 show(report(model, result, checks=not arguments.no_checks))

@@ -331,7 +331,8 @@ def draw_table(
     for (row, column), value in np.ndenumerate(values):
         if size < READABLE or np.isnan(value):
             continue
-        style = {"ha": "center", "color": "white" if value > 0.55 * largest else "black"}
+        style: dict[str, Any] = {"ha": "center"}
+        style["color"] = "white" if value > 0.55 * largest else "black"
         place = "center" if below is None else "bottom"
         ax.text(column, row, text(value), va=place, size=size, **style)
         if below is not None:

@@ -17,6 +17,7 @@ from bayesfuse.data.neighbours import springs
 from bayesfuse.errors import ModelError, require_numbers
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots import axes as shared
+from bayesfuse.plots.qualities import responses_per_item
 from bayesfuse.results.probabilities import label_probabilities
 
 WIDTH = 4.0  # width of a panel with a grid, in inches

@@ -94,7 +94,7 @@ def plot_sequence(
     items = responses.items[place]
     named = n_items <= MOST_NAMES
     height = 2.2 + tall + max(shared.width_of(items) - 0.4, 0.0) * named
-    ratios = {"height_ratios": [2.0, tall], "sharex": True}
+    ratios: dict[str, Any] = {"height_ratios": [2.0, tall], "sharex": True}
     axes = shared.new_axes(axes, 2, (width, height / 2), 1, **ratios)
     above, below = axes
     colours = shared.class_colours(responses.classes)
