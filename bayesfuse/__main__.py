@@ -14,16 +14,8 @@ from bayesfuse.command_line.console import finish, tell
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        The words after ``python -m bayesfuse``. Default: the arguments of this process.
-
-    Returns
-    -------
-    int
-        0; 2 after an error, which is printed on stderr in one line; 130 after Ctrl-C, which ends
-        sampling: the draws until then are written.
+    It is 2 after an error, which is printed on stderr in one line, and 130 after Ctrl-C, which ends
+    sampling: the draws until then are written.
     """
     try:
         return _run(parse(argv))

@@ -247,13 +247,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return the arguments, ``command`` among them: "fit" or "demo".
-
-    Raises
-    ------
-    CommandError
-        Arguments that are unknown, incompatible or incomplete.
-    """
+    """Return valid arguments, with ``command`` "fit" or "demo", or raise CommandError."""
     arguments = _parser().parse_args(argv)
     if arguments.command == "fit":
         _complete(arguments)

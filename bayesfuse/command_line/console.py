@@ -11,13 +11,7 @@ PLAIN = str.maketrans({"–": "-", "−": "-", "…": "...", "×": "x"})
 
 
 def say(text: str) -> None:
-    """Print on stdout at once; a closed pipe, as after ``head``, is no error.
-
-    Raises
-    ------
-    OSError
-        Stdout cannot be written, as on a full disk.
-    """
+    """Print on stdout at once; a closed pipe, as after ``head``, is no error, a full disk is."""
     _print(text, sys.stdout)
 
 

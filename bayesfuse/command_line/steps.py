@@ -49,17 +49,7 @@ class Interruption:
 
 @dataclass(frozen=True)
 class Step:
-    """A step after sampling.
-
-    Attributes
-    ----------
-    what : str
-    work : callable
-    path : Path, optional
-        Its output file.
-    needed : bool
-        Whether it is completed even after Ctrl-C.
-    """
+    """A step after sampling, with its output file; completed even after Ctrl-C if ``needed``."""
 
     what: str
     work: Callable[[], None]
@@ -68,13 +58,7 @@ class Step:
 
 
 def carry_out(steps: Sequence[Step], interruption: Interruption) -> list[str]:
-    """Carry out all steps, even if some fail, and return the files that were written.
-
-    Raises
-    ------
-    CommandError
-        Files that could not be written.
-    """
+    """Carry out all steps, even if some fail, and return the files that were written."""
     written: list[str] = []
     failed: list[str] = []
     unexpected: Exception | None = None

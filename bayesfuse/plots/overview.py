@@ -194,24 +194,26 @@ def _draw_classes(
         order = np.sort(np.argsort(-share, kind="stable")[:CLASSES])
     order = order[::-1]  # rows are counted from below
     shades = list(colours.values())
-    ax.barh(range(len(order)), share[order], height=0.7, color=[shades[k] for k in order])
-    right = share[order]
+    style: dict[str, Any] = {"height": 0.7, "color": [shades[k] for k in order]}
+    said = [f"{share[k]:.0%}" for k in order]
     prevalence = named(all_draws(result), "prevalence")
-    if prevalence is not None and prevalence.dims == ("chain", "draw", "class"):
+    has_points = prevalence is not None and prevalence.dims == ("chain", "draw", "class")
+    right = share[order]
+    if prevalence is None or not has_points:
+        _bars(ax, share[order], said, **style)
+    else:
         low, high = (end.values[order] for end in interval(prevalence, ci_prob))
         mean = prevalence.mean(("chain", "draw")).values[order]
-        style: dict[str, Any] = {"fmt": "o", "ms": 4, "lw": 1.5, "color": shared.ink()}
-        ends = np.maximum([mean - low, high - mean], 0.0)
-        ax.errorbar(mean, range(len(order)), xerr=ends, **style)
         right = np.maximum(right, high)
-    for row, k in enumerate(order):
-        ax.annotate(f"{share[k]:.0%}", (right[row], row), **AFTER)
+        _bars(ax, share[order], said, right, **style)
+        ends = np.maximum([mean - low, high - mean], 0.0)
+        style = {"fmt": "o", "ms": 4, "lw": 1.5, "color": shared.ink()}
+        ax.errorbar(mean, range(len(order)), xerr=ends, **style)
     shared.name_rows(ax, labels["class"].values[order], "class")
     ax.set(xlim=(0, 1.18 * max(right.max(), 1e-9)), ylim=(-0.6, len(order) - 0.4))
     some = f" (the {CLASSES} most frequent of {len(share):,})" if len(order) < len(share) else ""
-    ax.set_xlabel("share of the items" + " (points: prevalence)" * bool(ax.containers[1:]))
+    ax.set_xlabel("share of the items" + " (points: prevalence)" * has_points)
     shared.set_title(ax, f"classes{some}")
-    _plain(ax)
 
 
 def _wrong(
@@ -242,12 +244,11 @@ def _draw_certainty(ax: Axes, sure: Array, number: Array, title: str) -> None:
     wrong = np.bincount(cell, number * (1.0 - sure), n_cells)
     first = int(cell.min())
     shades = mpl.colormaps["Blues"](np.linspace(0.25, 0.9, n_cells))
-    ax.barh(range(n_cells), count, height=0.8, color=shades)
-    for row in range(first, n_cells):
-        said = f"{count[row]:,.0f}"
-        if count[row]:
-            said += f" (wrong: {wrong[row]:,.{0 if wrong[row] >= 9.95 else 1}f})"
-        ax.annotate(said, (count[row], row), **AFTER)
+    said = [
+        f"{n:,.0f} (wrong: {w:,.{0 if w >= 9.95 else 1}f})" if n else "0" * (row >= first)
+        for row, (n, w) in enumerate(zip(count, wrong, strict=True))
+    ]
+    _bars(ax, count, said, height=0.8, color=shades)
     ends = [f"{end:g}".removeprefix("0") for end in CERTAINTY]
     names = [f"{low} to {high}" for low, high in pairwise(ends)]
     names[0], names[-1] = f"below {ends[1]}", f"above {ends[-2]}"
@@ -255,7 +256,6 @@ def _draw_certainty(ax: Axes, sure: Array, number: Array, title: str) -> None:
     ax.set(xlim=(0, 2.0 * max(count.max(), 1)), ylim=(first - 0.6, n_cells - 0.4))
     ax.set(xlabel="items (in brackets: expected to be wrong)", ylabel="probability of the label")
     ax.set_title(title, fontsize="medium")
-    _plain(ax)
 
 
 # ---------------------------------------------------------------- raters
@@ -304,21 +304,24 @@ def _draw_items(
 # ---------------------------------------------------------------- models
 
 
+def _bars(
+    ax: Axes, lengths: Array, said: list[str], ends: Array | None = None, **kwargs: Any
+) -> None:
+    """Draw horizontal bars from below, with words after their ends."""
+    ax.barh(range(len(lengths)), lengths, **kwargs)
+    for row, (end, words) in enumerate(zip(lengths if ends is None else ends, said, strict=True)):
+        ax.annotate(words, (end, row), **AFTER)
+    ax.tick_params(axis="y", length=0)
+    ax.spines[["top", "right", "left"]].set_visible(False)
+
+
 def _draw_weights(ax: Axes, comparison: xr.Dataset) -> None:
     """Draw the weights of several models, the heaviest on top."""
     weight = comparison["weight"].values
     order = np.argsort(weight, kind="stable")
-    ax.barh(range(len(order)), weight[order], height=0.7, color="0.6")
-    for row, value in enumerate(weight[order]):
-        ax.annotate(f"{value:.2f}", (value, row), **AFTER)
+    _bars(ax, weight[order], [f"{w:.2f}" for w in weight[order]], height=0.7, color="0.6")
     names = shared.escaped_names(comparison["model"].values[order])
     ax.set_yticks(range(len(order)), names, fontsize=shared.TEXT)
     ax.set(xlim=(0, 1.12 * max(weight.max(), 1e-9)), ylim=(-0.6, len(order) - 0.4))
     ax.set_xlabel("weight in the average")
     shared.set_title(ax, "models")
-    _plain(ax)
-
-
-def _plain(ax: Axes) -> None:
-    ax.tick_params(axis="y", length=0)
-    ax.spines[["top", "right", "left"]].set_visible(False)
