@@ -91,13 +91,6 @@ def aligned_mean(
     return share / len(order), rows / len(order)
 
 
-def most_frequent(order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the most frequent order, the first in case of ties."""
-    found, count = np.unique(order, axis=0, return_counts=True)
-    most: NDArray[np.int64] = found[count.argmax()]
-    return most
-
-
 def costs(prevalence: Array, confusion: Array, share: Array, rows: Array, weight: Array) -> Array:
     """Return squared distances (…, class of the target, class) between classes.
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from bayesfuse.checks.class_matching import (
     aligned_mean,
     costs,
-    most_frequent,
     orders,
     profiles,
     target,
@@ -79,7 +78,7 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
     Notes
     -----
     The prior identifies the classes, and a Dirichlet prior weighs raters by log odds: one rater who
-    almost never gives a class its name can outweigh several who mostly do. ``named`` detects this
+    almost never gives a class its name can outweigh several that mostly do. ``named`` detects this
     by one vote per rater and class, the rater's most frequent label; with ``bf.priors.robust`` it
     is rare.
 
@@ -100,7 +99,8 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
     share, rows = target(result, reference)
     weight = weights(result)
     by_draw = orders(prevalence, confusion, share, rows, weight)
-    best = np.array([most_frequent(chain) for chain in by_draw])
+    counted = (np.unique(chain, axis=0, return_counts=True) for chain in by_draw)
+    best = np.array([found[count.argmax()] for found, count in counted])  # most frequent
     own = np.arange(prevalence.shape[-1])
     plain, nearest = (
         [
@@ -155,9 +155,9 @@ def align_labels(
     Raises
     ------
     ModelError
-        Raters with accuracies instead of confusion matrices (a permuted confusion matrix has none);
-        covariates or a classifier, which know the classes;
-        different permutations, or known labels, without a model; a result without ``confusion``.
+        Raters with accuracies instead of confusion matrices; covariates or a classifier, which
+        inform the classes; different permutations, or known labels, without a model; a result
+        without ``confusion``.
 
     Notes
     -----
@@ -181,18 +181,21 @@ def align_labels(
     aligned.attrs["aligned"] = int(moved.sum())
     if not moved.any():
         return aligned
-    if named(posterior, "accuracy") is not None:
-        raise ModelError(
-            "Accuracies cannot be permuted, because wrong labels have no accuracy: start all "
-            f"chains at one point (start='moments') instead. Got: {int(moved.sum())} permuted "
-            "draws of a model with accuracies."
-        )
-    if "other_class" in posterior.dims or named(posterior, "classifier_scale") is not None:
-        raise ModelError(
-            "Classes cannot be permuted where covariates or a classifier tell them apart, because "
-            "the likelihood is another one then: start all chains at one point (start='moments') "
-            f"instead. Got: {int(moved.sum())} permuted draws of such a model."
-        )
+    has_covariates = "other_class" in posterior.dims
+    for found, what, reason in (
+        (named(posterior, "accuracy") is not None, "accuracies", "wrong labels have no accuracy"),
+        (
+            has_covariates or named(posterior, "classifier_scale") is not None,
+            "covariates or a classifier",
+            "these inform the classes, and the likelihood would change",
+        ),
+    ):
+        if found:
+            raise ModelError(
+                f"Classes of models with {what} cannot be permuted, because {reason}: start all "
+                "chains at one point (start='moments') instead. Got: "
+                f"{int(moved.sum())} permuted draws of such a model."
+            )
     common = bool((order == order[0, 0]).all()) and (
         "label_posterior" not in result.children or of_all_draws(result)
     )

@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 
 from bayesfuse.checks.replicates import (
     DRAWS,
-    compare,
+    against_replications,
     expanded,
     has_types,
     model_of_hard_items,
-    place_among,
     relabelled,
-    replicate,
     unusual,
 )
 from bayesfuse.data.responses import Responses
@@ -32,6 +30,8 @@ from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.parameters import evenly_spaced_rows
 
 LEAST = 10  # items that two raters must share to be compared: fewer carry little information
+Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]  # first and second rater of every pair
+
 PAIRS_AT_ONCE = 10_000  # pairs whose tables (classes or types × labels) are in memory at one time
 
 
@@ -93,17 +93,21 @@ def pairwise_agreement(
     """
     observation = expanded(observation_of(result, model))
     responses = observation.responses
-    first, second, shared, together = _pairs(responses, least)
+    pairs, shared, together = _pairs(responses, least)
 
-    def agreeing(answers: Responses) -> Array:
-        return _same(answers, first, second)
-
-    seen, replicated = replicate(agreeing, result, model, observation, draws, random_seed)
-    coords = _pair_coords(responses, first, second)
-    found = compare(seen, replicated, coords, "pair", total=together, ci_prob=ci_prob)
-    mean = place_among((seen / together).mean(), (replicated / together).mean(axis=1))
+    found, mean = against_replications(
+        lambda answers: _same(answers, pairs),
+        lambda same: (same / together).mean(axis=-1),
+        (result, model, observation),
+        ("pair", np.arange(len(shared))),
+        total=together,
+        draws=draws,
+        ci_prob=ci_prob,
+        random_seed=random_seed,
+    )
     mean["mean_p_value"] = mean.pop("p_value")  # p_value is of all pairs together
     found.attrs |= mean
+    found = found.drop_vars("pair").assign_coords(_pair_coords(responses, pairs))
     return found.assign(items=("pair", shared))
 
 
@@ -172,21 +176,21 @@ def conditional_dependence(
     """
     observation = expanded(observation_of(result, model))
     responses = observation.responses
-    first, second, shared, _ = _pairs(responses, least)
+    pairs, shared, _ = _pairs(responses, least)
     rng = require_seed(random_seed)
     points = evenly_spaced_rows(result, model, observation, draws, least=2)
-    numbers = np.zeros((draws, 3, len(first)))
+    numbers = np.zeros((draws, 3, len(shared)))
     for found, rows in zip(numbers, points, strict=True):
-        chance = _common_mistake(observation, rows, first, second)
-        found[:2] = _mistakes(observation, rows, chance, first, second)
+        chance = _common_mistake(observation, rows, pairs)
+        found[:2] = _mistakes(observation, rows, chance, pairs)
         _, label = observation.simulate(rows, rng)
         other = relabelled(observation, label)
-        seen, mean = _mistakes(other, rows, chance, first, second)
+        seen, mean = _mistakes(other, rows, chance, pairs)
         found[2] = seen - mean
     mistakes, expected, _ = numbers.mean(axis=0)
     p_value = _more(mistakes, expected, numbers[:, 2].var(axis=0))
     flagged = unusual(p_value)
-    cluster = _clusters(first[flagged], second[flagged], responses.n_raters)
+    cluster = _clusters((pairs[0][flagged], pairs[1][flagged]), responses.n_raters)
     groups = [responses.raters[cluster == g].tolist() for g in range(cluster.max() + 1)]
     table = {
         "observed": mistakes,
@@ -198,8 +202,8 @@ def conditional_dependence(
     return xr.Dataset(
         {name: ("pair", values) for name, values in table.items()}
         | {"cluster": ("rater", cluster)},
-        _pair_coords(responses, first, second) | {"rater": responses.raters},
-        {"groups": groups, "verdict": _in_words(groups, len(first), observation)},
+        _pair_coords(responses, pairs) | {"rater": responses.raters},
+        {"groups": groups, "verdict": _in_words(groups, len(shared), observation)},
     )
 
 
@@ -229,13 +233,8 @@ def _in_words(groups: list[list[Any]], n_pairs: int, observation: Observation) -
 # ---------------------------------------------------------------- counting over pairs
 
 
-def _pairs(
-    responses: Responses, least: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array]:
-    """Return pairs of raters who share items: both raters, number of items and of comparisons.
-
-    Memory grows with the number of pairs that occur.
-    """
+def _pairs(responses: Responses, least: int) -> tuple[Pairs, NDArray[np.int64], Array]:
+    """Return pairs of raters with common items, their numbers of items and of comparisons."""
     require_count("least", least)
     answers = _by_rater(responses, responses.item, np.ones(responses.n_responses))
     answered = answers.copy()
@@ -243,12 +242,13 @@ def _pairs(
     shared = scipy.sparse.triu(answered.T @ answered, 1).tocoo()
     kept = shared.data >= least
     first, second = (where[kept].astype(np.int64) for where in shared.coords)
+    pairs = first, second
     if len(first) == 0:
         raise ModelError(
             "Raters are compared on the items they share; least= sets how many these must be. "
             f"Got: no pair of {responses.n_raters} raters with {least} in common."
         )
-    return first, second, shared.data[kept].astype(np.int64), _take(answers, first, second)
+    return pairs, shared.data[kept].astype(np.int64), _take(answers, pairs)
 
 
 def _by_rater(responses: Responses, row: NDArray[Any], weight: Array) -> Any:
@@ -257,41 +257,32 @@ def _by_rater(responses: Responses, row: NDArray[Any], weight: Array) -> Any:
     return scipy.sparse.csr_array((weight, (row, responses.rater)), shape=shape)
 
 
-def _take(matrix: Any, first: NDArray[np.int64], second: NDArray[np.int64]) -> Array:
+def _take(matrix: Any, pairs: Pairs) -> Array:
     """Return entries of the Gram matrix of a sparse matrix's columns."""
     gram = (matrix.T @ matrix).tocsr()
-    entries: Array = np.asarray(gram[first, second]).ravel()
+    entries: Array = np.asarray(gram[pairs]).ravel()
     return entries
 
 
-def _same(
-    responses: Responses,
-    first: NDArray[np.int64],
-    second: NDArray[np.int64],
-    weight: Array | None = None,
-) -> Array:
+def _same(responses: Responses, pairs: Pairs, weight: Array | None = None) -> Array:
     """Count equal labels of the same item by pair, optionally weighted by item and label."""
     row = responses.item * responses.n_classes + responses.label
     each = np.ones(len(row)) if weight is None else np.sqrt(weight.ravel()[row])
-    return _take(_by_rater(responses, row, each), first, second)
+    return _take(_by_rater(responses, row, each), pairs)
 
 
 def _mistakes(
-    observation: Observation,
-    rows: Rows,
-    chance: Array,
-    first: NDArray[np.int64],
-    second: NDArray[np.int64],
+    observation: Observation, rows: Rows, chance: Array, pairs: Pairs
 ) -> tuple[Array, Array]:
     """Return the common mistakes of every pair and their mean, averaged over the labels."""
     responses = observation.responses
     probability = observation.marginal(rows).probability
-    expected = np.zeros(len(first))
+    expected = np.zeros(len(chance))
     for k in range(responses.n_classes):
         each = np.sqrt(probability[responses.item, k])
         answers = _by_rater(responses, responses.item, each)
-        expected += _take(answers, first, second) * chance[:, k]
-    return _same(responses, first, second, np.maximum(1 - probability, 0.0)), expected
+        expected += _take(answers, pairs) * chance[:, k]
+    return _same(responses, pairs, np.maximum(1 - probability, 0.0)), expected
 
 
 def _more(seen: Array, mean: Array, variance: Array) -> Array:
@@ -306,13 +297,9 @@ def _more(seen: Array, mean: Array, variance: Array) -> Array:
     return found
 
 
-def _common_mistake(
-    observation: Observation,
-    rows: Rows,
-    first: NDArray[np.int64],
-    second: NDArray[np.int64],
-) -> Array:
+def _common_mistake(observation: Observation, rows: Rows, pairs: Pairs) -> Array:
     """Return the probability of the same wrong label for an item of class k, (pairs, classes)."""
+    first, second = pairs
     channel, _ = observation.raters.at(rows, observation.rater_structure)
     tables = observation.tables(rows)
     n_classes = observation.table.n_classes
@@ -336,13 +323,9 @@ def _common_mistake(
     return found
 
 
-def _clusters(
-    first: NDArray[np.int64], second: NDArray[np.int64], n_raters: int
-) -> NDArray[np.int64]:
+def _clusters(pairs: Pairs, n_raters: int) -> NDArray[np.int64]:
     """Number the connected components of raters in order; −1 for raters in no pair."""
-    graph = scipy.sparse.coo_array(
-        (np.ones(len(first)), (first, second)), shape=(n_raters, n_raters)
-    )
+    graph = scipy.sparse.coo_array((np.ones(len(pairs[0])), pairs), shape=(n_raters, n_raters))
     _, component = scipy.sparse.csgraph.connected_components(graph, directed=False)
     size = np.bincount(component)
     used = [c for c in dict.fromkeys(component.tolist()) if size[c] > 1]
@@ -351,10 +334,6 @@ def _clusters(
     return number[component]
 
 
-def _pair_coords(
-    responses: Responses, first: NDArray[np.int64], second: NDArray[np.int64]
-) -> dict[Any, Any]:
-    return {
-        "first": ("pair", responses.raters[first]),
-        "second": ("pair", responses.raters[second]),
-    }
+def _pair_coords(responses: Responses, pairs: Pairs) -> dict[Any, Any]:
+    names = zip(("first", "second"), pairs, strict=True)
+    return {name: ("pair", responses.raters[end]) for name, end in names}
