@@ -1,6 +1,6 @@
-"""Labels from imperfect sources, with no ground truth and with honest uncertainty.
+"""Labels from imperfect sources, without ground truth and with calibrated uncertainty.
 
-The models stand in ``bayesfuse.models``; everything else a user needs is here.
+The models are in ``bayesfuse.models``; all other public names are here.
 """
 
 from importlib import import_module

@@ -14,11 +14,10 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse.command_line import INTERRUPTED, CommandError
-from bayesfuse.command_line.console import is_terminal, say, tell
+from bayesfuse.command_line.console import Interruption, Step, carry_out, is_terminal, say, tell
 from bayesfuse.command_line.files import STDOUT, check_outputs, replacing
 from bayesfuse.command_line.outputs import draw, write_labels, write_netcdf
 from bayesfuse.command_line.report import report
-from bayesfuse.command_line.steps import Interruption, Step, carry_out
 from bayesfuse.command_line.tables import Tables, read_tables
 from bayesfuse.errors import ModelError, NoGroupsWarning, QuickAnswerWarning
 from bayesfuse.models import (
