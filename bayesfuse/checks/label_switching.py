@@ -9,15 +9,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.checks.class_matching import (
-    aligned_mean,
-    costs,
-    orders,
-    profiles,
-    target,
-    uses_names,
-    weights,
-)
+from bayesfuse.checks import class_matching
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.partition import ALONE
@@ -95,22 +87,24 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
     >>> print(bf.checks.switching(result).attrs["verdict"])
     Labels are not switched in 2 chains. Most raters give every class its own name.
     """
-    prevalence, confusion = profiles(result)
-    share, rows = target(result, reference)
-    weight = weights(result)
-    by_draw = orders(prevalence, confusion, share, rows, weight)
+    prevalence, confusion = class_matching.profiles(result)
+    share, rows = class_matching.target(result, reference)
+    weight = class_matching.weights(result)
+    by_draw = class_matching.orders(prevalence, confusion, share, rows, weight)
     counted = (np.unique(chain, axis=0, return_counts=True) for chain in by_draw)
     best = np.array([found[count.argmax()] for found, count in counted])  # most frequent
     own = np.arange(prevalence.shape[-1])
     plain, nearest = (
         [
-            np.trace(costs(*aligned_mean(*chain), share, rows, weight))
+            np.trace(
+                class_matching.costs(*class_matching.aligned_mean(*chain), share, rows, weight)
+            )
             for chain in zip(prevalence, confusion, order, strict=True)
         ]
         for order in (np.broadcast_to(own, by_draw.shape), by_draw)
     )
     switched = (by_draw != own).any(axis=2).mean(axis=1)
-    named = uses_names(rows, weight)
+    named = class_matching.uses_names(rows, weight)
     agree = bool((best == own).all() and not switched.any())
     draws = posterior_draws(result, "confusion")["confusion"]
     chain = {"chain": draws["chain"].values}
@@ -175,7 +169,11 @@ def align_labels(
     """
     posterior = require_draws(result, "Aligning classes")
     observation = None if model is None else observation_of(result, model)
-    order = orders(*profiles(result), *target(result, reference), weights(result))
+    order = class_matching.orders(
+        *class_matching.profiles(result),
+        *class_matching.target(result, reference),
+        class_matching.weights(result),
+    )
     moved = (order != np.arange(order.shape[-1])).any(axis=-1)
     aligned = result.copy()
     aligned.attrs["aligned"] = int(moved.sum())

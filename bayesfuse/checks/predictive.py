@@ -9,19 +9,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.checks.replicates import (
-    DRAWS,
-    ITEM_TYPES,
-    LEVEL,
-    against_replications,
-    compare,
-    expanded,
-    has_types,
-    model_of_hard_items,
-    place_among,
-    replicate,
-    verdict,
-)
+from bayesfuse.checks import replicates
 from bayesfuse.data.graph import Graph, as_graph
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
@@ -39,7 +27,7 @@ def runs(
     sequences: Sequences | None = None,
     *,
     longest: int = LONGEST,
-    draws: int = DRAWS,
+    draws: int = replicates.DRAWS,
     ci_prob: float | None = None,
     random_seed: Any = None,
 ) -> xr.Dataset:
@@ -85,12 +73,12 @@ def runs(
     True
     """
     require_count("longest", longest)
-    observation = expanded(observation_of(result, model))
+    observation = replicates.expanded(observation_of(result, model))
     sequences = observation.known_by("sequences", sequences, "Runs need sequences")
     require_kind("sequences", sequences, Sequences)
     place, first = _order(observation.responses, sequences)
     n_items, followers = len(place), max(int((~first).sum()), 1)
-    found, same = against_replications(
+    found, same = replicates.against_replications(
         lambda responses: _count(responses, place, first, longest),
         # items that begin no run have the label of the one before
         lambda counts: (n_items - counts.sum(axis=-1)) / followers,
@@ -103,7 +91,9 @@ def runs(
     )
     share = f"{same['observed']:.1%} of consecutive items have the same majority label"
     change = "labels change {} often than the model expects"
-    words = verdict(share, same, ".1%", more=change.format("less"), less=change.format("more"))
+    words = replicates.verdict(
+        share, same, ".1%", more=change.format("less"), less=change.format("more")
+    )
     found.attrs = same | {"verdict": words}
     return found
 
@@ -136,7 +126,7 @@ def neighbour_agreement(
     model: pm.Model,
     graph: Graph | None = None,
     *,
-    draws: int = DRAWS,
+    draws: int = replicates.DRAWS,
     ci_prob: float | None = None,
     random_seed: Any = None,
 ) -> xr.Dataset:
@@ -181,7 +171,7 @@ def neighbour_agreement(
     >>> found.attrs["p_value"] < 0.05
     True
     """
-    observation = expanded(observation_of(result, model))
+    observation = replicates.expanded(observation_of(result, model))
     graph = observation.known_by("graph", graph, "Agreement of neighbours needs a graph")
     edges, weights = _answered_edges(observation.responses, as_graph(graph))
 
@@ -191,7 +181,7 @@ def neighbour_agreement(
         same = one == other
         return np.bincount(one[same], weights[same], minlength=responses.n_classes)
 
-    found, same = against_replications(
+    found, same = replicates.against_replications(
         agreeing,
         lambda share: share.sum(axis=-1),
         (result, model, observation),
@@ -202,7 +192,9 @@ def neighbour_agreement(
     )
     share = f"{same['observed']:.1%} of the edges join items with the same majority label"
     agree = "neighbours agree {} than the model expects"
-    words = verdict(share, same, ".1%", more=agree.format("more"), less=agree.format("less"))
+    words = replicates.verdict(
+        share, same, ".1%", more=agree.format("more"), less=agree.format("less")
+    )
     found.attrs = same | {"verdict": words}
     return found
 
@@ -224,7 +216,7 @@ def item_difficulty(
     result: xr.DataTree,
     model: pm.Model,
     *,
-    draws: int = DRAWS,
+    draws: int = replicates.DRAWS,
     ci_prob: float | None = None,
     random_seed: Any = None,
 ) -> xr.Dataset:
@@ -271,7 +263,7 @@ def item_difficulty(
     >>> bf.checks.item_difficulty(result, model, random_seed=1).attrs["p_value"] > 0.05
     True
     """
-    observation = expanded(observation_of(result, model))
+    observation = replicates.expanded(observation_of(result, model))
     edges = np.linspace(0, 1, BINS + 1)
 
     def by_agreement(responses: Responses) -> Array:
@@ -282,8 +274,10 @@ def item_difficulty(
     n_items = len(_agreement(observation.responses))
     if n_items == 0:
         raise ModelError("Agreement needs items with two or more responses. Got: no such item.")
-    seen, others = replicate(by_agreement, result, model, observation, draws, random_seed)
-    found = compare(
+    seen, others = replicates.replicate(
+        by_agreement, result, model, observation, draws, random_seed
+    )
+    found = replicates.compare(
         seen[:BINS],
         others[:, :BINS],
         {"agreement": (edges[1:] + edges[:-1]) / 2},
@@ -291,7 +285,7 @@ def item_difficulty(
         total=np.full(BINS, float(n_items)),
         ci_prob=ci_prob,
     )
-    deviation, mean = (place_among(seen[at], others[:, at]) for at in (-2, -1))
+    deviation, mean = (replicates.place_among(seen[at], others[:, at]) for at in (-2, -1))
     of_mean = {f"mean_{name}": value for name, value in mean.items()}
     found.attrs = {**deviation, **of_mean, "verdict": _in_words(deviation, mean, observation)}
     return found
@@ -299,20 +293,22 @@ def item_difficulty(
 
 def _in_words(deviation: dict[str, float], mean: dict[str, float], observation: Any) -> str:
     said = f"The agreement of raters has standard deviation {deviation['observed']:.3f} over items"
-    if mean["p_value"] <= LEVEL:
+    if mean["p_value"] <= replicates.LEVEL:
         more = "more" if mean["observed"] > mean["replicated"] else "less"
-        learnt = "" if has_types(observation) else f" ({ITEM_TYPES} learns it)"
+        learnt = (
+            "" if replicates.has_types(observation) else f" ({replicates.ITEM_TYPES} learns it)"
+        )
         said = (
             f"On average, raters agree {more} than the model expects ({mean['observed']:.3f}, "
             f"expected {mean['replicated']:.3f}); with few responses per rater and class the prior "
             f"of the raters may be too strong{learnt}. {said}"
         )
-    return verdict(
+    return replicates.verdict(
         said,
         deviation,
         ".3f",
         more="some items are harder than others of their class, or raters share sources, so label "
-        f"probabilities are overconfident. Try {model_of_hard_items(observation)}",
+        f"probabilities are overconfident. Try {replicates.model_of_hard_items(observation)}",
         less="agreement varies less than the model expects",
     )
 

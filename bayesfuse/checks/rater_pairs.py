@@ -10,15 +10,7 @@ import scipy
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.checks.replicates import (
-    DRAWS,
-    against_replications,
-    expanded,
-    has_types,
-    model_of_hard_items,
-    relabelled,
-    unusual,
-)
+from bayesfuse.checks import replicates
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_count, require_seed
 from bayesfuse.numerics.kernels import Array
@@ -40,7 +32,7 @@ def pairwise_agreement(
     model: pm.Model,
     *,
     least: int = LEAST,
-    draws: int = DRAWS,
+    draws: int = replicates.DRAWS,
     ci_prob: float | None = None,
     random_seed: Any = None,
 ) -> xr.Dataset:
@@ -91,11 +83,11 @@ def pairwise_agreement(
     >>> found.sizes["pair"], int(found["unusual"].sum())
     (10, 0)
     """
-    observation = expanded(observation_of(result, model))
+    observation = replicates.expanded(observation_of(result, model))
     responses = observation.responses
     pairs, shared, together = _pairs(responses, least)
 
-    found, mean = against_replications(
+    found, mean = replicates.against_replications(
         lambda answers: _same(answers, pairs),
         lambda same: (same / together).mean(axis=-1),
         (result, model, observation),
@@ -116,7 +108,7 @@ def conditional_dependence(
     model: pm.Model,
     *,
     least: int = LEAST,
-    draws: int = DRAWS,
+    draws: int = replicates.DRAWS,
     random_seed: Any = None,
 ) -> xr.Dataset:
     r"""Find pairs of raters who make the same mistakes more often than the model allows.
@@ -174,7 +166,7 @@ def conditional_dependence(
     >>> bf.checks.conditional_dependence(result, model, random_seed=1).attrs["groups"]
     []
     """
-    observation = expanded(observation_of(result, model))
+    observation = replicates.expanded(observation_of(result, model))
     responses = observation.responses
     pairs, shared, _ = _pairs(responses, least)
     rng = require_seed(random_seed)
@@ -184,12 +176,12 @@ def conditional_dependence(
         chance = _common_mistake(observation, rows, pairs)
         found[:2] = _mistakes(observation, rows, chance, pairs)
         _, label = observation.simulate(rows, rng)
-        other = relabelled(observation, label)
+        other = replicates.relabelled(observation, label)
         seen, mean = _mistakes(other, rows, chance, pairs)
         found[2] = seen - mean
     mistakes, expected, _ = numbers.mean(axis=0)
     p_value = _more(mistakes, expected, numbers[:, 2].var(axis=0))
-    flagged = unusual(p_value)
+    flagged = replicates.unusual(p_value)
     cluster = _clusters((pairs[0][flagged], pairs[1][flagged]), responses.n_raters)
     groups = [responses.raters[cluster == g].tolist() for g in range(cluster.max() + 1)]
     table = {
@@ -216,13 +208,13 @@ def _in_words(groups: list[list[Any]], n_pairs: int, observation: Observation) -
         for g in groups
     )
     said = f"These raters share more mistakes than the model expects: {named}."
-    hard = model_of_hard_items(observation)
+    hard = replicates.model_of_hard_items(observation)
     if largest > max(observation.responses.n_raters / 2, 4):
         return (
             f"{said} With so many, some items may be harder than others (see item_difficulty): "
             f"try {hard}."
         )
-    if has_types(observation):
+    if replicates.has_types(observation):
         return f"{said} They may share a source: try bayesfuse.models.LatentGroup."
     return (
         f"{said} Some items may be harder than others: try {hard}. Or these raters may share a "
