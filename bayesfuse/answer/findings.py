@@ -12,7 +12,7 @@ import xarray as xr
 from bayesfuse.answer.average import VOTES
 from bayesfuse.answer.budget import Finding, Fit
 from bayesfuse.answer.candidates import Inputs
-from bayesfuse.answer.report import judges_raters, rater_table
+from bayesfuse.answer.fused import judges_raters, rater_table
 from bayesfuse.checks import (
     collapse,
     conditional_dependence,

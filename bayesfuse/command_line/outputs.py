@@ -12,7 +12,7 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse import plots
-from bayesfuse.answer.report import picture
+from bayesfuse.answer.fused import picture
 from bayesfuse.command_line.console import say
 from bayesfuse.command_line.files import STDOUT, replacing
 from bayesfuse.pymc.model import LabelModel

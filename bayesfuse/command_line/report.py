@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from bayesfuse.answer.findings import SURE
-from bayesfuse.answer.report import (
+from bayesfuse.answer.fused import (
     FEW,
     VISIBLE,
     WIDTH,
