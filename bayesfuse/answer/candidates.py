@@ -150,10 +150,7 @@ GRAPH = [
 
 
 def candidates(inputs: Inputs) -> list[Candidate]:
-    """Return the models that are sensible for the inputs, the most important first.
-
-    Raises ModelError for inputs that no model takes together.
-    """
+    """Return the sensible models, the most important first, or raise ModelError if none fits."""
     given = {"sequences", "graph", "groups", "covariates"}
     given = {name for name in given if getattr(inputs, name) is not None}
     if len(given) > 1 and given != {"groups", "covariates"}:

@@ -92,10 +92,8 @@ def aligned_mean(
 
 
 def costs(prevalence: Array, confusion: Array, share: Array, rows: Array, weight: Array) -> Array:
-    """Return squared distances (…, class of the target, class) between classes.
-
-    Weighted means over raters, expanded as |a|² − 2ab + |b|² to save memory.
-    """
+    """Return squared distances (…, class of the target, class), weighted means over raters."""
+    # expanded as |a|² − 2ab + |b|² to save memory
     squares = np.einsum("m,...mkc,...mkc->...k", weight, confusion, confusion)
     wanted = np.einsum("m,mkc,mkc->k", weight, rows, rows)
     cross = np.einsum("m,mkc,...mjc->...kj", weight, rows, confusion)
@@ -121,10 +119,7 @@ def orders(
 
 
 def _assign(cost: Array) -> NDArray[np.int64]:
-    """Return the matching class of each class, (draw, class).
-
-    Classes are only permuted if that is much nearer, because rare classes look alike.
-    """
+    """Return the matching class of each class, (draw, class)."""
     from scipy.optimize import linear_sum_assignment
 
     own = np.arange(cost.shape[-1])
@@ -132,7 +127,7 @@ def _assign(cost: Array) -> NDArray[np.int64]:
     plain = np.trace(cost, axis1=1, axis2=2)
     for n, each in enumerate(cost):
         _, best = linear_sum_assignment(each)
-        if each[own, best].sum() < NEARER * plain[n]:
+        if each[own, best].sum() < NEARER * plain[n]:  # rare classes are similar
             order[n] = best
     return order
 

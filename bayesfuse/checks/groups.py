@@ -286,10 +286,7 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
 
 
 def _sampling_variance(responses: Responses) -> Array:
-    """Return the sampling variance of the raters' covariances, summed over the classes.
-
-    A pair's covariance is a mean over their common items, so this is the variance of a mean.
-    """
+    """Return the variance of the raters' covariances, means over common items, over all classes."""
     n_raters = responses.n_raters
     place = responses.item.astype(np.int64) * n_raters + responses.rater
     pairs, which, times = np.unique(place, return_inverse=True, return_counts=True)

@@ -163,10 +163,7 @@ def calibration(
 def _reliability(
     top: Array, right: Array, bins: int, ends: Array | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Array, Array]:
-    """Return the non-empty bins: index, count, mean probability, share of right labels.
-
-    The bins have equal widths, or the given lower ``ends``.
-    """
+    """Return index, count, mean probability and share of right labels of the non-empty bins."""
     require_count("bins", bins)
     if ends is None:
         own = np.minimum((top * bins).astype(np.int64), bins - 1)

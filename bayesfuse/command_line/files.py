@@ -112,10 +112,7 @@ def check_outputs(outputs: Sequence[Path], inputs: Sequence[Path]) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield the name of a temporary file that replaces ``path`` on success.
-
-    An existing file survives a failure. Of a link the target is replaced.
-    """
+    """Yield the name of a temporary file that on success replaces ``path``, or a link's target."""
     target = Path(os.path.realpath(path))
     with _unfinished(target) as new:
         yield new

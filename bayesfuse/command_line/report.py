@@ -94,10 +94,7 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
 
 
 def _class_table(result: xr.DataTree, probability: xr.DataArray) -> str:
-    """Return the prevalence of the classes, and the initial distribution of sequences.
-
-    On a graph the prevalence is fixed, and the share of the items is shown instead.
-    """
+    """Return the prevalence and initial distribution, or on a graph the shares of the items."""
     draws = all_draws(result)
     found = {title: named(draws, name) for name, title in CLASS_COLUMNS.items()}
     columns = {title: _estimates(drawn) for title, drawn in found.items() if drawn is not None}

@@ -71,10 +71,7 @@ def new_axes(
     room: tuple[float, float] = (0.0, 0.0),
     **kwargs: Any,
 ) -> Any:
-    """Return ``count`` axes: those given, or new ones of ``size`` inches in a grid.
-
-    ``room`` is the extra width and height of the figure, for names.
-    """
+    """Return the given axes, or new ones of ``size`` inches in a grid with ``room`` for names."""
     if axes is not None:
         given = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
         if len(given) != count:
@@ -106,11 +103,7 @@ def points(ax: Axes) -> tuple[float, float]:
 
 
 def class_colours(classes: Any) -> dict[Any, Any]:
-    """Return a colour for every class.
-
-    The colours are those of a colour cycle that the user has set, by default safe for colour-blind
-    readers, and if there are too few of a map.
-    """
+    """Return a colour for every class, of the user's colour cycle or safe for the colour-blind."""
     import matplotlib as mpl
 
     cycle = mpl.rcParams["axes.prop_cycle"]
@@ -217,10 +210,7 @@ def name_rows(
     rows: Rows | None = None,
     ends: tuple[str, str] = ("best", "worst"),
 ) -> None:
-    """Label the rows of ``ax`` (default 0, 1, … from below), or show their number.
-
-    If only some rows are named (:func:`place_rows`), ``ends`` says what the last and first are.
-    """
+    """Label rows (default 0, 1, …), or show their number; ``ends`` describe the last and first."""
     if rows is None:
         rows = Rows(np.arange(len(names) + 1) - 0.5, np.ones(len(names), dtype=bool))
     size = min(TEXT, 0.85 * points(ax)[1] / (rows.edges[-1] - rows.edges[0]))
@@ -316,11 +306,7 @@ def draw_table(
     below: Callable[[tuple[int, int]], str] | None = None,
     detail: float = TEXT,
 ) -> None:
-    """Draw a matrix of classes and, if they are readable, its numbers.
-
-    Numbers are at most ``share`` of a cell high; ``below`` is the text under them, of size
-    ``detail``.
-    """
+    """Draw a matrix of classes and, if readable, numbers of a ``share`` of a cell, and details."""
     ax.imshow(values, vmin=0, vmax=largest, cmap="Blues")
     slant: dict[str, Any] = {"rotation": 45, "ha": "right"} if max(map(len, names)) > 4 else {}
     ax.set_xticks(range(len(names)), names, **slant)

@@ -79,10 +79,7 @@ def draw_items(
     first: str,
     what: str,
 ) -> None:
-    """Draw label probabilities (items, classes) as bars from above, the first with names.
-
-    ``first`` says what the first items are, ``what`` what the rows are, in words.
-    """
+    """Draw label probabilities (items, classes) as bars from above, the first with names."""
     n_items, few = len(probability), len(names)
     below = _height_of_rest(n_items, few)
     left = np.zeros(few)

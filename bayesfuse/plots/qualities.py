@@ -23,10 +23,7 @@ DRAWS = 100  # posterior draws over which the difficulty is averaged
 
 
 class Qualities(NamedTuple):
-    """The accuracy of every rater, with its interval, and the number of responses if known.
-
-    ``chance`` is the accuracy of guessing, if it is the same for all raters.
-    """
+    """Accuracy of every rater, with its interval, number of responses and accuracy of guessing."""
 
     name: NDArray[Any]
     mean: Array
