@@ -1,64 +1,64 @@
-"""Labels from imperfect sources, with no ground truth and with honest uncertainty.
+"""Labels from imperfect sources, without ground truth and with calibrated uncertainty.
 
-The models stand in ``bayesfuse.models``; everything else a user needs is here.
+The models are in ``bayesfuse.models``; all other public names are here.
 """
 
-import importlib
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if not Path(__file__).with_name("models").exists():  # in a checkout, models/ is beside this folder
     __path__.append(str(Path(__file__).parents[1]))
 
-from bayesfuse import checks, errors, moments, priors
-from bayesfuse.checks.label_switching import align_labels
-from bayesfuse.data.graph import Graph
-from bayesfuse.data.partitions import Partitions
-from bayesfuse.data.responses import Responses
-from bayesfuse.data.sequences import Sequences
-from bayesfuse.inference.find_map import find_map
-from bayesfuse.inference.sample import sample
-from bayesfuse.inference.step_method import LabelGibbs
-from bayesfuse.inference.update import update
-from bayesfuse.inference.variational import fit
-from bayesfuse.labels import (
-    Independent,
-    MarkovChain,
-    MeanFieldPotts,
-    PlantedPotts,
-    PopulationMarkovChain,
-    Potts,
-    StationaryMarkovChain,
-)
-from bayesfuse.parameters.variables import dirichlet
-from bayesfuse.priors import bio_transitions
-from bayesfuse.pymc.model import LabelModel, observe
-from bayesfuse.pymc.parts import part
-from bayesfuse.raters import (
-    Abstaining,
-    Confusion,
-    Graded,
-    InferredGroups,
-    LatentGroups,
-    OneCoin,
-    Stated,
-    TypedConfusion,
-    Votes,
-)
-from bayesfuse.results.averaging import average, common_units
-from bayesfuse.results.difficulty import difficulty
-from bayesfuse.results.partitions import label_partitions
-from bayesfuse.results.paths import decode, draw_labels, run_lengths, spans
-from bayesfuse.results.predict import predict, predict_batches
-from bayesfuse.results.probabilities import label_probabilities, vote_shares
-from bayesfuse.results.rater_tables import grades, rater_grades, sources
-from bayesfuse.results.summaries import summary
-from bayesfuse.results.write_labels import write_labels
+from bayesfuse.lazy import importer
 
 if TYPE_CHECKING:
-    from bayesfuse import datasets, decisions, plots
+    from bayesfuse import checks, datasets, decisions, errors, models, moments, plots, priors
     from bayesfuse.answer.fuse import fuse
     from bayesfuse.answer.fused import Fused
+    from bayesfuse.checks.label_switching import align_labels
+    from bayesfuse.data.graph import Graph
+    from bayesfuse.data.partitions import Partitions
+    from bayesfuse.data.responses import Responses
+    from bayesfuse.data.sequences import Sequences
+    from bayesfuse.inference.find_map import find_map
+    from bayesfuse.inference.sample import sample
+    from bayesfuse.inference.step_method import LabelGibbs
+    from bayesfuse.inference.update import update
+    from bayesfuse.inference.variational import fit
+    from bayesfuse.labels import (
+        Independent,
+        MarkovChain,
+        MeanFieldPotts,
+        PlantedPotts,
+        PopulationMarkovChain,
+        Potts,
+        StationaryMarkovChain,
+    )
+    from bayesfuse.parameters.variables import dirichlet
+    from bayesfuse.priors import bio_transitions
+    from bayesfuse.pymc.model import LabelModel, observe
+    from bayesfuse.pymc.parts import part
+    from bayesfuse.raters import (
+        Abstaining,
+        Confusion,
+        Graded,
+        InferredGroups,
+        LatentGroups,
+        OneCoin,
+        Stated,
+        TypedConfusion,
+        Votes,
+    )
+    from bayesfuse.results.averaging import average, common_units
+    from bayesfuse.results.difficulty import difficulty
+    from bayesfuse.results.partitions import label_partitions
+    from bayesfuse.results.paths import decode, draw_labels, run_lengths, spans
+    from bayesfuse.results.predict import predict, predict_batches
+    from bayesfuse.results.probabilities import label_probabilities, vote_shares
+    from bayesfuse.results.rater_tables import grades, rater_grades, sources
+    from bayesfuse.results.summaries import summary
+    from bayesfuse.results.write_labels import write_labels
 
 __all__ = [
     "Abstaining",
@@ -122,21 +122,50 @@ __all__ = [
 ]
 __version__ = "0.3.0"
 
+_HOMES = {
+    "answer.fuse": "fuse",
+    "answer.fused": "Fused",
+    "checks.label_switching": "align_labels",
+    "data.graph": "Graph",
+    "data.partitions": "Partitions",
+    "data.responses": "Responses",
+    "data.sequences": "Sequences",
+    "inference.find_map": "find_map",
+    "inference.sample": "sample",
+    "inference.step_method": "LabelGibbs",
+    "inference.update": "update",
+    "inference.variational": "fit",
+    "labels": "Independent MarkovChain MeanFieldPotts "
+    "PlantedPotts PopulationMarkovChain Potts StationaryMarkovChain",
+    "parameters.variables": "dirichlet",
+    "priors": "bio_transitions",
+    "pymc.model": "LabelModel observe",
+    "pymc.parts": "part",
+    "raters": "Abstaining Confusion Graded InferredGroups "
+    "LatentGroups OneCoin Stated TypedConfusion Votes",
+    "results.averaging": "average common_units",
+    "results.difficulty": "difficulty",
+    "results.partitions": "label_partitions",
+    "results.paths": "decode draw_labels run_lengths spans",
+    "results.predict": "predict predict_batches",
+    "results.probabilities": "label_probabilities vote_shares",
+    "results.rater_tables": "grades rater_grades sources",
+    "results.summaries": "summary",
+    "results.write_labels": "write_labels",
+}
+"""Modules of the public names, which are imported when a name is first used: that takes seconds."""
 
-LATER = {"datasets", "decisions", "models", "plots"}
-"""Imported when they are first asked for, to save time; models are written against this page."""
+_ROOMS = (
+    "answer checks command_line data datasets decisions errors inference labels models moments "
+    "numerics observation parameters plots priors pymc raters results testing"
+).split()
 
-ANSWER = {"fuse": "bayesfuse.answer.fuse", "Fused": "bayesfuse.answer.fused"}
-"""Names whose modules build on the models, and their modules."""
+_import = importer(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is imported later."""
-    if name in LATER:
-        return importlib.import_module(f"bayesfuse.{name}")
-    if name in ANSWER:
-        return getattr(importlib.import_module(ANSWER[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Import a module of the package, or a public name from its module."""
+    return import_module(f"bayesfuse.{name}") if name in _ROOMS else _import(name)
 
 
 def __dir__() -> list[str]:

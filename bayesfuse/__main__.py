@@ -1,47 +1,45 @@
-"""``python -m bayesfuse``: from a file of responses to true labels and judged raters."""
+"""``python -m bayesfuse``: infer true labels and the accuracy of raters from a file."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 
-from bayesfuse.command_line import CommandError
+from bayesfuse.command_line import FAILED, INTERRUPTED, CommandError
 from bayesfuse.command_line.arguments import parse
-from bayesfuse.command_line.commands import COMMANDS, INTERRUPTED
 from bayesfuse.command_line.console import finish, tell
-from bayesfuse.errors import ModelError, ResponsesError
-
-FAILED = 2
-"""Exit status after a user's mistake, as argparse has it."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        What follows ``python -m bayesfuse``. Default the arguments of this process.
-
-    Returns
-    -------
-    int
-        0; 2 after an error, told in one line on stderr; 130 after Ctrl-C, which ends sampling:
-        what was drawn until then is written.
+    It is 2 after an error, which is printed on stderr in one line, and 130 after Ctrl-C, which ends
+    sampling: the draws until then are written.
     """
     try:
-        arguments = parse(argv)
-        return COMMANDS[arguments.command](arguments)
+        return _run(parse(argv))
     except KeyboardInterrupt:
         tell("bayesfuse: interrupted before there were draws to write")
         return INTERRUPTED
-    except (CommandError, ModelError, ResponsesError, OSError) as error:
+    except (CommandError, OSError) as error:
         tell(f"bayesfuse: error: {error}")
     except MemoryError as error:
         tell(f"bayesfuse: error: not enough memory; a larger --thin needs less. Got: {error}")
     finally:
         finish()
     return FAILED
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    """Carry out a command. Its imports take seconds, so they wait until the arguments are valid."""
+    from bayesfuse.command_line.commands import COMMANDS
+    from bayesfuse.errors import ModelError, ResponsesError
+
+    try:
+        return COMMANDS[arguments.command](arguments)
+    except (ModelError, ResponsesError) as error:
+        raise CommandError(str(error)) from error
 
 
 if __name__ == "__main__":

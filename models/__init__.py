@@ -6,12 +6,17 @@ if __name__ != "bayesfuse.models":
         f"isinstance would fail. Got: import of {__name__!r}."
     )
 
-from bayesfuse.models.dawid_skene import DawidSkene
-from bayesfuse.models.hmm import HiddenMarkov
-from bayesfuse.models.item_types import ItemTypes
-from bayesfuse.models.labelling_functions import LabellingFunctions
-from bayesfuse.models.latent_group import LatentGroup
-from bayesfuse.models.mrf import MarkovRandomField
+from typing import TYPE_CHECKING
+
+from bayesfuse.lazy import importer
+
+if TYPE_CHECKING:
+    from bayesfuse.models.dawid_skene import DawidSkene
+    from bayesfuse.models.hmm import HiddenMarkov
+    from bayesfuse.models.item_types import ItemTypes
+    from bayesfuse.models.labelling_functions import LabellingFunctions
+    from bayesfuse.models.latent_group import LatentGroup
+    from bayesfuse.models.mrf import MarkovRandomField
 
 __all__ = [
     "DawidSkene",
@@ -25,3 +30,16 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return __all__
+
+
+__getattr__ = importer(
+    __name__,
+    {
+        "dawid_skene": "DawidSkene",
+        "hmm": "HiddenMarkov",
+        "item_types": "ItemTypes",
+        "labelling_functions": "LabellingFunctions",
+        "latent_group": "LatentGroup",
+        "mrf": "MarkovRandomField",
+    },
+)

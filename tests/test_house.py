@@ -13,6 +13,7 @@ PACKAGE = ROOT / "bayesfuse"
 
 # Every room may import from the rooms before it.
 ORDER = [
+    ["lazy"],
     ["errors"],
     ["numerics"],
     ["data"],
@@ -91,9 +92,19 @@ def test_nothing_is_compiled_at_import_and_what_is_slow_comes_later():
         "def refuse(*args, **kwargs): raise AssertionError('compiled at import')\n"
         "compiler.compile_extra = refuse\n"
         "import sys, bayesfuse\n"
+        "bayesfuse.sample, bayesfuse.models.DawidSkene\n"
         "later = {'scipy.special', 'scipy.sparse', 'bayesfuse.datasets', 'bayesfuse.plots'}\n"
         "assert not later & set(sys.modules), later & set(sys.modules)\n"
         "import bayesfuse.moments, bayesfuse.models, bayesfuse.testing\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_arguments_are_parsed_before_slow_imports():
+    code = (
+        "import sys, bayesfuse.__main__\n"
+        "slow = {'numpy', 'pandas', 'numba', 'pymc', 'xarray'} & set(sys.modules)\n"
+        "assert not slow, slow\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -1,1 +1,1 @@
-"""One answer for a table of responses: which models are fitted, how they are averaged and told."""
+"""One answer for a table of responses, averaged over several models."""

@@ -1,31 +1,36 @@
-"""How many draws fit into the time that is left."""
+"""Fit models within the time given: how many draws fit into it, and the outcome of each."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-import bayesfuse as bf
+import xarray as xr
+
+from bayesfuse.answer.candidates import Candidate
+from bayesfuse.errors import ImpossibleDataError
 from bayesfuse.inference.by_gibbs import sweep_cost
 from bayesfuse.inference.plan import make_plan
+from bayesfuse.inference.sample import sample
 from bayesfuse.pymc.model import LabelModel
 
-DRAWS, TUNE, CHAINS = 250, 200, 4
-"""Draws of a fit that has enough time."""
+DRAWS, TUNE, CHAINS = 250, 200, 4  # draws of a fit that has enough time
+LEAST = 50  # smallest useful number of draws and of tuning steps
+PILOT = 10  # draws, and as many tuning steps, from which the time of a step is estimated
+ERROR = 3.0  # factor by which the expected time of a step may be too large
 
-LEAST = 50
-"""Draws and tuning steps below which a fit tells too little."""
+FITTED, INTERRUPTED, COUNTED = "fitted", "interrupted", "counted"
+"""Outcomes: enough draws; ended by the user; nothing to fit."""
 
-PILOT = 10
-"""Draws, and as many tuning steps, that tell how long a step takes."""
-
-ERROR = 3.0
-"""By which factor the expected time of a step may be too large."""
+NO_TIME, NOT_TRIED = "no time was left", "not tried"
+"""Outcomes of models that were not fitted: for lack of time, or after an interruption."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How long a fit may be: draws kept and tuning steps of each of four chains."""
+    """Length of a fit: draws kept and tuning steps of each of four chains."""
 
     draws: int
     tune: int
@@ -35,8 +40,33 @@ class Size:
         return f"draws={self.draws}, tune={self.tune}, chains={CHAINS}"
 
 
+class Finding(NamedTuple):
+    """Verdict of a check, and the call that repeats it, of ``result`` and ``model``."""
+
+    words: str
+    call: str = ""
+
+
+@dataclass
+class Fit:
+    """A model that was tried, and its outcome."""
+
+    candidate: Candidate
+    model: LabelModel
+    outcome: str = NO_TIME
+    size: Size | None = None
+    seconds: float = 0.0
+    result: xr.DataTree = field(default_factory=xr.DataTree)
+    checks: list[Finding] = field(default_factory=list)
+
+    @property
+    def done(self) -> bool:
+        """Whether it has enough draws."""
+        return self.outcome == FITTED
+
+
 class Budget:
-    """The seconds that are left of some minutes."""
+    """The remaining seconds of some minutes."""
 
     def __init__(self, minutes: float) -> None:
         self.seconds = 60.0 * minutes
@@ -47,14 +77,14 @@ class Budget:
         return time.monotonic() - self._began
 
     def left(self) -> float:
-        """Return the seconds that are left, zero or less when there are none."""
+        """Return the remaining seconds, zero or less when there are none."""
         return self.seconds - self.used()
 
     def size(self, model: LabelModel, seed: int, fits_left: int) -> Size | None:
-        """Return how long the fit of a model may be, None if too little time is left.
+        """Return the length of a model's fit, None if too little time is left.
 
-        A short run tells how long a step takes, unless the sizes alone say that there is no time;
-        what is left is shared by the fits that are left.
+        The time of a step is measured in a short run, unless the sizes of the data alone show that
+        there is no time. The remaining fits share the remaining time.
         """
         expected = sweep_cost(make_plan(model)) * CHAINS * 2 * LEAST
         if self.left() / fits_left <= expected / ERROR:
@@ -69,23 +99,86 @@ class Budget:
         return Size(int(room / 2), int(room / 2))
 
     def _room(self, model: LabelModel, seed: int, fits_left: int) -> float:
-        """Return how many steps of every chain fit into a share of the time left."""
+        """Return the number of steps of every chain that fit into a share of the time left."""
         began = time.monotonic()
-        pilot = bf.sample(
-            model,
-            PILOT,
-            tune=PILOT,
-            chains=1,
-            random_seed=seed,
-            log_likelihood=False,
-            progressbar=False,
-            quiet=True,
-        )
+        options: dict[str, Any] = {"log_likelihood": False, "progressbar": False, "quiet": True}
+        pilot = sample(model, PILOT, tune=PILOT, chains=1, random_seed=seed, **options)
         took = time.monotonic() - began
-        # interrupted, bf.sample returns what was drawn and worked out
+        # an interrupted sample returns the draws until then
         if pilot["posterior"].sizes["draw"] < PILOT or "missing" in pilot.attrs:
             raise KeyboardInterrupt
         steps = float(pilot["posterior"].attrs.get("sampling_time", took))
         fixed, each = max(took - steps, 0.0), CHAINS * steps / (2 * PILOT)
-        # what follows the draws, such as label probabilities, takes about a third as long
+        # computations after the draws, such as label probabilities, take about a third as long
         return (self.left() / fits_left - fixed) / (1.3 * each)
+
+
+class Progress:
+    """A progress bar of rich for all models."""
+
+    def __init__(self, shown: bool) -> None:
+        from rich.console import Console
+        from rich.progress import Progress as Bar
+
+        # on stderr, so that a script's own output stays clean
+        self._bar = Bar(console=Console(stderr=True), disable=not shown, transient=True)
+        self._task = self._bar.add_task("", total=None)
+
+    def say(self, what: str) -> None:
+        """Show a task of unknown length."""
+        self._bar.update(self._task, description=what, total=None, completed=0)
+
+    def count(self, what: str, steps: int) -> Callable[[int], None]:
+        """Show a task, and return a function to be called with the number of steps made."""
+        self._bar.reset(self._task, total=steps, description=what)
+        return lambda made: self._bar.advance(self._task, made)
+
+    def __enter__(self) -> Progress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+
+def sample_all(
+    fits: list[Fit], budget: Budget, seed: int, progress: Progress, *, patient: bool
+) -> None:
+    """Fit one model after the other while there is time.
+
+    Unless ``patient``, the first model without time ends this, to leave time for quicker ones.
+    """
+    options: dict[str, Any] = {"precision": "single", "quiet": True}
+    for number, fit in enumerate(fits):
+        progress.say(f"trying: {fit.candidate.name}")
+        before = budget.used()
+        try:
+            fit.size = size = budget.size(fit.model, seed, len(fits) - number)
+            if size is None:
+                if patient:
+                    continue
+                break
+            result = sample(
+                fit.model,
+                size.draws,
+                tune=size.tune,
+                chains=CHAINS,
+                random_seed=seed,
+                progressbar=progress.count(
+                    f"fitting: {fit.candidate.name}", CHAINS * (size.draws + size.tune)
+                ),
+                **options,
+            )
+        except ImpossibleDataError as error:
+            fit.outcome = str(error)
+            continue
+        except KeyboardInterrupt:
+            fit.outcome = INTERRUPTED
+            break
+        finally:
+            fit.seconds = budget.used() - before
+        sizes, kept = result["posterior"].sizes, size.draws // result.attrs["thin"]
+        if sizes["chain"] < CHAINS or sizes["draw"] < kept or "missing" in result.attrs:
+            fit.outcome = INTERRUPTED  # the result has the draws until then
+            break
+        fit.result, fit.outcome = result, FITTED

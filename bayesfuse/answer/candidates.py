@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,19 +15,18 @@ from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError
 from bayesfuse.pymc.model import LabelModel
 
-RULES = 0.9
-"""Share of sources that only ever give one label, from which on sources are taken for rules."""
+SINGLE = 0.9  # share of sources with one label only, above which sources are taken for rules
 
 FEW_VOTES, MANY_VOTES = 0.05, 0.5
-"""Weights of vote shares beside models of honest probabilities, and beside one that is too bold."""
+"""Weights of vote shares beside models with calibrated probabilities, and an overconfident one."""
 
-KNOWN = "gold"
-"""What every model can be told."""
+KNOWN, TOLD = ("gold",), ("gold", "covariates")
+"""Keywords of every model, and of models of independent items."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What the user gave."""
+    """Arguments of ``bf.fuse``."""
 
     responses: Responses
     sequences: Sequences | None = None
@@ -44,7 +43,7 @@ class Inputs:
 
     @property
     def graded(self) -> bool:
-        """Whether classes are grades: numbers may be mere codes, so these must be said to be."""
+        """Whether classes are grades; numbers may be codes, so these need ``ordered``."""
         if self.ordered is not None:
             return self.ordered
         return self.responses.ordered and self.responses.classes.dtype.kind not in "iuf"
@@ -52,32 +51,18 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model that may be fitted.
+    """A model that may be fitted: its name in the answer, its class, and the reason in words.
 
-    Attributes
-    ----------
-    name : str
-        How the answer names it.
-    model : str
-        Its class in ``bayesfuse.models``.
-    why : str
-        Why it is sensible, in words.
-    given : tuple of str
-        The inputs after the responses.
-    told : tuple of str
-        The inputs that are keywords, where there are any.
-    options : mapping
-        Its other arguments.
-    votes : float
-        Weight of vote shares beside it: a chance that raters err together, which no model of them
-        sees.
+    ``given`` are the inputs after the responses, ``told`` keywords that are passed if they are
+    given, ``options`` other arguments. ``votes`` is the weight of vote shares beside the model, for
+    dependent errors, which the model ignores.
     """
 
     name: str
     model: str
     why: str
     given: tuple[str, ...] = ()
-    told: tuple[str, ...] = (KNOWN,)
+    told: tuple[str, ...] = KNOWN
     options: Mapping[str, Any] = field(default_factory=dict)
     votes: float = 0.0
 
@@ -100,117 +85,100 @@ class Candidate:
         return [name for name in self.told if getattr(inputs, name) is not None]
 
 
-def candidates(inputs: Inputs) -> list[Candidate]:
-    """Return the models that are sensible for what was given, the most important first.
-
-    Raises
-    ------
-    ModelError
-        Inputs that no model takes together.
-    """
-    _require_one_structure(inputs)
-    if inputs.sequences is not None:
-        return _of_sequences(inputs.plain)
-    if inputs.graph is not None:
-        return _of_graph()
-    if is_rules(inputs.responses):
-        return [
-            Candidate(
-                "labelling functions",
-                "LabellingFunctions",
-                "sources are silent on most items and know one label each",
-            )
-        ]
-    if inputs.groups is not None:
-        told = (KNOWN, "covariates")
-        grouped = Candidate(
-            "groups",
-            "LatentGroup",
-            "raters share sources, as you say",
-            ("groups",),
-            told,
-            votes=FEW_VOTES,
-        )
-        return [grouped, *_of_items(told, inputs.responses.n_classes)[:1]]
-    if not inputs.plain:
-        return [_independent("silence and stated probabilities count; too bold, as votes are not")]
-    told = (KNOWN, "covariates")
-    return _of_items(told, inputs.responses.n_classes) + _of_kind(inputs)
-
-
-def _independent(why: str) -> Candidate:
-    """Return the quickest model, which takes every table but is too bold."""
-    told = (KNOWN, "covariates")
-    return Candidate("Dawid–Skene", "DawidSkene", why, told=told, votes=MANY_VOTES)
-
-
-def _of_items(told: tuple[str, ...], n_classes: int) -> list[Candidate]:
-    """Return the models of labels by people, which have the best labels on real crowds."""
-    variants: dict[str, tuple[str, dict[str, Any]]] = {
-        "item types": ("items differ in difficulty, and raters look or guess", {}),
-        "shared rows": (
+ITEMS = [
+    Candidate(name, "ItemTypes", why, told=TOLD, options=options, votes=FEW_VOTES)
+    for name, why, options in (
+        ("item types", "items differ in difficulty, and raters look or guess", {}),
+        (
+            "shared rows",
             "the same, where raters differ by competence and guesses only",
             {"own_rows": False},
         ),
-        "one type per class": (
-            "the same, where all items of a class are alike",
-            {"types": n_classes},
-        ),
-    }
-    return [
-        Candidate(name, "ItemTypes", why, told=told, options=options, votes=FEW_VOTES)
-        for name, (why, options) in variants.items()
-    ]
+        ("one type per class", "the same, where all items of a class are alike", {}),
+    )
+]
+"""Models of labels by people, which have the best labels on real crowds."""
+
+GROUPS = Candidate(
+    "groups", "LatentGroup", "raters share the given sources", ("groups",), TOLD, votes=FEW_VOTES
+)
+GRADED = Candidate(
+    "graded",
+    "DawidSkene",
+    "classes are ordered, and raters have thresholds",
+    told=TOLD,
+    options={"raters": "graded", "pooled": True},
+    votes=FEW_VOTES,
+)
+QUICK = Candidate(
+    "Dawid–Skene",
+    "DawidSkene",
+    "quicker than the others; overconfident, so that vote shares have the same weight",
+    told=TOLD,
+    votes=MANY_VOTES,
+)
+RULES = Candidate(
+    "labelling functions",
+    "LabellingFunctions",
+    "sources are silent on most items and know one label each",
+)
+SEQUENCES = [
+    Candidate(
+        "sequences, pooled",
+        "HiddenMarkov",
+        "items are in sequence; raters are alike unless their responses differ",
+        ("sequences",),
+        options={"pooled": True},
+    ),
+    Candidate(
+        "sequences",
+        "HiddenMarkov",
+        "items are in sequence, and raters are independent",
+        ("sequences",),
+    ),
+]
+GRAPH = [
+    Candidate(
+        f"graph, edges {edges}",
+        "MarkovRandomField",
+        f"neighbours are alike, and edges {how} on the labels",
+        ("graph",),
+        options={"edges": edges},
+    )
+    for edges, how in (("given", "do not depend"), ("drawn", "depend"))
+]
 
 
-def _of_kind(inputs: Inputs) -> list[Candidate]:
-    """Return what is added for ordered classes."""
-    if not inputs.graded or inputs.responses.n_classes < 3:
-        return []
-    told = (KNOWN, "covariates")
-    options = {"raters": "graded", "pooled": True}
-    why = "classes are ordered, and raters have thresholds"
-    return [Candidate("graded", "DawidSkene", why, told=told, options=options, votes=FEW_VOTES)]
-
-
-def _of_sequences(plain: bool) -> list[Candidate]:
-    """Return hidden Markov models; raters share a mean only where all they give is labels."""
-    both = [
-        Candidate(
-            "sequences, pooled",
-            "HiddenMarkov",
-            "items are in sequence; raters are alike unless their responses say otherwise",
-            ("sequences",),
-            options={"pooled": True},
-        ),
-        Candidate(
-            "sequences",
-            "HiddenMarkov",
-            "items are in sequence, every rater on their own",
-            ("sequences",),
-        ),
-    ]
-    return both if plain else both[1:]
-
-
-def _of_graph() -> list[Candidate]:
-    return [
-        Candidate(
-            f"graph, edges {edges}",
-            "MarkovRandomField",
-            f"neighbours are alike, and edges {how} on the labels",
-            ("graph",),
-            options={"edges": edges},
+def candidates(inputs: Inputs) -> list[Candidate]:
+    """Return the sensible models, the most important first, or raise ModelError if none fits."""
+    given = {"sequences", "graph", "groups", "covariates"}
+    given = {name for name in given if getattr(inputs, name) is not None}
+    if len(given) > 1 and given != {"groups", "covariates"}:
+        raise ModelError(
+            "bf.fuse takes sequences, a graph, or groups and covariates, because no model of this "
+            f"package has labels of two structures. Got: {' and '.join(sorted(given))}."
         )
-        for edges, how in (("given", "do not depend"), ("drawn", "depend"))
-    ]
+    if "sequences" in given:  # raters share a mean only if all their responses are labels
+        return SEQUENCES if inputs.plain else SEQUENCES[1:]
+    if "graph" in given:
+        return GRAPH
+    if is_rules(inputs.responses):
+        return [RULES]
+    if "groups" in given:
+        return [GROUPS, ITEMS[0]]
+    if not inputs.plain:
+        why = "takes silence and stated probabilities; overconfident, unlike vote shares"
+        return [replace(QUICK, why=why)]
+    last = replace(ITEMS[2], options={"types": inputs.responses.n_classes})
+    graded = inputs.graded and inputs.responses.n_classes > 2
+    return [*ITEMS[:2], last, *([GRADED] if graded else [])]
 
 
 def spare(inputs: Inputs) -> list[Candidate]:
-    """Return what is quicker, for tables too large for the others; nothing for other structures."""
+    """Return quicker models for tables too large for the others; none for other structures."""
     if any(each.votes != FEW_VOTES for each in candidates(inputs)):
         return []
-    return [_independent("quicker than the others; too bold, so that votes count as much")]
+    return [QUICK]
 
 
 def is_rules(responses: Responses) -> bool:
@@ -224,18 +192,4 @@ def is_rules(responses: Responses) -> bool:
     several = responses.per_rater >= 10  # fewer say little of how a rater answers
     if not several.any() or said.any(axis=0).sum() < 2:
         return False
-    return bool(speaks and single[several].mean() >= RULES)
-
-
-def _require_one_structure(inputs: Inputs) -> None:
-    given = [
-        name
-        for name in ("sequences", "graph", "groups", "covariates")
-        if getattr(inputs, name) is not None
-    ]
-    together = {"groups", "covariates"}
-    if len(given) > 1 and not set(given) <= together:
-        raise ModelError(
-            "bf.fuse takes sequences, a graph, or groups and covariates, because no model of this "
-            f"package has labels of two structures. Got: {' and '.join(given)}."
-        )
+    return bool(speaks and single[several].mean() >= SINGLE)

@@ -1,15 +1,18 @@
-"""What an answer says in words: how sure it is, what checks found, what would help most next."""
+"""The words of an answer: its certainty, verdicts of checks, advice, and its code."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
 
+from bayesfuse.answer.average import VOTES
+from bayesfuse.answer.budget import Finding, Fit
 from bayesfuse.answer.candidates import Inputs
+from bayesfuse.answer.fused import judges_raters, rater_table
 from bayesfuse.checks import (
     collapse,
     conditional_dependence,
@@ -22,25 +25,15 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.decisions import expected_errors, value_of_response
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.summaries import balanced_accuracy, interval, responses_per_rater
 
-SURE = 0.95
-"""Labels of at least this probability count as sure."""
+SURE = 0.95  # labels of at least this probability count as sure
+AGREED = 0.05  # Monte Carlo error of a label probability above which chains should run longer
+ENOUGH = 100  # known labels that show whether the majority is right
+RARE = 0.005  # share of the responses below which a class may be a spelling mistake
 
-AGREED = 0.05
-"""Monte Carlo error of a label probability above which chains should run longer."""
+MANY, SEVERAL = 20, 5  # least responses of a rater to be judged; names that a sentence lists
 
-ENOUGH = 100
-"""Known labels from which on the consensus of a crowd is known to be trusted or not."""
-
-RARE = 0.005
-"""Share of the responses below which a class may be a mistake of writing."""
-
-MANY, SEVERAL = 20, 5
-"""Responses of a rater from which on they are judged; names that a sentence lists."""
-
-ASKED = 20
-"""Items that should get one more response."""
+ASKED = 20  # items that should get one more response
 
 WORK = 3e7
 """Entries of the table of one more response (items × raters × classes²) that are worked out."""
@@ -60,15 +53,8 @@ def headline(fused: xr.DataTree, inputs: Inputs) -> str:
     return f"{said}; {known:,} are known." if known else f"{said}."
 
 
-class Finding(NamedTuple):
-    """What a check said, and the call that says it again, of ``result`` and ``model``."""
-
-    words: str
-    call: str = ""
-
-
 def of_model(result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int) -> list[Finding]:
-    """Return what the checks of a model say, the verdicts in words."""
+    """Return the verdicts of the checks of a model."""
     found = [Finding(_convergence(result))]
     checks: list[Any] = [collapse]
     if inputs.sequences is not None:
@@ -91,7 +77,7 @@ def of_model(result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int) ->
 
 
 def together(found: Mapping[str, list[Finding]]) -> list[str]:
-    """Return what checks of several models said, the same words once."""
+    """Return the verdicts for several models, the same words once."""
     models: dict[str, list[str]] = {}
     for name, own in found.items():
         for each in own:
@@ -102,7 +88,7 @@ def together(found: Mapping[str, list[Finding]]) -> list[str]:
 def _convergence(result: xr.DataTree) -> str:
     error = float(result["label_posterior"]["mcse"].max())
     if np.isnan(error):
-        return "Chains are too short to tell how well they agree."
+        return "Chains are too short to assess their agreement."
     words = f"The largest Monte Carlo error of a label probability is {error:.3f}"
     if error <= AGREED:
         return f"{words}."
@@ -110,10 +96,7 @@ def _convergence(result: xr.DataTree) -> str:
 
 
 def advise(fused: xr.DataTree, first: xr.DataTree, inputs: Inputs, told: list[str]) -> list[str]:
-    """Return what would help most next, the most important first.
-
-    ``first`` is the result of the first model, in which raters have most parameters of their own.
-    """
+    """Return advice, the most important first; ``first`` is the result of the first model."""
     advice = [*oddities(inputs.responses), _gold(fused, inputs), *told]
     top = label_probabilities(fused).max("class")
     unsure = top.isel(item=np.argsort(top.values, kind="stable")[:SEVERAL])
@@ -129,19 +112,19 @@ def advise(fused: xr.DataTree, first: xr.DataTree, inputs: Inputs, told: list[st
 
 
 def oddities(responses: Responses) -> list[str]:
-    """Return what may be wrong with a table, as advice."""
+    """Return advice on what may be wrong with a table."""
     return [*_classes(responses), *_repeats(responses)]
 
 
 def _classes(responses: Responses) -> list[str]:
-    """Return which classes may be mistakes of writing: rare, or alike but for case or spaces."""
+    """Return advice on classes that are rare, or differ only by case or spaces."""
     names = [str(name) for name in responses.classes.tolist()]
     plain = [name.strip().casefold() for name in names]
     alike = [repr(name) for name, same in zip(names, plain, strict=True) if plain.count(same) > 1]
     if alike:
         return [
             f"Check the classes {', '.join(alike[:SEVERAL])}: they differ only by case or spaces, "
-            "and are taken for different classes."
+            "but are different classes here."
         ]
     copies = responses.multiplicity[responses.item]
     number = np.bincount(responses.label, copies, minlength=responses.n_classes)
@@ -149,25 +132,25 @@ def _classes(responses: Responses) -> list[str]:
     if not len(rare):
         return []
     return [
-        f"Check the class {_names(rare)}: very few responses name it. If it is a mistake of "
-        "writing, correct it, because all labels are less sure with another class to choose from."
+        f"Check the class {_names(rare)}: very few responses name it. If it is a spelling mistake, "
+        "correct it, because another class makes all labels less certain."
     ]
 
 
 def _repeats(responses: Responses) -> list[str]:
-    """Return what is odd about how many responses there are to an item."""
+    """Return advice on single and repeated responses to items."""
     if responses.per_item.max() < 2 and responses.stated is None:
         return [
-            "Ask for a second response to some items: with one response per item nothing can be "
-            "learned about raters, and probabilities are those of the prior."
+            "Ask for a second response to some items: one response per item has no information "
+            "about raters, and probabilities are those of the prior."
         ]
     pair = responses.item.astype(np.int64) * responses.n_raters + responses.rater
     again = len(pair) - len(np.unique(pair))
     if not again:
         return []
     return [
-        f"Check that {again:,} responses are no copies: their raters answered the item before. "
-        "They count as separate responses."
+        f"Check that {again:,} responses are no copies: their raters responded to the same item "
+        "before. They count as separate responses."
     ]
 
 
@@ -175,19 +158,19 @@ def _gold(fused: xr.DataTree, inputs: Inputs) -> str:
     known = len(inputs.gold or ())
     wanted = max(1, min(ENOUGH, int(inputs.responses.multiplicity.sum()) // 3))
     if known >= wanted:
-        return f"{known:,} labels are known, which tells how far the crowd is to be trusted."
+        return f"{known:,} labels are known, enough to assess how often the majority is right."
     said = f"Only {known:,} labels are known" if known else "No label is known"
     where = ""
     if (names := _contested(fused)) is not None:
         where = f" Beyond those, the models disagree most about {_names(names)}."
     return (
-        f"{said}, so nothing tells whether the crowd is right where it agrees. Find out the labels "
-        f"of {wanted - known:,} more items, chosen at random, and give them as gold=.{where}"
+        f"{said}, so it is uncertain whether the majority is right. Find out the labels of "
+        f"{wanted - known:,} more items, chosen at random, and pass them as gold=.{where}"
     )
 
 
 def _contested(fused: xr.DataTree) -> Any:
-    """Return the items of whose labels models differ most, None if there is one model."""
+    """Return the items on which models differ most, None if there is one model."""
     if "models" not in fused.children or len(fused["models"].children) < 2:
         return None
     each = [label_probabilities(own).values for own in fused["models"].children.values()]
@@ -197,14 +180,14 @@ def _contested(fused: xr.DataTree) -> Any:
 
 
 def one_more_response(result: xr.DataTree, model: pm.Model, inputs: Inputs) -> list[str]:
-    """Return what one more response to some items would be worth, and whom to ask."""
+    """Return advice on the items and raters for one more response."""
     responses = inputs.responses
     candidates = min(SEVERAL, responses.n_raters)
     if responses.n_items * candidates * responses.n_classes**2 > WORK:
         return []
     try:
         found = value_of_response(result, model, candidates=candidates, most=1, draws=10)
-    except ModelError:  # sources that may abstain were asked already
+    except ModelError:  # sources that may abstain have seen all items
         return []
     value = found["value"].isel(choice=0).fillna(0.0)
     best = np.argsort(-value.values, kind="stable")[:ASKED]
@@ -221,25 +204,22 @@ def one_more_response(result: xr.DataTree, model: pm.Model, inputs: Inputs) -> l
 
 
 def _raters(result: xr.DataTree) -> list[str]:
-    """Return which raters are not better than guessing, or worse."""
-    if "posterior" not in result.children or "sensitivity" not in result["posterior"]:
+    """Return advice on raters who are no better than guessing, or worse."""
+    if not judges_raters(result):
         return []
-    draws = balanced_accuracy(result)
-    low, high = (end.values for end in interval(draws))
+    table = rater_table(result)
     chance = 1.0 / result["label_posterior"].sizes["class"]
-    judged = responses_per_rater(result) >= MANY
-    names = draws["rater"].values
+    table = table[table["responses"] >= MANY]
     said = []
-    if (against := judged & (high < chance)).any():
+    if len(against := table.loc[table["high"] < chance, "rater"]):
         said.append(
-            f"Ask what {_names(names[against])} mean by their labels: they are right less often "
-            "than by guessing, so they may have confused the classes. Their responses count as "
-            "what they are."
+            f"Ask what {_names(against)} mean by their labels: they are right less often than by "
+            "guessing, so they may have confused the classes. The models take this into account."
         )
-    if (guessing := judged & (low <= chance) & (high >= chance)).any():
+    if len(guessing := table.loc[(table["low"] <= chance) & (table["high"] >= chance), "rater"]):
         said.append(
-            f"Do without {_names(names[guessing])}: after {MANY} responses or more they cannot be "
-            "told from guessing. They do no harm here, but cost and add little."
+            f"Do without {_names(guessing)}: after {MANY} responses or more they cannot be told "
+            "from guessing. Their responses do no harm here, but cost and add little."
         )
     return said
 
@@ -249,3 +229,53 @@ def _names(names: Any) -> str:
     shown = ", ".join(listed[:SEVERAL])
     left_out = len(listed) - SEVERAL
     return f"{shown} and {left_out:,} more" if left_out > 0 else shown
+
+
+# ---------------------------------------------------------------- code
+
+
+def code(
+    inputs: Inputs, done: list[Fit], typed: Fit | None, weights: Mapping[str, float], seed: int
+) -> str:
+    """Return the calls of the public interface that give this answer."""
+    names = sorted({fit.candidate.model for fit in done})
+    others = ("sequences", "graph", "groups", "covariates", "gold")
+    given = [name for name in others if getattr(inputs, name) is not None]
+    lines = [
+        "import bayesfuse as bf",
+        f"from bayesfuse.models import {', '.join(names)}",
+        "",
+        "# responses is your table: bf.Responses.from_long(frame, item=…, rater=…, label=…)",
+        *([f"# {', '.join(given)}: your arguments of bf.fuse"] if given else []),
+        "results = {}",
+    ]
+    for fit in done:
+        size = fit.size.code() if fit.size else ""
+        lines += [
+            f"# {fit.candidate.why}",
+            f"model = {fit.candidate.code(inputs)}",
+            f"result = bf.sample(model, {size}, random_seed={seed}, "
+            'precision="single", quiet=True)',
+            *(f"print({each.call}.verdict)" for each in fit.checks if each.call),
+            *(["difficulty = bf.difficulty(result, model)"] if fit is typed else []),
+            f"results[{fit.candidate.name!r}] = result",
+            "",
+        ]
+    if VOTES in weights:
+        lines.append(f"results[{VOTES!r}] = {_vote_shares(inputs)}")
+    shares = ", ".join(f"{name!r}: {weight:.6g}" for name, weight in weights.items())
+    lines += [
+        f"fused = bf.average(results, {{{shares}}})",
+        "print(bf.label_probabilities(fused))",
+        "print(bf.decisions.rank_items(fused))",
+    ]
+    return "\n".join(lines)
+
+
+def code_of_votes(inputs: Inputs) -> str:
+    """Return the calls that give vote shares."""
+    return f"import bayesfuse as bf\n\nfused = {_vote_shares(inputs)}"
+
+
+def _vote_shares(inputs: Inputs) -> str:
+    return f"bf.vote_shares(responses{', gold' if inputs.gold is not None else ''})"

@@ -1,4 +1,4 @@
-"""``bf.fuse``: one answer for those who only want the labels."""
+"""``bf.fuse``: one answer from several models."""
 
 from __future__ import annotations
 
@@ -8,22 +8,28 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pymc as pm
 import xarray as xr
 
-import bayesfuse as bf
-from bayesfuse.answer import code, findings
-from bayesfuse.answer.budget import CHAINS, Budget, Size
+from bayesfuse.answer import findings
+from bayesfuse.answer.average import VOTES, mixture, weigh
+from bayesfuse.answer.budget import (
+    COUNTED,
+    INTERRUPTED,
+    NO_TIME,
+    NOT_TRIED,
+    Budget,
+    Finding,
+    Fit,
+    Progress,
+    sample_all,
+)
 from bayesfuse.answer.candidates import Inputs, candidates, spare
-from bayesfuse.answer.fits import COUNTED, FITTED, INTERRUPTED, NO_TIME, NOT_TRIED, Fit
 from bayesfuse.answer.fused import Fused
-from bayesfuse.answer.mixture import mixture
-from bayesfuse.answer.progress import Progress
-from bayesfuse.answer.weights import VOTES, weigh
+from bayesfuse.data.graph import Graph
 from bayesfuse.data.known import require_gold
 from bayesfuse.data.responses import Responses
+from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import (
-    ImpossibleDataError,
     LargeResultWarning,
     ModelError,
     QuickAnswerWarning,
@@ -37,10 +43,10 @@ from bayesfuse.errors import (
 from bayesfuse.pymc.model import observed
 from bayesfuse.raters.typed_confusion import TypedConfusion
 from bayesfuse.results.averaging import average
+from bayesfuse.results.difficulty import difficulty
 from bayesfuse.results.probabilities import vote_shares
 
-MINUTES = 3.0
-"""Default of the time that fits may take."""
+MINUTES = 3.0  # default of the time that fits may take
 
 SECONDS_OF_CHECKS, LEAST_FOR_CHECKS = 2.2e-4, 20.0
 """Seconds of the checks of a model per response, and what they may take without time left."""
@@ -53,8 +59,8 @@ def fuse(
     item: str = "item",
     rater: str = "rater",
     label: str = "label",
-    sequences: bf.Sequences | None = None,
-    graph: bf.Graph | None = None,
+    sequences: Sequences | None = None,
+    graph: Graph | None = None,
     groups: Any = None,
     covariates: Any = None,
     gold: Mapping[Any, Any] | None = None,
@@ -78,15 +84,15 @@ def fuse(
     groups : optional
         Raters share sources, as in :class:`bayesfuse.models.LatentGroup`.
     covariates : optional
-        What is known about items, as in :class:`bayesfuse.models.ItemTypes`.
+        Covariates of items, as in :class:`bayesfuse.models.ItemTypes`.
     gold : mapping of item name to class name, optional
-        Known labels. A hundred are worth most.
+        Known labels. The first hundred improve the answer most.
     ordered : bool, optional
-        Whether classes are grades. Default where text labels were given in an order; numbers may be
-        mere codes.
+        Whether classes are grades. Default: whether text labels were given in an order; numbers may
+        be codes.
     minutes : float, default 3
-        Time that fits may take. A fit that has enough draws ends earlier: small tables take less
-        than a minute. Checks may take as long as is left then.
+        Maximum time of the fits. A fit with enough draws ends earlier, so small tables take less
+        than a minute. The remaining time is the maximum for checks.
     random_seed : int, Generator, optional
         The same seed gives the same answer, unless time runs out.
     progressbar : bool, default True
@@ -96,13 +102,13 @@ def fuse(
     Fused
         A DataTree with the averaged ``label_posterior``, draws of the mixture of the models in
         ``posterior``, ``difficulty``, ``comparison`` and ``constant_data``, and the methods
-        ``labels``, ``raters``, ``overview``, ``report`` and ``explain``. Interrupting ends the
-        fits, and the answer is of those that are complete.
+        ``labels``, ``raters``, ``overview``, ``report`` and ``explain``. After an interruption
+        the answer averages the complete fits.
 
     Raises
     ------
     ModelError
-        Structures that no model has together; minutes that are not positive; names of columns for
+        Structures that no model combines; minutes that are not positive; names of columns for
         Responses.
     ResponsesError
         A table without these columns; known labels of unknown items or classes.
@@ -114,14 +120,14 @@ def fuse(
 
     Notes
     -----
-    Labels by people are modelled by three kinds of :class:`bayesfuse.models.ItemTypes`, of equal
-    weight, because the probabilities of these are the best on real crowds, and vote shares have a
-    weight of .05, because raters may err together. Weights by leave-one-out were worse: it prefers
-    models that predict responses, also where their labels are worse. Where there is no time for
-    these, as in very large tables, it is :class:`bayesfuse.models.DawidSkene` and vote shares in
-    equal parts. Items in sequence or on a graph have two models of these, and rules that are mostly
-    silent :class:`bayesfuse.models.LabellingFunctions`; other tables with silence or stated
-    probabilities have :class:`bayesfuse.models.DawidSkene` and vote shares.
+    Labels by people are modelled by three variants of :class:`bayesfuse.models.ItemTypes` with
+    equal weights, because their probabilities are the best on real crowds. Vote shares have weight
+    .05, for dependent errors. Weights by leave-one-out were worse: it prefers models that predict
+    responses, even if their labels are worse. If there is no time for these models, as with very
+    large tables, :class:`bayesfuse.models.DawidSkene` and vote shares have equal weights. For items
+    in sequence or on a graph two such models are fitted, for rules that are mostly silent
+    :class:`bayesfuse.models.LabellingFunctions`, and for other tables with silence or stated
+    probabilities :class:`bayesfuse.models.DawidSkene` with vote shares.
     ``print(fused.explain())`` shows all calls.
 
     Examples
@@ -146,13 +152,13 @@ def fuse(
     fits = [Fit(each, each.build(inputs)) for each in candidates(inputs)]
     with Progress(progressbar) as progress:
         with warnings.catch_warnings():
-            # a mixture needs a thousand draws at most; `comparison` tells how many were kept
+            # a mixture needs a thousand draws at most; `comparison` has the number of those kept
             warnings.simplefilter("ignore", LargeResultWarning)
             quicker = spare(inputs)
-            _sample_all(fits, budget, seed, progress, patient=not quicker)
+            sample_all(fits, budget, seed, progress, patient=not quicker)
             if not any(fit.done for fit in fits) and not _interrupted(fits):
                 others = [Fit(each, each.build(inputs)) for each in quicker]
-                _sample_all(others, budget, seed, progress, patient=True)
+                sample_all(others, budget, seed, progress, patient=True)
                 fits += others
         if _interrupted(fits):
             for fit in fits:
@@ -179,58 +185,11 @@ def _as_responses(given: Any, columns: dict[str, Any]) -> Responses:
 
 
 def _seed(random_seed: Any) -> int:
-    """Return a number that explains the answer: the user's, or one drawn."""
+    """Return the user's seed, or a drawn one, as a number for the code of the answer."""
     if isinstance(random_seed, int | np.integer) and not isinstance(random_seed, bool):
         require_seed(random_seed)
         return int(random_seed)
     return int(require_seed(random_seed).integers(2**31))
-
-
-def _sample_all(
-    fits: list[Fit], budget: Budget, seed: int, progress: Progress, *, patient: bool
-) -> None:
-    """Fit one model after the other while there is time.
-
-    Unless ``patient``, a model without time ends this, so that time is left for quicker ones.
-    """
-    for number, fit in enumerate(fits):
-        progress.say(f"trying: {fit.candidate.name}")
-        before = budget.used()
-        try:
-            fit.size = budget.size(fit.model, seed, len(fits) - number)
-            if fit.size is None:
-                if patient:
-                    continue
-                break
-            steps = CHAINS * (fit.size.draws + fit.size.tune)
-            result = bf.sample(
-                fit.model,
-                fit.size.draws,
-                tune=fit.size.tune,
-                chains=CHAINS,
-                random_seed=seed,
-                precision="single",
-                quiet=True,
-                progressbar=progress.count(f"fitting: {fit.candidate.name}", steps),
-            )
-        except ImpossibleDataError as error:
-            fit.outcome = str(error)
-            continue
-        except KeyboardInterrupt:
-            fit.outcome = INTERRUPTED
-            break
-        finally:
-            fit.seconds = budget.used() - before
-        if not _is_whole(result, fit.size):
-            fit.outcome = INTERRUPTED
-            break
-        fit.result, fit.outcome = result, FITTED
-
-
-def _is_whole(result: xr.DataTree, size: Size) -> bool:
-    """Return whether sampling came to its end: when interrupted it returns what was drawn."""
-    sizes, kept = result["posterior"].sizes, size.draws // result.attrs["thin"]
-    return sizes["chain"] == CHAINS and sizes["draw"] >= kept and "missing" not in result.attrs
 
 
 def _check_all(
@@ -242,7 +201,7 @@ def _check_all(
         for fit in done:
             if expected > max(budget.left(), LEAST_FOR_CHECKS):
                 fit.checks = [
-                    findings.Finding(
+                    Finding(
                         f"The checks would take about {expected:,.0f} seconds and were left out; "
                         "give more minutes=."
                     )
@@ -251,7 +210,7 @@ def _check_all(
             progress.say(f"checking: {fit.candidate.name}")
             fit.checks = findings.of_model(fit.result, fit.model, inputs, seed)
     except KeyboardInterrupt:
-        fit.checks = [findings.Finding("The checks were interrupted.")]
+        fit.checks = [Finding("The checks were interrupted.")]
 
 
 def _answer(inputs: Inputs, fits: list[Fit], done: list[Fit], seed: int) -> Fused:
@@ -259,7 +218,8 @@ def _answer(inputs: Inputs, fits: list[Fit], done: list[Fit], seed: int) -> Fuse
     votes = max(fit.candidate.votes for fit in done)
     comparison = weigh(results, votes)
     weights: dict[str, float] = comparison["weight"].to_series().to_dict()
-    averaged = average(results | _votes(inputs, votes), weights)
+    shares = {VOTES: vote_shares(inputs.responses, inputs.gold)} if votes else {}
+    averaged = average(results | shares, weights)
     children: dict[str, Any] = {
         "label_posterior": averaged["label_posterior"].dataset,
         "comparison": _comparison(fits, comparison),
@@ -269,9 +229,10 @@ def _answer(inputs: Inputs, fits: list[Fit], done: list[Fit], seed: int) -> Fuse
     if draws is not None:
         children["posterior"] = draws
     children |= {f"models/{name}": result for name, result in results.items()}
-    typed = next((fit for fit in done if _has_types(fit.model)), None)
+    has_types = (isinstance(observed(fit.model)[1].raters, TypedConfusion) for fit in done)
+    typed = next((fit for fit, has in zip(done, has_types, strict=True) if has), None)
     if typed is not None:
-        children["difficulty"] = bf.difficulty(typed.result, typed.model)
+        children["difficulty"] = difficulty(typed.result, typed.model)
     fused = Fused.from_dict(children)
     told = findings.one_more_response(done[0].result, done[0].model, inputs)
     fused.attrs = {
@@ -282,46 +243,34 @@ def _answer(inputs: Inputs, fits: list[Fit], done: list[Fit], seed: int) -> Fuse
         "headline": findings.headline(fused, inputs),
         "checks": "\n".join(findings.together({f.candidate.name: f.checks for f in done})),
         "advice": "\n".join(findings.advise(fused, done[0].result, inputs, told)),
-        "code": code.of_answer(inputs, done, typed, weights, seed),
+        "code": findings.code(inputs, done, typed, weights, seed),
     }
     return fused
-
-
-def _votes(inputs: Inputs, wanted: float) -> dict[str, xr.DataTree]:
-    return {VOTES: vote_shares(inputs.responses, inputs.gold)} if wanted else {}
 
 
 def _interrupted(fits: list[Fit]) -> int:
     return int(any(fit.outcome == INTERRUPTED for fit in fits))
 
 
-def _has_types(model: pm.Model) -> bool:
-    return isinstance(observed(model)[1].raters, TypedConfusion)
-
-
 def _comparison(fits: list[Fit], weighed: xr.Dataset) -> xr.Dataset:
-    """Return what was tried, by model, those that came to nothing among them."""
+    """Return weight, time and outcome of every model, including those that were not fitted."""
     tried = pd.DataFrame(
         {
             "seconds": [fit.seconds for fit in fits],
-            "draws": [_kept(fit.result) for fit in fits],
+            "draws": [
+                posterior.sizes["chain"] * posterior.sizes["draw"] if posterior else 0
+                for posterior in (fit.result.get("posterior") for fit in fits)
+            ],
             "outcome": [fit.outcome for fit in fits],
             "why": [fit.candidate.why for fit in fits],
         },
         index=[fit.candidate.name for fit in fits],
     )
     if VOTES in weighed["model"].values:
-        tried.loc[VOTES] = [0.0, 0, COUNTED, "raters may err together, which no model of them sees"]
+        tried.loc[VOTES] = [0.0, 0, COUNTED, "errors may be dependent, which the models ignore"]
     table = weighed.to_dataframe().reindex(tried.index).join(tried)
     table["weight"] = table["weight"].fillna(0.0)
     return table.rename_axis("model").to_xarray()
-
-
-def _kept(result: xr.DataTree) -> int:
-    """Return the number of draws of a result, none if there is no posterior."""
-    if "posterior" not in result.children:
-        return 0
-    return result["posterior"].sizes["chain"] * result["posterior"].sizes["draw"]
 
 
 def _quick(inputs: Inputs, fits: list[Fit], minutes: float) -> Fused:
@@ -331,7 +280,7 @@ def _quick(inputs: Inputs, fits: list[Fit], minutes: float) -> Fused:
     if ended:
         reason, remedy = "The first fit was interrupted", "let one model be fitted"
     warnings.warn(
-        f"{reason}, so labels are vote shares, and nothing is said of raters; {remedy}. Got: "
+        f"{reason}, so labels are vote shares, and raters are not judged; {remedy}. Got: "
         f"{'an interruption' if ended else f'minutes={minutes:g}'}.",
         QuickAnswerWarning,
         stacklevel=4,
@@ -347,6 +296,6 @@ def _quick(inputs: Inputs, fits: list[Fit], minutes: float) -> Fused:
         "headline": findings.headline(fused, inputs),
         "checks": "",
         "advice": f"These labels are vote shares, and raters are not judged: {remedy}.",
-        "code": code.of_votes(inputs),
+        "code": findings.code_of_votes(inputs),
     }
     return fused

@@ -1,22 +1,82 @@
-"""The answer of ``bf.fuse``: a result that averages several models and says what to do next."""
+"""The answer of ``bf.fuse``, an average of several models: as tables, text, page and picture."""
 
 from __future__ import annotations
 
+import base64
+from html import escape
+from io import BytesIO
 from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
-from bayesfuse.answer.text import as_text
+from bayesfuse.data.describing import as_columns, in_one_line
+from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError
 from bayesfuse.results.contents import class_names
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import (
     balanced_accuracy,
+    coverage,
     interval,
+    most_uncertain,
     responses_per_rater,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+WIDTH = 88  # width of paragraphs
+FEW = 5  # number of the best and the worst raters, and of the least certain items, to show
+VISIBLE = 0.005  # probabilities below this are not shown
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem;
+       color: #1f2328; background: #fff; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; }
+p.headline { font-size: 1.15rem; }
+img { max-width: 100%; height: auto; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .9rem; }
+th, td { text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid #d8dee4;
+         vertical-align: top; }
+pre { background: #f6f8fa; padding: 1rem; overflow-x: auto; font-size: .85rem; }
+li { margin: .4rem 0; }
+"""
+
+WORDS = (
+    "Lines through points and numbers in brackets are intervals that hold the true value with a "
+    "probability of {:.0%}. "
+    "Accuracy is the share of items of a class that a rater recognises, averaged over the classes. "
+    "Difficulty is the probability that two raters who look at an item disagree; the labels of "
+    "hard items may be certain, and those of easy items uncertain."
+)
+"""Explanation of the pictures and tables."""
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>bayesfuse: labels and raters</title>
+<style>{style}</style>
+</head>
+<body>
+<h1>Labels and raters</h1>
+<p class="headline">{headline}</p>
+<p><img alt="Overview of labels and raters" src="data:image/png;base64,{picture}"></p>
+<p>{words}</p>
+{sections}
+<h2>The same in Python</h2>
+<pre>{code}</pre>
+</body>
+</html>
+"""
 
 
 class Fused(xr.DataTree):
@@ -24,10 +84,10 @@ class Fused(xr.DataTree):
 
     Groups: ``label_posterior``, the averaged label probabilities; ``posterior``, draws of the
     mixture of the models (``prevalence``, ``confusion``, ``sensitivity``, ``specificity``, as far
-    as all models have them); ``difficulty`` by item; ``comparison`` by model, those that were left
-    out among them; ``constant_data``; and below ``models`` the result of every model. So functions
-    of a result work, such as ``bf.label_probabilities``, ``bf.summary``, ``bf.decisions`` and
-    ``bf.plots``.
+    as all models have them); ``difficulty`` by item; ``comparison`` by model, including those that
+    were not fitted; ``constant_data``; and below ``models`` the result of every model. All
+    functions of a result take it, such as ``bf.label_probabilities``, ``bf.summary``,
+    ``bf.decisions`` and ``bf.plots``.
 
     Examples
     --------
@@ -51,7 +111,7 @@ class Fused(xr.DataTree):
         -------
         DataFrame
             ``item``, ``label``, its ``probability``, and ``difficulty``: the probability that two
-            raters who look at the item disagree (missing where no model says it).
+            raters who look at the item disagree (missing if no model estimates it).
         """
         probability = label_probabilities(self)
         values = probability.values
@@ -69,7 +129,7 @@ class Fused(xr.DataTree):
         return table
 
     def raters(self, ci_prob: float | None = None) -> pd.DataFrame:
-        """Return how good every rater is, the best first.
+        """Return the accuracy of every rater, the best first.
 
         Parameters
         ----------
@@ -80,50 +140,39 @@ class Fused(xr.DataTree):
         -------
         DataFrame
             ``rater``, the number of ``responses``, ``accuracy`` (the mean over the classes of the
-            probability that an item of the class is recognised; guessing has 1 / number of
-            classes), and the ends ``low`` and ``high`` of its interval.
+            probability that an item of the class is recognised, 1 / number of classes for
+            guessing), and the ends ``low`` and ``high`` of its interval.
 
         Raises
         ------
         ModelError
-            The models say nothing of raters in common: labelling functions, and quick answers.
+            The models have no accuracy of raters: labelling functions, and quick answers.
         """
-        if "posterior" not in self.children or "sensitivity" not in self["posterior"]:
+        if not judges_raters(self):
             raise ModelError(
-                "Raters are judged by models that have confusion matrices: vote shares alone, for "
-                "want of time, judge nobody, and of labelling functions bf.sources says how good "
-                f"they are. Got: an answer by {', '.join(self.attrs.get('models', []))}."
+                "The accuracy of raters needs models with confusion matrices: vote shares have no "
+                "parameters of raters, and the accuracy of labelling functions is returned by "
+                f"bf.sources. Got: an answer by {', '.join(self.attrs.get('models', []))}."
             )
-        draws = balanced_accuracy(self)
-        low, high = interval(draws, ci_prob)
-        table = pd.DataFrame(
-            {
-                "rater": draws["rater"].values,
-                "responses": responses_per_rater(self),
-                "accuracy": draws.mean(("chain", "draw")).values,
-                "low": low.values,
-                "high": high.values,
-            }
-        )
-        return table.sort_values("accuracy", ascending=False, ignore_index=True)
+        return rater_table(self, ci_prob)
 
     @property
     def headline(self) -> str:
-        """How many labels are sure, and how many are expected to be wrong."""
+        """Number of sure labels, and of labels that are expected to be wrong."""
         return str(self._told("headline"))
 
     @property
     def advice(self) -> list[str]:
-        """What would help most next, the most important first."""
+        """Advice on what to do next, the most important first."""
         return self._told("advice").splitlines()
 
     @property
     def checks(self) -> list[str]:
-        """What the checks of every model said."""
+        """Verdicts of the checks of every model."""
         return self._told("checks").splitlines()
 
     def explain(self) -> str:
-        """Return what was done as plain calls of the public interface, to take over from.
+        """Return the calls of the public interface that give this answer.
 
         Returns
         -------
@@ -133,7 +182,8 @@ class Fused(xr.DataTree):
         return self._told("code")
 
     def overview(self) -> str:
-        """Return the answer as text: labels, raters, models, checks and what to do next."""
+        """Return the answer as text: labels, raters, models, checks and advice."""
+        self._told("headline")
         return as_text(self)
 
     def report(self, path: str | Path) -> Path:
@@ -148,14 +198,148 @@ class Fused(xr.DataTree):
         -------
         Path
         """
-        from bayesfuse.answer.page import write_page
-
-        return write_page(self, Path(path))
+        self._told("code")
+        path = Path(path)
+        path.write_text(as_page(self), encoding="utf-8")
+        return path
 
     def _told(self, name: str) -> str:
         if name not in self.attrs:
             raise ModelError(
-                "An answer of bf.fuse knows how it was made; its groups and results of other "
-                f"functions do not. Got: attributes {sorted(map(str, self.attrs))}."
+                "Only the answer of bf.fuse as a whole has its code and advice; its groups have "
+                f"none. Got: attributes {sorted(map(str, self.attrs))}."
             )
         return str(self.attrs[name])
+
+
+def as_text(answer: xr.DataTree) -> str:
+    """Return labels, raters, models, checks and advice as text."""
+    parts = [fill(answer.attrs["headline"], WIDTH)]
+    for title, section in _sections(answer).items():
+        if isinstance(section, pd.DataFrame):
+            parts.append(as_columns(section.columns.tolist(), section.to_numpy().tolist()))
+        else:
+            parts.append("\n".join([f"{title}:", *map(bullet, section)]))
+    return "\n\n".join(parts)
+
+
+def as_page(answer: xr.DataTree) -> str:
+    """Return the same, with a picture and the code, as an HTML page that needs no other file."""
+    parts = []
+    for title, section in _sections(answer).items():
+        parts.append(f"<h2>{escape(title)}</h2>")
+        if isinstance(section, pd.DataFrame):
+            parts.append(f'<div class="wide">{section.to_html(index=False, border=0)}</div>')
+        else:
+            items = "\n".join(f"<li>{escape(line)}</li>" for line in section)
+            parts.append(f"<ul>\n{items}\n</ul>")
+    file = BytesIO()
+    picture(answer).savefig(file, format="png", dpi=150)
+    return PAGE.format(
+        style=STYLE,
+        headline=escape(answer.attrs["headline"]),
+        picture=base64.b64encode(file.getvalue()).decode("ascii"),
+        words=WORDS.format(coverage()),
+        sections="\n".join(parts),
+        code=escape(answer.attrs["code"]),
+    )
+
+
+def picture(answer: xr.DataTree) -> Figure:
+    """Return the overview of an answer as a figure."""
+    from matplotlib.figure import Figure  # not pyplot, which would keep it
+
+    from bayesfuse.plots.overview import plot_overview
+
+    figure = Figure((13.6, 6.4), layout="constrained")  # inches
+    plot_overview(answer, figure=figure)
+    return figure
+
+
+def _sections(answer: xr.DataTree) -> dict[str, pd.DataFrame | list[str]]:
+    """Return the sections that are not empty, by title."""
+    found: dict[str, Any] = {
+        "Items with the least certain labels": least_certain(answer),
+        "Raters": _best_and_worst(answer),
+        "Models that were tried, with weights fixed beforehand": _tried(answer),
+        "What would help most next": answer.attrs["advice"].splitlines(),
+        "What the checks of the models said": answer.attrs["checks"].splitlines(),
+    }
+    return {title: section for title, section in found.items() if len(section)}
+
+
+def least_certain(
+    result: xr.DataTree | xr.DataArray, most: int = FEW, sequence: pd.Series | None = None
+) -> pd.DataFrame:
+    """Return the least certain items with their visible probabilities, and their sequence."""
+    rows = []
+    for item in most_uncertain(result, most):
+        (name,) = listed(np.atleast_1d(item["item"].values))
+        where = [] if sequence is None else [in_one_line(sequence.at[name])]
+        rows.append([in_one_line(name), *where, likely(item["class"], item.values)])
+    where = [] if sequence is None else ["sequence"]
+    return pd.DataFrame(rows, columns=["least certain", *where, "probabilities"])
+
+
+def likely(classes: xr.DataArray, probability: NDArray[np.float64]) -> str:
+    """Return the classes of visible probability as text, the most probable first."""
+    order = np.argsort(-probability, kind="stable")
+    shown = [at for at in order if probability[at] >= VISIBLE]
+    return "  ".join(f"{in_one_line(classes.values[at])}: {probability[at]:.2f}" for at in shown)
+
+
+def judges_raters(result: xr.DataTree) -> bool:
+    """Return whether a result has draws of the raters' sensitivity."""
+    return "posterior" in result.children and "sensitivity" in result["posterior"]
+
+
+def rater_table(result: xr.DataTree, ci_prob: float | None = None) -> pd.DataFrame:
+    """Return responses, accuracy and its interval of every rater, the best first."""
+    draws = balanced_accuracy(result)
+    low, high = interval(draws, ci_prob)
+    table = pd.DataFrame(
+        {
+            "rater": draws["rater"].values,
+            "responses": responses_per_rater(result),
+            "accuracy": draws.mean(("chain", "draw")).values,
+            "low": low.values,
+            "high": high.values,
+        }
+    )
+    return table.sort_values("accuracy", ascending=False, ignore_index=True)
+
+
+def _best_and_worst(answer: xr.DataTree) -> pd.DataFrame:
+    """Return the best and the worst raters as text; no rows where raters are not judged."""
+    rows = []
+    if judges_raters(answer):
+        for name, count, mean, low, high in rater_table(answer).itertuples(index=False):
+            rows.append([in_one_line(name), f"{count:,}", f"{mean:.2f} ({low:.2f}–{high:.2f})"])
+    return pd.DataFrame(shortened(rows, 3), columns=["rater", "responses", "accuracy"])
+
+
+def shortened(rows: list[list[str]], n_columns: int = 1) -> list[list[str]]:
+    """Return the first and last rows of many, and the number of the others between."""
+    left_out = len(rows) - 2 * FEW
+    if left_out <= 1:
+        return rows
+    return [*rows[:FEW], [f"… {left_out:,} more", *[""] * (n_columns - 1)], *rows[-FEW:]]
+
+
+def _tried(answer: xr.DataTree) -> pd.DataFrame:
+    """Return the models that were tried, and why."""
+    table = answer["comparison"].dataset.to_dataframe()
+    return pd.DataFrame(
+        {
+            "model": table.index,
+            "weight": [f"{weight:.2f}" for weight in table["weight"]],
+            "seconds": [f"{seconds:.0f}" for seconds in table["seconds"]],
+            "outcome": table["outcome"].to_numpy(),
+            "because": table["why"].to_numpy(),
+        }
+    )
+
+
+def bullet(line: str) -> str:
+    """Return a line as an item of a list."""
+    return fill(line, WIDTH, initial_indent="* ", subsequent_indent="  ")

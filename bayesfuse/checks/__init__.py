@@ -1,19 +1,16 @@
 """Checks of a fitted model, as tables of numbers; :mod:`bayesfuse.plots` draws them."""
 
-from bayesfuse.checks.collapse import collapse
+from bayesfuse.checks.collapse import collapse, phase_transition
 from bayesfuse.checks.groups import (
     co_assignment,
     group_summary,
     rater_covariance,
     verdict_probabilities,
 )
-from bayesfuse.checks.item_difficulty import item_difficulty
 from bayesfuse.checks.label_switching import switching
-from bayesfuse.checks.neighbour_agreement import neighbour_agreement
-from bayesfuse.checks.phase_transition import phase_transition
+from bayesfuse.checks.predictive import item_difficulty, neighbour_agreement, runs
 from bayesfuse.checks.rater_drift import rater_drift
 from bayesfuse.checks.rater_pairs import conditional_dependence, pairwise_agreement
-from bayesfuse.checks.runs import runs
 from bayesfuse.checks.scores import calibration, label_scores
 
 __all__ = [

@@ -15,14 +15,9 @@ from bayesfuse.results.summaries import posterior_draws, responses_per_rater
 NEARER = 0.5
 """A permuted draw must be nearer the reference by this factor (of the squared distance)."""
 
-CANDIDATES = 50
-"""Draws among which the most central one is the initial reference."""
-
-ROUNDS = 20
-"""Largest number of times that the reference is updated."""
-
-AT_ONCE = 10**7
-"""Entries of confusion matrices compared at one time."""
+CANDIDATES = 50  # draws among which the most central one is the initial reference
+ROUNDS = 20  # largest number of times that the reference is updated
+AT_ONCE = 10**7  # entries of confusion matrices compared at one time
 
 
 def profiles(result: xr.DataTree) -> tuple[Array, Array]:
@@ -95,18 +90,9 @@ def aligned_mean(
     return share / len(order), rows / len(order)
 
 
-def most_frequent(order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the most frequent order, the first in case of ties."""
-    found, count = np.unique(order, axis=0, return_counts=True)
-    most: NDArray[np.int64] = found[count.argmax()]
-    return most
-
-
 def costs(prevalence: Array, confusion: Array, share: Array, rows: Array, weight: Array) -> Array:
-    """Return squared distances (…, class of the target, class) between classes.
-
-    Weighted means over raters, expanded as |a|² − 2ab + |b|² to save memory.
-    """
+    """Return squared distances (…, class of the target, class), weighted means over raters."""
+    # expanded as |a|² − 2ab + |b|² to save memory
     squares = np.einsum("m,...mkc,...mkc->...k", weight, confusion, confusion)
     wanted = np.einsum("m,mkc,mkc->k", weight, rows, rows)
     cross = np.einsum("m,mkc,...mjc->...kj", weight, rows, confusion)
@@ -132,10 +118,7 @@ def orders(
 
 
 def _assign(cost: Array) -> NDArray[np.int64]:
-    """Return the matching class of each class, (draw, class).
-
-    Classes are only permuted if that is much nearer, because rare classes look alike.
-    """
+    """Return the matching class of each class, (draw, class)."""
     from scipy.optimize import linear_sum_assignment
 
     own = np.arange(cost.shape[-1])
@@ -143,7 +126,7 @@ def _assign(cost: Array) -> NDArray[np.int64]:
     plain = np.trace(cost, axis1=1, axis2=2)
     for n, each in enumerate(cost):
         _, best = linear_sum_assignment(each)
-        if each[own, best].sum() < NEARER * plain[n]:
+        if each[own, best].sum() < NEARER * plain[n]:  # rare classes are similar
             order[n] = best
     return order
 

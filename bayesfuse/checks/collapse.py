@@ -1,22 +1,47 @@
-"""Check whether the labels collapsed."""
+"""Check whether labels collapsed, and on a graph whether chains are in different phases."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pymc as pm
 import xarray as xr
+from numpy.typing import NDArray
 
+from bayesfuse.checks.replicates import expanded
+from bayesfuse.errors import ModelError, require_count, require_seed
+from bayesfuse.labels import Potts
+from bayesfuse.labels.couplings import reach
+from bayesfuse.labels.partition_function import log_partition
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.rows import invert
+from bayesfuse.observation import Observation
 from bayesfuse.results.collapse import in_words, lost_classes
-from bayesfuse.results.compatibility import observation_of
+from bayesfuse.results.compatibility import (
+    evenly_spaced,
+    evenly_spaced_rows,
+    observation_of,
+    parameters,
+)
+from bayesfuse.results.contents import kept_labels
 from bayesfuse.results.probabilities import label_probabilities
+
+DRAWS = 50  # replications of the responses given labels: enough for a standard deviation
+FAR = 4.0  # standard deviations by which raters agree more than collapsed labels explain
+LOST = 0.2
+"""A class is lost if its share of the labels is below this times its share of the responses."""
+NEARLY_ALL = 0.95  # share of the items without responses in one class that is reported
+APART = 0.1  # share of the items (of the coupling) by which chains in different phases differ
+MIXED = 1.1  # largest R-hat of chains that may have one distribution
 
 
 def collapse(result: xr.DataTree, model: pm.Model) -> xr.Dataset:
     """Check whether the labels collapsed to one class, or lost a class that many responses name.
 
-    A model with all items in one class can explain any response by the confusion matrix of its
-    rater. If raters share few items, or each gives only one label, such a solution can have the
-    highest posterior density, and replicated data look like the observed ones. This check therefore
-    compares the labels with the votes.
+    With all items in one class, confusion matrices can explain any responses. If raters share few
+    items, or give only one label each, such a solution can have the highest posterior density and
+    replicate the data well. This check therefore compares the labels with the votes.
 
     Parameters
     ----------
@@ -43,24 +68,20 @@ def collapse(result: xr.DataTree, model: pm.Model) -> xr.Dataset:
 
     Notes
     -----
-    If raters often name a class by mistake, losing it is right; the responses alone cannot tell. A
-    class of a few items in a small table may also be lost.
+    A class that raters often name by mistake is lost rightly; the responses alone cannot show this.
+    In small tables, classes of a few items may be lost, too.
 
-    On two tables of labelling functions, most of which give only one label (1,956 messages, two
-    classes; 5,965 questions, six classes), the accuracy of ``DawidSkene`` was 0.45 and 0.17 after a
-    collapse, and 0.91 and 0.60 with ``prevalence_prior`` equal shares times the number of items
-    (0.91 and 0.50 at the mode). Neither fifty nor two hundred known labels prevented it (0.54 to
-    0.55 and 0.17 to 0.21 on the other items, three random choices of each). Fewer parameters per
-    rater did not help. ``ItemTypes`` kept all classes in both, but its labels said next to nothing
-    (log-loss 0.70 and 1.80, where equal shares have 0.69 and 1.79). On items with
-    a vote ``LabellingFunctions``, made for such sources, has 0.92 and 0.60 with no more known
-    (log-loss 0.26 and 1.27).
+    On two tables of labelling functions (1,956 messages, two classes; 5,965 questions, six classes)
+    the accuracy of ``DawidSkene`` was 0.45 and 0.17 after a collapse, 0.91 and 0.60 with
+    ``prevalence_prior`` equal shares times the number of items (0.91 and 0.50 at the mode), and
+    with 50 or 200 known labels at most 0.55 and 0.21. Fewer parameters per rater did not help.
+    ``ItemTypes`` kept all classes, but its labels were uninformative (log-loss 0.70 and 1.80, equal
+    shares 0.69 and 1.79). ``LabellingFunctions`` has 0.92 and 0.60 (log-loss 0.26 and 1.27).
 
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> print(bf.checks.collapse(bf.find_map(model), model).attrs["verdict"])
     Labels have not collapsed: every class that many responses name has items.
     """
@@ -78,3 +99,186 @@ def collapse(result: xr.DataTree, model: pm.Model) -> xr.Dataset:
         {"class": responses.classes, "rater": responses.raters},
         {"collapsed": bool(found.lost.any()), "verdict": in_words(found, observation)},
     )
+
+
+def phase_transition(
+    result: xr.DataTree, model: pm.Model, *, draws: int = DRAWS, random_seed: Any = None
+) -> xr.Dataset:
+    """Check whether strongly coupled labels on a graph ignore the responses.
+
+    With a strong coupling all labels may take one class, with probabilities near one, and raters
+    appear inaccurate. Three problems are checked:
+
+    * the labels *collapsed*: classes that raters name are lost, and raters agree with each other
+      more often than the remaining labels explain;
+    * chains are in different *phases*, some of them collapsed;
+    * items *without responses*, informed by the prior alone, all have the same class.
+
+    Above the critical coupling, where the agreement of neighbours rises fastest, the prior favours
+    labels of one class. This is usual for images, and harmless with enough responses.
+
+    Parameters
+    ----------
+    result : DataTree
+        From ``bf.sample`` or ``bf.find_map``.
+    model : pymc.Model
+        The model of the result, with a :class:`bayesfuse.Potts` prior.
+    draws : int, default 50
+        Number of replications of the responses given the labels.
+    random_seed : int, Generator, optional
+
+    Returns
+    -------
+    Dataset
+        By class: ``voted`` share of the responses, ``unanswered`` share of the items without
+        responses (posterior mean, NaN if there are none). By chain: ``coupling`` (mean), ``share``
+        of every class among the items and whether it is ``lost`` (chain, class), the ``expected``
+        agreement of raters given the labels and the ``z`` of the observed one. By ``step`` of a
+        grid of couplings: ``grid`` and the share of agreeing edges under the prior,
+        ``from_random`` and ``from_one_class`` starts. Attributes: ``critical`` coupling and the
+        posterior probability of being ``above`` it; the raters' ``agreement``; ``collapsed``,
+        ``apart`` (chains in different phases), ``one_class`` (among items without responses),
+        ``trouble`` (any of the three), ``verdict``.
+
+    Raises
+    ------
+    ModelError
+        A model without a graph, or with a graph without edges; a result of another model.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> from bayesfuse.models import MarkovRandomField
+    >>> answers = [[0, 0, 0, 1]] * 20 + [[1, 1, 1, 1]] * 20
+    >>> model = MarkovRandomField(bf.Responses.from_matrix(answers), bf.Graph.grid((4, 10)))
+    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
+    >>> found = bf.checks.phase_transition(result, model, random_seed=1)
+    >>> found.attrs["trouble"]
+    False
+    """
+    observation = expanded(observation_of(result, model))
+    labels = observation.labels
+    if not isinstance(labels, Potts):
+        raise ModelError(
+            "The model must have labels on a graph, because only these have phases. Got: a model "
+            f"of {type(labels).__name__} labels."
+        )
+    if not labels.graph.n_edges:
+        raise ModelError(
+            "The graph must have edges, because only neighbours can agree. Got: a graph of "
+            f"{labels.graph.n_items} items without edges."
+        )
+    responses = observation.responses
+    coupling = parameters(result, model)["coupling"].astype(float)
+    table = labels.table
+    if table is None:  # the model's coupling is fixed
+        graph = labels.graph.ordered(responses)
+        field = np.log(observation.label_structure[0])
+        table = log_partition(graph, field, reach(graph, len(field)))
+    probability = label_probabilities(result, model).values
+    unanswered = probability[responses.per_item == 0]
+    alone = unanswered.mean(axis=0) if len(unanswered) else np.full(len(probability[0]), np.nan)
+    voted = np.bincount(responses.label, minlength=responses.n_classes) / responses.n_responses
+    kept = kept_labels(result)
+    if kept is None:
+        share = np.tile(probability.mean(axis=0), (len(coupling), 1, 1))
+    else:  # (chain, draw, class)
+        share = np.stack([(kept == k).mean(axis=2) for k in range(responses.n_classes)], axis=2)
+    chain, replicated = _agreements(
+        result, model, observation, kept, probability, draws, random_seed
+    )
+    own = [replicated[chain == c] if kept is not None else replicated for c in range(len(coupling))]
+    expected = np.array([one.mean() for one in own])
+    deviation = max(float(np.mean([one.std() for one in own])), 1e-12)
+    z = np.nan_to_num((responses.agreement() - expected) / deviation)  # 0 without shared items
+    by_chain = share.mean(axis=1)
+    lost = (voted > 0) & (by_chain < LOST * voted)
+    attrs: dict[str, Any] = {
+        "critical": table.critical,
+        "above": float((coupling >= table.critical).mean()),
+        "agreement": responses.agreement(),
+        "collapsed": bool((lost.any(axis=1) & (z > FAR)).any()),
+        "apart": _apart(coupling, share),
+        "one_class": bool(np.nanmax(alone, initial=0.0) > max(NEARLY_ALL, by_chain.max())),
+    }
+    attrs["trouble"] = attrs["collapsed"] or attrs["apart"] or attrs["one_class"]
+    lost_names = responses.classes[(lost & (z > FAR)[:, None]).any(axis=0)]
+    attrs["verdict"] = _in_words(attrs, float(coupling.mean()), lost_names)
+    found = {
+        "voted": ("class", voted),
+        "unanswered": ("class", alone),
+        "coupling": ("chain", coupling.mean(axis=1)),
+        "share": (("chain", "class"), by_chain),
+        "lost": (("chain", "class"), lost),
+        "expected": ("chain", expected),
+        "z": ("chain", z),
+        "grid": ("step", table.coupling),
+        "from_random": ("step", table.by_start[0] / table.total_weight),
+        "from_one_class": ("step", table.by_start[1] / table.total_weight),
+    }
+    coords = {"class": responses.classes, "chain": np.arange(len(coupling))}
+    return xr.Dataset(found, coords, attrs)
+
+
+def _agreements(
+    result: xr.DataTree,
+    model: pm.Model,
+    observation: Observation,
+    kept: NDArray[Any] | None,
+    probability: Array,
+    draws: int,
+    random_seed: Any,
+) -> tuple[NDArray[np.int64], Array]:
+    """Return the chain of every replication, and the raters' agreement in it.
+
+    Responses are drawn given the labels of the same draw or, if these were not kept, given labels
+    drawn by their probabilities.
+    """
+    require_count("draws", draws)
+    responses, rng = observation.responses, require_seed(random_seed)
+    n_chains, n_draws = parameters(result, model)["coupling"].shape
+    draws = max(draws, 2 * n_chains)
+    place = evenly_spaced(draws, n_chains * n_draws)
+    up_to = probability.cumsum(axis=1)
+    replicated = []
+    points = evenly_spaced_rows(result, model, observation, draws)
+    for at, rows in zip(place, points, strict=True):
+        if kept is None:
+            truth = invert(up_to, rng.random(len(up_to)))
+        else:
+            truth = kept[divmod(at, n_draws)].astype(np.int64)
+        channel, _ = observation.raters.at(rows, observation.rater_structure)
+        label = channel.simulate(observation.tables(rows), truth, responses, rng)
+        replicated.append(responses.relabelled(label).agreement())
+    return place // n_draws, np.array(replicated)
+
+
+def _apart(coupling: Array, share: Array) -> bool:
+    """Return whether the labels (or couplings) of chains differ by much and have not mixed."""
+    import arviz as az
+
+    if len(coupling) < 2:
+        return False
+    for series in (coupling / coupling.mean(), *np.moveaxis(share, 2, 0)):
+        far = np.ptp(series.mean(axis=1)) > APART
+        if far and (np.ptp(series, axis=1).max() == 0 or float(az.rhat(series)) > MIXED):
+            return True
+    return False
+
+
+def _in_words(attrs: dict[str, Any], coupling: float, lost: NDArray[Any]) -> str:
+    side = "above" if coupling >= attrs["critical"] else "below"
+    said = [f"The coupling ({coupling:.3g}) is {side} the critical one ({attrs['critical']:.3g})."]
+    if attrs["collapsed"]:
+        names = ", ".join(map(str, lost))
+        said.append(
+            f"The labels collapsed: class {names} is lost, and raters agree more often than the "
+            "remaining labels explain. Use a weaker coupling, or infer it."
+        )
+    if attrs["apart"]:
+        said.append("The chains are in different phases: the posterior has several modes.")
+    if attrs["one_class"]:
+        said.append("Nearly all items without responses have one class, because of the prior.")
+    if not attrs["trouble"]:
+        said.append("The labels follow the responses in all chains.")
+    return " ".join(said)

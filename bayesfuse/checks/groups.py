@@ -53,11 +53,9 @@ def co_assignment(result: xr.DataTree) -> xr.DataArray:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.checks import co_assignment
-    >>> from bayesfuse.models import LatentGroup
-    >>> model = LatentGroup(bf.datasets.anesthesia(), groups=[[2, 3]])
+    >>> model = bf.models.LatentGroup(bf.datasets.anesthesia(), groups=[[2, 3]])
     >>> result = bf.sample(model, draws=20, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> co_assignment(result).sel(rater=2).values.tolist()
+    >>> bf.checks.co_assignment(result).sel(rater=2).values.tolist()
     [0.0, 1.0, 1.0, 0.0, 0.0]
     """
     different, times, raters = _assignments(result)
@@ -110,11 +108,9 @@ def group_summary(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.checks import group_summary
-    >>> from bayesfuse.models import LatentGroup
-    >>> model = LatentGroup(bf.datasets.anesthesia(), groups=[[2, 3]])
+    >>> model = bf.models.LatentGroup(bf.datasets.anesthesia(), groups=[[2, 3]])
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> table = group_summary(result)
+    >>> table = bf.checks.group_summary(result)
     >>> table["raters"][0], bool(table["informative"][0] > 0.9)
     ([2, 3], True)
     """
@@ -245,12 +241,10 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.checks import rater_covariance
-    >>> from bayesfuse.models import DawidSkene
     >>> responses = bf.datasets.caries()
-    >>> model = DawidSkene(responses)
+    >>> model = bf.models.DawidSkene(responses)
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> 0.5 < rater_covariance(result, responses).attrs["excess"] < 2
+    >>> 0.5 < bf.checks.rater_covariance(result, responses).attrs["excess"] < 2
     True
     """
     require_responses(result, responses)
@@ -296,10 +290,7 @@ def rater_covariance(result: xr.DataTree, responses: Responses) -> xr.Dataset:
 
 
 def _sampling_variance(responses: Responses) -> Array:
-    """Return the sampling variance of the raters' covariances, summed over the classes.
-
-    A pair's covariance is a mean over their common items, so this is the variance of a mean.
-    """
+    """Return the variance of the raters' covariances, means over common items, over all classes."""
     n_raters = responses.n_raters
     place = responses.item.astype(np.int64) * n_raters + responses.rater
     pairs, which, times = np.unique(place, return_inverse=True, return_counts=True)

@@ -9,16 +9,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.checks.class_matching import (
-    aligned_mean,
-    costs,
-    most_frequent,
-    orders,
-    profiles,
-    target,
-    uses_names,
-    weights,
-)
+from bayesfuse.checks import class_matching
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.partition import ALONE
@@ -37,8 +28,7 @@ from bayesfuse.results.posterior import complete, note_draws
 from bayesfuse.results.storage import round_off
 from bayesfuse.results.summaries import assignment, posterior_draws
 
-RATES = "sensitivity", "specificity"
-"""Variables computed from confusion matrices and prevalence."""
+RATES = "sensitivity", "specificity"  # variables computed from confusion matrices and prevalence
 
 DENSITIES = "lp", "logp", "model_logp", "potential_energy", "energy"
 """Sampler statistics of the posterior density, which a permutation may change."""
@@ -79,7 +69,7 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
     Notes
     -----
     The prior identifies the classes, and a Dirichlet prior weighs raters by log odds: one rater who
-    almost never gives a class its name can outweigh several who mostly do. ``named`` detects this
+    almost never gives a class its name can outweigh several that mostly do. ``named`` detects this
     by one vote per rater and class, the rater's most frequent label; with ``bf.priors.robust`` it
     is rare.
 
@@ -91,27 +81,29 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=50, chains=2, random_seed=1, progressbar=False, quiet=True)
     >>> print(bf.checks.switching(result).attrs["verdict"])
     Labels are not switched in 2 chains. Most raters give every class its own name.
     """
-    prevalence, confusion = profiles(result)
-    share, rows = target(result, reference)
-    weight = weights(result)
-    by_draw = orders(prevalence, confusion, share, rows, weight)
-    best = np.array([most_frequent(chain) for chain in by_draw])
+    prevalence, confusion = class_matching.profiles(result)
+    share, rows = class_matching.target(result, reference)
+    weight = class_matching.weights(result)
+    by_draw = class_matching.orders(prevalence, confusion, share, rows, weight)
+    counted = (np.unique(chain, axis=0, return_counts=True) for chain in by_draw)
+    best = np.array([found[count.argmax()] for found, count in counted])  # most frequent
     own = np.arange(prevalence.shape[-1])
     plain, nearest = (
         [
-            np.trace(costs(*aligned_mean(*chain), share, rows, weight))
+            np.trace(
+                class_matching.costs(*class_matching.aligned_mean(*chain), share, rows, weight)
+            )
             for chain in zip(prevalence, confusion, order, strict=True)
         ]
         for order in (np.broadcast_to(own, by_draw.shape), by_draw)
     )
     switched = (by_draw != own).any(axis=2).mean(axis=1)
-    named = uses_names(rows, weight)
+    named = class_matching.uses_names(rows, weight)
     agree = bool((best == own).all() and not switched.any())
     draws = posterior_draws(result, "confusion")["confusion"]
     chain = {"chain": draws["chain"].values}
@@ -156,9 +148,9 @@ def align_labels(
     Raises
     ------
     ModelError
-        Raters with accuracies instead of confusion matrices (a permuted confusion matrix has none);
-        covariates or a classifier, which know the classes;
-        different permutations, or known labels, without a model; a result without ``confusion``.
+        Raters with accuracies instead of confusion matrices; covariates or a classifier, which
+        inform the classes; different permutations, or known labels, without a model; a result
+        without ``confusion``.
 
     Notes
     -----
@@ -169,32 +161,38 @@ def align_labels(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=50, chains=2, random_seed=1, progressbar=False, quiet=True)
     >>> bf.align_labels(result).attrs["aligned"]
     0
     """
     posterior = require_draws(result, "Aligning classes")
     observation = None if model is None else observation_of(result, model)
-    order = orders(*profiles(result), *target(result, reference), weights(result))
+    order = class_matching.orders(
+        *class_matching.profiles(result),
+        *class_matching.target(result, reference),
+        class_matching.weights(result),
+    )
     moved = (order != np.arange(order.shape[-1])).any(axis=-1)
     aligned = result.copy()
     aligned.attrs["aligned"] = int(moved.sum())
     if not moved.any():
         return aligned
-    if named(posterior, "accuracy") is not None:
-        raise ModelError(
-            "Accuracies cannot be permuted, because wrong labels have no accuracy: start all "
-            f"chains at one point (start='moments') instead. Got: {int(moved.sum())} permuted "
-            "draws of a model with accuracies."
-        )
-    if "other_class" in posterior.dims or named(posterior, "classifier_scale") is not None:
-        raise ModelError(
-            "Classes cannot be permuted where covariates or a classifier tell them apart, because "
-            "the likelihood is another one then: start all chains at one point (start='moments') "
-            f"instead. Got: {int(moved.sum())} permuted draws of such a model."
-        )
+    has_covariates = "other_class" in posterior.dims
+    for found, what, reason in (
+        (named(posterior, "accuracy") is not None, "accuracies", "wrong labels have no accuracy"),
+        (
+            has_covariates or named(posterior, "classifier_scale") is not None,
+            "covariates or a classifier",
+            "these inform the classes, and the likelihood would change",
+        ),
+    ):
+        if found:
+            raise ModelError(
+                f"Classes of models with {what} cannot be permuted, because {reason}: start all "
+                "chains at one point (start='moments') instead. Got: "
+                f"{int(moved.sum())} permuted draws of such a model."
+            )
     common = bool((order == order[0, 0]).all()) and (
         "label_posterior" not in result.children or of_all_draws(result)
     )

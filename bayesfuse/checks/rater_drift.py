@@ -1,4 +1,4 @@
-"""Check whether raters answer new items as they answered those of a fit."""
+"""Check whether the accuracy of raters has changed since a fit."""
 
 from __future__ import annotations
 
@@ -28,11 +28,8 @@ from bayesfuse.results.summaries import tails
 FREE = 0.5
 """Concentration of every entry of a row that has nothing to do with the fitted one (Jeffreys)."""
 
-SUREST = 1e9
-"""Largest total concentration of a row, for rows that are known."""
-
-NAMED = 5
-"""Raters that the verdict names at most."""
+SUREST = 1e9  # largest total concentration of a row, for rows that are known
+NAMED = 5  # maximum number of raters in the verdict
 
 
 def rater_drift(
@@ -47,10 +44,10 @@ def rater_drift(
     ci_prob: float | None = None,
     random_seed: Any = None,
 ) -> xr.Dataset:
-    r"""Find raters who answer new items in a way that the fit does not predict.
+    r"""Find raters whose responses to new items differ from the predictions of the fit.
 
-    For a stream, ask before each :func:`bayesfuse.update`: people tire, learn or get new
-    guidelines, and classifiers are trained again.
+    For a stream, run this before each :func:`bayesfuse.update`: people tire, learn or get new
+    guidelines, and classifiers are retrained.
 
     Parameters
     ----------
@@ -63,7 +60,7 @@ def rater_drift(
     gold : mapping of item name to class name, optional
         New items whose true class is known.
     draws : int, default 400
-        Replications of the new responses, at evenly spaced posterior draws. No others are used.
+        Number of replications of the new responses, at evenly spaced posterior draws.
     ci_prob : float, optional
         Probability of the interval. Default ``az.rcParams["stats.ci_prob"]``.
     random_seed : int, Generator, optional
@@ -71,12 +68,11 @@ def rater_drift(
     Returns
     -------
     Dataset, dims (rater,)
-        Of the raters that the fit knows and that answered new items: ``responses``, their number;
-        of the share of right answers, the labels being those expected under the fit: ``observed``,
-        ``replicated`` (mean), ``low`` and ``high``; ``log_bayes_factor`` in favour of a drift;
-        ``p_value`` of the latter, one rater at a time; ``adjusted_p_value`` for the number of
-        raters; ``unusual``, whether that is at most 0.05. Attributes: ``p_value``, the smallest
-        adjusted one; ``verdict``, a summary in words.
+        Of fitted raters with new responses: ``responses``, their number; the share of right
+        responses given the labels expected under the fit, ``observed`` and ``replicated`` (mean,
+        ``low`` and ``high``); ``log_bayes_factor`` in favour of a drift and its ``p_value`` for a
+        single rater; ``adjusted_p_value`` for the number of raters; ``unusual``, whether this is at
+        most 0.05. Attributes: ``p_value``, the smallest adjusted one; ``verdict``, in words.
 
     Raises
     ------
@@ -88,31 +84,28 @@ def rater_drift(
 
     Notes
     -----
-    Let :math:`C_k` be the expected numbers of a rater's answers to items of class k, the labels
-    having their probability at the posterior mean of the parameters. Two Dirichlet–multinomial
-    distributions compete for them: one whose Dirichlet distribution has the mean and the variance
-    of the fitted row, so it knows how uncertain that is, and one with concentrations ½, for a rater
-    of whom nothing is known,
+    Let :math:`C_k` be the expected number of a rater's responses to items of class k, with label
+    probabilities at the posterior mean of the parameters. The log Bayes factor compares two
+    Dirichlet–multinomial distributions, one with the mean and variance of the fitted row and one
+    with concentrations ½,
 
     .. math:: \sum_k \log \frac{B(½ + C_k)}{B(½)} - \log \frac{B(a_k + C_k)}{B(a_k)} .
 
-    As labels are uncertain and shared by raters, this log Bayes factor is not taken at its word but
-    compared with replications: at every posterior draw, labels are drawn given the new responses,
-    and new responses given these. So a change of the class shares is no drift of raters. The
-    adjusted p-values are those of the standardised statistics against the largest of each
-    replication (step-down), so that with probability 0.95 no rater is flagged where none has
-    changed.
+    As labels are uncertain and shared by raters, it is compared with replications: at every
+    posterior draw, labels are drawn given the new responses, and new responses given these labels.
+    A change of the class shares is therefore no drift. The adjusted p-values compare standardised
+    statistics with the largest of each replication (step-down), so that without drift no rater is
+    flagged with probability 0.95.
 
     In simulations (8 raters with accuracies from 0.6 to 0.9, 3 classes, 4 responses per item, 1,000
-    fitted and 300 new items) some rater was flagged in 3.5 % of 200 batches without a drift, and in
-    9 % of 100 where most of the new items were of the rarest class. One who answered about 150 new
-    items, a fifth of them now at random, was flagged in 16 % of 100 batches, with two fifths at
-    random in 72 %, and another rater then in 2 %. The posterior must be right about its
-    uncertainty: with 100 fitted items there were false alarms in 9 % of 100 batches for ``bf.fit``
-    and in 6 % for ``bf.sample``.
+    fitted and 300 new items) a rater was flagged in 3.5 % of 200 batches without drift, and in 9 %
+    of 100 with mostly new items of the rarest class. A rater with 150 new responses, a fifth of
+    them random, was flagged in 16 % of 100 batches, with two fifths in 72 % (another rater in 2 %).
+    With 100 fitted items there were false alarms in 9 % of 100 batches for ``bf.fit`` and in 6 %
+    for ``bf.sample``.
 
-    Raters are judged by labels that follow the majority: if most change together, the others
-    appear to have changed. Known labels (``gold``) settle it.
+    The labels follow the majority: if most raters change together, the others appear to have
+    changed. Known labels (``gold``) resolve this.
 
     References
     ----------
@@ -121,7 +114,7 @@ def rater_drift(
 
     Examples
     --------
-    The fifth rater answers the second hundred of items at random:
+    The fifth rater labels the last hundred items at random:
 
     >>> import numpy as np, bayesfuse as bf
     >>> from bayesfuse.models import DawidSkene
@@ -180,7 +173,7 @@ def _see(
     """Return new responses as seen through the fit, and the known raters with answers."""
     if others := [need for need in fitted.needs if need not in told]:
         raise ModelError(
-            "Replications take labels that are drawn given the responses to an item or a sequence. "
+            "Replications need labels that can be drawn given responses to an item or sequence. "
             f"Got: a result of {fitted.labels.__name__} labels, which need {others[0]}."
         )
     observation, values, source = see(fitted, responses, told, gold)
@@ -189,8 +182,8 @@ def _see(
     known = np.flatnonzero(answered & (np.array(source) == FITTED))
     if len(known) == 0:
         raise ModelError(
-            "Only raters that the fit knows can drift, and only by their answers. Got: none of "
-            f"{len(fitted.rater_names)} fitted raters among {int(answered.sum())} with answers."
+            "Drift is checked for fitted raters with new responses. Got: none of "
+            f"{len(fitted.rater_names)} fitted raters among {int(answered.sum())} with responses."
         )
     return observation, values, known
 
@@ -240,22 +233,19 @@ def _in_words(found: xr.Dataset) -> str:
     count, n_raters = unusual.sizes["rater"], found.sizes["rater"]
     if count == 0:
         return (
-            f"No evidence that one of {n_raters} raters answers otherwise than in the fit "
+            f"No evidence that any of {n_raters} raters differs from the fit "
             f"(smallest adjusted p-value {found.attrs['p_value']:.2f})."
         )
+    columns = (unusual[name].values for name in ("observed", "responses", "replicated"))
     named = [
-        f"{name!r} (right in {observed:.0%} of {answers} answers, expected {expected:.0%})"
-        for name, observed, answers, expected in zip(
-            listed(unusual["rater"].values),
-            unusual["observed"].values,
-            unusual["responses"].values,
-            unusual["replicated"].values,
-            strict=True,
+        f"{name!r} (right in {observed:.0%} of {number} responses, expected {expected:.0%})"
+        for name, observed, number, expected in zip(
+            listed(unusual["rater"].values), *columns, strict=True
         )
     ][:NAMED]
     more = f" and {count - NAMED} more" if count > NAMED else ""
     return (
-        f"{count} of {n_raters} raters answer otherwise than in the fit: {', '.join(named)}{more}. "
-        "bf.update(…, forgetting=0.1) or more follows raters who change; known labels (gold=) tell "
-        "whether it is they who have changed."
+        f"{count} of {n_raters} raters differ from the fit: {', '.join(named)}{more}. Use "
+        "bf.update(…, forgetting=0.1) or more for raters that change; known labels (gold=) show "
+        "which raters have changed."
     )

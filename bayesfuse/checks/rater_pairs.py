@@ -1,4 +1,4 @@
-"""Checks of pairs of raters: how often they agree, and how often they make the same mistakes."""
+"""Checks of pairs of raters: their agreement, and their common mistakes."""
 
 from __future__ import annotations
 
@@ -10,16 +10,7 @@ import scipy
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.checks.advice import has_types, model_of_hard_items
-from bayesfuse.checks.replicates import (
-    DRAWS,
-    compare,
-    expanded,
-    place_among,
-    relabelled,
-    replicate,
-    unusual,
-)
+from bayesfuse.checks import replicates
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_count, require_seed
 from bayesfuse.numerics.kernels import Array
@@ -29,11 +20,10 @@ from bayesfuse.raters.latent_groups import LatentGroups
 from bayesfuse.raters.typed_confusion import TypedConfusion
 from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of
 
-LEAST = 10
-"""Items that two raters must share to be compared: fewer carry little information."""
+LEAST = 10  # items that two raters must share to be compared: fewer carry little information
+Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]  # first and second rater of every pair
 
-PAIRS_AT_ONCE = 10_000
-"""Pairs whose tables (classes or types × labels) are in memory at one time."""
+PAIRS_AT_ONCE = 10_000  # pairs whose tables (classes or types × labels) are in memory at one time
 
 
 def pairwise_agreement(
@@ -41,7 +31,7 @@ def pairwise_agreement(
     model: pm.Model,
     *,
     least: int = LEAST,
-    draws: int = DRAWS,
+    draws: int = replicates.DRAWS,
     ci_prob: float | None = None,
     random_seed: Any = None,
 ) -> xr.Dataset:
@@ -69,10 +59,9 @@ def pairwise_agreement(
     Dataset, dims (pair,)
         ``first`` and ``second`` rater, ``items`` they share; of the share of their responses that
         agree: ``observed``, ``replicated`` (mean), ``low``, ``high``, ``p_value`` and ``unusual``
-        (false discovery rate 0.05). The attribute ``p_value`` is of all pairs together;
-        ``observed``, ``replicated`` and ``mean_p_value`` are of their mean agreement, which a prior
-        with too much weight lowers. Posterior predictive p-values are conservative, because the
-        data are used twice.
+        (false discovery rate 0.05). Attributes: ``p_value`` of all pairs together; ``observed``,
+        ``replicated`` and ``mean_p_value`` of their mean agreement, which too strong a prior
+        lowers. The p-values are conservative, because the data are used twice.
 
     Raises
     ------
@@ -87,26 +76,29 @@ def pairwise_agreement(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> found = bf.checks.pairwise_agreement(result, model, random_seed=1)
     >>> found.sizes["pair"], int(found["unusual"].sum())
     (10, 0)
     """
-    observation = expanded(observation_of(result, model))
+    observation = replicates.expanded(observation_of(result, model))
     responses = observation.responses
-    first, second, shared, together = _pairs(responses, least)
+    pairs, shared, together = _pairs(responses, least)
 
-    def agreeing(answers: Responses) -> Array:
-        return _same(answers, first, second)
-
-    seen, replicated = replicate(agreeing, result, model, observation, draws, random_seed)
-    coords = _pair_coords(responses, first, second)
-    found = compare(seen, replicated, coords, "pair", total=together, ci_prob=ci_prob)
-    mean = place_among((seen / together).mean(), (replicated / together).mean(axis=1))
+    found, mean = replicates.against_replications(
+        lambda answers: _same(answers, pairs),
+        lambda same: (same / together).mean(axis=-1),
+        (result, model, observation),
+        ("pair", np.arange(len(shared))),
+        total=together,
+        draws=draws,
+        ci_prob=ci_prob,
+        random_seed=random_seed,
+    )
     mean["mean_p_value"] = mean.pop("p_value")  # p_value is of all pairs together
     found.attrs |= mean
+    found = found.drop_vars("pair").assign_coords(_pair_coords(responses, pairs))
     return found.assign(items=("pair", shared))
 
 
@@ -115,7 +107,7 @@ def conditional_dependence(
     model: pm.Model,
     *,
     least: int = LEAST,
-    draws: int = DRAWS,
+    draws: int = replicates.DRAWS,
     random_seed: Any = None,
 ) -> xr.Dataset:
     r"""Find pairs of raters who make the same mistakes more often than the model allows.
@@ -151,14 +143,14 @@ def conditional_dependence(
 
     Notes
     -----
-    In simulations with three of ten raters (accuracy 0.8, 300 items) reporting on a source with
-    accuracy 0.75, all three were found in seven of eight data sets; in 60 data sets without
-    dependence and up to 780 pairs, no pair was flagged.
+    In simulations with three of ten raters (accuracy 0.8, 300 items) copying a source of accuracy
+    0.75, all three were found in seven of eight data sets; in 60 data sets without dependence and
+    up to 780 pairs, no pair was flagged.
 
-    The labels follow the majority: if a cartel outvotes the other raters, it is the others who
-    appear to share mistakes. Mistakes shared by everybody point to hard items rather than groups,
-    see :func:`item_difficulty`; those by a few may come from either, which
-    :class:`bayesfuse.models.ItemTypes` and :class:`bayesfuse.models.LatentGroup` can tell apart.
+    The labels follow the majority: if a cartel outvotes the other raters, the others appear to
+    share mistakes. Mistakes shared by all raters indicate hard items, see :func:`item_difficulty`;
+    for mistakes shared by a few, compare :class:`bayesfuse.models.ItemTypes` and
+    :class:`bayesfuse.models.LatentGroup`.
 
     References
     ----------
@@ -168,29 +160,28 @@ def conditional_dependence(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> bf.checks.conditional_dependence(result, model, random_seed=1).attrs["groups"]
     []
     """
-    observation = expanded(observation_of(result, model))
+    observation = replicates.expanded(observation_of(result, model))
     responses = observation.responses
-    first, second, shared, _ = _pairs(responses, least)
+    pairs, shared, _ = _pairs(responses, least)
     rng = require_seed(random_seed)
     points = evenly_spaced_rows(result, model, observation, draws, least=2)
-    numbers = np.zeros((draws, 3, len(first)))
+    numbers = np.zeros((draws, 3, len(shared)))
     for found, rows in zip(numbers, points, strict=True):
-        chance = _common_mistake(observation, rows, first, second)
-        found[:2] = _mistakes(observation, rows, chance, first, second)
+        chance = _common_mistake(observation, rows, pairs)
+        found[:2] = _mistakes(observation, rows, chance, pairs)
         _, label = observation.simulate(rows, rng)
-        other = relabelled(observation, label)
-        seen, mean = _mistakes(other, rows, chance, first, second)
+        other = replicates.relabelled(observation, label)
+        seen, mean = _mistakes(other, rows, chance, pairs)
         found[2] = seen - mean
     mistakes, expected, _ = numbers.mean(axis=0)
     p_value = _more(mistakes, expected, numbers[:, 2].var(axis=0))
-    flagged = unusual(p_value)
-    cluster = _clusters(first[flagged], second[flagged], responses.n_raters)
+    flagged = replicates.unusual(p_value)
+    cluster = _clusters((pairs[0][flagged], pairs[1][flagged]), responses.n_raters)
     groups = [responses.raters[cluster == g].tolist() for g in range(cluster.max() + 1)]
     table = {
         "observed": mistakes,
@@ -202,8 +193,8 @@ def conditional_dependence(
     return xr.Dataset(
         {name: ("pair", values) for name, values in table.items()}
         | {"cluster": ("rater", cluster)},
-        _pair_coords(responses, first, second) | {"rater": responses.raters},
-        {"groups": groups, "verdict": _in_words(groups, len(first), observation)},
+        _pair_coords(responses, pairs) | {"rater": responses.raters},
+        {"groups": groups, "verdict": _in_words(groups, len(shared), observation)},
     )
 
 
@@ -216,13 +207,13 @@ def _in_words(groups: list[list[Any]], n_pairs: int, observation: Observation) -
         for g in groups
     )
     said = f"These raters share more mistakes than the model expects: {named}."
-    hard = model_of_hard_items(observation)
+    hard = replicates.model_of_hard_items(observation)
     if largest > max(observation.responses.n_raters / 2, 4):
         return (
             f"{said} With so many, some items may be harder than others (see item_difficulty): "
             f"try {hard}."
         )
-    if has_types(observation):
+    if replicates.has_types(observation):
         return f"{said} They may share a source: try bayesfuse.models.LatentGroup."
     return (
         f"{said} Some items may be harder than others: try {hard}. Or these raters may share a "
@@ -233,13 +224,8 @@ def _in_words(groups: list[list[Any]], n_pairs: int, observation: Observation) -
 # ---------------------------------------------------------------- counting over pairs
 
 
-def _pairs(
-    responses: Responses, least: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array]:
-    """Return pairs of raters who share items: both raters, number of items and of comparisons.
-
-    Memory grows with the number of pairs that occur.
-    """
+def _pairs(responses: Responses, least: int) -> tuple[Pairs, NDArray[np.int64], Array]:
+    """Return pairs of raters with common items, their numbers of items and of comparisons."""
     require_count("least", least)
     answers = _by_rater(responses, responses.item, np.ones(responses.n_responses))
     answered = answers.copy()
@@ -247,12 +233,13 @@ def _pairs(
     shared = scipy.sparse.triu(answered.T @ answered, 1).tocoo()
     kept = shared.data >= least
     first, second = (where[kept].astype(np.int64) for where in shared.coords)
+    pairs = first, second
     if len(first) == 0:
         raise ModelError(
             "Raters are compared on the items they share; least= sets how many these must be. "
             f"Got: no pair of {responses.n_raters} raters with {least} in common."
         )
-    return first, second, shared.data[kept].astype(np.int64), _take(answers, first, second)
+    return pairs, shared.data[kept].astype(np.int64), _take(answers, pairs)
 
 
 def _by_rater(responses: Responses, row: NDArray[Any], weight: Array) -> Any:
@@ -261,41 +248,32 @@ def _by_rater(responses: Responses, row: NDArray[Any], weight: Array) -> Any:
     return scipy.sparse.csr_array((weight, (row, responses.rater)), shape=shape)
 
 
-def _take(matrix: Any, first: NDArray[np.int64], second: NDArray[np.int64]) -> Array:
+def _take(matrix: Any, pairs: Pairs) -> Array:
     """Return entries of the Gram matrix of a sparse matrix's columns."""
     gram = (matrix.T @ matrix).tocsr()
-    entries: Array = np.asarray(gram[first, second]).ravel()
+    entries: Array = np.asarray(gram[pairs]).ravel()
     return entries
 
 
-def _same(
-    responses: Responses,
-    first: NDArray[np.int64],
-    second: NDArray[np.int64],
-    weight: Array | None = None,
-) -> Array:
+def _same(responses: Responses, pairs: Pairs, weight: Array | None = None) -> Array:
     """Count equal labels of the same item by pair, optionally weighted by item and label."""
     row = responses.item * responses.n_classes + responses.label
     each = np.ones(len(row)) if weight is None else np.sqrt(weight.ravel()[row])
-    return _take(_by_rater(responses, row, each), first, second)
+    return _take(_by_rater(responses, row, each), pairs)
 
 
 def _mistakes(
-    observation: Observation,
-    rows: Rows,
-    chance: Array,
-    first: NDArray[np.int64],
-    second: NDArray[np.int64],
+    observation: Observation, rows: Rows, chance: Array, pairs: Pairs
 ) -> tuple[Array, Array]:
     """Return the common mistakes of every pair and their mean, averaged over the labels."""
     responses = observation.responses
     probability = observation.marginal(rows).probability
-    expected = np.zeros(len(first))
+    expected = np.zeros(len(chance))
     for k in range(responses.n_classes):
         each = np.sqrt(probability[responses.item, k])
         answers = _by_rater(responses, responses.item, each)
-        expected += _take(answers, first, second) * chance[:, k]
-    return _same(responses, first, second, np.maximum(1 - probability, 0.0)), expected
+        expected += _take(answers, pairs) * chance[:, k]
+    return _same(responses, pairs, np.maximum(1 - probability, 0.0)), expected
 
 
 def _more(seen: Array, mean: Array, variance: Array) -> Array:
@@ -310,13 +288,9 @@ def _more(seen: Array, mean: Array, variance: Array) -> Array:
     return found
 
 
-def _common_mistake(
-    observation: Observation,
-    rows: Rows,
-    first: NDArray[np.int64],
-    second: NDArray[np.int64],
-) -> Array:
+def _common_mistake(observation: Observation, rows: Rows, pairs: Pairs) -> Array:
     """Return the probability of the same wrong label for an item of class k, (pairs, classes)."""
+    first, second = pairs
     channel, _ = observation.raters.at(rows, observation.rater_structure)
     tables = observation.tables(rows)
     n_classes = observation.table.n_classes
@@ -340,13 +314,9 @@ def _common_mistake(
     return found
 
 
-def _clusters(
-    first: NDArray[np.int64], second: NDArray[np.int64], n_raters: int
-) -> NDArray[np.int64]:
+def _clusters(pairs: Pairs, n_raters: int) -> NDArray[np.int64]:
     """Number the connected components of raters in order; −1 for raters in no pair."""
-    graph = scipy.sparse.coo_array(
-        (np.ones(len(first)), (first, second)), shape=(n_raters, n_raters)
-    )
+    graph = scipy.sparse.coo_array((np.ones(len(pairs[0])), pairs), shape=(n_raters, n_raters))
     _, component = scipy.sparse.csgraph.connected_components(graph, directed=False)
     size = np.bincount(component)
     used = [c for c in dict.fromkeys(component.tolist()) if size[c] > 1]
@@ -355,10 +325,6 @@ def _clusters(
     return number[component]
 
 
-def _pair_coords(
-    responses: Responses, first: NDArray[np.int64], second: NDArray[np.int64]
-) -> dict[Any, Any]:
-    return {
-        "first": ("pair", responses.raters[first]),
-        "second": ("pair", responses.raters[second]),
-    }
+def _pair_coords(responses: Responses, pairs: Pairs) -> dict[Any, Any]:
+    names = zip(("first", "second"), pairs, strict=True)
+    return {name: ("pair", responses.raters[end]) for name, end in names}

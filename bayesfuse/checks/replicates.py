@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import require_seed
+from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation
+from bayesfuse.raters.typed_confusion import TypedConfusion
 from bayesfuse.results.compatibility import evenly_spaced_rows
 from bayesfuse.results.summaries import tails
 
-DRAWS = 200
-"""Posterior draws at which data are replicated."""
+DRAWS = 200  # posterior draws at which data are replicated
+LEVEL = 0.05  # P-values above this are reported as no evidence against the model
 
-LEVEL = 0.05
-"""P-values above this are reported as no evidence against the model."""
+ITEM_TYPES = "bayesfuse.models.ItemTypes"
 
-RATE = 0.05
-"""False discovery rate of what is flagged as unusual (Benjamini & Hochberg 1995)."""
+RATE = 0.05  # false discovery rate of what is flagged as unusual (Benjamini & Hochberg 1995)
 
 
 def expanded(observation: Observation) -> Observation:
@@ -55,12 +55,8 @@ def replicate(
     """Return a statistic of the responses and of their replications.
 
     New labels and responses are drawn at evenly spaced posterior draws, for the same items and
-    raters. Known labels are kept, and the others drawn given them.
-
-    Returns
-    -------
-    seen : ndarray, shape (entries,)
-    replicated : ndarray, shape (draws, entries)
+    raters. Known labels are kept, and the others drawn given them. Shapes (entries,), (draws,
+    entries).
     """
     seen = statistic(observation.responses)
     rng = require_seed(random_seed)
@@ -77,6 +73,28 @@ def relabelled(observation: Observation, label: NDArray[np.int64]) -> Observatio
     return replace(observation, responses=table, table=table)
 
 
+def against_replications(
+    statistic: Callable[[Responses], Array],
+    summary: Callable[[Array], Any],
+    fit: tuple[xr.DataTree, pm.Model, Observation],
+    entries: tuple[str, Any],
+    *,
+    draws: int,
+    random_seed: Any,
+    total: Array | None = None,
+    ci_prob: float | None = None,
+) -> tuple[xr.Dataset, dict[str, float]]:
+    """Compare a statistic and a summary of it with those of replicated data.
+
+    ``summary`` reduces entries, the last axis, to a number; ``entries`` are a dimension and its
+    coordinate.
+    """
+    seen, others = replicate(statistic, *fit, draws, random_seed)
+    dim, names = entries
+    found = compare(seen, others, {dim: names}, dim, total=total, ci_prob=ci_prob)
+    return found, place_among(summary(seen), summary(others))
+
+
 def compare(
     seen: Array,
     replicated: Array,
@@ -88,26 +106,10 @@ def compare(
 ) -> xr.Dataset:
     """Compare statistics of the data with their replications.
 
-    Parameters
-    ----------
-    seen : ndarray, shape (entries,)
-        Of the data: counts if ``total`` is given.
-    replicated : ndarray, shape (draws, entries)
-    coords, dims
-        Of the entries.
-    total : ndarray, shape (entries,), optional
-        Totals of the counts, which are then returned as shares. Their tails are those of a
-        beta-binomial with the replications' mean and variance, else of a normal distribution.
-    ci_prob : float, optional
-        Probability of the (equal-tailed) interval. Default ``az.rcParams["stats.ci_prob"]``.
-
-    Returns
-    -------
-    Dataset
-        ``observed``, ``replicated`` (the mean), ``low`` and ``high``, ``p_value`` (two-sided) and
-        ``unusual`` (false discovery rate 0.05). The attribute ``p_value`` is of all entries
-        together: how often replications are as far from their mean, in the sum of squared
-        standardised deviations.
+    Counts (entries,) and (draws, entries) with their ``total`` are returned as shares, and their
+    tails are those of a beta-binomial with the replications' mean and variance, else of a normal
+    distribution. The attribute ``p_value`` is of all entries together: how often replications are
+    as far from their mean, in the sum of squared standardised deviations.
     """
     from scipy import stats
 
@@ -150,8 +152,9 @@ def place_among(seen: float, replicated: Array) -> dict[str, float]:
     }
 
 
-def verdict(said: str, found: Mapping[str, float], more: str, less: str) -> str:
+def verdict(said: str, found: Mapping[str, float], digits: str, more: str, less: str) -> str:
     """Return a sentence on the result of :func:`place_among`."""
+    said = f"{said} (expected {format(found['replicated'], digits)})"
     if found["p_value"] > LEVEL:
         return f"{said}: no evidence against the model."
     return f"{said}: {more if found['observed'] > found['replicated'] else less}."
@@ -190,3 +193,18 @@ def _tails(
     below = stats.betabinom.cdf(seen, total, a, b) - exactly / 2
     above = stats.betabinom.sf(seen, total, a, b) + exactly / 2
     return below, above
+
+
+def has_types(observation: Observation) -> bool:
+    """Return whether items have types within their classes."""
+    return isinstance(observation.raters, TypedConfusion)
+
+
+def model_of_hard_items(observation: Observation) -> str:
+    """Return the model for data in which some items of a class are harder than others."""
+    if has_types(observation):
+        return "more types of items (types=)"
+    if isinstance(observation.labels, Independent):
+        return ITEM_TYPES
+    kind = type(observation.labels).__name__
+    return f"{ITEM_TYPES}, or its channel bayesfuse.TypedConfusion with {kind} labels"

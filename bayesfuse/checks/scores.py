@@ -123,9 +123,8 @@ def calibration(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
     >>> made = bf.datasets.simulate_dawid_skene(500, 5, 2, random_seed=1)
-    >>> point = bf.find_map(DawidSkene(made.responses))
+    >>> point = bf.find_map(bf.models.DawidSkene(made.responses))
     >>> found = bf.checks.calibration(point, dict(enumerate(made.truth.tolist())))
     >>> int(found["count"].sum()), found.attrs["ece"] < 0.05
     (500, True)
@@ -137,7 +136,10 @@ def calibration(
     probability, true = _known(labels, truth)
     top = probability.max(axis=1)
     right = probability.argmax(axis=1) == true
-    ends = _ends_of_equal_counts(top, bins) if equal == "count" else None
+    require_count("bins", bins)
+    ends = None
+    if equal == "count":  # lower ends of bins with about the same number of items each
+        ends = np.unique(np.sort(top)[np.arange(bins) * len(top) // bins])
     number, count, stated, share = _reliability(top, right.astype(float), bins, ends)
     edges = np.arange(bins + 1) / bins if ends is None else np.append(ends, 1.0)
     hits = share * count
@@ -158,20 +160,10 @@ def calibration(
     )
 
 
-def _ends_of_equal_counts(top: Array, bins: int) -> Array:
-    """Return the lower ends of bins with about the same number of items each."""
-    require_count("bins", bins)
-    at = np.arange(bins) * len(top) // bins
-    return np.unique(np.sort(top)[at])
-
-
 def _reliability(
     top: Array, right: Array, bins: int, ends: Array | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Array, Array]:
-    """Return the non-empty bins: index, count, mean probability, share of right labels.
-
-    The bins have equal widths, or the given lower ``ends``.
-    """
+    """Return index, count, mean probability and share of right labels of the non-empty bins."""
     require_count("bins", bins)
     if ends is None:
         own = np.minimum((top * bins).astype(np.int64), bins - 1)

@@ -1,4 +1,4 @@
-"""The arguments of the command line."""
+"""The arguments of the command line, and which options belong to which models."""
 
 from __future__ import annotations
 
@@ -8,258 +8,56 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-import bayesfuse as bf
+from bayesfuse import __version__
 from bayesfuse.command_line import CommandError
-from bayesfuse.command_line.files import STDIN
-from bayesfuse.command_line.options import MODELS, RATERS, complete
+from bayesfuse.command_line.files import STDIN, place
 
 TIME = re.compile(r"(\d+(?:\.\d+)?)(s|min|h)")
-SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
-"""Times as 90s, 2min or 1h."""
+SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}  # times as 90s, 2min or 1h
 
 MOST, MOST_CHAINS = 10**15, 10_000
 """Draws and chains beyond which NumPy and PyMC fail with unclear errors."""
 
+OF_ONE_MODEL: dict[str, Any] = {
+    "robust": False,
+    "sampler": "auto",
+    "draws": 1000,
+    "thin": None,
+    "precision": "single",
+    "sweeps": None,
+    "chains": 4,
+    "no_checks": False,
+}
+"""Options of ``--model`` of any kind, and their defaults."""
 
-class _Parser(argparse.ArgumentParser):
-    """A parser with errors of one line."""
+OF_SEVERAL: dict[str, Any] = {"report": None, "time": 3.0}
+"""Options without ``--model``, and their defaults."""
 
-    def error(self, message: str) -> NoReturn:
-        raise CommandError(f"{message} (see {self.prog} --help)")
+OF_TABLES = ("sequence", "position", "graph")
+"""Options of models that say what the data are, so that they need no model."""
 
+RATERS = ("confusion", "class", "coin", "graded")  # parameters of a rater, the default first
 
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return the arguments, ``command`` among them: "fit" or "demo".
-
-    Raises
-    ------
-    CommandError
-        Arguments that are unknown, incompatible or incomplete.
-    """
-    arguments = _parser().parse_args(argv)
-    if arguments.command == "fit":
-        complete(arguments)
-    return arguments
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="python -m bayesfuse",
-        description="Infer the true label of every item and the accuracy of every rater from the "
-        "responses of imperfect raters, without ground truth.",
-    )
-    parser.add_argument("--version", action="version", version=f"bayesfuse {bf.__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    _add_fit(commands)
-    _add_demo(commands)
-    return parser
-
-
-def _add_fit(commands: Any) -> None:
-    parser = commands.add_parser(
-        "fit",
-        help="labels and raters from a table of responses",
-        description="Fit the models that are sensible for a table with one row per response, "
-        "check and average them, or fit one --model. Writes the labels (CSV) and, if asked, a "
-        "report (HTML), the posterior (NetCDF, for ArviZ) and a plot; prints raters, checks and "
-        "the least certain items. Names that consist of digits only become integers. Tables are "
-        "UTF-8 text with commas, semicolons or tabs, also compressed (.gz, .bz2, .xz, .zip); - is "
-        "standard input.",
-    )
-    add = parser.add_argument
-    add("responses", type=_path, metavar="FILE", help="the table of responses")
-    add("--item", default="item", metavar="COLUMN", help="column of the items (%(default)s)")
-    add("--rater", default="rater", metavar="COLUMN", help="column of the raters (%(default)s)")
-    add("--label", default="label", metavar="COLUMN", help="column of the labels (%(default)s)")
-    add(
-        "--items",
-        type=_path,
-        metavar="FILE",
-        help="all items, in order, including those without responses: a table with one row per "
-        "item, its column of items named as in the responses",
-    )
-    add(
-        "--classes",
-        type=_classes,
-        metavar="A,B,...",
-        help="all classes in order, the positive one of two last",
-    )
-    add("--gold", type=_path, metavar="FILE", help="known labels: a table with columns item, label")
-    add(
-        "--time",
-        type=_minutes,
-        metavar="2min",
-        help="time that fits may take, as 90s, 2min or 1h (3min)",
-    )
-    add(
-        "--report",
-        type=Path,
-        metavar="FILE.html",
-        help="file of the report as one page with pictures",
-    )
-    add(
-        "--model",
-        choices=sorted(MODELS),
-        help="one model in place of several that are averaged; its posterior needs --output",
-    )
-    add(
-        "--raters",
-        choices=RATERS,
-        help="parameters of a rater: a confusion matrix, one accuracy per class, or one accuracy "
-        f"({RATERS[0]}; only with dawid-skene, hidden-markov and markov-random-field)",
-    )
-    add(
-        "--pooled",
-        action="store_true",
-        default=None,
-        help="raters share a mean, so that those with few responses are like the crowd (for the "
-        "same models)",
-    )
-    add(
-        "--robust",
-        action="store_true",
-        default=None,
-        help="prior that lets some rows of the confusion matrices be far from the diagonal, so "
-        "that one odd rater cannot switch the classes (if there are few raters)",
-    )
-    add(
-        "--sampler",
-        choices=("auto", "gibbs", "nuts"),
-        help="sampler (auto)",
-    )
-    add(
-        "--draws",
-        type=_whole_number,
-        metavar="N",
-        help="draws per chain (1000)",
-    )
-    add(
-        "--thin",
-        type=_whole_number,
-        metavar="N",
-        help="keep one draw in N, for a smaller file (1, or for files above 200 MB as many as it "
-        "takes)",
-    )
-    add(
-        "--precision",
-        choices=("single", "double"),
-        help="precision of the draws in the file (single)",
-    )
-    add(
-        "--sweeps",
-        type=_whole_number,
-        metavar="N",
-        help="Gibbs sweeps per draw: more make draws less correlated, in a file of the same size "
-        "(1 to 10, depending on the size of the table)",
-    )
-    add("--chains", type=_chains, metavar="N", help="chains (4)")
-    add("--seed", type=_seed, metavar="N", help="the same seed gives the same draws")
-    add("--output", type=Path, metavar="FILE.nc", help="file of the posterior")
-    add(
-        "--labels",
-        type=Path,
-        metavar="FILE.csv",
-        help="file of the labels (NAME-labels.csv, next to the output if there is one); - is "
-        "standard output, also if the table comes from standard input",
-    )
-    add(
-        "--picture",
-        type=Path,
-        metavar="FILE.png",
-        help="file of a plot (with --model: next to the output, NAME.png)",
-    )
-    add(
-        "--no-checks",
-        action="store_true",
-        default=None,
-        help="skip the posterior predictive checks",
-    )
-    add("--quiet", action="store_true", help="print nothing but errors")
-    _add_options_of_models(parser)
-    parser.set_defaults(command="fit")
-
-
-def _add_options_of_models(parser: argparse.ArgumentParser) -> None:
-    """Add the models' options, which default to None so that those of other models are detected."""
-    add = parser.add_argument_group(
-        "--model hidden-markov",
-        "Items in sequence, such as words. Sequence and position are columns of the table of items "
-        "or, without one, of the responses.",
-    ).add_argument
-    add("--sequence", metavar="COLUMN", help="column of the sequences (sequence)")
-    add(
-        "--position",
-        metavar="COLUMN",
-        help="column of the numbers or times that order the items of a sequence (position)",
-    )
-    add(
-        "--bio",
-        action="store_true",
-        default=None,
-        help="labels are O, B-X and I-X, and I-X follows only B-X or I-X",
-    )
-    add = parser.add_argument_group(
-        "--model item-types",
-        "Items of hidden types, easy and hard ones, and raters who look or guess.",
-    ).add_argument
-    add(
-        "--types",
-        type=_whole_number,
-        metavar="N",
-        help="most types that items may have (four times the number of classes)",
-    )
-    add(
-        "--trust",
-        type=_number,
-        metavar="NUMBER",
-        help="how far the majority is believed: with 1 the truth is like one more response, with "
-        "more like several (inferred, which needs known labels)",
-    )
-    add = parser.add_argument_group(
-        "--model labelling-functions", "Rules that are silent on most items."
-    ).add_argument
-    add(
-        "--class-shares",
-        type=_numbers,
-        metavar="S,T,...",
-        help="known shares of the classes, in their order (inferred)",
-    )
-    add = parser.add_argument_group(
-        "--model latent-group", "Raters who share a source."
-    ).add_argument
-    add(
-        "--groups",
-        choices=("moments", "posterior"),
-        help="found by moments, or inferred jointly (moments)",
-    )
-    add = parser.add_argument_group(
-        "--model markov-random-field", "Items on a graph, whose neighbours tend to share a class."
-    ).add_argument
-    add(
-        "--graph",
-        type=_path,
-        metavar="FILE",
-        help="the edges: a table with two columns of items and optionally a column weight",
-    )
-    add(
-        "--edges",
-        choices=("given", "drawn"),
-        help="whether edges do not depend on the labels, as between pixels, or do, as citations "
-        "(given)",
-    )
-
-
-def _add_demo(commands: Any) -> None:
-    parser = commands.add_parser(
-        "demo",
-        help="an example with included data",
-        description="Fit Dawid and Skene's model to their own data: five anaesthetists, 45 "
-        "patients, four classes. Prints the posterior and writes a plot.",
-    )
-    parser.add_argument(
-        "--output", type=Path, default=Path(), metavar="FOLDER", help="folder of the plot (.)"
-    )
-    parser.set_defaults(command="demo")
+MODELS: dict[str, dict[str, Any]] = {
+    "dawid-skene": {"raters": RATERS[0], "pooled": False},
+    "hidden-markov": {
+        "raters": RATERS[0],
+        "pooled": False,
+        "sequence": "sequence",
+        "position": "position",
+        "bio": False,
+    },
+    "item-types": {"types": None, "trust": None},
+    "labelling-functions": {"class_shares": None},
+    "latent-group": {"groups": "moments"},
+    "markov-random-field": {
+        "raters": RATERS[0],
+        "pooled": False,
+        "graph": None,
+        "edges": "given",
+    },
+}
+"""Models by name, with their options and defaults."""
 
 
 def _path(text: str) -> Path:
@@ -315,3 +113,258 @@ def _classes(text: str) -> str:
     if not named:
         raise argparse.ArgumentTypeError(f"classes must be names in UTF-8 text. Got: {text!r}")
     return text
+
+
+FIT: dict[str, tuple[Any, Any, str]] = {
+    "--items": (
+        _path,
+        "FILE",
+        "all items, in order, including those without responses: a table with one row per item, "
+        "its column of items named as in the responses",
+    ),
+    "--classes": (_classes, "A,B,...", "all classes in order, the positive one of two last"),
+    "--gold": (_path, "FILE", "known labels: a table with columns item, label"),
+    "--time": (_minutes, "2min", "maximum time of the fits, as 90s, 2min or 1h (3min)"),
+    "--report": (Path, "FILE.html", "file of the report as one page with pictures"),
+    "--model": (
+        str,
+        sorted(MODELS),
+        "one model in place of several that are averaged; its posterior needs --output",
+    ),
+    "--raters": (
+        str,
+        RATERS,
+        "parameters of a rater: a confusion matrix, one accuracy per class, or one accuracy "
+        f"({RATERS[0]}; only with dawid-skene, hidden-markov and markov-random-field)",
+    ),
+    "--pooled": (
+        bool,
+        None,
+        "raters share a mean, so that raters with few responses resemble the crowd (for the same "
+        "models)",
+    ),
+    "--robust": (
+        bool,
+        None,
+        "prior that lets some rows of the confusion matrices be far from the diagonal, so that "
+        "one odd rater cannot switch the classes (if there are few raters)",
+    ),
+    "--sampler": (str, ("auto", "gibbs", "nuts"), "sampler (auto)"),
+    "--draws": (_whole_number, "N", "draws per chain (1000)"),
+    "--thin": (
+        _whole_number,
+        "N",
+        "keep every N-th draw, for a smaller file (1, or more for files above 200 MB)",
+    ),
+    "--precision": (str, ("single", "double"), "precision of the draws in the file (single)"),
+    "--sweeps": (
+        _whole_number,
+        "N",
+        "Gibbs sweeps per draw: more make draws less correlated, in a file of the same size (1 to "
+        "10, depending on the size of the table)",
+    ),
+    "--chains": (_chains, "N", "chains (4)"),
+    "--seed": (_seed, "N", "the same seed gives the same draws"),
+    "--output": (Path, "FILE.nc", "file of the posterior"),
+    "--labels": (
+        Path,
+        "FILE.csv",
+        "file of the labels (NAME-labels.csv, next to the output if there is one); - is standard "
+        "output, also if the table comes from standard input",
+    ),
+    "--picture": (
+        Path,
+        "FILE.png",
+        "file of a plot (with --model: next to the output, NAME.png)",
+    ),
+    "--no-checks": (bool, None, "skip the posterior predictive checks"),
+}
+"""Options of ``fit``: type, metavar or choices, and help."""
+
+OF_MODELS: dict[tuple[str, str], dict[str, tuple[Any, Any, str]]] = {
+    (
+        "hidden-markov",
+        "Items in sequence, such as words. Sequence and position are columns of the table of items "
+        "or, without one, of the responses.",
+    ): {
+        "--sequence": (str, "COLUMN", "column of the sequences (sequence)"),
+        "--position": (
+            str,
+            "COLUMN",
+            "column of the numbers or times that order the items of a sequence (position)",
+        ),
+        "--bio": (bool, None, "labels are O, B-X and I-X, and I-X follows only B-X or I-X"),
+    },
+    ("item-types", "Items of hidden types, easy and hard ones, and raters who look or guess."): {
+        "--types": (
+            _whole_number,
+            "N",
+            "maximum number of types (four times the number of classes)",
+        ),
+        "--trust": (
+            _number,
+            "NUMBER",
+            "weight of the majority: with 1 the truth counts as one more response, with more as "
+            "several (inferred, which needs known labels)",
+        ),
+    },
+    ("labelling-functions", "Rules that are silent on most items."): {
+        "--class-shares": (
+            _numbers,
+            "S,T,...",
+            "known shares of the classes, in their order (inferred)",
+        ),
+    },
+    ("latent-group", "Raters who share a source."): {
+        "--groups": (
+            str,
+            ("moments", "posterior"),
+            "found by moments, or inferred jointly (moments)",
+        ),
+    },
+    ("markov-random-field", "Items on a graph, whose neighbours tend to share a class."): {
+        "--graph": (
+            _path,
+            "FILE",
+            "the edges: a table with two columns of items and optionally a column weight",
+        ),
+        "--edges": (
+            str,
+            ("given", "drawn"),
+            "whether edges do not depend on the labels, as between pixels, or do, as citations "
+            "(given)",
+        ),
+    },
+}
+"""Options of single models, by model and its description."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser with errors of one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise CommandError(f"{message} (see {self.prog} --help)")
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Return valid arguments, with ``command`` "fit" or "demo", or raise CommandError."""
+    arguments = _parser().parse_args(argv)
+    if arguments.command == "fit":
+        _complete(arguments)
+        place(arguments)
+    return arguments
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m bayesfuse",
+        description="Infer the true label of every item and the accuracy of every rater from the "
+        "responses of imperfect raters, without ground truth.",
+    )
+    parser.add_argument("--version", action="version", version=f"bayesfuse {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_fit(commands)
+    _add_demo(commands)
+    return parser
+
+
+def _add_fit(commands: Any) -> None:
+    parser = commands.add_parser(
+        "fit",
+        help="labels and raters from a table of responses",
+        description="Fit the models that are sensible for a table with one row per response, "
+        "check and average them, or fit one --model. Writes the labels (CSV) and, if asked, a "
+        "report (HTML), the posterior (NetCDF, for ArviZ) and a plot; prints raters, checks and "
+        "the least certain items. Names that consist of digits only become integers. Tables are "
+        "UTF-8 text with commas, semicolons or tabs, also compressed (.gz, .bz2, .xz, .zip); - is "
+        "standard input.",
+    )
+    parser.add_argument("responses", type=_path, metavar="FILE", help="the table of responses")
+    for name in ("item", "rater", "label"):
+        said = f"column of the {name}s (%(default)s)"
+        parser.add_argument(f"--{name}", default=name, metavar="COLUMN", help=said)
+    _add(parser, FIT)
+    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    for (model, description), options in OF_MODELS.items():
+        _add(parser.add_argument_group(f"--model {model}", description), options)
+    parser.set_defaults(command="fit")
+
+
+def _add(parser: Any, options: dict[str, tuple[Any, Any, str]]) -> None:
+    """Add options, which default to None so that those of other models are detected."""
+    for name, (kind, values, said) in options.items():
+        if kind is bool:
+            parser.add_argument(name, action="store_true", default=None, help=said)
+        elif kind is str and not isinstance(values, str):
+            parser.add_argument(name, choices=values, help=said)
+        else:
+            parser.add_argument(name, type=kind, metavar=values, help=said)
+
+
+def _add_demo(commands: Any) -> None:
+    parser = commands.add_parser(
+        "demo",
+        help="an example with included data",
+        description="Fit Dawid and Skene's model to their own data: five anaesthetists, 45 "
+        "patients, four classes. Prints the posterior and writes a plot.",
+    )
+    parser.add_argument(
+        "--output", type=Path, default=Path(), metavar="FOLDER", help="folder of the plot (.)"
+    )
+    parser.set_defaults(command="demo")
+
+
+def _complete(arguments: argparse.Namespace) -> None:
+    """Refuse options of other models, and fill in the defaults of the chosen one."""
+    model = arguments.model
+    chosen = "no --model" if model is None else f"--model {model}"
+    own = dict.fromkeys(OF_TABLES) | OF_SEVERAL if model is None else MODELS[model] | OF_ONE_MODEL
+    if model is None and (arguments.sequence or arguments.position):
+        own |= {name: MODELS["hidden-markov"][name] for name in ("sequence", "position")}
+    for option in (
+        *OF_ONE_MODEL,
+        *OF_SEVERAL,
+        *(name for each in MODELS.values() for name in each),
+    ):
+        if getattr(arguments, option) is None:
+            setattr(arguments, option, own.get(option))
+        elif option not in own:
+            written = f"--{option.replace('_', '-')}"
+            raise CommandError(f"{written} belongs to {_owner(option)}. Got: {chosen}")
+    if model is None:
+        return
+    robust = "--robust is a prior of confusion matrices"
+    for wrong, rule in (
+        (
+            arguments.output is None,
+            "--model needs a file for the posterior: give --output FILE.nc. Got: no --output",
+        ),
+        (
+            model == "item-types" and arguments.robust,
+            f"{robust}, which item-types infers from all raters. Got: {chosen}",
+        ),
+        (
+            model == "labelling-functions" and arguments.robust,
+            f"{robust}, and labelling functions have none. Got: {chosen}",
+        ),
+        (
+            arguments.pooled and arguments.robust,
+            "--robust is a prior of every rater's rows, and with --pooled raters share one prior: "
+            "give one of the two. Got: both",
+        ),
+        (
+            model == "markov-random-field" and arguments.graph is None,
+            f"{chosen} needs the edges of the graph: give --graph FILE. Got: no graph",
+        ),
+    ):
+        if wrong:
+            raise CommandError(rule)
+
+
+def _owner(option: str) -> str:
+    """Return the models to which an option belongs, in words."""
+    if option in OF_ONE_MODEL:
+        return "a --model"
+    if option in OF_SEVERAL:
+        return "an answer from several models, without --model"
+    return f"--model {' or '.join(name for name, own in MODELS.items() if option in own)}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,13 @@ import pymc as pm
 import xarray as xr
 
 import bayesfuse as bf
-from bayesfuse.command_line.answer import answer
-from bayesfuse.command_line.console import is_terminal, say, tell
-from bayesfuse.command_line.files import check_inputs, check_outputs, write_netcdf
-from bayesfuse.command_line.outputs import check_output, check_picture, draw, write_labels
+from bayesfuse.command_line import INTERRUPTED, CommandError
+from bayesfuse.command_line.console import Interruption, Step, carry_out, is_terminal, say, tell
+from bayesfuse.command_line.files import STDOUT, check_outputs, replacing
+from bayesfuse.command_line.outputs import draw, write_labels, write_netcdf
 from bayesfuse.command_line.report import report
-from bayesfuse.command_line.steps import Interruption, Step, carry_out
 from bayesfuse.command_line.tables import Tables, read_tables
-from bayesfuse.errors import ModelError, NoGroupsWarning
+from bayesfuse.errors import ModelError, NoGroupsWarning, QuickAnswerWarning
 from bayesfuse.inference.plan import make_plans
 from bayesfuse.models import (
     DawidSkene,
@@ -31,34 +32,81 @@ from bayesfuse.models import (
 from bayesfuse.pymc.model import LabelModel, observed
 from bayesfuse.results.storage import choose
 
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, as in shells."""
-
-LARGE = 200_000_000
-"""Bytes of draws above which one in so many is kept, unless --thin is given."""
+LARGE = 200_000_000  # bytes of draws above which not all are kept, unless --thin is given
 
 
 def fit(arguments: argparse.Namespace) -> int:
-    """Carry out ``fit``: an answer from several models, or one model."""
-    if arguments.model is not None:
-        return fit_one(arguments)
-    fused = answer(arguments)
-    return INTERRUPTED if fused.attrs["interrupted"] else 0
-
-
-def fit_one(arguments: argparse.Namespace) -> int:
-    """Fit one model to a user's tables; write posterior, labels and plot, and print a report."""
-    output: Path = arguments.output
-    check_output(output)
-    labels: Path = arguments.labels or output.with_name(f"{output.stem}-labels.csv")
-    picture: Path = arguments.picture or output.with_suffix(".png")
-    given = arguments.responses, arguments.items, arguments.gold, arguments.graph
-    inputs = [path for path in given if path is not None]
-    check_inputs(inputs)
-    check_outputs([output, labels, picture], inputs)
-    check_picture(picture)
+    """Average several models, or fit one; write labels and what was asked for, print a report."""
+    if arguments.picture is not None:
+        check_picture(arguments.picture)
     tables = read_tables(arguments)
-    model = _model(arguments, tables)
+    model = None if arguments.model is None else _model(arguments, tables)
+    # stdout may hold the labels
+    show = partial(print, file=sys.stderr, flush=True) if arguments.labels == STDOUT else say
+    result: xr.DataTree
+    with Interruption() as interruption:
+        if model is None:
+            result, note = _fuse(arguments, tables), ""
+        else:
+            result, note = _fit_one(model, arguments, interruption)
+
+        def print_report() -> None:
+            if model is None:
+                show(result.overview())
+            else:
+                show(report(model, result, checks=not arguments.no_checks))
+            if note:
+                show(note)
+
+        def write_page() -> None:
+            with replacing(arguments.report) as new:
+                result.report(new)
+
+        def save_labels() -> None:
+            write_labels(result, model, arguments.labels, tables.places)
+
+        steps = [Step("labels", save_labels, arguments.labels, needed=True)]
+        if not arguments.quiet:
+            steps.append(Step("the report", print_report))
+        if (page := arguments.report) is not None:
+            steps.append(Step("report", write_page, page))
+        if (output := arguments.output) is not None:
+            # after the labels: it takes most of the disk
+            steps.append(Step("posterior", lambda: write_netcdf(result, output), output, True))
+        if (picture := arguments.picture) is not None:
+            steps.append(Step("picture", lambda: draw(result, picture), picture))
+        written = [each for each in carry_out(steps, interruption) if not each.startswith("- ")]
+        if written and not arguments.quiet:
+            show(f"\nWritten: {', '.join(written)}")
+    if model is None:
+        return INTERRUPTED if result.attrs["interrupted"] else 0
+    if not interruption.seen:
+        return 0
+    drawn = result["posterior"].sizes
+    tell(f"bayesfuse: interrupted; written: {drawn['chain']} chains of {drawn['draw']} draws")
+    return INTERRUPTED
+
+
+def _fuse(arguments: argparse.Namespace, tables: Tables) -> bf.Fused:
+    """Return the average of the models that are sensible for the tables."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", QuickAnswerWarning)
+        warnings.showwarning = lambda message, *_: tell(f"bayesfuse: {message}")
+        return bf.fuse(
+            tables.responses,
+            sequences=tables.sequences,
+            graph=tables.graph,
+            gold=tables.gold,
+            minutes=arguments.time,
+            random_seed=arguments.seed,
+            progressbar=is_terminal() and not arguments.quiet,
+        )
+
+
+def _fit_one(
+    model: LabelModel, arguments: argparse.Namespace, interruption: Interruption
+) -> tuple[xr.DataTree, str]:
+    """Return the posterior of one model, and a note if draws were left out to save space."""
     stored = choose(
         model,
         [observed(model)[1]],
@@ -68,48 +116,34 @@ def fit_one(arguments: argparse.Namespace) -> int:
         log_likelihood=None,
         most=LARGE,
     )
+    result = _sample(
+        model,
+        interruption,
+        draws=arguments.draws,
+        chains=arguments.chains,
+        sampler=arguments.sampler,
+        sweeps=arguments.sweeps,
+        thin=stored.thin,
+        precision=stored.precision,
+        log_likelihood=stored.log_likelihood,
+        random_seed=arguments.seed,
+        quiet=arguments.quiet,
+    )
+    if arguments.thin is not None or stored.thin == 1:
+        return result, ""
+    return result, (
+        f"\nOne draw in {stored.thin} was kept, so that {arguments.output} takes about "
+        f"{stored.size / 1e6:.0f} MB. --thin 1\nkeeps all of them."
+    )
 
-    with Interruption() as interruption:
-        result = _sample(
-            model,
-            interruption,
-            draws=arguments.draws,
-            chains=arguments.chains,
-            sampler=arguments.sampler,
-            sweeps=arguments.sweeps,
-            thin=stored.thin,
-            precision=stored.precision,
-            log_likelihood=stored.log_likelihood,
-            random_seed=arguments.seed,
-            quiet=arguments.quiet,
-        )
 
-        def print_report() -> None:
-            say(report(model, result, checks=not arguments.no_checks))
-            if arguments.thin is None and stored.thin > 1:
-                say(
-                    f"\nOne draw in {stored.thin} was kept, so that {output} takes about "
-                    f"{stored.size / 1e6:.0f} MB. --thin 1\nkeeps all of them."
-                )
+def check_picture(path: Path) -> None:
+    """Raise CommandError unless matplotlib can write this format."""
+    from matplotlib.backend_bases import FigureCanvasBase
 
-        def save_labels() -> None:
-            write_labels(result, model, labels, tables.places)
-
-        # NetCDF after the labels: it takes most of the disk
-        steps = [
-            Step("labels", save_labels, labels, needed=True),
-            *([] if arguments.quiet else [Step("the report", print_report)]),
-            Step("posterior", lambda: write_netcdf(result, output), output, needed=True),
-            Step("picture", lambda: draw(result, picture), picture),
-        ]
-        written = carry_out(steps, interruption)
-        if not arguments.quiet:
-            say(f"\nWritten: {', '.join(written)}")
-    if not interruption.seen:
-        return 0
-    drawn = result["posterior"].sizes
-    tell(f"bayesfuse: interrupted; written: {drawn['chain']} chains of {drawn['draw']} draws")
-    return INTERRUPTED
+    known = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix.removeprefix(".").lower() not in known:
+        raise CommandError(f"--picture must end in one of {sorted(known)}. Got: {path.name}")
 
 
 def _model(arguments: argparse.Namespace, tables: Tables) -> LabelModel:
@@ -185,5 +219,4 @@ def _sample(
         raise
 
 
-COMMANDS = {"fit": fit, "demo": demo}
-"""Commands by name, from arguments to exit status."""
+COMMANDS = {"fit": fit, "demo": demo}  # commands by name, from arguments to exit status

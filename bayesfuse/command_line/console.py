@@ -1,23 +1,102 @@
-"""Printing to terminals of any encoding, and to closed pipes."""
+"""Steps after sampling, carried out despite Ctrl-C or a full disk; printing to any terminal."""
 
 from __future__ import annotations
 
+import math
 import os
+import signal
 import sys
-from typing import TextIO
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from bayesfuse.command_line import CommandError
+
+
+class Interruption:
+    """Handler of Ctrl-C, which inside compiled code or HDF5 would lose the draws."""
+
+    def __init__(self) -> None:
+        self.presses, self._noted = 0, 0.0
+
+    @property
+    def seen(self) -> bool:
+        """Whether Ctrl-C was pressed."""
+        return self.presses > 0
+
+    def wait(self, presses: float) -> None:
+        """Count the given number of further presses without raising KeyboardInterrupt."""
+        self._noted = self.presses + presses
+
+    def __enter__(self) -> Interruption:
+        self._before = signal.getsignal(signal.SIGINT)
+        if self._before is not signal.SIG_IGN:  # ignored in background jobs of scripts
+            signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+    def _note(self, *_: object) -> None:
+        self.presses += 1
+        if self.presses > self._noted:
+            raise KeyboardInterrupt
+
+    def end_chain(self, trace: Any, draw: Any) -> None:
+        """End all chains: on its own, PyMC ends the current one and continues with the next."""
+        if self.seen:
+            raise KeyboardInterrupt
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step after sampling, with its output file; completed even after Ctrl-C if ``needed``."""
+
+    what: str
+    work: Callable[[], None]
+    path: Path | None = None
+    needed: bool = False
+
+
+def carry_out(steps: Sequence[Step], interruption: Interruption) -> list[str]:
+    """Carry out all steps, even if some fail, and return the files that were written."""
+    written: list[str] = []
+    failed: list[str] = []
+    unexpected: Exception | None = None
+    before = interruption.presses
+    for step in steps:
+        if interruption.presses > before and not step.needed:
+            continue
+        interruption.wait(math.inf if step.needed else 0)
+        try:
+            step.work()
+            if step.path is not None:
+                written.append(f"{step.path} ({step.what})")
+        except KeyboardInterrupt:
+            continue
+        except CommandError as error:
+            failed.append(str(error))
+        except OSError as error:
+            failed.append(f"cannot write {step.path or step.what}: {error.strerror or error}")
+        except Exception as error:
+            unexpected = error
+        finally:
+            interruption.wait(math.inf)
+    if unexpected is not None:
+        raise unexpected
+    if failed:
+        done = f"; written: {', '.join(written)}" if written else ""
+        raise CommandError("; ".join(failed) + done)
+    return written
+
 
 PLAIN = str.maketrans({"–": "-", "−": "-", "…": "...", "×": "x"})
 """ASCII replacements of the other characters in reports."""
 
 
 def say(text: str) -> None:
-    """Print on stdout at once; a closed pipe, as after ``head``, is no error.
-
-    Raises
-    ------
-    OSError
-        Stdout cannot be written, as on a full disk.
-    """
+    """Print on stdout at once; a closed pipe, as after ``head``, is no error, a full disk is."""
     _print(text, sys.stdout)
 
 

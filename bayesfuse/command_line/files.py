@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import os
 import secrets
@@ -9,15 +10,60 @@ import shutil
 import stat
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-
-import xarray as xr
 
 from bayesfuse.command_line import CommandError
 
 STDIN = Path("/dev/stdin")
 STDOUT = Path("-")
+
+NETCDF = (".nc", ".nc4", ".netcdf", ".h5", ".hdf5")  # suffixes of NetCDF files
+
+
+def place(arguments: argparse.Namespace) -> None:
+    """Fill in the names of output files, and check all files before anything is read."""
+    output, one_model = arguments.output, arguments.model is not None
+    if output is not None:
+        _check_netcdf(output)
+    if arguments.labels is None:
+        arguments.labels = _name_labels(arguments.responses, output)
+    if one_model and arguments.picture is None:
+        arguments.picture = output.with_suffix(".png")
+    given = arguments.responses, arguments.items, arguments.gold, arguments.graph
+    inputs = [path for path in given if path is not None]
+    if inputs.count(STDIN) > 1:
+        raise CommandError("only one table can come from standard input. Got: - for several")
+    for path in inputs:
+        try:
+            _ = path == STDIN or path.stat()
+        except OSError as error:
+            raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
+    outputs = [output, arguments.labels, arguments.picture, arguments.report]
+    if not one_model and arguments.labels == STDOUT:
+        outputs.remove(STDOUT)
+    check_outputs([path for path in outputs if path is not None], inputs)
+
+
+def _check_netcdf(path: Path) -> None:
+    """Raise CommandError unless the name is that of a NetCDF file."""
+    if path.is_dir():
+        raise CommandError(f"cannot write {path}: it is a folder")
+    if path.suffix.lower() not in NETCDF:
+        raise CommandError(
+            "--output must end in .nc, because the posterior is a NetCDF file; use --labels "
+            f"FILE.csv for labels and --picture FILE.png for the plot. Got: --output {path}"
+        )
+
+
+def _name_labels(responses: Path, output: Path | None) -> Path:
+    """Return the file of the labels: next to the output, or named like the table."""
+    if output is not None:
+        return output.with_name(f"{output.stem}-labels.csv")
+    if responses == STDIN:
+        return STDOUT
+    packed = responses.suffix in (".gz", ".bz2", ".xz", ".zip")
+    return Path(f"{Path(responses.stem if packed else responses.name).stem}-labels.csv")
 
 
 def open_table(path: Path) -> Path | io.BytesIO:
@@ -41,14 +87,8 @@ def rewound(source: Path | io.BytesIO) -> Path | io.BytesIO:
     return source
 
 
-def check_inputs(inputs: Sequence[Path]) -> None:
-    """Raise CommandError if standard input is given for several tables."""
-    if list(inputs).count(STDIN) > 1:
-        raise CommandError("only one table can come from standard input. Got: - for several")
-
-
 def check_outputs(outputs: Sequence[Path], inputs: Sequence[Path]) -> None:
-    """Check before sampling that every output file can be written."""
+    """Check that every output file can be written."""
     taken = {os.path.realpath(path) for path in inputs}
     for path in outputs:
         if os.path.realpath(path) in taken:
@@ -56,33 +96,23 @@ def check_outputs(outputs: Sequence[Path], inputs: Sequence[Path]) -> None:
         taken.add(os.path.realpath(path))
         if path == STDOUT:
             raise CommandError("results cannot be written to standard output. Got: -")
+        target = Path(os.path.realpath(path))
         try:
-            _check_output(path)
+            with suppress(FileNotFoundError):
+                mode = target.stat().st_mode
+                if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                    raise CommandError(f"cannot write {path}: it is not a regular file")
+                with target.open("ab"):  # raises if it cannot be written, without changing it
+                    pass
+            with _unfinished(target):
+                pass
         except OSError as error:
             raise CommandError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def _check_output(path: Path) -> None:
-    target = Path(os.path.realpath(path))
-    try:
-        mode = target.stat().st_mode
-    except FileNotFoundError:
-        pass
-    else:
-        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-            raise CommandError(f"cannot write {path}: it is not a regular file")
-        with target.open("ab"):  # raises if it cannot be written, without changing it
-            pass
-    with _unfinished(target):
-        pass
-
-
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield the name of a temporary file that replaces ``path`` on success.
-
-    An existing file survives a failure. Of a link the target is replaced.
-    """
+    """Yield the name of a temporary file that on success replaces ``path``, or a link's target."""
     target = Path(os.path.realpath(path))
     with _unfinished(target) as new:
         yield new
@@ -107,36 +137,3 @@ def _unfinished(target: Path) -> Iterator[Path]:
         yield new
     finally:
         new.unlink(missing_ok=True)
-
-
-def write_netcdf(result: xr.DataTree, path: Path) -> None:
-    """Write a result as NetCDF, completely or not at all."""
-    with replacing(path) as new, _Sink(new, "w+") as sink:
-        try:
-            result.to_netcdf(sink, engine="h5netcdf")
-            os.fsync(sink.fileno())  # some full disks raise only here
-        finally:
-            if sink.error is not None:
-                raise sink.error
-
-
-class _Sink(io.FileIO):
-    """A file that stores its first error instead of raising it, which would crash HDF5."""
-
-    error: OSError | None = None
-
-    def write(self, data: bytes | memoryview) -> int:  # type: ignore[override]
-        rest = memoryview(data).cast("B")
-        try:
-            while self.error is None and len(rest):
-                rest = rest[super().write(rest) :]
-        except OSError as error:
-            self.error = error
-        return len(data)
-
-    def truncate(self, size: int | None = None) -> int:
-        try:
-            return super().truncate(size)
-        except OSError as error:
-            self.error = self.error or error
-            return self.tell() if size is None else size

@@ -1,7 +1,9 @@
-"""Output files of a fit: labels and a plot."""
+"""Output files of a fit: labels, posterior and a plot."""
 
 from __future__ import annotations
 
+import io
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,82 +12,72 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse import plots
-from bayesfuse.command_line import CommandError
-from bayesfuse.command_line.files import replacing
+from bayesfuse.answer.fused import picture
+from bayesfuse.command_line.console import say
+from bayesfuse.command_line.files import STDOUT, replacing
 from bayesfuse.pymc.model import LabelModel
 
-BARS = 25
-"""Number of the least certain items in the plot."""
-
-NETCDF = (".nc", ".nc4", ".netcdf", ".h5", ".hdf5")
-"""Suffixes of NetCDF files."""
-
-
-def check_output(path: Path) -> None:
-    """Raise CommandError unless the name is that of a NetCDF file."""
-    if path.is_dir():
-        raise CommandError(f"cannot write {path}: it is a folder")
-    if path.suffix.lower() not in NETCDF:
-        raise CommandError(
-            "--output must end in .nc, because the posterior is a NetCDF file; use --labels "
-            f"FILE.csv for labels and --picture FILE.png for the plot. Got: --output {path}"
-        )
-
-
-def check_picture(path: Path) -> None:
-    """Raise CommandError unless matplotlib can write this format."""
-    from matplotlib.backend_bases import FigureCanvasBase
-
-    known = FigureCanvasBase.get_supported_filetypes()
-    if path.suffix.removeprefix(".").lower() not in known:
-        raise CommandError(f"--picture must end in one of {sorted(known)}. Got: {path.name}")
+BARS = 25  # number of the least certain items in the plot
 
 
 def write_labels(
-    result: xr.DataTree, model: LabelModel, path: Path, places: pd.DataFrame | None = None
+    result: xr.DataTree,
+    model: LabelModel | None,
+    path: Path,
+    places: pd.DataFrame | None = None,
 ) -> None:
-    """Write every item's most probable label, probabilities and largest Monte Carlo error.
+    """Write the most probable label and all probabilities of every item.
 
-    Items in sequence also have sequence, position, and their label on the most probable path.
+    Without a model, of an answer, also their probability and difficulty; of a model, the largest
+    Monte Carlo error. Items in sequence also have sequence and position and, of a model, their
+    label on the most probable path.
     """
     probability = bf.label_probabilities(result)
     classes = probability["class"].values
     columns: dict[str, Any] = {"item": probability["item"].values}
+    settings: dict[str, Any] = {"index": False, "sep": "\t" if ".tsv" in path.suffixes else ","}
     if places is not None:
         columns |= {name: places[name].to_numpy() for name in places}
-    columns["label"] = classes[probability.values.argmax(axis=1)]
-    if places is not None:
-        columns["path"] = bf.decode(result, model).values
+    if isinstance(result, bf.Fused):
+        columns |= {name: column.to_numpy() for name, column in result.labels().items()}
+        settings["float_format"] = "%.6g"
+    else:
+        columns["label"] = classes[probability.values.argmax(axis=1)]
+        if places is not None:
+            columns["path"] = bf.decode(result, model).values
     for name, column in zip(classes, probability.values.T, strict=True):
         columns[f"probability_{name}"] = column
-    columns["mcse"] = result["label_posterior"]["mcse"].max("class").values
+    if model is not None:
+        columns["mcse"] = result["label_posterior"]["mcse"].max("class").values
+    table = pd.DataFrame(columns)
+    if path == STDOUT:
+        say(table.to_csv(**settings).rstrip("\n"))
+        return
     with replacing(path) as new:
-        pd.DataFrame(columns).to_csv(new, index=False, sep=separator(path))
-
-
-def separator(path: Path) -> str:
-    """Return what separates the columns of a file of this name."""
-    return "\t" if ".tsv" in path.suffixes else ","
+        table.to_csv(new, **settings)
 
 
 def draw(result: xr.DataTree, path: Path) -> None:
-    """Plot raters and labels, below each other if there are few raters, else side by side."""
+    """Plot the overview of an answer, or raters and labels of one model."""
+    figure = picture(result) if isinstance(result, bf.Fused) else _raters_and_labels(result)
+    with replacing(path) as new:
+        figure.savefig(new, dpi=150)
+
+
+def _raters_and_labels(result: xr.DataTree) -> Any:
+    """Return raters and labels, below each other if there are few raters, else side by side."""
     from matplotlib.figure import Figure  # not pyplot, which would keep the figure
 
     probability = bf.label_probabilities(result)
+    labels = 5.0, 1.2 + 0.2 * min(BARS, probability.sizes["item"])  # inches, (width, height)
     if "sensitivity" not in result["posterior"]:  # labelling functions
-        height = 1.2 + 0.2 * min(BARS, probability.sizes["item"])
-        figure = Figure((5.0, height), layout="constrained")
+        figure = Figure(labels, layout="constrained")
         plots.plot_labels(result, most=BARS, ax=figure.subplots())
-        with replacing(path) as new:
-            figure.savefig(new, dpi=150)
-        return
+        return figure
     n_classes, n_raters = probability.sizes["class"], result["posterior"].sizes["rater"]
     columns = min(n_classes, 5)
     rows = -(-n_classes // columns)
-    # inches, (width, height)
     raters = max(1.6 * columns, 5.0), min(rows * (1.0 + 0.24 * n_raters), 8.0)
-    labels = 5.0, 1.2 + 0.2 * min(BARS, probability.sizes["item"])
     if raters[1] < labels[1] / 2:
         figure = Figure((max(raters[0], labels[0]), raters[1] + labels[1]), layout="constrained")
         parts = figure.subfigures(2, 1, squeeze=False, height_ratios=(raters[1], labels[1]))
@@ -98,5 +90,41 @@ def draw(result: xr.DataTree, path: Path) -> None:
         empty.remove()
     plots.plot_raters(result, axes=panels[:n_classes])
     plots.plot_labels(result, most=BARS, ax=second.subplots())
-    with replacing(path) as new:
-        figure.savefig(new, dpi=150)
+    return figure
+
+
+def write_netcdf(result: xr.DataTree, path: Path) -> None:
+    """Write a result as NetCDF, completely or not at all, of an answer without its models."""
+    if isinstance(result, bf.Fused):
+        groups = {name: each.dataset for name, each in result.children.items() if name != "models"}
+        attrs, result = result.attrs, xr.DataTree.from_dict(groups)
+        result.attrs = attrs
+    with replacing(path) as new, _Sink(new, "w+") as sink:
+        try:
+            result.to_netcdf(sink, engine="h5netcdf")
+            os.fsync(sink.fileno())  # some full disks raise only here
+        finally:
+            if sink.error is not None:
+                raise sink.error
+
+
+class _Sink(io.FileIO):
+    """A file that stores its first error instead of raising it, which would crash HDF5."""
+
+    error: OSError | None = None
+
+    def write(self, data: bytes | memoryview) -> int:  # type: ignore[override]
+        rest = memoryview(data).cast("B")
+        try:
+            while self.error is None and len(rest):
+                rest = rest[super().write(rest) :]
+        except OSError as error:
+            self.error = error
+        return len(data)
+
+    def truncate(self, size: int | None = None) -> int:
+        try:
+            return super().truncate(size)
+        except OSError as error:
+            self.error = self.error or error
+            return self.tell() if size is None else size

@@ -6,13 +6,21 @@ from textwrap import fill
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
+from bayesfuse.answer.findings import SURE
+from bayesfuse.answer.fused import (
+    FEW,
+    VISIBLE,
+    WIDTH,
+    bullet,
+    least_certain,
+    likely,
+    shortened,
+)
 from bayesfuse.checks import collapse, conditional_dependence, group_summary, item_difficulty
-from bayesfuse.checks.phase_transition import MIXED
+from bayesfuse.checks.collapse import MIXED
 from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.graph import Graph
-from bayesfuse.data.names import listed
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError
 from bayesfuse.models import ItemTypes, LabellingFunctions
@@ -27,41 +35,29 @@ from bayesfuse.results.summaries import (
     balanced_accuracy,
     coverage,
     interval,
-    most_uncertain,
     posterior_draws,
     recognition,
     responses_per_rater,
 )
 
-FEW, ITEMS = 5, 10
-"""Number of the best and the worst raters, and of the least certain items, to print."""
-
-COLUMNS = 4
-"""Largest number of estimates with intervals on a line."""
+ITEMS = 10  # number of the least certain items to print
+COLUMNS = 4  # largest number of estimates with intervals on a line
 
 CLASS_COLUMNS = {"prevalence": "prevalence", "initial": "first in sequence"}
 """Headings of the table of classes, by variable."""
 
-SURE, VISIBLE = 0.95, 0.005
-"""Labels below the first probability are uncertain, those below the second are not printed."""
-
 LARGE_RHAT, SMALL_ESS = 1.01, 400
 """Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), Bayesian Analysis 16, 667–718."""
 
-WIDTH = 88
-"""Width of paragraphs."""
+SEED = 1  # seed of the checks, so that the same fit gives the same report
 
-SEED = 1
-"""Seed of the checks, so that the same fit gives the same report."""
-
-CHECKED = 2000
-"""Approximate number of parameters whose convergence is checked, at a millisecond or two each."""
+CHECKED = 1000  # approximate number of parameters whose convergence is checked
 
 
 def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> str:
     """Return classes, raters, the least certain items and the convergence of a fit as text.
 
-    Labels in sequence add the transition matrix, labels on a graph the coupling. ``checks`` adds
+    Labels in sequence have a transition matrix, labels on a graph a coupling. ``checks`` adds
     posterior predictive checks.
     """
     sizes = require_draws(result, "A report").sizes
@@ -92,16 +88,13 @@ def report(model: LabelModel, result: xr.DataTree, *, checks: bool = True) -> st
         _item_table(probability, sequences),
         *([_hard_items(model, result)] if isinstance(model, ItemTypes) else []),
         *([_check_list(model, result)] if checks and not rules else []),
-        _convergence(_identified(model), result),
+        _convergence(model, result),
     ]
     return "\n\n".join(parts)
 
 
 def _class_table(result: xr.DataTree, probability: xr.DataArray) -> str:
-    """Return the prevalence of the classes, and the initial distribution of sequences.
-
-    On a graph the prevalence is fixed, and the share of the items is shown instead.
-    """
+    """Return the prevalence and initial distribution, or on a graph the shares of the items."""
     draws = all_draws(result)
     found = {title: named(draws, name) for name, title in CLASS_COLUMNS.items()}
     columns = {title: _estimates(drawn) for title, drawn in found.items() if drawn is not None}
@@ -121,7 +114,7 @@ def _transition_table(result: xr.DataTree) -> str:
         header = ["after", *(f"then {name}" for name in names)]
         return as_columns(header, [list(row) for row in zip(names, *cells, strict=True)])
     means = draws.mean(("chain", "draw")).values
-    rows = [[name, _likely(draws["class"], mean)] for name, mean in zip(names, means, strict=True)]
+    rows = [[name, likely(draws["class"], mean)] for name, mean in zip(names, means, strict=True)]
     return as_columns(["after", "then"], rows)
 
 
@@ -179,7 +172,6 @@ def _rater_table(result: xr.DataTree) -> str:
 def _source_table(model: LabelModel, result: xr.DataTree) -> str:
     """Return every vote's coverage, conflicts and accuracy, or of many the best and worst."""
     found = sources(model, result).sort_values("accuracy", ascending=False, kind="stable")
-    left_out = len(found) - 2 * FEW
     rows = [
         [
             *map(in_one_line, (source, label)),
@@ -188,30 +180,23 @@ def _source_table(model: LabelModel, result: xr.DataTree) -> str:
         ]
         for (source, label), row in found.iterrows()
     ]
-    if left_out > 0:
-        rows[FEW:-FEW] = [[f"… {left_out:,} more"]]
-    table = as_columns(["source", "label", "coverage", "conflicts", "accuracy"], rows)
+    header = ["source", "label", "coverage", "conflicts", "accuracy"]
     words = (
         f"The dispersion of the votes is {result.attrs['dispersion']} (about one: sources are "
-        "independent given the class; far above: intervals of accuracies say little)."
+        "independent given the class; far above: intervals of accuracies are too narrow)."
     )
-    return f"{table}\n{fill(words, WIDTH)}"
+    return f"{as_columns(header, shortened(rows))}\n{fill(words, WIDTH)}"
 
 
 def _item_table(probability: xr.DataArray, sequences: Sequences | None) -> str:
     """Return the least certain items with more than one visible class."""
     owner = None if sequences is None else sequences.to_frame().set_index("item")["sequence"]
-    header = ["least certain", *([] if owner is None else ["sequence"]), "probabilities"]
-    rows = []
-    for item in most_uncertain(probability, ITEMS):
-        if (item.values >= VISIBLE).sum() > 1:
-            (name,) = listed(np.atleast_1d(item["item"].values))
-            where = [] if owner is None else [in_one_line(owner.at[name])]
-            rows.append([in_one_line(name), *where, _likely(item["class"], item.values)])
+    several = probability[(probability.values >= VISIBLE).sum(axis=1) > 1]
+    shown = least_certain(several, ITEMS, owner)
     uncertain = int((probability.max("class") < SURE).sum())
     count = f"{uncertain:,} of {probability.sizes['item']:,} items have no label of probability"
-    table = as_columns(header, rows) + "\n" if rows else ""
-    return f"{table}{count} {SURE} or more."
+    table = as_columns(shown.columns.tolist(), shown.to_numpy().tolist()) + "\n"
+    return f"{table if len(shown) else ''}{count} {SURE} or more."
 
 
 def _hard_items(model: LabelModel, result: xr.DataTree) -> str:
@@ -225,7 +210,7 @@ def _hard_items(model: LabelModel, result: xr.DataTree) -> str:
             "{:.2f} ({:.2f}–{:.2f})".format(
                 *(float(each[name]) for name in ("disagreement", "low", "high"))
             ),
-            _likely(each["answer"], each["consensus"].values),
+            likely(each["answer"], each["consensus"].values),
         ]
         for each in (found.isel(item=at) for at in hardest)
     ]
@@ -234,21 +219,14 @@ def _hard_items(model: LabelModel, result: xr.DataTree) -> str:
 
 def _check_list(model: LabelModel, result: xr.DataTree) -> str:
     """Return the verdicts of the posterior predictive checks."""
-    said = ["Posterior predictive checks:"]
+    verdicts = ["Posterior predictive checks:"]
     for check in (item_difficulty, conditional_dependence):
         try:
             words = check(result, model, random_seed=SEED).attrs["verdict"]
         except ModelError as error:  # too few shared items
             words = f"{check.__name__}: {error}"
-        said.append(fill(words, WIDTH, initial_indent="* ", subsequent_indent="  "))
-    return "\n".join(said)
-
-
-def _likely(classes: xr.DataArray, probability: NDArray[np.float64]) -> str:
-    """Return the classes of visible probability as text, the most probable first."""
-    order = np.argsort(-probability, kind="stable")
-    shown = [at for at in order if probability[at] >= VISIBLE]
-    return "  ".join(f"{in_one_line(classes.values[at])}: {probability[at]:.2f}" for at in shown)
+        verdicts.append(bullet(words))
+    return "\n".join(verdicts)
 
 
 def _estimates(draws: xr.DataArray) -> list[str]:
@@ -258,29 +236,27 @@ def _estimates(draws: xr.DataArray) -> list[str]:
     return [f"{mean:.2f} ({low:.2f}–{high:.2f})" for mean, low, high in triples]
 
 
-def _identified(model: LabelModel) -> list[str]:
-    """Return the variables of which chains must agree: types have other numbers in every chain."""
-    free = [variable.name for variable in model.free_RVs]
-    dims = model.named_vars_to_dims
-    same = [name for name in free if UNORDERED not in dims.get(name, ())]
-    return same if len(same) == len(free) else [*same, "prevalence", "sensitivity", "specificity"]
-
-
-def _convergence(names: list[str], result: xr.DataTree) -> str:
+def _convergence(model: LabelModel, result: xr.DataTree) -> str:
     """Return the worst R-hat and ESS, with advice if they are insufficient."""
     import arviz as az
 
+    names = [variable.name for variable in model.free_RVs]
+    dims = model.named_vars_to_dims
+    if any(UNORDERED in dims.get(name, ()) for name in names):  # numbered anew in every chain
+        names = [name for name in names if UNORDERED not in dims.get(name, ())]
+        names += ["prevalence", "sensitivity", "specificity"]
     draws = posterior_draws(result, *names)
     step = -(-sum(array[0, 0].size for array in draws.values()) // CHECKED)
     draws = draws.isel(rater=slice(None, None, step), missing_dims="ignore")
     with np.errstate(invalid="ignore"):  # structural zeros have no R-hat
-        rhat, where_rhat = _worst(az.rhat(draws), largest=True)
-    ess, where_ess = _worst(az.ess(draws), largest=False)
-    if np.isnan(rhat) or np.isnan(ess):
+        found = az.summary(draws, kind="diagnostics", round_to="none")[["r_hat", "ess_bulk"]]
+    if found.isna().all().any():
         return "Convergence cannot be assessed: that needs two or more chains and more draws."
-    line = f"Largest R-hat {rhat:.3f} ({where_rhat}), smallest ESS {ess:,.0f} ({where_ess})."
+    rhat, ess = found["r_hat"].max(), found["ess_bulk"].min()
+    where = in_one_line(found["r_hat"].idxmax()), in_one_line(found["ess_bulk"].idxmin())
+    line = f"Largest R-hat {rhat:.3f} ({where[0]}), smallest ESS {ess:,.0f} ({where[1]})."
     if step > 1:
-        line += f" One in {step} raters was checked."
+        line += f" Every {step}-th rater was checked."
     return line + _advice(rhat, ess, result.attrs["sampler"])
 
 
@@ -303,23 +279,3 @@ def _advice(rhat: float, ess: float, sampler: str) -> str:
             f"{', in a result of the same size, or more draws (--draws)' if gibbs else ''}."
         )
     return "\n" + fill(words, WIDTH)
-
-
-def _worst(values: xr.Dataset, *, largest: bool) -> tuple[float, str]:
-    """Return the largest or smallest number of a dataset, and its entry."""
-    worst, where = np.nan, ""
-    sign = 1 if largest else -1
-    for name, array in values.data_vars.items():
-        flat = sign * array.values.ravel()
-        if np.isnan(flat).all():
-            continue
-        place = int(np.nanargmax(flat))
-        if not flat[place] <= worst:  # also true if worst is NaN
-            worst = flat[place]
-            index = np.unravel_index(place, array.shape)
-            entry = [
-                in_one_line(array[dim].values[at])
-                for dim, at in zip(array.dims, index, strict=True)
-            ]
-            where = f"{name}[{', '.join(entry)}]" if entry else str(name)
-    return sign * worst, where

@@ -25,23 +25,14 @@ MISSING = ("", "NA", "NaN", "nan")
 
 LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
-WEIGHT = "weight"
-"""The column of weights in a table of edges."""
+WEIGHT = "weight"  # the column of weights in a table of edges
 
 
 @dataclass(frozen=True)
 class Tables:
     """The contents of a user's files.
 
-    Attributes
-    ----------
-    responses : Responses
-    gold : dict, optional
-        Known true classes by item.
-    sequences : Sequences, optional
-    graph : Graph, optional
-    places : DataFrame, optional
-        Columns sequence and position of the file, in the order of the items of ``responses``.
+    ``places`` are the columns sequence and position, in the order of the items of ``responses``.
     """
 
     responses: bf.Responses
@@ -52,15 +43,7 @@ class Tables:
 
 
 def read_tables(arguments: argparse.Namespace) -> Tables:
-    """Read all input files of ``fit``.
-
-    Raises
-    ------
-    CommandError
-        Files that cannot be read or lack a column; invalid positions, weights or edges.
-    ResponsesError
-        Tables that do not match.
-    """
+    """Read all input files of ``fit``."""
     item, rater, label = own = [arguments.item, arguments.rater, arguments.label]
     in_sequence = arguments.sequence is not None
     place = [arguments.sequence, arguments.position] if in_sequence else []

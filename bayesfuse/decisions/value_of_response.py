@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses, from_key
-from bayesfuse.decisions.rank_items import entropy
+from bayesfuse.decisions.ranks import entropy
 from bayesfuse.errors import ModelError, require_count, require_flag, require_names
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows
@@ -87,8 +87,7 @@ def value_of_response(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> found = bf.decisions.value_of_response(result, model, repeats=True)
     >>> found.sizes["choice"], bool((found["value"] <= found["now"] + 1e-9).all())
@@ -119,7 +118,7 @@ def value_of_response(
     for at in range(0, n_items, step):
         part = np.arange(at, min(at + step, n_items))
         joint = _joint(observation, points, probability[:, part], part, asked)
-        gain = _fewer_errors(joint) if of == "errors" else _information(joint)
+        gain = _gain(joint, of)
         if not repeats:
             gain[_has_responded(responses, part, asked)] = -np.inf
         choice[part] = np.argsort(-gain, axis=1, kind="stable")[:, :most]
@@ -216,12 +215,12 @@ def _with_one_more(responses: Responses, asked: NDArray[np.int64]) -> Responses:
     return replace(table, stated=copies.stated)
 
 
-def _fewer_errors(joint: Array) -> Array:
-    gain: Array = joint.max(axis=2).sum(axis=2) - joint.sum(axis=3).max(axis=2)
-    return np.maximum(gain, 0.0)
-
-
-def _information(joint: Array) -> Array:
+def _gain(joint: Array, of: str) -> Array:
+    """Return the expected decrease of errors or entropy, (items, candidates)."""
     label, response = joint.sum(axis=3), joint.sum(axis=2)
-    whole = entropy(joint.reshape(*joint.shape[:2], -1))
-    return np.maximum(entropy(label) + entropy(response) - whole, 0.0)
+    if of == "errors":
+        gain = joint.max(axis=2).sum(axis=2) - label.max(axis=2)
+    else:
+        whole = entropy(joint.reshape(*joint.shape[:2], -1))
+        gain = entropy(label) + entropy(response) - whole
+    return np.maximum(gain, 0.0)

@@ -1,11 +1,16 @@
 """Priors over the true labels."""
 
-from bayesfuse.labels.base import LabelPrior, Marginal
-from bayesfuse.labels.chain import MarkovChain, StationaryMarkovChain
-from bayesfuse.labels.couplings import bethe_coupling, paper_coupling
-from bayesfuse.labels.independent import Independent
-from bayesfuse.labels.population_chain import PopulationMarkovChain
-from bayesfuse.labels.potts import MeanFieldPotts, PlantedPotts, Potts
+from typing import TYPE_CHECKING
+
+from bayesfuse.lazy import importer
+
+if TYPE_CHECKING:
+    from bayesfuse.labels.base import LabelPrior, Marginal
+    from bayesfuse.labels.chain import MarkovChain, StationaryMarkovChain
+    from bayesfuse.labels.couplings import bethe_coupling, paper_coupling
+    from bayesfuse.labels.independent import Independent
+    from bayesfuse.labels.population_chain import PopulationMarkovChain
+    from bayesfuse.labels.potts import MeanFieldPotts, PlantedPotts, Potts
 
 __all__ = [
     "Independent",
@@ -20,3 +25,15 @@ __all__ = [
     "bethe_coupling",
     "paper_coupling",
 ]
+
+__getattr__ = importer(
+    __name__,
+    {
+        "base": "LabelPrior Marginal",
+        "chain": "MarkovChain StationaryMarkovChain",
+        "couplings": "bethe_coupling paper_coupling",
+        "independent": "Independent",
+        "population_chain": "PopulationMarkovChain",
+        "potts": "MeanFieldPotts PlantedPotts Potts",
+    },
+)

@@ -34,7 +34,7 @@ FOLDERS_KEPT = 4
 """Number of folders kept for other versions of the sources."""
 
 _DECORATED = re.compile(rb"^@(kernel|inner|inlined)\b|\bcompiled\(", re.MULTILINE)
-_IMPORTED = re.compile(rb"^from bayesfuse\.([\w.]+) import", re.MULTILINE)
+_IMPORTED = re.compile(rb"^ *from bayesfuse\.([\w.]+) import", re.MULTILINE)
 
 
 def _read(home: Path | zipfile.Path, above: str = "") -> dict[str, bytes]:

@@ -5,25 +5,28 @@ returns the axes. Names are the user's; a class has the same colour in every plo
 and ``hover_items`` are interactive, and return figures of plotly.
 """
 
-from bayesfuse.plots.calibration import plot_calibration
 from bayesfuse.plots.checks import (
     plot_agreement,
+    plot_co_assignment,
+    plot_covariance,
     plot_dependence,
     plot_difficulty,
     plot_runs,
     plot_score_matrix,
 )
-from bayesfuse.plots.fits import plot_elbo, plot_start
-from bayesfuse.plots.graders import plot_graders
+from bayesfuse.plots.fits import plot_calibration, plot_elbo, plot_start
 from bayesfuse.plots.graphs import plot_graph, plot_grid, plot_phases
-from bayesfuse.plots.groups import plot_co_assignment, plot_covariance
-from bayesfuse.plots.hard_items import plot_hard_items
 from bayesfuse.plots.hover import hover_items, hover_raters
-from bayesfuse.plots.labels import plot_labels
+from bayesfuse.plots.items import plot_hard_items, plot_labels
 from bayesfuse.plots.model_graph import plot_model
 from bayesfuse.plots.overview import plot_overview
 from bayesfuse.plots.ranks import plot_ranks
-from bayesfuse.plots.raters import plot_confusion, plot_raters, plot_sensitivity_specificity
+from bayesfuse.plots.raters import (
+    plot_confusion,
+    plot_graders,
+    plot_raters,
+    plot_sensitivity_specificity,
+)
 from bayesfuse.plots.sequences import plot_sequence
 
 __all__ = [

@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from unicodedata import east_asian_width
 
 import numpy as np
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-
-POINTS = 72.0
-"""Points per inch."""
-
-READABLE = 6.0
-"""Smallest font size, in points; smaller text is omitted."""
-
-TEXT = 9.0
-"""Default font size, in points."""
-
-LETTERS = 28
-"""Largest number of letters of a name."""
-
-WHOLE = 1000
-"""Number of letters of a name that are looked at."""
-
-LARGEST = 11.0
-"""Largest size of a plot of all raters, in inches."""
-
-DISTINCT = 30
-"""Largest number of raters drawn as regions in one plane."""
+POINTS = 72.0  # points per inch
+READABLE = 6.0  # smallest font size, in points; smaller text is omitted
+TEXT = 9.0  # default font size, in points
+LETTERS = 28  # largest number of letters of a name
+WHOLE = 1000  # number of letters of a name that are looked at
+LARGEST = 11.0  # largest size of a plot of all raters, in inches
+DISTINCT = 30  # largest number of raters drawn as regions in one plane
 
 SAFE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442"]
 """Colours that colour-blind readers can tell apart (Okabe & Ito 2008, without black)."""
@@ -87,10 +71,7 @@ def new_axes(
     room: tuple[float, float] = (0.0, 0.0),
     **kwargs: Any,
 ) -> Any:
-    """Return ``count`` axes: those given, or new ones of ``size`` inches in a grid.
-
-    ``room`` is the extra width and height of the figure, for names.
-    """
+    """Return the given axes, or new ones of ``size`` inches in a grid with ``room`` for names."""
     if axes is not None:
         given = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
         if len(given) != count:
@@ -122,11 +103,7 @@ def points(ax: Axes) -> tuple[float, float]:
 
 
 def class_colours(classes: Any) -> dict[Any, Any]:
-    """Return a colour for every class.
-
-    The colours are those of a colour cycle that the user has set, by default safe for colour-blind
-    readers, and if there are too few of a map.
-    """
+    """Return a colour for every class, of the user's colour cycle or safe for the colour-blind."""
     import matplotlib as mpl
 
     cycle = mpl.rcParams["axes.prop_cycle"]
@@ -233,10 +210,7 @@ def name_rows(
     rows: Rows | None = None,
     ends: tuple[str, str] = ("best", "worst"),
 ) -> None:
-    """Label the rows of ``ax`` (default 0, 1, … from below), or show their number.
-
-    If only some rows are named (:func:`place_rows`), ``ends`` says what the last and first are.
-    """
+    """Label rows (default 0, 1, …), or show their number; ``ends`` describe the last and first."""
     if rows is None:
         rows = Rows(np.arange(len(names) + 1) - 0.5, np.ones(len(names), dtype=bool))
     size = min(TEXT, 0.85 * points(ax)[1] / (rows.edges[-1] - rows.edges[0]))
@@ -320,3 +294,32 @@ def draw_matrix(
     name_rows(ax, names, "rater")
     ax.tick_params(length=0)
     ax.figure.colorbar(image, ax=ax, label=what, fraction=0.046)
+
+
+def draw_table(
+    ax: Axes,
+    values: NDArray[Any],
+    names: list[str],
+    share: float,
+    text: Callable[[float], str],
+    largest: float,
+    below: Callable[[tuple[int, int]], str] | None = None,
+    detail: float = TEXT,
+) -> None:
+    """Draw a matrix of classes and, if readable, numbers of a ``share`` of a cell, and details."""
+    ax.imshow(values, vmin=0, vmax=largest, cmap="Blues")
+    slant: dict[str, Any] = {"rotation": 45, "ha": "right"} if max(map(len, names)) > 4 else {}
+    ax.set_xticks(range(len(names)), names, **slant)
+    ax.set_yticks(range(len(names)), names)
+    ax.tick_params(length=0, labelsize=TEXT)
+    ax.spines[:].set_visible(False)
+    size = min(TEXT, share * min(points(ax)) / len(names))
+    for (row, column), value in np.ndenumerate(values):
+        if size < READABLE or np.isnan(value):
+            continue
+        style: dict[str, Any] = {"ha": "center"}
+        style["color"] = "white" if value > 0.55 * largest else "black"
+        place = "center" if below is None else "bottom"
+        ax.text(column, row, text(value), va=place, size=size, **style)
+        if below is not None:
+            ax.text(column, row + 0.08, below((row, column)), va="top", size=detail, **style)

@@ -1,37 +1,23 @@
-"""Plots of posterior predictive checks and of the score matrix."""
+"""Plots of posterior predictive checks, and of the dependence between raters."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from bayesfuse.checks import co_assignment, rater_covariance
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import require_count
 from bayesfuse.moments import score_matrix
-from bayesfuse.plots.axes import (
-    draw_matrix,
-    escaped,
-    ink,
-    matrix_axes,
-    name_points,
-    new_axes,
-    set_title,
-)
+from bayesfuse.plots import axes as shared
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-ALARM, CALM = "C3", "C0"
-"""Colours of unusual entries and of all others."""
-
-NAMED = 8
-"""Largest number of named pairs."""
-
-LINES = 500
-"""Largest number of pairs that all have their interval drawn."""
+ALARM, CALM = "C3", "C0"  # colours of unusual entries and of all others
+NAMED = 8  # largest number of named pairs
+LINES = 500  # largest number of pairs that all have their interval drawn
 
 
 def plot_agreement(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
@@ -41,8 +27,7 @@ def plot_agreement(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     ----------
     found : Dataset
         From :func:`bayesfuse.checks.pairwise_agreement`.
-    ax : matplotlib Axes, optional
-        Default a new figure.
+    ax : matplotlib Axes, default a new figure
 
     Returns
     -------
@@ -53,15 +38,13 @@ def plot_agreement(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> from bayesfuse.plots import plot_agreement
-    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> point = bf.find_map(model)
     >>> found = bf.checks.pairwise_agreement(point, model, random_seed=1)
-    >>> plot_agreement(found).get_title()
+    >>> bf.plots.plot_agreement(found).get_title()
     '10 pairs of raters, none unusual (all together p = ...)'
     """
-    (ax,) = new_axes(ax, 1, (5.6, 4.8), 1)
+    (ax,) = shared.new_axes(ax, 1, (5.6, 4.8), 1)
     expected, observed = found["replicated"].values, found["observed"].values
     alarm = found["unusual"].values
     low = min(expected.min(), observed.min(), found["low"].values.min())
@@ -76,10 +59,10 @@ def plot_agreement(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     far = np.abs(observed - expected)
     worst = np.flatnonzero(alarm)[np.argsort(-far[alarm], kind="stable")][:NAMED]
     ends = found["first"].values[worst], found["second"].values[worst]
-    names = [", ".join(map(escaped, pair)) for pair in zip(*ends, strict=True)]
-    name_points(ax, expected[worst], observed[worst], names)
+    names = [", ".join(map(shared.escaped, pair)) for pair in zip(*ends, strict=True)]
+    shared.name_points(ax, expected[worst], observed[worst], names)
     ax.set(xlabel="agreement in replicated data", ylabel="observed agreement")
-    set_title(ax, f"{_how_many_pairs(alarm)} (all together p = {_p(found)})")
+    shared.set_title(ax, f"{_how_many_pairs(alarm)} (all together p = {_p(found)})")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
@@ -93,8 +76,7 @@ def plot_dependence(found: xr.Dataset, *, most: int | None = 60, ax: Axes | None
         From :func:`bayesfuse.checks.conditional_dependence`.
     most : int, optional
         Number of raters to show, those in the most unusual pairs; None for all. Default 60.
-    ax : matplotlib Axes, optional
-        Default a new figure.
+    ax : matplotlib Axes, default a new figure
 
     Returns
     -------
@@ -105,11 +87,9 @@ def plot_dependence(found: xr.Dataset, *, most: int | None = 60, ax: Axes | None
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> from bayesfuse.plots import plot_dependence
-    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> found = bf.checks.conditional_dependence(bf.find_map(model), model, random_seed=1)
-    >>> plot_dependence(found).get_title()
+    >>> bf.plots.plot_dependence(found).get_title()
     '10 pairs of raters, none unusual'
     """
     if most is not None:
@@ -131,15 +111,15 @@ def plot_dependence(found: xr.Dataset, *, most: int | None = 60, ax: Axes | None
     busiest = np.lexsort([-np.nanmax(np.abs(excess), axis=1), -alarming.sum(axis=1)])
     chosen = np.sort(busiest[:most])
     names, block = raters[order][chosen], np.ix_(chosen, chosen)
-    ax = matrix_axes(ax, names)
+    ax = shared.matrix_axes(ax, names)
     largest = max(np.nanmax(np.abs(values)), 1e-9)
     limits = {"cmap": "RdBu_r", "vmin": -largest, "vmax": largest}
-    draw_matrix(ax, excess[block], names, "excess of common mistakes per item", **limits)
+    shared.draw_matrix(ax, excess[block], names, "excess of common mistakes per item", **limits)
     dots = min(16.0, 2000.0 / len(names) ** 1.5)
     x, y = np.nonzero(alarming[block])
     ax.scatter(x, y, s=dots, color="black", lw=0)
     some = f"; the {len(names)} of {n_raters:,} raters in the most of these"
-    set_title(ax, _how_many_pairs(alarm) + some * (len(names) < n_raters))
+    shared.set_title(ax, _how_many_pairs(alarm) + some * (len(names) < n_raters))
     return ax
 
 
@@ -149,8 +129,7 @@ def plot_score_matrix(responses: Responses, *, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     responses : Responses
-    ax : matplotlib Axes, optional
-        Default a new figure.
+    ax : matplotlib Axes, default a new figure
 
     Returns
     -------
@@ -169,8 +148,7 @@ def plot_score_matrix(responses: Responses, *, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.plots import plot_score_matrix
-    >>> plot_score_matrix(bf.datasets.caries()).get_xlabel()
+    >>> bf.plots.plot_score_matrix(bf.datasets.caries()).get_xlabel()
     'rater'
     """
     from scipy.cluster.hierarchy import leaves_list, linkage
@@ -182,8 +160,8 @@ def plot_score_matrix(responses: Responses, *, ax: Axes | None = None) -> Axes:
     order = leaves_list(linkage(distance, "average"))
     np.fill_diagonal(values, np.nan)
     names = score["rater"].values[order]
-    ax = matrix_axes(ax, names)
-    draw_matrix(ax, values[np.ix_(order, order)], names, "score of dependence", vmin=0.0)
+    ax = shared.matrix_axes(ax, names)
+    shared.draw_matrix(ax, values[np.ix_(order, order)], names, "score of dependence", vmin=0.0)
     return ax
 
 
@@ -194,8 +172,7 @@ def plot_difficulty(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     ----------
     found : Dataset
         From :func:`bayesfuse.checks.item_difficulty`.
-    ax : matplotlib Axes, optional
-        Default a new figure.
+    ax : matplotlib Axes, default a new figure
 
     Returns
     -------
@@ -205,19 +182,17 @@ def plot_difficulty(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> from bayesfuse.plots import plot_difficulty
-    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> found = bf.checks.item_difficulty(bf.find_map(model), model, random_seed=1)
-    >>> plot_difficulty(found).get_ylabel()
+    >>> bf.plots.plot_difficulty(found).get_ylabel()
     'share of the items'
     """
     middles = found["agreement"].values
-    (ax,) = new_axes(ax, 1, (5.5, 3.6), 1)
+    (ax,) = shared.new_axes(ax, 1, (5.5, 3.6), 1)
     _bars(ax, found, middles, 0.9 * (middles[1] - middles[0]))
     ax.set(xlim=(0, 1), xlabel="agreeing pairs of an item's responses", ylabel="share of the items")
     own, expected = found.attrs["observed"], found.attrs["replicated"]
-    set_title(ax, f"standard deviation {own:.3f}, expected {expected:.3f} (p = {_p(found)})")
+    shared.set_title(ax, f"standard deviation {own:.3f}, expected {expected:.3f} (p = {_p(found)})")
     return ax
 
 
@@ -228,8 +203,7 @@ def plot_runs(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     ----------
     found : Dataset
         From :func:`bayesfuse.checks.runs`.
-    ax : matplotlib Axes, optional
-        Default a new figure.
+    ax : matplotlib Axes, default a new figure
 
     Returns
     -------
@@ -240,22 +214,20 @@ def plot_runs(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import HiddenMarkov
-    >>> from bayesfuse.plots import plot_runs
     >>> responses = bf.Responses.from_matrix([[0, 0], [1, 0], [1, 1], [1, 1], [0, 0]])
-    >>> model = HiddenMarkov(responses, bf.Sequences.from_lengths([5]))
-    >>> plot_runs(bf.checks.runs(bf.find_map(model), model, random_seed=1)).get_ylabel()
+    >>> model = bf.models.HiddenMarkov(responses, bf.Sequences.from_lengths([5]))
+    >>> bf.plots.plot_runs(bf.checks.runs(bf.find_map(model), model, random_seed=1)).get_ylabel()
     'runs per item'
     """
     lengths = found["length"].values
-    (ax,) = new_axes(ax, 1, (5.5, 3.6), 1)
+    (ax,) = shared.new_axes(ax, 1, (5.5, 3.6), 1)
     _bars(ax, found, lengths, 0.8)
     names = [str(length) for length in lengths]
     names[-1] += "+"
     ax.set_xticks(lengths, names)
     ax.set(xlabel="length of a run of one majority label", ylabel="runs per item")
     same, expected = found.attrs["observed"], found.attrs["replicated"]
-    set_title(ax, f"neighbours alike: {same:.1%}, expected {expected:.1%} (p = {_p(found)})")
+    shared.set_title(ax, f"neighbours alike: {same:.1%}, expected {expected:.1%} (p = {_p(found)})")
     return ax
 
 
@@ -266,7 +238,15 @@ def _bars(ax: Axes, found: xr.Dataset, places: NDArray[Any], width: float) -> No
     expected = found["replicated"].values
     ends = np.abs(np.stack([found["low"].values, found["high"].values]) - expected)
     ax.errorbar(
-        places, expected, ends, fmt="o", ms=4, color=ink(), lw=1.2, capsize=2, label="replicated"
+        places,
+        expected,
+        ends,
+        fmt="o",
+        ms=4,
+        color=shared.ink(),
+        lw=1.2,
+        capsize=2,
+        label="replicated",
     )
     ax.set_ylim(bottom=0)
     ax.spines[["top", "right"]].set_visible(False)
@@ -280,3 +260,97 @@ def _how_many_pairs(alarm: NDArray[np.bool_]) -> str:
 
 def _p(found: xr.Dataset) -> str:
     return f"{found.attrs['p_value']:.2g}"
+
+
+def plot_covariance(result: xr.DataTree, responses: Responses, *, ax: Axes | None = None) -> Axes:
+    """Plot the observed covariances of pairs of raters against those implied by the posterior.
+
+    Parameters
+    ----------
+    result, responses
+        As in :func:`bayesfuse.checks.rater_covariance`.
+    ax : matplotlib Axes, default a new figure
+
+    Returns
+    -------
+    Axes
+        A point per pair, coloured by the probability that they share a source. Pairs off the
+        diagonal depend on each other in a way that the model ignores.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> responses = bf.datasets.caries()
+    >>> model = bf.models.DawidSkene(responses)
+    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
+    >>> bf.plots.plot_covariance(result, responses).get_xlabel()
+    'covariance implied by the posterior'
+    """
+    found = rater_covariance(result, responses)
+    upper = np.triu_indices(found.sizes["rater"], 1)
+    observed, implied, together = (
+        found[name].values[upper] for name in ("observed", "implied", "together")
+    )
+    (ax,) = shared.new_axes(ax, 1, (5.0, 4.4), 1)
+    ends = [np.nanmin([observed, implied]), np.nanmax([observed, implied])]
+    ax.plot(ends, ends, color="0.6", linewidth=1, zorder=0)
+    size = float(np.clip(4800 / len(observed), 3, 24))
+    edges: dict[str, Any] = {"edgecolors": "0.5", "linewidths": 0.04 * size}
+    points = ax.scatter(implied, observed, size, c=together, vmin=0, vmax=1, **edges)
+    ax.figure.colorbar(points, ax=ax, label="probability of a shared source")
+    ax.set(
+        xlabel="covariance implied by the posterior",
+        ylabel="observed covariance",
+        title=f"mean squared z {found.attrs['excess']:.1f}",
+    )
+    return ax
+
+
+def plot_co_assignment(
+    result: xr.DataTree, *, most: int | None = 60, ax: Axes | None = None
+) -> Axes:
+    """Plot the probability that two raters share a source, with groups next to each other.
+
+    Parameters
+    ----------
+    result : DataTree
+        Of :class:`bayesfuse.models.LatentGroup`.
+    most : int, optional
+        Number of raters to show, those who most probably share a source; None for all. Default 60.
+    ax : matplotlib Axes, default a new figure
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> model = bf.models.LatentGroup(bf.datasets.anesthesia(), groups=[[2, 5]])
+    >>> result = bf.sample(model, draws=20, chains=1, random_seed=1, progressbar=False, quiet=True)
+    >>> [tick.get_text() for tick in bf.plots.plot_co_assignment(result).get_yticklabels()]
+    ['1', '2', '5', '3', '4']
+    """
+    if most is not None:
+        require_count("most", most)
+    share = co_assignment(result)
+    n_raters = share.sizes["rater"]
+    others = np.where(np.eye(n_raters, dtype=bool), 0.0, share.values).max(axis=1)
+    chosen = np.sort(np.argsort(-others, kind="stable")[:most])
+    values = share.values[np.ix_(chosen, chosen)]
+    left = np.ones(len(values), dtype=bool)
+    order: list[int] = []
+    for m in range(len(values)):  # every rater, followed by the probable rest of the group
+        if left[m]:
+            own = np.flatnonzero(left & (values[m] >= 0.5))
+            left[own] = False
+            order += own.tolist()
+    names = share["rater"].values[chosen[order]]
+    ax = shared.matrix_axes(ax, names)
+    what = "probability of a shared source"
+    shared.draw_matrix(ax, values[np.ix_(order, order)], names, what, vmin=0, vmax=1, cmap="Greys")
+    if len(names) < n_raters:
+        shared.set_title(
+            ax, f"the {len(names)} of {n_raters:,} raters who most probably share a source"
+        )
+    return ax

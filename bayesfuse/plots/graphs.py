@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.arrays import shown
@@ -15,25 +16,12 @@ from bayesfuse.data.names import listed
 from bayesfuse.data.neighbours import springs
 from bayesfuse.errors import ModelError, require_numbers
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.plots.axes import (
-    class_colours,
-    escaped,
-    new_axes,
-    set_title,
-    show_classes,
-    width_of,
-)
-from bayesfuse.results.contents import constants
+from bayesfuse.plots import axes as shared
+from bayesfuse.plots.qualities import responses_per_item
 from bayesfuse.results.probabilities import label_probabilities
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-WIDTH = 4.0
-"""Width of a panel with a grid, in inches."""
-
-SPRINGS, ROUNDS = 5000, 60
-"""Largest component placed by springs, and their number of iterations."""
+WIDTH = 4.0  # width of a panel with a grid, in inches
+SPRINGS, ROUNDS = 5000, 60  # largest component placed by springs, and their number of iterations
 
 SIZES = 6.0, 60.0
 """Areas, in square points, of items with uniform and with certain label probabilities."""
@@ -77,11 +65,9 @@ def plot_grid(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> from bayesfuse.plots import plot_grid
     >>> answers = [[0, 0, 0]] * 3 + [[1, 1, 1], [0, 1, 1], [1, 1, 1]]
-    >>> point = bf.find_map(DawidSkene(bf.Responses.from_matrix(answers)))
-    >>> [ax.get_title() for ax in plot_grid(point, (2, 3))]
+    >>> point = bf.find_map(bf.models.DawidSkene(bf.Responses.from_matrix(answers)))
+    >>> [ax.get_title() for ax in bf.plots.plot_grid(point, (2, 3))]
     ['most probable label', 'uncertainty', 'probability of 1']
     """
     probability = label_probabilities(result)
@@ -96,13 +82,18 @@ def plot_grid(
     if classes is None:
         classes = listed(names[-1:]) if len(names) == 2 else []
     share = _chosen(probability, "class", classes)
-    size = WIDTH + 0.5 + max(width_of(names), 0.7), max(WIDTH * shape[0] / shape[1], 1.0) + 0.3
-    panels = new_axes(axes, 2 + len(classes), size, 3)
+    size = (
+        WIDTH + 0.5 + max(shared.width_of(names), 0.7),
+        max(WIDTH * shape[0] / shape[1], 1.0) + 0.3,
+    )
+    panels = shared.new_axes(axes, 2 + len(classes), size, 3)
     _map_labels(panels[0], probability.values.argmax(axis=1).reshape(shape), names)
     sure = probability.values.max(axis=1)
     _map_values(panels[1], 1 - sure.reshape(shape), "uncertainty", 1 - 1 / len(names), "magma")
     for ax, name, values in zip(panels[2:], share["class"].values, share.values.T, strict=True):
-        _map_values(ax, values.reshape(shape), f"probability of {escaped(name)}", 1.0, "viridis")
+        _map_values(
+            ax, values.reshape(shape), f"probability of {shared.escaped(name)}", 1.0, "viridis"
+        )
     return panels
 
 
@@ -124,8 +115,7 @@ def plot_graph(
     layout : mapping of items to pairs, or array-like, shape (items, 2), optional
         Positions of the items, in the graph's order. Default a spectral layout of every component,
         refined by springs in components of up to 5,000 items.
-    ax : matplotlib Axes, optional
-        Default a new figure.
+    ax : matplotlib Axes, default a new figure
 
     Returns
     -------
@@ -140,11 +130,9 @@ def plot_graph(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> from bayesfuse.plots import plot_graph
     >>> answers = [[0, 0, 0]] * 3 + [[1, 1, 1], [0, 1, 1], [1, 1, 1]]
-    >>> point = bf.find_map(DawidSkene(bf.Responses.from_matrix(answers)))
-    >>> plot_graph(point, bf.Graph.grid((2, 3))).get_title()
+    >>> point = bf.find_map(bf.models.DawidSkene(bf.Responses.from_matrix(answers)))
+    >>> bf.plots.plot_graph(point, bf.Graph.grid((2, 3))).get_title()
     '6 items, 7 edges'
     """
     from matplotlib.collections import LineCollection
@@ -153,8 +141,8 @@ def plot_graph(
     graph = as_graph(graph)
     probability = _chosen(label_probabilities(result), "item", graph.items)
     place = _layout(graph) if layout is None else _given_layout(graph, layout)
-    colours = class_colours(probability["class"].values)
-    (ax,) = new_axes(ax, 1, (7.0, 5.6), 1, (max(width_of(colours) - 0.8, 0.0), 0.0))
+    colours = shared.class_colours(probability["class"].values)
+    (ax,) = shared.new_axes(ax, 1, (7.0, 5.6), 1, (max(shared.width_of(colours) - 0.8, 0.0), 0.0))
     width = 0.8 * graph.weights / graph.weights.max() if graph.n_edges else 0.8
     lines = LineCollection(list(place[graph.edges]), linewidths=width, colors="0.7", zorder=1)
     ax.add_collection(lines)
@@ -162,7 +150,7 @@ def plot_graph(
     n_classes = probability.sizes["class"]
     certain = (sure * n_classes - 1) / (n_classes - 1)
     area = (SIZES[0] + (SIZES[1] - SIZES[0]) * certain) * min(1.0, (300 / graph.n_items) ** 0.75)
-    answered = _has_responses(result, probability["item"].values)
+    answered = responses_per_item(result, probability["item"].values) > 0
     for k, colour in enumerate(colours.values()):
         for face, own in ((colour, answered), ("white", ~answered)):
             here = (best == k) & own
@@ -173,8 +161,8 @@ def plot_graph(
         ring = Line2D([], [], marker="o", linestyle="", color="0.4", markerfacecolor="white")
         ring.set_label("unanswered")
         marks.append(ring)
-    show_classes(ax, colours, marks, title="class")
-    set_title(ax, f"{graph.n_items:,} items, {graph.n_edges:,} edges")
+    shared.show_classes(ax, colours, marks, title="class")
+    shared.set_title(ax, f"{graph.n_items:,} items, {graph.n_edges:,} edges")
     ax.set_axis_off()
     ax.autoscale_view()
     return ax
@@ -187,8 +175,7 @@ def plot_phases(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     ----------
     found : Dataset
         From :func:`bayesfuse.checks.phase_transition`.
-    ax : matplotlib Axes, optional
-        Default a new figure.
+    ax : matplotlib Axes, default a new figure
 
     Returns
     -------
@@ -208,7 +195,7 @@ def plot_phases(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     >>> plot_phases(bf.checks.phase_transition(result, model)).get_xlabel()
     'coupling'
     """
-    (ax,) = new_axes(ax, 1, (5.5, 3.6), 1)
+    (ax,) = shared.new_axes(ax, 1, (5.5, 3.6), 1)
     grid = found["grid"].values
     for start, colour in (("from_one_class", "C1"), ("from_random", "C0")):
         name = f"prior, {start.replace('_', ' ')}"
@@ -219,7 +206,7 @@ def plot_phases(found: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     most = max(2.5 * found.attrs["critical"], 1.2 * float(found["coupling"].max()))
     ax.set(xlim=(0, most), xlabel="coupling", ylabel="share of agreeing edges")
     ax.legend(loc="lower right", frameon=False, fontsize="small")
-    set_title(ax, "trouble" if found.attrs["trouble"] else "no trouble")
+    shared.set_title(ax, "trouble" if found.attrs["trouble"] else "no trouble")
     return ax
 
 
@@ -239,27 +226,18 @@ def _map_labels(ax: Axes, label: NDArray[np.int64], names: NDArray[Any]) -> None
     from matplotlib.colors import to_rgb
     from matplotlib.patches import Patch
 
-    colours = class_colours(names)
+    colours = shared.class_colours(names)
     ax.imshow(np.array([to_rgb(colour) for colour in colours.values()])[label])
-    set_title(ax, "most probable label")
+    shared.set_title(ax, "most probable label")
     ax.set_axis_off()
-    show_classes(ax, colours, [Patch(color=colour) for colour in colours.values()])
+    shared.show_classes(ax, colours, [Patch(color=colour) for colour in colours.values()])
 
 
 def _map_values(ax: Axes, values: Array, title: str, most: float, colours: str) -> None:
     image = ax.imshow(values, vmin=0, vmax=most, cmap=colours)
     ax.figure.colorbar(image, ax=ax, shrink=0.8)
-    set_title(ax, title)
+    shared.set_title(ax, title)
     ax.set_axis_off()
-
-
-def _has_responses(result: xr.DataTree, items: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which items have responses."""
-    known = constants(result, "item_index")
-    count = np.bincount(known["item_index"].values, minlength=known.sizes["item"])
-    place = known.get_index("item").get_indexer(list(items))
-    answered: NDArray[np.bool_] = count[place] > 0
-    return answered
 
 
 def _given_layout(graph: Graph, layout: Any) -> Array:

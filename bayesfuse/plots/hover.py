@@ -15,19 +15,15 @@ from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_count
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.plots.axes import DISTINCT, SAFE, class_colours
-from bayesfuse.plots.qualities import item_difficulty, rater_qualities
-from bayesfuse.results.contents import constants
+from bayesfuse.plots.qualities import item_difficulty, rater_qualities, responses_per_item
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import coverage
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-SEED = 1
-"""Of what moves equal numbers apart: a picture is the same each time."""
-
-MANY = 2000
-"""Number of points from which on they are drawn by WebGL."""
+SEED = 1  # of what moves equal numbers apart: a picture is the same each time
+MANY = 2000  # number of points from which on they are drawn by WebGL
 
 
 def hover_raters(
@@ -62,8 +58,7 @@ def hover_raters(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> figure = bf.plots.hover_raters(bf.find_map(DawidSkene(bf.datasets.caries())))
+    >>> figure = bf.plots.hover_raters(bf.find_map(bf.models.DawidSkene(bf.datasets.caries())))
     >>> figure.data[0].text[0]
     'dentist 1'
     """
@@ -90,23 +85,13 @@ def hover_raters(
         across, error = _apart(number), None
         wide = number.min() > 0 and number.max() > 20 * number.min()
         figure.update_xaxes(title="responses", type="log" if wide else "linear")
-    figure.add_trace(
-        plotly.Scatter(
-            x=across,
-            y=found.mean,
-            error_y=error,
-            mode="markers",
-            marker=marker,
-            text=names,
-            customdata=np.stack([found.low, found.high, number], axis=1),
-            hovertemplate=(
-                "<b>%{text}</b><br>accuracy %{y:.3f}<br>"
-                f"{coverage(ci_prob):.0%} interval "
-                "%{customdata[0]:.3f} to %{customdata[1]:.3f}<br>"
-                "%{customdata[2]:,} responses<extra></extra>"
-            ),
-        )
+    words = (
+        f"accuracy %{{y:.3f}}<br>{coverage(ci_prob):.0%} interval "
+        "%{customdata[0]:.3f} to %{customdata[1]:.3f}<br>%{customdata[2]:,} responses"
     )
+    numbers = found.low, found.high, number
+    data = _points(across, found.mean, names, words, numbers, marker=marker, error_y=error)
+    figure.add_trace(plotly.Scatter(**data))
     figure.update_yaxes(title=found.measure)
     return _plain(figure, f"{len(number):,} raters")
 
@@ -142,8 +127,7 @@ def hover_items(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> figure = bf.plots.hover_items(bf.find_map(DawidSkene(bf.datasets.anesthesia())))
+    >>> figure = bf.plots.hover_items(bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia())))
     >>> figure.layout.xaxis.title.text, len(figure.data)  # a set of points for every class
     ('responses', 4)
     """
@@ -157,36 +141,36 @@ def hover_items(
     order = np.argsort(-shown.values, axis=1, kind="stable")
     best, second = order[:, 0], order[:, min(1, len(classes) - 1)]
     probability = np.take_along_axis(shown.values, order, 1)
-    number = _responses_per_item(result).sel(item=shown["item"].values).values
+    number = responses_per_item(result, shown["item"].values)
     hard = item_difficulty(result, model)
     across = _apart(number) if hard is None else hard.sel(item=shown["item"].values).values
     said = "" if hard is None else "difficulty %{x:.2f}<br>"
     draw = plotly.Scattergl if len(shown) > MANY else plotly.Scatter
+    words = (
+        "%{fullData.name}: %{y:.3f}<br>%{customdata[0]}: %{customdata[1]:.3f}<br>"
+        f"{said}%{{customdata[2]}} responses"
+    )
     figure = plotly.Figure()
     for k, colour in enumerate(class_colours(shown["class"].values).values()):
         own = np.flatnonzero(best == k)
         beside = (classes[second[own]], probability[own, min(1, len(classes) - 1)], number[own])
-        figure.add_trace(
-            draw(
-                x=across[own],
-                y=probability[own, 0],
-                mode="markers",
-                name=classes[k],
-                marker={"size": 6, "opacity": 0.6, "color": to_hex(colour)},
-                text=names[own],
-                customdata=np.stack([values.astype(object) for values in beside], axis=1),
-                hovertemplate=(
-                    "<b>%{text}</b><br>%{fullData.name}: %{y:.3f}<br>"
-                    "%{customdata[0]}: %{customdata[1]:.3f}<br>"
-                    f"{said}%{{customdata[2]}} responses<extra></extra>"
-                ),
-            )
-        )
+        marker = {"size": 6, "opacity": 0.6, "color": to_hex(colour)}
+        data = _points(across[own], probability[own, 0], names[own], words, beside, marker=marker)
+        figure.add_trace(draw(name=classes[k], **data))
     whole = {"dtick": 1} if hard is None and number.max() <= 20 else {}
     figure.update_xaxes(title="responses" if hard is None else "difficulty", **whole)
     figure.update_yaxes(title="probability of the label")
     some = f"the {len(shown):,} least certain of " if len(shown) < len(labels) else ""
     return _plain(figure, f"{some}{len(labels):,} items")
+
+
+def _points(
+    x: Any, y: Any, names: Any, words: str, numbers: tuple[Any, ...], **kwargs: Any
+) -> dict[str, Any]:
+    """Return points with names, and words about their numbers, as plotly takes them."""
+    said = {"text": names, "hovertemplate": f"<b>%{{text}}</b><br>{words}<extra></extra>"}
+    beside = np.stack([np.asarray(values, dtype=object) for values in numbers], axis=1)
+    return {"x": x, "y": y, "mode": "markers", "customdata": beside} | said | kwargs
 
 
 def _plotly() -> Any:
@@ -204,12 +188,6 @@ def _plotly() -> Any:
 def _names(names: NDArray[Any]) -> list[str]:
     """Return names as text that is no markup."""
     return [escape(in_one_line(name)) for name in listed(names)]
-
-
-def _responses_per_item(result: xr.DataTree) -> xr.DataArray:
-    known = constants(result, "item_index")
-    number = np.bincount(known["item_index"].values, minlength=known.sizes["item"])
-    return xr.DataArray(number, {"item": known["item"].values}, "item")
 
 
 def _apart(number: NDArray[np.int64]) -> Array:

@@ -26,8 +26,7 @@ def plot_model(model: pm.Model, *, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     model : pymc.Model
-    ax : matplotlib Axes, optional
-        Default a new figure.
+    ax : matplotlib Axes, default a new figure
 
     Returns
     -------
@@ -44,9 +43,7 @@ def plot_model(model: pm.Model, *, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> from bayesfuse.plots import plot_model
-    >>> ax = plot_model(DawidSkene(bf.datasets.anesthesia()))
+    >>> ax = bf.plots.plot_model(bf.models.DawidSkene(bf.datasets.anesthesia()))
     >>> print(next(text.get_text() for text in ax.texts if "prevalence" in text.get_text()))
     prevalence ~ Dirichlet
     class (4)

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
+from matplotlib.axes import Axes
 
-from bayesfuse.decisions.expected_errors import expected_errors
+from bayesfuse.decisions.ranks import expected_errors
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.plots.axes import (
-    TEXT,
-    class_colours,
-    draw_intervals,
-    escaped_names,
-    ink,
-    name_rows,
-    place_rows,
-    set_title,
-)
-from bayesfuse.plots.labels import draw_items, item_names, row_name
+from bayesfuse.plots import axes as shared
+from bayesfuse.plots.items import draw_items, item_names, row_name
 from bayesfuse.plots.qualities import (
     Qualities,
     has_responses,
@@ -37,32 +29,20 @@ from bayesfuse.results.summaries import (
     responses_per_rater,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 CERTAINTY = [0.0, 0.5, 0.7, 0.9, 0.99, 1.0]
 """Ends of the probabilities of labels that are counted together."""
 
-CLASSES, RATERS, ITEMS = 10, 16, 14
-"""Largest numbers of classes, raters and items that are named."""
-
-FEW = 8
-"""Largest number of raters drawn below the labels."""
-
-DRAWS = 100
-"""Joint draws of the labels, for the number of wrong ones."""
-
-LARGE = 1_000_000
-"""Largest number of items of which labels are drawn jointly."""
-
-SEED = 1
-"""Of the joint draws: a picture is the same each time."""
+CLASSES, RATERS, ITEMS = 10, 16, 14  # largest numbers of classes, raters and items that are named
+FEW = 8  # largest number of raters drawn below the labels
+DRAWS = 100  # joint draws of the labels, for the number of wrong ones
+LARGE = 1_000_000  # largest number of items of which labels are drawn jointly
+SEED = 1  # of the joint draws: a picture is the same each time
 
 AFTER: dict[str, Any] = {
     "xytext": (4, 0),
     "textcoords": "offset points",
     "va": "center",
-    "fontsize": TEXT,
+    "fontsize": shared.TEXT,
     "annotation_clip": False,
 }
 """Style of a number after a bar."""
@@ -109,8 +89,7 @@ def plot_overview(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> model = DawidSkene(bf.datasets.anesthesia())
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> axes = bf.plots.plot_overview(result, model)
     >>> list(axes), axes["labels"].get_title()
@@ -127,7 +106,7 @@ def plot_overview(
     if labels is not None:
         copies = constants(result).get("multiplicity")
         number = np.ones(labels.sizes["item"]) if copies is None else copies.values.astype(float)
-        colours = class_colours(labels["class"].values)
+        colours = shared.class_colours(labels["class"].values)
         _draw_classes(axes["classes"], result, labels, number, colours, ci_prob)
         jointly = copies is None and len(number) <= LARGE and all_draws(result)
         said = _wrong(result, model if jointly else None, labels, number, probability)
@@ -215,24 +194,26 @@ def _draw_classes(
         order = np.sort(np.argsort(-share, kind="stable")[:CLASSES])
     order = order[::-1]  # rows are counted from below
     shades = list(colours.values())
-    ax.barh(range(len(order)), share[order], height=0.7, color=[shades[k] for k in order])
-    right = share[order]
+    style: dict[str, Any] = {"height": 0.7, "color": [shades[k] for k in order]}
+    said = [f"{share[k]:.0%}" for k in order]
     prevalence = named(all_draws(result), "prevalence")
-    if prevalence is not None and prevalence.dims == ("chain", "draw", "class"):
+    has_points = prevalence is not None and prevalence.dims == ("chain", "draw", "class")
+    right = share[order]
+    if prevalence is None or not has_points:
+        _bars(ax, share[order], said, **style)
+    else:
         low, high = (end.values[order] for end in interval(prevalence, ci_prob))
         mean = prevalence.mean(("chain", "draw")).values[order]
-        style: dict[str, Any] = {"fmt": "o", "ms": 4, "lw": 1.5, "color": ink()}
-        ends = np.maximum([mean - low, high - mean], 0.0)
-        ax.errorbar(mean, range(len(order)), xerr=ends, **style)
         right = np.maximum(right, high)
-    for row, k in enumerate(order):
-        ax.annotate(f"{share[k]:.0%}", (right[row], row), **AFTER)
-    name_rows(ax, labels["class"].values[order], "class")
+        _bars(ax, share[order], said, right, **style)
+        ends = np.maximum([mean - low, high - mean], 0.0)
+        style = {"fmt": "o", "ms": 4, "lw": 1.5, "color": shared.ink()}
+        ax.errorbar(mean, range(len(order)), xerr=ends, **style)
+    shared.name_rows(ax, labels["class"].values[order], "class")
     ax.set(xlim=(0, 1.18 * max(right.max(), 1e-9)), ylim=(-0.6, len(order) - 0.4))
     some = f" (the {CLASSES} most frequent of {len(share):,})" if len(order) < len(share) else ""
-    ax.set_xlabel("share of the items" + " (points: prevalence)" * bool(ax.containers[1:]))
-    set_title(ax, f"classes{some}")
-    _plain(ax)
+    ax.set_xlabel("share of the items" + " (points: prevalence)" * has_points)
+    shared.set_title(ax, f"classes{some}")
 
 
 def _wrong(
@@ -263,20 +244,18 @@ def _draw_certainty(ax: Axes, sure: Array, number: Array, title: str) -> None:
     wrong = np.bincount(cell, number * (1.0 - sure), n_cells)
     first = int(cell.min())
     shades = mpl.colormaps["Blues"](np.linspace(0.25, 0.9, n_cells))
-    ax.barh(range(n_cells), count, height=0.8, color=shades)
-    for row in range(first, n_cells):
-        said = f"{count[row]:,.0f}"
-        if count[row]:
-            said += f" (wrong: {wrong[row]:,.{0 if wrong[row] >= 9.95 else 1}f})"
-        ax.annotate(said, (count[row], row), **AFTER)
+    said = [
+        f"{n:,.0f} (wrong: {w:,.{0 if w >= 9.95 else 1}f})" if n else "0" * (row >= first)
+        for row, (n, w) in enumerate(zip(count, wrong, strict=True))
+    ]
+    _bars(ax, count, said, height=0.8, color=shades)
     ends = [f"{end:g}".removeprefix("0") for end in CERTAINTY]
     names = [f"{low} to {high}" for low, high in pairwise(ends)]
     names[0], names[-1] = f"below {ends[1]}", f"above {ends[-2]}"
-    ax.set_yticks(range(n_cells), names, fontsize=TEXT)
+    ax.set_yticks(range(n_cells), names, fontsize=shared.TEXT)
     ax.set(xlim=(0, 2.0 * max(count.max(), 1)), ylim=(first - 0.6, n_cells - 0.4))
     ax.set(xlabel="items (in brackets: expected to be wrong)", ylabel="probability of the label")
     ax.set_title(title, fontsize="medium")
-    _plain(ax)
 
 
 # ---------------------------------------------------------------- raters
@@ -284,15 +263,15 @@ def _draw_certainty(ax: Axes, sure: Array, number: Array, title: str) -> None:
 
 def _draw_raters(ax: Axes, found: Qualities) -> None:
     order = np.argsort(found.mean, kind="stable")
-    rows = place_rows(ax, len(order), RATERS)
+    rows = shared.place_rows(ax, len(order), RATERS)
     mean, low, high = (values[order] for values in (found.mean, found.low, found.high))
-    draw_intervals(ax, mean, low, high, rows, "C0")
-    name_rows(ax, found.name[order], "rater", rows)
+    shared.draw_intervals(ax, mean, low, high, rows, "C0")
+    shared.name_rows(ax, found.name[order], "rater", rows)
     ax.set_xlabel(found.measure)
     if found.chance is not None:
         ax.axvline(found.chance, color="0.5", lw=1, ls="--", zorder=0)
         ax.set_xlabel(f"{found.measure} (dashed: chance)")
-    set_title(ax, "raters")
+    shared.set_title(ax, "raters")
 
 
 # ---------------------------------------------------------------- items
@@ -319,27 +298,30 @@ def _draw_items(
         for row, value in enumerate(by[order[:few]][::-1]):
             said = f"{value:.2f}".removeprefix("0")
             ax.annotate(said, (1.0, row), **AFTER)
-    set_title(ax, f"items ({first} on top)")
+    shared.set_title(ax, f"items ({first} on top)")
 
 
 # ---------------------------------------------------------------- models
+
+
+def _bars(
+    ax: Axes, lengths: Array, said: list[str], ends: Array | None = None, **kwargs: Any
+) -> None:
+    """Draw horizontal bars from below, with words after their ends."""
+    ax.barh(range(len(lengths)), lengths, **kwargs)
+    for row, (end, words) in enumerate(zip(lengths if ends is None else ends, said, strict=True)):
+        ax.annotate(words, (end, row), **AFTER)
+    ax.tick_params(axis="y", length=0)
+    ax.spines[["top", "right", "left"]].set_visible(False)
 
 
 def _draw_weights(ax: Axes, comparison: xr.Dataset) -> None:
     """Draw the weights of several models, the heaviest on top."""
     weight = comparison["weight"].values
     order = np.argsort(weight, kind="stable")
-    ax.barh(range(len(order)), weight[order], height=0.7, color="0.6")
-    for row, value in enumerate(weight[order]):
-        ax.annotate(f"{value:.2f}", (value, row), **AFTER)
-    names = escaped_names(comparison["model"].values[order])
-    ax.set_yticks(range(len(order)), names, fontsize=TEXT)
+    _bars(ax, weight[order], [f"{w:.2f}" for w in weight[order]], height=0.7, color="0.6")
+    names = shared.escaped_names(comparison["model"].values[order])
+    ax.set_yticks(range(len(order)), names, fontsize=shared.TEXT)
     ax.set(xlim=(0, 1.12 * max(weight.max(), 1e-9)), ylim=(-0.6, len(order) - 0.4))
     ax.set_xlabel("weight in the average")
-    set_title(ax, "models")
-    _plain(ax)
-
-
-def _plain(ax: Axes) -> None:
-    ax.tick_params(axis="y", length=0)
-    ax.spines[["top", "right", "left"]].set_visible(False)
+    shared.set_title(ax, "models")

@@ -19,15 +19,11 @@ from bayesfuse.results.difficulty import difficulty
 from bayesfuse.results.rater_tables import sources
 from bayesfuse.results.summaries import balanced_accuracy, interval, responses_per_rater
 
-DRAWS = 100
-"""Posterior draws over which the difficulty is averaged."""
+DRAWS = 100  # posterior draws over which the difficulty is averaged
 
 
 class Qualities(NamedTuple):
-    """The accuracy of every rater, with its interval, and the number of responses if known.
-
-    ``chance`` is the accuracy of a rater who guesses, if that is the same for all.
-    """
+    """Accuracy of every rater, with its interval, number of responses and accuracy of guessing."""
 
     name: NDArray[Any]
     mean: Array
@@ -61,8 +57,16 @@ def rater_qualities(
     return Qualities(accuracy["rater"].values, mean, low, high, number, measure, chance)
 
 
+def responses_per_item(result: xr.DataTree, items: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the number of responses to the given items."""
+    known = constants(result, "item_index")
+    number = np.bincount(known["item_index"].values, minlength=known.sizes["item"])
+    found: NDArray[np.int64] = number[known.get_index("item").get_indexer(list(items))]
+    return found
+
+
 def has_responses(result: xr.DataTree) -> bool:
-    """Return whether a result says who responded to what."""
+    """Return whether a result has the raters and items of its responses."""
     return {"rater_index", "item_index"} <= set(constants(result).data_vars)
 
 

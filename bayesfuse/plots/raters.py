@@ -1,33 +1,19 @@
-"""Plots of the raters: sensitivity, specificity and confusion matrices."""
+"""Plots of raters: sensitivity, specificity, confusion matrices, and strictness."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_count, require_names
-from bayesfuse.plots.axes import (
-    DISTINCT,
-    LETTERS,
-    READABLE,
-    TEXT,
-    class_colours,
-    draw_intervals,
-    escaped,
-    escaped_names,
-    name_points,
-    name_rows,
-    new_axes,
-    place_rows,
-    points,
-    set_title,
-    width_of,
-)
+from bayesfuse.plots import axes as shared
 from bayesfuse.results.contents import class_names
+from bayesfuse.results.rater_tables import rater_grades
 from bayesfuse.results.summaries import (
     balanced_accuracy,
     coverage,
@@ -37,14 +23,10 @@ from bayesfuse.results.summaries import (
     responses_per_rater,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+CELL = 16  # largest number of letters of a class name beside a confusion matrix
 
-CELL = 16
-"""Largest number of letters of a class name beside a confusion matrix."""
-
-EXTREMES = 6
-"""Number of the best and of the worst raters that are named among many in one plane."""
+EXTREMES = 6, 4
+"""Number of raters named among many at each end of one order, and of each of two orders."""
 
 
 def plot_raters(
@@ -76,32 +58,30 @@ def plot_raters(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> from bayesfuse.plots import plot_raters
-    >>> point = bf.find_map(DawidSkene(bf.datasets.caries()))
-    >>> [ax.get_xlabel() for ax in plot_raters(point)]
+    >>> point = bf.find_map(bf.models.DawidSkene(bf.datasets.caries()))
+    >>> [ax.get_xlabel() for ax in bf.plots.plot_raters(point)]
     ['sensitivity', 'specificity']
     """
     panels = recognition(result)
     quality = balanced_accuracy(result).mean(("chain", "draw"))
     order = np.argsort(quality.values, kind="stable")
     names = quality["rater"].values[order]
-    colours = class_colours(class_names(result))
+    colours = shared.class_colours(class_names(result))
     columns = -(-len(panels) // -(-len(panels) // 9))  # rows of nearly equal length, 9 at most
     size = min(3.2, 14.0 / columns), min(0.9 + 0.24 * len(order), 8.0)
-    room = max(width_of(names) - 0.7, 0.0), 0.3
-    axes = new_axes(axes, len(panels), size, columns, room, sharey=True)
-    rows = place_rows(axes[0], len(order))
+    room = max(shared.width_of(names) - 0.7, 0.0), 0.3
+    axes = shared.new_axes(axes, len(panels), size, columns, room, sharey=True)
+    rows = shared.place_rows(axes[0], len(order))
     for ax, ((name, truth), draws) in zip(axes, panels.items(), strict=True):
         own = draws.isel(rater=order)
         low, high = (end.values for end in interval(own, ci_prob))
         mean = own.mean(("chain", "draw")).values
-        draw_intervals(ax, mean, low, high, rows, colours[truth])
+        shared.draw_intervals(ax, mean, low, high, rows, colours[truth])
         ax.set_xlabel(name)
-        set_title(ax, f"truth: {escaped(truth)}")
+        shared.set_title(ax, f"truth: {shared.escaped(truth)}")
         if not ax.get_shared_y_axes().joined(ax, axes[0]):
             ax.set_yticks([])  # the first axes show the names
-    name_rows(axes[0], names, "rater", rows)
+    shared.name_rows(axes[0], names, "rater", rows)
     return axes
 
 
@@ -116,8 +96,7 @@ def plot_sensitivity_specificity(
         From ``bf.sample``, or from ``bf.find_map`` (without regions).
     ci_prob : float, optional
         Probability of the credible regions. Default ``az.rcParams["stats.ci_prob"]``.
-    ax : matplotlib Axes, optional
-        Default a new figure.
+    ax : matplotlib Axes, default a new figure
 
     Returns
     -------
@@ -134,10 +113,8 @@ def plot_sensitivity_specificity(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> from bayesfuse.plots import plot_sensitivity_specificity
-    >>> point = bf.find_map(DawidSkene(bf.datasets.caries()))
-    >>> plot_sensitivity_specificity(point).get_ylabel()
+    >>> point = bf.find_map(bf.models.DawidSkene(bf.datasets.caries()))
+    >>> bf.plots.plot_sensitivity_specificity(point).get_ylabel()
     'sensitivity (truth: carious)'
     """
     probability = coverage(ci_prob)
@@ -148,37 +125,39 @@ def plot_sensitivity_specificity(
             f"use plot_raters. Got: {len(panels)} classes."
         )
     ((_, positive), hits), ((_, negative), rejections) = panels.items()
-    (ax,) = new_axes(ax, 1, (5.0, 5.0), 1)
+    (ax,) = shared.new_axes(ax, 1, (5.0, 5.0), 1)
     names = hits["rater"].values
     draws = np.stack([rejections.values, hits.values]).reshape(2, -1, len(names))
     x, y = draws.mean(axis=1)
     ax.plot([0, 1], [1, 0], ":", color="grey", lw=1)
     ax.set(xlim=(1.02, -0.02), ylim=(-0.02, 1.02), aspect="equal")
-    if len(names) > DISTINCT:
-        answered = responses_per_rater(result)
-        ax.scatter(x, y, s=6 + 90 * answered / answered.max(), alpha=0.5, lw=0)
-        by_quality = np.argsort(x + y, kind="stable")
-        # the worst and the best in turn
-        first = np.column_stack([by_quality, by_quality[::-1]]).ravel()[: 2 * EXTREMES]
-    else:
+    if len(names) <= shared.DISTINCT:
         for index in range(len(names)):
-            _place_rater(ax, draws[..., index], probability)
-        first = np.arange(len(names))
-    shown = name_points(ax, x[first], y[first], escaped_names(names[first]))
-    if shown < len(names):
-        set_title(ax, f"{len(names):,} raters, {shown} of them named")
-    ax.set_xlabel(f"specificity (truth: {escaped(negative)})")
-    ax.set_ylabel(f"sensitivity (truth: {escaped(positive)})")
-    ax.spines[["top", "right"]].set_visible(False)
+            (point,) = ax.plot(x[index], y[index], "o", ms=5)
+            if draws.shape[1] > 2:
+                region = _region(draws[..., index], probability)
+                ax.fill(*region, color=point.get_color(), alpha=0.2, lw=0)
+    _name_raters(ax, x, y, names, responses_per_rater(result), x + y)
+    ax.set_xlabel(f"specificity (truth: {shared.escaped(negative)})")
+    ax.set_ylabel(f"sensitivity (truth: {shared.escaped(positive)})")
     return ax
 
 
-def _place_rater(ax: Axes, draws: NDArray[Any], probability: float) -> None:
-    """Draw one rater's mean and region from draws (2, draws)."""
-    x, y = draws.mean(axis=1)
-    (point,) = ax.plot(x, y, "o", ms=5)
-    if draws.shape[1] > 2:
-        ax.fill(*_region(draws, probability), color=point.get_color(), alpha=0.2, lw=0)
+def _name_raters(
+    ax: Axes, x: NDArray[Any], y: NDArray[Any], names: NDArray[Any], answered: Any, *by: Any
+) -> None:
+    """Name raters in a plane; of many, draw points by number of responses and name the extremes."""
+    first = np.arange(len(names))
+    if len(names) > shared.DISTINCT:
+        ax.scatter(x, y, s=6 + 90 * answered / answered.max(), alpha=0.5, lw=0)
+        orders = [np.argsort(each, kind="stable") for each in by]
+        each_end = range(EXTREMES[len(by) - 1])
+        ends = [order[at] for n in each_end for at in (n, -1 - n) for order in orders]
+        first = np.array(list(dict.fromkeys(ends)))
+    shown = shared.name_points(ax, x[first], y[first], shared.escaped_names(names[first]))
+    if shown < len(names):
+        shared.set_title(ax, f"{len(names):,} raters, {shown} of them named")
+    ax.spines[["top", "right"]].set_visible(False)
 
 
 def _region(draws: NDArray[Any], probability: float) -> NDArray[Any]:
@@ -232,10 +211,8 @@ def plot_confusion(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> from bayesfuse.models import DawidSkene
-    >>> from bayesfuse.plots import plot_confusion
-    >>> point = bf.find_map(DawidSkene(bf.datasets.caries()))
-    >>> (ax,) = plot_confusion(point, "dentist 2")
+    >>> point = bf.find_map(bf.models.DawidSkene(bf.datasets.caries()))
+    >>> (ax,) = bf.plots.plot_confusion(point, "dentist 2")
     >>> ax.get_title()
     'dentist 2 (3,869 responses)'
     """
@@ -245,17 +222,17 @@ def plot_confusion(
     n_classes = draws.sizes["class"]
     side = 0.6 + max(n_classes * (0.62 if n_classes < 6 or len(chosen) == 1 else 0.4), 1.6)
     columns = min(max(1, int(14 / side)), 4)
-    side += max(width_of(draws["class"].values, most=CELL) - 0.3, 0.0)
+    side += max(shared.width_of(draws["class"].values, most=CELL) - 0.3, 0.0)
     side = min(side, 15.0 / columns)
-    axes = new_axes(axes, len(chosen), (side, side), columns)
+    axes = shared.new_axes(axes, len(chosen), (side, side), columns)
     for ax, index in zip(axes, chosen, strict=True):
         own = draws.isel(rater=index)
         _heat_map(ax, own.mean(("chain", "draw")), *interval(own, ci_prob))
         (rater,) = listed(np.atleast_1d(own["rater"].values))
-        name = escaped(rater if isinstance(rater, str) else f"rater {rater}", 20)
+        name = shared.escaped(rater if isinstance(rater, str) else f"rater {rater}", 20)
         count = f"({answered[index]:,} responses)"
         # the matrix is narrower than its panel by the width of the class names
-        gap = " " if len(name) + len(count) < LETTERS else "\n"
+        gap = " " if len(name) + len(count) < shared.LETTERS else "\n"
         ax.set_title(f"{name}{gap}{count}", fontsize="medium")
     return axes
 
@@ -278,26 +255,79 @@ def _chosen_raters(
 
 
 def _heat_map(ax: Axes, mean: xr.DataArray, low: xr.DataArray, high: xr.DataArray) -> None:
-    """Draw one confusion matrix with its numbers."""
-    n_classes = mean.sizes["class"]
-    ax.imshow(mean.values, vmin=0, vmax=1, cmap="Blues")
-    names = [escaped(name, CELL) for name in mean["class"].values]
-    slant: dict[str, Any] = {"rotation": 45, "ha": "right"} if max(map(len, names)) > 4 else {}
-    ax.set_xticks(range(n_classes), names, **slant)
-    ax.set_yticks(range(n_classes), names)
-    ax.tick_params(length=0, labelsize=TEXT)
+    """Draw one confusion matrix with its numbers, and with intervals if these fit."""
+    cell = min(shared.points(ax)) / mean.sizes["class"]
+    names = [shared.escaped(name, CELL) for name in mean["class"].values]
+    detail = min(0.72 * shared.TEXT, 0.17 * cell)
+
+    def ends(at: tuple[int, int]) -> str:
+        return f"{low.values[at]:.2f}–{high.values[at]:.2f}"
+
+    below = None if detail < shared.READABLE - 1 or bool((low == high).all()) else ends
+    shared.draw_table(ax, mean.values, names, 0.38, "{:.2f}".format, 1.0, below, detail)
     ax.set(xlabel="label given", ylabel="truth")
-    ax.spines[:].set_visible(False)
-    cell = min(points(ax)) / n_classes
-    is_point = bool((low == high).all())
-    for (row, column), value in np.ndenumerate(mean.values):
-        style: dict[str, Any] = {"ha": "center", "color": "white" if value > 0.55 else "black"}
-        size = min(TEXT, 0.38 * cell)
-        if size < READABLE:
-            continue
-        detail = min(0.72 * size, 0.17 * cell)
-        ends = f"{low.values[row, column]:.2f}–{high.values[row, column]:.2f}"
-        shown = not is_point and detail >= READABLE - 1
-        ax.text(column, row, f"{value:.2f}", va="bottom" if shown else "center", size=size, **style)
-        if shown:
-            ax.text(column, row + 0.08, ends, va="top", size=detail, **style)
+
+
+def plot_graders(
+    result: xr.DataTree, *, ci_prob: float | None = None, ax: Axes | None = None
+) -> Axes:
+    """Plot the bias of every rater against the precision.
+
+    Parameters
+    ----------
+    result : DataTree
+        Of a model with ``raters="graded"``, from ``bf.sample``, or from ``bf.find_map`` (without
+        intervals).
+    ci_prob : float, optional
+        Probability of the credible intervals. Default ``az.rcParams["stats.ci_prob"]``.
+    ax : matplotlib Axes, default a new figure
+
+    Returns
+    -------
+    Axes
+        Posterior means: strict raters left, lenient ones right, precise ones on top. Lines are
+        intervals; with many raters, points whose area grows with the number of responses, the
+        extreme ones named.
+
+    Raises
+    ------
+    ModelError
+        The result has no precision of raters; its classes are not ordered.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia(), raters="graded")
+    >>> result = bf.sample(model, draws=100, random_seed=1, progressbar=False, quiet=True)
+    >>> bf.plots.plot_graders(result).get_ylabel()
+    'precision (one over the noise, in classes)'
+    """
+    found = rater_grades(result, ci_prob=ci_prob)
+    if "precision" not in found:
+        raise ModelError(
+            'A precision is a parameter of graded raters: fit a model with raters="graded". Got: '
+            f"{list(found.data_vars)}."
+        )
+    (ax,) = shared.new_axes(ax, 1, (6.0, 4.6), 1)
+    x, y, names = found["bias"].values, found["precision"].values, found["rater"].values
+    ax.set_yscale("log")
+    ax.axvline(0, color="grey", lw=1, ls=":")
+    if len(names) <= shared.DISTINCT:
+        line: dict[str, Any] = {"color": "C0", "lw": 1.5, "alpha": 0.5}
+        ax.hlines(y, found["bias_low"], found["bias_high"], **line)
+        ax.vlines(x, found["precision_low"], found["precision_high"], **line)
+        ax.plot(x, y, "o", color="C0", ms=5)
+    _show_numbers(ax)
+    _name_raters(ax, x, y, names, found["responses"].values, x, y)
+    ax.set_xlabel("bias, given minus true grade (strict ← → lenient)")
+    ax.set_ylabel("precision (one over the noise, in classes)")
+    return ax
+
+
+def _show_numbers(ax: Axes) -> None:
+    """Number a logarithmic axis by 1, 2 and 5, not by powers of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.yaxis.set_minor_formatter(NullFormatter())

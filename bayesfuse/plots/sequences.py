@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from bayesfuse.data.names import listed
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, require_kind
-from bayesfuse.plots.axes import (
-    class_colours,
-    escaped,
-    escaped_names,
-    name_rows,
-    new_axes,
-    set_title,
-    show_classes,
-    width_of,
-)
+from bayesfuse.plots import axes as shared
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.paths import decode
 from bayesfuse.results.probabilities import label_probabilities
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-MOST_NAMES = 40
-"""Largest number of items named along the axis."""
+MOST_NAMES = 40  # largest number of items named along the axis
 
 
 def plot_sequence(
@@ -85,7 +73,13 @@ def plot_sequence(
     sequences = observation.known_by("sequences", sequences, "This plot needs sequences")
     require_kind("sequences", sequences, Sequences)
     responses = observation.responses
-    number = _number(sequences, sequence)
+    names = listed(sequences.names)
+    if sequence is not None and sequence not in names:
+        raise ModelError(
+            f"sequence must be the name of one of the {sequences.n_sequences} sequences. Got: "
+            f"{sequence!r}."
+        )
+    number = int(np.argmax(sequences.lengths)) if sequence is None else names.index(sequence)
     part = slice(int(sequences.start[number]), int(sequences.start[number + 1]))
     place = sequences.places(responses)[part]
     probability = label_probabilities(result, model).values[place]
@@ -93,58 +87,33 @@ def plot_sequence(
     raters, said = _responses(responses, place)
     n_items = len(place)
     width = min(max(2.5 + 0.16 * n_items, 5.0), 14.0)
-    width += max(width_of(raters) - 0.7, 0.0) + max(width_of(responses.classes) - 0.7, 0.0)
+    width += max(shared.width_of(raters) - 0.7, 0.0) + max(
+        shared.width_of(responses.classes) - 0.7, 0.0
+    )
     tall = min(1.0 + 0.22 * len(raters), 6.0)
     items = responses.items[place]
     named = n_items <= MOST_NAMES
-    axes = _two_axes(axes, width, tall, max(width_of(items) - 0.4, 0.0) * named)
+    height = 2.2 + tall + max(shared.width_of(items) - 0.4, 0.0) * named
+    ratios: dict[str, Any] = {"height_ratios": [2.0, tall], "sharex": True}
+    axes = shared.new_axes(axes, 2, (width, height / 2), 1, **ratios)
     above, below = axes
-    colours = class_colours(responses.classes)
+    colours = shared.class_colours(responses.classes)
     shades = list(colours.values())
     edges = np.arange(n_items + 1) - 0.5
     _ribbons(above, probability, path, edges, colours)
     name = sequences.names[number]
-    set_title(above, escaped(name if isinstance(name, str) else f"sequence {name}"))
+    shared.set_title(above, shared.escaped(name if isinstance(name, str) else f"sequence {name}"))
     _tiles(below, said, shades)
-    name_rows(below, raters[::-1], "rater")
+    shared.name_rows(below, raters[::-1], "rater")
     if named:
-        names = escaped_names(items)
+        names = shared.escaped_names(items)
         long = max(map(len, names)) > 1
         below.set_xticks(range(n_items), names, rotation=90 if long else 0)
         below.set_xlabel("item")
     else:
         below.set_xlabel("position in the sequence")
-    show_classes(above, colours, above.patches, title="class", fontsize="small")
+    shared.show_classes(above, colours, above.patches, title="class", fontsize="small")
     return axes
-
-
-def _number(sequences: Sequences, name: Any) -> int:
-    if name is None:
-        return int(np.argmax(sequences.lengths))
-    names = listed(sequences.names)
-    if name not in names:
-        raise ModelError(
-            f"sequence must be the name of one of the {sequences.n_sequences} sequences. Got: "
-            f"{name!r}."
-        )
-    return names.index(name)
-
-
-def _two_axes(axes: Any, width: float, tall: float, room: float) -> NDArray[Any]:
-    if axes is not None:
-        return new_axes(axes, 2, (width, tall), 1)
-    from matplotlib import pyplot as plt
-
-    _, made = plt.subplots(
-        2,
-        1,
-        figsize=(width, 2.2 + tall + room),
-        height_ratios=[2.0, tall],
-        sharex=True,
-        layout="constrained",
-    )
-    found: NDArray[Any] = made
-    return found
 
 
 def _responses(
@@ -171,7 +140,9 @@ def _ribbons(
     bottom = np.zeros(len(probability))
     for (name, colour), share in zip(colours.items(), probability.T, strict=True):
         top = bottom + share
-        ax.stairs(top, edges, baseline=bottom, fill=True, color=colour, label=escaped(name), lw=0)
+        ax.stairs(
+            top, edges, baseline=bottom, fill=True, color=colour, label=shared.escaped(name), lw=0
+        )
         bottom = top
     best = np.array([list(colours).index(name) for name in listed(path)])
     shades = list(colours.values())

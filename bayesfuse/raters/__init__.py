@@ -1,14 +1,19 @@
 """Rater channels: the distribution of responses given the true labels."""
 
-from bayesfuse.raters.abstaining import Abstaining
-from bayesfuse.raters.base import RaterChannel
-from bayesfuse.raters.confusion import Confusion
-from bayesfuse.raters.graded import Graded
-from bayesfuse.raters.latent_groups import InferredGroups, LatentGroups
-from bayesfuse.raters.one_coin import OneCoin
-from bayesfuse.raters.stated import Stated
-from bayesfuse.raters.typed_confusion import TypedConfusion, TypedConfusionByKind
-from bayesfuse.raters.votes import Votes
+from typing import TYPE_CHECKING
+
+from bayesfuse.lazy import importer
+
+if TYPE_CHECKING:
+    from bayesfuse.raters.abstaining import Abstaining
+    from bayesfuse.raters.base import RaterChannel
+    from bayesfuse.raters.confusion import Confusion
+    from bayesfuse.raters.graded import Graded
+    from bayesfuse.raters.latent_groups import InferredGroups, LatentGroups
+    from bayesfuse.raters.one_coin import OneCoin
+    from bayesfuse.raters.stated import Stated
+    from bayesfuse.raters.typed_confusion import TypedConfusion, TypedConfusionByKind
+    from bayesfuse.raters.votes import Votes
 
 __all__ = [
     "Abstaining",
@@ -23,3 +28,18 @@ __all__ = [
     "TypedConfusionByKind",
     "Votes",
 ]
+
+__getattr__ = importer(
+    __name__,
+    {
+        "abstaining": "Abstaining",
+        "base": "RaterChannel",
+        "confusion": "Confusion",
+        "graded": "Graded",
+        "latent_groups": "InferredGroups LatentGroups",
+        "one_coin": "OneCoin",
+        "stated": "Stated",
+        "typed_confusion": "TypedConfusion TypedConfusionByKind",
+        "votes": "Votes",
+    },
+)

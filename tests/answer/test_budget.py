@@ -24,7 +24,7 @@ def clock(monkeypatch):
         posterior.attrs["sampling_time"] = steps
         return xr.DataTree.from_dict({"posterior": posterior})
 
-    monkeypatch.setattr(bf, "sample", sample)
+    monkeypatch.setattr(budget, "sample", sample)
     monkeypatch.setattr(budget, "make_plan", lambda model: None)
     monkeypatch.setattr(budget, "sweep_cost", lambda plan: 1e-9)
     monkeypatch.setattr(budget.time, "monotonic", lambda: now.time)
@@ -48,7 +48,7 @@ def test_less_time_gives_fewer_draws_that_fit(clock, model):
     left = Budget(2.0)
     size = left.size(model, 1, 2)
     assert budget.LEAST <= size.draws < budget.DRAWS
-    bf.sample(model, size.draws, tune=size.tune, chains=budget.CHAINS)
+    budget.sample(model, size.draws, tune=size.tune, chains=budget.CHAINS)
     assert 60.0 <= left.left() + 30.0 and left.left() > 0.5 * 60.0  # half is for the other fit
 
 
@@ -70,6 +70,6 @@ def test_too_little_time_gives_nothing(clock, model, monkeypatch):
 
 def test_an_interrupted_pilot_interrupts(clock, model, monkeypatch):
     one_draw = {"posterior": xr.Dataset({"x": (("chain", "draw"), [[0.0]])})}
-    monkeypatch.setattr(bf, "sample", lambda *_, **__: xr.DataTree.from_dict(one_draw))
+    monkeypatch.setattr(budget, "sample", lambda *_, **__: xr.DataTree.from_dict(one_draw))
     with pytest.raises(KeyboardInterrupt):
         Budget(1.0).size(model, 1, 1)

@@ -10,8 +10,8 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse.answer import budget
+from bayesfuse.answer.average import SHARED, mixture
 from bayesfuse.answer.findings import oddities
-from bayesfuse.answer.mixture import SHARED, mixture
 from bayesfuse.errors import ImpossibleDataError, ModelError, QuickAnswerWarning, ResponsesError
 from bayesfuse.models import ItemTypes
 
@@ -233,7 +233,7 @@ def fitted(fused, unchecked, monkeypatch):
             name, result = next(each)
             return others[name]() if name in others else result
 
-        monkeypatch.setattr(bf, "sample", sample)
+        monkeypatch.setattr(budget, "sample", sample)
 
     return let
 
@@ -276,7 +276,7 @@ def test_errors(crowd, fused):
         bf.fuse(pd.DataFrame({"item": [1], "worker": [1], "label": [1]}))
     with pytest.raises(ResponsesError, match="nobody"):
         bf.fuse(responses, gold={"nobody": 1})
-    with pytest.raises(ModelError, match=r"An answer of bf\.fuse knows"):
+    with pytest.raises(ModelError, match=r"Only the answer of bf\.fuse"):
         fused["models"].explain()
 
 

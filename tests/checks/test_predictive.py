@@ -11,8 +11,7 @@ from scipy import stats
 
 import bayesfuse as bf
 from bayesfuse.checks import rater_pairs, replicates
-from bayesfuse.checks.item_difficulty import _agreement
-from bayesfuse.checks.runs import _count, _order
+from bayesfuse.checks.predictive import _agreement, _count, _order
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup
 from bayesfuse.pymc.model import observed
@@ -50,11 +49,11 @@ def walk(n_items, rng, stay=0.9):
 
 
 def test_counts_over_pairs_are_those_of_loops(small):
-    first, second, shared, together = rater_pairs._pairs(small, 1)
-    same = rater_pairs._same(small, first, second)
+    (first, second), shared, together = rater_pairs._pairs(small, 1)
+    same = rater_pairs._same(small, (first, second))
     truth = np.arange(small.n_items) % small.n_classes
     known = np.eye(small.n_classes)[truth]
-    mistakes = rater_pairs._same(small, first, second, 1 - known)
+    mistakes = rater_pairs._same(small, (first, second), 1 - known)
     rows = list(zip(small.item, small.rater, small.label, strict=True))
     pairs = dict.fromkeys(combinations(range(small.n_raters), 2), 0)
     found = {pair: [set(), 0, 0, 0] for pair in pairs}
@@ -97,8 +96,8 @@ def test_common_mistakes_are_as_probable_as_simulated_ones(kind):
         values["rater_confusion"] = rng.dirichlet(np.ones(n_classes), (4, n_classes))
     rows = observation.rows(values)
     truth, label = observation.simulate(rows, rng)
-    first, second = np.array(list(combinations(range(4), 2))).T
-    chance = rater_pairs._common_mistake(observation, rows, first, second)
+    first, second = pairs = tuple(np.array(list(combinations(range(4), 2))).T)
+    chance = rater_pairs._common_mistake(observation, rows, pairs)
     said = label.reshape(n_items, 4)
     for p, (a, b) in enumerate(zip(first, second, strict=True)):
         for k in range(n_classes):
@@ -124,13 +123,13 @@ def test_replicated_mistakes_are_those_expected():
     made = bf.datasets.simulate_dawid_skene(60, 4, 3, random_seed=1, accuracy=(0.4, 0.7))
     observation = replicates.expanded(observed(DawidSkene(made.responses))[1])
     rows = observation.rows({"prevalence": made.prevalence, "confusion": made.confusion})
-    first, second = np.array(list(combinations(range(4), 2))).T
-    chance = rater_pairs._common_mistake(observation, rows, first, second)
+    pairs = tuple(np.array(list(combinations(range(4), 2))).T)
+    chance = rater_pairs._common_mistake(observation, rows, pairs)
     rng = np.random.default_rng(1)
     excess = []
     for _ in range(400):
         other = replicates.relabelled(observation, observation.simulate(rows, rng)[1])
-        seen, mean = rater_pairs._mistakes(other, rows, chance, first, second)
+        seen, mean = rater_pairs._mistakes(other, rows, chance, pairs)
         excess.append(seen - mean)
     z = np.mean(excess, axis=0) / (np.std(excess, axis=0) / np.sqrt(400))
     assert np.abs(z).max() < 4.5
@@ -314,7 +313,7 @@ def test_the_same_seed_gives_the_same_numbers_also_of_a_point(good):
 
 def test_bad_input_is_refused(good, small):
     model, result = good
-    few, many = (rater_pairs._pairs(small, least)[2] for least in (1, 20))
+    few, many = (rater_pairs._pairs(small, least)[1] for least in (1, 20))
     assert many.min() >= 20 > few.min()
     with pytest.raises(ModelError, match=r"least=.* Got: no pair of 6 raters with 1000"):
         rater_pairs._pairs(small, 1000)

@@ -224,7 +224,7 @@ def test_classes_that_hardly_occur_are_no_alarm():
 def test_accuracies_cannot_be_permuted(made):
     result = sampled(DawidSkene(made, raters="coin"))
     assert bf.checks.switching(result).attrs["agree"]
-    with pytest.raises(ModelError, match="Accuracies cannot be permuted"):
+    with pytest.raises(ModelError, match="models with accuracies cannot be permuted"):
         bf.align_labels(with_order(result, mixed_order()))
 
 

@@ -67,7 +67,7 @@ def test_a_table_alone_gives_text_and_labels(folder, fused, asked, capsys):
 
 
 @pytest.mark.slow
-def test_report_posterior_and_picture_where_they_are_sent(folder, fused, asked, capsys):
+def test_report_posterior_and_picture_where_they_are_sent(folder, pictures, fused, asked, capsys):
     files = ["--report", "r.html", "--output", "r.nc", "--picture", "r.png", "--labels", "l.tsv"]
     assert main([*FILMS, *files, "--quiet"]) == 0
     assert capsys.readouterr().out == ""

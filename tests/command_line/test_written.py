@@ -14,7 +14,7 @@ from shell import fit, tables
 
 import bayesfuse as bf
 from bayesfuse.__main__ import main
-from bayesfuse.command_line import commands, files
+from bayesfuse.command_line import commands, outputs
 from bayesfuse.inference.compiled import CompiledChain
 from bayesfuse.inference.nuts import thinned
 from bayesfuse.models import DawidSkene
@@ -75,13 +75,13 @@ def test_no_size_of_disk_crashes(folder, full):
     """Whatever HDF5 was doing when it was full. A crash would end these tests."""
     model = DawidSkene(bf.datasets.anesthesia())
     result = bf.sample(model, 2, chains=1, random_seed=1, progressbar=False, quiet=True)
-    files.write_netcdf(result, Path("whole.nc"))
+    outputs.write_netcdf(result, Path("whole.nc"))
     assert tables("whole.nc").identical(result)
     size = Path("whole.nc").stat().st_size
     for room in np.linspace(0, size - 1, 12).astype(int).tolist():
         full(room)
         with pytest.raises(OSError, match="File too large"):
-            files.write_netcdf(result, Path("cut.nc"))
+            outputs.write_netcdf(result, Path("cut.nc"))
     full(size)
     assert names(folder) == {"films.csv", "whole.nc"}
 

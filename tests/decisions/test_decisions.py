@@ -12,7 +12,7 @@ import xarray as xr
 from scipy import stats
 
 import bayesfuse as bf
-from bayesfuse.decisions.expected_errors import _number_of_errors
+from bayesfuse.decisions.ranks import _number_of_errors
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup
 from bayesfuse.pymc.model import observed

@@ -1,0 +1,255 @@
+"""Ranking items by the uncertainty of their labels, and raters; the number of wrong labels."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.errors import ModelError, require_count, require_seed
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.results.contents import constants
+from bayesfuse.results.paths import draw_labels
+from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.summaries import balanced_accuracy, most_uncertain, posterior_draws, tails
+
+
+def rank_items(
+    result: xr.DataTree | xr.DataArray, *, by: Literal["error", "entropy"] = "error"
+) -> pd.DataFrame:
+    r"""Rank items by the uncertainty of their labels, the most uncertain first.
+
+    Parameters
+    ----------
+    result : DataTree or DataArray, dims (item, class)
+        A result, or its label probabilities.
+    by : {"error", "entropy"}
+        By the probability that the most probable label is wrong, or by the entropy of the label,
+        which may differ with more than two classes.
+
+    Returns
+    -------
+    DataFrame
+        One row per item: ``item``, ``label`` (the most probable), ``error`` (the probability that
+        it is wrong) and ``entropy`` (:math:`-\sum_k p_k \log p_k`, in nats).
+
+    Raises
+    ------
+    ModelError
+        No label probabilities, or another ``by``.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> point = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
+    >>> bf.decisions.rank_items(point)["item"].head(3).tolist()
+    [30, 32, 7]
+    """
+    if by not in ("error", "entropy"):
+        raise ModelError(f"Items are ranked by 'error' or 'entropy'. Got: {by!r}.")
+    probability = most_uncertain(result)  # by error
+    values = probability.values
+    table = pd.DataFrame(
+        {
+            "item": probability["item"].values,
+            "label": probability["class"].values[values.argmax(axis=1)],
+            "error": 1 - values.max(axis=1),
+            "entropy": entropy(values),
+        }
+    )
+    if by == "error":
+        return table
+    return table.sort_values(by, ascending=False, kind="stable", ignore_index=True)
+
+
+def entropy(probability: Array) -> Array:
+    """Return the entropy of rows of probabilities, in nats."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(probability > 0, probability * np.log(probability), 0.0)
+    return np.maximum(-terms.sum(axis=-1), 0.0)
+
+
+def expected_errors(
+    result: xr.DataTree,
+    model: pm.Model | None = None,
+    *,
+    draws: int = 1000,
+    ci_prob: float | None = None,
+    random_seed: Any = None,
+) -> xr.Dataset:
+    r"""Return the expected number of wrong labels among the most probable ones, with an interval.
+
+    The expectation is exactly :math:`\sum_n (1 - \max_k p_{nk})`. With the model, the interval is
+    from joint draws of the labels and so reflects their dependence. Without it, labels are treated
+    as independent given the data (Poisson-binomial), and the interval is too narrow if there are
+    few raters or their accuracy is uncertain.
+
+    Parameters
+    ----------
+    result : DataTree
+        With label probabilities.
+    model : pymc.Model, optional
+        The model of the result.
+    draws : int, default 1000
+        Number of joint draws of the labels, with a model.
+    ci_prob : float, optional
+        Probability of the (equal-tailed) interval. Default ``az.rcParams["stats.ci_prob"]``.
+    random_seed : int, Generator, optional
+
+    Returns
+    -------
+    Dataset
+        ``expected``, ``low``, ``high`` and ``items`` (the number of items, in a table of counts by
+        their count). The attribute ``method`` names the method of the interval.
+
+    Raises
+    ------
+    ModelError
+        A result without label probabilities, or of another model; with a model, a table of counts.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> model = bf.models.DawidSkene(bf.datasets.anesthesia())
+    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
+    >>> found = bf.decisions.expected_errors(result, model, random_seed=1)
+    >>> bool(found["low"] <= found["expected"] <= found["high"]), int(found["items"])
+    (True, 45)
+    """
+    require_count("draws", draws)
+    generator = require_seed(random_seed)
+    probability = label_probabilities(result, model)
+    error = 1 - probability.max("class").values
+    known = constants(result)
+    copies = np.ones(len(error), dtype=np.int64)
+    if "multiplicity" in known:
+        copies = known["multiplicity"].values
+    ends = tails(ci_prob)
+    if model is None:
+        method = "independent items"
+        below = _number_of_errors(error, copies).cumsum()
+        low, high = (int(np.searchsorted(below, q)) for q in ends)
+    else:
+        method = "joint draws of the labels"
+        drawn = draw_labels(result, model, draws, random_seed=generator)
+        wrong = (drawn.values != probability.values.argmax(axis=1)).sum(axis=1)
+        low, high = np.quantile(wrong, ends, method="inverted_cdf")
+    numbers = {
+        "expected": float(copies @ error),
+        "low": float(low),
+        "high": float(high),
+        "items": int(copies.sum()),
+    }
+    return xr.Dataset(numbers, attrs={"method": method})
+
+
+def _number_of_errors(error: Array, copies: NDArray[np.int64]) -> Array:
+    """Return the Poisson-binomial distribution of the number of errors, by convolution in pairs."""
+    from scipy.signal import convolve
+    from scipy.stats import binom
+
+    used = (error > 0) & (copies > 0)
+    parts = [
+        binom.pmf(np.arange(m + 1), m, q) for q, m in zip(error[used], copies[used], strict=True)
+    ] or [np.ones(1)]
+    while len(parts) > 1:
+        paired = [convolve(*parts[n : n + 2]) for n in range(0, len(parts) - 1, 2)]
+        parts = paired + parts[len(parts) - len(parts) % 2 :]
+    return np.maximum(parts[0], 0.0)  # a Fourier transform may round below zero
+
+
+def rank_raters(
+    result: xr.DataTree,
+    by: Literal["balanced_accuracy", "accuracy", "sensitivity", "specificity"]
+    | xr.DataArray = "balanced_accuracy",
+    *,
+    ci_prob: float | None = None,
+) -> xr.Dataset:
+    """Rank the raters, with the posterior probability of every rank.
+
+    Parameters
+    ----------
+    result : DataTree
+        From ``bf.sample``, with ``confusion``, ``sensitivity`` and ``specificity``.
+    by : str or DataArray, dims (chain, draw, rater)
+        "balanced_accuracy" (the mean over classes; informedness gives the same ranks), "accuracy"
+        (weighted by prevalence), with two classes "sensitivity" or "specificity", or draws of any
+        other quantity.
+    ci_prob : float, optional
+        Probability of the intervals. Default ``az.rcParams["stats.ci_prob"]``.
+
+    Returns
+    -------
+    Dataset, dims (rater, rank)
+        ``probability`` of every rank, 1 being the best; ``expected_rank``, ``low`` and ``high``
+        (rater,); ``quality``, the posterior mean of the ranked quantity. Raters are sorted by
+        expected rank.
+
+    Raises
+    ------
+    ModelError
+        The result lacks the variables; another ``by``.
+
+    References
+    ----------
+    Laird & Louis (1989), Empirical Bayes ranking methods, Journal of Educational Statistics 14,
+    29–46.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> model = bf.models.DawidSkene(bf.datasets.caries())
+    >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
+    >>> found = bf.decisions.rank_raters(result)
+    >>> found["rater"].values.tolist()[0], found.sizes["rank"]
+    ('dentist 2', 5)
+    """
+    quality = _quality(result, by).transpose("chain", "draw", "rater")
+    values = quality.values.reshape(-1, quality.sizes["rater"])
+    n_draws, n_raters = values.shape
+    order = np.argsort(-values, axis=1, kind="stable")
+    counts = np.zeros((n_raters, n_raters))
+    for rank in range(n_raters):
+        counts[:, rank] = np.bincount(order[:, rank], minlength=n_raters)
+    probability = counts / n_draws
+    ranks = np.arange(1, n_raters + 1)
+    expected = probability @ ranks
+    below = probability.cumsum(axis=1)
+    low, high = ((below < q - 1e-12).sum(axis=1) + 1 for q in tails(ci_prob))
+    found = xr.Dataset(
+        {
+            "probability": (("rater", "rank"), probability),
+            "expected_rank": ("rater", expected),
+            "low": ("rater", low),
+            "high": ("rater", high),
+            "quality": ("rater", values.mean(axis=0)),
+        },
+        {"rater": quality["rater"].values, "rank": ranks},
+        {"by": by if isinstance(by, str) else str(by.name or "quality")},
+    )
+    return found.isel(rater=np.argsort(expected, kind="stable"))
+
+
+def _quality(result: xr.DataTree, by: Any) -> xr.DataArray:
+    if isinstance(by, xr.DataArray):
+        return by
+    if by == "balanced_accuracy":
+        return balanced_accuracy(result)
+    if by == "accuracy":
+        draws = posterior_draws(result, "prevalence", "confusion")
+        right = np.diagonal(draws["confusion"].values, axis1=-2, axis2=-1)
+        share = xr.DataArray(right, dims=("chain", "draw", "rater", "class"))
+        found = (share * draws["prevalence"].drop_vars("class")).sum("class")
+        return found.assign_coords(rater=draws["rater"])
+    if by in ("sensitivity", "specificity"):
+        draws = posterior_draws(result, by)[by]
+        if "class" not in draws.dims:
+            return draws
+    raise ModelError(
+        "by must be 'balanced_accuracy', 'accuracy', draws, or with two classes 'sensitivity' or "
+        f"'specificity' (with more, give the draws of one class). Got: {by!r}."
+    )
