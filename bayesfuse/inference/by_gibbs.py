@@ -41,6 +41,9 @@ COMPLETING = 130e-6
 A sweep that costs less is repeated.
 """
 
+WORTH_A_THREAD = 5e-4
+"""Seconds of a sweep in Python above which chains run side by side."""
+
 OF_CHAINS = {"progressbar", "progressbar_theme", "quiet", "compute_convergence_checks"}
 """Arguments of ``pm.sample`` that mean something where Gibbs sweeps draw all variables."""
 
@@ -82,9 +85,11 @@ def _chains(
     sizes = {"tune": -(-tune // thin), "draws": -(-settings["draws"] // thin)}
     sweep, n_chains, cores = Sweep.of(plan), settings["chains"], settings["cores"] or available()
     chains: list[Chain] = []
-    # a sweep over many items is itself shared by threads, and chains take turns
-    in_turn = isinstance(plan.observation, Blocks | RatersInBlocks | Spread)
-    with threads(cores) if in_turn else nullcontext():
+    # a sweep over many items is itself shared by threads, and a short one is mostly Python, which
+    # holds its lock: then chains take turns
+    shared = isinstance(plan.observation, Blocks | RatersInBlocks | Spread)
+    in_turn = shared or (kind is SteppedChain and sweep_cost(plan) < WORTH_A_THREAD)
+    with threads(cores) if shared else nullcontext():
         for number, stream in enumerate(settings["random_seed"].spawn(n_chains)):
             # a first sweep scatters chains as well as `rows` does, where no pool must begin
             rows = begun.rows(stream) if plan.pooled or kind is SteppedChain else begun.start_rows()
