@@ -127,7 +127,7 @@ def test_populations_are_permuted_with_switched_classes():
     found = aligned["posterior"]["population_prevalence"].values
     np.testing.assert_array_equal(found[1], posterior["population_prevalence"].values[1][..., ::-1])
     result["posterior"] = posterior.assign(classifier_scale=posterior["prevalence"][..., 0])
-    with pytest.raises(ModelError, match="a classifier tell them apart"):
+    with pytest.raises(ModelError, match="covariates or a classifier cannot be permuted"):
         bf.align_labels(result)
 
 
