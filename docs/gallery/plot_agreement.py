@@ -2,8 +2,8 @@
 Do raters agree as the model expects?
 =====================================
 
-Every point is a pair of raters: how often they agree, and how often data simulated from the
-fitted model do. Raters 5 and 6 often copy rater 4, which the model does not know.
+Observed agreement of every pair of raters, against posterior predictive agreement. Raters 5 and
+6 often copy rater 4, which the model ignores.
 """
 
 import numpy as np

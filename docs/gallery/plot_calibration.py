@@ -2,7 +2,7 @@
 Are probabilities calibrated?
 =============================
 
-Among labels of a stated probability, the share of right ones, with items whose truth is known.
+The share of correct labels by label probability, for items with known truth.
 """
 
 import bayesfuse as bf

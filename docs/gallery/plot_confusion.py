@@ -2,7 +2,7 @@
 Confusion matrices
 ==================
 
-What a rater answers, by the true class: rows are classes, columns are answers.
+Probabilities of the answers of a rater: rows are true classes, columns are answers.
 """
 
 import bayesfuse as bf

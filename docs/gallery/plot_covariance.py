@@ -2,8 +2,8 @@
 Covariances of raters
 =====================
 
-The observed covariance of every pair of raters against the one that the posterior implies. Pairs
-above the diagonal share mistakes.
+Observed covariance of every pair of raters, against the posterior expectation. Pairs above the
+diagonal share mistakes.
 """
 
 import numpy as np

@@ -2,7 +2,7 @@
 Which raters share mistakes?
 ============================
 
-Pairs of raters who agree more often than they would if they erred independently given the class.
+Pairs of raters that agree more often than expected if errors are independent given the class.
 Raters 5 and 6 often copy rater 4.
 """
 

@@ -2,8 +2,8 @@
 Are some items harder than others?
 ==================================
 
-The agreement on an item, against data simulated from a model for which all items of a class are
-equally hard.
+Agreement by item, against replications from a model in which all items of a class are equally
+difficult.
 """
 
 import bayesfuse as bf

@@ -2,8 +2,7 @@
 Strict and lenient graders
 ==========================
 
-Ordered classes: how far a rater's grades lie above or below the others', and how precise they
-are.
+Bias and precision of every rater, for ordered classes.
 """
 
 import bayesfuse as bf

@@ -2,7 +2,7 @@
 A network
 =========
 
-Items and their neighbours: the colour is the most probable label, the size its certainty.
+Items and their neighbours: colour shows the most probable label, size its probability.
 """
 
 import bayesfuse as bf

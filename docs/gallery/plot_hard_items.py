@@ -2,7 +2,7 @@
 Hard items
 ==========
 
-How hard every item is, how probably its label is wrong, and which classes are confused on it.
+Difficulty of every item, error probability of its label, and the classes confused on it.
 """
 
 import bayesfuse as bf

@@ -2,7 +2,7 @@
 Which labels are uncertain?
 ===========================
 
-Label probabilities by item, the most uncertain item on top.
+Label probabilities by item, sorted by uncertainty.
 """
 
 import bayesfuse as bf

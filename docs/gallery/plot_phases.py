@@ -2,8 +2,8 @@
 The coupling of a graph, and its phases
 =======================================
 
-Beyond some coupling the prior alone prefers one class for all items. The check shows how far the
-posterior of the coupling is from there.
+Above a critical coupling, the prior concentrates on one class for all items. The check compares
+the posterior of the coupling with this value.
 """
 
 import numpy as np

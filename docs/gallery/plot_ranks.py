@@ -2,8 +2,8 @@
 Which rater is the best?
 ========================
 
-The probability of every rank of every rater. Raters whose ranks overlap cannot be told apart with
-these responses.
+The probability of every rank of every rater. Raters with overlapping ranks cannot be
+distinguished with these responses.
 """
 
 import bayesfuse as bf

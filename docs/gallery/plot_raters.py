@@ -2,8 +2,8 @@
 The quality of every rater
 ==========================
 
-Sensitivity by class with 94 % intervals, the best rater on top: how often a rater gives the
-correct grade.
+Sensitivity by class, the probability of a correct grade, with 94 % intervals and the best rater
+on top.
 """
 
 import bayesfuse as bf

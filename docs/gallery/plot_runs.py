@@ -2,8 +2,7 @@
 Are labels of neighbours in a sequence alike?
 =============================================
 
-The lengths of runs of one majority label, against data simulated from a model that knows of no
-sequence.
+Run lengths of the majority labels, against replications from a model with independent items.
 """
 
 import numpy as np

@@ -2,8 +2,8 @@
 Groups of raters, before any fit
 ================================
 
-The score matrix of Jaffe et al. (2016) is large for pairs of raters who share a source. Raters 5
-and 6 often copy rater 4.
+Entries of the score matrix of Jaffe et al. (2016) are large for pairs of raters that share a
+source. Raters 5 and 6 often copy rater 4.
 """
 
 import numpy as np

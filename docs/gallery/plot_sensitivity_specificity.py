@@ -2,7 +2,7 @@
 Sensitivity and specificity
 ===========================
 
-Five dentists looked for caries on X-ray pictures. Every cloud is the posterior of one dentist.
+Posterior draws for five dentists who looked for caries on X-ray images.
 """
 
 import bayesfuse as bf

@@ -2,7 +2,7 @@
 Where a fit began
 =================
 
-The posterior density that a few steps of EM reach from spectral moments and from majority vote.
+Posterior density after a few EM steps from spectral moments and from majority vote.
 """
 
 import bayesfuse as bf
