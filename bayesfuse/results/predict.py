@@ -285,6 +285,8 @@ def _informed(result: xr.DataTree, responses: Responses) -> NDArray[np.bool_]:
 
     None are known to be where the result does not hold the responses.
     """
+    if tables := result.attrs.get("tables"):  # of several, those of each
+        return np.any([_informed(result[str(name)], responses) for name in tables], axis=0)
     known, found = constants(result), np.zeros(responses.n_items, dtype=bool)
     observed = result["observed_data"].dataset if "observed_data" in result.children else known
     rows = known["item_index"].dims if "item_index" in known else ()
