@@ -22,11 +22,9 @@ SAME = 1e-6
 
 @dataclass(frozen=True)
 class Approximation:
-    """Draws from a fitted approximation of the posterior.
+    """Draws (draw, …) by free variable, the bound by iteration, and k̂ of :func:`pareto_shape`.
 
-    ``values`` (draw, …) holds them for every free variable by name; ``trace`` is the bound of the
-    log evidence by iteration, ``pareto_k`` see :func:`pareto_shape`. ``rows`` are prior and fitted
-    distribution by parameter, of fits of Dirichlet distributions.
+    ``rows`` are prior and fitted distribution by parameter, where these are Dirichlet.
     """
 
     values: dict[str, Array]
@@ -37,26 +35,10 @@ class Approximation:
 
 
 def pareto_shape(log_ratio: Array) -> float:
-    """Judge an approximation by how heavy the tail of its importance ratios is.
+    """Return k̂ of log importance ratios (draws,), NaN for fewer than 100 draws.
 
-    Parameters
-    ----------
-    log_ratio : ndarray, shape (draws,)
-        Log density of the model, up to a constant, minus that of the approximation, at draws from
-        the latter.
-
-    Returns
-    -------
-    float
-        The shape k̂ of a generalised Pareto distribution fitted to the largest ratios: below 0.5
-        the approximation is close, above 0.7 it misses much of the posterior, in the joint
-        distribution of all parameters if not in each of them. Zero where all ratios are the same;
-        NaN for fewer than 100 draws.
-
-    References
-    ----------
-    Yao, Vehtari, Simpson & Gelman (2018), Yes, but did it work? Evaluating variational inference,
-    ICML, algorithm 1.
+    Below 0.5 an approximation is close, above 0.7 it misses much of the joint posterior. Yao,
+    Vehtari, Simpson & Gelman (2018), Yes, but did it work?, ICML, algorithm 1.
     """
     from arviz_stats.base import array_stats
 

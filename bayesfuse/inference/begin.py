@@ -18,10 +18,9 @@ from bayesfuse.parameters.contract import Prior
 
 
 class Beginning:
-    """The start of a plan, and the points, scattered around it, at which its chains begin.
+    """The start of a plan and the points around it where chains begin.
 
-    ``start`` is a method of :func:`find_start`, or values by name of variables of the plan's model,
-    or of a ``whole`` model of which that is a part.
+    ``start`` is a method, or values of variables of the model (or of a ``whole`` it is part of).
     """
 
     def __init__(

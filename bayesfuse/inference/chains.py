@@ -22,22 +22,9 @@ SLICE = 0.05
 
 
 class Chain(ABC):
-    """A chain in which sweeps draw every parameter.
+    """A chain of Gibbs sweeps: ``tune`` draws, dropped, then ``draws`` of ``sweeps`` sweeps each.
 
-    Parameters
-    ----------
-    sweep : Sweep
-    state : State
-    rng : Generator
-    tune, draws : int
-        Draws dropped first, and draws kept.
-    sweeps : int
-        Sweeps for each of them.
-
-    Attributes
-    ----------
-    kept : dict of ndarray, shape (draws, …)
-        Draws by name, in kernel coordinates, complete up to ``n_kept``.
+    ``kept`` holds the draws (draws, …) by name in kernel coordinates, complete up to ``n_kept``.
     """
 
     def __init__(
@@ -97,11 +84,10 @@ class SteppedChain(Chain):
 
 
 def run(chains: list[Any], cores: int, progress: Callable[[int, int, bool], None]) -> bool:
-    """Advance chains in turn, on so many threads, and say whether that was interrupted.
+    """Advance chains in turn on ``cores`` threads; return whether they were interrupted.
 
-    Interruptions reach the main thread, which only waits: chains end after their slice, each with
-    the draws that it has. With one core chains run in the calling thread, which may share the work
-    of a sweep.
+    Interruptions reach the main thread, and chains end after their slice. With one core, chains run
+    in the calling thread, which may share the work of a sweep.
     """
     try:
         if cores == 1:

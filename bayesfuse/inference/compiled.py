@@ -26,11 +26,7 @@ from bayesfuse.parameters.pool import SharedMean
 
 
 def compilable(plan: Plan) -> bool:
-    """Return whether whole chains of a model can be compiled.
-
-    Its factors must have the functions, every parameter a Dirichlet prior or a shared mean, all
-    parameters must be drawn, and the table must fit in one piece.
-    """
+    """Return whether whole chains can be compiled: see ``InChain`` and CONTRIBUTING."""
     observation = plan.observation
     if type(observation) is not Observation or not plan.whole or plan.constants:
         return False

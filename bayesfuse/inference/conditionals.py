@@ -84,10 +84,9 @@ def accepts(
     drawn: NDArray[Any] | None,
     rng: np.random.Generator,
 ) -> bool:
-    """Decide on label parameters proposed from Dirichlet conditionals given drawn labels.
+    """Accept or reject label parameters proposed from Dirichlet conditionals (Metropolis–Hastings).
 
-    Always true where the counts of the labels say all there is to say (Metropolis–Hastings: what
-    is left of the ratio is what ``tally`` leaves out).
+    Always true where counts are sufficient; the ratio is what ``tally`` leaves out.
     """
     labels = observation.labels
     if labels.counts_all:

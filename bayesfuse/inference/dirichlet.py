@@ -86,13 +86,7 @@ def fit_stream(
     draws: int,
     rng: np.random.Generator,
 ) -> Approximation:
-    """Fit to batches that are read once; the Pareto shape, which takes all data, stays NaN.
-
-    Raises
-    ------
-    ModelError
-        Labels that depend on each other.
-    """
+    """Fit to batches that are read once; the Pareto shape, which takes all data, stays NaN."""
     observation = plan.observation
     if observation.labels.defining(observation.label_structure):
         raise ModelError(

@@ -77,29 +77,9 @@ def fit(
 ) -> PointFit:
     """Climb from ``rows`` to a mode of the posterior of the parameters.
 
-    Parameters
-    ----------
-    observation : Observation
-    rows : dict of ndarray
-        Parameters in kernel coordinates to start from.
-    priors : dict of Prior
-        Of every parameter, but for those of ``rest``. Dirichlet concentrations below one count as
-        one: such densities have no mode, only poles at zero.
-    rest : Rest, optional
-        The other parameters, and the variables on which they and their priors depend.
-    iterations : int, default 1000
-        At most so many.
-    tolerance : float, default 1e-8
-        Stop when the log posterior gains less than this per response.
-
-    Returns
-    -------
-    PointFit
-
-    Raises
-    ------
-    ImpossibleDataError
-        The parameters rule out what was observed.
+    ``priors`` are of all parameters except those of ``rest``; concentrations below one count as
+    one, because such densities have poles and no mode. Ends when the log posterior gains less than
+    ``tolerance`` per response. Raises ImpossibleDataError.
     """
     priors = {name: prior.with_mode() for name, prior in priors.items()}
     least = tolerance * observation.n_responses

@@ -46,33 +46,9 @@ def fit_advi(
 ) -> Approximation:
     """Fit a normal distribution by stochastic gradients, with independent coordinates or without.
 
-    It begins at the start with the scales of the Dirichlet conditionals there, takes Adam's steps,
-    and ends when the bound, averaged over a window of steps, gains less than its own noise. The
-    parameters of the last window are averaged.
-
-    Parameters
-    ----------
-    plan : Plan
-    rest : Gradients, optional
-        Of the variables that are no blocks.
-    begun : Start
-    method : {"advi", "fullrank_advi"}
-    draws : int
-    iterations : int, optional
-    rng : Generator
-    progressbar : bool
-    **kwargs
-        For the step function of PyMC's :class:`pymc.ADVI`, such as ``obj_optimizer``.
-
-    Returns
-    -------
-    Approximation
-
-    References
-    ----------
-    Kucukelbir et al. (2017), Automatic differentiation variational inference, Journal of Machine
-    Learning Research 18(14), 1–45. Dhaka et al. (2020), Robust, accurate stochastic optimization
-    for variational inference, NeurIPS, on averaging.
+    Begins at the start with the scales of the Dirichlet conditionals there, takes Adam's steps, and
+    ends when the bound, averaged over a window, gains less than its noise; the parameters of the
+    last window are averaged. Kucukelbir et al. (2017), JMLR 18(14); Dhaka et al. (2020), NeurIPS.
     """
     model = plan.model
     seed = int(rng.integers(2**31))
@@ -180,35 +156,9 @@ def fit_pathfinder(
     progressbar: bool,
     **kwargs: Any,
 ) -> Approximation:
-    """Follow L-BFGS to a mode, and draw from the normal distribution its steps suggest.
+    """Return draws of Pathfinder, resampled by smoothed importance ratios.
 
-    Parameters
-    ----------
-    plan : Plan
-    rest : Gradients, optional
-        Of the variables that are no blocks.
-    begun : Start
-    draws : int
-    rng : Generator
-    progressbar : bool
-    **kwargs
-        For :func:`pymc_extras.fit_pathfinder`.
-
-    Returns
-    -------
-    Approximation
-        Draws resampled by their smoothed importance ratios; the trace is the bound that the best
-        path reached.
-
-    Raises
-    ------
-    ImportError
-        pymc-extras is not installed.
-
-    References
-    ----------
-    Zhang, Carpenter, Gelman & Vehtari (2022), Pathfinder: parallel quasi-Newton variational
-    inference, Journal of Machine Learning Research 23(306), 1–49.
+    Zhang, Carpenter, Gelman & Vehtari (2022), JMLR 23(306).
     """
     try:
         from pymc_extras import fit_pathfinder as find_paths

@@ -26,10 +26,9 @@ two to three times faster; elsewhere it is 0.02, and drawing labels moves the pr
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a sweep updates: parameters of an observation, their priors and the pools above them.
+    """What a sweep updates: ``drawn`` parameters, and the pools above them.
 
-    ``priors`` has a prior by name for every parameter that is drawn and every constant; rows below
-    a pool get theirs from its members. ``drawn`` are the parameters to draw.
+    ``priors`` are of drawn parameters and constants; rows below a pool get theirs from its members.
     """
 
     observation: Observation
@@ -66,12 +65,7 @@ class Sweep:
 
 
 class State(NamedTuple):
-    """The state of a chain.
-
-    ``rows`` are all parameters in kernel coordinates; ``labels`` those of the last draw, for label
-    priors that go on from them; ``turns`` whether sweeps try turns, of which ``tried`` and
-    ``accepted`` are the numbers.
-    """
+    """Rows in kernel coordinates, labels to go on from, and whether sweeps try turns, with counts."""
 
     rows: Rows
     labels: NDArray[Any] | None

@@ -37,17 +37,8 @@ STEP = 1e-4
 class Gradients:
     """The variables of a plan that are no blocks: their density, steps uphill, what they imply.
 
-    Parameters
-    ----------
-    plan : Plan
-    jacobian : bool, default True
-        Whether densities are those of PyMC's unconstrained coordinates, as for starting points,
-        or of the variables themselves, as for a mode.
-
-    Attributes
-    ----------
-    moved : list of str
-        Names of the continuous values that :meth:`climb` moves, at first all.
+    Densities are those of PyMC's unconstrained coordinates (``jacobian``), as for starting points,
+    or of the variables themselves, as for a mode. ``moved`` are the values that :meth:`climb` moves.
     """
 
     def __init__(self, plan: Plan, *, jacobian: bool = True) -> None:

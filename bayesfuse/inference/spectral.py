@@ -42,34 +42,13 @@ TIE = 1e-3
 
 
 def label_probabilities(observation: Observation, priors: Priors, middle: Rows) -> Array:
-    """Estimate label probabilities from the moments of teams of raters.
+    """Estimate label probabilities (table items, classes) from the moments of teams of raters.
 
-    Whatever the model, labels count here as independent and raters as having confusion matrices.
-    Every random division of the raters into three teams gives an estimate of these. Which class is
-    which, about which moments say nothing, is settled by the prior and the known labels. The
-    division from which EM reaches the highest posterior density wins; the likelihood alone would
-    be blind to permuted classes.
-
-    Parameters
-    ----------
-    observation : Observation
-    priors : dict of Prior
-        Of the parameters that have fixed ones.
-    middle : dict of ndarray
-        All parameters at typical values: what others than rows imply about the raters.
-
-    Returns
-    -------
-    ndarray, shape (items of the observation's table, classes)
-
-    Raises
-    ------
-    MomentsError
-        No three teams tell the classes apart.
-
-    References
-    ----------
-    Leurgans, Ross & Abel (1993), as :func:`bayesfuse.moments.views.from_teams`.
+    Labels count as independent and raters as having confusion matrices. Each random division of the
+    raters into three teams gives an estimate (Leurgans, Ross & Abel 1993); the prior and the known
+    labels name its classes, and the division from which EM reaches the highest posterior density
+    wins (the likelihood alone does not distinguish permuted classes). ``middle`` are all parameters
+    at typical values. Raises MomentsError where no division distinguishes the classes.
     """
     table = observation.table
     gold = observation.table_gold
@@ -165,11 +144,10 @@ def _estimates(
 
 
 def _names(counts: Rows, prior: dict[str, Any]) -> NDArray[np.int64]:
-    """Say which of the estimated classes is which: the most probable one-to-one assignment.
+    """Return the most probable one-to-one assignment of the estimated classes to the classes.
 
-    The probability of labels and responses with the rows integrated out is a product over classes
-    of Dirichlet-multinomials, so the best of all permutations is a linear assignment. Priors to
-    which all permutations are equal leave it to the raters, as majority vote does.
+    With the rows integrated out, the probability is a product over classes of
+    Dirichlet-multinomials, so this is a linear assignment. Majority vote decides between equals.
     """
     from scipy.optimize import linear_sum_assignment  # half a second to import
 

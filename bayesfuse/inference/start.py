@@ -27,10 +27,9 @@ POLISH = 20
 
 @dataclass(frozen=True)
 class Start:
-    """Where a fit begins: ``rows``, and the ``method`` that won.
+    """Where a fit begins: ``rows``, the ``method`` that won, and the fit of each candidate.
 
-    ``polished`` holds what EM made of every candidate, ``left_out`` why the moments did not
-    compete, ``values`` the user's own starting values where they gave some instead.
+    ``left_out`` is why the moments did not compete, ``values`` the user's own starting values.
     """
 
     rows: Rows
@@ -57,35 +56,10 @@ def find_start(
 ) -> Start:
     """Choose a starting point by the posterior density after a few EM steps.
 
-    Parameters
-    ----------
-    observation : Observation
-    priors : dict of Prior
-        Of every parameter, but for those of ``rest``.
-    method : {"moments", "majority", "prior"}
-        "moments" lets an estimate from spectral moments compete with majority vote, which is there
-        whenever the moments are not: too few raters or responses are no error. The other two are
-        majority vote alone, and the prior mean, not polished.
-    rest : Rest, optional
-        The other parameters. The variables on which they depend are moved until what they imply is
-        most probable given the labels, then hyperparameters given these.
-
-    Returns
-    -------
-    Start
-
-    Raises
-    ------
-    ModelError
-        No such method.
-    ImpossibleDataError
-        The prior or the gold labels rule out some item's responses.
-
-    Notes
-    -----
-    The density counts the prior of the parameters, up to a constant, besides the likelihood of the
-    responses. That alone does not tell a labelling from its permutations, one of which puts most
-    raters in the wrong.
+    The likelihood alone would not tell a labelling from its permutations. "moments" lets spectral
+    moments compete with majority vote; if there are none, majority vote wins. "majority" is majority
+    vote alone, "prior" the prior mean, not polished. Variables of ``rest`` move to where they are
+    most probable given the labels, then hyperparameters given these.
     """
     if isinstance(observation, Spread):
         return _of_all(observation, priors, find_start(observation.pilot, priors, method, rest))

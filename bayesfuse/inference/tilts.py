@@ -27,12 +27,7 @@ AVERAGE = "log-odds of average items"
 class Tilts(Gradients):
     """The variables behind the inputs of a pool, without its members, under other class shares.
 
-    Parameters
-    ----------
-    plan : Plan
-        Of a model with one pool, whose input is the ``tilt`` of the label prior's log-odds.
-    observation : Observation
-        Through the same label prior, and raters with parameters of fixed priors.
+    ``plan`` has one pool, whose input is the ``tilt`` of the label prior's log-odds.
     """
 
     def __init__(self, plan: Plan, observation: Observation) -> None:

@@ -30,31 +30,10 @@ def turn(
 
     With :math:`s = \sqrt\pi` on the sphere, s is turned to a neighbour t by the rotation Q in the
     plane of the two, and every matrix Θ that starts at the truth becomes
-
-    .. math:: \Theta' = \mathrm{diag}(t)^{-1} Q\, \mathrm{diag}(s)\, \Theta.
-
-    Its rows sum to one again, and :math:`\Theta_i^\top \mathrm{diag}(\pi) \Theta_j` and
-    :math:`\pi^\top \Theta_i` are as before.
-
-    Parameters
-    ----------
-    observation : Observation
-        Of labels with one prevalence for all items.
-    rows : dict of ndarray
-        Log rows now.
-    priors : dict of RowPrior
-        Of the prevalence and of all matrices that start at the truth, and perhaps others.
-
-    Returns
-    -------
-    rows : dict of ndarray
-    likelihood : tuple of ndarray, optional
-        At those rows, as :meth:`Observation.likelihood` returns it, if it is there anyway.
-
-    References
-    ----------
-    Jaffe, Nadler & Kluger (2015), AISTATS, eq. 5 and theorem 2: for two classes, the accuracies
-    as functions of the class imbalance; for more, that two moments do not tell all matrices.
+    :math:`\mathrm{diag}(t)^{-1} Q\, \mathrm{diag}(s)\, \Theta`. Its rows sum to one again, and
+    :math:`\Theta_i^\top \mathrm{diag}(\pi) \Theta_j` and :math:`\pi^\top \Theta_i` are as before
+    (Jaffe, Nadler & Kluger 2015, eq. 5 and theorem 2). Returns the rows and, where computed, the
+    likelihood there.
     """
     moved = observation.raters.from_truth(rows)
     # of any order up to the widest: some fit, whatever the responses say, and nothing needs tuning
@@ -73,11 +52,7 @@ def turn(
 def possible(
     observation: Observation, indices: Mapping[str, Any], priors: Mapping[str, Prior | None]
 ) -> bool:
-    """Say whether :func:`turn` can be used: what it moves has priors, and these no zeros.
-
-    ``priors`` holds that of every parameter that is drawn, None where it varies; ``indices`` some
-    values of the parameters that the channel draws itself.
-    """
+    """Return whether :func:`turn` can be used: what it moves has priors without zeros."""
     share = observation.labels.named(Role.CLASS_SHARES)
     if share is None:
         return False
@@ -92,10 +67,9 @@ def possible(
 def propose(
     rows: Rows, share: str, moved: Mapping[str, Any], angle: float, rng: np.random.Generator
 ) -> tuple[Rows, float] | None:
-    """Turn by an angle in a random direction; ``share`` is the name of the prevalence.
+    """Return rows turned by an angle and the log ratio of the densities of move back and move.
 
-    Returns the rows and the log density of the move back over that of the move, or None where a
-    row would leave the simplex, or is at its edge already: no move leads back there.
+    None where a row would leave the simplex, or is at its edge already: no move leads back there.
     """
     if any(np.isneginf(rows[name]).any() for name in (share, *moved)):
         return None

@@ -211,10 +211,9 @@ def _see(
     told: Mapping[str, Any],
     gold: Mapping[Any, Any] | None,
 ) -> tuple[Observation, dict[str, Natural], Rows]:
-    """Return new responses as seen through a fit, by all raters so far.
+    """Return new responses seen through a fit by all raters so far, and all parameters for these.
 
-    Also the parameters for all these raters, and in kernel coordinates those that have no
-    Dirichlet distribution.
+    The last are those without a Dirichlet distribution, in kernel coordinates.
     """
     if "graph" in fitted.needs:
         raise ModelError(

@@ -314,10 +314,9 @@ def _require_gradients(plan: Plan, method: str) -> None:
 def _refine(
     plan: Plan, values: dict[str, Array], sweeps: int, rng: np.random.Generator
 ) -> tuple[dict[str, Array], float]:
-    """Give every draw Gibbs sweeps of its own, and say by how much the second half widens them.
+    """Give every draw Gibbs sweeps; return draws and the mean ratio of standard deviations.
 
-    The posterior stays as it is under Gibbs sweeps, so draws that spread have not been its draws:
-    the mean ratio of standard deviations is one where a fit is right, by whatever method.
+    Gibbs sweeps keep the posterior, so draws that spread were too narrow.
     """
     sweep = gibbs.Sweep.of(plan)
     before, after = ({name: np.empty_like(v) for name, v in values.items()} for _ in range(2))

@@ -12,13 +12,7 @@ Rows = dict[str, Array]
 
 
 class Counts(dict[str, Array]):
-    """How often entries are used, by name of the parameter, of those that have counts.
-
-    Attributes
-    ----------
-    labels, raters : tuple of ndarray
-        The same by entry of the tables that the label prior's and the channel's kernels take.
-    """
+    """How often entries are used, by parameter; ``labels`` and ``raters`` by entry of the tables."""
 
     def __init__(
         self, by_name: Mapping[str, Array], labels: tuple[Array, ...], raters: tuple[Array, ...]

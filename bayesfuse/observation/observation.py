@@ -26,20 +26,9 @@ from bayesfuse.raters.base import RaterChannel
 class Observation:
     """A label prior × rater channel over fixed responses, evaluated at values of the parameters.
 
-    Nothing here changes a parameter: how EM, Gibbs and CAVI update them is in ``inference``.
-
-    Attributes
-    ----------
-    responses : Responses
-        As the user gave them.
-    table : Responses
-        What the kernels see: items that prior and channel treat alike merged, where it pays.
-    inverse : ndarray of int64, shape (items,)
-        Position of every item of ``responses`` in ``table``.
-    gold : ndarray of int64, shape (items,)
-        Known class of every item of ``responses``, −1 where unknown.
-    labels, raters : LabelPrior, RaterChannel
-        Without their parameters.
+    ``table`` is what the kernels see: items of ``responses`` that prior and channel treat alike are
+    merged, where it pays, and ``inverse`` (items,) are their positions there. ``gold`` (items,) are
+    known classes, −1 where unknown.
     """
 
     responses: Responses
@@ -70,13 +59,7 @@ class Observation:
         raters: RaterChannel,
         gold: Mapping[Any, Any] | None = None,
     ) -> Observation:
-        """Fit responses, prior and channel together.
-
-        Parameters
-        ----------
-        gold : mapping of item name to class name, optional
-            Items whose true class is known.
-        """
+        """Fit responses, prior, channel and gold labels together."""
         raters.require_silence(responses)
         raters.require_statements(responses)
         known = gold_labels(responses, gold)
@@ -147,13 +130,7 @@ class Observation:
         return max(int(self.responses.per_rater.sum()), 1)
 
     def known_by(self, name: str, given: Any, why: str) -> Any:
-        """Return the "sequences" or the "graph" that a user gives or else the labels know.
-
-        Raises
-        ------
-        ModelError
-            Neither; ``why`` says what they are needed for.
-        """
+        """Return the "sequences" or the "graph" that are given or else known to the labels, or raise."""
         found = getattr(self.labels, name, None) if given is None else given
         if found is None:
             raise ModelError(
@@ -323,9 +300,7 @@ class Observation:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Draw truths (items,) given the known ones and, given them, a label for every response.
 
-        Known truths stay as they are, and where labels depend on each other, others are drawn given
-        them, and given who spoke if the channel keeps that. An item that stands for several is
-        drawn once.
+        Dependent labels are drawn given known ones, and given who spoke if the channel keeps that.
         """
         channel, _ = self.raters.at(rows, self.rater_structure)
         truth = self._truths(rows, channel.kept(self.tables(rows), self.responses), rng)

@@ -67,11 +67,7 @@ def _of_table(gold: Mapping[Any, Any], table: Responses) -> dict[Any, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Spread(Observation):
-    """An observation of a table in partitions.
-
-    ``table`` and ``responses`` are the first partition, which has all raters and classes; only
-    what is overridden here is of all.
-    """
+    """An observation in partitions; ``table`` and ``responses`` are the first, with all raters."""
 
     partitions: Any = None
     known_items: Mapping[Any, Any] = field(default_factory=dict)
