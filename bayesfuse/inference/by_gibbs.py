@@ -28,7 +28,7 @@ from bayesfuse.inference.compiled import CompiledChain, compilable
 from bayesfuse.inference.gibbs import Sweep
 from bayesfuse.inference.nuts import first_points, thinned
 from bayesfuse.inference.plan import Plan
-from bayesfuse.inference.recording import add_data, as_chains
+from bayesfuse.inference.recording import add_data, as_posterior
 from bayesfuse.inference.step_method import LabelGibbs
 from bayesfuse.numerics.threads import available, threads
 from bayesfuse.observation import Blocks, RatersInBlocks, Spread
@@ -114,7 +114,7 @@ def _chains(
     attrs = {"sampling_time": seconds, "tuning_steps": sizes["tune"]}
     result = xr.DataTree(
         children={
-            "posterior": xr.DataTree(as_chains(plan.model, values).assign_attrs(attrs)),
+            "posterior": xr.DataTree(as_posterior(plan.model, values).assign_attrs(attrs)),
             "sample_stats": xr.DataTree(xr.Dataset(attrs=attrs)),
         }
     )

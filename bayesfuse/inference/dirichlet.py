@@ -55,10 +55,7 @@ def fit_batches(
     draws: int,
     rng: np.random.Generator,
 ) -> Approximation:
-    """Fit to random batches of the units, see :func:`bayesfuse.inference.cavi.fit_stochastic`.
-
-    The last number of the trace is the bound over all data, those before are estimates.
-    """
+    """Fit to random batches of units; only the last number of the trace is of all data."""
     observation, (prior, held) = plan.begun(), _parted(plan, begun)
     parts = _cut(observation, batch_size, rng)
     found = cavi.fit_stochastic(

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
-from bayesfuse.inference.conditionals import statistics
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Counts, Observation, Rows
 from bayesfuse.parameters.contract import Prior, Statistic
@@ -25,32 +24,8 @@ STEPS = 5
 """Gradient steps of what has no closed form in every iteration."""
 
 
-class Rest(Protocol):
-    """What a model has besides parameters with fixed priors: ``gradients.Gradients``."""
-
-    def begin(self, rows: Rows) -> Rows:
-        """Complete rows that hold parameters with fixed priors only."""
-
-    def priors(self, rows: Rows) -> dict[str, Prior]:
-        """Return priors that depend on other variables, at their values."""
-
-    def log_density(self, rows: Rows) -> float:
-        """Return the log density of everything that has no fixed prior."""
-
-    def climb(self, rows: Rows, counts: Counts, steps: int) -> Rows:
-        """Take gradient steps up the expected log density."""
-
-    def between(self, one: Rows, other: Rows) -> Rows:
-        """Return rows half way."""
-
-    def lower(self) -> Rest:
-        """Return the same for moves of variables on which no other prior depends."""
-
-    def upper(self) -> Rest:
-        """Return the same for moves of the others."""
-
-    def disperse(self, rows: Rows, counts: Counts, rng: np.random.Generator) -> Rows:
-        """Move the variables at random, as far as their density is wide."""
+Rest = Any
+"""Variables of a model that are no parameters with fixed priors: ``gradients.Gradients``."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +100,7 @@ def updated(
     update: Callable[[Prior, Statistic, Array], Array],
 ) -> Rows:
     """Return rows in which every parameter that has a prior is updated, given counts."""
-    said = statistics(observation, rows, counts)
+    said = observation.statistics(rows, counts)
     if rest is not None:
         priors = {**priors, **rest.priors(rows)}
     return rows | {name: update(p, said[name], rows[name]) for name, p in priors.items()}

@@ -125,9 +125,9 @@ def find_map(
         name: observation.support(name).from_kernel(fit.rows[name])[None, None]
         for name in observation.names
     }
-    found = {block.variable.name: values[name][0] for name, block in plan.blocks.items()}
+    found = {block.variable.name: values[name] for name, block in plan.blocks.items()}
     if rest is not None:
-        found |= {name: value[None] for name, value in rest.natural(fit.rows).items()}
+        found |= {name: value[None, None] for name, value in rest.natural(fit.rows).items()}
     result = xr.DataTree(children={"posterior": xr.DataTree(as_posterior(model, found))})
     with plain_python():
         add_deterministics(result, model)

@@ -10,7 +10,6 @@ from rich.progress import track
 
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.approximation import Approximation, pareto_shape
-from bayesfuse.inference.conditionals import statistics
 from bayesfuse.inference.gradients import Gradients, natural
 from bayesfuse.inference.plan import Plan
 from bayesfuse.inference.start import Start
@@ -85,7 +84,7 @@ def _set_scales(plan: Plan, rest: Gradients | None, begun: Start, group: Any) ->
     """Give every coordinate the scale of its conditional given the labels at the start."""
     observation, rows = plan.begun(), begun.rows
     _, counts = observation.expected(rows)
-    said = statistics(observation, rows, counts)
+    said = observation.statistics(rows, counts)
     priors = plan.priors() if rest is None else plan.priors() | rest.priors(rows)
     scales: dict[str, Array | float] = {} if rest is None else {**rest.scales(rows, counts)}
     for name, block in plan.blocks.items():

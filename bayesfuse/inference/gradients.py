@@ -38,7 +38,7 @@ class Gradients:
     """The variables of a plan that are no blocks: their density, steps uphill, what they imply.
 
     Densities are those of PyMC's unconstrained coordinates (``jacobian``), as for starting points,
-    or of the variables themselves, as for a mode. ``moved`` are the values that :meth:`climb` moves.
+    or of the variables themselves, as for a mode. :meth:`climb` moves the values in ``moved``.
     """
 
     def __init__(self, plan: Plan, *, jacobian: bool = True) -> None:
@@ -58,11 +58,7 @@ class Gradients:
             self._objective = self._compile(jacobian)
 
     def lower(self) -> Gradients:
-        """Return the same for moves of variables on which no prior of another one depends.
-
-        A start moves these first: the joint density of hyperparameters and what they govern may
-        have no mode.
-        """
+        """Return the same for moves of variables on which no other prior depends, to move first."""
         return self._of([name for name in self.moved if name not in self._upper])
 
     def upper(self) -> Gradients:
@@ -173,7 +169,7 @@ class Gradients:
         """Return a point of the whole model."""
         others = {n.removeprefix(VALUE): v for n, v in rows.items() if n.startswith(VALUE)}
         written = {
-            block.value: block.write(rows[name])
+            block.value: block.coordinates.write(rows[name])
             for name, block in self.plan.blocks.items()
             if name in rows
         }
@@ -258,7 +254,7 @@ def gradients_of(plan: Plan) -> Gradients | None:
 def natural(plan: Plan, rest: Gradients | None, rows: Rows) -> dict[str, Array]:
     """Return rows as values of the model's variables, which PyMC can transform."""
     found = {
-        block.variable.name: block.natural(rows[block.parameter])
+        block.variable.name: block.coordinates.natural(rows[block.parameter])
         for block in plan.all_blocks
         if block.parameter in rows
     }

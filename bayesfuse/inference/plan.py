@@ -57,14 +57,6 @@ class Block:
         """Return kernel coordinates from a point, or many along a first axis, in value space."""
         return self.coordinates.read(np.asarray(point[self.value]))
 
-    def write(self, value: Array) -> Array:
-        """Invert :meth:`read`."""
-        return self.coordinates.write(value)
-
-    def natural(self, value: Array) -> Array:
-        """Return the variable's value, kept off the boundary so that PyMC can transform it."""
-        return self.coordinates.natural(value)
-
 
 @dataclass(frozen=True)
 class PooledBlock:

@@ -26,14 +26,6 @@ from bayesfuse.raters.typed_confusion import UNORDERED
 
 
 def as_posterior(model: pm.Model, values: Mapping[str, Array]) -> xr.Dataset:
-    """Return values (draw, …) of the model's variables as one chain, with its names.
-
-    Draws that do not come from a chain are one chain: several would only seem to agree.
-    """
-    return as_chains(model, {name: drawn[None] for name, drawn in values.items()})
-
-
-def as_chains(model: pm.Model, values: Mapping[str, Array]) -> xr.Dataset:
     """Return values (chain, draw, …) of the model's variables, with its names."""
     coords, dims = coords_and_dims_for_inferencedata(model)
     sizes = [max(np.shape(drawn)[axis] for drawn in values.values()) for axis in (0, 1)]

@@ -57,7 +57,7 @@ def find_start(
     """Choose a starting point by the posterior density after a few EM steps.
 
     The likelihood alone would not tell a labelling from its permutations. "moments" lets spectral
-    moments compete with majority vote; if there are none, majority vote wins. "majority" is majority
+    moments compete with majority vote; without any, majority vote wins. "majority" is majority
     vote alone, "prior" the prior mean, not polished. Variables of ``rest`` move to where they are
     most probable given the labels, then hyperparameters given these.
     """

@@ -195,7 +195,7 @@ class LabelGibbs(BlockedStep):
         for block in self.blocks:
             drawn = self.state.rows[block.parameter]
             # an array: functions that numba compiles take no other numbers
-            point[block.value] = np.asarray(block.write(drawn))
+            point[block.value] = np.asarray(block.coordinates.write(drawn))
             self._written[block.value] = point[block.value], drawn
         if self.watch is not None and self._draw >= 0 and self.state.labels is not None:
             self.watch(self._chain, self._draw, point, self.state.labels)

@@ -251,7 +251,8 @@ def fit(
         few = {name: drawn[:CHECKED] for name, drawn in values.items()}
         _, widening = _refine(plan, few, 1, rng)
     _warn(found, method, sweeps, widening, plan)
-    result = xr.DataTree(children={"posterior": xr.DataTree(as_posterior(model, values))})
+    one_chain = {name: drawn[None] for name, drawn in values.items()}
+    result = xr.DataTree(children={"posterior": xr.DataTree(as_posterior(model, one_chain))})
     with plain_python():
         add_deterministics(result, model)
         parameters = evaluate(model, result["posterior"].dataset, plan.variables)

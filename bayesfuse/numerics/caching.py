@@ -50,9 +50,9 @@ def _read(home: Path | zipfile.Path, above: str = "") -> dict[str, bytes]:
 
 
 def sources_digest() -> str:
-    """Return a digest of the files with kernels, of all they import and of the compiler.
+    """Return a digest of files with kernels, of all they import and of the compiler, or "".
 
-    Of contents, because Git and archives do not preserve modification times. Empty without sources.
+    Of contents, because Git and archives do not preserve modification times.
     """
     home: Path | zipfile.Path = HOME
     if archive := getattr(globals()["__loader__"], "archive", None):
@@ -111,10 +111,7 @@ def _remove_old(place: Path) -> None:
 
 
 class KernelCache(NullCache):
-    """Cache with one file per compiled signature of a kernel.
-
-    numba's index of signatures is not safe if several processes write it.
-    """
+    """Cache with a file for each compiled signature: numba's index is not safe between processes."""
 
     reloaded = False
     """Whether a module was edited and imported again, which makes the digest invalid."""
@@ -169,10 +166,9 @@ _names: set[tuple[str, str]] = set()
 
 
 def compiled(variant: str = "", **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator: ``numba.njit`` with these options, cached between processes.
+    """Return ``numba.njit`` with these options, cached between processes within the package.
 
-    Functions outside the package are not cached, because the digest does not cover their files.
-    ``variant`` tells apart what a factory makes of other functions.
+    ``variant`` distinguishes what a factory makes of other functions.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:

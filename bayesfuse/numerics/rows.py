@@ -50,35 +50,16 @@ def shares(counts: Array, otherwise: Any = 0.0) -> Array:
 
 
 def invert(up_to: Array, uniform: Array) -> NDArray[np.int64]:
-    """Return the column of every row of cumulative weights that a uniform number falls in.
+    """Return the column of every row of cumulative weights that a number in [0, 1) falls in.
 
-    Parameters
-    ----------
-    up_to : ndarray, shape (rows, columns)
-        Cumulative weights; the last column need not be one.
-    uniform : ndarray, shape (rows,)
-        From 0 to below 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> invert(np.array([[0.2, 1.0], [3.0, 4.0]]), np.array([0.1, 0.8])).tolist()
-    [0, 1]
+    ``up_to`` are (rows, columns), the last not always one; ``uniform`` are (rows,).
     """
     left = uniform * up_to[:, -1]
     return (left[:, None] >= up_to[:, :-1]).sum(axis=1)
 
 
 def draw_dirichlet(concentration: Array, rng: np.random.Generator) -> Array:
-    """Draw log rows from Dirichlet distributions, one per row of concentrations.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rows = draw_dirichlet(np.full((5, 3), 0.001), np.random.default_rng(1))
-    >>> bool(np.isfinite(rows).all()), np.exp(rows).sum(axis=1).round(12).tolist()
-    (True, [1.0, 1.0, 1.0, 1.0, 1.0])
-    """
+    """Draw log rows with these concentrations (…, columns), −inf for structural zeros."""
     drawn: Array = _draw_dirichlet(_flat(concentration), rng).reshape(concentration.shape)
     return drawn
 

@@ -50,11 +50,10 @@ def mixing_of(log_shares, angle, aside, turned):
 
 @inner
 def turn_rows(log_shares, log_rows, shares_prior, rows_prior, least, rng):
-    """Turn shares (1, classes) and matrices (raters, classes, labels) in place.
+    """Turn shares (1, classes) and matrices (raters, classes, labels) in place, by a random angle.
 
-    The angle is of any order from ``least`` to the widest. Returns the log of the ratio of the
-    proposal's and the prior's densities, -inf where a row would leave the simplex. Priors are
-    concentrations, (1, classes) and (raters times classes, labels).
+    Returns the log ratio of the proposal's and the prior's densities, -inf where a row would leave
+    the simplex. Priors are concentrations, (1, classes) and (raters times classes, labels).
     """
     n_raters, n_classes, n_labels = log_rows.shape
     angle = WIDEST * (least / WIDEST) ** rng.random()

@@ -19,11 +19,7 @@ _within: list[Any] = []
 
 @contextmanager
 def plain_python() -> Iterator[None]:
-    """Compile PyTensor functions to Python, without the delay of a compiler.
-
-    The flags belong to all threads of a process. So the first to come sets them, and the last to go
-    sets them back.
-    """
+    """Compile PyTensor functions to Python; flags are global, so the last to leave resets them."""
     with _lock:
         if not _within:
             flags = pytensor.config.change_flags(mode="FAST_COMPILE", cxx="")

@@ -24,35 +24,10 @@ ENDS = np.array([0.0, -np.inf])
 
 
 class LogRatio(Transform):
-    r"""Simplex rows as :math:`\log(p_j / p_r)` for all entries j but the reference r of the row.
+    r"""Simplex rows as :math:`\log(p_j / p_r)`, r the largest entry of each row of ``weight``.
 
-    Parameters
-    ----------
-    weight : array-like, shape (…, columns)
-        The largest entry of a row is its reference; zeros are structural zeros of the rows, which
-        have no coordinate.
-
-    Notes
-    -----
-    Coordinates have the shape (…, columns − 1), or with structural zeros are one vector, row by
-    row.
-
-    References
-    ----------
-    Aitchison (1982), The statistical analysis of compositional data, Journal of the Royal
-    Statistical Society B 44, 139–177 (additive log-ratios).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rows = LogRatio([[2, 1], [1, 2]])
-    >>> value = rows.from_log(np.log([[0.8, 0.2], [0.3, 0.7]]))
-    >>> value.round(3)
-    array([[-1.386],
-           [-0.847]])
-    >>> np.exp(rows.to_log(value)).round(3)
-    array([[0.8, 0.2],
-           [0.3, 0.7]])
+    Zeros of ``weight`` (…, columns) are structural zeros, without a coordinate. Coordinates are
+    (…, columns − 1), or with structural zeros one vector (Aitchison 1982, additive log-ratios).
     """
 
     name = "logratio"

@@ -132,13 +132,7 @@ class RowPrior(Prior):
 
 @dataclass(frozen=True, eq=False)
 class Dirichlet(RowPrior):
-    """Dirichlet rows, independent of each other.
-
-    Attributes
-    ----------
-    concentration : ndarray, shape (…, columns)
-        An entry of zero is a structural zero of the rows.
-    """
+    """Independent Dirichlet rows; a concentration (…, columns) of zero is a structural zero."""
 
     concentration: Array
 
@@ -316,14 +310,7 @@ class DirichletMixture(RowPrior):
         return self._average(self.log_shares, Dirichlet(self.concentration).expected_log())
 
     def repeated(self, size: int) -> DirichletMixture:
-        """Return the prior of several sets of such rows, (size, …, columns).
-
-        Examples
-        --------
-        >>> import bayesfuse as bf
-        >>> bf.priors.robust(3).repeated(5)
-        <DirichletMixture of 2 components: 5 × 3 rows of 3>
-        """
+        """Return the prior of several sets of such rows, (size, …, columns)."""
         return stacked([self] * size)
 
     @staticmethod
@@ -335,8 +322,7 @@ class DirichletMixture(RowPrior):
 def stacked(priors: Sequence[Array | DirichletMixture]) -> DirichletMixture:
     """Return one prior of the rows of several, along a new first axis.
 
-    A prior with fewer components than others repeats its last one, with the share divided among the
-    copies.
+    Priors with fewer components repeat their last one, with its share divided.
     """
     mixtures = [p if isinstance(p, DirichletMixture) else _alone(p) for p in priors]
     most = max(len(mixture.concentration) for mixture in mixtures)
@@ -355,16 +341,7 @@ def _alone(concentration: Array) -> DirichletMixture:
 
 
 def broadcast(prior: Any, shape: tuple[int, ...]) -> Any:
-    """Return the prior of rows (…, columns), broadcast to a shape.
-
-    Examples
-    --------
-    >>> import numpy as np, bayesfuse as bf
-    >>> broadcast(np.ones((1, 3)), (4, 2, 3)).shape
-    (4, 2, 3)
-    >>> broadcast(bf.priors.robust(3), (5, 3, 3))
-    <DirichletMixture of 2 components: 5 × 3 rows of 3>
-    """
+    """Return the prior of rows (…, columns), broadcast to a shape."""
     if not isinstance(prior, DirichletMixture):
         return np.broadcast_to(prior, shape).copy()
     missing = tuple(range(1, 1 + len(shape) - len(prior.shape)))

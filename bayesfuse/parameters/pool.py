@@ -34,15 +34,7 @@ class Member:
 
 
 class Pool(ABC):
-    """Variables above the rows of one parameter, and how to draw them given the labels' counts.
-
-    Attributes
-    ----------
-    parameter : str
-        Whose rows they are the prior of.
-    members : dict of Member
-        The variables by role.
-    """
+    """Variables by role above the rows of one parameter, drawn given the labels' counts."""
 
     parameter: str
     members: dict[str, Member]
@@ -88,15 +80,8 @@ class Pool(ABC):
 class SharedMean(Pool):
     r"""Rows of all raters around a common mean: :math:`\theta_m \sim \mathrm{Dir}(\kappa \mu)`.
 
-    Members are the mean, of a Dirichlet (or Beta) prior, and the concentration κ of a gamma prior,
-    both for every row of a rater.
-
-    Attributes
-    ----------
-    mean_prior : ndarray, shape (…, columns)
-    shape, rate : float
-        Of the gamma prior.
-    n_raters : int
+    Members are the mean, of a Dirichlet prior (…, columns), and the concentration κ of a gamma
+    prior, both for every row of a rater.
     """
 
     parameter: str

@@ -40,22 +40,7 @@ Density = Callable[[float], float]
 
 @dataclass(frozen=True)
 class PositivePrior(Prior):
-    """The prior of a positive number: its log density, and a typical value.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> prior, rng = PositivePrior(lambda v: -v, 1.0), np.random.default_rng(1)
-    >>> likelihood = lambda v: 3 * np.log(v)  # with the prior, a Gamma(4) distribution
-    >>> round(float(prior.maximise(likelihood, np.asarray(1.0))), 6)
-    3.0
-    >>> value, values = np.asarray(1.0), []
-    >>> for _ in range(2000):
-    ...     value = prior.draw(likelihood, value, rng)
-    ...     values.append(value)
-    >>> bool(abs(np.mean(values) - 4) < 0.3)
-    True
-    """
+    """The prior of a positive number: its log density, and a typical value."""
 
     density: Density
     typical: float
@@ -269,25 +254,10 @@ def _compiled(variable: Any) -> tuple[Callable[[Array], Array], float]:
 
 
 def tabulate(log_density: Callable[[Array], Array], typical: float) -> Callable[[float], float]:
-    """Return a log density from a table, if that is accurate to rounding, else the density itself.
+    """Return a log density from a table if that is accurate to rounding, else the density itself.
 
-    A compiled density takes fifty microseconds a call, more than many sweeps over all labels. The
-    table is interpolated by cubics in the logarithm; discontinuous densities (a uniform's), and
-    values outside the table, are evaluated.
-
-    Parameters
-    ----------
-    log_density : callable
-        Log density of an array of values.
-    typical : float
-        The centre of the table, which extends by a factor of e⁸ in both directions.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> look_up = tabulate(lambda values: -values + np.log(values), 1.0)
-    >>> bool(np.isclose(look_up(2.0), np.log(2.0) - 2.0, rtol=1e-9))
-    True
+    A compiled density takes fifty microseconds a call, more than many sweeps. Cubics in the
+    logarithm interpolate the table, a factor of e⁸ around ``typical`` in both directions.
     """
     from scipy.interpolate import CubicSpline  # slow to import
 

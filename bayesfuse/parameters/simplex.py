@@ -150,11 +150,7 @@ class PlainRows(Coordinates):
         return natural
 
     def scale(self, prior: RowPrior, statistic: Array, value: Array) -> Array:
-        """Return those of a normal distribution with the curvature at the mode, by coordinate.
-
-        All others are held fixed, as in a mean-field fit. A coordinate that changes the logarithms
-        of a row by J has the curvature α₀ Var_p(J).
-        """
+        """Return scales by the curvature α₀ Var_p(J) at the mode, J the change of log rows."""
         total, mean = _total_and_mean(prior, statistic, value)
         own, last = mean[..., :-1], mean[..., -1:]
         return 1.0 / np.sqrt(total * (own + last - (own - last) ** 2))

@@ -42,10 +42,9 @@ def sum_up(
 def weigh_up(
     observation: Observation, parameters: Mapping[str, Array], sizes: tuple[int, int]
 ) -> tuple[Array, Array, dict[str, Any]]:
-    """Return label probabilities of items that did not inform the parameters, and their errors.
+    """Return label probabilities (table items, classes), errors, and how labels were summed out.
 
-    Each draw counts for an item in proportion to the likelihood of its responses. Errors are those
-    of a ratio of means, by batch means. Also says how labels were summed out.
+    Draws have weights by item: the likelihood of responses that did not inform the parameters.
     """
     seen, table = Draws(observation, *sizes, log_likelihood=False), observation.table
     length, n_batches = max(int(np.sqrt(sizes[1])), 1), 0
@@ -108,18 +107,9 @@ def _by_block(seen: Draws, observation: Blocks, parameters: Mapping[str, Array])
 
 
 class Draws:
-    """Accumulator over draws: the mean label probabilities and the pointwise log likelihoods.
+    """Accumulator over draws: mean label probabilities and pointwise log likelihoods.
 
-    Chains may be added side by side.
-
-    Parameters
-    ----------
-    observation : Observation
-    n_chains, n_draws : int
-    log_likelihood : bool, optional
-        As in :func:`complete`.
-    labels : bool, default False
-        Whether labels are drawn with the parameters.
+    Chains may be added side by side; ``labels`` says whether labels are drawn with parameters.
     """
 
     def __init__(
@@ -221,11 +211,9 @@ class Draws:
 
 
 class _BatchMeans:
-    """Mean over the draws of a chain of arrays too large to keep, and its error by batch means.
+    """Mean over the draws of a chain, and its error by batch means (Flegal, Haran & Jones 2008).
 
-    Every chain is cut into about √draws batches of consecutive draws, whose means are nearly
-    independent (Flegal, Haran & Jones 2008, Statistical Science 23, 250–260). An incomplete batch
-    is dropped.
+    A batch has √draws consecutive draws; an incomplete one is dropped.
     """
 
     def __init__(self, shape: tuple[int, ...], n_draws: int) -> None:

@@ -41,27 +41,9 @@ def complete(
     log_likelihood: bool | None = None,
     labels: NDArray[Any] | None = None,
 ) -> xr.DataTree:
-    """Add label_posterior, log_likelihood, label_draws and the data to a result.
+    """Add label_posterior, log_likelihood, label_draws and the data to a result, in one pass.
 
-    One pass over the draws; memory holds a few matrices (items × classes), and the log likelihoods
-    (items × draws) if they are stored.
-
-    Parameters
-    ----------
-    result : DataTree
-        With a group ``posterior``.
-    observation : Observation
-    parameters : mapping of str to ndarray, shape (chain, draw, …)
-        Values of every parameter of the label prior and the rater channel.
-    log_likelihood : bool, optional
-        Whether to store the log likelihood of every unit at every draw. Default: up to 10⁸ values.
-    labels : ndarray, shape (chain, draw, item), optional
-        Labels drawn with the parameters, for priors that keep them.
-
-    Returns
-    -------
-    DataTree
-        ``result``, changed in place.
+    ``parameters`` are (chain, draw, …), and so are ``labels`` of priors that keep drawn labels.
     """
     add_constants(result, observation)  # first: an interrupted result must know its model, too
     posterior = result["posterior"].dataset
@@ -204,8 +186,8 @@ def _add(
 def order_variables(result: xr.DataTree) -> None:
     """Order the posterior's variables so that dimensions first appear in the order of each.
 
-    ``az.summary`` (ArviZ 1.3) orders the entries of a variable by the dimensions of the whole
-    dataset, in order of first appearance, but their names by the dimensions of the variable.
+    ``az.summary`` (ArviZ 1.3) orders entries by the dimensions of the whole dataset, names by the
+    dimensions of the variable.
     """
     posterior = result["posterior"].dataset
     left = {name: values.dims for name, values in posterior.data_vars.items()}
