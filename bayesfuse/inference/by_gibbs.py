@@ -179,10 +179,7 @@ def _require_settings(settings: Mapping[str, Any], whole: bool) -> None:
 
 
 def sweep_cost(plan: Plan) -> float:
-    """Estimate the seconds of a Gibbs sweep from sizes alone, so that it never varies.
-
-    The constants were measured: using a table entry, one class of one drawn label, one gamma.
-    """
+    """Estimate the seconds of a Gibbs sweep from sizes alone, so that it never varies."""
     table = plan.observation.table
     entries = sum(prior.size for prior in plan.continuous_priors().values())
     adds = table.n_responses * table.n_classes

@@ -1,10 +1,7 @@
 """Coordinate ascent on a bound of the log evidence: Dirichlet posteriors instead of a point.
 
-Mean-field variational inference takes the posterior of labels and parameters for a product
-q(y) q(θ). As every model's log density is linear in the logarithms of its rows, the best q(θ) given
-q(y) is Dirichlet, the prior plus expected counts, and the best q(y) given q(θ) is what the kernels
-compute at rows exp E[log θ], which sum to less than one. So an iteration costs what one of EM does.
-Verdicts of groups and paths of chains are part of y, all their dependence with it.
+Log densities are linear in the logs of rows, so the best q(θ) given q(y) is Dirichlet, and the best
+q(y) given q(θ) is what the kernels compute at rows exp E[log θ]: an iteration costs as in EM.
 """
 
 from __future__ import annotations
@@ -87,12 +84,11 @@ def fit_stochastic(
     window: int = 100,
     tolerance: float = SETTLED,
 ) -> VariationalFit:
-    """Follow natural gradients of the bound, each estimated from a part of the data.
+    """Follow natural gradients of the bound, each from a part of the data and how often it counts.
 
-    ``batches`` are parts and the size of everything over their own. The bound is averaged over
-    ``window`` batches; ends when the average gains less than ``tolerance`` per response. Step t is
-    :math:`(1 + t)^{-0.7}` of the way to the prior plus scaled counts; any exponent in (½, 1]
-    converges (Robbins & Monro 1951). Hoffman, Blei, Wang & Paisley (2013), JMLR 14, section 2.4.
+    The bound is averaged over ``window`` batches; ends when it gains less than ``tolerance`` per
+    response. Step t is :math:`(1 + t)^{-0.7}` of the way to the prior plus scaled counts (Hoffman,
+    Blei, Wang & Paisley 2013, JMLR 14, section 2.4).
     """
     fixed = held or {}
     q: RowPriors = {}

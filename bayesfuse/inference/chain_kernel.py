@@ -27,10 +27,7 @@ def no_pool(pool, counts, prior, at, rng):
 def chain_of(
     draw: Any, count: Any, likelihood: Any, count_responses: Any, pooled: bool, turns: bool
 ) -> Any:
-    """Return the compiled chain of a label prior's and a rater channel's functions.
-
-    ``pooled`` is whether a pool is above the raters' rows, ``turns`` whether sweeps may turn.
-    """
+    """Return the compiled chain of two factors, with a pool above the raters' rows, and turns."""
     draw_pool = draw_pooled if pooled else no_pool
     own = (draw, count, likelihood, count_responses)
     variant = "-".join([f"{each.__module__}.{each.__name__}" for each in own])
@@ -64,9 +61,9 @@ def chain_of(
     def chain(n_draws, n_sweeps, first, labels, raters, pool, drawn, table, turned, rng):
         """Make draws, of so many sweeps each, and write them from ``first`` on unless negative.
 
-        ``labels`` and ``raters`` are rows, prior and counts (rows, columns), the same rows and
-        counts as tuples of arrays by parameter, structure, and draws. Returns the number of draws
-        made: fewer where no labels are possible.
+        ``labels`` and ``raters`` are rows, prior and counts (rows, columns), views of rows and
+        counts by parameter, structure, and draws. Returns the number of draws made, fewer where
+        no labels are possible.
         """
         label_rows, label_prior, label_counts, label_tables, label_counted, places, kept = labels
         rater_rows, rater_prior, rater_counts, rater_tables, rater_counted, cells, kept_rows = (

@@ -56,10 +56,7 @@ class Chain(ABC):
 
 
 class SteppedChain(Chain):
-    """A chain whose sweeps are steps in Python: for every model.
-
-    ``watch`` takes the rows and the labels of every draw that is kept.
-    """
+    """A chain of steps in Python; ``watch`` takes rows and labels of every draw that is kept."""
 
     watch: Callable[[Rows, Any], None] | None = None
 
@@ -86,8 +83,7 @@ class SteppedChain(Chain):
 def run(chains: list[Any], cores: int, progress: Callable[[int, int, bool], None]) -> bool:
     """Advance chains in turn on ``cores`` threads; return whether they were interrupted.
 
-    Interruptions reach the main thread, and chains end after their slice. With one core, chains run
-    in the calling thread, which may share the work of a sweep.
+    With one core, chains run in the calling thread, which may share the work of a sweep.
     """
     try:
         if cores == 1:

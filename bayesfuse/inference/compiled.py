@@ -1,8 +1,6 @@
 """Whole chains in one compiled function, where every parameter is updated in closed form.
 
-The functions of a label prior and a rater channel (:class:`InChain`) are put together once for each
-pair. What a sweep changes is in arrays that exist before it begins, and the function returns after
-some draws, so Python shows progress and notices interruptions in between.
+It returns after some draws, so Python shows progress and notices interruptions in between.
 """
 
 from __future__ import annotations
@@ -54,10 +52,7 @@ def _in_copies(observation: Observation) -> bool:
 
 
 class _Rows:
-    """The parameters of a factor in one table, their priors and counts.
-
-    ``flat`` are (rows, columns), ``shaped`` tuples of views, one for each parameter.
-    """
+    """The parameters of a factor in one table (rows, columns), with priors, counts and views."""
 
     def __init__(self, factor: Factor, functions: InChain, sweep: Sweep, state: State) -> None:
         self.names = tuple(factor.parameters)

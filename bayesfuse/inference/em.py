@@ -1,8 +1,6 @@
 """Expectation maximisation: the posterior mode of the parameters, labels summed out.
 
-Parameters with a prior that their support knows are maximised in closed form. What else a model
-has (``rest``) takes some gradient steps up the same expected log density in every iteration:
-generalised EM.
+Variables without a closed form (``rest``) take gradient steps in every iteration.
 """
 
 from __future__ import annotations
@@ -30,10 +28,7 @@ Rest = Any
 
 @dataclass(frozen=True)
 class PointFit:
-    """Where EM ended: ``rows``, the log posterior after every iteration, and whether it settled.
-
-    ``log_evidence`` is the marginal likelihood of the responses alone, without the priors.
-    """
+    """Where EM ended, the log posterior by iteration, and the log evidence without the priors."""
 
     rows: Rows
     log_evidence: float

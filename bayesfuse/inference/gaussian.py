@@ -155,10 +155,7 @@ def fit_pathfinder(
     progressbar: bool,
     **kwargs: Any,
 ) -> Approximation:
-    """Return draws of Pathfinder, resampled by smoothed importance ratios.
-
-    Zhang, Carpenter, Gelman & Vehtari (2022), JMLR 23(306).
-    """
+    """Return draws of Pathfinder (Zhang, Carpenter, Gelman & Vehtari 2022, JMLR 23(306))."""
     try:
         from pymc_extras import fit_pathfinder as find_paths
     except ImportError as error:

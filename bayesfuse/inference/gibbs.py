@@ -26,10 +26,7 @@ two to three times faster; elsewhere it is 0.02, and drawing labels moves the pr
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a sweep updates: ``drawn`` parameters, and the pools above them.
-
-    ``priors`` are of drawn parameters and constants; rows below a pool get theirs from its members.
-    """
+    """The parameters drawn in a sweep, fixed priors of these and of constants, and pools."""
 
     observation: Observation
     priors: Mapping[str, Prior]
@@ -65,7 +62,7 @@ class Sweep:
 
 
 class State(NamedTuple):
-    """Rows in kernel coordinates, labels to go on from, and whether sweeps try turns (with counts)."""
+    """Rows in kernel coordinates, labels to go on from, whether sweeps try turns, and counts."""
 
     rows: Rows
     labels: NDArray[Any] | None
@@ -111,10 +108,7 @@ def _draw_labels(
     previous: NDArray[Any] | None,
     seen: tuple[Array, Array] | None,
 ) -> tuple[NDArray[Any] | None, dict[str, Any], Counts]:
-    """Draw labels (None if their counts suffice), what the channel draws itself, and counts.
-
-    ``previous`` and ``seen`` are as in :meth:`Observation.draw`.
-    """
+    """Draw labels (None if their counts suffice), what the channel draws itself, and counts."""
     labels, raters = observation.labels, observation.raters
     if labels.counts_all and not labels.moves_labels and not observation.indices:
         return None, {}, observation.draw_counts(rows, rng, seen)

@@ -1,9 +1,7 @@
 """What has no closed form: free variables of a model, moved along the gradients of its density.
 
-Hyperparameters, regressions, accuracies with a normal prior on their log-odds: PyMC knows their
-density, and labels inform them by the counts of the tables that they imply. Given these counts the
-expected log density is a sum over table entries, whatever the number of responses, and L-BFGS
-climbs it.
+Labels inform them by counts of the tables that they imply, so the expected log density is a sum
+over table entries, whatever the number of responses, and L-BFGS climbs it.
 """
 
 from __future__ import annotations
@@ -122,10 +120,7 @@ class Gradients:
         return self._moved(rows, unflatten(found.x))
 
     def scales(self, rows: Rows, counts: Counts) -> dict[str, Array]:
-        """Return standard deviations of the moved values, each given all others.
-
-        From the curvature of the expected log density, and no wider than one.
-        """
+        """Return standard deviations of the moved values given all others, no wider than one."""
         point, (flat, unflatten) = self._point(rows), self._flat(rows)
 
         def slope(flat: Array) -> Array:

@@ -33,10 +33,7 @@ from bayesfuse.pymc.parts import part
 
 @dataclass(frozen=True)
 class Block:
-    """A parameter that can be updated given the labels, and on which nothing else depends.
-
-    ``prior`` is None where it depends on other variables; ``varying`` gives it at a point then.
-    """
+    """A parameter that is updated given the labels; its prior is fixed, or varies by point."""
 
     parameter: str
     variable: TensorVariable
@@ -134,10 +131,7 @@ class Plan:
 
     @property
     def pooled(self) -> bool:
-        """Whether chains can begin under the pools.
-
-        Every variable must be a member of a pool, behind its inputs, or have a fixed prior.
-        """
+        """Whether every variable is in a pool, behind its inputs, or has a fixed prior."""
         below = {pooled.pool.parameter for pooled in self.pools}
         members = {b.variable for pooled in self.pools for b in pooled.members.values()}
         inputs = [each for pooled in self.pools for each in pooled.pool.inputs.values()]

@@ -1,9 +1,8 @@
 """Where chains begin if rater rows share a mean: at the labels of a model where they do not.
 
-Under a pool, modes of rows and hyperparameters are no place to begin: the density is highest where
-all raters are alike. So labels come from the model without the pool, or from Dawid and Skene's, and
-hyperparameters and rows are drawn given labels. Where a pool has inputs (what is known of items),
-the slopes behind them begin with the labels, by EM: each would hold the other back.
+Under a pool the density is highest where all raters are alike. So labels come from the model
+without the pool, or from Dawid and Skene's, and hyperparameters and rows are drawn given labels.
+Where a pool has inputs (what is known of items), their slopes begin with the labels, by EM.
 """
 
 from __future__ import annotations
@@ -35,10 +34,7 @@ AVERAGE = "log-odds of average items"
 
 
 class Tilts(Gradients):
-    """The variables behind the inputs of a pool, without its members, under other class shares.
-
-    ``plan`` has one pool, whose input is the ``tilt`` of the label prior's log-odds.
-    """
+    """What is behind the input of the one pool of a plan: the ``tilt`` of the log-odds of labels."""
 
     def __init__(self, plan: Plan, observation: Observation) -> None:
         self.plan, self.observation = plan, observation

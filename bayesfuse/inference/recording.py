@@ -1,8 +1,4 @@
-"""Draws as a posterior, and what is computed for all of them at once.
-
-PyMC's own trace evaluates every deterministic of the model at every draw, which for a Gibbs sweep
-of a hundredth of a millisecond is most of the work.
-"""
+"""Draws as a posterior, and deterministics for all of them at once: PyMC's trace is slow."""
 
 from __future__ import annotations
 
@@ -71,10 +67,7 @@ def _named(
 
 
 def check_convergence(result: xr.DataTree, model: pm.Model, most: int = 100) -> None:
-    """Log what PyMC's convergence checks find among evenly spaced entries of every variable.
-
-    PyMC checks every entry, at a millisecond each: half a minute for a few hundred raters.
-    """
+    """Log what PyMC's checks find among at most ``most`` entries of every variable, for speed."""
     posterior = result["posterior"].dataset
     chosen = {}
     for variable in model.free_RVs:

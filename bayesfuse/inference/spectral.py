@@ -104,10 +104,7 @@ def _sample(table: Responses, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def _independent(responses: Responses, gold: NDArray[np.int64]) -> Observation:
-    """See responses through independent labels and confusion matrices.
-
-    Labels on a sequence or graph are merged here, too: most words of a text have few answers.
-    """
+    """See responses through independent labels and confusion matrices, merged where possible."""
     labels, raters = Independent(None), Confusion(None)
     table, inverse = responses.condensed(gold)
     structure = labels.structure(table)

@@ -27,10 +27,7 @@ POLISH = 20
 
 @dataclass(frozen=True)
 class Start:
-    """Where a fit begins: ``rows``, the ``method`` that won, and the fit of each candidate.
-
-    ``left_out`` is why the moments did not compete, ``values`` the user's own starting values.
-    """
+    """Where a fit begins: rows or the user's values, the method that won, and why others did not."""
 
     rows: Rows
     method: str
@@ -114,20 +111,14 @@ def from_labels(
     middle: Rows,
     rest: Rest | None = None,
 ) -> Rows:
-    """Return where the parameters would be if the labels had these probabilities.
-
-    Hidden variables of the channel have their distribution at ``middle``.
-    """
+    """Return parameters given label probabilities; ``middle`` is for hidden channel variables."""
     counts = observation.expected_given(probability, middle)
     rows = em.updated(observation, middle, counts, priors, rest, lambda p, s, v: p.expect(s, v))
     return rows if rest is None else rest.climb(rows, counts, SETTLING)
 
 
 def settle(observation: Observation, rows: Rows, priors: Priors, rest: Rest | None = None) -> Rows:
-    """Replace modes, which may lie on the boundary, by means given the expected counts.
-
-    Hyperparameters go to where they are most probable given what depends on them.
-    """
+    """Replace modes, perhaps on the boundary, by means given expected counts."""
     _, counts = observation.expected(rows)
     rows = em.updated(observation, rows, counts, priors, rest, lambda p, s, v: p.inside(s, v))
     return rows if rest is None else rest.upper().climb(rows, counts, SETTLING)

@@ -83,10 +83,7 @@ class LabelGibbs(BlockedStep):
     _state_class = LabelGibbsState
 
     def __new__(cls, *args: Any, **kwargs: Any) -> LabelGibbs:
-        """Find the model before PyMC's steps insist on one.
-
-        In ``pm.sample(step=LabelGibbs(), model=model)`` none is on the stack yet.
-        """
+        """Find the model, which ``pm.sample(step=LabelGibbs(), model=model)`` has not on the stack."""
         kwargs["model"] = _model(kwargs.get("model"))
         step: LabelGibbs = super().__new__(cls, *args, **kwargs)
         return step
@@ -203,10 +200,7 @@ class LabelGibbs(BlockedStep):
         return point, [{}]
 
     def read(self, block: Block, point: Any) -> Array:
-        """Return the block's log rows: those drawn last if nobody has changed the point since.
-
-        A process of its own has the point in other memory, and what is read there is rounded.
-        """
+        """Return the block's log rows: those drawn last, exactly, if the point is unchanged."""
         there = point[block.value]
         if block.value in self._written:
             value, rows = self._written[block.value]

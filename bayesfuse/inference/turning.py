@@ -67,10 +67,7 @@ def possible(
 def propose(
     rows: Rows, share: str, moved: Mapping[str, Any], angle: float, rng: np.random.Generator
 ) -> tuple[Rows, float] | None:
-    """Return rows turned by an angle and the log ratio of the densities of move back and move.
-
-    None where a row would leave the simplex, or is at its edge already: no move leads back there.
-    """
+    """Turn rows by an angle; return them and the log ratio of densities, None off the simplex."""
     if any(np.isneginf(rows[name]).any() for name in (share, *moved)):
         return None
     log_shares = np.empty_like(rows[share])

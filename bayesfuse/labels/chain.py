@@ -267,9 +267,8 @@ def soft_counts(
 ) -> tuple[Array, Array]:
     """Return expected first labels (k,) and pairs (k, k) from label probabilities (items, k).
 
-    Products of the marginal probabilities of neighbours would underestimate their dependence.
-    Divided by the prevalence, the probabilities serve as likelihoods instead, and Baum–Welch
-    estimates the transition.
+    Products of neighbours' probabilities would underestimate dependence; Baum–Welch with
+    probabilities over prevalence as likelihoods estimates the transition.
     """
     share = weight.mean(axis=0)
     path = weight[place]
@@ -293,10 +292,7 @@ def soft_counts(
 
 
 def _polynomial(weight: Array, matrix: Any, xp: Any) -> Any:
-    """Return the weighted sum of the powers 0, 1, … of a matrix.
-
-    By the blocks of Paterson & Stockmeyer (1973), which need the square root of that many powers.
-    """
+    """Return the sum of weighted powers 0, 1, … of a matrix (Paterson & Stockmeyer 1973)."""
     size = math.isqrt(len(weight) - 1) + 1
     n_blocks = -(-len(weight) // size)
     blocks = np.zeros((n_blocks, size))

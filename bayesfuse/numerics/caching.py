@@ -111,7 +111,7 @@ def _remove_old(place: Path) -> None:
 
 
 class KernelCache(NullCache):
-    """Cache with a file for each compiled signature: numba's index is not safe between processes."""
+    """Cache with a file per compiled signature: processes may write numba's index at once."""
 
     reloaded = False
     """Whether a module was edited and imported again, which makes the digest invalid."""

@@ -85,10 +85,7 @@ def _draw_dirichlet(flat: Array, rng: np.random.Generator) -> Array:
 
 
 def draw_dirichlets(concentrations: dict[str, Array], rng: np.random.Generator) -> dict[str, Array]:
-    """Apply :func:`draw_dirichlet` to several parameters, in one call if rows have equal length.
-
-    A call takes as long as a hundred gamma draws.
-    """
+    """Apply :func:`draw_dirichlet` in one call, if rows have equal length, for speed."""
     if len({alpha.shape[-1] for alpha in concentrations.values()}) > 1:
         return {name: draw_dirichlet(alpha, rng) for name, alpha in concentrations.items()}
     flat = [_flat(alpha) for alpha in concentrations.values()]

@@ -46,7 +46,7 @@ def available() -> int:
 
 @contextmanager
 def threads(cores: int | None = None) -> Iterator[None]:
-    """Let :func:`side_by_side` use so many threads, by default all cores; they end with the context."""
+    """Let :func:`side_by_side` use so many threads, by default all cores; they end with it."""
     count = available() if cores is None else cores
     team = None if count == 1 else _Team(count)
     token = _team.set(team)

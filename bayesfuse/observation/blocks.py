@@ -1,8 +1,7 @@
 """Large tables in blocks of units, on which threads work side by side.
 
-Everything that a fit asks of the responses is a sum over items, so a block is an observation of its
-own: what is counted there is added up. The blocks depend on the sizes of the table alone, and every
-block has random numbers of its own, so results do not depend on the number of threads.
+The blocks depend on the sizes of the table alone, and every block has random numbers of its own, so
+results do not depend on the number of threads.
 """
 
 from __future__ import annotations

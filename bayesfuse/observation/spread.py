@@ -1,9 +1,4 @@
-"""Responses in partitions seen through a label prior and a rater channel.
-
-As with blocks, whatever a fit asks is a sum over items: parameters go out to the partitions and
-counts come back. Every partition has random numbers of its own, so the draws are the same wherever
-and in whatever order partitions are worked on.
-"""
+"""Responses in partitions: parameters go out to these and counts come back."""
 
 from __future__ import annotations
 

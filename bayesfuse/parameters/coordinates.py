@@ -1,9 +1,7 @@
 """Unconstrained coordinates of simplex rows for sampling confusion matrices.
 
-PyMC's coordinates of a Dirichlet row are centred logarithms, all of which depend on the rarest
-entry, whose logarithm is the most uncertain. Log ratios to the largest entry are nearly
-independent: for confusion matrices of a crowd, NUTS needs a third of the steps for three times the
-effective draws.
+All of PyMC's centred logarithms depend on the rarest entry. Log ratios to the largest entry are
+nearly independent: NUTS needs a third of the steps for three times the effective draws.
 """
 
 from __future__ import annotations

@@ -24,10 +24,7 @@ LEAST = np.finfo(float).tiny
 
 
 class RowPrior(Prior):
-    """A prior of rows (…, columns), conjugate to counts of their columns.
-
-    Kernel coordinates are the logarithms of the rows.
-    """
+    """A prior of rows (…, columns), conjugate to counts; kernels take their logarithms."""
 
     concentration: Array
 
@@ -51,10 +48,7 @@ class RowPrior(Prior):
 
     @abstractmethod
     def plus(self, counts: Array, least: float = 0.1) -> Self:
-        """Return prior plus counts, at least this share of the prior.
-
-        Statistics that are derivatives may be negative, concentrations may not.
-        """
+        """Return prior plus counts, which may be negative, but at least this share of the prior."""
 
     @abstractmethod
     def mean(self) -> Array:
@@ -66,19 +60,13 @@ class RowPrior(Prior):
 
     @abstractmethod
     def picked(self, rng: np.random.Generator, size: int | None = None) -> Array:
-        """Draw a component for every row and return its concentration, (…, columns).
-
-        With ``size``, several times, (size, …, columns). Rows with that concentration are draws
-        from the prior.
-        """
+        """Draw a component for every row; return its concentration, (…, columns) or (size, …)."""
 
     @abstractmethod
     def log_beta(self) -> Array:
-        r"""Return by row :math:`\log B(a) = \sum_j \log\Gamma(a_j) - \log\Gamma(\sum_j a_j)`, (…).
+        r"""Return :math:`\log B(a)` by row, (…); for a mixture, minus ``log_weight`` of the first.
 
-        For a mixture it is minus ``log_weight`` of the first component. In both cases
-        ``(prior + counts).log_beta() - prior.log_beta()`` is the log probability of a sequence with
-        these counts.
+        The difference after and before adding counts is the log probability of a sequence.
         """
 
     @abstractmethod
@@ -320,10 +308,7 @@ class DirichletMixture(RowPrior):
 
 
 def stacked(priors: Sequence[Array | DirichletMixture]) -> DirichletMixture:
-    """Return one prior of the rows of several, along a new first axis.
-
-    Priors with fewer components repeat their last one, with its share divided.
-    """
+    """Return one prior of the rows of several along a new axis; last components may be divided."""
     mixtures = [p if isinstance(p, DirichletMixture) else _alone(p) for p in priors]
     most = max(len(mixture.concentration) for mixture in mixtures)
     shares, concentrations = [], []

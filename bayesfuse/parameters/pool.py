@@ -1,8 +1,4 @@
-"""Rows that share a mean: what a Gibbs sampler draws together with the rows of a parameter.
-
-Hyperparameters and rows depend on each other so closely that drawn in turns they hardly move. A
-:class:`Pool` draws the hyperparameters from the counts, with the rows summed out; the rows follow.
-"""
+"""Rows that share a mean: hyperparameters are drawn from the counts, with the rows summed out."""
 
 from __future__ import annotations
 
@@ -65,10 +61,7 @@ class Pool(ABC):
         return {}
 
     def unpooled(self) -> Dirichlet | None:
-        """Return a prior of the rows under which a start finds the labels.
-
-        None if that takes the model of Dawid and Skene.
-        """
+        """Return a prior of the rows for the start, None to start from the model of Dawid and Skene."""
         return None
 
     def seconds(self, n_responses: int) -> float:
@@ -78,11 +71,7 @@ class Pool(ABC):
 
 @dataclass(frozen=True)
 class SharedMean(Pool):
-    r"""Rows of all raters around a common mean: :math:`\theta_m \sim \mathrm{Dir}(\kappa \mu)`.
-
-    Members are the mean, of a Dirichlet prior (…, columns), and the concentration κ of a gamma
-    prior, both for every row of a rater.
-    """
+    r"""Rows of all raters around a mean with a Dirichlet prior: :math:`\mathrm{Dir}(\kappa \mu)`."""
 
     parameter: str
     members: dict[str, Member]

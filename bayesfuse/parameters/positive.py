@@ -52,10 +52,7 @@ class PositivePrior(Prior):
         return float(self.density(float(value)))
 
     def with_mode(self) -> PositivePrior:
-        """Return the prior without a pole of the density at zero.
-
-        A density that behaves like v^(a − 1) at zero, with a below one, is divided by that power.
-        """
+        """Return the prior divided by v^(a − 1) if it has such a pole at zero, a below one."""
         there = math.log(self.typical) - FAR
         power = slope(self.density, there)
         if not power < -SLIGHT:
@@ -82,11 +79,7 @@ class PositivePrior(Prior):
         return np.asarray(math.exp(found.x))
 
     def draw(self, statistic: Density, value: Array, rng: np.random.Generator) -> Array:
-        """Draw from the density proportional to prior × exp(statistic), moving on from a value.
-
-        Slice sampling of the logarithm, by stepping out and shrinking (Neal 2003, Annals of
-        Statistics 31, 705–767), which needs no tuning.
-        """
+        """Draw by slice sampling of the logarithm (Neal 2003), which needs no tuning."""
 
         def height(log_value: float) -> float:
             at = math.exp(log_value)
@@ -146,11 +139,7 @@ class Positive(Support):
         return Compiled(*(pytensor.function([value], graph) for graph in graphs))
 
     def require_variable(self, name: str, variable: Any) -> None:
-        """Raise ModelError unless the prior is continuous, proper, and zero below zero.
-
-        NUTS would sample negative values, unlike Gibbs, and an improper tail may be improper in the
-        posterior.
-        """
+        """Raise ModelError unless the prior is continuous, proper, and zero below zero."""
         from bayesfuse.parameters.compiled import plain_python
 
         if continuous := variable.dtype.startswith("float"):
@@ -254,11 +243,7 @@ def _compiled(variable: Any) -> tuple[Callable[[Array], Array], float]:
 
 
 def tabulate(log_density: Callable[[Array], Array], typical: float) -> Callable[[float], float]:
-    """Return a log density from a table if that is accurate to rounding, else the density itself.
-
-    A compiled density takes fifty microseconds a call, more than many sweeps. Cubics in the
-    logarithm interpolate the table, a factor of e⁸ around ``typical`` in both directions.
-    """
+    """Return a log density from a table of cubics, if accurate to rounding, for speed."""
     from scipy.interpolate import CubicSpline  # slow to import
 
     low = math.log(typical) - REACH

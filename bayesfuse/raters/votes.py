@@ -154,10 +154,7 @@ class Votes(Confusion):
         return {"vote_share": None}  # one matrix, as if it had a first axis
 
     def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
-        """Return how sources divide what they say among the labels, (raters, classes, labels).
-
-        A source that says nothing is as if it gave all labels alike.
-        """
+        """Return shares among labels (raters, classes, labels), uniform for silent sources."""
         share = xp.exp(tables[0][0])[:, np.maximum(self.column, 0)]  # (classes, raters, labels)
         share = share * (self.column != NOBODY) + LEAST
         return (share / share.sum(axis=-1, keepdims=True)).swapaxes(0, 1)
@@ -191,9 +188,8 @@ class Votes(Confusion):
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array]:
         """Return what the sources of every vote may have said together instead.
 
-        The item of every vote (votes,), the rows of the responses that are votes (rows,), which
-        vote each row belongs to (rows,), and the shares (classes, votes, labels) of the labels
-        that all sources of a vote give as one vote, zero for other labels.
+        These are the item of every vote, the rows of responses that are votes, the vote of each,
+        and the shares (classes, votes, labels), zero where a source never gives the label.
         """
         number = self.column.ravel()[responses.cell]
         row = np.flatnonzero(number != NOBODY)

@@ -42,9 +42,9 @@ def sum_up(
 def weigh_up(
     observation: Observation, parameters: Mapping[str, Array], sizes: tuple[int, int]
 ) -> tuple[Array, Array, dict[str, Any]]:
-    """Return label probabilities (table items, classes), errors, and how labels were summed out.
+    """Return label probabilities (table items, classes) of new items, errors, and how.
 
-    Draws have weights by item: the likelihood of responses that did not inform the parameters.
+    Draws are weighted by the likelihood of the item's responses.
     """
     seen, table = Draws(observation, *sizes, log_likelihood=False), observation.table
     length, n_batches = max(int(np.sqrt(sizes[1])), 1), 0
@@ -107,10 +107,7 @@ def _by_block(seen: Draws, observation: Blocks, parameters: Mapping[str, Array])
 
 
 class Draws:
-    """Accumulator over draws: mean label probabilities and pointwise log likelihoods.
-
-    Chains may be added side by side; ``labels`` says whether labels are drawn with parameters.
-    """
+    """Accumulator over draws of label probabilities and log likelihoods, by chain."""
 
     def __init__(
         self,
@@ -142,11 +139,7 @@ class Draws:
     def add(
         self, chain: int, parameters: Mapping[str, Array], labels: NDArray[Any] | None = None
     ) -> None:
-        """Add the next draw of a chain, and the labels drawn with it, if any.
-
-        Drawn labels give probabilities conditional on their neighbours, whose mean over the draws
-        converges to the posterior (Rao–Blackwell).
-        """
+        """Add the next draw of a chain, conditional on neighbours' labels if drawn (Rao–Blackwell)."""
         self.add_rows(chain, self.observation.rows(parameters), labels)
 
     def add_rows(
@@ -173,10 +166,7 @@ class Draws:
         return {"label_posterior"} | {name for name, kept in optional.items() if kept is not None}
 
     def result(self) -> tuple[Array, Array]:
-        """Return mean probabilities of ``table`` and their error, after all draws were added.
-
-        The sums are given up, to save memory.
-        """
+        """Return mean probabilities of ``table`` and errors; the sums are given up to save memory."""
         if self.known is not None:
             return self.known
         first, *others = self.means
@@ -211,10 +201,7 @@ class Draws:
 
 
 class _BatchMeans:
-    """Mean over the draws of a chain, and its error by batch means (Flegal, Haran & Jones 2008).
-
-    A batch has √draws consecutive draws; an incomplete one is dropped.
-    """
+    """Mean over draws and its error by batches of √draws (Flegal, Haran & Jones 2008)."""
 
     def __init__(self, shape: tuple[int, ...], n_draws: int) -> None:
         self.length = max(int(np.sqrt(n_draws)), 1)

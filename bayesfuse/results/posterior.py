@@ -184,10 +184,10 @@ def _add(
 
 
 def order_variables(result: xr.DataTree) -> None:
-    """Order the posterior's variables so that dimensions first appear in the order of each.
+    """Order the posterior's variables so that dimensions appear in the order of each.
 
-    ``az.summary`` (ArviZ 1.3) orders entries by the dimensions of the whole dataset, names by the
-    dimensions of the variable.
+    ``az.summary`` (ArviZ 1.3) orders entries by the dimensions of the dataset, names by those
+    of the variable.
     """
     posterior = result["posterior"].dataset
     left = {name: values.dims for name, values in posterior.data_vars.items()}

@@ -230,10 +230,7 @@ def labels_of(
     batch_size: int,
     informed: NDArray[np.bool_] | None = None,
 ) -> xr.Dataset:
-    """Return label probabilities and their Monte Carlo error, batch by batch.
-
-    ``informed`` (items,) says which items informed the parameters, by default all.
-    """
+    """Return label probabilities and errors, for items that ``informed`` the parameters or not."""
     sizes = next(iter(values.values())).shape[:2]
     responses = observation.responses
     if informed is None or observation.labels.unit != "item" or np.prod(sizes) == 1:
@@ -282,10 +279,7 @@ def _averages(
 
 
 def _informed(result: xr.DataTree, responses: Responses) -> NDArray[np.bool_]:
-    """Return which items (items,) are those of a fit: the same name and the same responses.
-
-    None are known to be where the result does not hold the responses.
-    """
+    """Return which items (items,) are known to be of a fit, with the same responses."""
     known, found = constants(result), np.zeros(responses.n_items, dtype=bool)
     observed = result["observed_data"].dataset if "observed_data" in result.children else known
     rows = known["item_index"].dims if "item_index" in known else ()
