@@ -18,7 +18,7 @@ from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.parameters.contract import Prior
 from bayesfuse.parameters.dirichlet import RowPrior
 from bayesfuse.results.collapse import warn_of_collapse
-from bayesfuse.results.partitions import complete
+from bayesfuse.results.posterior import complete
 
 
 @on_cores

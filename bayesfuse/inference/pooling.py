@@ -34,7 +34,7 @@ AVERAGE = "log-odds of average items"
 
 
 class Tilts(Gradients):
-    """What is behind the input of the one pool of a plan: the ``tilt`` of the log-odds of labels."""
+    """What is behind the input of the one pool of a plan: the ``tilt`` of labels' log-odds."""
 
     def __init__(self, plan: Plan, observation: Observation) -> None:
         self.plan, self.observation = plan, observation

@@ -30,8 +30,7 @@ from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.draws import Draws
-from bayesfuse.results.partitions import complete
-from bayesfuse.results.posterior import add_constants, order_variables, store
+from bayesfuse.results.posterior import add_constants, complete, order_variables, store
 from bayesfuse.results.storage import Precision, decide, round_off
 
 RESERVED = {"initvals", "return_inferencedata", "step", "trace", "var_names"}

@@ -27,7 +27,7 @@ POLISH = 20
 
 @dataclass(frozen=True)
 class Start:
-    """Where a fit begins: rows or the user's values, the method that won, and why others did not."""
+    """Where a fit begins: rows or the user's values, the winning method, and the others."""
 
     rows: Rows
     method: str

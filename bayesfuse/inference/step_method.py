@@ -83,7 +83,7 @@ class LabelGibbs(BlockedStep):
     _state_class = LabelGibbsState
 
     def __new__(cls, *args: Any, **kwargs: Any) -> LabelGibbs:
-        """Find the model, which ``pm.sample(step=LabelGibbs(), model=model)`` has not on the stack."""
+        """Find the model: ``pm.sample(step=LabelGibbs(), model=model)`` puts none on the stack."""
         kwargs["model"] = _model(kwargs.get("model"))
         step: LabelGibbs = super().__new__(cls, *args, **kwargs)
         return step

@@ -38,7 +38,7 @@ from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.results import natural
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.natural import Natural
-from bayesfuse.results.partitions import complete
+from bayesfuse.results.posterior import complete
 from bayesfuse.results.storage import Precision, decide, round_off
 
 Method = Literal["auto", "cavi", "advi", "fullrank_advi", "pathfinder"]

@@ -167,7 +167,6 @@ class MarkovChain(LabelPrior):
     def prevalence(
         self, parameters: tuple[Any, ...], n_classes: int, structure: tuple[Any, ...], xp: Any
     ) -> Any:
-        """Return the expected share of every class, over all items."""
         return self.of_lengths(self.sequences.lengths, parameters, xp)
 
     @staticmethod

@@ -112,19 +112,15 @@ class Known(Prior):
     free = False
 
     def centre(self) -> Array:
-        """Return the constant."""
         return self.value
 
     def log_density(self, value: Array) -> float:
-        """Return 0."""
         return 0.0
 
     def maximise(self, statistic: Statistic, value: Array) -> Array:
-        """Return the constant."""
         return self.value
 
     def draw(self, statistic: Statistic, value: Array, rng: np.random.Generator) -> Array:
-        """Return the constant."""
         return self.value
 
 

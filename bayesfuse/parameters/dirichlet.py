@@ -35,7 +35,6 @@ class RowPrior(Prior):
 
     @property
     def size(self) -> int:
-        """Number of concentrations."""
         return self.concentration.size
 
     @abstractmethod
@@ -83,12 +82,10 @@ class RowPrior(Prior):
         return False
 
     def centre(self) -> Array:
-        """Return the logarithm of the mean rows."""
         with np.errstate(divide="ignore"):  # structural zeros
             return np.log(self.mean())
 
     def maximise(self, statistic: Array, value: Array) -> Array:
-        """Return the log of the mode; rows without counts keep their value."""
         # the component of a row is latent; at() is the expectation
         counts = np.maximum(self.at(value) - 1.0 + statistic, 0.0)
         total = counts.sum(axis=-1, keepdims=True)
@@ -96,13 +93,11 @@ class RowPrior(Prior):
             return np.where(total > 0, np.log(counts / total), value)
 
     def expect(self, statistic: Array, value: Array) -> Array:
-        """Return the log of the mean rows given counts."""
         return self.plus(statistic, LEAST).centre()
 
     inside = expect
 
     def draw(self, statistic: Array, value: Array, rng: np.random.Generator) -> Array:
-        """Draw log rows given counts."""
         return self.draw_together({"": self}, {"": statistic}, {}, rng)[""]
 
     @staticmethod
@@ -112,7 +107,6 @@ class RowPrior(Prior):
         values: Mapping[str, Array],
         rng: np.random.Generator,
     ) -> dict[str, Array]:
-        """Draw the log rows of several parameters: a call takes as long as a hundred gammas."""
         return draw_dirichlets(
             {name: (prior + statistics[name]).picked(rng) for name, prior in priors.items()}, rng
         )
@@ -149,7 +143,6 @@ class Dirichlet(RowPrior):
         return self.concentration
 
     def with_mode(self) -> Dirichlet:
-        """Return the prior with concentrations below one, which have poles at zero, set to one."""
         return Dirichlet(np.maximum(self.concentration, 1.0))
 
     def picked(self, rng: np.random.Generator, size: int | None = None) -> Array:
@@ -163,7 +156,6 @@ class Dirichlet(RowPrior):
         return total
 
     def log_density(self, value: Array) -> float:
-        """Return the log density of all rows, but for ``-log_beta()`` of every row."""
         prior = self.concentration
         used = (prior > 0) & (prior != 1)  # 0 · log 0 is 0
         return float(((prior[used] - 1.0) * value[used]).sum())
@@ -223,7 +215,6 @@ class DirichletMixture(RowPrior):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the rows, (…, columns)."""
         return self.concentration.shape[1:]
 
     @property
@@ -237,13 +228,11 @@ class DirichletMixture(RowPrior):
         return self.log_shares - Dirichlet(self.concentration).log_beta()
 
     def __add__(self, counts: Array) -> DirichletMixture:
-        """Return the distribution of the rows given counts of their columns, (…, columns)."""
         total = self.concentration + counts
         log_shares = self.log_weight + Dirichlet(total).log_beta()
         return DirichletMixture(log_shares - np.logaddexp.reduce(log_shares), total)
 
     def __sub__(self, other: DirichletMixture) -> Array:
-        """Return the counts that were added to ``other``, or to the prior of both."""
         return self.concentration[0] - other.concentration[0]
 
     def by_component(self, log_rows: Array) -> Array:
@@ -254,7 +243,6 @@ class DirichletMixture(RowPrior):
         return self.log_weight + logs.sum(axis=-1)
 
     def at(self, log_rows: Array) -> Array:
-        """Return the expected concentration of known rows."""
         logs = self.by_component(log_rows)
         total = np.logaddexp.reduce(logs)
         # rows that are impossible in all components keep the prior shares
@@ -263,7 +251,6 @@ class DirichletMixture(RowPrior):
         return self._average(logs, self.concentration)
 
     def mean(self) -> Array:
-        """Return the mean rows."""
         total = self.concentration.sum(axis=-1, keepdims=True)
         return self._average(self.log_shares, self.concentration / total)
 
@@ -271,7 +258,6 @@ class DirichletMixture(RowPrior):
         return self + np.maximum(counts, (least - 1.0) * self.concentration.min(axis=0))
 
     def with_mode(self) -> DirichletMixture:
-        """Return the prior with concentrations of at least one, and their constants."""
         return DirichletMixture(self.log_shares, np.maximum(self.concentration, 1.0))
 
     def picked(self, rng: np.random.Generator, size: int | None = None) -> Array:
@@ -287,7 +273,6 @@ class DirichletMixture(RowPrior):
         return -self.log_weight[0]
 
     def log_density(self, value: Array) -> float:
-        """Return the log density of all rows, but for ``-log_beta()`` of every row."""
         logs = np.logaddexp.reduce(self.by_component(value))
         return float((logs - self.log_weight[0]).sum())
 

@@ -61,7 +61,7 @@ class Pool(ABC):
         return {}
 
     def unpooled(self) -> Dirichlet | None:
-        """Return a prior of the rows for the start, None to start from the model of Dawid and Skene."""
+        """Return a prior of the rows for the start, None to start from Dawid and Skene's model."""
         return None
 
     def seconds(self, n_responses: int) -> float:
@@ -71,7 +71,7 @@ class Pool(ABC):
 
 @dataclass(frozen=True)
 class SharedMean(Pool):
-    r"""Rows of all raters around a mean with a Dirichlet prior: :math:`\mathrm{Dir}(\kappa \mu)`."""
+    r"""Rows of raters, :math:`\mathrm{Dir}(\kappa \mu)`, around a mean with a Dirichlet prior."""
 
     parameter: str
     members: dict[str, Member]

@@ -52,7 +52,6 @@ class PositivePrior(Prior):
         return float(self.density(float(value)))
 
     def with_mode(self) -> PositivePrior:
-        """Return the prior divided by v^(a − 1) if it has such a pole at zero, a below one."""
         there = math.log(self.typical) - FAR
         power = slope(self.density, there)
         if not power < -SLIGHT:
@@ -60,11 +59,9 @@ class PositivePrior(Prior):
         return replace(self, density=lambda v: float(self.density(v)) - power * math.log(v))
 
     def expect(self, statistic: Density, value: Array) -> Array:
-        """Return the mode given the statistic, without poles."""
         return self.with_mode().maximise(statistic, value)
 
     def maximise(self, statistic: Density, value: Array) -> Array:
-        """Return the mode of prior × exp(statistic) near a value, within the support."""
         from scipy.optimize import minimize_scalar  # half a second to import
 
         def depth(log_value: float) -> float:
@@ -79,7 +76,6 @@ class PositivePrior(Prior):
         return np.asarray(math.exp(found.x))
 
     def draw(self, statistic: Density, value: Array, rng: np.random.Generator) -> Array:
-        """Draw by slice sampling of the logarithm (Neal 2003), which needs no tuning."""
 
         def height(log_value: float) -> float:
             at = math.exp(log_value)
@@ -139,7 +135,6 @@ class Positive(Support):
         return Compiled(*(pytensor.function([value], graph) for graph in graphs))
 
     def require_variable(self, name: str, variable: Any) -> None:
-        """Raise ModelError unless the prior is continuous, proper, and zero below zero."""
         from bayesfuse.parameters.compiled import plain_python
 
         if continuous := variable.dtype.startswith("float"):
@@ -159,7 +154,6 @@ class Positive(Support):
             )
 
     def prior(self, variable: Any) -> Prior:
-        """Return the prior with a fast log density."""
         density, typical = _compiled(variable)
         return PositivePrior(tabulate(density, typical), typical)
 

@@ -150,7 +150,6 @@ class PlainRows(Coordinates):
         return natural
 
     def scale(self, prior: RowPrior, statistic: Array, value: Array) -> Array:
-        """Return scales by the curvature α₀ Var_p(J) at the mode, J the change of log rows."""
         total, mean = _total_and_mean(prior, statistic, value)
         own, last = mean[..., :-1], mean[..., -1:]
         return 1.0 / np.sqrt(total * (own + last - (own - last) ** 2))
@@ -215,7 +214,6 @@ class OddsCoordinates(Coordinates):
         return np.clip(np.exp(value[..., 0]), SMALL, 1 - np.finfo(float).epsneg)
 
     def scale(self, prior: RowPrior, statistic: Array, value: Array) -> Array:
-        """Return those of a normal distribution with the curvature at the mode."""
         total, mean = _total_and_mean(prior, statistic, value)
         return 1.0 / np.sqrt((total * mean * (1 - mean))[..., 0])
 

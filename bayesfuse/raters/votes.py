@@ -78,7 +78,6 @@ class Votes(Confusion):
 
     @classmethod
     def anew(cls, values, settings, raters):
-        """Return the channel of other sources, of which new ones say nothing."""
         column = np.asarray(settings["column"])
         return cls(values["vote_share"], np.where((raters >= 0)[:, None], column[raters], NOBODY))
 
@@ -154,7 +153,6 @@ class Votes(Confusion):
         return {"vote_share": None}  # one matrix, as if it had a first axis
 
     def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
-        """Return shares among labels (raters, classes, labels), uniform for silent sources."""
         share = xp.exp(tables[0][0])[:, np.maximum(self.column, 0)]  # (classes, raters, labels)
         share = share * (self.column != NOBODY) + LEAST
         return (share / share.sum(axis=-1, keepdims=True)).swapaxes(0, 1)
@@ -167,7 +165,6 @@ class Votes(Confusion):
         return found
 
     def simulate(self, tables, truth, responses, rng):
-        """Draw what sources say where they speak, near copies the same; other rows stay."""
         item, row, vote, share = self._choices(tables, responses)
         drawn = invert(
             share[truth[item], np.arange(len(item))].cumsum(axis=-1), rng.random(len(item))
@@ -177,7 +174,6 @@ class Votes(Confusion):
         return label
 
     def kept(self, tables, responses):
-        """Return the likelihood, up to a scale, of who spoke where and of who said the same."""
         item, _, _, share = self._choices(tables, responses)
         found = np.zeros((responses.n_items, responses.n_classes))
         np.add.at(found, item, np.log(share.sum(axis=-1)).T)
@@ -203,7 +199,6 @@ class Votes(Confusion):
         return key // self.n_votes, row, vote, share
 
     def redrawn(self, tables, truth, responses, rng):
-        """Draw different votes, as many as there are, from their shares; all copies speak."""
         left = per_item(self.rows(responses)[0])
         log_share = np.log(np.maximum(np.exp(tables[0][0]), LEAST))  # (classes, votes)
         # up_to[v, k, j]: log of the summed products of all sets of j of the votes from v on

@@ -139,7 +139,7 @@ class Draws:
     def add(
         self, chain: int, parameters: Mapping[str, Array], labels: NDArray[Any] | None = None
     ) -> None:
-        """Add the next draw of a chain, conditional on neighbours' labels if drawn (Rao–Blackwell)."""
+        """Add the next draw of a chain; with drawn labels, given neighbours (Rao–Blackwell)."""
         self.add_rows(chain, self.observation.rows(parameters), labels)
 
     def add_rows(
@@ -166,7 +166,7 @@ class Draws:
         return {"label_posterior"} | {name for name, kept in optional.items() if kept is not None}
 
     def result(self) -> tuple[Array, Array]:
-        """Return mean probabilities of ``table`` and errors; the sums are given up to save memory."""
+        """Return mean probabilities of ``table`` and errors, overwriting the sums."""
         if self.known is not None:
             return self.known
         first, *others = self.means
@@ -174,6 +174,16 @@ class Draws:
         for other in others:
             first.join(other)
         return first.result()
+
+    def by_unit(self) -> tuple[NDArray[Any], Array | None]:
+        """Return the names of units, copies of items one by one, and their log likelihoods."""
+        observation, pointwise = self.observation, self.pointwise
+        responses, labels = observation.responses, observation.labels
+        names = labels.units(responses)
+        if labels.unit != "item" or pointwise is None:
+            return names, pointwise
+        copies = np.repeat(np.arange(responses.n_items), responses.multiplicity)
+        return names[copies], pointwise[:, :, observation.inverse[copies]]
 
     def label_posterior(self) -> xr.Dataset:
         """Return label probabilities and their Monte Carlo error, after all draws were added."""
