@@ -13,9 +13,7 @@ from pymc.progress_bar import ProgressBarManager
 
 from bayesfuse.errors import interruptible
 from bayesfuse.inference.gibbs import State, Sweep, step
-from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Rows
-from bayesfuse.results.draws import Draws
 
 SLICE = 0.05
 """Seconds for which a chain runs before other chains and the progress bar have their turn."""
@@ -89,7 +87,9 @@ def run(chains: list[Any], cores: int, progress: Callable[[int, int, bool], None
         if cores == 1:
             while going := [each for each in enumerate(chains) if not each[1].complete]:
                 for number, chain in going:
-                    _advance(number, chain, progress)
+                    before = chain.done
+                    chain.advance(SLICE)
+                    progress(number, chain.done - before, chain.complete)
             return False
         with ThreadPoolExecutor(cores, thread_name_prefix="bayesfuse") as pool:
             running = {pool.submit(chain.advance, SLICE): (n, 0) for n, chain in enumerate(chains)}
@@ -110,12 +110,6 @@ def run(chains: list[Any], cores: int, progress: Callable[[int, int, bool], None
     return False
 
 
-def _advance(number: int, chain: Chain, progress: Callable[[int, int, bool], None]) -> None:
-    before = chain.done
-    chain.advance(SLICE)
-    progress(number, chain.done - before, chain.complete)
-
-
 class ProgressBar(ProgressBarManager):
     """PyMC's progress bar, of draws by chain or of all together."""
 
@@ -133,16 +127,3 @@ class ProgressBar(ProgressBarManager):
         complete = sum(self._done) == self._total if self.combined_progress else complete
         bar = 0 if self.combined_progress else chain
         self._backend.update(bar, advance, failing=False, stats={}, is_last=complete)
-
-
-def watching(seen: Draws, chain: int) -> Callable[[Rows, Any], None]:
-    """Return a function that adds rows and labels of a chain to ``seen``."""
-    return lambda rows, labels: seen.add_rows(chain, rows, labels)
-
-
-def kept_of(chains: list[Any]) -> dict[str, Array]:
-    """Return the draws that all chains have, (chain, draw, …) by name."""
-    least = min(chain.n_kept for chain in chains)
-    return {
-        name: np.stack([chain.kept[name][:least] for chain in chains]) for name in chains[0].kept
-    }

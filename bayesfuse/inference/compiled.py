@@ -35,20 +35,21 @@ def compilable(plan: Plan) -> bool:
         and shared <= set(observation.raters.parameters)
         and set(plan.blocks) == set(observation.names)
         and all(type(b.prior) is Dirichlet or n in shared for n, b in plan.blocks.items())
-        and None
-        not in (_functions(observation, f) for f in (observation.labels, observation.raters))
+        and _functions(observation) is not None
     )
 
 
-def _functions(observation: Observation, factor: Factor) -> InChain | None:
-    """Return the functions of a factor, None if its class has none of its own."""
-    own = vars(type(factor)).get("in_chain")
-    found: InChain | None = None if own is None else own(factor, copies=_in_copies(observation))
-    return found
-
-
-def _in_copies(observation: Observation) -> bool:
-    return bool((observation.table.multiplicity != 1).any())
+def _functions(observation: Observation) -> tuple[InChain, InChain] | None:
+    """Return the functions of both factors, None if a class has none of its own."""
+    copies = bool((observation.table.multiplicity != 1).any())
+    found = []
+    for factor in (observation.labels, observation.raters):
+        own = vars(type(factor)).get("in_chain")
+        functions = None if own is None else own(factor, copies=copies)
+        if functions is None:
+            return None
+        found.append(functions)
+    return found[0], found[1]
 
 
 class _Rows:
@@ -95,12 +96,10 @@ class CompiledChain(Chain):
     def __init__(self, sweep: Sweep, state: State, rng: Any, **sizes: int) -> None:
         super().__init__(sweep, state, rng, **sizes)
         observation = sweep.observation
-        copies = _in_copies(observation)
-        table = observation.table
-        labels, raters = (
-            _functions(observation, factor) for factor in (observation.labels, observation.raters)
-        )
-        assert labels is not None and raters is not None  # as `compilable` has found
+        table, found = observation.table, _functions(observation)
+        assert found is not None  # as `compilable` has found
+        labels, raters = found
+        copies = bool((table.multiplicity != 1).any())
         self._labels = _Rows(observation.labels, labels, sweep, state)
         self._raters = _Rows(observation.raters, raters, sweep, state)
         shape: Any = (table.n_items, table.n_classes) if copies else table.n_items
@@ -113,14 +112,8 @@ class CompiledChain(Chain):
             self._pool = self._pooled(sweep, state)
         # whether to turn, how many were tried and accepted, and the least angle
         self._turns = np.array([state.turns, 0.0, 0.0, turning.least_angle(observation)])
-        self._chain = chain_of(
-            labels.draw,
-            labels.count,
-            raters.likelihood,
-            raters.count,
-            bool(sweep.pools),
-            state.turns,
-        )
+        own = labels.draw, labels.count, raters.likelihood, raters.count
+        self._chain = chain_of(*own, bool(sweep.pools), state.turns)
         self._arguments = (
             self._labels.arguments(observation.label_structure, self._kept[0]),
             self._raters.arguments(observation.rater_structure, self._kept[1]),
@@ -172,11 +165,9 @@ class CompiledChain(Chain):
             ended = time.perf_counter()
             self._seconds = (ended - began) / number
             if tuning and self.done == self.tune:
-                self._turns[0] = (
-                    self.state._replace(tried=int(self._turns[1]), accepted=int(self._turns[2]))
-                    .tuned()
-                    .turns
-                )
+                tried, accepted = self._turns[1:3].astype(int).tolist()
+                state = self.state._replace(tried=tried, accepted=accepted)
+                self._turns[0] = state.tuned().turns
             if ended > until:
                 return
 

@@ -22,7 +22,7 @@ from bayesfuse.errors import (
 )
 from bayesfuse.inference import gibbs
 from bayesfuse.inference.approximation import FEW_DRAWS, LARGE_K, Approximation
-from bayesfuse.inference.dirichlet import fit_batches, fit_cavi, fit_stream
+from bayesfuse.inference.dirichlet import fit_dirichlet
 from bayesfuse.inference.gaussian import fit_advi, fit_pathfinder
 from bayesfuse.inference.gradients import gradients_of
 from bayesfuse.inference.plan import Plan, make_plan, require_mode
@@ -194,7 +194,11 @@ def fit(
     [0.4, 0.4, 0.1, 0.0]
     """
     require_own_names(kwargs)
-    numbers = {"batch_size": batch_size, "n_items": n_items, "iterations": iterations}
+    numbers: dict[str, Any] = {
+        "batch_size": batch_size,
+        "n_items": n_items,
+        "iterations": iterations,
+    }
     if method == "auto" and (batch_size is not None or batches is not None):
         method = "cavi"
     _check(method, sweeps, draws=draws, **numbers)
@@ -230,13 +234,8 @@ def fit(
     begun = find_start(plan.begun(), plan.continuous_priors(), start, rest)
     settings: dict[str, Any] = {"draws": int(draws), "rng": rng}
     if method == "cavi":
-        settings |= {"tolerance": tolerance}
-        if batches is not None and n_items is not None:
-            found = fit_stream(plan, begun, batches, n_items, **settings)
-        elif batch_size:
-            found = fit_batches(plan, begun, batch_size, iterations=iterations, **settings)
-        else:
-            found = fit_cavi(plan, begun, iterations=iterations, **settings)
+        numbers["tolerance"] = tolerance
+        found = fit_dirichlet(plan, begun, batches=batches, **numbers, **settings)
     else:
         _require_gradients(plan, method)
         settings |= {"progressbar": progressbar, **kwargs}
