@@ -179,7 +179,9 @@ def update(
             stacklevel=4,
         )
     rows = draw_rows(found.approximation, int(draws), rng)
-    values = _values(observation, rows | _still(held, int(draws)))
+    for name, each in held.items():  # does not vary
+        rows[name] = np.broadcast_to(each, (int(draws), *np.shape(each)))
+    values = {name: observation.support(name).from_kernel(rows[name])[None] for name in rows}
     updated = xr.DataTree()
     updated["posterior"] = xr.DataTree(_posterior(result, observation, known, values))
     if kept := _constants(result):
@@ -300,16 +302,6 @@ def _counted(result: xr.DataTree, observation: Observation) -> NDArray[np.uint64
             f"of batch {int(np.flatnonzero(before == own)[0])} (the first is 0) again."
         )
     return np.append(before, own)
-
-
-def _still(held: Rows, draws: int) -> Rows:
-    """Return parameters that do not vary as draws."""
-    return {name: np.broadcast_to(each, (draws, *np.shape(each))) for name, each in held.items()}
-
-
-def _values(observation: Observation, rows: Rows) -> dict[str, Array]:
-    """Return the parameters (chain, draw, …) from their draws in kernel coordinates."""
-    return {name: observation.support(name).from_kernel(rows[name])[None] for name in rows}
 
 
 def _constants(result: xr.DataTree) -> list[str]:

@@ -1,4 +1,4 @@
-"""Rows of probabilities, and probabilities p for rows (p, 1 − p)."""
+"""Rows of probabilities, probabilities p for rows (p, 1 − p), and real numbers."""
 
 from __future__ import annotations
 
@@ -224,4 +224,15 @@ def _total_and_mean(prior: RowPrior, statistic: Array, value: Array) -> tuple[Ar
     return total, alpha / total
 
 
-SIMPLEX, PROBABILITY = Simplex(), Probability()
+class Real(Support):
+    """Finite numbers, usually an expression of variables that NUTS, ADVI or gradients update."""
+
+    counts = False
+
+    def require(self, name: str, value: Any) -> None:
+        given = require_numbers(name, value)
+        if not np.isfinite(given).all():
+            raise ModelError(f"{name} must be finite numbers. Got: {given.tolist()}.")
+
+
+SIMPLEX, PROBABILITY, REAL = Simplex(), Probability(), Real()
