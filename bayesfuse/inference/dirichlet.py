@@ -12,9 +12,9 @@ from bayesfuse.data.batches import each_batch
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
 from bayesfuse.inference import cavi
-from bayesfuse.inference.approximation import Approximation, pareto_shape
 from bayesfuse.inference.cavi import RowPriors
 from bayesfuse.inference.plan import Plan
+from bayesfuse.inference.recording import Approximation, pareto_shape
 from bayesfuse.inference.start import Start
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet

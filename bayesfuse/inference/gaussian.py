@@ -9,9 +9,9 @@ import pymc as pm
 from rich.progress import track
 
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.approximation import Approximation, pareto_shape
 from bayesfuse.inference.gradients import Gradients, natural
 from bayesfuse.inference.plan import Plan
+from bayesfuse.inference.recording import Approximation, pareto_shape
 from bayesfuse.inference.start import Start
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.compiled import plain_python, value_function

@@ -44,7 +44,7 @@ class Start:
         return said | ({"start_without_moments": self.left_out} if self.left_out else {})
 
 
-SETTLING = 100
+CLIMB = 100
 """Gradient steps at most to where given labels, or given leaves, put other variables."""
 
 
@@ -59,7 +59,10 @@ def find_start(
     most probable given the labels, then hyperparameters given these.
     """
     if isinstance(observation, Spread):
-        return _of_all(observation, priors, find_start(observation.pilot, priors, method, rest))
+        begun = find_start(observation.pilot, priors, method, rest)
+        fit = em.fit(observation, begun.rows, priors, iterations=STEPS_OF_ALL)
+        rows = settle(observation, fit.rows, priors)
+        return replace(begun, rows=rows, polished=begun.polished | {"all_partitions": fit})
     if method not in METHODS:
         raise ModelError(
             f"start must be one of {list(METHODS)} (or, in bf.sample, a mapping of variable names "
@@ -88,13 +91,6 @@ def find_start(
     return Start(rows, best, polished, left_out)
 
 
-def _of_all(observation: Spread, priors: Priors, begun: Start) -> Start:
-    """Take a start from the first partition a few steps further, with all of them."""
-    fit = em.fit(observation, begun.rows, priors, iterations=STEPS_OF_ALL)
-    rows = settle(observation, fit.rows, priors)
-    return replace(begun, rows=rows, polished=begun.polished | {"all_partitions": fit})
-
-
 def majority(observation: Observation) -> Array:
     """Return the shares of the votes, known labels in their place: (table items, classes)."""
     table = observation.table
@@ -114,11 +110,11 @@ def from_labels(
     """Return parameters given label probabilities; ``middle`` is for hidden channel variables."""
     counts = observation.expected_given(probability, middle)
     rows = em.updated(observation, middle, counts, priors, rest, lambda p, s, v: p.expect(s, v))
-    return rows if rest is None else rest.climb(rows, counts, SETTLING)
+    return rows if rest is None else rest.climb(rows, counts, CLIMB)
 
 
 def settle(observation: Observation, rows: Rows, priors: Priors, rest: Rest | None = None) -> Rows:
     """Replace modes, perhaps on the boundary, by means given expected counts."""
     _, counts = observation.expected(rows)
     rows = em.updated(observation, rows, counts, priors, rest, lambda p, s, v: p.inside(s, v))
-    return rows if rest is None else rest.upper().climb(rows, counts, SETTLING)
+    return rows if rest is None else rest.upper().climb(rows, counts, CLIMB)

@@ -15,9 +15,8 @@ from pymc.util import get_random_generator
 
 from bayesfuse.errors import ModelError, interruptible, require_count
 from bayesfuse.inference.gibbs import Sweep, step, with_priors
-from bayesfuse.inference.plan import Block, Plan, PooledBlock, make_plan, moved
+from bayesfuse.inference.plan import Block, Plan, make_plan, moved
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation
 from bayesfuse.parameters.compiled import value_function
 from bayesfuse.parameters.variables import SeatingRV
 from bayesfuse.pymc.model import latest
@@ -25,7 +24,7 @@ from bayesfuse.pymc.model import latest
 
 @dataclass_state
 class LabelGibbsState(StepMethodState):
-    """What a chain carries besides its point: the random stream, labels, counts of turns."""
+    """Random stream, labels and counts of turns of a chain."""
 
     state: Any
 
@@ -34,17 +33,15 @@ class LabelGibbs(BlockedStep):
     r"""Step method that draws labels and, given them, every Dirichlet row of a label model.
 
     One step draws the labels from :math:`p(y \mid \theta, x)` and then the conjugate parameters
-    from their Dirichlet (or Beta) conditionals. The labels are not part of the model, whose
-    density has them summed out; drawing them afresh in every step leaves that density invariant.
-    Parameters that are not conjugate, and every other variable of the model, are left to other
-    steps: ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to NUTS. Positive parameters
-    (a coupling) are drawn by slice sampling, whatever their density. Where labels are independent,
-    some sweeps begin with a move of the prevalence with the labels summed out, as long as tuning
-    finds that it pays.
+    from their Dirichlet (or Beta) conditionals. The model has the labels summed out; drawing them
+    in every step leaves its density invariant. Other variables are left to other steps:
+    ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to NUTS. Positive parameters (a
+    coupling) are drawn by slice sampling, whatever their density. For independent labels, some
+    sweeps begin with a move of the prevalence with the labels summed out, if that proves useful.
 
-    Labels on a graph with circles cannot be drawn afresh: every chain keeps its own and goes on
-    from them. They must not depend on what other steps move, because those sum the labels out,
-    approximately, and so move them apart from the labels that are kept.
+    Labels on a graph with circles cannot be drawn afresh: every chain continues from its own. They
+    must not depend on variables that other steps move, because those steps sum the labels out
+    approximately, which differs from the labels that are kept.
 
     Parameters
     ----------
@@ -56,13 +53,13 @@ class LabelGibbs(BlockedStep):
     sweeps : int, default 1
         Sweeps per step, of which the last is kept.
     plan : Plan, optional
-        Of the model, if it has been made already.
+        Plan of the model, if already made.
 
     Raises
     ------
     ModelError
         The model observes no responses, or has no conjugate parameter among ``vars``; other steps
-        are to move parameters of labels that must be drawn with them.
+        would move parameters of labels that must be drawn with them.
 
     References
     ----------
@@ -108,7 +105,14 @@ class LabelGibbs(BlockedStep):
             listed = vars if isinstance(vars, list | tuple) else [vars]
             wanted = {model.rvs_to_values.get(variable, variable).name for variable in listed}
         blocks = [b for b in plan.blocks.values() if wanted is None or b.value in wanted]
-        pools = [pooled for pooled in plan.pools if _takes(pooled, blocks, plan, wanted)]
+        drawn = {b.parameter for b in blocks}
+        pools = []
+        for pooled in plan.pools:
+            asked = all(wanted is None or b.value in wanted for b in pooled.members.values())
+            if asked and (
+                pooled.pool.parameter in drawn or pooled.pool.parameter not in plan.blocks
+            ):
+                pools.append(pooled)
         members = [block for pooled in pools for block in pooled.members.values()]
         self.blocks = [*blocks, *members]
         if not self.blocks or (wanted is not None and len(self.blocks) != len(wanted)):
@@ -118,7 +122,6 @@ class LabelGibbs(BlockedStep):
                 f"{sorted(wanted or plan.variables)}, of which such are "
                 f"{sorted(b.value for b in self.blocks)}."
             )
-        drawn = {b.parameter for b in blocks}
         observation = plan.observation
         if drawn & set(observation.indices) and not drawn >= set(observation.raters.parameters):
             raise ModelError(
@@ -137,7 +140,14 @@ class LabelGibbs(BlockedStep):
         # whatever else the conditionals depend on is evaluated at the point of each step
         known = drawn | {name for each in pools for name in each.implied}
         others = {name: variable for name, variable in plan.variables.items() if name not in known}
-        _require_labels_anew(observation, moved(model, others))
+        if not observation.labels.exact and (left := moved(model, others)):
+            raise ModelError(
+                "Other steps than LabelGibbs sum the labels out, approximately where labels are "
+                f"{type(observation.labels).__name__} on this graph, so what the responses depend "
+                "on must be drawn by one LabelGibbs. Give rows Dirichlet or Beta priors and a "
+                "coupling any prior, on which nothing else depends, or leave all variables to "
+                f"NUTS: bf.sample(…, sampler='nuts'). Got: {left} left to other steps."
+            )
         self.others = value_function(model, others) if others else None
         inputs = {name: each for pooled in pools for name, each in pooled.inputs.items()}
         self.inputs = value_function(model, inputs) if inputs else None
@@ -170,10 +180,8 @@ class LabelGibbs(BlockedStep):
 
     def step(self, point: Any) -> tuple[Any, list[dict[str, Any]]]:
         """Draw labels, then every conjugate parameter."""
-        sweep, rows = (
-            self.sweep,
-            {block.parameter: self.read(block, point) for block in self.blocks},
-        )
+        sweep = self.sweep
+        rows = {block.parameter: self.read(block, point) for block in self.blocks}
         if self.others is not None:
             with np.errstate(divide="ignore"):
                 for name, value in self.others(point).items():
@@ -212,33 +220,12 @@ class LabelGibbs(BlockedStep):
 STEP_METHODS.append(LabelGibbs)
 
 
-def _takes(pooled: PooledBlock, blocks: list[Block], plan: Plan, wanted: set[str] | None) -> bool:
-    """Say whether a step that draws these blocks draws the members of a pool above them, too."""
-    below = pooled.pool.parameter
-    asked = wanted is None or all(block.value in wanted for block in pooled.members.values())
-    return asked and (below not in plan.blocks or any(b.parameter == below for b in blocks))
-
-
-def _require_labels_anew(observation: Observation, moved: list[str]) -> None:
-    """Raise ModelError if other steps move what labels depend on that are not drawn anew."""
-    if moved and not observation.labels.exact:
-        raise ModelError(
-            "Other steps than LabelGibbs sum the labels out, approximately where labels are "
-            f"{type(observation.labels).__name__} on this graph, so what the responses depend on "
-            "must be drawn by one LabelGibbs. Give rows Dirichlet or Beta priors and a coupling "
-            "any prior, on which nothing else depends, or leave all variables to NUTS: "
-            f"bf.sample(…, sampler='nuts'). Got: {moved} left to other steps."
-        )
-
-
 def _model(model: pm.Model | None) -> pm.Model:
-    if model is None:
-        model = pm.Model.get_context(error_if_none=False)
-    if model is None:
-        model = latest()
-    if model is None:
+    found = pm.Model.get_context(error_if_none=False) if model is None else model
+    found = latest() if found is None else found
+    if found is None:
         raise ModelError(
             "LabelGibbs belongs to a model: use it inside the model's context or pass model=. "
             "Got: no model."
         )
-    return model
+    return found
