@@ -19,11 +19,8 @@ from bayesfuse.parameters.dirichlet import RowPrior
 RowPriors = Mapping[str, RowPrior]
 """Priors or approximations of rows, by parameter."""
 
-FORGETTING = 0.7
-"""Exponent of the step sizes of the stochastic form."""
-
-SETTLED = 1e-6
-"""Change of the averaged bound per response that ends the stochastic form."""
+FORGETTING = 0.7  # exponent of the step sizes of the stochastic form
+SETTLED = 1e-6  # change of the averaged bound per response that ends the stochastic form
 
 
 @dataclass(frozen=True)

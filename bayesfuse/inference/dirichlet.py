@@ -21,8 +21,7 @@ from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.dirichlet import RowPrior
 
-EPOCHS = 100
-"""Epochs of batches at most."""
+EPOCHS = 100  # epochs of batches at most
 
 
 def fit_dirichlet(

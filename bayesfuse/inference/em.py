@@ -18,8 +18,7 @@ from bayesfuse.parameters.contract import Prior, Statistic
 Priors = Mapping[str, Prior]
 """The fixed priors of parameters by name."""
 
-STEPS = 5
-"""Gradient steps of what has no closed form in every iteration."""
+STEPS = 5  # gradient steps of what has no closed form in every iteration
 
 
 Rest = Any

@@ -25,11 +25,8 @@ from bayesfuse.parameters.contract import Prior
 VALUE = "value of "
 """Rows hold other variables in PyMC's coordinates, under this and the name of the value."""
 
-WIDEST = 1.0
-"""Largest standard deviation, in PyMC's coordinates, that starting points differ by."""
-
-STEP = 1e-4
-"""Difference of a coordinate between two gradients that tell a curvature."""
+WIDEST = 1.0  # largest standard deviation, in PyMC's coordinates, that starting points differ by
+STEP = 1e-4  # difference of a coordinate between two gradients that tell a curvature
 
 
 class Gradients:

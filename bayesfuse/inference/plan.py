@@ -73,24 +73,21 @@ class PooledBlock:
         return {self._key(role): variable for role, variable in self.pool.inputs.items()}
 
     def begin(self, rows: Rows, rng: np.random.Generator) -> dict[str, Array]:
-        """Return values of members to begin with, and of inputs those of rows that hold some."""
-        inputs = {role: self._key(role) for role in self.pool.inputs}
-        given = {role: rows[key] for role, key in inputs.items() if key in rows}
-        return self.pool.begin(rng) | given
+        """Return values by role to begin with, of inputs those of rows that hold some."""
+        keys = {role: self._key(role) for role in self.pool.inputs}
+        return self.pool.begin(rng) | {r: rows[key] for r, key in keys.items() if key in rows}
 
     def values(self, rows: Rows) -> dict[str, Array]:
-        """Return the values of members and inputs by role from rows, which hold them by name."""
-        inputs = {role: rows[self._key(role)] for role in self.pool.inputs}
-        return inputs | {role: rows[block.parameter] for role, block in self.members.items()}
+        """Return the values of inputs and members by role from rows, which hold them by name."""
+        return {role: rows[self._key(role)] for role in (*self.pool.inputs, *self.members)}
+
+    def rows(self, values: Mapping[str, Array]) -> Rows:
+        """Return rows of inputs, members and the parameters that follow from these."""
+        own = {self._key(role): values[role] for role in (*self.members, *self.pool.inputs)}
+        return own | self.pool.implied(dict(values))
 
     def _key(self, role: str) -> str:
         return f"{self.pool.parameter}: {role}"
-
-    def rows(self, values: Mapping[str, Array]) -> Rows:
-        """Return rows of the members, inputs and the parameters that follow from these."""
-        own = {block.parameter: values[role] for role, block in self.members.items()}
-        inputs = {self._key(role): values[role] for role in self.pool.inputs}
-        return own | inputs | self.pool.implied(dict(values))
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,7 @@ from bayesfuse.parameters.contract import Prior, draw_all
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.raters.confusion import Confusion
 
-SETTLING = 10
-"""Draws of hyperparameters given the same labels, before a chain begins."""
-
+SETTLING = 10  # draws of hyperparameters given the same labels, before a chain begins
 AVERAGE = "log-odds of average items"
 """The value that stands for the class shares which the members of a pool imply."""
 

@@ -22,14 +22,9 @@ from bayesfuse.parameters.dirichlet import RowPrior
 from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.raters.typed_confusion import UNORDERED
 
-LARGE_K = 0.7
-"""Pareto shape above which a fit could not even serve as a proposal."""
-
-FEW_DRAWS = 100
-"""Below so many draws nothing can be said about the tail of their importance ratios."""
-
-SAME = 1e-6
-"""Log ratios that differ by less differ by rounding."""
+LARGE_K = 0.7  # Pareto shape above which a fit could not even serve as a proposal
+FEW_DRAWS = 100  # below so many draws nothing can be said about the tail of their importance ratios
+SAME = 1e-6  # log ratios that differ by less differ by rounding
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,7 @@ DIVISIONS = 40
 MANY_CLASSES = 10
 """Above so many classes there are fewer divisions, because each costs their fourth power."""
 
-POLISH = 10
-"""EM steps for every division; then twice as many for the best quarter, and so on."""
-
+POLISH = 10  # EM steps for every division; then twice as many for the best quarter, and so on
 PILOT = 200_000
 """Of more responses than these, a sample of the items decides which division is best."""
 
@@ -54,7 +52,8 @@ def label_probabilities(observation: Observation, priors: Priors, middle: Rows) 
     gold = observation.table_gold
     prior = _prior(observation, priors, middle)
     rng = np.random.default_rng(0)
-    sample = _sample(table, rng)
+    size = min(table.n_items, round(table.n_items * PILOT / max(table.n_responses, 1)))
+    sample = np.sort(rng.choice(table.n_items, max(size, 1), replace=False))
     pilot = _independent(table.take(sample), gold[sample])
     points = list(_estimates(pilot, prior, rng))
     if not points:
@@ -76,31 +75,21 @@ def label_probabilities(observation: Observation, priors: Priors, middle: Rows) 
 def _prior(observation: Observation, priors: Priors, middle: Rows) -> dict[str, RowPrior]:
     """Return the model's own priors of these two, or what other parameters imply about them."""
     n_classes = observation.table.n_classes
-    confusion = _row_prior(priors, observation.raters.named(Role.ANSWERS))
-    if confusion is None:
+    confusion = priors.get(observation.raters.named(Role.ANSWERS) or "")
+    if not isinstance(confusion, RowPrior):
         tables = observation.tables(middle)
         weight = defaults.diagonal(n_classes).sum(axis=1, keepdims=True)
         confusion = Dirichlet(weight * observation.raters.confusion(tables, n_classes, np))
-    prevalence = _row_prior(priors, observation.labels.named(Role.CLASS_SHARES))
-    if prevalence is None:
+    prevalence = priors.get(observation.labels.named(Role.CLASS_SHARES) or "")
+    if not isinstance(prevalence, RowPrior):
         prevalence = Dirichlet(np.ones(n_classes))
     # names are given to one class at a time, and a mixture over all classes is no product of such
     prevalence = Dirichlet(prevalence.at(prevalence.centre()))
     return {"prevalence": prevalence, "confusion": confusion}
 
 
-def _row_prior(priors: Priors, name: str | None) -> RowPrior | None:
-    prior = priors.get(name) if name is not None else None
-    return prior if isinstance(prior, RowPrior) else None
-
-
 def _divisions(n_classes: int) -> int:
     return max(DIVISIONS * MANY_CLASSES**2 // max(n_classes, MANY_CLASSES) ** 2, 4)
-
-
-def _sample(table: Responses, rng: np.random.Generator) -> NDArray[np.int64]:
-    size = min(table.n_items, round(table.n_items * PILOT / max(table.n_responses, 1)))
-    return np.sort(rng.choice(table.n_items, max(size, 1), replace=False))
 
 
 def _independent(responses: Responses, gold: NDArray[np.int64]) -> Observation:

@@ -18,9 +18,7 @@ DEFAULT = "moments"
 
 METHODS = ("moments", "majority", "prior")
 
-STEPS_OF_ALL = 5
-"""EM steps with all partitions, after a start from the first one."""
-
+STEPS_OF_ALL = 5  # EM steps with all partitions, after a start from the first one
 POLISH = 20
 """EM steps given to every candidate: enough to leave a bad estimate, far from convergence."""
 
@@ -44,8 +42,7 @@ class Start:
         return said | ({"start_without_moments": self.left_out} if self.left_out else {})
 
 
-CLIMB = 100
-"""Gradient steps at most to where given labels, or given leaves, put other variables."""
+CLIMB = 100  # gradient steps at most to where given labels, or given leaves, put other variables
 
 
 def find_start(

@@ -49,11 +49,8 @@ from bayesfuse.results.storage import Precision, decide, round_off
 
 Method = Literal["auto", "cavi", "advi", "fullrank_advi", "pathfinder"]
 
-CHECKED = 300
-"""Draws at most that one Gibbs sweep looks at, where no sweeps are asked for."""
-
-WIDENING = 1.1
-"""Growth of standard deviations by Gibbs sweeps above which a fit is too narrow."""
+CHECKED = 300  # draws at most that one Gibbs sweep looks at, where no sweeps are asked for
+WIDENING = 1.1  # growth of standard deviations by Gibbs sweeps above which a fit is too narrow
 
 
 @on_cores

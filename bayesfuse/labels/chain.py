@@ -164,9 +164,7 @@ class MarkovChain(LabelPrior):
         sequence[self.sequences.places(responses)] = np.repeat(number, self.sequences.lengths)
         return sequence
 
-    def prevalence(
-        self, parameters: tuple[Any, ...], n_classes: int, structure: tuple[Any, ...], xp: Any
-    ) -> Any:
+    def prevalence(self, parameters, n_classes, structure, xp):
         return self.of_lengths(self.sequences.lengths, parameters, xp)
 
     @staticmethod
@@ -246,9 +244,7 @@ class StationaryMarkovChain(MarkovChain):
         initial, _ = self.both(log_parameters)
         return float(initial[drawn[place[start[:-1]]]].sum())
 
-    def prevalence(
-        self, parameters: tuple[Any, ...], n_classes: int, structure: tuple[Any, ...], xp: Any
-    ) -> Any:
+    def prevalence(self, parameters, n_classes, structure, xp):
         return _solve_stationary(parameters[0], xp)
 
     @staticmethod

@@ -30,8 +30,7 @@ from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
 HOME = Path(__file__).parents[1]  # the package
-FOLDERS_KEPT = 4
-"""Number of folders kept for other versions of the sources."""
+FOLDERS_KEPT = 4  # number of folders kept for other versions of the sources
 
 _DECORATED = re.compile(rb"^@(kernel|inner|inlined)\b|\bcompiled\(", re.MULTILINE)
 _IMPORTED = re.compile(rb"^from bayesfuse\.([\w.]+) import", re.MULTILINE)

@@ -48,8 +48,7 @@ def exponentials(logs):
     return found
 
 
-TINY = 1e-290
-"""A product of probabilities below this may have lost digits to underflow."""
+TINY = 1e-290  # a product of probabilities below this may have lost digits to underflow
 
 
 @inner

@@ -25,9 +25,7 @@ BLOCK = 2**20
 What threads cost is a few hundredths of that, and a block stays in a core's own cache.
 """
 
-LEAST = 4
-"""Tables of fewer blocks are not cut."""
-
+LEAST = 4  # tables of fewer blocks are not cut
 TABLE = 16
 """Entries of a block for each of the channel's tables, which every block looks through anew."""
 

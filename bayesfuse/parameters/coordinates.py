@@ -17,8 +17,7 @@ from pytensor.tensor.variable import TensorVariable
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import normalise
 
-ENDS = np.array([0.0, -np.inf])
-"""Log ratios of the reference to itself, and of structural zeros."""
+ENDS = np.array([0.0, -np.inf])  # log ratios of the reference to itself, and of structural zeros
 
 
 class LogRatio(Transform):

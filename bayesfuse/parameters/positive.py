@@ -16,23 +16,12 @@ from bayesfuse.parameters.contract import Coordinates, Prior, Support
 REACH, STEP = 8.0, 0.004
 """Range and steps of a table of a log density, on the log scale."""
 
-WIDTH = 0.5
-"""Initial width of a slice on the log scale."""
-
-STEPS = 50
-"""Largest slice, in widths: more than any proper density needs."""
-
-FACTOR = 1e6
-"""A mode is sought within this factor of the initial value."""
-
-LIMIT = 690.0
-"""Largest absolute logarithm whose exponential does not under- or overflow."""
-
-FAR = 30.0
-"""Distance of the tails from a typical value, on the log scale."""
-
-SLIGHT = 1e-6
-"""Slopes of log densities below this are rounding errors."""
+WIDTH = 0.5  # initial width of a slice on the log scale
+STEPS = 50  # largest slice, in widths: more than any proper density needs
+FACTOR = 1e6  # a mode is sought within this factor of the initial value
+LIMIT = 690.0  # largest absolute logarithm whose exponential does not under- or overflow
+FAR = 30.0  # distance of the tails from a typical value, on the log scale
+SLIGHT = 1e-6  # slopes of log densities below this are rounding errors
 
 
 Density = Callable[[float], float]

@@ -15,14 +15,11 @@ from bayesfuse.numerics.rows import normalise
 from bayesfuse.parameters.contract import Coordinates, Support
 from bayesfuse.parameters.dirichlet import Dirichlet, RowPrior
 
-CLOSE = 1e-6
-"""The sum of a row of probabilities may be this far from one, as printed numbers are."""
-
+CLOSE = 1e-6  # the sum of a row of probabilities may be this far from one, as printed numbers are
 ALMOST_ONE = 36.0
 """Log-odds of a probability that is not one in floating point, as densities of PyMC need it."""
 
-SMALL = np.finfo(float).tiny ** 0.5
-"""Least probability of starting values."""
+SMALL = np.finfo(float).tiny ** 0.5  # least probability of starting values
 
 
 def require_probabilities(name: str, value: Any, sound: Any, rule: str) -> None:

@@ -20,9 +20,7 @@ from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters.confusion import Confusion
 from bayesfuse.raters.response_pairs import pair_up
 
-NOBODY = -1
-"""Column of a label that its source never gives."""
-
+NOBODY = -1  # column of a label that its source never gives
 LEAST = 1e-12
 """A share below this is as if it were this, so that votes of other classes can be drawn."""
 

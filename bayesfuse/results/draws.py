@@ -13,8 +13,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import side_by_side
 from bayesfuse.observation import Blocks, Observation, Spread
 
-MOST_VALUES = 10**8
-"""Pointwise log likelihoods are stored up to this many values (800 MB)."""
+MOST_VALUES = 10**8  # pointwise log likelihoods are stored up to this many values (800 MB)
 
 
 def sum_up(

@@ -17,12 +17,8 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Spread
 from bayesfuse.results.draws import MOST_VALUES, Draws, sum_up
 
-OBSERVED = "observed"
-"""Attribute of constant_data: the fingerprint of what the model observed."""
-
-ORDERED = "ordered_classes"
-"""Attribute of constant_data: whether the classes are grades, 1 or 0."""
-
+OBSERVED = "observed"  # attribute of constant_data: the fingerprint of what the model observed
+ORDERED = "ordered_classes"  # attribute of constant_data: whether the classes are grades, 1 or 0
 PREDICTION = "prediction"
 """Attribute of constant_data: where predictions find the parameters in the result."""
 

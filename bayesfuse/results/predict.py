@@ -26,8 +26,7 @@ from bayesfuse.results.fitted import Fitted, from_model, from_result
 from bayesfuse.results.new_items import see
 from bayesfuse.results.posterior import add_constants
 
-KEPT = 10**7
-"""Label probabilities by draw, item and class that are kept at a time."""
+KEPT = 10**7  # label probabilities by draw, item and class that are kept at a time
 
 
 def predict(
