@@ -78,11 +78,6 @@ class _Rows:
         lead = array.shape[:-2]
         return [part.reshape(*lead, *s) for part, s in zip(parts, self.shapes, strict=True)]
 
-    def arguments(self, structure: tuple[Any, ...], kept: Array) -> tuple[Any, ...]:
-        """Return what the compiled function takes of the factor."""
-        arrays = self.rows, self.prior, self.counts, self.tables, self.counted
-        return (*arrays, structure, kept)
-
 
 def _with_axes(view: Array, axes: int) -> Array:
     while view.ndim < axes:
@@ -100,29 +95,25 @@ class CompiledChain(Chain):
         assert found is not None  # as `compilable` has found
         labels, raters = found
         copies = bool((table.multiplicity != 1).any())
-        self._labels = _Rows(observation.labels, labels, sweep, state)
-        self._raters = _Rows(observation.raters, raters, sweep, state)
+        self._parts = (
+            _Rows(observation.labels, labels, sweep, state),
+            _Rows(observation.raters, raters, sweep, state),
+        )
         shape: Any = (table.n_items, table.n_classes) if copies else table.n_items
         drawn = np.zeros(shape, float if copies else np.int32)
-        self._kept = tuple(
-            np.empty((self.draws, *part.rows.shape)) for part in (self._labels, self._raters)
-        )
-        self._pool: Any = ()
-        if sweep.pools:
-            self._pool = self._pooled(sweep, state)
+        self._kept = tuple(np.empty((self.draws, *part.rows.shape)) for part in self._parts)
+        self._pool: Any = self._pooled(sweep, state) if sweep.pools else ()
         # whether to turn, how many were tried and accepted, and the least angle
         self._turns = np.array([state.turns, 0.0, 0.0, turning.least_angle(observation)])
         own = labels.draw, labels.count, raters.likelihood, raters.count
         self._chain = chain_of(*own, bool(sweep.pools), state.turns)
-        self._arguments = (
-            self._labels.arguments(observation.label_structure, self._kept[0]),
-            self._raters.arguments(observation.rater_structure, self._kept[1]),
-            self._pool,
-            drawn,
-            (table.multiplicity, table.n_classes),
-            self._turns,
-            rng,
-        )
+        structures = observation.label_structure, observation.rater_structure
+        factors = [
+            (part.rows, part.prior, part.counts, part.tables, part.counted, structure, kept)
+            for part, structure, kept in zip(self._parts, structures, self._kept, strict=True)
+        ]
+        each = table.multiplicity, table.n_classes
+        self._arguments = (*factors, self._pool, drawn, each, self._turns, rng)
         self._seconds = 0.0  # of a draw
         self._fill()
 
@@ -141,7 +132,7 @@ class CompiledChain(Chain):
 
     def _fill(self) -> None:
         """Let ``kept`` hold the arrays that the compiled function writes."""
-        for part, kept in zip((self._labels, self._raters), self._kept, strict=True):
+        for part, kept in zip(self._parts, self._kept, strict=True):
             self.kept |= dict(zip(part.names, part.split(kept), strict=True))
         if self._pool:
             for role, kept in zip(("mean", "concentration"), self._pool[-2:], strict=True):
@@ -175,6 +166,6 @@ class CompiledChain(Chain):
         """Make draws, or raise ImpossibleDataError."""
         if self._chain(number, sweeps, first, *self._arguments) < number:
             rows: dict[str, Array] = {}
-            for part in (self._labels, self._raters):
+            for part in self._parts:
                 rows |= dict(zip(part.names, part.split(part.rows), strict=True))
             self.sweep.observation.require_possible_at(rows)

@@ -5,15 +5,15 @@ Variables without a closed form (``rest``) take gradient steps in every iteratio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Counts, Observation, Rows
-from bayesfuse.parameters.contract import Prior, Statistic
+from bayesfuse.parameters.contract import Prior
 
 Priors = Mapping[str, Prior]
 """The fixed priors of parameters by name."""
@@ -73,7 +73,7 @@ def fit(
         if len(trace) > 1 and trace[-1] - trace[-2] < least:
             return PointFit(rows, log_evidence, np.array(trace), True)
         previous = rows
-        rows = updated(observation, rows, counts, priors, rest, _maximise)
+        rows = updated(observation, rows, counts, priors, rest, "maximise")
         if rest is not None:
             rows = rest.climb(rows, counts, STEPS)
     # the last step of what is not EM has not been judged
@@ -91,17 +91,15 @@ def updated(
     counts: Counts,
     priors: Priors,
     rest: Rest | None,
-    update: Callable[[Prior, Statistic, Array], Array],
+    how: Literal["maximise", "expect", "inside"],
 ) -> Rows:
-    """Return rows in which every parameter that has a prior is updated, given counts."""
+    """Return rows in which a method of every prior updates its parameter, given counts."""
     said = observation.statistics(rows, counts)
     if rest is not None:
         priors = {**priors, **rest.priors(rows)}
-    return rows | {name: update(p, said[name], rows[name]) for name, p in priors.items()}
-
-
-def _maximise(prior: Prior, statistic: Statistic, value: Array) -> Array:
-    return prior.with_mode().maximise(statistic, value)
+    if how == "maximise":
+        priors = {name: prior.with_mode() for name, prior in priors.items()}
+    return rows | {n: getattr(p, how)(said[n], rows[n]) for n, p in priors.items()}
 
 
 def _between(one: Rows, other: Rows) -> Rows:

@@ -52,17 +52,11 @@ class Gradients:
             self._natural = value_function(model, {v.name: v for v in continuous})
             self._objective = self._compile(jacobian)
 
-    def lower(self) -> Gradients:
-        """Return the same for moves of variables on which no other prior depends, to move first."""
-        return self._of([name for name in self.moved if name not in self._upper])
-
-    def upper(self) -> Gradients:
-        """Return the same for moves of hyperparameters."""
-        return self._of(self._upper)
-
-    def _of(self, moved: list[str]) -> Gradients:
+    def only(self, *, upper: bool) -> Gradients:
+        """Return the same for moves of hyperparameters only, or of all others, which move first."""
         other = copy.copy(self)
-        other.moved = moved
+        others = [name for name in self.moved if name not in self._upper]
+        other.moved = self._upper if upper else others
         return other
 
     def begin(self, rows: Rows) -> Rows:

@@ -46,8 +46,8 @@ class Tilts(Gradients):
         (self._label,) = observation.labels.parameters
         ((self._key, tilt),) = pooled.inputs.items()
         with plain_python():
-            self._implied = _without_average(value_function(model, {self._key: tilt}))
-            self._natural = _without_average(value_function(model, {v.name: v for v in own}))
+            self._implied = value_function(model, {self._key: tilt})
+            self._natural = value_function(model, {v.name: v for v in own})
             self._objective = self._compile_tilt(own, tilt)
 
     def begin(self, rows: Rows) -> Rows:
@@ -86,11 +86,6 @@ class Tilts(Gradients):
 
         names = [*(model.rvs_to_values[v].name for v in own), AVERAGE]
         return evaluate
-
-
-def _without_average(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that also takes points with the class shares of average items."""
-    return lambda point: function({name: v for name, v in point.items() if name != AVERAGE})
 
 
 def rest_of(plan: Plan) -> Gradients | None:

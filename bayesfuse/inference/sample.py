@@ -178,24 +178,20 @@ def sample(
             "nuts_sampler= is for NUTS and sweeps= for Gibbs; choose by sampler=. Got: "
             f"{foreign[0]}={foreign[1]!r} for {'Gibbs' if uses_gibbs else 'NUTS'}."
         )
-    stored: dict[str, Any] = {
-        "precision": precision,
-        "thin": thin,
-        "log_likelihood": log_likelihood,
-    }
-    observations = [plan.observation for plan in plans.values()]
-    kept = decide(model, observations, (settings["chains"], settings["draws"]), **stored)
+    kept = decide(
+        model,
+        [plan.observation for plan in plans.values()],
+        (settings["chains"], settings["draws"]),
+        precision=precision,
+        thin=thin,
+        log_likelihood=log_likelihood,
+    )
     with threads(settings["cores"]):
         beginnings = [Beginning(plan, start, model) for plan in plans.values()]
     seen = None
     if uses_gibbs:
-        result, seen = sample_gibbs(
-            beginnings[0],
-            settings,
-            sweeps=sweeps,
-            thin=kept.thin,
-            log_likelihood=kept.log_likelihood,
-        )
+        stored = {"thin": kept.thin, "log_likelihood": kept.log_likelihood}
+        result, seen = sample_gibbs(beginnings[0], settings, sweeps=sweeps, **stored)
     else:
         if callable(progressbar):
             settings |= {"progressbar": False, "callback": lambda *_, **__: progressbar(1)}

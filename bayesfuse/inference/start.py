@@ -67,12 +67,14 @@ def find_start(
         )
     middle = em.centre(priors)
     if rest is not None:
-        middle, rest = rest.begin(middle), rest.lower()
+        middle, rest = rest.begin(middle), rest.only(upper=False)
     if method == "prior":
         return Start(middle, method)
 
     def polish(share: Array) -> em.PointFit:
-        rows = from_labels(observation, share, priors, middle, rest)
+        counts = observation.expected_given(share, middle)
+        rows = em.updated(observation, middle, counts, priors, rest, "expect")
+        rows = rows if rest is None else rest.climb(rows, counts, CLIMB)
         return em.fit(observation, rows, priors, rest=rest, iterations=POLISH)
 
     polished, left_out = {}, ""
@@ -97,21 +99,8 @@ def majority(observation: Observation) -> Array:
     return share
 
 
-def from_labels(
-    observation: Observation,
-    probability: Array,
-    priors: Priors,
-    middle: Rows,
-    rest: Rest | None = None,
-) -> Rows:
-    """Return parameters given label probabilities; ``middle`` is for hidden channel variables."""
-    counts = observation.expected_given(probability, middle)
-    rows = em.updated(observation, middle, counts, priors, rest, lambda p, s, v: p.expect(s, v))
-    return rows if rest is None else rest.climb(rows, counts, CLIMB)
-
-
 def settle(observation: Observation, rows: Rows, priors: Priors, rest: Rest | None = None) -> Rows:
     """Replace modes, perhaps on the boundary, by means given expected counts."""
     _, counts = observation.expected(rows)
-    rows = em.updated(observation, rows, counts, priors, rest, lambda p, s, v: p.inside(s, v))
-    return rows if rest is None else rest.upper().climb(rows, counts, CLIMB)
+    rows = em.updated(observation, rows, counts, priors, rest, "inside")
+    return rows if rest is None else rest.only(upper=True).climb(rows, counts, CLIMB)
