@@ -18,10 +18,7 @@ from bayesfuse.parameters.contract import Prior
 
 
 class Beginning:
-    """The start of a plan and the points around it where chains begin.
-
-    ``start`` is a method, or values of variables of the model (or of a ``whole`` it is part of).
-    """
+    """The start (a method, or values of variables) and the points around it where chains begin."""
 
     def __init__(
         self, plan: Plan, start: str | Mapping[str, Any], whole: pm.Model | None = None

@@ -29,11 +29,7 @@ from bayesfuse.observation import Blocks, RatersInBlocks, Spread
 from bayesfuse.parameters.compiled import value_function
 from bayesfuse.results.draws import Draws
 
-COMPLETING = 130e-6
-"""Seconds that the passes over the draws spend on each, about.
-
-A sweep that costs less is repeated.
-"""
+COMPLETING = 130e-6  # seconds spent on a draw after sampling; cheaper sweeps are repeated
 
 OF_CHAINS = {"progressbar", "progressbar_theme", "quiet", "compute_convergence_checks"}
 """Arguments of ``pm.sample`` that mean something where Gibbs sweeps draw all variables."""
@@ -85,7 +81,7 @@ def _chains(
             state = sweep.begin(rows)
             chain = kind(sweep, state, stream, sweeps=sweeps * thin, **sizes)
             if seen is not None and isinstance(chain, SteppedChain):
-                chain.watch = partial(seen.add_rows, number)
+                chain.watch = partial(seen.add, number)
             chains.append(chain)
         shown = settings["progressbar"]
         at_once = 1 if in_turn else cores
@@ -146,7 +142,7 @@ def _next_to_nuts(
         settings["cores"] = 1  # the labels of every draw are here
         values = value_function(plan.model, plan.variables)
         step.watch = lambda chain, draw, point, labels: (
-            None if draw % thin else seen.add(chain, values(point), labels)
+            None if draw % thin else seen.add(chain, plan.observation.rows(values(point)), labels)
         )
     return pm.sample(**settings)
 

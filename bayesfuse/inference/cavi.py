@@ -44,11 +44,9 @@ def fit(
     r"""Climb to the Dirichlet distributions (or mixtures) nearest to the posterior of the rows.
 
     ``rows`` are where the first counts are taken; ``held`` are parameters that stay where they are.
-    Ends when the bound gains less than ``tolerance`` per response. The bound is
-    :math:`\log \tilde Z - \mathrm{KL}(q(\theta) \| p(\theta))`, with :math:`\tilde Z` the evidence
-    at rows :math:`\exp E_q[\log \theta]` (Beal 2003, eq. 2.39). Where the label prior's counts are
-    not sufficient (``counts_all``), it bounds the evidence only nearly, and steps are natural
-    gradients, halved until they lead uphill. Raises ImpossibleDataError.
+    The bound is :math:`\log \tilde Z - \mathrm{KL}(q(\theta) \| p(\theta))`, with the evidence at
+    :math:`\exp E_q[\log \theta]` (Beal 2003, eq. 2.39). Where counts are not sufficient
+    (``counts_all``) it is approximate, and steps are natural gradients, halved until uphill.
     """
     fixed = held or {}  # priors has the names of all the others
     least = tolerance * observation.n_responses

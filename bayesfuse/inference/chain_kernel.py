@@ -14,8 +14,7 @@ from bayesfuse.numerics.rows import draw_rows
 from bayesfuse.numerics.tables import draw_pooled
 from bayesfuse.numerics.turns import log_evidence, turn_rows
 
-TURNS = 0.25
-"""Share of sweeps that begin with a move of the prevalence, which costs most of a sweep."""
+TURNS = 0.25  # share of sweeps that begin with a move of the prevalence, which is expensive
 
 
 @inner

@@ -15,15 +15,11 @@ from bayesfuse.errors import interruptible
 from bayesfuse.inference.gibbs import State, Sweep, step
 from bayesfuse.observation import Rows
 
-SLICE = 0.05
-"""Seconds for which a chain runs before other chains and the progress bar have their turn."""
+SLICE = 0.05  # seconds a chain runs before other chains and the progress bar have their turn
 
 
 class Chain(ABC):
-    """A chain of Gibbs sweeps: ``tune`` draws, dropped, then ``draws`` of ``sweeps`` sweeps each.
-
-    ``kept`` holds the draws (draws, …) by name in kernel coordinates, complete up to ``n_kept``.
-    """
+    """Kept draws of ``sweeps`` sweeps each: (draws, …) by name, in kernel coordinates."""
 
     def __init__(
         self, sweep: Sweep, state: State, rng: Any, *, tune: int, draws: int, sweeps: int
@@ -79,10 +75,7 @@ class SteppedChain(Chain):
 
 
 def run(chains: list[Any], cores: int, progress: Callable[[int, int, bool], None]) -> bool:
-    """Advance chains in turn on ``cores`` threads; return whether they were interrupted.
-
-    With one core, chains run in the calling thread, which may share the work of a sweep.
-    """
+    """Advance chains on ``cores`` threads (one: this thread); return whether interrupted."""
     try:
         if cores == 1:
             while going := [each for each in enumerate(chains) if not each[1].complete]:

@@ -46,9 +46,7 @@ def fit(
 ) -> PointFit:
     """Climb from ``rows`` to a mode of the posterior of the parameters.
 
-    ``priors`` are of all parameters except those of ``rest``; concentrations below one count as
-    one, because such densities have poles and no mode. Ends when the log posterior gains less than
-    ``tolerance`` per response. Raises ImpossibleDataError.
+    Concentrations below one count as one, because such densities have poles and no mode.
     """
     priors = {name: prior.with_mode() for name, prior in priors.items()}
     least = tolerance * observation.n_responses

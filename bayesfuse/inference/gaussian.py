@@ -16,19 +16,12 @@ from bayesfuse.inference.start import Start
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.compiled import plain_python, value_function
 
-WINDOW = 500
-"""Steps over which the bound and the parameters are averaged, and compared with those before."""
-
-STEP = {"advi": 0.01, "fullrank_advi": 0.002}
-"""Step size of Adam, in units of log ratios: the noise of a row of correlations adds up."""
+WINDOW = 500  # steps over which bound and parameters are averaged, and compared with those before
+STEP = {"advi": 0.01, "fullrank_advi": 0.002}  # step size of Adam, in log ratios
 
 MOST_STEPS = {"advi": 10_000, "fullrank_advi": 20_000}
 
-JITTER = 0.5
-"""How far Pathfinder's paths begin from the start, in units of log ratios.
-
-Far enough for L-BFGS to see the curvature on its way back, not so far as to switch labels.
-"""
+JITTER = 0.5  # spread of Pathfinder's starts: far enough to see curvature, without label switching
 
 
 def fit_advi(

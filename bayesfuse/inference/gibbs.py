@@ -16,12 +16,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Counts, Observation, Rows
 from bayesfuse.parameters.contract import Prior, draw_all
 
-WORTH_TURNING = 0.1
-"""Acceptance rate of these moves, while tuning, below which sampling goes on without them.
-
-It is a quarter to a half where the responses determine the prevalence weakly, and mixing is then
-two to three times faster; elsewhere it is 0.02, and drawing labels moves the prevalence as well.
-"""
+WORTH_TURNING = 0.1  # acceptance rate of turns below which drawing labels moves prevalence as well
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,9 @@ STEP = 1e-4  # difference of a coordinate between two gradients that tell a curv
 
 
 class Gradients:
-    """The variables of a plan that are no blocks: their density, steps uphill, what they imply.
+    """Variables of a plan that are no blocks: density, steps uphill, and what they imply.
 
-    Densities are those of PyMC's unconstrained coordinates (``jacobian``), as for starting points,
-    or of the variables themselves, as for a mode. :meth:`climb` moves the values in ``moved``.
+    Densities are of PyMC's unconstrained coordinates (``jacobian``) or of the variables.
     """
 
     def __init__(self, plan: Plan, *, jacobian: bool = True) -> None:

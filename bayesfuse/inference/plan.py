@@ -1,8 +1,7 @@
 """The plan of a fit: how each parameter of a PyMC model's responses can be updated.
 
-It is made once per call of ``sample``, ``fit`` or ``find_map`` and handed down. Parameters with a
-prior that their support knows are *blocks*, updated in closed form given the labels. Every other
-free variable of the model is moved along the gradients of PyMC's density (``gradients.py``).
+*Blocks*, with a prior that their support knows, are updated in closed form given the labels; all
+other free variables move along the gradients of PyMC's density (``gradients.py``).
 """
 
 from __future__ import annotations

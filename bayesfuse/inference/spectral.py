@@ -22,31 +22,20 @@ from bayesfuse.parameters.contract import Role
 from bayesfuse.parameters.dirichlet import Dirichlet, RowPrior
 from bayesfuse.raters.confusion import Confusion
 
-DIVISIONS = 40
-"""Ways to divide the raters into teams: some are bad, and the posterior density tells which."""
-
-MANY_CLASSES = 10
-"""Above so many classes there are fewer divisions, because each costs their fourth power."""
-
+DIVISIONS = 40  # ways to divide raters into teams; the posterior density tells which are bad
+MANY_CLASSES = 10  # above, there are fewer divisions: each costs the fourth power of the classes
 POLISH = 10  # EM steps for every division; then twice as many for the best quarter, and so on
-PILOT = 200_000
-"""Of more responses than these, a sample of the items decides which division is best."""
-
-UNIFORM = 0.03
-"""Share of uniform responses mixed into the moments' rows, whose zeros would be certainties."""
-
-TIE = 1e-3
-"""Nats that all responses being right adds to a naming of the classes: decides between equals."""
+PILOT = 200_000  # of more responses, a sample of the items decides which division is best
+UNIFORM = 0.03  # share of uniform responses mixed into rows, whose zeros would be certainties
+TIE = 1e-3  # nats for all responses being right, which decides between equal names of classes
 
 
 def label_probabilities(observation: Observation, priors: Priors, middle: Rows) -> Array:
     """Estimate label probabilities (table items, classes) from the moments of teams of raters.
 
-    Labels count as independent and raters as having confusion matrices. Each random division of the
-    raters into three teams gives an estimate (Leurgans, Ross & Abel 1993); the prior and the known
-    labels name its classes, and the division from which EM reaches the highest posterior density
-    wins (the likelihood alone does not distinguish permuted classes). ``middle`` are all parameters
-    at typical values. Raises MomentsError where no division distinguishes the classes.
+    Random divisions of raters into three teams give confusion matrices (Leurgans, Ross & Abel
+    1993), whose classes the prior and known labels name; the one from which EM reaches the highest
+    posterior density wins. ``middle`` are all parameters at typical values.
     """
     table = observation.table
     gold = observation.table_gold
@@ -130,10 +119,10 @@ def _estimates(
 
 
 def _names(counts: Rows, prior: dict[str, Any]) -> NDArray[np.int64]:
-    """Return the most probable one-to-one assignment of the estimated classes to the classes.
+    """Return the most probable assignment of the estimated classes to the classes.
 
-    With the rows integrated out, the probability is a product over classes of
-    Dirichlet-multinomials, so this is a linear assignment. Majority vote decides between equals.
+    With the rows integrated out, probabilities are products over classes of
+    Dirichlet-multinomials: a linear assignment. Majority vote decides between equals.
     """
     from scipy.optimize import linear_sum_assignment  # half a second to import
 

@@ -1,8 +1,6 @@
-"""A Metropolis move along the direction in which responses say least: that of the prevalence.
+"""A Metropolis move of the prevalence, which responses determine weakly, with labels summed out.
 
-The means of the raters and the covariances of all pairs stay what they are if the classes are
-turned into each other, and only what three raters say together tells the prevalence. Given drawn
-labels, the prevalence can move no further than those labels let it; this move has them summed out.
+Turning the classes into each other keeps the raters' means and the covariances of all pairs.
 """
 
 from __future__ import annotations

@@ -21,8 +21,7 @@ from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.factor import InChain
 from bayesfuse.parameters.simplex import SIMPLEX
 
-SOFT_ITERATIONS = 20
-"""Baum–Welch steps in :func:`soft_counts`; few, because the counts are starting values."""
+SOFT_ITERATIONS = 20  # Baum–Welch steps of soft_counts; few, because these are starting values
 
 
 @inner

@@ -1,8 +1,7 @@
 """Cache of compiled kernels between processes.
 
-numba's own cache depends only on the file of a kernel, but machine code also contains helpers and
-constants of other files, so it would be stale after an edit of those. Here the name of the cache
-folder is a digest of all files that kernels depend on.
+numba's own cache depends only on the file of a kernel, but machine code contains helpers of other
+files. Here the name of the cache folder is a digest of all files that kernels depend on.
 """
 
 from __future__ import annotations
@@ -49,10 +48,7 @@ def _read(home: Path | zipfile.Path, above: str = "") -> dict[str, bytes]:
 
 
 def sources_digest() -> str:
-    """Return a digest of files with kernels, of all they import and of the compiler, or "".
-
-    Of contents, because Git and archives do not preserve modification times.
-    """
+    """Return a digest of the contents of files with kernels and their imports, "" without any."""
     home: Path | zipfile.Path = HOME
     if archive := getattr(globals()["__loader__"], "archive", None):
         home = zipfile.Path(archive, f"{HOME.relative_to(archive).as_posix()}/")
@@ -165,10 +161,7 @@ _names: set[tuple[str, str]] = set()
 
 
 def compiled(variant: str = "", **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return ``numba.njit`` with these options, cached between processes within the package.
-
-    ``variant`` distinguishes what a factory makes of other functions.
-    """
+    """Return ``numba.njit``, cached in the package; ``variant`` is of what a factory makes."""
 
     def decorate(function: Callable[..., Any]) -> Any:
         dispatcher = numba.njit(**options)(function)

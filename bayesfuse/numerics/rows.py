@@ -1,8 +1,4 @@
-"""Rows of probabilities and their logarithms: normalisation and draws.
-
-The last axis of an array is a row. Logarithms avoid underflow, which is common with small
-concentrations.
-"""
+"""Rows (last axis) of probabilities and their logarithms, which do not underflow."""
 
 from __future__ import annotations
 
@@ -50,10 +46,7 @@ def shares(counts: Array, otherwise: Any = 0.0) -> Array:
 
 
 def invert(up_to: Array, uniform: Array) -> NDArray[np.int64]:
-    """Return the column of every row of cumulative weights that a number in [0, 1) falls in.
-
-    ``up_to`` are (rows, columns), the last not always one; ``uniform`` are (rows,).
-    """
+    """Return the column of rows of cumulative weights that numbers (rows,) in [0, 1) fall in."""
     left = uniform * up_to[:, -1]
     return (left[:, None] >= up_to[:, :-1]).sum(axis=1)
 
@@ -117,10 +110,7 @@ def draw_gamma(shape, rng):
 
 @inner
 def draw_rows(prior, counts, log_rows, rng):
-    """Draw all rows from Dirichlet(prior + counts), each (rows, columns), as logarithms.
-
-    Gammas of shape below one underflow, so these are drawn as logarithms; zero is structural.
-    """
+    """Draw rows from Dirichlet(prior + counts) as logarithms: small gammas underflow."""
     n_rows, n_columns = prior.shape
     for i in range(n_rows):
         least, total = np.inf, 0.0
@@ -154,10 +144,7 @@ def draw_rows(prior, counts, log_rows, rng):
 
 @inner
 def split(number, weight, total, rng, parts):
-    """Draw multinomial counts, with weights of this total.
-
-    The number of random numbers does not depend on the rounding of the weights.
-    """
+    """Draw multinomial counts; how many random numbers this takes is not subject to rounding."""
     last = weight.size - 1
     while last > 0 and weight[last] == 0.0:
         parts[last] = 0.0

@@ -12,8 +12,7 @@ from typing import Any
 
 from bayesfuse.errors import interruptible, require_count
 
-LIMITS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
-"""Environment variables that say how many threads a process may have."""
+LIMITS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")  # how many threads a process may have
 
 
 class _Team:

@@ -11,8 +11,7 @@ import numpy as np
 
 from bayesfuse.numerics.kernels import TINY, inner, kernel
 
-WIDEST = 0.5
-"""Radians of the widest turns: that of the square roots of even odds to those of 8 to 92."""
+WIDEST = 0.5  # radians of the widest turns, of square roots: from even odds to 8 to 92
 
 
 @kernel

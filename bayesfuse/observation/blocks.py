@@ -134,10 +134,7 @@ class Blocks(Summed):
 
 
 class RatersInBlocks(Observation):
-    """An observation whose labels hang together, so that only what raters say is in blocks.
-
-    Labels know how they are drawn by several threads (:mod:`bayesfuse.labels.potts`).
-    """
+    """An observation with dependent labels: only the responses are in blocks."""
 
     @cached_property
     def cut(self) -> list[slice]:

@@ -201,10 +201,7 @@ class Observation:
         return found.total, found.expected, counts
 
     def statistics(self, rows: Rows, counts: Counts) -> dict[str, Statistic]:
-        """Return what labels say of every parameter: counts or, where there are none, functions.
-
-        Such a function is the log-likelihood of the parameter, all others as in ``rows``.
-        """
+        """Return counts or, without counts, log-likelihoods (others as in ``rows``) by parameter."""
 
         def log_weight_of(name: str) -> Callable[[Any], float]:
             def of_labels(value: Any) -> float:
@@ -246,10 +243,7 @@ class Observation:
         previous: NDArray[Any] | None = None,
         seen: tuple[Array, Array] | None = None,
     ) -> NDArray[Any]:
-        """Draw the labels of ``table``, from ``previous`` ones on if the prior moves labels.
-
-        ``seen`` is what :meth:`likelihood` returns there, if that is known.
-        """
+        """Draw labels of ``table``, perhaps from ``previous`` on; ``seen`` is a known likelihood."""
         likelihood, _ = self.likelihood(rows) if seen is None else seen
         drawn = self.labels.draw(
             self.label_tables(rows), likelihood, self.label_structure, rng, previous
@@ -318,10 +312,7 @@ class Observation:
     def simulate(
         self, rows: Rows, rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Draw truths (items,) given the known ones and, given them, a label for every response.
-
-        Dependent labels are drawn given known ones, and given who spoke if the channel keeps that.
-        """
+        """Draw truths (items,) given known ones and who spoke, and a label for every response."""
         channel, _ = self.raters.at(rows, self.rater_structure)
         truth = self._truths(rows, channel.kept(self.tables(rows), self.responses), rng)
         return truth, channel.simulate(self.tables(rows), truth, self.responses, rng)

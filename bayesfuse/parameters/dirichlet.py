@@ -1,8 +1,4 @@
-"""Priors of rows of probabilities: Dirichlet distributions and mixtures of them.
-
-Both are conjugate to counts of the columns: ``prior + counts`` is the posterior of the rows and
-``posterior - prior`` the counts.
-"""
+"""Conjugate priors of rows: Dirichlet distributions and mixtures of them."""
 
 from __future__ import annotations
 
@@ -19,8 +15,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlets, invert
 from bayesfuse.parameters.contract import Prior, Statistic
 
-LEAST = np.finfo(float).tiny
-"""Least share of a concentration that remains if statistics are negative."""
+LEAST = np.finfo(float).tiny  # share of a concentration that remains if statistics are negative
 
 
 class RowPrior(Prior):

@@ -47,19 +47,13 @@ class Factor(ABC):
     """Name to value (a tensor or an array), of all declared parameters that are used."""
 
     def kinds(self, responses: Responses) -> NDArray[np.int64] | None:
-        """Return the kind of every item, None if all stand for themselves.
-
-        Items of one kind with the same responses are merged.
-        """
+        """Return the kind of items, which are merged if alike; None if all stand for themselves."""
         if any("item" in parameter.dims for parameter in self.used_parameters):
             return None
         return np.zeros(responses.n_items, dtype=np.int64)
 
     def in_chain(self, *, copies: bool) -> InChain | None:
-        """Return the functions of compiled chains, for labels or for numbers of copies.
-
-        None where there are none. Not inherited: a subclass that overrides a kernel has others.
-        """
+        """Return functions of compiled chains, for labels or copies, if any; not inherited."""
         return None
 
     def taken(self, items: NDArray[np.int64]) -> Self:

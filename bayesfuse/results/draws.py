@@ -32,7 +32,8 @@ def sum_up(
     def add(chain: int) -> None:
         for draw in range(sizes[1]):
             point = {name: draws[chain, draw] for name, draws in parameters.items()}
-            seen.add(chain, point, None if labels is None else labels[chain, draw])
+            rows = observation.rows(point)
+            seen.add(chain, rows, None if labels is None else labels[chain, draw])
 
     side_by_side(add, range(sizes[0]))
     return seen
@@ -135,16 +136,8 @@ class Draws:
             small = np.int8 if table.n_classes <= 128 else np.int32
             self.labels = np.full((n_chains, n_draws, table.n_items), -1, dtype=small)
 
-    def add(
-        self, chain: int, parameters: Mapping[str, Array], labels: NDArray[Any] | None = None
-    ) -> None:
+    def add(self, chain: int, rows: dict[str, Array], labels: NDArray[Any] | None = None) -> None:
         """Add the next draw of a chain; with drawn labels, given neighbours (Rao–Blackwell)."""
-        self.add_rows(chain, self.observation.rows(parameters), labels)
-
-    def add_rows(
-        self, chain: int, rows: dict[str, Array], labels: NDArray[Any] | None = None
-    ) -> None:
-        """Do the same, parameters in kernel coordinates."""
         draw, self.point = self.done[chain], rows
         if labels is None:
             marginal = self.observation.marginal(rows)

@@ -19,8 +19,7 @@ from bayesfuse.results.draws import MOST_VALUES, Draws, sum_up
 
 OBSERVED = "observed"  # attribute of constant_data: the fingerprint of what the model observed
 ORDERED = "ordered_classes"  # attribute of constant_data: whether the classes are grades, 1 or 0
-PREDICTION = "prediction"
-"""Attribute of constant_data: where predictions find the parameters in the result."""
+PREDICTION = "prediction"  # attribute of constant_data: where predictions find the parameters
 
 OF_VARIABLE, OF_DRAWS = "of_variable", "of_draws"
 """Attributes that identify the draws: a variable, and a digest of its draws.
@@ -37,10 +36,7 @@ def complete(
     log_likelihood: bool | None = None,
     labels: NDArray[Any] | None = None,
 ) -> xr.DataTree:
-    """Add label_posterior, log_likelihood, label_draws and the data to a result, in one pass.
-
-    ``parameters`` are (chain, draw, …), and so are ``labels`` of priors that keep drawn labels.
-    """
+    """Add labels, log likelihoods and data; ``parameters`` and ``labels`` are (chain, draw, …)."""
     add_constants(result, observation)  # first: an interrupted result must know its model, too
     posterior = result["posterior"].dataset
     sizes = posterior.sizes["chain"], posterior.sizes["draw"]
