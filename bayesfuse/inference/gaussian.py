@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -108,34 +109,32 @@ def _climb(
     step: Any, parameters: dict[str, Any], iterations: int, progressbar: bool
 ) -> tuple[Array, bool]:
     """Take steps until the bound gains less than its noise; leave the mean of the last window."""
-    trace = np.empty(iterations)
-    total = {name: np.zeros_like(shared.get_value()) for name, shared in parameters.items()}
-    size, converged, last = 0, False, 0
-    for last in track(range(iterations), "Fitting", disable=not progressbar):
-        trace[last] = -step()
-        if not np.isfinite(trace[last]):
-            raise ModelError(
-                "ADVI's bound must stay finite; use method='cavi' or a smaller step, such as "
-                f"obj_optimizer=pm.adam(learning_rate=0.001). Got: {trace[last]} at step "
-                f"{last + 1}."
-            )
-        size += 1
-        for name, shared in parameters.items():
-            total[name] += shared.get_value(borrow=True)
-        if size == WINDOW and last + 1 < iterations:
-            now = trace[last + 1 - WINDOW : last + 1]
-            before = trace[max(last + 1 - 2 * WINDOW, 0) : last + 1 - WINDOW]
-            noise = np.sqrt((now.var() + before.var()) / WINDOW) if len(before) else 0.0
-            if len(before) and now.mean() - before.mean() < noise:
-                converged = True
-                break
-            size = 0
-            for name in total:
-                total[name][:] = 0.0
+    trace: list[float] = []
+    before, converged = np.empty(0), False
+    ticks = iter(track(range(iterations), "Fitting", disable=not progressbar))
+    for first in range(0, iterations, WINDOW):
+        last = min(first + WINDOW, iterations)
+        total: dict[str, Any] = dict.fromkeys(parameters, 0.0)
+        for at in itertools.islice(ticks, last - first):
+            trace.append(-float(step()))
+            if not np.isfinite(trace[at]):
+                raise ModelError(
+                    "ADVI's bound must stay finite; use method='cavi' or a smaller step, such as "
+                    f"obj_optimizer=pm.adam(learning_rate=0.001). Got: {trace[at]} at step "
+                    f"{at + 1}."
+                )
+            for name, shared in parameters.items():
+                total[name] = total[name] + shared.get_value(borrow=True)
+        now = np.array(trace[first:])
+        if before.size and last < iterations:
+            noise = np.sqrt((now.var() + before.var()) / WINDOW)
+            converged = bool(now.mean() - before.mean() < noise)
+        if converged:
+            break
+        before = now
     for name, shared in parameters.items():
-        if size:
-            shared.set_value(total[name] / size)
-    return trace[: last + 1], converged
+        shared.set_value(total[name] / (last - first))
+    return np.array(trace), converged
 
 
 def fit_pathfinder(

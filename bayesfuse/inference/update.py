@@ -178,7 +178,9 @@ def update(
     values = {name: observation.support(name).from_kernel(rows[name])[None] for name in rows}
     updated = xr.DataTree()
     updated["posterior"] = xr.DataTree(_posterior(result, observation, known, values))
-    if kept := _constants(result):
+    prediction = json.loads(constants(result).attrs[PREDICTION])
+    homes = [where for where in prediction["parameters"].values() if where]
+    if kept := [where["constant"] for where in homes if "constant" in where]:
         updated["constant_data"] = xr.DataTree(constants(result)[kept])
     add_constants(updated, observation)
     labels = labels_of(observation, values, batch_size=100_000)
@@ -296,12 +298,6 @@ def _counted(result: xr.DataTree, observation: Observation) -> NDArray[np.uint64
             f"of batch {int(np.flatnonzero(before == own)[0])} (the first is 0) again."
         )
     return np.append(before, own)
-
-
-def _constants(result: xr.DataTree) -> list[str]:
-    """Return the names of parameters that the result holds as constants."""
-    told = json.loads(constants(result).attrs[PREDICTION])["parameters"].values()
-    return [where["constant"] for where in told if where and "constant" in where]
 
 
 def _posterior(

@@ -201,7 +201,7 @@ class Observation:
         return found.total, found.expected, counts
 
     def statistics(self, rows: Rows, counts: Counts) -> dict[str, Statistic]:
-        """Return counts or, without counts, log-likelihoods (others as in ``rows``) by parameter."""
+        """Return counts or log-likelihoods by parameter, all others as in ``rows``."""
 
         def log_weight_of(name: str) -> Callable[[Any], float]:
             def of_labels(value: Any) -> float:
@@ -243,7 +243,7 @@ class Observation:
         previous: NDArray[Any] | None = None,
         seen: tuple[Array, Array] | None = None,
     ) -> NDArray[Any]:
-        """Draw labels of ``table``, perhaps from ``previous`` on; ``seen`` is a known likelihood."""
+        """Draw labels of ``table``, perhaps from ``previous`` on; ``seen`` is the likelihood."""
         likelihood, _ = self.likelihood(rows) if seen is None else seen
         drawn = self.labels.draw(
             self.label_tables(rows), likelihood, self.label_structure, rng, previous
