@@ -67,7 +67,10 @@ class _Rows:
                 given: Any = sweep.priors[name]
                 prior[...] = given.concentration
         self.tables, self.counted = (
-            tuple(_with_axes(view, functions.axes) for view in self.split(array))
+            tuple(
+                np.expand_dims(v, tuple(range(v.ndim - 1, functions.axes - 1)))
+                for v in self.split(array)
+            )
             for array in (self.rows, self.counts)
         )
 
@@ -77,12 +80,6 @@ class _Rows:
         parts = np.split(array, np.cumsum(sizes)[:-1], axis=-2)
         lead = array.shape[:-2]
         return [part.reshape(*lead, *s) for part, s in zip(parts, self.shapes, strict=True)]
-
-
-def _with_axes(view: Array, axes: int) -> Array:
-    while view.ndim < axes:
-        view = view[..., None, :]
-    return view
 
 
 class CompiledChain(Chain):

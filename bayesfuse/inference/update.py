@@ -30,8 +30,7 @@ from bayesfuse.inference import cavi
 from bayesfuse.inference.dirichlet import draw_rows
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows, in_blocks
-from bayesfuse.parameters.contract import Support
-from bayesfuse.parameters.dirichlet import DirichletMixture, RowPrior
+from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.pymc.described import PRIOR, common_mean, kind
 from bayesfuse.pymc.model import one_against_rest
 from bayesfuse.results import natural
@@ -229,8 +228,12 @@ def _see(
     for name, each in known.items():
         support = declared[name].support
         values[name] = support.from_kernel(each.posterior.centre())[None, None]
-        if by_rater(declared[name]):
-            newcomers[name] = _newcomer(each.prior, support)
+        if by_rater(declared[name]):  # the mean of a prior that all share, or why there is none
+            mixed = isinstance(each.prior, DirichletMixture)
+            mean = common_mean(each.prior if mixed else each.prior.concentration)
+            with np.errstate(divide="ignore"):  # structural zeros
+                new = mean if isinstance(mean, str) else support.from_kernel(np.log(mean))
+            newcomers[name] = new
     for name, drawn in fitted.values.items():
         if name not in known:
             values[name] = drawn[:1, :1]
@@ -279,13 +282,6 @@ def _by(raters: NDArray[Any], responses: Responses, fitted: Fitted) -> Responses
     key = (responses.item * len(raters) + place[responses.rater]) * responses.n_classes
     table = from_key(key + responses.label, responses.items, raters, responses.classes)
     return replace(table, multiplicity=responses.multiplicity)
-
-
-def _newcomer(prior: RowPrior, support: Support) -> Array | str:
-    """Return the parameter of a rater without responses, or the reason why there is none."""
-    mean = common_mean(prior if isinstance(prior, DirichletMixture) else prior.concentration)
-    with np.errstate(divide="ignore"):  # structural zeros
-        return mean if isinstance(mean, str) else support.from_kernel(np.log(mean))
 
 
 def _counted(result: xr.DataTree, observation: Observation) -> NDArray[np.uint64]:
