@@ -16,7 +16,8 @@ from bayesfuse.numerics.kernels import TINY, clear, exponentials, inlined, inner
 from bayesfuse.numerics.rows import invert, split
 from bayesfuse.parameters.contract import Parameter, Role, Support
 from bayesfuse.parameters.factor import InChain
-from bayesfuse.parameters.simplex import REAL, SIMPLEX
+from bayesfuse.parameters.real import REAL
+from bayesfuse.parameters.simplex import SIMPLEX
 
 # Every kernel takes the prevalences of all populations as rows and, by ``place``, which of them is
 # an item's. Where there is one row, ``place`` is not read: compilers then make a loop without it,

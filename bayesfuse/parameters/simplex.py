@@ -1,4 +1,4 @@
-"""Rows of probabilities, probabilities p for rows (p, 1 − p), and real numbers."""
+"""Rows of probabilities, and probabilities p for rows (p, 1 − p)."""
 
 from __future__ import annotations
 
@@ -221,15 +221,4 @@ def _total_and_mean(prior: RowPrior, statistic: Array, value: Array) -> tuple[Ar
     return total, alpha / total
 
 
-class Real(Support):
-    """Finite numbers, usually an expression of variables that NUTS, ADVI or gradients update."""
-
-    counts = False
-
-    def require(self, name: str, value: Any) -> None:
-        given = require_numbers(name, value)
-        if not np.isfinite(given).all():
-            raise ModelError(f"{name} must be finite numbers. Got: {given.tolist()}.")
-
-
-SIMPLEX, PROBABILITY, REAL = Simplex(), Probability(), Real()
+SIMPLEX, PROBABILITY = Simplex(), Probability()

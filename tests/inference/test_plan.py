@@ -11,7 +11,7 @@ import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.parameters.contract import Parameter
-from bayesfuse.parameters.simplex import REAL
+from bayesfuse.parameters.real import REAL
 
 TRUTH = np.random.default_rng(0).integers(0, 2, 30)
 UNANIMOUS = bf.Responses.from_matrix(np.column_stack([TRUTH] * 3))

@@ -11,7 +11,8 @@ from scipy.stats import beta
 from bayesfuse.labels.base import LabelPrior, Words
 from bayesfuse.numerics.kernels import kernel, rescale
 from bayesfuse.parameters.contract import Coordinates, Parameter, Prior, Support
-from bayesfuse.parameters.simplex import PROBABILITY, REAL
+from bayesfuse.parameters.real import REAL
+from bayesfuse.parameters.simplex import PROBABILITY
 from bayesfuse.raters.base import RaterChannel, reveal
 
 
