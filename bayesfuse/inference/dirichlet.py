@@ -53,7 +53,7 @@ def fit_dirichlet(
             "graph are of the items that the model knows, so fit it without batches=. Got: a "
             f"model of {type(observation.labels).__name__} labels."
         )
-    once, most = batches is not None, {} if iterations is None else {"iterations": iterations}
+    once = batches is not None
     if batches is not None and n_items is not None:
         read = _read(plan, batches, n_items)
         found = cavi.fit_stochastic(read, begun.rows, prior, **given)
@@ -66,7 +66,8 @@ def fit_dirichlet(
         whole = cavi.bound(observation, found.approximation, prior, held)
         found = replace(found, trace=np.append(found.trace, whole))
     else:
-        found = cavi.fit(observation, begun.rows, prior, **given, **most)
+        given |= {} if iterations is None else {"iterations": iterations}
+        found = cavi.fit(observation, begun.rows, prior, **given)
     q = found.approximation
     rows = draw_rows(q, draws, rng)
     shape = float("nan") if once else _judge(observation, prior, q, rows, held)

@@ -190,7 +190,7 @@ def sample(
         beginnings = [Beginning(plan, start, model) for plan in plans.values()]
     seen = None
     if uses_gibbs:
-        stored = {"thin": kept.thin, "log_likelihood": kept.log_likelihood}
+        stored: Any = {"thin": kept.thin, "log_likelihood": kept.log_likelihood}
         result, seen = sample_gibbs(beginnings[0], settings, sweeps=sweeps, **stored)
     else:
         if callable(progressbar):

@@ -229,8 +229,10 @@ def _see(
         support = declared[name].support
         values[name] = support.from_kernel(each.posterior.centre())[None, None]
         if by_rater(declared[name]):  # the mean of a prior that all share, or why there is none
-            mixed = isinstance(each.prior, DirichletMixture)
-            mean = common_mean(each.prior if mixed else each.prior.concentration)
+            prior: Any = each.prior
+            mean = common_mean(
+                prior if isinstance(prior, DirichletMixture) else prior.concentration
+            )
             with np.errstate(divide="ignore"):  # structural zeros
                 new = mean if isinstance(mean, str) else support.from_kernel(np.log(mean))
             newcomers[name] = new
