@@ -58,11 +58,10 @@ def chain_of(
 
     @cached
     def chain(n_draws, n_sweeps, first, labels, raters, pool, drawn, table, turned, rng):
-        """Make draws, of so many sweeps each, and write them from ``first`` on unless negative.
+        """Make draws, write them from ``first`` on unless negative, return how many are possible.
 
         ``labels`` and ``raters`` are rows, prior and counts (rows, columns), views of rows and
-        counts by parameter, structure, and draws. Returns the number of draws made, fewer where
-        no labels are possible.
+        counts by parameter, structure, and draws.
         """
         label_rows, label_prior, label_counts, label_tables, label_counted, places, kept = labels
         rater_rows, rater_prior, rater_counts, rater_tables, rater_counted, cells, kept_rows = (

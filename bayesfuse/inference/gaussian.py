@@ -39,9 +39,9 @@ def fit_advi(
 ) -> Approximation:
     """Fit a normal distribution by stochastic gradients, with independent coordinates or without.
 
-    Begins at the start with the scales of the Dirichlet conditionals there, takes Adam's steps, and
-    ends when the bound, averaged over a window, gains less than its noise; the parameters of the
-    last window are averaged. Kucukelbir et al. (2017), JMLR 18(14); Dhaka et al. (2020), NeurIPS.
+    Scales begin at those of the conditionals at the start. Adam's steps end when the bound,
+    averaged over a window, gains less than its noise; the last window is averaged. Kucukelbir et
+    al. (2017), JMLR 18(14); Dhaka et al. (2020), NeurIPS.
     """
     model = plan.model
     seed = int(rng.integers(2**31))

@@ -22,9 +22,7 @@ from bayesfuse.observation import Counts, Observation, Rows
 from bayesfuse.parameters.compiled import plain_python, value_function
 from bayesfuse.parameters.contract import Prior
 
-VALUE = "value of "
-"""Rows hold other variables in PyMC's coordinates, under this and the name of the value."""
-
+VALUE = "value of "  # before names of values, in PyMC's coordinates, of other variables in rows
 WIDEST = 1.0  # largest standard deviation, in PyMC's coordinates, that starting points differ by
 STEP = 1e-4  # difference of a coordinate between two gradients that tell a curvature
 

@@ -99,9 +99,7 @@ class Plan:
     variables: dict[str, TensorVariable]
     blocks: dict[str, Block]
     constants: dict[str, Known]
-    """Parameters that are constants."""
-    pools: tuple[PooledBlock, ...] = ()
-    """Variables that Gibbs sampling draws from the same counts as the rows below them."""
+    pools: tuple[PooledBlock, ...] = ()  # drawn from the same counts as the rows below them
 
     @property
     def complete(self) -> bool:
@@ -188,22 +186,20 @@ def make_plan(model: pm.Model) -> Plan:
             for name, parameter in variables.items()
             if (value := _number(model, parameter)) is not None
         }
-    pools = tuple(_pooled(model, pool) for pool in getattr(model, "pools", ()))
-    found = Plan(model, variable, observation, variables, blocks, constants, pools)
+    pools = []
+    for pool in getattr(model, "pools", ()):
+        members = {}
+        for role, member in pool.members.items():
+            own, support = member.variable, member.support
+            way: Any = support.coordinates(model, own)
+            name, value = f"{pool.parameter}: {role}", model.rvs_to_values[own].name
+            members[role] = Block(name, own, value, support, way, None)
+        pools.append(PooledBlock(pool, members))
+    found = Plan(model, variable, observation, variables, blocks, constants, tuple(pools))
     if found.inferred:
         raters, priors = observation.raters, found.continuous_priors()
         raters.require_priors({name: priors[name] for name in raters.parameters if name in priors})
     return found
-
-
-def _pooled(model: pm.Model, pool: Pool) -> PooledBlock:
-    members = {}
-    for role, member in pool.members.items():
-        coordinates = member.support.coordinates(model, member.variable)
-        assert coordinates is not None  # models make pools of variables that have some
-        key, value = f"{pool.parameter}: {role}", model.rvs_to_values[member.variable].name
-        members[role] = Block(key, member.variable, value, member.support, coordinates, None)
-    return PooledBlock(pool, members)
 
 
 def _number(model: pm.Model, parameter: TensorVariable) -> Array | None:
@@ -280,11 +276,3 @@ def require_value(model: pm.Model, variable: TensorVariable, value: Any) -> None
             "probabilities that sum to one (zeros only where the prior has them), numbers within "
             f"their bounds. Got: {given.tolist()} for {variable.name}."
         )
-
-
-def moved(model: pm.Model, variables: Mapping[str, TensorVariable]) -> list[str]:
-    """Return the names of those that change with the point of a chain."""
-    graphs = model.replace_rvs_by_values(list(variables.values()))
-    values = set(model.value_vars)
-    named = zip(variables, graphs, strict=True)
-    return [name for name, graph in named if not values.isdisjoint(ancestors([graph]))]

@@ -27,8 +27,7 @@ from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.raters.confusion import Confusion
 
 SETTLING = 10  # draws of hyperparameters given the same labels, before a chain begins
-AVERAGE = "log-odds of average items"
-"""The value that stands for the class shares which the members of a pool imply."""
+AVERAGE = "log-odds of average items"  # the value that stands for the class shares
 
 
 class Tilts(Gradients):

@@ -77,11 +77,8 @@ def add_deterministics(result: xr.DataTree, model: pm.Model) -> None:
 def add_data(result: xr.DataTree, model: pm.Model) -> None:
     """Add the groups of observed and constant data that PyMC gives to what it samples."""
     coords, dims = coords_and_dims_for_inferencedata(model)
-    for group, data in (
-        ("observed_data", find_observations(model)),
-        ("constant_data", find_constants(model)),
-    ):
-        if data:
+    for group, find in (("observed_data", find_observations), ("constant_data", find_constants)):
+        if data := find(model):
             named = _named(data, coords, dims)
             numbers = {d: pd.RangeIndex(n) for d, n in named.sizes.items() if d not in coords}
             result[group] = xr.DataTree(named.assign_coords(numbers))

@@ -50,10 +50,8 @@ def find_start(
 ) -> Start:
     """Choose a starting point by the posterior density after a few EM steps.
 
-    The likelihood alone would not tell a labelling from its permutations. "moments" lets spectral
-    moments compete with majority vote; without any, majority vote wins. "majority" is majority
-    vote alone, "prior" the prior mean, not polished. Variables of ``rest`` move to where they are
-    most probable given the labels, then hyperparameters given these.
+    The likelihood alone would not distinguish permuted classes. Variables of ``rest`` move to where
+    they are most probable given the labels, then hyperparameters given these.
     """
     if isinstance(observation, Spread):
         begun = find_start(observation.pilot, priors, method, rest)

@@ -12,10 +12,11 @@ from pymc.step_methods import STEP_METHODS
 from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
+from pytensor.graph.traversal import ancestors
 
 from bayesfuse.errors import ModelError, interruptible, require_count
 from bayesfuse.inference.gibbs import Sweep, step, with_priors
-from bayesfuse.inference.plan import Block, Plan, make_plan, moved
+from bayesfuse.inference.plan import Block, Plan, make_plan
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.compiled import value_function
 from bayesfuse.parameters.variables import SeatingRV
@@ -140,7 +141,10 @@ class LabelGibbs(BlockedStep):
         # whatever else the conditionals depend on is evaluated at the point of each step
         known = drawn | {name for each in pools for name in each.implied}
         others = {name: variable for name, variable in plan.variables.items() if name not in known}
-        if not observation.labels.exact and (left := moved(model, others)):
+        graphs, values = model.replace_rvs_by_values([*others.values()]), set(model.value_vars)
+        moved = zip(others, (not values.isdisjoint(ancestors([g])) for g in graphs), strict=True)
+        left = [name for name, moves in moved if moves]
+        if left and not observation.labels.exact:
             raise ModelError(
                 "Other steps than LabelGibbs sum the labels out, approximately where labels are "
                 f"{type(observation.labels).__name__} on this graph, so what the responses depend "

@@ -26,23 +26,21 @@ def turn(
 ) -> tuple[Rows, tuple[Array, Array] | None]:
     r"""Propose another prevalence at which all pairs of raters agree as often; accept it or not.
 
-    With :math:`s = \sqrt\pi` on the sphere, s is turned to a neighbour t by the rotation Q in the
-    plane of the two, and every matrix Θ that starts at the truth becomes
-    :math:`\mathrm{diag}(t)^{-1} Q\, \mathrm{diag}(s)\, \Theta`. Its rows sum to one again, and
-    :math:`\Theta_i^\top \mathrm{diag}(\pi) \Theta_j` and :math:`\pi^\top \Theta_i` are as before
-    (Jaffe, Nadler & Kluger 2015, eq. 5 and theorem 2). Returns the rows and, where computed, the
-    likelihood there.
+    With :math:`s = \sqrt\pi`, turned to t by the rotation Q, every matrix Θ that starts at the
+    truth becomes :math:`\mathrm{diag}(t)^{-1} Q\, \mathrm{diag}(s)\, \Theta` (Jaffe, Nadler &
+    Kluger 2015, eq. 5 and theorem 2). Returns rows and, where computed, the likelihood there.
     """
+    share: Any = observation.labels.named(Role.CLASS_SHARES)  # `possible` has asked
     moved = observation.raters.from_truth(rows)
     # of any order up to the widest: some fit, whatever the responses say, and nothing needs tuning
     angle = WIDEST * (least_angle(observation) / WIDEST) ** rng.random()
-    proposed = propose(rows, _shares_name(observation), moved, angle, rng)
+    proposed = propose(rows, share, moved, angle, rng)
     if proposed is None:
         return rows, None
     new, log_ratio = proposed
     (before, now), (after, then) = observation.evidence(rows), observation.evidence(new)
     log_ratio += after - before
-    for name, places in (moved | {_shares_name(observation): slice(None)}).items():
+    for name, places in (moved | {share: slice(None)}).items():
         log_ratio += priors[name].log_ratio(new[name], rows[name], places)
     return (new, then) if math.log(1.0 - rng.random()) < log_ratio else (rows, now)
 
@@ -89,9 +87,3 @@ def propose(
 def least_angle(observation: Observation) -> float:
     """Return the angle of one item."""
     return WIDEST / math.sqrt(max(int(observation.table.multiplicity.sum()), 2))
-
-
-def _shares_name(observation: Observation) -> str:
-    name = observation.labels.named(Role.CLASS_SHARES)
-    assert name is not None  # `possible` has asked
-    return name

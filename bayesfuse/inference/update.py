@@ -48,8 +48,7 @@ from bayesfuse.results.posterior import (
 )
 from bayesfuse.results.predict import labels_of
 
-DERIVED = "confusion", "sensitivity", "specificity", "prevalence"
-"""Variables that follow from the parameters, where these are not among them."""
+DERIVED = "confusion", "sensitivity", "specificity", "prevalence"  # follow from parameters
 
 
 @takes_seed

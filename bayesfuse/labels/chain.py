@@ -261,8 +261,7 @@ def soft_counts(
 ) -> tuple[Array, Array]:
     """Return expected first labels (k,) and pairs (k, k) from label probabilities (items, k).
 
-    Products of neighbours' probabilities would underestimate dependence; Baum–Welch with
-    probabilities over prevalence as likelihoods estimates the transition.
+    Products of neighbours' probabilities would underestimate dependence, Baum–Welch does not.
     """
     share = weight.mean(axis=0)
     path = weight[place]

@@ -16,10 +16,9 @@ WIDEST = 0.5  # radians of the widest turns, of square roots: from even odds to 
 
 @kernel
 def mixing_of(log_shares, angle, aside, turned):
-    """Turn shares by an angle towards a direction, ``aside`` (classes,): both are overwritten.
+    """Turn shares by an angle towards ``aside`` (classes,), which is overwritten, into ``turned``.
 
-    ``turned`` are the new log shares. Returns the matrix that mixes the rows of the classes, and
-    whether the new shares are positive.
+    Returns the matrix that mixes the rows of the classes, and whether shares are positive.
     """
     n_classes = log_shares.size
     s, mixing = np.empty(n_classes), np.empty((n_classes, n_classes))

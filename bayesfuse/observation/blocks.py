@@ -19,15 +19,9 @@ from bayesfuse.numerics.threads import side_by_side
 from bayesfuse.observation.counts import Counts, Rows, Used, total_of
 from bayesfuse.observation.observation import Observation
 
-BLOCK = 2**20
-"""Entries of a block, responses and items times classes: a millisecond of a sweep.
-
-What threads cost is a few hundredths of that, and a block stays in a core's own cache.
-"""
-
+BLOCK = 2**20  # entries (responses and items times classes): a millisecond, in a core's own cache
 LEAST = 4  # tables of fewer blocks are not cut
-TABLE = 16
-"""Entries of a block for each of the channel's tables, which every block looks through anew."""
+TABLE = 16  # entries of a block for each of the channel's tables, which every block looks through
 
 
 def in_blocks(observation: Observation) -> Observation:

@@ -26,9 +26,8 @@ from bayesfuse.raters.base import RaterChannel
 class Observation:
     """A label prior × rater channel over fixed responses, evaluated at values of the parameters.
 
-    ``table`` is what the kernels see: items of ``responses`` that prior and channel treat alike are
-    merged, where it pays, and ``inverse`` (items,) are their positions there. ``gold`` (items,) are
-    known classes, −1 where unknown.
+    ``table`` is what the kernels see, with like items of ``responses`` merged if worthwhile;
+    ``inverse`` (items,) are positions there, ``gold`` (items,) known classes, else −1.
     """
 
     responses: Responses
@@ -38,14 +37,10 @@ class Observation:
     labels: LabelPrior
     raters: RaterChannel
     label_structure: tuple[Any, ...]
-    arranged: tuple[Any, ...] | None = None
-    """The channel's structure where it is not that of ``table`` under these raters alone."""
-    name: str = "responses"
-    """What a PyMC model calls the responses."""
-    rows_name: str = "response"
-    """What it calls their dimension."""
-    prediction: Mapping[str, Any] | None = None
-    """Where predictions of other items find the parameters in a result, as JSON holds it."""
+    arranged: tuple[Any, ...] | None = None  # the channel's structure if not that of ``table``
+    name: str = "responses"  # in a PyMC model
+    rows_name: str = "response"  # their dimension there
+    prediction: Mapping[str, Any] | None = None  # where these find parameters, as JSON holds it
 
     def __repr__(self) -> str:
         names = f"{type(self.labels).__name__} × {type(self.raters).__name__}"

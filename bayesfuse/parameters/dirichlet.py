@@ -289,7 +289,12 @@ class DirichletMixture(RowPrior):
 
 def stacked(priors: Sequence[Array | DirichletMixture]) -> DirichletMixture:
     """Return one prior of the rows of several along a new axis; last components may be divided."""
-    mixtures = [p if isinstance(p, DirichletMixture) else _alone(p) for p in priors]
+    mixtures = [
+        p
+        if isinstance(p, DirichletMixture)
+        else DirichletMixture(np.zeros((1, *p.shape[:-1])), p[None])
+        for p in priors
+    ]
     most = max(len(mixture.concentration) for mixture in mixtures)
     shares, concentrations = [], []
     for mixture in mixtures:
@@ -299,10 +304,6 @@ def stacked(priors: Sequence[Array | DirichletMixture]) -> DirichletMixture:
         shares.append(np.repeat(divided.T, copies, axis=0))
         concentrations.append(np.repeat(mixture.concentration, copies, axis=0))
     return DirichletMixture(np.stack(shares, axis=1), np.stack(concentrations, axis=1))
-
-
-def _alone(concentration: Array) -> DirichletMixture:
-    return DirichletMixture(np.zeros((1, *concentration.shape[:-1])), concentration[None])
 
 
 def broadcast(prior: Any, shape: tuple[int, ...]) -> Any:

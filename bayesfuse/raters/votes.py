@@ -180,10 +180,9 @@ class Votes(Confusion):
     def _choices(
         self, tables: tuple[Array, ...], responses: Responses
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array]:
-        """Return what the sources of every vote may have said together instead.
+        """Return items of votes, rows of responses that are votes, the vote of each, and shares.
 
-        These are the item of every vote, the rows of responses that are votes, the vote of each,
-        and the shares (classes, votes, labels), zero where a source never gives the label.
+        Shares (classes, votes, labels) are of what sources may have said together instead.
         """
         number = self.column.ravel()[responses.cell]
         row = np.flatnonzero(number != NOBODY)

@@ -42,10 +42,7 @@ def sum_up(
 def weigh_up(
     observation: Observation, parameters: Mapping[str, Array], sizes: tuple[int, int]
 ) -> tuple[Array, Array, dict[str, Any]]:
-    """Return label probabilities (table items, classes) of new items, errors, and how.
-
-    Draws are weighted by the likelihood of the item's responses.
-    """
+    """Return label probabilities of new items, weighted by their likelihood, errors, and how."""
     seen, table = Draws(observation, *sizes, log_likelihood=False), observation.table
     length, n_batches = max(int(np.sqrt(sizes[1])), 1), 0
     # Sums of the weights times the probabilities, and of the weights in a last column: of all draws
