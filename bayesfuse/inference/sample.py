@@ -261,13 +261,11 @@ def _add_labels(
     posterior = result["posterior"].dataset
     with plain_python():
         values = evaluate(plan.model, posterior, plan.variables)
-    if name is None:
-        complete(result, plan.observation, values, log_likelihood=log_likelihood)
-        return
-    whole = xr.DataTree.from_dict({"posterior": posterior})
-    complete(whole, plan.observation, values, log_likelihood=log_likelihood)
-    groups = {group: whole[group].dataset for group in whole.children if group != "posterior"}
-    result[name] = xr.DataTree.from_dict(groups)
+    tree = result if name is None else xr.DataTree.from_dict({"posterior": posterior})
+    complete(tree, plan.observation, values, log_likelihood=log_likelihood)
+    if name is not None:
+        del tree["posterior"]
+        result[name] = tree
 
 
 def _uses_gibbs(sampler: str, sweeps: int | None, plans: dict[str, Plan]) -> bool:

@@ -101,7 +101,7 @@ class MarkovChain(LabelPrior):
         self.parameters = {"initial": initial, "transition": transition}
         self.sequences = sequences
 
-    def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
+    def structure(self, responses):
         return self.sequences.places(responses), self.sequences.start
 
     def defining(self, structure):

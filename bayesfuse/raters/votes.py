@@ -28,14 +28,14 @@ LEAST = 1e-12
 class Votes(Confusion):
     r"""The votes of sources that are mostly silent, given how many there are.
 
-    How many sources speak on an item says nothing of its class here; which of them do, and what
-    they say, is drawn from the votes that items of its class get:
+    The number of votes on an item is not modelled; the votes are drawn from those that items of
+    its class get:
 
     .. math:: p(x_n \mid y_n = k, \text{number of votes}) = \prod_{v \in x_n} \psi_{kv}
 
-    So silence counts as little as it should where items differ in how much there is to say of them,
-    and nothing is computed for silent sources. In the limit of rare votes this is the channel in
-    which every source says label c at a rate of its own, if all classes get as many votes.
+    So silence is not evidence where items differ in their number of votes, and silent sources take
+    no computation. In the limit of rare votes this is the channel in which every source gives
+    label c at a rate of its own, if all classes get equally many votes.
 
     Parameters
     ----------
@@ -47,11 +47,10 @@ class Votes(Confusion):
 
     Notes
     -----
-    Predictive draws keep who spoke where and whose votes count as one, and draw what was said;
-    truths are then drawn given who spoke. Simulated tables (:func:`bayesfuse.testing.simulate`)
-    keep the number of votes on every item: different votes are drawn, given by all of their
-    sources. As the likelihood is that of votes drawn with replacement, its probabilities sum to
-    one over items with one vote, and nearly so where votes are rare.
+    Predictive draws keep which sources spoke where and whose votes count as one; truths are drawn
+    given these. Simulated tables (:func:`bayesfuse.testing.simulate`) keep the number of votes on
+    every item, and each vote is given by all of its sources. The likelihood is of votes drawn with
+    replacement, so it sums to one over items with one vote, and nearly so if votes are rare.
 
     Examples
     --------
