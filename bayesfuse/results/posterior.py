@@ -22,10 +22,7 @@ ORDERED = "ordered_classes"  # attribute of constant_data: whether the classes a
 PREDICTION = "prediction"  # attribute of constant_data: where predictions find the parameters
 
 OF_VARIABLE, OF_DRAWS = "of_variable", "of_draws"
-"""Attributes that identify the draws: a variable, and a digest of its draws.
-
-Drawn labels hold the numbers of their draws in a variable named ``OF_DRAWS``.
-"""
+"""Attributes that identify draws (a variable, a digest); of drawn labels, a variable of numbers."""
 
 
 def complete(
