@@ -126,8 +126,8 @@ class LabelGibbs(BlockedStep):
         observation = plan.observation
         if drawn & set(observation.indices) and not drawn >= set(observation.raters.parameters):
             raise ModelError(
-                "Who shares a source is drawn with the matrices of groups and raters summed out, "
-                "so one step draws them all, with Dirichlet priors: pm.sample(step="
+                "Groups of raters are drawn with the matrices of groups and raters summed out, so "
+                "one step draws them all, with Dirichlet priors: pm.sample(step="
                 f"bf.LabelGibbs()), or bf.sample. Got: a step for {sorted(drawn)} only."
             )
         self.rng = get_random_generator(rng)

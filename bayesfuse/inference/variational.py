@@ -344,7 +344,7 @@ def _warn(found: Approximation, method: str, sweeps: int, widening: float, plan:
         )
     if plan.inferred and not sweeps:
         say(
-            "Which raters share a source was held at the estimate from moments, because it is "
+            "The groups of raters were held at the estimate from moments, because they are "
             "discrete; with sweeps=50 the draws explore other groups, with bf.sample all of them. "
             f"Got: method={method!r} for groups to be inferred."
         )
