@@ -57,7 +57,7 @@ def main() -> None:
     (likelihood, _), labels = seen.likelihood(rows), seen.draw(rows, rng)
     counts = seen.tally(rows, labels, rng)
     posterior = {name: (prior[name] + counts[name]).concentration for name in prior}
-    point = {block.value: block.write(rows[block.parameter]) for block in step.blocks}
+    point = {block.value: block.coordinates.write(rows[block.parameter]) for block in step.blocks}
 
     _, named, pairs, _ = seen.rater_structure  # see raters/response_pairs.py
     n_products, n_weights = (len(named) + len(pairs)) * N_CLASSES, N_ITEMS * N_CLASSES

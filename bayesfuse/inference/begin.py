@@ -18,11 +18,7 @@ from bayesfuse.parameters.contract import Prior
 
 
 class Beginning:
-    """The start of a plan, and the points, scattered around it, at which its chains begin.
-
-    ``start`` is a method of :func:`find_start`, or values by name of variables of the plan's model,
-    or of a ``whole`` model of which that is a part.
-    """
+    """The start (a method, or values of variables) and the points around it where chains begin."""
 
     def __init__(
         self, plan: Plan, start: str | Mapping[str, Any], whole: pm.Model | None = None
@@ -30,9 +26,17 @@ class Beginning:
         self.plan, self.rest = plan, None
         if not isinstance(start, str):
             require_mapping("start, unless it is a word,", start)
-            values = _required_values(start, plan.model if whole is None else whole)
+            model = plan.model if whole is None else whole
+            known = {variable.name: variable for variable in model.free_RVs}
+            if unknown := set(start) - set(known):
+                raise ModelError(
+                    "A start must give values to free variables of the model, "
+                    f"{sorted(known)}. Got: {sorted(unknown)}."
+                )
+            for name, value in start.items():
+                require_value(model, known[name], value)
             own = {variable.name for variable in plan.model.free_RVs}
-            self.start = Start({}, "given", values={n: v for n, v in values.items() if n in own})
+            self.start = Start({}, "given", values={n: v for n, v in start.items() if n in own})
         elif plan.pooled:
             self.rest = pooling.rest_of(plan)
             self.start = pooling.begin(plan, start, self.rest)
@@ -76,25 +80,10 @@ class Beginning:
         with np.errstate(divide="ignore"):  # zero is a legal probability
             for block in self.plan.all_blocks:
                 name, given = block.parameter, values.get(block.variable.name)
-                there = (
-                    block.read(point)
-                    if given is None
-                    else block.support.to_kernel(np.asarray(given))
-                )
-                found[name] = np.asarray(there)
+                if given is None:
+                    found[name] = np.asarray(block.read(point))
+                else:
+                    found[name] = np.asarray(block.support.to_kernel(np.asarray(given)))
         for pooled in self.plan.pools:
             found |= pooled.rows(pooled.values(found))
         return found
-
-
-def _required_values(values: Mapping[str, Any], model: pm.Model) -> dict[str, Any]:
-    """Return values that are of free variables, and where chains can begin, or raise ModelError."""
-    known = {variable.name: variable for variable in model.free_RVs}
-    if unknown := set(values) - set(known):
-        raise ModelError(
-            f"A start must give values to free variables of the model, {sorted(known)}. Got: "
-            f"{sorted(unknown)}."
-        )
-    for name, value in values.items():
-        require_value(model, known[name], value)
-    return dict(values)

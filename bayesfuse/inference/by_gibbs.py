@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,30 +17,19 @@ import xarray as xr
 
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.begin import Beginning
-from bayesfuse.inference.chains import (
-    Chain,
-    ProgressBar,
-    SteppedChain,
-    kept_of,
-    run,
-    watching,
-)
+from bayesfuse.inference.chains import Chain, ProgressBar, SteppedChain, run
 from bayesfuse.inference.compiled import CompiledChain, compilable
 from bayesfuse.inference.gibbs import Sweep
 from bayesfuse.inference.nuts import first_points, thinned
 from bayesfuse.inference.plan import Plan
-from bayesfuse.inference.recording import add_data, as_chains
+from bayesfuse.inference.recording import add_data, as_posterior
 from bayesfuse.inference.step_method import LabelGibbs
 from bayesfuse.numerics.threads import available, threads
 from bayesfuse.observation import Blocks, RatersInBlocks, Spread
 from bayesfuse.parameters.compiled import value_function
 from bayesfuse.results.draws import Draws
 
-COMPLETING = 130e-6
-"""Seconds that the passes over the draws spend on each, about.
-
-A sweep that costs less is repeated.
-"""
+COMPLETING = 130e-6  # seconds spent on a draw after sampling; cheaper sweeps are repeated
 
 WORTH_A_THREAD = 5e-4
 """Seconds of a sweep in Python above which chains run side by side."""
@@ -96,17 +86,19 @@ def _chains(
             state = sweep.begin(rows)
             chain = kind(sweep, state, stream, sweeps=sweeps * thin, **sizes)
             if seen is not None and isinstance(chain, SteppedChain):
-                chain.watch = watching(seen, number)
+                chain.watch = partial(seen.add, number)
             chains.append(chain)
         shown = settings["progressbar"]
+        at_once = 1 if in_turn else cores
         if callable(shown):
-            run(chains, 1 if in_turn else cores, lambda _, made, __: shown(made))
+            run(chains, at_once, lambda _, made, __: shown(made))
         else:
             total, theme = sum(sizes.values()), settings.get("progressbar_theme")
             with ProgressBar(n_chains, total, shown, theme) as bar:
-                run(chains, 1 if in_turn else cores, bar.update)
-    kept, seconds = kept_of(chains), time.perf_counter() - began
+                run(chains, at_once, bar.update)
     n_draws = min(chain.n_kept for chain in chains)
+    kept = {n: np.stack([each.kept[n][:n_draws] for each in chains]) for n in chains[0].kept}
+    seconds = time.perf_counter() - began
     if n_draws == 0:
         raise ValueError(
             "An interrupted result holds the draws that all chains have made after tuning. Got: an "
@@ -119,7 +111,7 @@ def _chains(
     attrs = {"sampling_time": seconds, "tuning_steps": sizes["tune"]}
     result = xr.DataTree(
         children={
-            "posterior": xr.DataTree(as_chains(plan.model, values).assign_attrs(attrs)),
+            "posterior": xr.DataTree(as_posterior(plan.model, values).assign_attrs(attrs)),
             "sample_stats": xr.DataTree(xr.Dataset(attrs=attrs)),
         }
     )
@@ -141,10 +133,13 @@ def _next_to_nuts(
     step = LabelGibbs(model=plan.model, plan=plan, sweeps=sweeps)
     points = first_points([begun], settings["random_seed"].spawn(settings["chains"]))
     own = settings.get("idata_kwargs", {})
+    # responses numbered by a range take no memory; ArviZ would write the numbers out
+    (dim,) = plan.model.named_vars_to_dims[plan.answers.name]
+    rows = {dim: pd.RangeIndex(plan.observation.responses.n_responses)}
     settings = settings | {
         "step": step,
         "initvals": points,
-        "idata_kwargs": {"coords": _rows(plan)} | own,
+        "idata_kwargs": {"coords": rows} | own,
     }
     if callable(shown := settings["progressbar"]):
         settings |= {"progressbar": False, "callback": lambda *_, **__: shown(1)}
@@ -152,15 +147,9 @@ def _next_to_nuts(
         settings["cores"] = 1  # the labels of every draw are here
         values = value_function(plan.model, plan.variables)
         step.watch = lambda chain, draw, point, labels: (
-            None if draw % thin else seen.add(chain, values(point), labels)
+            None if draw % thin else seen.add(chain, plan.observation.rows(values(point)), labels)
         )
     return pm.sample(**settings)
-
-
-def _rows(plan: Plan) -> dict[str, Any]:
-    """Number the responses by a range, which takes no memory; ArviZ would write the numbers out."""
-    (dim,) = plan.model.named_vars_to_dims[plan.answers.name]
-    return {dim: pd.RangeIndex(plan.observation.responses.n_responses)}
 
 
 def _require_settings(settings: Mapping[str, Any], whole: bool) -> None:
@@ -184,10 +173,7 @@ def _require_settings(settings: Mapping[str, Any], whole: bool) -> None:
 
 
 def sweep_cost(plan: Plan) -> float:
-    """Estimate the seconds of a Gibbs sweep from sizes alone, so that it never varies.
-
-    The constants were measured: using a table entry, one class of one drawn label, one gamma.
-    """
+    """Estimate the seconds of a Gibbs sweep from sizes alone, so that it never varies."""
     table = plan.observation.table
     entries = sum(prior.size for prior in plan.continuous_priors().values())
     adds = table.n_responses * table.n_classes

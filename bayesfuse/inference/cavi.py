@@ -1,10 +1,7 @@
 """Coordinate ascent on a bound of the log evidence: Dirichlet posteriors instead of a point.
 
-Mean-field variational inference takes the posterior of labels and parameters for a product
-q(y) q(θ). As every model's log density is linear in the logarithms of its rows, the best q(θ) given
-q(y) is Dirichlet, the prior plus expected counts, and the best q(y) given q(θ) is what the kernels
-compute at rows exp E[log θ], which sum to less than one. So an iteration costs what one of EM does.
-Verdicts of groups and paths of chains are part of y, all their dependence with it.
+Log densities are linear in the logs of rows, so the best q(θ) given q(y) is Dirichlet, and the best
+q(y) given q(θ) is what the kernels compute at rows exp E[log θ]: an iteration costs as in EM.
 """
 
 from __future__ import annotations
@@ -22,20 +19,13 @@ from bayesfuse.parameters.dirichlet import RowPrior
 RowPriors = Mapping[str, RowPrior]
 """Priors or approximations of rows, by parameter."""
 
-FORGETTING = 0.7
-"""Exponent of the step sizes of the stochastic form."""
-
-SETTLED = 1e-6
-"""Change of the averaged bound per response that ends the stochastic form."""
+FORGETTING = 0.7  # exponent of the step sizes of the stochastic form
+SETTLED = 1e-6  # change of the averaged bound per response that ends the stochastic form
 
 
 @dataclass(frozen=True)
 class VariationalFit:
-    """Where coordinate ascent ended: ``approximation`` of the rows by q, and how it got there.
-
-    Where the prior of the rows is a mixture, so is q, with shares of its own.
-    ``trace`` is the bound of the log evidence (the ELBO) after every iteration.
-    """
+    """Distributions q of the rows, and the bound of the log evidence (the ELBO) by iteration."""
 
     approximation: RowPriors
     trace: Array
@@ -51,43 +41,12 @@ def fit(
     iterations: int = 1000,
     tolerance: float = 1e-8,
 ) -> VariationalFit:
-    r"""Climb to the Dirichlet distributions nearest to the posterior of the rows.
+    r"""Climb to the Dirichlet distributions (or mixtures) nearest to the posterior of the rows.
 
-    Parameters
-    ----------
-    observation : Observation
-    rows : dict of ndarray
-        Log rows at which the first counts are taken.
-    priors : dict of RowPrior
-        Dirichlet distributions or mixtures of them.
-    held : dict of ndarray, optional
-        Parameters that stay where they are, as the kernels take them: what is known, or has no
-        Dirichlet distribution.
-    iterations : int, default 1000
-        At most so many.
-    tolerance : float, default 1e-8
-        Stop when the bound gains less than this per response.
-
-    Returns
-    -------
-    VariationalFit
-
-    Raises
-    ------
-    ImpossibleDataError
-        The prior rules out what was observed.
-
-    Notes
-    -----
-    The bound is :math:`\log \tilde Z - \mathrm{KL}(q(\theta) \| p(\theta))`, with
-    :math:`\tilde Z` the evidence at rows :math:`\exp E_q[\log \theta]`. It never falls where the
-    label prior's counts say all (``counts_all``). Where they do not, as in a stationary chain, what
-    the rest adds is taken at :math:`\exp E_q[\log \theta]` too, so that the number bounds the
-    evidence only nearly; steps are then natural gradients, halved until they lead uphill.
-
-    References
-    ----------
-    Beal (2003), Variational algorithms for approximate Bayesian inference, chapter 2, eq. 2.39.
+    ``rows`` are where the first counts are taken; ``held`` are parameters that stay where they are.
+    The bound is :math:`\log \tilde Z - \mathrm{KL}(q(\theta) \| p(\theta))`, with the evidence at
+    :math:`\exp E_q[\log \theta]` (Beal 2003, eq. 2.39). Where counts are not sufficient
+    (``counts_all``) it is approximate, and steps are natural gradients, halved until uphill.
     """
     fixed = held or {}  # priors has the names of all the others
     least = tolerance * observation.n_responses
@@ -120,43 +79,11 @@ def fit_stochastic(
     window: int = 100,
     tolerance: float = SETTLED,
 ) -> VariationalFit:
-    r"""Follow natural gradients of the bound, each estimated from a part of the data.
+    """Follow natural gradients of the bound, each from a part of the data and how often it counts.
 
-    Parameters
-    ----------
-    batches : iterable of (Observation, float)
-        Parts of the data, and how often each stands for itself: the size of everything over
-        its own.
-    rows, priors, held
-        As in :func:`fit`.
-    window : int, default 100
-        Batches over which estimates of the bound are averaged: those of one epoch, if there are
-        epochs.
-    tolerance : float, default 1e-6
-        Stop when the averaged bound gains less than this per response of what a batch stands for,
-        or when the batches end.
-
-    Returns
-    -------
-    VariationalFit
-        ``trace`` holds the bound by window.
-
-    Raises
-    ------
-    ModelError
-        No batches.
-    ImpossibleDataError
-        The prior rules out what was observed.
-
-    Notes
-    -----
-    Step t is :math:`(1 + t)^{-0.7}` of the way to the prior plus the counts that the batch stands
-    for; any exponent in (½, 1] converges (Robbins & Monro 1951).
-
-    References
-    ----------
-    Hoffman, Blei, Wang & Paisley (2013), Stochastic variational inference, Journal of Machine
-    Learning Research 14, 1303–1347, section 2.4.
+    The bound is averaged over ``window`` batches; ends when it gains less than ``tolerance`` per
+    response. Step t is :math:`(1 + t)^{-0.7}` of the way to the prior plus scaled counts (Hoffman,
+    Blei, Wang & Paisley 2013, JMLR 14, section 2.4).
     """
     fixed = held or {}
     q: RowPriors = {}

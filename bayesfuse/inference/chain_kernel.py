@@ -14,8 +14,7 @@ from bayesfuse.numerics.rows import draw_rows
 from bayesfuse.numerics.tables import draw_pooled
 from bayesfuse.numerics.turns import log_evidence, turn_rows
 
-TURNS = 0.25
-"""Share of sweeps that begin with a move of the prevalence, which costs most of a sweep."""
+TURNS = 0.25  # share of sweeps that begin with a move of the prevalence, which is expensive
 
 
 @inner
@@ -27,10 +26,7 @@ def no_pool(pool, counts, prior, at, rng):
 def chain_of(
     draw: Any, count: Any, likelihood: Any, count_responses: Any, pooled: bool, turns: bool
 ) -> Any:
-    """Return the compiled chain of a label prior's and a rater channel's functions.
-
-    ``pooled`` is whether a pool is above the raters' rows, ``turns`` whether sweeps may turn.
-    """
+    """Return the compiled chain of two factors, with a pool above the raters' rows, and turns."""
     draw_pool = draw_pooled if pooled else no_pool
     own = (draw, count, likelihood, count_responses)
     variant = "-".join([f"{each.__module__}.{each.__name__}" for each in own])
@@ -62,11 +58,10 @@ def chain_of(
 
     @cached
     def chain(n_draws, n_sweeps, first, labels, raters, pool, drawn, table, turned, rng):
-        """Make draws, of so many sweeps each, and write them from ``first`` on unless negative.
+        """Make draws, write them from ``first`` on unless negative, return how many are possible.
 
-        ``labels`` and ``raters`` are rows, prior and counts (rows, columns), the same rows and
-        counts as tuples of arrays by parameter, structure, and draws. Returns the number of draws
-        made: fewer where no labels are possible.
+        ``labels`` and ``raters`` are rows, prior and counts (rows, columns), views of rows and
+        counts by parameter, structure, and draws.
         """
         label_rows, label_prior, label_counts, label_tables, label_counted, places, kept = labels
         rater_rows, rater_prior, rater_counts, rater_tables, rater_counted, cells, kept_rows = (

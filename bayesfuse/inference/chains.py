@@ -13,32 +13,13 @@ from pymc.progress_bar import ProgressBarManager
 
 from bayesfuse.errors import interruptible
 from bayesfuse.inference.gibbs import State, Sweep, step
-from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Rows
-from bayesfuse.results.draws import Draws
 
-SLICE = 0.05
-"""Seconds for which a chain runs before other chains and the progress bar have their turn."""
+SLICE = 0.05  # seconds a chain runs before other chains and the progress bar have their turn
 
 
 class Chain(ABC):
-    """A chain in which sweeps draw every parameter.
-
-    Parameters
-    ----------
-    sweep : Sweep
-    state : State
-    rng : Generator
-    tune, draws : int
-        Draws dropped first, and draws kept.
-    sweeps : int
-        Sweeps for each of them.
-
-    Attributes
-    ----------
-    kept : dict of ndarray, shape (draws, …)
-        Draws by name, in kernel coordinates, complete up to ``n_kept``.
-    """
+    """Kept draws of ``sweeps`` sweeps each: (draws, …) by name, in kernel coordinates."""
 
     def __init__(
         self, sweep: Sweep, state: State, rng: Any, *, tune: int, draws: int, sweeps: int
@@ -69,10 +50,7 @@ class Chain(ABC):
 
 
 class SteppedChain(Chain):
-    """A chain whose sweeps are steps in Python: for every model.
-
-    ``watch`` takes the rows and the labels of every draw that is kept.
-    """
+    """A chain of steps in Python; ``watch`` takes rows and labels of every draw that is kept."""
 
     watch: Callable[[Rows, Any], None] | None = None
 
@@ -97,17 +75,14 @@ class SteppedChain(Chain):
 
 
 def run(chains: list[Any], cores: int, progress: Callable[[int, int, bool], None]) -> bool:
-    """Advance chains in turn, on so many threads, and say whether that was interrupted.
-
-    Interruptions reach the main thread, which only waits: chains end after their slice, each with
-    the draws that it has. With one core chains run in the calling thread, which may share the work
-    of a sweep.
-    """
+    """Advance chains on ``cores`` threads (one: this thread); return whether interrupted."""
     try:
         if cores == 1:
             while going := [each for each in enumerate(chains) if not each[1].complete]:
                 for number, chain in going:
-                    _advance(number, chain, progress)
+                    before = chain.done
+                    chain.advance(SLICE)
+                    progress(number, chain.done - before, chain.complete)
             return False
         with ThreadPoolExecutor(cores, thread_name_prefix="bayesfuse") as pool:
             running = {pool.submit(chain.advance, SLICE): (n, 0) for n, chain in enumerate(chains)}
@@ -128,12 +103,6 @@ def run(chains: list[Any], cores: int, progress: Callable[[int, int, bool], None
     return False
 
 
-def _advance(number: int, chain: Chain, progress: Callable[[int, int, bool], None]) -> None:
-    before = chain.done
-    chain.advance(SLICE)
-    progress(number, chain.done - before, chain.complete)
-
-
 class ProgressBar(ProgressBarManager):
     """PyMC's progress bar, of draws by chain or of all together."""
 
@@ -151,16 +120,3 @@ class ProgressBar(ProgressBarManager):
         complete = sum(self._done) == self._total if self.combined_progress else complete
         bar = 0 if self.combined_progress else chain
         self._backend.update(bar, advance, failing=False, stats={}, is_last=complete)
-
-
-def watching(seen: Draws, chain: int) -> Callable[[Rows, Any], None]:
-    """Return a function that adds rows and labels of a chain to ``seen``."""
-    return lambda rows, labels: seen.add_rows(chain, rows, labels)
-
-
-def kept_of(chains: list[Any]) -> dict[str, Array]:
-    """Return the draws that all chains have, (chain, draw, …) by name."""
-    least = min(chain.n_kept for chain in chains)
-    return {
-        name: np.stack([chain.kept[name][:least] for chain in chains]) for name in chains[0].kept
-    }

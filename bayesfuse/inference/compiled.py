@@ -1,8 +1,6 @@
 """Whole chains in one compiled function, where every parameter is updated in closed form.
 
-The functions of a label prior and a rater channel (:class:`InChain`) are put together once for each
-pair. What a sweep changes is in arrays that exist before it begins, and the function returns after
-some draws, so Python shows progress and notices interruptions in between.
+It returns after some draws, so Python shows progress and notices interruptions in between.
 """
 
 from __future__ import annotations
@@ -26,11 +24,7 @@ from bayesfuse.parameters.pool import SharedMean
 
 
 def compilable(plan: Plan) -> bool:
-    """Return whether whole chains of a model can be compiled.
-
-    Its factors must have the functions, every parameter a Dirichlet prior or a shared mean, all
-    parameters must be drawn, and the table must fit in one piece.
-    """
+    """Return whether whole chains can be compiled: see ``InChain`` and CONTRIBUTING."""
     observation = plan.observation
     if type(observation) is not Observation or not plan.whole or plan.constants:
         return False
@@ -41,27 +35,25 @@ def compilable(plan: Plan) -> bool:
         and shared <= set(observation.raters.parameters)
         and set(plan.blocks) == set(observation.names)
         and all(type(b.prior) is Dirichlet or n in shared for n, b in plan.blocks.items())
-        and None
-        not in (_functions(observation, f) for f in (observation.labels, observation.raters))
+        and _functions(observation) is not None
     )
 
 
-def _functions(observation: Observation, factor: Factor) -> InChain | None:
-    """Return the functions of a factor, None if its class has none of its own."""
-    own = vars(type(factor)).get("in_chain")
-    found: InChain | None = None if own is None else own(factor, copies=_in_copies(observation))
-    return found
-
-
-def _in_copies(observation: Observation) -> bool:
-    return bool((observation.table.multiplicity != 1).any())
+def _functions(observation: Observation) -> tuple[InChain, InChain] | None:
+    """Return the functions of both factors, None if a class has none of its own."""
+    copies = bool((observation.table.multiplicity != 1).any())
+    found = []
+    for factor in (observation.labels, observation.raters):
+        own = vars(type(factor)).get("in_chain")
+        functions = None if own is None else own(factor, copies=copies)
+        if functions is None:
+            return None
+        found.append(functions)
+    return found[0], found[1]
 
 
 class _Rows:
-    """The parameters of a factor in one table, their priors and counts.
-
-    ``flat`` are (rows, columns), ``shaped`` tuples of views, one for each parameter.
-    """
+    """The parameters of a factor in one table (rows, columns), with priors, counts and views."""
 
     def __init__(self, factor: Factor, functions: InChain, sweep: Sweep, state: State) -> None:
         self.names = tuple(factor.parameters)
@@ -75,7 +67,10 @@ class _Rows:
                 given: Any = sweep.priors[name]
                 prior[...] = given.concentration
         self.tables, self.counted = (
-            tuple(_with_axes(view, functions.axes) for view in self.split(array))
+            tuple(
+                np.expand_dims(v, tuple(range(v.ndim - 1, functions.axes - 1)))
+                for v in self.split(array)
+            )
             for array in (self.rows, self.counts)
         )
 
@@ -86,17 +81,6 @@ class _Rows:
         lead = array.shape[:-2]
         return [part.reshape(*lead, *s) for part, s in zip(parts, self.shapes, strict=True)]
 
-    def arguments(self, structure: tuple[Any, ...], kept: Array) -> tuple[Any, ...]:
-        """Return what the compiled function takes of the factor."""
-        arrays = self.rows, self.prior, self.counts, self.tables, self.counted
-        return (*arrays, structure, kept)
-
-
-def _with_axes(view: Array, axes: int) -> Array:
-    while view.ndim < axes:
-        view = view[..., None, :]
-    return view
-
 
 class CompiledChain(Chain):
     """A chain whose sweeps are compiled."""
@@ -104,41 +88,29 @@ class CompiledChain(Chain):
     def __init__(self, sweep: Sweep, state: State, rng: Any, **sizes: int) -> None:
         super().__init__(sweep, state, rng, **sizes)
         observation = sweep.observation
-        copies = _in_copies(observation)
-        table = observation.table
-        labels, raters = (
-            _functions(observation, factor) for factor in (observation.labels, observation.raters)
+        table, found = observation.table, _functions(observation)
+        assert found is not None  # as `compilable` has found
+        labels, raters = found
+        copies = bool((table.multiplicity != 1).any())
+        self._parts = (
+            _Rows(observation.labels, labels, sweep, state),
+            _Rows(observation.raters, raters, sweep, state),
         )
-        assert labels is not None and raters is not None  # as `compilable` has found
-        self._labels = _Rows(observation.labels, labels, sweep, state)
-        self._raters = _Rows(observation.raters, raters, sweep, state)
         shape: Any = (table.n_items, table.n_classes) if copies else table.n_items
         drawn = np.zeros(shape, float if copies else np.int32)
-        self._kept = tuple(
-            np.empty((self.draws, *part.rows.shape)) for part in (self._labels, self._raters)
-        )
-        self._pool: Any = ()
-        if sweep.pools:
-            self._pool = self._pooled(sweep, state)
+        self._kept = tuple(np.empty((self.draws, *part.rows.shape)) for part in self._parts)
+        self._pool: Any = self._pooled(sweep, state) if sweep.pools else ()
         # whether to turn, how many were tried and accepted, and the least angle
         self._turns = np.array([state.turns, 0.0, 0.0, turning.least_angle(observation)])
-        self._chain = chain_of(
-            labels.draw,
-            labels.count,
-            raters.likelihood,
-            raters.count,
-            bool(sweep.pools),
-            state.turns,
-        )
-        self._arguments = (
-            self._labels.arguments(observation.label_structure, self._kept[0]),
-            self._raters.arguments(observation.rater_structure, self._kept[1]),
-            self._pool,
-            drawn,
-            (table.multiplicity, table.n_classes),
-            self._turns,
-            rng,
-        )
+        own = labels.draw, labels.count, raters.likelihood, raters.count
+        self._chain = chain_of(*own, bool(sweep.pools), state.turns)
+        structures = observation.label_structure, observation.rater_structure
+        factors = [
+            (part.rows, part.prior, part.counts, part.tables, part.counted, structure, kept)
+            for part, structure, kept in zip(self._parts, structures, self._kept, strict=True)
+        ]
+        each = table.multiplicity, table.n_classes
+        self._arguments = (*factors, self._pool, drawn, each, self._turns, rng)
         self._seconds = 0.0  # of a draw
         self._fill()
 
@@ -157,7 +129,7 @@ class CompiledChain(Chain):
 
     def _fill(self) -> None:
         """Let ``kept`` hold the arrays that the compiled function writes."""
-        for part, kept in zip((self._labels, self._raters), self._kept, strict=True):
+        for part, kept in zip(self._parts, self._kept, strict=True):
             self.kept |= dict(zip(part.names, part.split(kept), strict=True))
         if self._pool:
             for role, kept in zip(("mean", "concentration"), self._pool[-2:], strict=True):
@@ -181,11 +153,9 @@ class CompiledChain(Chain):
             ended = time.perf_counter()
             self._seconds = (ended - began) / number
             if tuning and self.done == self.tune:
-                self._turns[0] = (
-                    self.state._replace(tried=int(self._turns[1]), accepted=int(self._turns[2]))
-                    .tuned()
-                    .turns
-                )
+                tried, accepted = self._turns[1:3].astype(int).tolist()
+                state = self.state._replace(tried=tried, accepted=accepted)
+                self._turns[0] = state.tuned().turns
             if ended > until:
                 return
 
@@ -193,6 +163,6 @@ class CompiledChain(Chain):
         """Make draws, or raise ImpossibleDataError."""
         if self._chain(number, sweeps, first, *self._arguments) < number:
             rows: dict[str, Array] = {}
-            for part in (self._labels, self._raters):
+            for part in self._parts:
                 rows |= dict(zip(part.names, part.split(part.rows), strict=True))
             self.sweep.observation.require_possible_at(rows)

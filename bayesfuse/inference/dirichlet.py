@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,123 +11,77 @@ import numpy as np
 from bayesfuse.data.responses import Responses, each_batch
 from bayesfuse.errors import ModelError
 from bayesfuse.inference import cavi
-from bayesfuse.inference.approximation import Approximation, pareto_shape
-from bayesfuse.inference.cavi import RowPriors, VariationalFit
+from bayesfuse.inference.cavi import RowPriors
 from bayesfuse.inference.plan import Plan
+from bayesfuse.inference.recording import Approximation, pareto_shape
 from bayesfuse.inference.start import Start
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.observation import Observation, Rows
 from bayesfuse.parameters.dirichlet import RowPrior
 
-EPOCHS = 100
-"""Epochs of batches at most."""
+EPOCHS = 100  # epochs of batches at most
 
 
-def fit_cavi(
+def fit_dirichlet(
     plan: Plan,
     begun: Start,
     *,
+    batch_size: int | None,
+    batches: Iterable[Responses] | None,
+    n_items: int | None,
     iterations: int | None,
     tolerance: float | None,
     draws: int,
     rng: np.random.Generator,
 ) -> Approximation:
-    """Fit to all data at once, see :func:`bayesfuse.inference.cavi.fit`."""
-    observation = plan.begun()
-    prior, held = _parted(plan, begun)
-    limits: dict[str, Any] = {"iterations": iterations, "tolerance": tolerance}
-    given = {name: value for name, value in limits.items() if value is not None}
-    found = cavi.fit(observation, begun.rows, prior, held=held, **given)
-    rows = draw_rows(found.approximation, draws, rng)
-    shape = _judge(observation, prior, found.approximation, rows, held)
-    values = _values(plan, rows, held, draws)
-    return Approximation(values, found.trace, found.converged, shape, _rows(prior, found))
+    """Fit to all data at once, to random batches of units, or to batches that are read once.
 
-
-def fit_batches(
-    plan: Plan,
-    begun: Start,
-    batch_size: int,
-    *,
-    iterations: int | None,
-    tolerance: float | None,
-    draws: int,
-    rng: np.random.Generator,
-) -> Approximation:
-    """Fit to random batches of the units, see :func:`bayesfuse.inference.cavi.fit_stochastic`.
-
-    The last number of the trace is the bound over all data, those before are estimates.
+    With ``batch_size`` only the last number of the trace is the bound over all data; of batches
+    that are read once, the Pareto shape, which takes all data, is NaN.
     """
-    observation, (prior, held) = plan.begun(), _parted(plan, begun)
-    parts = _cut(observation, batch_size, rng)
-    found = cavi.fit_stochastic(
-        _epochs(parts, EPOCHS if iterations is None else iterations, rng),
-        begun.rows,
-        prior,
-        held=held,
-        window=len(parts),
-        tolerance=cavi.SETTLED if tolerance is None else tolerance,
-    )
-    trace = np.append(found.trace, cavi.bound(observation, found.approximation, prior, held))
-    rows = draw_rows(found.approximation, draws, rng)
-    shape = _judge(observation, prior, found.approximation, rows, held)
-    values = _values(plan, rows, held, draws)
-    return Approximation(values, trace, found.converged, shape, _rows(prior, found))
-
-
-def fit_stream(
-    plan: Plan,
-    begun: Start,
-    batches: Iterable[Responses],
-    n_items: int,
-    *,
-    tolerance: float | None,
-    draws: int,
-    rng: np.random.Generator,
-) -> Approximation:
-    """Fit to batches that are read once; the Pareto shape, which takes all data, stays NaN.
-
-    Raises
-    ------
-    ModelError
-        Labels that depend on each other.
-    """
-    observation = plan.observation
-    if observation.labels.defining(observation.label_structure):
+    observation, priors = plan.begun(), plan.continuous_priors()
+    prior = {name: each for name, each in priors.items() if isinstance(each, RowPrior)}
+    # all other parameters stay where EM has put them
+    held = {name: begun.rows[name] for name in priors if name not in prior}
+    given: dict[str, Any] = {"held": held} | ({} if tolerance is None else {"tolerance": tolerance})
+    structure = plan.observation.label_structure
+    if batches is not None and plan.observation.labels.defining(structure):
         raise ModelError(
             "Batches from a stream are items that depend on no others; labels in sequence or on a "
             "graph are of the items that the model knows, so fit it without batches=. Got: a "
             f"model of {type(observation.labels).__name__} labels."
         )
-    prior, held = _parted(plan, begun)
-    found = cavi.fit_stochastic(
-        _read(plan.begun(), batches, n_items),
-        begun.rows,
-        prior,
-        held=held,
-        tolerance=cavi.SETTLED if tolerance is None else tolerance,
+    once = batches is not None
+    if batches is not None and n_items is not None:
+        read = _read(plan, batches, n_items)
+        found = cavi.fit_stochastic(read, begun.rows, prior, **given)
+    elif batch_size:
+        order = rng.permutation(len(observation.labels.units(observation.table)))
+        cuts = np.split(order, range(batch_size, len(order), batch_size))
+        parts = [observation.part(np.sort(units)) for units in cuts]
+        epochs = _epochs(parts, EPOCHS if iterations is None else iterations, rng)
+        found = cavi.fit_stochastic(epochs, begun.rows, prior, window=len(parts), **given)
+        whole = cavi.bound(observation, found.approximation, prior, held)
+        found = replace(found, trace=np.append(found.trace, whole))
+    else:
+        given |= {} if iterations is None else {"iterations": iterations}
+        found = cavi.fit(observation, begun.rows, prior, **given)
+    q = found.approximation
+    rows = draw_rows(q, draws, rng)
+    shape = float("nan") if once else _judge(observation, prior, q, rows, held)
+    return Approximation(
+        _values(plan, rows, held, draws),
+        found.trace,
+        once or found.converged,  # the end of a stream is as good an end as any
+        shape,
+        {name: (prior[name], each) for name, each in q.items()},
     )
-    rows = draw_rows(found.approximation, draws, rng)
-    # the end of what there is to read is as good an end as any
-    values = _values(plan, rows, held, draws)
-    return Approximation(values, found.trace, True, float("nan"), _rows(prior, found))
-
-
-def _parted(plan: Plan, begun: Start) -> tuple[RowPriors, Rows]:
-    """Return the priors of rows, and all other parameters, which stay where EM has put them."""
-    priors = plan.continuous_priors()
-    rows = {name: prior for name, prior in priors.items() if isinstance(prior, RowPrior)}
-    return rows, {name: begun.rows[name] for name in priors if name not in rows}
 
 
 def draw_rows(approximation: RowPriors, draws: int, rng: np.random.Generator) -> Rows:
     """Draw log rows (draw, …) of every parameter."""
     return {name: draw_dirichlet(q.picked(rng, draws), rng) for name, q in approximation.items()}
-
-
-def _rows(prior: RowPriors, found: VariationalFit) -> dict[str, tuple[RowPrior, RowPrior]]:
-    return {name: (prior[name], q) for name, q in found.approximation.items()}
 
 
 def _values(plan: Plan, rows: Rows, held: Rows, draws: int) -> dict[str, Array]:
@@ -152,13 +107,6 @@ def _judge(
     return pareto_shape(log_ratio)
 
 
-def _cut(observation: Observation, batch_size: int, rng: np.random.Generator) -> list[Observation]:
-    """Cut the units of an observation into batches at random."""
-    order = rng.permutation(len(observation.labels.units(observation.table)))
-    places = range(batch_size, len(order), batch_size)
-    return [observation.part(np.sort(units)) for units in np.split(order, places)]
-
-
 def _epochs(
     parts: list[Observation], epochs: int, rng: np.random.Generator
 ) -> Iterator[tuple[Observation, float]]:
@@ -169,10 +117,10 @@ def _epochs(
 
 
 def _read(
-    observation: Observation, batches: Iterable[Responses], n_items: int
+    plan: Plan, batches: Iterable[Responses], n_items: int
 ) -> Iterator[tuple[Observation, float]]:
-    """Look at batches from outside as at the model's own table."""
-    own = observation.responses
+    """Yield batches from outside, seen as the model's own table."""
+    observation, own = plan.begun(), plan.observation.responses
     for batch in each_batch(batches):
         for what in ("raters", "classes"):
             if not np.array_equal(getattr(batch, what), getattr(own, what)):

@@ -1,64 +1,33 @@
 """Expectation maximisation: the posterior mode of the parameters, labels summed out.
 
-Parameters with a prior that their support knows are maximised in closed form. What else a model
-has (``rest``) takes some gradient steps up the same expected log density in every iteration:
-generalised EM.
+Variables without a closed form (``rest``) take gradient steps in every iteration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Literal
 
 import numpy as np
 
-from bayesfuse.inference.conditionals import statistics
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Counts, Observation, Rows
-from bayesfuse.parameters.contract import Prior, Statistic
+from bayesfuse.parameters.contract import Prior
 
 Priors = Mapping[str, Prior]
 """The fixed priors of parameters by name."""
 
-STEPS = 5
-"""Gradient steps of what has no closed form in every iteration."""
+STEPS = 5  # gradient steps of what has no closed form in every iteration
 
 
-class Rest(Protocol):
-    """What a model has besides parameters with fixed priors: ``gradients.Gradients``."""
-
-    def begin(self, rows: Rows) -> Rows:
-        """Complete rows that hold parameters with fixed priors only."""
-
-    def priors(self, rows: Rows) -> dict[str, Prior]:
-        """Return priors that depend on other variables, at their values."""
-
-    def log_density(self, rows: Rows) -> float:
-        """Return the log density of everything that has no fixed prior."""
-
-    def climb(self, rows: Rows, counts: Counts, steps: int) -> Rows:
-        """Take gradient steps up the expected log density."""
-
-    def between(self, one: Rows, other: Rows) -> Rows:
-        """Return rows half way."""
-
-    def lower(self) -> Rest:
-        """Return the same for moves of variables on which no other prior depends."""
-
-    def upper(self) -> Rest:
-        """Return the same for moves of the others."""
-
-    def disperse(self, rows: Rows, counts: Counts, rng: np.random.Generator) -> Rows:
-        """Move the variables at random, as far as their density is wide."""
+Rest = Any
+"""Variables of a model that are no parameters with fixed priors: ``gradients.Gradients``."""
 
 
 @dataclass(frozen=True)
 class PointFit:
-    """Where EM ended: ``rows``, the log posterior after every iteration, and whether it settled.
-
-    ``log_evidence`` is the marginal likelihood of the responses alone, without the priors.
-    """
+    """Where EM ended, the log posterior by iteration, and the log evidence without the priors."""
 
     rows: Rows
     log_evidence: float
@@ -77,29 +46,7 @@ def fit(
 ) -> PointFit:
     """Climb from ``rows`` to a mode of the posterior of the parameters.
 
-    Parameters
-    ----------
-    observation : Observation
-    rows : dict of ndarray
-        Parameters in kernel coordinates to start from.
-    priors : dict of Prior
-        Of every parameter, but for those of ``rest``. Dirichlet concentrations below one count as
-        one: such densities have no mode, only poles at zero.
-    rest : Rest, optional
-        The other parameters, and the variables on which they and their priors depend.
-    iterations : int, default 1000
-        At most so many.
-    tolerance : float, default 1e-8
-        Stop when the log posterior gains less than this per response.
-
-    Returns
-    -------
-    PointFit
-
-    Raises
-    ------
-    ImpossibleDataError
-        The parameters rule out what was observed.
+    Concentrations below one count as one, because such densities have poles and no mode.
     """
     priors = {name: prior.with_mode() for name, prior in priors.items()}
     least = tolerance * observation.n_responses
@@ -124,7 +71,7 @@ def fit(
         if len(trace) > 1 and trace[-1] - trace[-2] < least:
             return PointFit(rows, log_evidence, np.array(trace), True)
         previous = rows
-        rows = updated(observation, rows, counts, priors, rest, _maximise)
+        rows = updated(observation, rows, counts, priors, rest, "maximise")
         if rest is not None:
             rows = rest.climb(rows, counts, STEPS)
     # the last step of what is not EM has not been judged
@@ -142,17 +89,15 @@ def updated(
     counts: Counts,
     priors: Priors,
     rest: Rest | None,
-    update: Callable[[Prior, Statistic, Array], Array],
+    how: Literal["maximise", "expect", "inside"],
 ) -> Rows:
-    """Return rows in which every parameter that has a prior is updated, given counts."""
-    said = statistics(observation, rows, counts)
+    """Return rows in which a method of every prior updates its parameter, given counts."""
+    said = observation.statistics(rows, counts)
     if rest is not None:
         priors = {**priors, **rest.priors(rows)}
-    return rows | {name: update(p, said[name], rows[name]) for name, p in priors.items()}
-
-
-def _maximise(prior: Prior, statistic: Statistic, value: Array) -> Array:
-    return prior.with_mode().maximise(statistic, value)
+    if how == "maximise":
+        priors = {name: prior.with_mode() for name, prior in priors.items()}
+    return rows | {n: getattr(p, how)(said[n], rows[n]) for n, p in priors.items()}
 
 
 def _between(one: Rows, other: Rows) -> Rows:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pymc as pm
 import xarray as xr
 
@@ -15,10 +13,9 @@ from bayesfuse.inference.recording import add_data, add_deterministics, as_poste
 from bayesfuse.inference.start import DEFAULT, find_start
 from bayesfuse.numerics.threads import on_cores
 from bayesfuse.parameters.compiled import plain_python
-from bayesfuse.parameters.contract import Prior
 from bayesfuse.parameters.dirichlet import RowPrior
 from bayesfuse.results.collapse import warn_of_collapse
-from bayesfuse.results.partitions import complete
+from bayesfuse.results.posterior import complete
 
 
 @on_cores
@@ -35,32 +32,30 @@ def find_map(
     Parameters
     ----------
     model : pymc.Model
-        Parameters with Dirichlet or Beta priors are maximised in closed form, and so is a coupling;
-        everything else (hyperparameters, regressions) takes gradient steps up PyMC's density in
-        every iteration. Concentrations below one count as one here, and a coupling's density as
-        flat where it has a pole: with poles at zero there is no mode. There may be none for
-        hyperparameters either, for example with ``pooled=True`` where raters differ and
-        concentrations that depend on hyperparameters end below one: the attribute ``converged``
-        tells.
+        Parameters with Dirichlet or Beta priors, and a coupling, are maximised in closed form or in
+        one dimension; all other variables take gradient steps up PyMC's density in every
+        iteration. Concentrations below one count as one, because densities with poles at zero have
+        no mode. A mode may not exist for hyperparameters, for example with ``pooled=True``; see the
+        attribute ``converged``.
     start : {"moments", "majority", "prior"}
-        Where to begin. Default "moments": spectral moments or majority vote, whichever EM takes
-        higher. "prior" is the mean of the prior.
+        Where to begin: spectral moments or majority vote, whichever EM takes higher (default),
+        majority vote, or the prior mean.
     iterations : int, default 1000
-        At most so many.
+        Maximum number of iterations.
     tolerance : float, default 1e-8
         Stop when the log posterior gains less than this per response.
     cores : int, optional
-        Threads that share a large table, by default one for each core. Results do not depend on it.
+        Maximum number of threads for a large table, by default all cores. Results do not depend on
+        it.
 
     Returns
     -------
     DataTree
         Groups ``point`` (the parameters, sensitivity, specificity), ``label_posterior`` (at the
-        point, so without the uncertainty of the parameters) and ``trace`` (the log posterior by
-        iteration, up to a constant); the attributes say ``log_evidence``, ``converged``,
-        ``iterations`` and the start that won. Where the attribute ``exact`` of ``label_posterior``
-        is 0 (labels on a graph with circles), ``log_evidence`` and ``trace`` are approximations by
-        the ``method`` it names, as the label probabilities are.
+        point, without the uncertainty of the parameters) and ``trace`` (the log posterior by
+        iteration, up to a constant); attributes ``log_evidence``, ``converged``, ``iterations`` and
+        the start. If the attribute ``exact`` of ``label_posterior`` is 0 (labels on a graph with
+        circles), all of these are approximations by the ``method`` it names.
 
     Raises
     ------
@@ -120,14 +115,16 @@ def find_map(
         tolerance=tolerance,
     )
     # concentrations that count as one here may be below one, where the density has poles
-    converged = fit.converged and not (rest is not None and _have_poles(rest.priors(fit.rows)))
+    varying = [] if rest is None else [*rest.priors(fit.rows).values()]
+    rows_below = [prior for prior in varying if isinstance(prior, RowPrior)]
+    converged = fit.converged and all((each.concentration >= 1.0).all() for each in rows_below)
     values = {
         name: observation.support(name).from_kernel(fit.rows[name])[None, None]
         for name in observation.names
     }
-    found = {block.variable.name: values[name][0] for name, block in plan.blocks.items()}
+    found = {block.variable.name: values[name] for name, block in plan.blocks.items()}
     if rest is not None:
-        found |= {name: value[None] for name, value in rest.natural(fit.rows).items()}
+        found |= {name: value[None, None] for name, value in rest.natural(fit.rows).items()}
     result = xr.DataTree(children={"posterior": xr.DataTree(as_posterior(model, found))})
     with plain_python():
         add_deterministics(result, model)
@@ -148,9 +145,3 @@ def find_map(
         found_labels = result["label_posterior"].dataset
         result["label_posterior"] = xr.DataTree(found_labels.drop_vars("mcse"))
     return result
-
-
-def _have_poles(priors: Mapping[str, Prior]) -> bool:
-    """Return whether some rows have a concentration below one."""
-    rows = [prior for prior in priors.values() if isinstance(prior, RowPrior)]
-    return any(bool((prior.concentration < 1.0).any()) for prior in rows)

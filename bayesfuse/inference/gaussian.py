@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -9,27 +10,19 @@ import pymc as pm
 from rich.progress import track
 
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.approximation import Approximation, pareto_shape
-from bayesfuse.inference.conditionals import statistics
 from bayesfuse.inference.gradients import Gradients, natural
 from bayesfuse.inference.plan import Plan
+from bayesfuse.inference.recording import Approximation, pareto_shape
 from bayesfuse.inference.start import Start
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.compiled import plain_python, value_function
 
-WINDOW = 500
-"""Steps over which the bound and the parameters are averaged, and compared with those before."""
-
-STEP = {"advi": 0.01, "fullrank_advi": 0.002}
-"""Step size of Adam, in units of log ratios: the noise of a row of correlations adds up."""
+WINDOW = 500  # steps over which bound and parameters are averaged, and compared with those before
+STEP = {"advi": 0.01, "fullrank_advi": 0.002}  # step size of Adam, in log ratios
 
 MOST_STEPS = {"advi": 10_000, "fullrank_advi": 20_000}
 
-JITTER = 0.5
-"""How far Pathfinder's paths begin from the start, in units of log ratios.
-
-Far enough for L-BFGS to see the curvature on its way back, not so far as to switch labels.
-"""
+JITTER = 0.5  # spread of Pathfinder's starts: far enough to see curvature, without label switching
 
 
 def fit_advi(
@@ -46,33 +39,9 @@ def fit_advi(
 ) -> Approximation:
     """Fit a normal distribution by stochastic gradients, with independent coordinates or without.
 
-    It begins at the start with the scales of the Dirichlet conditionals there, takes Adam's steps,
-    and ends when the bound, averaged over a window of steps, gains less than its own noise. The
-    parameters of the last window are averaged.
-
-    Parameters
-    ----------
-    plan : Plan
-    rest : Gradients, optional
-        Of the variables that are no blocks.
-    begun : Start
-    method : {"advi", "fullrank_advi"}
-    draws : int
-    iterations : int, optional
-    rng : Generator
-    progressbar : bool
-    **kwargs
-        For the step function of PyMC's :class:`pymc.ADVI`, such as ``obj_optimizer``.
-
-    Returns
-    -------
-    Approximation
-
-    References
-    ----------
-    Kucukelbir et al. (2017), Automatic differentiation variational inference, Journal of Machine
-    Learning Research 18(14), 1–45. Dhaka et al. (2020), Robust, accurate stochastic optimization
-    for variational inference, NeurIPS, on averaging.
+    Scales begin at those of the conditionals at the start. Adam's steps end when the bound,
+    averaged over a window, gains less than its noise; the last window is averaged. Kucukelbir et
+    al. (2017), JMLR 18(14); Dhaka et al. (2020), NeurIPS.
     """
     model = plan.model
     seed = int(rng.integers(2**31))
@@ -109,7 +78,7 @@ def _set_scales(plan: Plan, rest: Gradients | None, begun: Start, group: Any) ->
     """Give every coordinate the scale of its conditional given the labels at the start."""
     observation, rows = plan.begun(), begun.rows
     _, counts = observation.expected(rows)
-    said = statistics(observation, rows, counts)
+    said = observation.statistics(rows, counts)
     priors = plan.priors() if rest is None else plan.priors() | rest.priors(rows)
     scales: dict[str, Array | float] = {} if rest is None else {**rest.scales(rows, counts)}
     for name, block in plan.blocks.items():
@@ -140,34 +109,32 @@ def _climb(
     step: Any, parameters: dict[str, Any], iterations: int, progressbar: bool
 ) -> tuple[Array, bool]:
     """Take steps until the bound gains less than its noise; leave the mean of the last window."""
-    trace = np.empty(iterations)
-    total = {name: np.zeros_like(shared.get_value()) for name, shared in parameters.items()}
-    size, converged, last = 0, False, 0
-    for last in track(range(iterations), "Fitting", disable=not progressbar):
-        trace[last] = -step()
-        if not np.isfinite(trace[last]):
-            raise ModelError(
-                "ADVI's bound must stay finite; use method='cavi' or a smaller step, such as "
-                f"obj_optimizer=pm.adam(learning_rate=0.001). Got: {trace[last]} at step "
-                f"{last + 1}."
-            )
-        size += 1
-        for name, shared in parameters.items():
-            total[name] += shared.get_value(borrow=True)
-        if size == WINDOW and last + 1 < iterations:
-            now = trace[last + 1 - WINDOW : last + 1]
-            before = trace[max(last + 1 - 2 * WINDOW, 0) : last + 1 - WINDOW]
-            noise = np.sqrt((now.var() + before.var()) / WINDOW) if len(before) else 0.0
-            if len(before) and now.mean() - before.mean() < noise:
-                converged = True
-                break
-            size = 0
-            for name in total:
-                total[name][:] = 0.0
+    trace: list[float] = []
+    before, converged = np.empty(0), False
+    ticks = iter(track(range(iterations), "Fitting", disable=not progressbar))
+    for first in range(0, iterations, WINDOW):
+        last = min(first + WINDOW, iterations)
+        total: dict[str, Any] = dict.fromkeys(parameters, 0.0)
+        for at in itertools.islice(ticks, last - first):
+            trace.append(-float(step()))
+            if not np.isfinite(trace[at]):
+                raise ModelError(
+                    "ADVI's bound must stay finite; use method='cavi' or a smaller step, such as "
+                    f"obj_optimizer=pm.adam(learning_rate=0.001). Got: {trace[at]} at step "
+                    f"{at + 1}."
+                )
+            for name, shared in parameters.items():
+                total[name] = total[name] + shared.get_value(borrow=True)
+        now = np.array(trace[first:])
+        if before.size and last < iterations:
+            noise = np.sqrt((now.var() + before.var()) / WINDOW)
+            converged = bool(now.mean() - before.mean() < noise)
+        if converged:
+            break
+        before = now
     for name, shared in parameters.items():
-        if size:
-            shared.set_value(total[name] / size)
-    return trace[: last + 1], converged
+        shared.set_value(total[name] / (last - first))
+    return np.array(trace), converged
 
 
 def fit_pathfinder(
@@ -180,36 +147,7 @@ def fit_pathfinder(
     progressbar: bool,
     **kwargs: Any,
 ) -> Approximation:
-    """Follow L-BFGS to a mode, and draw from the normal distribution its steps suggest.
-
-    Parameters
-    ----------
-    plan : Plan
-    rest : Gradients, optional
-        Of the variables that are no blocks.
-    begun : Start
-    draws : int
-    rng : Generator
-    progressbar : bool
-    **kwargs
-        For :func:`pymc_extras.fit_pathfinder`.
-
-    Returns
-    -------
-    Approximation
-        Draws resampled by their smoothed importance ratios; the trace is the bound that the best
-        path reached.
-
-    Raises
-    ------
-    ImportError
-        pymc-extras is not installed.
-
-    References
-    ----------
-    Zhang, Carpenter, Gelman & Vehtari (2022), Pathfinder: parallel quasi-Newton variational
-    inference, Journal of Machine Learning Research 23(306), 1–49.
-    """
+    """Return draws of Pathfinder (Zhang, Carpenter, Gelman & Vehtari 2022, JMLR 23(306))."""
     try:
         from pymc_extras import fit_pathfinder as find_paths
     except ImportError as error:

@@ -11,26 +11,17 @@ from numpy.typing import NDArray
 
 from bayesfuse.inference import turning
 from bayesfuse.inference.chain_kernel import TURNS
-from bayesfuse.inference.conditionals import accepts, draw_labels
 from bayesfuse.inference.plan import Plan, PooledBlock
-from bayesfuse.observation import Observation, Rows
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation import Counts, Observation, Rows
 from bayesfuse.parameters.contract import Prior, draw_all
 
-WORTH_TURNING = 0.1
-"""Acceptance rate of these moves, while tuning, below which sampling goes on without them.
-
-It is a quarter to a half where the responses determine the prevalence weakly, and mixing is then
-two to three times faster; elsewhere it is 0.02, and drawing labels moves the prevalence as well.
-"""
+WORTH_TURNING = 0.1  # acceptance rate of turns below which drawing labels moves prevalence as well
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a sweep updates: parameters of an observation, their priors and the pools above them.
-
-    ``priors`` has a prior by name for every parameter that is drawn and every constant; rows below
-    a pool get theirs from its members. ``drawn`` are the parameters to draw.
-    """
+    """The parameters drawn in a sweep, fixed priors of these and of constants, and pools."""
 
     observation: Observation
     priors: Mapping[str, Prior]
@@ -66,12 +57,7 @@ class Sweep:
 
 
 class State(NamedTuple):
-    """The state of a chain.
-
-    ``rows`` are all parameters in kernel coordinates; ``labels`` those of the last draw, for label
-    priors that go on from them; ``turns`` whether sweeps try turns, of which ``tried`` and
-    ``accepted`` are the numbers.
-    """
+    """Rows in kernel coordinates, labels to go on from, whether sweeps try turns, and counts."""
 
     rows: Rows
     labels: NDArray[Any] | None
@@ -94,9 +80,8 @@ def step(sweep: Sweep, state: State, rng: np.random.Generator) -> State:
         rows, state = turned, state._replace(tried=state.tried + 1, accepted=accepted)
     if sweep.pools:
         priors = {**priors, **sweep.below_pools(rows)}
-    labels, found, counts, statistics = draw_labels(
-        observation, rows, priors, rng, state.labels, seen
-    )
+    labels, found, counts = _draw_labels(observation, rows, priors, rng, state.labels, seen)
+    statistics = observation.statistics(rows, counts)
     for pooled in sweep.pools:
         values = pooled.values(rows)
         found |= pooled.rows(values | pooled.pool.draw(values, counts, rng))
@@ -104,10 +89,50 @@ def step(sweep: Sweep, state: State, rng: np.random.Generator) -> State:
         priors = {**priors, **sweep.below_pools(rows | found)}
     names = [name for name in sweep.drawn if name not in found]
     proposed = draw_all({name: priors[name] for name in names}, statistics, rows, rng)
-    if not accepts(observation, rows, proposed, labels, rng):
+    if not _accepts(observation, rows, proposed, labels, rng):
         proposed |= {n: rows[n] for n in observation.labels.parameters if n in proposed}
     kept = labels if observation.labels.moves_labels else None
     return state._replace(rows=rows | found | proposed, labels=kept)
+
+
+def _draw_labels(
+    observation: Observation,
+    rows: Rows,
+    priors: Mapping[str, Prior],
+    rng: np.random.Generator,
+    previous: NDArray[Any] | None,
+    seen: tuple[Array, Array] | None,
+) -> tuple[NDArray[Any] | None, dict[str, Any], Counts]:
+    """Draw labels (None if their counts suffice), what the channel draws itself, and counts."""
+    labels, raters = observation.labels, observation.raters
+    if labels.counts_all and not labels.moves_labels and not observation.indices:
+        return None, {}, observation.draw_counts(rows, rng, seen)
+    drawn = observation.draw(rows, rng, previous, seen)
+    if not observation.indices:
+        return drawn, {}, observation.tally(rows, drawn, rng)
+    found, rater_counts = raters.redraw(
+        rows, observation.tables(rows), drawn, priors, observation.rater_structure, rng
+    )
+    return drawn, found, observation.counted(drawn, rater_counts)
+
+
+def _accepts(
+    observation: Observation,
+    rows: Rows,
+    proposed: Rows,
+    drawn: NDArray[Any] | None,
+    rng: np.random.Generator,
+) -> bool:
+    """Accept or reject label parameters drawn by counts alone (Metropolis–Hastings)."""
+    labels = observation.labels
+    if labels.counts_all:
+        return True
+    assert drawn is not None  # labels whose counts say all are the only ones that are not kept
+    old, new = (
+        labels.uncounted(observation.label_tables(at), drawn, observation.label_structure)
+        for at in (rows, rows | proposed)
+    )
+    return bool(np.log(rng.random()) < new - old)
 
 
 def with_priors(sweep: Sweep, priors: Mapping[str, Prior]) -> Sweep:

@@ -1,9 +1,7 @@
 """What has no closed form: free variables of a model, moved along the gradients of its density.
 
-Hyperparameters, regressions, accuracies with a normal prior on their log-odds: PyMC knows their
-density, and labels inform them by the counts of the tables that they imply. Given these counts the
-expected log density is a sum over table entries, whatever the number of responses, and L-BFGS
-climbs it.
+Labels inform them by counts of the tables that they imply, so the expected log density is a sum
+over table entries, whatever the number of responses, and L-BFGS climbs it.
 """
 
 from __future__ import annotations
@@ -24,30 +22,15 @@ from bayesfuse.observation import Counts, Observation, Rows
 from bayesfuse.parameters.compiled import plain_python, value_function
 from bayesfuse.parameters.contract import Prior
 
-VALUE = "value of "
-"""Rows hold other variables in PyMC's coordinates, under this and the name of the value."""
-
-WIDEST = 1.0
-"""Largest standard deviation, in PyMC's coordinates, that starting points differ by."""
-
-STEP = 1e-4
-"""Difference of a coordinate between two gradients that tell a curvature."""
+VALUE = "value of "  # before names of values, in PyMC's coordinates, of other variables in rows
+WIDEST = 1.0  # largest standard deviation, in PyMC's coordinates, that starting points differ by
+STEP = 1e-4  # difference of a coordinate between two gradients that tell a curvature
 
 
 class Gradients:
-    """The variables of a plan that are no blocks: their density, steps uphill, what they imply.
+    """Variables of a plan that are no blocks: density, steps uphill, and what they imply.
 
-    Parameters
-    ----------
-    plan : Plan
-    jacobian : bool, default True
-        Whether densities are those of PyMC's unconstrained coordinates, as for starting points,
-        or of the variables themselves, as for a mode.
-
-    Attributes
-    ----------
-    moved : list of str
-        Names of the continuous values that :meth:`climb` moves, at first all.
+    Densities are of PyMC's unconstrained coordinates (``jacobian``) or of the variables.
     """
 
     def __init__(self, plan: Plan, *, jacobian: bool = True) -> None:
@@ -66,21 +49,11 @@ class Gradients:
             self._natural = value_function(model, {v.name: v for v in continuous})
             self._objective = self._compile(jacobian)
 
-    def lower(self) -> Gradients:
-        """Return the same for moves of variables on which no prior of another one depends.
-
-        A start moves these first: the joint density of hyperparameters and what they govern may
-        have no mode.
-        """
-        return self._of([name for name in self.moved if name not in self._upper])
-
-    def upper(self) -> Gradients:
-        """Return the same for moves of hyperparameters."""
-        return self._of(self._upper)
-
-    def _of(self, moved: list[str]) -> Gradients:
+    def only(self, *, upper: bool) -> Gradients:
+        """Return the same for moves of hyperparameters only, or of all others, which move first."""
         other = copy.copy(self)
-        other.moved = moved
+        others = [name for name in self.moved if name not in self._upper]
+        other.moved = self._upper if upper else others
         return other
 
     def begin(self, rows: Rows) -> Rows:
@@ -135,10 +108,7 @@ class Gradients:
         return self._moved(rows, unflatten(found.x))
 
     def scales(self, rows: Rows, counts: Counts) -> dict[str, Array]:
-        """Return standard deviations of the moved values, each given all others.
-
-        From the curvature of the expected log density, and no wider than one.
-        """
+        """Return standard deviations of the moved values given all others, no wider than one."""
         point, (flat, unflatten) = self._point(rows), self._flat(rows)
 
         def slope(flat: Array) -> Array:
@@ -182,7 +152,7 @@ class Gradients:
         """Return a point of the whole model."""
         others = {n.removeprefix(VALUE): v for n, v in rows.items() if n.startswith(VALUE)}
         written = {
-            block.value: block.write(rows[name])
+            block.value: block.coordinates.write(rows[name])
             for name, block in self.plan.blocks.items()
             if name in rows
         }
@@ -267,7 +237,7 @@ def gradients_of(plan: Plan) -> Gradients | None:
 def natural(plan: Plan, rest: Gradients | None, rows: Rows) -> dict[str, Array]:
     """Return rows as values of the model's variables, which PyMC can transform."""
     found = {
-        block.variable.name: block.natural(rows[block.parameter])
+        block.variable.name: block.coordinates.natural(rows[block.parameter])
         for block in plan.all_blocks
         if block.parameter in rows
     }

@@ -57,10 +57,7 @@ def sample_nuts(
 
 
 def _drawn_anew(begun: Beginning, one: dict[str, Any]) -> dict[str, Any]:
-    """Return a starting point for nutpie, which takes one for all chains: a random one.
-
-    nutpie evaluates it for every chain, with a seed of its own.
-    """
+    """Return a random starting point: nutpie evaluates one for every chain, with its own seed."""
     if begun.start.values is not None:
         return one
     stream = pytensor.shared(np.random.default_rng(0))

@@ -1,8 +1,7 @@
 """The plan of a fit: how each parameter of a PyMC model's responses can be updated.
 
-It is made once per call of ``sample``, ``fit`` or ``find_map`` and handed down. Parameters with a
-prior that their support knows are *blocks*, updated in closed form given the labels. Every other
-free variable of the model is moved along the gradients of PyMC's density (``gradients.py``).
+*Blocks*, with a prior that their support knows, are updated in closed form given the labels; all
+other free variables move along the gradients of PyMC's density (``gradients.py``).
 """
 
 from __future__ import annotations
@@ -33,10 +32,7 @@ from bayesfuse.pymc.parts import part
 
 @dataclass(frozen=True)
 class Block:
-    """A parameter that can be updated given the labels, and on which nothing else depends.
-
-    ``prior`` is None where it depends on other variables; ``varying`` gives it at a point then.
-    """
+    """A parameter that is updated given the labels; its prior is fixed, or varies by point."""
 
     parameter: str
     variable: TensorVariable
@@ -57,14 +53,6 @@ class Block:
         """Return kernel coordinates from a point, or many along a first axis, in value space."""
         return self.coordinates.read(np.asarray(point[self.value]))
 
-    def write(self, value: Array) -> Array:
-        """Invert :meth:`read`."""
-        return self.coordinates.write(value)
-
-    def natural(self, value: Array) -> Array:
-        """Return the variable's value, kept off the boundary so that PyMC can transform it."""
-        return self.coordinates.natural(value)
-
 
 @dataclass(frozen=True)
 class PooledBlock:
@@ -84,24 +72,21 @@ class PooledBlock:
         return {self._key(role): variable for role, variable in self.pool.inputs.items()}
 
     def begin(self, rows: Rows, rng: np.random.Generator) -> dict[str, Array]:
-        """Return values of members to begin with, and of inputs those of rows that hold some."""
-        inputs = {role: self._key(role) for role in self.pool.inputs}
-        given = {role: rows[key] for role, key in inputs.items() if key in rows}
-        return self.pool.begin(rng) | given
+        """Return values by role to begin with, of inputs those of rows that hold some."""
+        keys = {role: self._key(role) for role in self.pool.inputs}
+        return self.pool.begin(rng) | {r: rows[key] for r, key in keys.items() if key in rows}
 
     def values(self, rows: Rows) -> dict[str, Array]:
-        """Return the values of members and inputs by role from rows, which hold them by name."""
-        inputs = {role: rows[self._key(role)] for role in self.pool.inputs}
-        return inputs | {role: rows[block.parameter] for role, block in self.members.items()}
+        """Return the values of inputs and members by role from rows, which hold them by name."""
+        return {role: rows[self._key(role)] for role in (*self.pool.inputs, *self.members)}
+
+    def rows(self, values: Mapping[str, Array]) -> Rows:
+        """Return rows of inputs, members and the parameters that follow from these."""
+        own = {self._key(role): values[role] for role in (*self.members, *self.pool.inputs)}
+        return own | self.pool.implied(dict(values))
 
     def _key(self, role: str) -> str:
         return f"{self.pool.parameter}: {role}"
-
-    def rows(self, values: Mapping[str, Array]) -> Rows:
-        """Return rows of the members, inputs and the parameters that follow from these."""
-        own = {block.parameter: values[role] for role, block in self.members.items()}
-        inputs = {self._key(role): values[role] for role in self.pool.inputs}
-        return own | inputs | self.pool.implied(dict(values))
 
 
 @dataclass(frozen=True)
@@ -114,9 +99,7 @@ class Plan:
     variables: dict[str, TensorVariable]
     blocks: dict[str, Block]
     constants: dict[str, Known]
-    """Parameters that are constants."""
-    pools: tuple[PooledBlock, ...] = ()
-    """Variables that Gibbs sampling draws from the same counts as the rows below them."""
+    pools: tuple[PooledBlock, ...] = ()  # drawn from the same counts as the rows below them
 
     @property
     def complete(self) -> bool:
@@ -142,10 +125,7 @@ class Plan:
 
     @property
     def pooled(self) -> bool:
-        """Whether chains can begin under the pools.
-
-        Every variable must be a member of a pool, behind its inputs, or have a fixed prior.
-        """
+        """Whether every variable is in a pool, behind its inputs, or has a fixed prior."""
         below = {pooled.pool.parameter for pooled in self.pools}
         members = {b.variable for pooled in self.pools for b in pooled.members.values()}
         inputs = [each for pooled in self.pools for each in pooled.pool.inputs.values()]
@@ -206,22 +186,20 @@ def make_plan(model: pm.Model) -> Plan:
             for name, parameter in variables.items()
             if (value := _number(model, parameter)) is not None
         }
-    pools = tuple(_pooled(model, pool) for pool in getattr(model, "pools", ()))
-    found = Plan(model, variable, observation, variables, blocks, constants, pools)
+    pools = []
+    for pool in getattr(model, "pools", ()):
+        members = {}
+        for role, member in pool.members.items():
+            own, support = member.variable, member.support
+            way: Any = support.coordinates(model, own)
+            name, value = f"{pool.parameter}: {role}", model.rvs_to_values[own].name
+            members[role] = Block(name, own, value, support, way, None)
+        pools.append(PooledBlock(pool, members))
+    found = Plan(model, variable, observation, variables, blocks, constants, tuple(pools))
     if found.inferred:
         raters, priors = observation.raters, found.continuous_priors()
         raters.require_priors({name: priors[name] for name in raters.parameters if name in priors})
     return found
-
-
-def _pooled(model: pm.Model, pool: Pool) -> PooledBlock:
-    members = {}
-    for role, member in pool.members.items():
-        coordinates = member.support.coordinates(model, member.variable)
-        assert coordinates is not None  # models make pools of variables that have some
-        key, value = f"{pool.parameter}: {role}", model.rvs_to_values[member.variable].name
-        members[role] = Block(key, member.variable, value, member.support, coordinates, None)
-    return PooledBlock(pool, members)
 
 
 def _number(model: pm.Model, parameter: TensorVariable) -> Array | None:
@@ -298,11 +276,3 @@ def require_value(model: pm.Model, variable: TensorVariable, value: Any) -> None
             "probabilities that sum to one (zeros only where the prior has them), numbers within "
             f"their bounds. Got: {given.tolist()} for {variable.name}."
         )
-
-
-def moved(model: pm.Model, variables: Mapping[str, TensorVariable]) -> list[str]:
-    """Return the names of those that change with the point of a chain."""
-    graphs = model.replace_rvs_by_values(list(variables.values()))
-    values = set(model.value_vars)
-    named = zip(variables, graphs, strict=True)
-    return [name for name, graph in named if not values.isdisjoint(ancestors([graph]))]

@@ -1,32 +1,90 @@
 """Where chains begin if rater rows share a mean: at the labels of a model where they do not.
 
-Under a pool, modes of rows and hyperparameters are no place to begin: the density is highest where
-all raters are alike. So labels come from the model without the pool, or from Dawid and Skene's, and
-hyperparameters and rows are drawn given labels. Where a pool has inputs, the variables behind them
-begin with the labels (:mod:`bayesfuse.inference.tilts`).
+Under a pool the density is highest where all raters are alike. So labels come from the model
+without the pool, or from Dawid and Skene's, and hyperparameters and rows are drawn given labels.
+Where a pool has inputs (what is known of items), their slopes begin with the labels, by EM.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytensor.tensor as pt
+import scipy
 
 from bayesfuse import priors
-from bayesfuse.inference.conditionals import statistics
-from bayesfuse.inference.gradients import Gradients
+from bayesfuse.inference.gradients import VALUE, Gradients, appear_above
 from bayesfuse.inference.plan import Plan
 from bayesfuse.inference.start import Start, find_start
-from bayesfuse.inference.tilts import Tilts
-from bayesfuse.observation import Observation, Rows, Spread
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation import Counts, Observation, Rows, Spread
+from bayesfuse.parameters.compiled import plain_python, value_function
 from bayesfuse.parameters.contract import Prior, draw_all
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.raters.confusion import Confusion
 
-SETTLING = 10
-"""Draws of hyperparameters given the same labels, before a chain begins."""
+SETTLING = 10  # draws of hyperparameters given the same labels, before a chain begins
+AVERAGE = "log-odds of average items"  # the value that stands for the class shares
+
+
+class Tilts(Gradients):
+    """What is behind the input of the one pool of a plan: the ``tilt`` of labels' log-odds."""
+
+    def __init__(self, plan: Plan, observation: Observation) -> None:
+        self.plan, self.observation = plan, observation
+        model, (pooled,) = plan.model, plan.pools
+        members = {block.variable for block in pooled.members.values()}
+        own = [v for v in plan.others if v not in members]
+        value = {v: model.rvs_to_values[v].name for v in own}
+        self.start = {**model.initial_point(0), AVERAGE: np.zeros(observation.table.n_classes)}
+        self.moved = [*value.values(), AVERAGE]
+        self._upper = [value[v] for v in appear_above(model, own)]
+        (self._label,) = observation.labels.parameters
+        ((self._key, tilt),) = pooled.inputs.items()
+        with plain_python():
+            self._implied = value_function(model, {self._key: tilt})
+            self._natural = value_function(model, {v.name: v for v in own})
+            self._objective = self._compile_tilt(own, tilt)
+
+    def begin(self, rows: Rows) -> Rows:
+        """Complete the raters' rows: variables where PyMC begins, and equal class shares."""
+        return self.implied(rows | {VALUE + name: self.start[name] for name in self.moved})
+
+    def priors(self, rows: Rows) -> dict[str, Any]:
+        """Return none: all priors of the raters' rows are fixed."""
+        return {}
+
+    def implied(self, rows: Rows) -> Rows:
+        """Return rows with the tilt and the label prior's parameter that follow."""
+        found: Rows = self._implied(self._point(rows))
+        odds = scipy.special.log_softmax(rows[VALUE + AVERAGE] + found[self._key], axis=1)
+        return rows | found | {self._label: odds}
+
+    def _point(self, rows: Rows) -> dict[str, Any]:
+        others = {n.removeprefix(VALUE): v for n, v in rows.items() if n.startswith(VALUE)}
+        return self.start | others
+
+    def _compile_tilt(self, own: list[Any], tilt: Any) -> Callable[..., Any]:
+        """Compile the log density of all plus the expected one of labels, and slopes."""
+        model = self.plan.model
+        counts, average = pt.dmatrix(), pt.dvector()
+        (moved,) = model.replace_rvs_by_values([tilt])
+        total = sum((t.sum() for t in model.logp(own, sum=False)), pt.constant(0.0))
+        total += pt.special.log_softmax(average).sum()  # of a flat prior of the class shares
+        total += (counts * pt.special.log_softmax(average + moved, axis=1)).sum()
+        values = [*(model.rvs_to_values[v] for v in own), average]
+        slopes = pt.grad(total, values, disconnected_inputs="ignore")
+        function = model.compile_fn([total, *slopes], inputs=[*values, counts], point_fn=False)
+
+        def evaluate(point: dict[str, Array], given: Counts) -> Any:
+            total, *slopes = function(*(point[name] for name in names), given.labels[0])
+            return total, dict(zip(names, slopes, strict=True))
+
+        names = [*(model.rvs_to_values[v].name for v in own), AVERAGE]
+        return evaluate
 
 
 def rest_of(plan: Plan) -> Gradients | None:
@@ -70,7 +128,7 @@ def disperse(
         for at, pooled in enumerate(plan.pools):
             values[at] |= pooled.pool.draw(values[at], counts, rng)
             rows |= pooled.rows(values[at])
-    said = statistics(observation, rows, counts)
+    said = observation.statistics(rows, counts)
     own = {name: p for name, p in plan.priors().items() if name in said and p.free}
     rows |= draw_all(own | below(), said, rows, rng)
     return rows

@@ -30,8 +30,7 @@ from bayesfuse.parameters.compiled import plain_python
 from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.draws import Draws
-from bayesfuse.results.partitions import complete
-from bayesfuse.results.posterior import add_constants, order_variables, store
+from bayesfuse.results.posterior import add_constants, complete, order_variables, store
 from bayesfuse.results.storage import Precision, decide, round_off
 
 RESERVED = {"initvals", "return_inferencedata", "step", "trace", "var_names"}
@@ -65,73 +64,69 @@ def sample(
     draws, chains : int
         Number of draws kept per chain, and number of chains.
     tune : int, optional
-        Draws before those, dropped. Default 200 for Gibbs, PyMC's choice for NUTS.
+        Number of tuning draws, which are dropped. Default 200 for Gibbs, PyMC's choice for NUTS.
     cores : int, optional
         Maximum number of cores, by default all that the process may use (fewer if OMP_NUM_THREADS
-        or NUMBA_NUM_THREADS are set). Gibbs chains run side by side on threads; a large table is
-        cut into blocks, which threads share in every sweep. The draws do not depend on the number
-        of cores. NUTS runs chains in processes, by default as many as PyMC chooses.
+        or NUMBA_NUM_THREADS are set). Gibbs chains run on threads; blocks of a large table are
+        divided among threads in every sweep. Draws do not depend on the number of cores. NUTS runs
+        chains in processes, by default as many as PyMC chooses.
     sampler : {"auto", "gibbs", "nuts"}
-        "gibbs" draws labels and conjugate parameters with :class:`bayesfuse.LabelGibbs` and leaves
-        what is left to NUTS; "nuts" uses NUTS for all, with the labels summed out. "auto" takes
-        Gibbs where some parameter is conjugate.
+        "gibbs" draws labels and conjugate parameters with :class:`bayesfuse.LabelGibbs` and all
+        others with NUTS; "nuts" draws all parameters with NUTS, with the labels summed out. "auto"
+        is Gibbs if some parameter is conjugate.
     nuts_sampler : str, optional
         Implementation of NUTS, as in :func:`pymc.sample`.
     sweeps : int, optional
-        Gibbs sweeps per draw. Default: as many as take the time that the computations for every
-        draw take after sampling, at most ten.
+        Gibbs sweeps per draw. Default: as many as take the time of the computations after sampling,
+        at most ten.
     thin : int, optional
-        Keep every ``thin``-th draw, for results that take less memory; the work is the same.
-        Default 1 if posterior and log likelihood then take at most 500 MB, else more.
+        Keep every ``thin``-th draw, for smaller results; the work is the same. Default 1 if
+        posterior and log likelihood then take at most 500 MB, else more.
     precision : {"double", "single"}, optional
-        Precision of the stored posterior and log likelihood: single takes half the memory. Default
-        double if they then take at most 500 MB, else single. Label probabilities are computed
-        before rounding.
+        Precision of the stored posterior and log likelihood. Default double if they then take at
+        most 500 MB, else single. Label probabilities are computed before rounding.
     start : str or mapping of variable name to value
         Where chains begin: "moments" (default: spectral moments or majority vote, whichever EM
-        takes higher), "majority", "prior" (its mean), or values. The result's attributes record
-        the choice. Chains are dispersed by drawing labels and then parameters from their
-        conditionals, not by jitter, so that they do not end in different labellings of the classes.
+        takes higher), "majority", "prior" (its mean), or values. Attributes of the result record
+        the choice. Chains are dispersed by draws of labels and parameters from their conditionals,
+        not by jitter, which could switch the labels of classes.
     random_seed : int, Generator, optional
         The same seed gives the same draws.
     progressbar : bool, str or callable
         As in :func:`pymc.sample`, or a function called with the number of new draws.
     log_likelihood : bool, optional
-        Whether to store the pointwise log likelihood for ``az.loo``. Default: if it takes no more
-        than 10⁸ values.
+        Whether to store the pointwise log likelihood for ``az.loo``. Default: up to 10⁸ values.
     **kwargs
-        Passed to :func:`pymc.sample` where NUTS draws variables, such as ``target_accept``. Where
-        Gibbs sweeps draw all of them, only ``quiet`` and ``progressbar_theme`` apply.
+        Passed to :func:`pymc.sample` if NUTS draws some variables, such as ``target_accept``. If
+        Gibbs sweeps draw all variables, only ``quiet`` and ``progressbar_theme`` apply.
 
     Returns
     -------
     DataTree
-        Groups posterior, sample_stats, observed_data, constant_data, label_posterior
-        (probability, mcse by item and class) and log_likelihood (by item); with labels on a
-        graph with circles also label_draws, the labels themselves, where they take no more than
-        10⁸ values.
-        Where the model observes several tables, by ``bf.observe`` with names: a child by each
-        name, with these groups of its labels, for ``bf.label_probabilities(result[name])``;
-        functions that take a model take ``bf.part(model, name)``. Sampled by NUTS.
-        Interrupting Gibbs chains ends all of them; the result has the draws that every chain has
-        made (if all are being tuned there are none: ValueError), and ``label_posterior`` is of all
-        draws made. Next to NUTS it ends the chain that runs, as in :func:`pymc.sample`.
-        Interrupting the computations that follow leaves out the rest, which a warning and the
-        attribute ``missing`` name.
+        Groups posterior, sample_stats, observed_data, constant_data, label_posterior (probability
+        and mcse by item and class) and log_likelihood (by item); for labels on a graph with
+        circles also label_draws, the drawn labels, up to 10⁸ values.
+        A model that observes several tables (``bf.observe`` with names) has a child with the labels
+        of each, for ``bf.label_probabilities(result[name])``; functions that take a model take
+        ``bf.part(model, name)``. It is sampled by NUTS.
+        Interrupting Gibbs chains ends all of them and keeps the draws that every chain has made
+        (ValueError if there are none). Next to NUTS, an interruption ends the current chain, as in
+        :func:`pymc.sample`. Interrupting the computations after sampling leaves out the rest, which
+        a warning and the attribute ``missing`` name.
 
     Raises
     ------
     ModelError
-        The model observes no responses; a sampler it cannot use, or settings of another one;
-        numbers of draws below one; values to start at that the variables cannot have.
+        The model observes no responses; the sampler or its settings do not apply to the model;
+        numbers of draws are below one; start values are outside the support.
     ImpossibleDataError
         The prior or the gold labels rule out some item's responses.
 
     Warns
     -----
     LargeResultWarning
-        Draws would take more than 500 MB, so single precision or ``thin`` was chosen; the
-        attributes ``precision`` and ``thin`` of the result say which.
+        Draws would take more than 500 MB, so single precision or ``thin`` was chosen; see the
+        attributes ``precision`` and ``thin`` of the result.
     CollapseWarning
         The labels have lost a class that the responses favour (suppressed by ``quiet``), see
         :func:`bayesfuse.checks.collapse`.
@@ -183,24 +178,20 @@ def sample(
             "nuts_sampler= is for NUTS and sweeps= for Gibbs; choose by sampler=. Got: "
             f"{foreign[0]}={foreign[1]!r} for {'Gibbs' if uses_gibbs else 'NUTS'}."
         )
-    stored: dict[str, Any] = {
-        "precision": precision,
-        "thin": thin,
-        "log_likelihood": log_likelihood,
-    }
-    observations = [plan.observation for plan in plans.values()]
-    kept = decide(model, observations, (settings["chains"], settings["draws"]), **stored)
+    kept = decide(
+        model,
+        [plan.observation for plan in plans.values()],
+        (settings["chains"], settings["draws"]),
+        precision=precision,
+        thin=thin,
+        log_likelihood=log_likelihood,
+    )
     with threads(settings["cores"]):
         beginnings = [Beginning(plan, start, model) for plan in plans.values()]
     seen = None
     if uses_gibbs:
-        result, seen = sample_gibbs(
-            beginnings[0],
-            settings,
-            sweeps=sweeps,
-            thin=kept.thin,
-            log_likelihood=kept.log_likelihood,
-        )
+        stored: Any = {"thin": kept.thin, "log_likelihood": kept.log_likelihood}
+        result, seen = sample_gibbs(beginnings[0], settings, sweeps=sweeps, **stored)
     else:
         if callable(progressbar):
             settings |= {"progressbar": False, "callback": lambda *_, **__: progressbar(1)}
@@ -270,13 +261,11 @@ def _add_labels(
     posterior = result["posterior"].dataset
     with plain_python():
         values = evaluate(plan.model, posterior, plan.variables)
-    if name is None:
-        complete(result, plan.observation, values, log_likelihood=log_likelihood)
-        return
-    whole = xr.DataTree.from_dict({"posterior": posterior})
-    complete(whole, plan.observation, values, log_likelihood=log_likelihood)
-    groups = {group: whole[group].dataset for group in whole.children if group != "posterior"}
-    result[name] = xr.DataTree.from_dict(groups)
+    tree = result if name is None else xr.DataTree.from_dict({"posterior": posterior})
+    complete(tree, plan.observation, values, log_likelihood=log_likelihood)
+    if name is not None:
+        del tree["posterior"]
+        result[name] = tree
 
 
 def _uses_gibbs(sampler: str, sweeps: int | None, plans: dict[str, Plan]) -> bool:

@@ -22,60 +22,27 @@ from bayesfuse.parameters.contract import Role
 from bayesfuse.parameters.dirichlet import Dirichlet, RowPrior
 from bayesfuse.raters.confusion import Confusion
 
-DIVISIONS = 40
-"""Ways to divide the raters into teams: some are bad, and the posterior density tells which."""
-
-MANY_CLASSES = 10
-"""Above so many classes there are fewer divisions, because each costs their fourth power."""
-
-POLISH = 10
-"""EM steps for every division; then twice as many for the best quarter, and so on."""
-
-PILOT = 200_000
-"""Of more responses than these, a sample of the items decides which division is best."""
-
-UNIFORM = 0.03
-"""Share of uniform responses mixed into the moments' rows, whose zeros would be certainties."""
-
-TIE = 1e-3
-"""Nats that all responses being right adds to a naming of the classes: decides between equals."""
+DIVISIONS = 40  # ways to divide raters into teams; the posterior density tells which are bad
+MANY_CLASSES = 10  # above, there are fewer divisions: each costs the fourth power of the classes
+POLISH = 10  # EM steps for every division; then twice as many for the best quarter, and so on
+PILOT = 200_000  # of more responses, a sample of the items decides which division is best
+UNIFORM = 0.03  # share of uniform responses mixed into rows, whose zeros would be certainties
+TIE = 1e-3  # nats for all responses being right, which decides between equal names of classes
 
 
 def label_probabilities(observation: Observation, priors: Priors, middle: Rows) -> Array:
-    """Estimate label probabilities from the moments of teams of raters.
+    """Estimate label probabilities (table items, classes) from the moments of teams of raters.
 
-    Whatever the model, labels count here as independent and raters as having confusion matrices.
-    Every random division of the raters into three teams gives an estimate of these. Which class is
-    which, about which moments say nothing, is settled by the prior and the known labels. The
-    division from which EM reaches the highest posterior density wins; the likelihood alone would
-    be blind to permuted classes.
-
-    Parameters
-    ----------
-    observation : Observation
-    priors : dict of Prior
-        Of the parameters that have fixed ones.
-    middle : dict of ndarray
-        All parameters at typical values: what others than rows imply about the raters.
-
-    Returns
-    -------
-    ndarray, shape (items of the observation's table, classes)
-
-    Raises
-    ------
-    MomentsError
-        No three teams tell the classes apart.
-
-    References
-    ----------
-    Leurgans, Ross & Abel (1993), as :func:`bayesfuse.moments.views.from_teams`.
+    Random divisions of raters into three teams give confusion matrices (Leurgans, Ross & Abel
+    1993), whose classes the prior and known labels name; the one from which EM reaches the highest
+    posterior density wins. ``middle`` are all parameters at typical values.
     """
     table = observation.table
     gold = observation.table_gold
     prior = _prior(observation, priors, middle)
     rng = np.random.default_rng(0)
-    sample = _sample(table, rng)
+    size = min(table.n_items, round(table.n_items * PILOT / max(table.n_responses, 1)))
+    sample = np.sort(rng.choice(table.n_items, max(size, 1), replace=False))
     pilot = _independent(table.take(sample), gold[sample])
     points = list(_estimates(pilot, prior, rng))
     if not points:
@@ -97,38 +64,25 @@ def label_probabilities(observation: Observation, priors: Priors, middle: Rows) 
 def _prior(observation: Observation, priors: Priors, middle: Rows) -> dict[str, RowPrior]:
     """Return the model's own priors of these two, or what other parameters imply about them."""
     n_classes = observation.table.n_classes
-    confusion = _row_prior(priors, observation.raters.named(Role.ANSWERS))
-    if confusion is None:
+    confusion = priors.get(observation.raters.named(Role.ANSWERS) or "")
+    if not isinstance(confusion, RowPrior):
         tables = observation.tables(middle)
         weight = defaults.diagonal(n_classes).sum(axis=1, keepdims=True)
         confusion = Dirichlet(weight * observation.raters.confusion(tables, n_classes, np))
-    prevalence = _row_prior(priors, observation.labels.named(Role.CLASS_SHARES))
-    if prevalence is None:
+    prevalence = priors.get(observation.labels.named(Role.CLASS_SHARES) or "")
+    if not isinstance(prevalence, RowPrior):
         prevalence = Dirichlet(np.ones(n_classes))
     # names are given to one class at a time, and a mixture over all classes is no product of such
     prevalence = Dirichlet(prevalence.at(prevalence.centre()))
     return {"prevalence": prevalence, "confusion": confusion}
 
 
-def _row_prior(priors: Priors, name: str | None) -> RowPrior | None:
-    prior = priors.get(name) if name is not None else None
-    return prior if isinstance(prior, RowPrior) else None
-
-
 def _divisions(n_classes: int) -> int:
     return max(DIVISIONS * MANY_CLASSES**2 // max(n_classes, MANY_CLASSES) ** 2, 4)
 
 
-def _sample(table: Responses, rng: np.random.Generator) -> NDArray[np.int64]:
-    size = min(table.n_items, round(table.n_items * PILOT / max(table.n_responses, 1)))
-    return np.sort(rng.choice(table.n_items, max(size, 1), replace=False))
-
-
 def _independent(responses: Responses, gold: NDArray[np.int64]) -> Observation:
-    """See responses through independent labels and confusion matrices.
-
-    Labels on a sequence or graph are merged here, too: most words of a text have few answers.
-    """
+    """See responses through independent labels and confusion matrices, merged where possible."""
     labels, raters = Independent(None), Confusion(None)
     table, inverse = responses.condensed(gold)
     structure = labels.structure(table)
@@ -165,11 +119,10 @@ def _estimates(
 
 
 def _names(counts: Rows, prior: dict[str, Any]) -> NDArray[np.int64]:
-    """Say which of the estimated classes is which: the most probable one-to-one assignment.
+    """Return the most probable assignment of the estimated classes to the classes.
 
-    The probability of labels and responses with the rows integrated out is a product over classes
-    of Dirichlet-multinomials, so the best of all permutations is a linear assignment. Priors to
-    which all permutations are equal leave it to the raters, as majority vote does.
+    With the rows integrated out, probabilities are products over classes of
+    Dirichlet-multinomials: a linear assignment. Majority vote decides between equals.
     """
     from scipy.optimize import linear_sum_assignment  # half a second to import
 

@@ -18,20 +18,14 @@ DEFAULT = "moments"
 
 METHODS = ("moments", "majority", "prior")
 
-STEPS_OF_ALL = 5
-"""EM steps with all partitions, after a start from the first one."""
-
+STEPS_OF_ALL = 5  # EM steps with all partitions, after a start from the first one
 POLISH = 20
 """EM steps given to every candidate: enough to leave a bad estimate, far from convergence."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where a fit begins: ``rows``, and the ``method`` that won.
-
-    ``polished`` holds what EM made of every candidate, ``left_out`` why the moments did not
-    compete, ``values`` the user's own starting values where they gave some instead.
-    """
+    """Where a fit begins: rows or the user's values, the winning method, and the others."""
 
     rows: Rows
     method: str
@@ -48,8 +42,7 @@ class Start:
         return said | ({"start_without_moments": self.left_out} if self.left_out else {})
 
 
-SETTLING = 100
-"""Gradient steps at most to where given labels, or given leaves, put other variables."""
+CLIMB = 100  # gradient steps at most to where given labels, or given leaves, put other variables
 
 
 def find_start(
@@ -57,38 +50,14 @@ def find_start(
 ) -> Start:
     """Choose a starting point by the posterior density after a few EM steps.
 
-    Parameters
-    ----------
-    observation : Observation
-    priors : dict of Prior
-        Of every parameter, but for those of ``rest``.
-    method : {"moments", "majority", "prior"}
-        "moments" lets an estimate from spectral moments compete with majority vote, which is there
-        whenever the moments are not: too few raters or responses are no error. The other two are
-        majority vote alone, and the prior mean, not polished.
-    rest : Rest, optional
-        The other parameters. The variables on which they depend are moved until what they imply is
-        most probable given the labels, then hyperparameters given these.
-
-    Returns
-    -------
-    Start
-
-    Raises
-    ------
-    ModelError
-        No such method.
-    ImpossibleDataError
-        The prior or the gold labels rule out some item's responses.
-
-    Notes
-    -----
-    The density counts the prior of the parameters, up to a constant, besides the likelihood of the
-    responses. That alone does not tell a labelling from its permutations, one of which puts most
-    raters in the wrong.
+    The likelihood alone would not distinguish permuted classes. Variables of ``rest`` move to where
+    they are most probable given the labels, then hyperparameters given these.
     """
     if isinstance(observation, Spread):
-        return _of_all(observation, priors, find_start(observation.pilot, priors, method, rest))
+        begun = find_start(observation.pilot, priors, method, rest)
+        fit = em.fit(observation, begun.rows, priors, iterations=STEPS_OF_ALL)
+        rows = settle(observation, fit.rows, priors)
+        return replace(begun, rows=rows, polished=begun.polished | {"all_partitions": fit})
     if method not in METHODS:
         raise ModelError(
             f"start must be one of {list(METHODS)} (or, in bf.sample, a mapping of variable names "
@@ -96,12 +65,14 @@ def find_start(
         )
     middle = em.centre(priors)
     if rest is not None:
-        middle, rest = rest.begin(middle), rest.lower()
+        middle, rest = rest.begin(middle), rest.only(upper=False)
     if method == "prior":
         return Start(middle, method)
 
     def polish(share: Array) -> em.PointFit:
-        rows = from_labels(observation, share, priors, middle, rest)
+        counts = observation.expected_given(share, middle)
+        rows = em.updated(observation, middle, counts, priors, rest, "expect")
+        rows = rows if rest is None else rest.climb(rows, counts, CLIMB)
         return em.fit(observation, rows, priors, rest=rest, iterations=POLISH)
 
     polished, left_out = {}, ""
@@ -117,13 +88,6 @@ def find_start(
     return Start(rows, best, polished, left_out)
 
 
-def _of_all(observation: Spread, priors: Priors, begun: Start) -> Start:
-    """Take a start from the first partition a few steps further, with all of them."""
-    fit = em.fit(observation, begun.rows, priors, iterations=STEPS_OF_ALL)
-    rows = settle(observation, fit.rows, priors)
-    return replace(begun, rows=rows, polished=begun.polished | {"all_partitions": fit})
-
-
 def majority(observation: Observation) -> Array:
     """Return the shares of the votes, known labels in their place: (table items, classes)."""
     table = observation.table
@@ -133,27 +97,8 @@ def majority(observation: Observation) -> Array:
     return share
 
 
-def from_labels(
-    observation: Observation,
-    probability: Array,
-    priors: Priors,
-    middle: Rows,
-    rest: Rest | None = None,
-) -> Rows:
-    """Return where the parameters would be if the labels had these probabilities.
-
-    Hidden variables of the channel have their distribution at ``middle``.
-    """
-    counts = observation.expected_given(probability, middle)
-    rows = em.updated(observation, middle, counts, priors, rest, lambda p, s, v: p.expect(s, v))
-    return rows if rest is None else rest.climb(rows, counts, SETTLING)
-
-
 def settle(observation: Observation, rows: Rows, priors: Priors, rest: Rest | None = None) -> Rows:
-    """Replace modes, which may lie on the boundary, by means given the expected counts.
-
-    Hyperparameters go to where they are most probable given what depends on them.
-    """
+    """Replace modes, perhaps on the boundary, by means given expected counts."""
     _, counts = observation.expected(rows)
-    rows = em.updated(observation, rows, counts, priors, rest, lambda p, s, v: p.inside(s, v))
-    return rows if rest is None else rest.upper().climb(rows, counts, SETTLING)
+    rows = em.updated(observation, rows, counts, priors, rest, "inside")
+    return rows if rest is None else rest.only(upper=True).climb(rows, counts, CLIMB)

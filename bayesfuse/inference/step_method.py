@@ -12,12 +12,12 @@ from pymc.step_methods import STEP_METHODS
 from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
+from pytensor.graph.traversal import ancestors
 
 from bayesfuse.errors import ModelError, interruptible, require_count
 from bayesfuse.inference.gibbs import Sweep, step, with_priors
-from bayesfuse.inference.plan import Block, Plan, PooledBlock, make_plan, moved
+from bayesfuse.inference.plan import Block, Plan, make_plan
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation import Observation
 from bayesfuse.parameters.compiled import value_function
 from bayesfuse.parameters.variables import SeatingRV
 from bayesfuse.pymc.model import latest
@@ -25,7 +25,7 @@ from bayesfuse.pymc.model import latest
 
 @dataclass_state
 class LabelGibbsState(StepMethodState):
-    """What a chain carries besides its point: the random stream, labels, counts of turns."""
+    """Random stream, labels and counts of turns of a chain."""
 
     state: Any
 
@@ -34,17 +34,15 @@ class LabelGibbs(BlockedStep):
     r"""Step method that draws labels and, given them, every Dirichlet row of a label model.
 
     One step draws the labels from :math:`p(y \mid \theta, x)` and then the conjugate parameters
-    from their Dirichlet (or Beta) conditionals. The labels are not part of the model, whose
-    density has them summed out; drawing them afresh in every step leaves that density invariant.
-    Parameters that are not conjugate, and every other variable of the model, are left to other
-    steps: ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to NUTS. Positive parameters
-    (a coupling) are drawn by slice sampling, whatever their density. Where labels are independent,
-    some sweeps begin with a move of the prevalence with the labels summed out, as long as tuning
-    finds that it pays.
+    from their Dirichlet (or Beta) conditionals. The model has the labels summed out; drawing them
+    in every step leaves its density invariant. Other variables are left to other steps:
+    ``pm.sample(step=bf.LabelGibbs(), model=model)`` gives them to NUTS. Positive parameters (a
+    coupling) are drawn by slice sampling, whatever their density. For independent labels, some
+    sweeps begin with a move of the prevalence with the labels summed out, if that proves useful.
 
-    Labels on a graph with circles cannot be drawn afresh: every chain keeps its own and goes on
-    from them. They must not depend on what other steps move, because those sum the labels out,
-    approximately, and so move them apart from the labels that are kept.
+    Labels on a graph with circles cannot be drawn afresh: every chain continues from its own. They
+    must not depend on variables that other steps move, because those steps sum the labels out
+    approximately, which differs from the labels that are kept.
 
     Parameters
     ----------
@@ -56,13 +54,13 @@ class LabelGibbs(BlockedStep):
     sweeps : int, default 1
         Sweeps per step, of which the last is kept.
     plan : Plan, optional
-        Of the model, if it has been made already.
+        Plan of the model, if already made.
 
     Raises
     ------
     ModelError
         The model observes no responses, or has no conjugate parameter among ``vars``; other steps
-        are to move parameters of labels that must be drawn with them.
+        would move parameters of labels that must be drawn with them.
 
     References
     ----------
@@ -83,10 +81,7 @@ class LabelGibbs(BlockedStep):
     _state_class = LabelGibbsState
 
     def __new__(cls, *args: Any, **kwargs: Any) -> LabelGibbs:
-        """Find the model before PyMC's steps insist on one.
-
-        In ``pm.sample(step=LabelGibbs(), model=model)`` none is on the stack yet.
-        """
+        """Find the model: ``pm.sample(step=LabelGibbs(), model=model)`` puts none on the stack."""
         kwargs["model"] = _model(kwargs.get("model"))
         step: LabelGibbs = super().__new__(cls, *args, **kwargs)
         return step
@@ -111,7 +106,14 @@ class LabelGibbs(BlockedStep):
             listed = vars if isinstance(vars, list | tuple) else [vars]
             wanted = {model.rvs_to_values.get(variable, variable).name for variable in listed}
         blocks = [b for b in plan.blocks.values() if wanted is None or b.value in wanted]
-        pools = [pooled for pooled in plan.pools if _takes(pooled, blocks, plan, wanted)]
+        drawn = {b.parameter for b in blocks}
+        pools = []
+        for pooled in plan.pools:
+            asked = all(wanted is None or b.value in wanted for b in pooled.members.values())
+            if asked and (
+                pooled.pool.parameter in drawn or pooled.pool.parameter not in plan.blocks
+            ):
+                pools.append(pooled)
         members = [block for pooled in pools for block in pooled.members.values()]
         self.blocks = [*blocks, *members]
         if not self.blocks or (wanted is not None and len(self.blocks) != len(wanted)):
@@ -121,12 +123,11 @@ class LabelGibbs(BlockedStep):
                 f"{sorted(wanted or plan.variables)}, of which such are "
                 f"{sorted(b.value for b in self.blocks)}."
             )
-        drawn = {b.parameter for b in blocks}
         observation = plan.observation
         if drawn & set(observation.indices) and not drawn >= set(observation.raters.parameters):
             raise ModelError(
-                "Who shares a source is drawn with the matrices of groups and raters summed out, "
-                "so one step draws them all, with Dirichlet priors: pm.sample(step="
+                "Groups of raters are drawn with the matrices of groups and raters summed out, so "
+                "one step draws them all, with Dirichlet priors: pm.sample(step="
                 f"bf.LabelGibbs()), or bf.sample. Got: a step for {sorted(drawn)} only."
             )
         self.rng = get_random_generator(rng)
@@ -140,7 +141,17 @@ class LabelGibbs(BlockedStep):
         # whatever else the conditionals depend on is evaluated at the point of each step
         known = drawn | {name for each in pools for name in each.implied}
         others = {name: variable for name, variable in plan.variables.items() if name not in known}
-        _require_labels_anew(observation, moved(model, others))
+        graphs, values = model.replace_rvs_by_values([*others.values()]), set(model.value_vars)
+        moved = zip(others, (not values.isdisjoint(ancestors([g])) for g in graphs), strict=True)
+        left = [name for name, moves in moved if moves]
+        if left and not observation.labels.exact:
+            raise ModelError(
+                "Other steps than LabelGibbs sum the labels out, approximately where labels are "
+                f"{type(observation.labels).__name__} on this graph, so what the responses depend "
+                "on must be drawn by one LabelGibbs. Give rows Dirichlet or Beta priors and a "
+                "coupling any prior, on which nothing else depends, or leave all variables to "
+                f"NUTS: bf.sample(…, sampler='nuts'). Got: {left} left to other steps."
+            )
         self.others = value_function(model, others) if others else None
         inputs = {name: each for pooled in pools for name, each in pooled.inputs.items()}
         self.inputs = value_function(model, inputs) if inputs else None
@@ -173,10 +184,8 @@ class LabelGibbs(BlockedStep):
 
     def step(self, point: Any) -> tuple[Any, list[dict[str, Any]]]:
         """Draw labels, then every conjugate parameter."""
-        sweep, rows = (
-            self.sweep,
-            {block.parameter: self.read(block, point) for block in self.blocks},
-        )
+        sweep = self.sweep
+        rows = {block.parameter: self.read(block, point) for block in self.blocks}
         if self.others is not None:
             with np.errstate(divide="ignore"):
                 for name, value in self.others(point).items():
@@ -195,7 +204,7 @@ class LabelGibbs(BlockedStep):
         for block in self.blocks:
             drawn = self.state.rows[block.parameter]
             # an array: functions that numba compiles take no other numbers
-            point[block.value] = np.asarray(block.write(drawn))
+            point[block.value] = np.asarray(block.coordinates.write(drawn))
             self._written[block.value] = point[block.value], drawn
         if self.watch is not None and self._draw >= 0 and self.state.labels is not None:
             self.watch(self._chain, self._draw, point, self.state.labels)
@@ -203,10 +212,7 @@ class LabelGibbs(BlockedStep):
         return point, [{}]
 
     def read(self, block: Block, point: Any) -> Array:
-        """Return the block's log rows: those drawn last if nobody has changed the point since.
-
-        A process of its own has the point in other memory, and what is read there is rounded.
-        """
+        """Return the block's log rows: those drawn last, exactly, if the point is unchanged."""
         there = point[block.value]
         if block.value in self._written:
             value, rows = self._written[block.value]
@@ -218,33 +224,12 @@ class LabelGibbs(BlockedStep):
 STEP_METHODS.append(LabelGibbs)
 
 
-def _takes(pooled: PooledBlock, blocks: list[Block], plan: Plan, wanted: set[str] | None) -> bool:
-    """Say whether a step that draws these blocks draws the members of a pool above them, too."""
-    below = pooled.pool.parameter
-    asked = wanted is None or all(block.value in wanted for block in pooled.members.values())
-    return asked and (below not in plan.blocks or any(b.parameter == below for b in blocks))
-
-
-def _require_labels_anew(observation: Observation, moved: list[str]) -> None:
-    """Raise ModelError if other steps move what labels depend on that are not drawn anew."""
-    if moved and not observation.labels.exact:
-        raise ModelError(
-            "Other steps than LabelGibbs sum the labels out, approximately where labels are "
-            f"{type(observation.labels).__name__} on this graph, so what the responses depend on "
-            "must be drawn by one LabelGibbs. Give rows Dirichlet or Beta priors and a coupling "
-            "any prior, on which nothing else depends, or leave all variables to NUTS: "
-            f"bf.sample(…, sampler='nuts'). Got: {moved} left to other steps."
-        )
-
-
 def _model(model: pm.Model | None) -> pm.Model:
-    if model is None:
-        model = pm.Model.get_context(error_if_none=False)
-    if model is None:
-        model = latest()
-    if model is None:
+    found = pm.Model.get_context(error_if_none=False) if model is None else model
+    found = latest() if found is None else found
+    if found is None:
         raise ModelError(
             "LabelGibbs belongs to a model: use it inside the model's context or pass model=. "
             "Got: no model."
         )
-    return model
+    return found

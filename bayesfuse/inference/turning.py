@@ -1,8 +1,6 @@
-"""A Metropolis move along the direction in which responses say least: that of the prevalence.
+"""A Metropolis move of the prevalence, which responses determine weakly, with labels summed out.
 
-The means of the raters and the covariances of all pairs stay what they are if the classes are
-turned into each other, and only what three raters say together tells the prevalence. Given drawn
-labels, the prevalence can move no further than those labels let it; this move has them summed out.
+Turning the classes into each other keeps the raters' means and the covariances of all pairs.
 """
 
 from __future__ import annotations
@@ -28,44 +26,21 @@ def turn(
 ) -> tuple[Rows, tuple[Array, Array] | None]:
     r"""Propose another prevalence at which all pairs of raters agree as often; accept it or not.
 
-    With :math:`s = \sqrt\pi` on the sphere, s is turned to a neighbour t by the rotation Q in the
-    plane of the two, and every matrix Θ that starts at the truth becomes
-
-    .. math:: \Theta' = \mathrm{diag}(t)^{-1} Q\, \mathrm{diag}(s)\, \Theta.
-
-    Its rows sum to one again, and :math:`\Theta_i^\top \mathrm{diag}(\pi) \Theta_j` and
-    :math:`\pi^\top \Theta_i` are as before.
-
-    Parameters
-    ----------
-    observation : Observation
-        Of labels with one prevalence for all items.
-    rows : dict of ndarray
-        Log rows now.
-    priors : dict of RowPrior
-        Of the prevalence and of all matrices that start at the truth, and perhaps others.
-
-    Returns
-    -------
-    rows : dict of ndarray
-    likelihood : tuple of ndarray, optional
-        At those rows, as :meth:`Observation.likelihood` returns it, if it is there anyway.
-
-    References
-    ----------
-    Jaffe, Nadler & Kluger (2015), AISTATS, eq. 5 and theorem 2: for two classes, the accuracies
-    as functions of the class imbalance; for more, that two moments do not tell all matrices.
+    With :math:`s = \sqrt\pi`, turned to t by the rotation Q, every matrix Θ that starts at the
+    truth becomes :math:`\mathrm{diag}(t)^{-1} Q\, \mathrm{diag}(s)\, \Theta` (Jaffe, Nadler &
+    Kluger 2015, eq. 5 and theorem 2). Returns rows and, where computed, the likelihood there.
     """
+    share: Any = observation.labels.named(Role.CLASS_SHARES)  # `possible` has asked
     moved = observation.raters.from_truth(rows)
     # of any order up to the widest: some fit, whatever the responses say, and nothing needs tuning
     angle = WIDEST * (least_angle(observation) / WIDEST) ** rng.random()
-    proposed = propose(rows, _shares_name(observation), moved, angle, rng)
+    proposed = propose(rows, share, moved, angle, rng)
     if proposed is None:
         return rows, None
     new, log_ratio = proposed
     (before, now), (after, then) = observation.evidence(rows), observation.evidence(new)
     log_ratio += after - before
-    for name, places in (moved | {_shares_name(observation): slice(None)}).items():
+    for name, places in (moved | {share: slice(None)}).items():
         log_ratio += priors[name].log_ratio(new[name], rows[name], places)
     return (new, then) if math.log(1.0 - rng.random()) < log_ratio else (rows, now)
 
@@ -73,11 +48,7 @@ def turn(
 def possible(
     observation: Observation, indices: Mapping[str, Any], priors: Mapping[str, Prior | None]
 ) -> bool:
-    """Say whether :func:`turn` can be used: what it moves has priors, and these no zeros.
-
-    ``priors`` holds that of every parameter that is drawn, None where it varies; ``indices`` some
-    values of the parameters that the channel draws itself.
-    """
+    """Return whether :func:`turn` can be used: what it moves has priors without zeros."""
     share = observation.labels.named(Role.CLASS_SHARES)
     if share is None:
         return False
@@ -92,11 +63,7 @@ def possible(
 def propose(
     rows: Rows, share: str, moved: Mapping[str, Any], angle: float, rng: np.random.Generator
 ) -> tuple[Rows, float] | None:
-    """Turn by an angle in a random direction; ``share`` is the name of the prevalence.
-
-    Returns the rows and the log density of the move back over that of the move, or None where a
-    row would leave the simplex, or is at its edge already: no move leads back there.
-    """
+    """Turn rows by an angle; return them and the log ratio of densities, None off the simplex."""
     if any(np.isneginf(rows[name]).any() for name in (share, *moved)):
         return None
     log_shares = np.empty_like(rows[share])
@@ -120,9 +87,3 @@ def propose(
 def least_angle(observation: Observation) -> float:
     """Return the angle of one item."""
     return WIDEST / math.sqrt(max(int(observation.table.multiplicity.sum()), 2))
-
-
-def _shares_name(observation: Observation) -> str:
-    name = observation.labels.named(Role.CLASS_SHARES)
-    assert name is not None  # `possible` has asked
-    return name

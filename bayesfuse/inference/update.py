@@ -30,8 +30,7 @@ from bayesfuse.inference import cavi
 from bayesfuse.inference.dirichlet import draw_rows
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Rows, in_blocks
-from bayesfuse.parameters.contract import Support
-from bayesfuse.parameters.dirichlet import DirichletMixture, RowPrior
+from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.pymc.evaluate import PRIOR, common_mean, kind
 from bayesfuse.pymc.model import one_against_rest
 from bayesfuse.results import natural
@@ -49,8 +48,7 @@ from bayesfuse.results.posterior import (
 )
 from bayesfuse.results.predict import labels_of
 
-DERIVED = "confusion", "sensitivity", "specificity", "prevalence"
-"""Variables that follow from the parameters, where these are not among them."""
+DERIVED = "confusion", "sensitivity", "specificity", "prevalence"  # follow from parameters
 
 
 @takes_seed
@@ -66,11 +64,10 @@ def update(
     draws: int = 1000,
     random_seed: Any = None,
 ) -> xr.DataTree:
-    r"""Learn from new responses, given all that a variational fit has learnt before.
+    r"""Update a variational fit with new responses.
 
-    The fitted distribution of the parameters is the prior of the new responses: a day, say, that is
-    seen once and need not be kept. Neither the earlier responses nor the model are needed, so a
-    result that was saved as a file is enough.
+    The fitted distribution of the parameters is the prior for the new responses. Neither earlier
+    responses nor the model are needed, so a result saved as a file is enough.
 
     Parameters
     ----------
@@ -78,21 +75,20 @@ def update(
         From ``bf.fit`` with ``method="cavi"`` (the default for conjugate models), or from
         ``bf.update``. It is not changed.
     responses : Responses
-        Responses to new items, of classes that the result knows, some or all, in any order. Raters
-        are known by name. New raters begin with the prior that the fitted ones began with, which
-        must have been the same for all.
+        Responses to new items, with some or all of the classes of the result, in any order. Raters
+        are matched by name. New raters get the prior of the fitted ones, which must have been the
+        same for all.
     gold : mapping of item name to class name, optional
         New items whose true class is known.
     sequences, populations : optional
-        As in :func:`bayesfuse.predict`, for models that were told them of the fitted items.
+        As in :func:`bayesfuse.predict`, for models that were given these for the fitted items.
     forgetting : float, default 0
-        Share of what was learnt that is forgotten before the new responses count, so that raters
-        who change can be followed. With 0.1 the responses of a batch count 0.9 after the next one,
-        0.81 after two, and a fit rests on the last ten batches or so.
+        Share of the earlier information that is discarded first, to follow raters who change. With
+        0.1 the responses of a batch count 0.9 after the next one and 0.81 after two.
     draws : int, default 1000
         Independent draws from the new distribution.
     random_seed : int, Generator, optional
-        The same seed gives the same draws. The distribution itself depends on no random numbers.
+        The same seed gives the same draws. The distribution itself is deterministic.
 
     Returns
     -------
@@ -100,17 +96,17 @@ def update(
         As ``bf.fit`` returns it. ``posterior`` has all raters so far, new ones last, and of the
         variables that are no parameters "confusion", "sensitivity", "specificity" and
         "prevalence". ``label_posterior`` and the data are of the new items only; there is no
-        ``log_likelihood``. The group ``fit`` holds the concentrations of all parameters, from which
-        the next update goes on, and ``elbo``, the bound of the log evidence of the new responses
-        given the earlier ones. The attribute ``batches`` is the number of tables learnt from.
+        ``log_likelihood``. The group ``fit`` holds the concentrations of all parameters, for the
+        next update, and ``elbo``, the bound of the log evidence of the new responses given the
+        earlier ones. The attribute ``batches`` is the number of tables used so far.
 
     Raises
     ------
     ModelError
-        A result that holds no Dirichlet distributions; no responses; responses that the result has
-        already learnt from; classes that it does not know; new raters where the fitted ones had
-        different priors; labels on a graph; parameters without a Dirichlet distribution that vary;
-        label priors and channels of your own.
+        The result holds no Dirichlet distributions; there are no responses, or they have been used
+        already; unknown classes; new raters where the fitted ones had different priors; labels on
+        a graph; parameters without a Dirichlet distribution that vary; label priors and channels of
+        your own.
     ImpossibleDataError
         Structural zeros or known labels rule out the responses to some item.
 
@@ -128,21 +124,17 @@ def update(
 
     .. math:: p + (1 - f)(q_{t-1} - p), \qquad f = \texttt{forgetting},
 
-    written for Dirichlet concentrations, so q − p are expected counts (of a mixture of Dirichlet
-    distributions, those that all components share). With f = 0 this is streaming variational Bayes;
-    with f > 0 the past is a power prior. Forgetting is per batch, also for raters who are not in
-    it, and for the class shares.
+    written for Dirichlet concentrations, so q − p are expected counts (for a mixture, those that
+    all components share). With f = 0 this is streaming variational Bayes; with f > 0 the past is a
+    power prior. Forgetting applies to all raters, also those without responses, and class shares.
 
-    With all labels known, and no other hidden variables, the updates equal one fit of all
-    responses. Else they differ, because earlier labels are not revised: each batch counts its items
-    with the labels that were probable then. So the first table should be large enough to tell the
-    raters apart.
+    If all labels are known and no other variables are hidden, updates equal one fit of all
+    responses. Otherwise they differ, because earlier labels are not revised, so the first table
+    should be large enough to distinguish the raters.
 
-    Every batch has items of its own. An item that comes back counts as another one of the same
-    name: what was known of its label is not used. The same table, recognised by its responses and
-    the names of items and raters, is refused, as it would count twice.
-
-    Sweeps (``sweeps=``) change the draws of a fit, not the distributions that updates go on from.
+    An item of an earlier name counts as another item. The same table, recognised by its responses
+    and the names of items and raters, is refused, because it would count twice. Sweeps
+    (``sweeps=``) change the draws of a fit, not the distributions that updates use.
 
     References
     ----------
@@ -179,10 +171,14 @@ def update(
             stacklevel=4,
         )
     rows = draw_rows(found.approximation, int(draws), rng)
-    values = _values(observation, rows | _still(held, int(draws)))
+    for name, each in held.items():  # does not vary
+        rows[name] = np.broadcast_to(each, (int(draws), *np.shape(each)))
+    values = {name: observation.support(name).from_kernel(rows[name])[None] for name in rows}
     updated = xr.DataTree()
     updated["posterior"] = xr.DataTree(_posterior(result, observation, known, values))
-    if kept := _constants(result):
+    prediction = json.loads(constants(result).attrs[PREDICTION])
+    homes = [where for where in prediction["parameters"].values() if where]
+    if kept := [where["constant"] for where in homes if "constant" in where]:
         updated["constant_data"] = xr.DataTree(constants(result)[kept])
     add_constants(updated, observation)
     labels = labels_of(observation, values, batch_size=100_000)
@@ -211,10 +207,9 @@ def _see(
     told: Mapping[str, Any],
     gold: Mapping[Any, Any] | None,
 ) -> tuple[Observation, dict[str, Natural], Rows]:
-    """Return new responses as seen through a fit, by all raters so far.
+    """Return new responses seen through a fit by all raters so far, and all parameters for these.
 
-    Also the parameters for all these raters, and in kernel coordinates those that have no
-    Dirichlet distribution.
+    The last are those without a Dirichlet distribution, in kernel coordinates.
     """
     if "graph" in fitted.needs:
         raise ModelError(
@@ -232,8 +227,14 @@ def _see(
     for name, each in known.items():
         support = declared[name].support
         values[name] = support.from_kernel(each.posterior.centre())[None, None]
-        if by_rater(declared[name]):
-            newcomers[name] = _newcomer(each.prior, support)
+        if by_rater(declared[name]):  # the mean of a prior that all share, or why there is none
+            prior: Any = each.prior
+            mean = common_mean(
+                prior if isinstance(prior, DirichletMixture) else prior.concentration
+            )
+            with np.errstate(divide="ignore"):  # structural zeros
+                new = mean if isinstance(mean, str) else support.from_kernel(np.log(mean))
+            newcomers[name] = new
     for name, drawn in fitted.values.items():
         if name not in known:
             values[name] = drawn[:1, :1]
@@ -284,13 +285,6 @@ def _by(raters: NDArray[Any], responses: Responses, fitted: Fitted) -> Responses
     return replace(table, multiplicity=responses.multiplicity)
 
 
-def _newcomer(prior: RowPrior, support: Support) -> Array | str:
-    """Return the parameter of a rater without responses, or the reason why there is none."""
-    mean = common_mean(prior if isinstance(prior, DirichletMixture) else prior.concentration)
-    with np.errstate(divide="ignore"):  # structural zeros
-        return mean if isinstance(mean, str) else support.from_kernel(np.log(mean))
-
-
 def _counted(result: xr.DataTree, observation: Observation) -> NDArray[np.uint64]:
     """Return the digests of all tables, the new one last, or raise ModelError if it is known."""
     before, own = natural.digests(result), natural.digest(observation)
@@ -301,22 +295,6 @@ def _counted(result: xr.DataTree, observation: Observation) -> NDArray[np.uint64
             f"of batch {int(np.flatnonzero(before == own)[0])} (the first is 0) again."
         )
     return np.append(before, own)
-
-
-def _still(held: Rows, draws: int) -> Rows:
-    """Return parameters that do not vary as draws."""
-    return {name: np.broadcast_to(each, (draws, *np.shape(each))) for name, each in held.items()}
-
-
-def _values(observation: Observation, rows: Rows) -> dict[str, Array]:
-    """Return the parameters (chain, draw, …) from their draws in kernel coordinates."""
-    return {name: observation.support(name).from_kernel(rows[name])[None] for name in rows}
-
-
-def _constants(result: xr.DataTree) -> list[str]:
-    """Return the names of parameters that the result holds as constants."""
-    told = json.loads(constants(result).attrs[PREDICTION])["parameters"].values()
-    return [where["constant"] for where in told if where and "constant" in where]
 
 
 def _posterior(

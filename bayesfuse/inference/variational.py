@@ -21,12 +21,18 @@ from bayesfuse.errors import (
     require_seed,
 )
 from bayesfuse.inference import gibbs
-from bayesfuse.inference.approximation import FEW_DRAWS, LARGE_K, Approximation
-from bayesfuse.inference.dirichlet import fit_batches, fit_cavi, fit_stream
+from bayesfuse.inference.dirichlet import fit_dirichlet
 from bayesfuse.inference.gaussian import fit_advi, fit_pathfinder
 from bayesfuse.inference.gradients import gradients_of
 from bayesfuse.inference.plan import Plan, make_plan, require_mode
-from bayesfuse.inference.recording import add_data, add_deterministics, as_posterior
+from bayesfuse.inference.recording import (
+    FEW_DRAWS,
+    LARGE_K,
+    Approximation,
+    add_data,
+    add_deterministics,
+    as_posterior,
+)
 from bayesfuse.inference.start import DEFAULT, find_start
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import on_cores
@@ -38,16 +44,13 @@ from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.results import natural
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.natural import Natural
-from bayesfuse.results.partitions import complete
+from bayesfuse.results.posterior import complete
 from bayesfuse.results.storage import Precision, decide, round_off
 
 Method = Literal["auto", "cavi", "advi", "fullrank_advi", "pathfinder"]
 
-CHECKED = 300
-"""Draws at most that one Gibbs sweep looks at, where no sweeps are asked for."""
-
-WIDENING = 1.1
-"""Growth of standard deviations by Gibbs sweeps above which a fit is too narrow."""
+CHECKED = 300  # draws at most that one Gibbs sweep looks at, where no sweeps are asked for
+WIDENING = 1.1  # growth of standard deviations by Gibbs sweeps above which a fit is too narrow
 
 
 @on_cores
@@ -70,40 +73,38 @@ def fit(
     precision: Precision | None = None,
     **kwargs: Any,
 ) -> xr.DataTree:
-    r"""Approximate the posterior of a label model, in seconds where sampling may take minutes.
+    """Approximate the posterior of a label model, in seconds where sampling may take minutes.
 
     Parameters
     ----------
     model : pymc.Model
         One of ``bayesfuse.models``, or any model that calls ``bf.observe``.
     method : {"auto", "cavi", "advi", "fullrank_advi", "pathfinder"}
-        "auto" takes "cavi" where the model allows it, else "advi". "cavi", coordinate ascent with
-        Dirichlet posteriors, needs Dirichlet or Beta priors of fixed concentration on all
-        parameters; it takes as long as EM and depends on no random numbers. The others fit normal
-        distributions in unconstrained coordinates to any model without whole-numbered parameters:
-        PyMC's ADVI with independent coordinates or a full covariance matrix (of as many rows as
-        there are coordinates), and Pathfinder of pymc-extras.
+        "cavi", coordinate ascent with Dirichlet posteriors, needs Dirichlet or Beta priors of fixed
+        concentration on all parameters; it is as fast as EM and deterministic. The others fit
+        normal distributions in unconstrained coordinates to any model without whole-numbered
+        parameters: PyMC's ADVI with independent coordinates or a full covariance matrix, and
+        Pathfinder of pymc-extras. "auto" is "cavi" if possible, else "advi".
     draws : int, default 1000
-        Independent draws from the approximation, kept as one chain: there is nothing for R̂ to
-        compare.
+        Independent draws from the approximation, stored as one chain.
     start : {"moments", "majority", "prior"}
         Where to begin, as for :func:`bayesfuse.sample`.
     sweeps : int, default 0
-        Gibbs sweeps given to every draw, each from where it is. They bring back what the
-        approximation leaves out, most of it in the first; needs conjugate parameters.
+        Gibbs sweeps given to every draw, which recover most of the posterior that the approximation
+        misses; needs conjugate parameters.
     batch_size : int, optional
-        For "cavi": items (sequences, for chains) per step of stochastic natural gradients, on a
-        table so large that passes over all of it are wasteful.
+        For "cavi": items (for chains, sequences) per step of stochastic natural gradients, for
+        tables so large that passes over all items are wasteful.
     batches : iterable of Responses, optional
-        For "cavi": more data than fit into memory, read once, each batch with the raters and
+        For "cavi": data that do not fit into memory, read once, each batch with the raters and
         classes of the model's own table and items of its own, their truths unknown. The model's
-        table is a sample: fits start from it, and label probabilities are of its items. Those of
-        all items follow from a second pass, :func:`bayesfuse.predict_batches`. Where each batch is
-        a new day of an endless stream, see :func:`bayesfuse.update`.
+        table is a sample, from which the fit starts, and label probabilities are of its items;
+        :func:`bayesfuse.predict_batches` computes those of all items in a second pass. For endless
+        streams see :func:`bayesfuse.update`.
     n_items : int, optional
-        How many items all batches have together; needed with ``batches``, which may go on beyond.
+        Number of items in all batches together; required with ``batches``.
     iterations : int, optional
-        At most so many passes (cavi: 1000), epochs (cavi with ``batch_size``: 100) or steps (advi:
+        Maximum number of passes (cavi: 1000), epochs (with ``batch_size``: 100) or steps (advi:
         10,000, fullrank_advi: 20,000).
     tolerance : float, optional
         For "cavi": stop when the bound gains less than this per response (10⁻⁸; with batches 10⁻⁶
@@ -111,11 +112,12 @@ def fit(
     random_seed : int, Generator, optional
         The same seed gives the same draws.
     progressbar : bool, default True
-        Of ADVI and Pathfinder.
+        Whether ADVI and Pathfinder show their progress.
     log_likelihood, precision : optional
         As in :func:`bayesfuse.sample`.
     cores : int, optional
-        Threads that share a large table, by default one for each core. Results do not depend on it.
+        Maximum number of threads for a large table, by default all cores. Results do not depend on
+        it.
     **kwargs
         For ADVI's step function (``obj_optimizer``, ``obj_n_mc``, …) or
         :func:`pymc_extras.fit_pathfinder`.
@@ -124,19 +126,18 @@ def fit(
     -------
     DataTree
         The groups of :func:`bayesfuse.sample`, with one chain, and a group ``fit`` with the bound
-        of the log evidence, ``elbo``, by iteration. For "cavi" it also has the Dirichlet
-        concentrations of prior and posterior, from which :func:`bayesfuse.update` goes on. The
-        attributes say ``method``, ``converged``, ``iterations``, ``elbo``, ``pareto_k``,
-        ``widening`` (how much Gibbs sweeps widen the draws: 1 where they come from the posterior),
-        ``sweeps`` and the start that won. Label probabilities are averaged over the draws, which is
-        nearer to the posterior than those of the product distribution itself (log-loss on RTE 0.281
-        against 0.320; exact 0.273).
+        of the log evidence, ``elbo``, by iteration, and for "cavi" the Dirichlet concentrations of
+        prior and posterior, which :func:`bayesfuse.update` continues from. Attributes: ``method``,
+        ``converged``, ``iterations``, ``elbo``, ``pareto_k``, ``widening`` (how much Gibbs sweeps
+        widen the draws; 1 for draws from the posterior), ``sweeps`` and the start. Label
+        probabilities are averaged over the draws, which is closer to the posterior than the product
+        distribution itself (log-loss on RTE 0.281 against 0.320; exact 0.273).
 
     Raises
     ------
     ModelError
-        The model observes no responses, or has no mode (item types); a method it cannot use;
-        numbers that make no sense.
+        The model observes no responses or has no mode (item types); the method does not apply to
+        it; arguments are out of range.
     ImpossibleDataError
         The prior or the gold labels rule out some item's responses.
     ImportError
@@ -145,11 +146,10 @@ def fit(
     Warns
     -----
     PoorFitWarning
-        The fit did not settle; Gibbs sweeps widen its draws by more than a tenth (one sweep
-        of some draws, else the second half of ``sweeps``); the Pareto shape k̂ of its importance
-        ratios is above 0.7 and no sweeps make up for it (a joint criterion, hard to meet with
-        hundreds of parameters); groups that were to be inferred were held where the moments put
-        them.
+        The fit did not converge; Gibbs sweeps widen its draws by more than a tenth (one sweep of
+        some draws, else the second half of ``sweeps``); the Pareto shape k̂ of its importance ratios
+        is above 0.7, without sweeps (a joint criterion, hard to meet with hundreds of parameters);
+        inferred groups were held at the estimate from moments.
     LargeResultWarning
         As for :func:`bayesfuse.sample`, but all draws are kept.
     CollapseWarning
@@ -159,10 +159,10 @@ def fit(
     Notes
     -----
     A product of distributions of labels and parameters is narrower than the posterior, the more so
-    the less certain the labels are. Measured on the RTE crowd (800 items, 10 of 164 raters each):
-    standard deviations 0.98 times those of the posterior in the median, means 0.04 of them off.
-    Measured as the share of 90 % intervals of prevalence and confusion entries that cover, on data
-    simulated from the prior (40 data sets in all; log-loss of the true labels in brackets):
+    the less certain the labels are. On the RTE crowd (800 items, 10 of 164 raters each) the median
+    standard deviation is 0.98 times that of the posterior, and means differ by 0.04 of them.
+    Coverage of 90 % intervals of prevalence and confusion entries, on data simulated from the prior
+    (40 data sets in all; log-loss of the true labels in brackets):
 
     =============================  ===========  ===========  ==========  ===========
     items × responses, raters      bf.sample    cavi         3 sweeps    20 sweeps
@@ -172,13 +172,11 @@ def fit(
     =============================  ===========  ===========  ==========  ===========
 
     ADVI's intervals covered .75 on the first of these tables (10 data sets, of which exact ones
-    covered .85 and CAVI's .70). A full covariance matrix does better on small tables and takes
-    long to settle with hundreds of parameters. Pathfinder's intervals are the narrowest on RTE:
-    0.63 times the exact ones.
+    covered .85 and CAVI's .70). A full covariance matrix improves small tables and converges slowly
+    with hundreds of parameters. Pathfinder's intervals on RTE have 0.63 times the exact width.
 
-    The attribute ``widening`` tells good from poor: 1.02 for RTE, 1.1 to 1.25 where standard
-    deviations are below 0.85 times what they should be. k̂ alone does not, since draws
-    that are too narrow do not see what they miss.
+    ``widening`` is 1.02 for RTE, and 1.1 to 1.25 where standard deviations are below 0.85 times
+    those of the posterior. k̂ alone cannot detect draws that are too narrow.
 
     References
     ----------
@@ -194,7 +192,11 @@ def fit(
     [0.4, 0.4, 0.1, 0.0]
     """
     require_own_names(kwargs)
-    numbers = {"batch_size": batch_size, "n_items": n_items, "iterations": iterations}
+    numbers: dict[str, Any] = {
+        "batch_size": batch_size,
+        "n_items": n_items,
+        "iterations": iterations,
+    }
     if method == "auto" and (batch_size is not None or batches is not None):
         method = "cavi"
     _check(method, sweeps, draws=draws, **numbers)
@@ -216,7 +218,13 @@ def fit(
     if method == "cavi" and kwargs:
         raise ModelError(f"CAVI takes no further settings. Got: {sorted(kwargs)}.")
     if method == "cavi" or sweeps:
-        _require_conjugate(plan, "CAVI needs" if method == "cavi" else "Gibbs sweeps need")
+        need = "CAVI needs" if method == "cavi" else "Gibbs sweeps need"
+        if unsuitable := _not_conjugate(plan):
+            raise ModelError(
+                f"{need} a Dirichlet or Beta prior of fixed concentration on every parameter, and "
+                "no other variables; use method='advi' without sweeps, or bf.sample. Got: no such "
+                f"prior on {unsuitable}."
+            )
     asked: dict[str, Any] = {"precision": precision, "thin": 1, "log_likelihood": log_likelihood}
     kept = decide(model, [plan.observation], (1, int(draws)), **asked)
     keeps = plan.observation.labels.moves_labels
@@ -230,15 +238,14 @@ def fit(
     begun = find_start(plan.begun(), plan.continuous_priors(), start, rest)
     settings: dict[str, Any] = {"draws": int(draws), "rng": rng}
     if method == "cavi":
-        settings |= {"tolerance": tolerance}
-        if batches is not None and n_items is not None:
-            found = fit_stream(plan, begun, batches, n_items, **settings)
-        elif batch_size:
-            found = fit_batches(plan, begun, batch_size, iterations=iterations, **settings)
-        else:
-            found = fit_cavi(plan, begun, iterations=iterations, **settings)
+        numbers["tolerance"] = tolerance
+        found = fit_dirichlet(plan, begun, batches=batches, **numbers, **settings)
     else:
-        _require_gradients(plan, method)
+        if plan.inferred:
+            raise ModelError(
+                f"{method} moves along gradients, which whole numbers do not have; use bf.sample, "
+                f"or give their values. Got: {sorted(plan.inferred)} to be inferred."
+            )
         settings |= {"progressbar": progressbar, **kwargs}
         if method == "pathfinder":
             found = fit_pathfinder(plan, rest, begun, **settings)
@@ -251,7 +258,8 @@ def fit(
         few = {name: drawn[:CHECKED] for name, drawn in values.items()}
         _, widening = _refine(plan, few, 1, rng)
     _warn(found, method, sweeps, widening, plan)
-    result = xr.DataTree(children={"posterior": xr.DataTree(as_posterior(model, values))})
+    one_chain = {name: drawn[None] for name, drawn in values.items()}
+    result = xr.DataTree(children={"posterior": xr.DataTree(as_posterior(model, one_chain))})
     with plain_python():
         add_deterministics(result, model)
         parameters = evaluate(model, result["posterior"].dataset, plan.variables)
@@ -294,30 +302,12 @@ def _not_conjugate(plan: Plan) -> list[str]:
     return sorted({v.name for v in plan.others} | unsuitable)
 
 
-def _require_conjugate(plan: Plan, need: str) -> None:
-    if unsuitable := _not_conjugate(plan):
-        raise ModelError(
-            f"{need} a Dirichlet or Beta prior of fixed concentration on every parameter, and no "
-            "other variables; use method='advi' without sweeps, or bf.sample. Got: no such prior "
-            f"on {unsuitable}."
-        )
-
-
-def _require_gradients(plan: Plan, method: str) -> None:
-    if indices := plan.inferred:
-        raise ModelError(
-            f"{method} moves along gradients, which whole numbers do not have; use bf.sample, or "
-            f"give their values. Got: {sorted(indices)} to be inferred."
-        )
-
-
 def _refine(
     plan: Plan, values: dict[str, Array], sweeps: int, rng: np.random.Generator
 ) -> tuple[dict[str, Array], float]:
-    """Give every draw Gibbs sweeps of its own, and say by how much the second half widens them.
+    """Give every draw Gibbs sweeps; return draws and the mean ratio of standard deviations.
 
-    The posterior stays as it is under Gibbs sweeps, so draws that spread have not been its draws:
-    the mean ratio of standard deviations is one where a fit is right, by whatever method.
+    Gibbs sweeps keep the posterior, so draws that spread were too narrow.
     """
     sweep = gibbs.Sweep.of(plan)
     before, after = ({name: np.empty_like(v) for name, v in values.items()} for _ in range(2))
@@ -354,7 +344,7 @@ def _warn(found: Approximation, method: str, sweeps: int, widening: float, plan:
         )
     if plan.inferred and not sweeps:
         say(
-            "Which raters share a source was held at the estimate from moments, because it is "
+            "The groups of raters were held at the estimate from moments, because they are "
             "discrete; with sweeps=50 the draws explore other groups, with bf.sample all of them. "
             f"Got: method={method!r} for groups to be inferred."
         )

@@ -42,6 +42,13 @@ class Marginal(NamedTuple):
     expected: tuple[Array, ...]
 
 
+Tables = tuple[Array, ...]
+"""Log tables that kernels take first."""
+
+Structure = tuple[NDArray[Any], ...]
+"""Arrays that the kernels of a label prior take last."""
+
+
 class Words(NamedTuple):
     """How results describe a label prior: text only, never compared."""
 
@@ -130,13 +137,13 @@ class LabelPrior(Factor):
         return super().kinds(responses) if self.merges else None
 
     @abstractmethod
-    def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
+    def structure(self, responses: Responses) -> Structure:
         """Return the arrays that every kernel takes last.
 
         The first is the multiplicity of the items if the prior ``merges``.
         """
 
-    def defining(self, structure: tuple[NDArray[Any], ...]) -> tuple[NDArray[Any], ...]:
+    def defining(self, structure: Structure) -> Structure:
         """Return the part of :meth:`structure` that determines the prior over the labels."""
         return ()
 
@@ -145,8 +152,8 @@ class LabelPrior(Factor):
         return responses.items
 
     def part(
-        self, structure: tuple[NDArray[Any], ...], units: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], tuple[NDArray[Any], ...]]:
+        self, structure: Structure, units: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], Structure]:
         """Return the items of some units, and the structure of a table of these items alone."""
         raise ModelError(
             f"{type(self).__name__} cannot be fitted in batches, because its items are not "
@@ -160,9 +167,9 @@ class LabelPrior(Factor):
     @abstractmethod
     def draw(
         self,
-        log_parameters: tuple[Array, ...],
+        log_parameters: Tables,
         likelihood: Array,
-        structure: tuple[NDArray[Any], ...],
+        structure: Structure,
         rng: np.random.Generator,
         previous: NDArray[Any] | None = None,
     ) -> NDArray[Any]:
@@ -176,34 +183,23 @@ class LabelPrior(Factor):
         """
 
     @abstractmethod
-    def tally(
-        self, drawn: NDArray[Any], structure: tuple[NDArray[Any], ...], n_classes: int
-    ) -> tuple[Array, ...]:
+    def tally(self, drawn: NDArray[Any], structure: Structure, n_classes: int) -> tuple[Array, ...]:
         """Count how often the drawn labels use each entry of every parameter."""
 
     @abstractmethod
     def decode(
-        self,
-        log_parameters: tuple[Array, ...],
-        likelihood: Array,
-        structure: tuple[NDArray[Any], ...],
+        self, log_parameters: Tables, likelihood: Array, structure: Structure
     ) -> NDArray[np.int64]:
         """Return the jointly most probable labels (items,)."""
 
     @abstractmethod
     def log_prob(
-        self,
-        log_parameters: tuple[Array, ...],
-        labels: NDArray[np.int64],
-        structure: tuple[NDArray[Any], ...],
+        self, log_parameters: Tables, labels: NDArray[np.int64], structure: Structure
     ) -> float:
         """Return the log prior probability of labels (items,)."""
 
     def uncounted(
-        self,
-        log_parameters: tuple[Array, ...],
-        drawn: NDArray[np.int64],
-        structure: tuple[NDArray[Any], ...],
+        self, log_parameters: Tables, drawn: NDArray[np.int64], structure: Structure
     ) -> float:
         """Return the part of the labels' log probability that :meth:`tally` does not cover.
 
@@ -213,11 +209,11 @@ class LabelPrior(Factor):
 
     def given(
         self,
-        log_parameters: tuple[Array, ...],
+        log_parameters: Tables,
         labels: NDArray[Any],
         likelihood: Array,
         log_scale: Array,
-        structure: tuple[NDArray[Any], ...],
+        structure: Structure,
     ) -> tuple[Array, Array]:
         """Condition every item on the labels of all others, for priors with ``moves_labels``.
 
@@ -242,37 +238,26 @@ class LabelPrior(Factor):
         raise NotImplementedError("The log evidence of items adds up to that of sets of items.")
 
     def log_weight(
-        self,
-        log_parameters: tuple[Array, ...],
-        counts: tuple[Array, ...],
-        structure: tuple[NDArray[Any], ...],
+        self, log_parameters: Tables, counts: tuple[Array, ...], structure: Structure
     ) -> float:
         """Return the log probability of labels with these counts."""
         return weight_of(log_parameters, counts)
 
     def used(
-        self,
-        expected: tuple[Array, ...],
-        log_parameters: tuple[Array, ...],
-        structure: tuple[NDArray[Any], ...],
+        self, expected: tuple[Array, ...], log_parameters: Tables, structure: Structure
     ) -> tuple[Array, ...]:
         """Return the expectation of :meth:`tally`, from ``Marginal.expected``."""
         return expected
 
-    def converged(
-        self,
-        log_parameters: tuple[Array, ...],
-        likelihood: Array,
-        structure: tuple[NDArray[Any], ...],
-    ) -> bool:
+    def converged(self, log_parameters: Tables, likelihood: Array, structure: Structure) -> bool:
         """Say whether an iterative marginal converged."""
         return True
 
     def simulate(
         self,
-        log_parameters: tuple[Array, ...],
+        log_parameters: Tables,
         possible: Array,
-        structure: tuple[NDArray[Any], ...],
+        structure: Structure,
         rng: np.random.Generator,
     ) -> NDArray[Any]:
         """Draw true labels (items,) from the prior, given the known labels.
@@ -301,11 +286,7 @@ class LabelPrior(Factor):
         """Return the log evidence of every unit, written in ``jax.numpy``."""
 
     def marginal(
-        self,
-        log_parameters: tuple[Array, ...],
-        likelihood: Array,
-        log_scale: Array,
-        structure: tuple[NDArray[Any], ...],
+        self, log_parameters: Tables, likelihood: Array, log_scale: Array, structure: Structure
     ) -> Marginal:
         """Sum the labels out."""
         total, log_evidence, probability, *expected = type(self).marginal_kernel(

@@ -21,8 +21,7 @@ from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.factor import InChain
 from bayesfuse.parameters.simplex import SIMPLEX
 
-SOFT_ITERATIONS = 20
-"""Baum–Welch steps in :func:`soft_counts`; few, because the counts are starting values."""
+SOFT_ITERATIONS = 20  # Baum–Welch steps of soft_counts; few, because these are starting values
 
 
 @inner
@@ -102,7 +101,7 @@ class MarkovChain(LabelPrior):
         self.parameters = {"initial": initial, "transition": transition}
         self.sequences = sequences
 
-    def structure(self, responses: Responses) -> tuple[NDArray[Any], ...]:
+    def structure(self, responses):
         return self.sequences.places(responses), self.sequences.start
 
     def defining(self, structure):
@@ -164,10 +163,7 @@ class MarkovChain(LabelPrior):
         sequence[self.sequences.places(responses)] = np.repeat(number, self.sequences.lengths)
         return sequence
 
-    def prevalence(
-        self, parameters: tuple[Any, ...], n_classes: int, structure: tuple[Any, ...], xp: Any
-    ) -> Any:
-        """Return the expected share of every class, over all items."""
+    def prevalence(self, parameters, n_classes, structure, xp):
         return self.of_lengths(self.sequences.lengths, parameters, xp)
 
     @staticmethod
@@ -247,9 +243,7 @@ class StationaryMarkovChain(MarkovChain):
         initial, _ = self.both(log_parameters)
         return float(initial[drawn[place[start[:-1]]]].sum())
 
-    def prevalence(
-        self, parameters: tuple[Any, ...], n_classes: int, structure: tuple[Any, ...], xp: Any
-    ) -> Any:
+    def prevalence(self, parameters, n_classes, structure, xp):
         return _solve_stationary(parameters[0], xp)
 
     @staticmethod
@@ -267,9 +261,7 @@ def soft_counts(
 ) -> tuple[Array, Array]:
     """Return expected first labels (k,) and pairs (k, k) from label probabilities (items, k).
 
-    Products of the marginal probabilities of neighbours would underestimate their dependence.
-    Divided by the prevalence, the probabilities serve as likelihoods instead, and Baum–Welch
-    estimates the transition.
+    Products of neighbours' probabilities would underestimate dependence, Baum–Welch does not.
     """
     share = weight.mean(axis=0)
     path = weight[place]
@@ -293,10 +285,7 @@ def soft_counts(
 
 
 def _polynomial(weight: Array, matrix: Any, xp: Any) -> Any:
-    """Return the weighted sum of the powers 0, 1, … of a matrix.
-
-    By the blocks of Paterson & Stockmeyer (1973), which need the square root of that many powers.
-    """
+    """Return the sum of weighted powers 0, 1, … of a matrix (Paterson & Stockmeyer 1973)."""
     size = math.isqrt(len(weight) - 1) + 1
     n_blocks = -(-len(weight) // size)
     blocks = np.zeros((n_blocks, size))

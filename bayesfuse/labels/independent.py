@@ -369,15 +369,18 @@ class Independent(LabelPrior):
 
 def _require_codes(population: NDArray[Any], n_items: int) -> None:
     """Raise ModelError unless every item has the number of its population."""
-    rule = (
-        "population must hold the number of every item's population, from 0, in item order. Got: "
-    )
+    given = ""
     if population.dtype.kind not in "iu":
-        raise ModelError(f"{rule}{population.dtype} values.")
-    if len(population) != n_items:
-        raise ModelError(f"{rule}{len(population)} for {n_items} items.")
-    if population.min(initial=0) < 0:
-        raise ModelError(f"{rule}{population.min()}.")
+        given = f"{population.dtype} values"
+    elif len(population) != n_items:
+        given = f"{len(population)} for {n_items} items"
+    elif population.min(initial=0) < 0:
+        given = f"{population.min()}"
+    if given:
+        raise ModelError(
+            "population must hold the number of every item's population, from 0, in item order. "
+            f"Got: {given}."
+        )
 
 
 def _log_shares(log_odds: Any, xp: Any) -> Any:

@@ -1,8 +1,7 @@
 """Cache of compiled kernels between processes.
 
-numba's own cache depends only on the file of a kernel, but machine code also contains helpers and
-constants of other files, so it would be stale after an edit of those. Here the name of the cache
-folder is a digest of all files that kernels depend on.
+numba's own cache depends only on the file of a kernel, but machine code contains helpers of other
+files. Here the name of the cache folder is a digest of all files that kernels depend on.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
 HOME = Path(__file__).parents[1]  # the package
-FOLDERS_KEPT = 4
-"""Number of folders kept for other versions of the sources."""
+FOLDERS_KEPT = 4  # number of folders kept for other versions of the sources
 
 _DECORATED = re.compile(rb"^@(kernel|inner|inlined)\b|\bcompiled\(", re.MULTILINE)
 _IMPORTED = re.compile(rb"^ *from bayesfuse\.([\w.]+) import", re.MULTILINE)
@@ -50,10 +48,7 @@ def _read(home: Path | zipfile.Path, above: str = "") -> dict[str, bytes]:
 
 
 def sources_digest() -> str:
-    """Return a digest of the files with kernels, of all they import and of the compiler.
-
-    Of contents, because Git and archives do not preserve modification times. Empty without sources.
-    """
+    """Return a digest of the contents of files with kernels and their imports, "" without any."""
     home: Path | zipfile.Path = HOME
     if archive := getattr(globals()["__loader__"], "archive", None):
         home = zipfile.Path(archive, f"{HOME.relative_to(archive).as_posix()}/")
@@ -111,10 +106,7 @@ def _remove_old(place: Path) -> None:
 
 
 class KernelCache(NullCache):
-    """Cache with one file per compiled signature of a kernel.
-
-    numba's index of signatures is not safe if several processes write it.
-    """
+    """Cache with a file per compiled signature: processes may write numba's index at once."""
 
     reloaded = False
     """Whether a module was edited and imported again, which makes the digest invalid."""
@@ -169,11 +161,7 @@ _names: set[tuple[str, str]] = set()
 
 
 def compiled(variant: str = "", **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator: ``numba.njit`` with these options, cached between processes.
-
-    Functions outside the package are not cached, because the digest does not cover their files.
-    ``variant`` tells apart what a factory makes of other functions.
-    """
+    """Return ``numba.njit``, cached in the package; ``variant`` is of what a factory makes."""
 
     def decorate(function: Callable[..., Any]) -> Any:
         dispatcher = numba.njit(**options)(function)

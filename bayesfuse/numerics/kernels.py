@@ -24,10 +24,7 @@ inlined = njit(nogil=True, inline="always")
 
 @inner
 def fill(target, source):
-    """Copy an array to another of the same shape.
-
-    An assignment may broadcast, which takes a second to compile at each use.
-    """
+    """Copy an array to another of the same shape; an assignment takes a second to compile."""
     to, of = target.reshape(-1), source.reshape(-1)
     for i in range(to.size):
         to[i] = of[i]
@@ -51,16 +48,12 @@ def exponentials(logs):
     return found
 
 
-TINY = 1e-290
-"""A product of probabilities below this may have lost digits to underflow."""
+TINY = 1e-290  # a product of probabilities below this may have lost digits to underflow
 
 
 @inner
 def rescale(rows, n):
-    """Exponentiate row n of log values in place, relative to the largest, which is returned.
-
-    Finite entries stay positive.
-    """
+    """Exponentiate row n of logs in place relative to the largest (returned), never to zero."""
     n_columns = rows.shape[1]
     top = -np.inf
     for k in range(n_columns):

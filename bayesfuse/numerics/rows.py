@@ -1,8 +1,4 @@
-"""Rows of probabilities and their logarithms: normalisation and draws.
-
-The last axis of an array is a row. Logarithms avoid underflow, which is common with small
-concentrations.
-"""
+"""Rows (last axis) of probabilities and their logarithms, which do not underflow."""
 
 from __future__ import annotations
 
@@ -50,35 +46,13 @@ def shares(counts: Array, otherwise: Any = 0.0) -> Array:
 
 
 def invert(up_to: Array, uniform: Array) -> NDArray[np.int64]:
-    """Return the column of every row of cumulative weights that a uniform number falls in.
-
-    Parameters
-    ----------
-    up_to : ndarray, shape (rows, columns)
-        Cumulative weights; the last column need not be one.
-    uniform : ndarray, shape (rows,)
-        From 0 to below 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> invert(np.array([[0.2, 1.0], [3.0, 4.0]]), np.array([0.1, 0.8])).tolist()
-    [0, 1]
-    """
+    """Return the column of rows of cumulative weights that numbers (rows,) in [0, 1) fall in."""
     left = uniform * up_to[:, -1]
     return (left[:, None] >= up_to[:, :-1]).sum(axis=1)
 
 
 def draw_dirichlet(concentration: Array, rng: np.random.Generator) -> Array:
-    """Draw log rows from Dirichlet distributions, one per row of concentrations.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rows = draw_dirichlet(np.full((5, 3), 0.001), np.random.default_rng(1))
-    >>> bool(np.isfinite(rows).all()), np.exp(rows).sum(axis=1).round(12).tolist()
-    (True, [1.0, 1.0, 1.0, 1.0, 1.0])
-    """
+    """Draw log rows with these concentrations (…, columns), −inf for structural zeros."""
     drawn: Array = _draw_dirichlet(_flat(concentration), rng).reshape(concentration.shape)
     return drawn
 
@@ -104,10 +78,7 @@ def _draw_dirichlet(flat: Array, rng: np.random.Generator) -> Array:
 
 
 def draw_dirichlets(concentrations: dict[str, Array], rng: np.random.Generator) -> dict[str, Array]:
-    """Apply :func:`draw_dirichlet` to several parameters, in one call if rows have equal length.
-
-    A call takes as long as a hundred gamma draws.
-    """
+    """Apply :func:`draw_dirichlet` in one call, if rows have equal length, for speed."""
     if len({alpha.shape[-1] for alpha in concentrations.values()}) > 1:
         return {name: draw_dirichlet(alpha, rng) for name, alpha in concentrations.items()}
     flat = [_flat(alpha) for alpha in concentrations.values()]
@@ -139,10 +110,7 @@ def draw_gamma(shape, rng):
 
 @inner
 def draw_rows(prior, counts, log_rows, rng):
-    """Draw all rows from Dirichlet(prior + counts), each (rows, columns), as logarithms.
-
-    Gammas of shape below one underflow, so these are drawn as logarithms; zero is structural.
-    """
+    """Draw rows from Dirichlet(prior + counts) as logarithms: small gammas underflow."""
     n_rows, n_columns = prior.shape
     for i in range(n_rows):
         least, total = np.inf, 0.0
@@ -176,10 +144,7 @@ def draw_rows(prior, counts, log_rows, rng):
 
 @inner
 def split(number, weight, total, rng, parts):
-    """Draw multinomial counts, with weights of this total.
-
-    The number of random numbers does not depend on the rounding of the weights.
-    """
+    """Draw multinomial counts; how many random numbers this takes is not subject to rounding."""
     last = weight.size - 1
     while last > 0 and weight[last] == 0.0:
         parts[last] = 0.0

@@ -12,8 +12,7 @@ from typing import Any
 
 from bayesfuse.errors import interruptible, require_count
 
-LIMITS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
-"""Environment variables that say how many threads a process may have."""
+LIMITS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")  # how many threads a process may have
 
 
 class _Team:
@@ -30,11 +29,7 @@ _team: ContextVar[_Team | None] = ContextVar("team", default=None)
 
 
 def available() -> int:
-    """Return the number of cores that this process may use.
-
-    Those that the system, or a batch scheduler by it, gives to it; no more than OMP_NUM_THREADS or
-    NUMBA_NUM_THREADS, where they are set.
-    """
+    """Return the number of cores that this process may use, within the limits of ``LIMITS``."""
     own = getattr(os, "process_cpu_count", None)  # Python 3.13
     if own is not None:
         found = own() or 1
@@ -50,11 +45,7 @@ def available() -> int:
 
 @contextmanager
 def threads(cores: int | None = None) -> Iterator[None]:
-    """Let :func:`side_by_side` use so many threads, by default as many as there are cores.
-
-    The innermost number counts. The threads end with the context, so nothing is left that a fork
-    could break.
-    """
+    """Let :func:`side_by_side` use so many threads, by default all cores; they end with it."""
     count = available() if cores is None else cores
     team = None if count == 1 else _Team(count)
     token = _team.set(team)

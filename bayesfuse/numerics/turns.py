@@ -11,16 +11,14 @@ import numpy as np
 
 from bayesfuse.numerics.kernels import TINY, inner, kernel
 
-WIDEST = 0.5
-"""Radians of the widest turns: that of the square roots of even odds to those of 8 to 92."""
+WIDEST = 0.5  # radians of the widest turns, of square roots: from even odds to 8 to 92
 
 
 @kernel
 def mixing_of(log_shares, angle, aside, turned):
-    """Turn shares by an angle towards a direction, ``aside`` (classes,): both are overwritten.
+    """Turn shares by an angle towards ``aside`` (classes,), which is overwritten, into ``turned``.
 
-    ``turned`` are the new log shares. Returns the matrix that mixes the rows of the classes, and
-    whether the new shares are positive.
+    Returns the matrix that mixes the rows of the classes, and whether shares are positive.
     """
     n_classes = log_shares.size
     s, mixing = np.empty(n_classes), np.empty((n_classes, n_classes))
@@ -50,11 +48,10 @@ def mixing_of(log_shares, angle, aside, turned):
 
 @inner
 def turn_rows(log_shares, log_rows, shares_prior, rows_prior, least, rng):
-    """Turn shares (1, classes) and matrices (raters, classes, labels) in place.
+    """Turn shares (1, classes) and matrices (raters, classes, labels) in place, by a random angle.
 
-    The angle is of any order from ``least`` to the widest. Returns the log of the ratio of the
-    proposal's and the prior's densities, -inf where a row would leave the simplex. Priors are
-    concentrations, (1, classes) and (raters times classes, labels).
+    Returns the log ratio of the proposal's and the prior's densities, -inf where a row would leave
+    the simplex. Priors are concentrations, (1, classes) and (raters times classes, labels).
     """
     n_raters, n_classes, n_labels = log_rows.shape
     angle = WIDEST * (least / WIDEST) ** rng.random()

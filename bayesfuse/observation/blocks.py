@@ -1,8 +1,7 @@
 """Large tables in blocks of units, on which threads work side by side.
 
-Everything that a fit asks of the responses is a sum over items, so a block is an observation of its
-own: what is counted there is added up. The blocks depend on the sizes of the table alone, and every
-block has random numbers of its own, so results do not depend on the number of threads.
+The blocks depend on the sizes of the table alone, and every block has random numbers of its own, so
+results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -17,20 +16,12 @@ from numpy.typing import NDArray
 from bayesfuse.labels.base import LabelPrior, Marginal
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import side_by_side
-from bayesfuse.observation.counts import Counts, Rows, added, total_of
+from bayesfuse.observation.counts import Counts, Rows, Used, total_of
 from bayesfuse.observation.observation import Observation
 
-BLOCK = 2**20
-"""Entries of a block, responses and items times classes: a millisecond of a sweep.
-
-What threads cost is a few hundredths of that, and a block stays in a core's own cache.
-"""
-
-LEAST = 4
-"""Tables of fewer blocks are not cut."""
-
-TABLE = 16
-"""Entries of a block for each of the channel's tables, which every block looks through anew."""
+BLOCK = 2**20  # entries (responses and items times classes): a millisecond, in a core's own cache
+LEAST = 4  # tables of fewer blocks are not cut
+TABLE = 16  # entries of a block for each of the channel's tables, which every block looks through
 
 
 def in_blocks(observation: Observation) -> Observation:
@@ -60,7 +51,41 @@ def generator(seed: np.random.SeedSequence) -> np.random.Generator:
     return np.random.Generator(np.random.SFC64(seed))
 
 
-class Blocks(Observation):
+class Summed(Observation):
+    """An observation in parts: what a fit asks of it is added up over these."""
+
+    parts: Any
+
+    def over_parts(self, method: str, arguments: tuple[Any, ...], *seeds: Any) -> Any:
+        """Add up what a method of the parts returns, with a seed each if it draws."""
+        own = side_by_side(
+            lambda part, *seed: ask(part, method, arguments, *seed), self.parts, *seeds
+        )
+        return total_of(own)
+
+    def expected(self, rows: Rows) -> tuple[float, Counts]:
+        total, counts = self.over_parts("expected", (rows,))
+        return total, counts
+
+    def of_tables(self, label_tables: tuple[Array, ...], tables: tuple[Array, ...]) -> Used:
+        found: Used = self.over_parts("of_tables", (label_tables, tables))
+        return found
+
+    def evidence(self, rows: Rows) -> tuple[float, None]:
+        return float(self.over_parts("log_evidence", (rows,))), None
+
+    def draw_counts(self, rows, rng, seen=None, by=None):
+        return self.over_parts("draw_counts", (rows, None, by), streams(rng, len(self.parts)))
+
+
+def ask(part: Observation, method: str, arguments: tuple[Any, ...], seed: Any = None) -> Any:
+    """Call a method of a part; one that draws takes random numbers after the parameters."""
+    if seed is not None:
+        return part.draw_counts(arguments[0], generator(seed), *arguments[1:])
+    return getattr(part, method)(*arguments)
+
+
+class Blocks(Summed):
     """An observation that is evaluated, and its labels drawn, block by block."""
 
     @cached_property
@@ -95,40 +120,15 @@ class Blocks(Observation):
         totals, used = zip(*side_by_side(fill, self.parts, self.places, self.cut), strict=True)
         return Marginal(sum(totals), log_evidence, probability, total_of(used))
 
-    def expected(self, rows: Rows) -> tuple[float, Counts]:
-        found = side_by_side(lambda part: part.expected(rows), self.parts)
-        totals, counts = zip(*found, strict=True)
-        return sum(totals), added(counts)
-
     def expected_given(self, probability: Array, rows: Rows) -> Counts:
         def of(part: Observation, items: Any) -> Counts:
             return part.expected_given(probability[items], rows)
 
-        return added(side_by_side(of, self.parts, self.places))
-
-    def of_tables(self, label_tables: tuple[Array, ...], tables: tuple[Array, ...]) -> Used:
-        """Return the log evidence at the kernels' tables, and the counts of their entries."""
-
-        def of(part: Observation) -> Used:
-            return of_tables(part, label_tables, tables)
-
-        return add_used(side_by_side(of, self.parts))
-
-    def evidence(self, rows: Rows) -> tuple[float, None]:
-        return sum(side_by_side(lambda part: part.evidence(rows)[0], self.parts)), None
-
-    def draw_counts(self, rows, rng, seen=None, by=None):
-        def of(part: Observation, seed: Any) -> Counts:
-            return part.draw_counts(rows, generator(seed), by=by)
-
-        return added(side_by_side(of, self.parts, streams(rng, len(self.parts))))
+        return total_of(side_by_side(of, self.parts, self.places))
 
 
 class RatersInBlocks(Observation):
-    """An observation whose labels hang together, so that only what raters say is in blocks.
-
-    Labels know how they are drawn by several threads (:mod:`bayesfuse.labels.potts`).
-    """
+    """An observation with dependent labels: only the responses are in blocks."""
 
     @cached_property
     def cut(self) -> list[slice]:
@@ -169,33 +169,6 @@ class RatersInBlocks(Observation):
         seeds = streams(rng, len(self.cut))
         counts = side_by_side(of, self.cut, self.structures, seeds)
         return self.counted(drawn, total_of(counts))
-
-
-Used = tuple[float, tuple[Array, ...], tuple[Array, ...]]
-"""The log evidence and the counts of the entries of the label prior's and the channel's tables."""
-
-
-def of_tables(
-    part: Observation, label_tables: tuple[Array, ...], tables: tuple[Array, ...]
-) -> Used:
-    """Return the log evidence of a part and the counts of the tables' entries.
-
-    PyMC's density asks for these: it makes the tables itself.
-    """
-    if isinstance(part, Blocks):
-        return part.of_tables(label_tables, tables)
-    labels, raters = part.labels, part.raters
-    likelihood, log_scale = raters.likelihood_kernel(*tables, *part.rater_structure)
-    found = labels.marginal(label_tables, likelihood, log_scale, part.label_structure)
-    weight = found.probability * part.table.multiplicity[:, None]
-    counts = raters.expected_kernel(*tables, weight, *part.rater_structure)
-    return found.total, found.expected, counts
-
-
-def add_used(found: list[Used]) -> Used:
-    """Add up what :func:`of_tables` returns."""
-    totals, labels, raters = zip(*found, strict=True)
-    return sum(totals), total_of(labels), total_of(raters)
 
 
 def _number(observation: Observation) -> int:

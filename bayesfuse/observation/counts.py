@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from bayesfuse.numerics.kernels import Array
 
 Rows = dict[str, Array]
@@ -12,34 +14,31 @@ Rows = dict[str, Array]
 
 
 class Counts(dict[str, Array]):
-    """How often entries are used, by name of the parameter, of those that have counts.
-
-    Attributes
-    ----------
-    labels, raters : tuple of ndarray
-        The same by entry of the tables that the label prior's and the channel's kernels take.
-    """
+    """How often entries are used, by parameter; ``labels``, ``raters`` by entry of the tables."""
 
     def __init__(
         self, by_name: Mapping[str, Array], labels: tuple[Array, ...], raters: tuple[Array, ...]
     ) -> None:
         super().__init__(by_name)
-        self.labels, self.raters = labels, raters
+        self.labels, self.raters = self.tables = labels, raters
 
 
-def added(parts: Any) -> Counts:
-    """Add up counts, always in the same order."""
-    names = parts[0].keys()
-    by_name = {name: total_of([part[name] for part in parts]) for name in names}
-    labels, raters = ([getattr(part, which) for part in parts] for which in ("labels", "raters"))
-    return Counts(by_name, total_of(labels), total_of(raters))
+Used = tuple[float, tuple[Array, ...], tuple[Array, ...]]
+"""The log evidence and the counts of the entries of the label prior's and the channel's tables."""
 
 
 def total_of(values: Any) -> Any:
-    """Add up arrays, or tuples of them, always in the same order."""
-    if isinstance(values[0], tuple):
+    """Add up numbers, arrays, counts, or tuples of these, always in the same order."""
+    first = values[0]
+    if isinstance(first, tuple):
         return tuple(map(total_of, zip(*values, strict=True)))
-    total = values[0].copy()
+    if isinstance(first, Counts):
+        by_name = {name: total_of([each[name] for each in values]) for name in first}
+        labels, raters = (total_of([each.tables[at] for each in values]) for at in (0, 1))
+        return Counts(by_name, labels, raters)
+    if not isinstance(first, np.ndarray):
+        return sum(values)
+    total = first.copy()
     for value in values[1:]:
         total += value
     return total

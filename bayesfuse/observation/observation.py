@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -16,9 +16,9 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ImpossibleDataError, ModelError
 from bayesfuse.labels.base import LabelPrior, Marginal
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation.counts import Counts, Rows
-from bayesfuse.observation.merging import for_table, kinds_of
-from bayesfuse.parameters.contract import Support
+from bayesfuse.observation.counts import Counts, Rows, Used
+from bayesfuse.parameters.contract import Statistic, Support
+from bayesfuse.parameters.factor import weight_of
 from bayesfuse.raters.base import RaterChannel
 
 
@@ -26,20 +26,8 @@ from bayesfuse.raters.base import RaterChannel
 class Observation:
     """A label prior × rater channel over fixed responses, evaluated at values of the parameters.
 
-    Nothing here changes a parameter: how EM, Gibbs and CAVI update them is in ``inference``.
-
-    Attributes
-    ----------
-    responses : Responses
-        As the user gave them.
-    table : Responses
-        What the kernels see: items that prior and channel treat alike merged, where it pays.
-    inverse : ndarray of int64, shape (items,)
-        Position of every item of ``responses`` in ``table``.
-    gold : ndarray of int64, shape (items,)
-        Known class of every item of ``responses``, −1 where unknown.
-    labels, raters : LabelPrior, RaterChannel
-        Without their parameters.
+    ``table`` is what the kernels see, with like items of ``responses`` merged if worthwhile;
+    ``inverse`` (items,) are positions there, ``gold`` (items,) known classes, else −1.
     """
 
     responses: Responses
@@ -49,14 +37,10 @@ class Observation:
     labels: LabelPrior
     raters: RaterChannel
     label_structure: tuple[Any, ...]
-    arranged: tuple[Any, ...] | None = None
-    """The channel's structure where it is not that of ``table`` under these raters alone."""
-    name: str = "responses"
-    """What a PyMC model calls the responses."""
-    rows_name: str = "response"
-    """What it calls their dimension."""
-    prediction: Mapping[str, Any] | None = None
-    """Where predictions of other items find the parameters in a result, as JSON holds it."""
+    arranged: tuple[Any, ...] | None = None  # the channel's structure if not that of ``table``
+    name: str = "responses"  # in a PyMC model
+    rows_name: str = "response"  # their dimension there
+    prediction: Mapping[str, Any] | None = None  # where these find parameters, as JSON holds it
 
     def __repr__(self) -> str:
         names = f"{type(self.labels).__name__} × {type(self.raters).__name__}"
@@ -70,18 +54,12 @@ class Observation:
         raters: RaterChannel,
         gold: Mapping[Any, Any] | None = None,
     ) -> Observation:
-        """Fit responses, prior and channel together.
-
-        Parameters
-        ----------
-        gold : mapping of item name to class name, optional
-            Items whose true class is known.
-        """
+        """Fit responses, prior, channel and gold labels together."""
         raters.require_silence(responses)
         raters.require_statements(responses)
         known = gold_labels(responses, gold)
         items = np.arange(responses.n_items)
-        table, inverse, kinds = responses, items, kinds_of(responses, labels, raters, known)
+        table, inverse, kinds = responses, items, _kinds_of(responses, labels, raters, known)
         if kinds is not None:
             table, inverse = responses.condensed(kinds)
         elif not responses.is_plain:
@@ -132,7 +110,9 @@ class Observation:
     @cached_property
     def table_gold(self) -> NDArray[np.int64]:
         """Known class of every item of ``table``, −1 where unknown."""
-        return for_table(self.gold, self.inverse, self.table)
+        merged = np.full(self.table.n_items, -1)
+        merged[self.inverse] = self.gold  # merged items agree in it
+        return merged
 
     @property
     def full_structure(self) -> tuple[Any, ...]:
@@ -147,13 +127,7 @@ class Observation:
         return max(int(self.responses.per_rater.sum()), 1)
 
     def known_by(self, name: str, given: Any, why: str) -> Any:
-        """Return the "sequences" or the "graph" that a user gives or else the labels know.
-
-        Raises
-        ------
-        ModelError
-            Neither; ``why`` says what they are needed for.
-        """
+        """Return "sequences" or "graph" as given or known to the labels, or raise ModelError."""
         found = getattr(self.labels, name, None) if given is None else given
         if found is None:
             raise ModelError(
@@ -208,20 +182,42 @@ class Observation:
         found = self.labels.marginal(self.label_tables(rows), *seen, self.label_structure)
         return found.total, seen
 
-    def expected(self, rows: Rows) -> tuple[float, Counts]:
-        """Return the log evidence and how often the entries of parameters are expected to be used.
+    def log_evidence(self, rows: Rows) -> float:
+        """Return the log evidence alone."""
+        return self.evidence(rows)[0]
 
-        The counts are the derivative of the log evidence with respect to the log tables.
-        """
+    def of_tables(self, label_tables: tuple[Array, ...], tables: tuple[Array, ...]) -> Used:
+        """Return log evidence and counts at the kernels' tables, which PyMC's density makes."""
+        labels, raters = self.labels, self.raters
+        likelihood, log_scale = raters.likelihood_kernel(*tables, *self.rater_structure)
+        found = labels.marginal(label_tables, likelihood, log_scale, self.label_structure)
+        weight = found.probability * self.table.multiplicity[:, None]
+        counts = raters.expected_kernel(*tables, weight, *self.rater_structure)
+        return found.total, found.expected, counts
+
+    def statistics(self, rows: Rows, counts: Counts) -> dict[str, Statistic]:
+        """Return counts or log-likelihoods by parameter, all others as in ``rows``."""
+
+        def log_weight_of(name: str) -> Callable[[Any], float]:
+            def of_labels(value: Any) -> float:
+                tables = self.label_tables(rows | {name: np.asarray(value)})
+                return self.labels.log_weight(tables, counts.labels, self.label_structure)
+
+            def of_raters(value: Any) -> float:
+                return weight_of(self.tables(rows | {name: np.asarray(value)}), counts.raters)
+
+            return of_raters if name in self.raters.parameters else of_labels
+
+        return {**counts, **{name: log_weight_of(name) for name in self.weighed}}
+
+    def expected(self, rows: Rows) -> tuple[float, Counts]:
+        """Return the log evidence and its derivative by the log tables: the expected counts."""
         marginal = self.marginal(rows)
         used = self.labels.used(marginal.expected, self.label_tables(rows), self.label_structure)
         return marginal.total, self._counts(used, self._weighed(rows, marginal.probability))
 
     def expected_given(self, probability: Array, rows: Rows) -> Counts:
-        """Return the expected counts if labels had these probabilities (table items, classes).
-
-        Hidden variables of the channel have their distribution at ``rows``.
-        """
+        """Return expected counts at label probabilities (table items, classes) and ``rows``."""
         copies = probability * self.table.multiplicity[:, None]
         label_counts = self.labels.tally(copies, self.label_structure, self.table.n_classes)
         # labels that do not come from these rows may use what the rows rule out
@@ -242,11 +238,7 @@ class Observation:
         previous: NDArray[Any] | None = None,
         seen: tuple[Array, Array] | None = None,
     ) -> NDArray[Any]:
-        """Draw the labels of ``table`` from their posterior at these parameters.
-
-        Priors with ``moves_labels`` go on from the ``previous`` ones. ``seen`` is what
-        :meth:`likelihood` returns there, if that is known.
-        """
+        """Draw labels of ``table``, perhaps from ``previous`` on; ``seen`` is the likelihood."""
         likelihood, _ = self.likelihood(rows) if seen is None else seen
         drawn = self.labels.draw(
             self.label_tables(rows), likelihood, self.label_structure, rng, previous
@@ -267,10 +259,7 @@ class Observation:
         return self.labels.converged(self.label_tables(rows), likelihood, self.label_structure)
 
     def tally(self, rows: Rows, drawn: NDArray[Any], rng: np.random.Generator) -> Counts:
-        """Count the entries that drawn labels use, as :meth:`draw` returns them.
-
-        Hidden variables of the channel are drawn here.
-        """
+        """Draw hidden variables of the channel, and count the entries that labels use."""
         channel, structure = self.raters.at(rows, self.rater_structure)
         return self.counted(drawn, channel.tally(self.tables(rows), drawn, structure, rng))
 
@@ -281,10 +270,7 @@ class Observation:
         seen: tuple[Array, Array] | None = None,
         by: tuple[RaterChannel, Rows] | None = None,
     ) -> Counts:
-        """Draw labels and hidden variables, and count the entries that they use.
-
-        ``by`` are another channel and its rows by which labels are drawn.
-        """
+        """Draw labels (``by`` another channel and its rows) and count the entries they use."""
         if by is None:
             return self.tally(rows, self.draw(rows, rng, seen=seen), rng)
         raters, at = by
@@ -321,12 +307,7 @@ class Observation:
     def simulate(
         self, rows: Rows, rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Draw truths (items,) given the known ones and, given them, a label for every response.
-
-        Known truths stay as they are, and where labels depend on each other, others are drawn given
-        them, and given who spoke if the channel keeps that. An item that stands for several is
-        drawn once.
-        """
+        """Draw truths (items,) given known ones and who spoke, and a label for every response."""
         channel, _ = self.raters.at(rows, self.rater_structure)
         truth = self._truths(rows, channel.kept(self.tables(rows), self.responses), rng)
         return truth, channel.simulate(self.tables(rows), truth, self.responses, rng)
@@ -387,3 +368,16 @@ class Observation:
     def indices(self) -> tuple[str, ...]:
         """Names of the whole-numbered parameters, which the channel draws itself."""
         return tuple(name for name in self.names if self.support(name).discrete)
+
+
+def _kinds_of(
+    responses: Responses, labels: LabelPrior, raters: RaterChannel, known: NDArray[np.int64]
+) -> NDArray[np.int64] | None:
+    """Return what merged items must share besides responses, None if none may be merged."""
+    kinds = [factor.kinds(responses) for factor in (labels, raters)]
+    if any(each is None for each in kinds):
+        return None
+    varying = [each for each in kinds if each is not None and each.any()]
+    if not varying:
+        return known
+    return np.unique(np.column_stack([known, *varying]), axis=0, return_inverse=True)[1].ravel()

@@ -1,9 +1,4 @@
-"""Responses in partitions seen through a label prior and a rater channel.
-
-As with blocks, whatever a fit asks is a sum over items: parameters go out to the partitions and
-counts come back. Every partition has random numbers of its own, so the draws are the same wherever
-and in whatever order partitions are worked on.
-"""
+"""Responses in partitions: parameters go out to these and counts come back."""
 
 from __future__ import annotations
 
@@ -24,9 +19,8 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.numerics.cluster import Parts
-from bayesfuse.numerics.kernels import Array
-from bayesfuse.observation.blocks import Used, add_used, generator, in_blocks, of_tables, streams
-from bayesfuse.observation.counts import Counts, Rows, added
+from bayesfuse.observation.blocks import Summed, ask, in_blocks
+from bayesfuse.observation.counts import Rows, total_of
 from bayesfuse.observation.observation import Observation
 from bayesfuse.raters.base import RaterChannel
 
@@ -66,12 +60,8 @@ def _of_table(gold: Mapping[Any, Any], table: Responses) -> dict[Any, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Spread(Observation):
-    """An observation of a table in partitions.
-
-    ``table`` and ``responses`` are the first partition, which has all raters and classes; only
-    what is overridden here is of all.
-    """
+class Spread(Summed):
+    """An observation in partitions; ``table`` and ``responses`` are the first, with all raters."""
 
     partitions: Any = None
     known_items: Mapping[Any, Any] = field(default_factory=dict)
@@ -119,23 +109,11 @@ class Spread(Observation):
     def n_responses(self) -> int:
         return self.partitions.n_responses
 
-    def expected(self, rows: Rows) -> tuple[float, Counts]:
-        total, counts = self.parts.add(_sum_expected, _expected, (rows,))
-        return total, counts
-
-    def of_tables(self, label_tables: tuple[Array, ...], tables: tuple[Array, ...]) -> Used:
-        """Return the log evidence at the kernels' tables, and the counts of their entries."""
-        found: Used = self.parts.add(add_used, of_tables, (label_tables, tables))
-        return found
-
-    def evidence(self, rows: Rows) -> tuple[float, None]:
-        return float(self.parts.add(sum, _evidence, (rows,))), None
-
-    def draw_counts(self, rows, rng, seen=None, by=None):
-        return self.parts.add(added, _drawn, (rows, by), streams(rng, len(self.parts)))
+    def over_parts(self, method: str, arguments: tuple[Any, ...], *seeds: Any) -> Any:
+        return self.parts.add(total_of, ask, (method, arguments), *seeds)
 
     def require_possible_at(self, rows: Rows) -> None:
-        self.parts.map(_require_possible, (rows,))
+        self.parts.map(Observation.require_possible_at, (rows,))
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:
@@ -181,24 +159,3 @@ def _require_parts(labels: LabelPrior, raters: RaterChannel, partitions: Partiti
 
 def _gold_items(part: Observation, gold: Mapping[Any, Any]) -> NDArray[np.bool_]:
     return found_in(part.responses, gold)
-
-
-def _expected(part: Observation, rows: Rows) -> tuple[float, Counts]:
-    return part.expected(rows)
-
-
-def _sum_expected(found: list[tuple[float, Counts]]) -> tuple[float, Counts]:
-    totals, counts = zip(*found, strict=True)
-    return sum(totals), added(counts)
-
-
-def _evidence(part: Observation, rows: Rows) -> float:
-    return part.evidence(rows)[0]
-
-
-def _drawn(part: Observation, rows: Rows, by: Any, seed: np.random.SeedSequence) -> Counts:
-    return part.draw_counts(rows, generator(seed), by=by)
-
-
-def _require_possible(part: Observation, rows: Rows) -> None:
-    part.require_possible_at(rows)

@@ -19,11 +19,7 @@ _within: list[Any] = []
 
 @contextmanager
 def plain_python() -> Iterator[None]:
-    """Compile PyTensor functions to Python, without the delay of a compiler.
-
-    The flags belong to all threads of a process. So the first to come sets them, and the last to go
-    sets them back.
-    """
+    """Compile PyTensor functions to Python; flags are global, so the last to leave resets them."""
     with _lock:
         if not _within:
             flags = pytensor.config.change_flags(mode="FAST_COMPILE", cxx="")
@@ -59,4 +55,5 @@ def value_function(model: pm.Model, variables: Mapping[str, TensorVariable]) -> 
     names = list(variables)
     graphs = model.replace_rvs_by_values(list(variables.values()))
     function = model.compile_fn(graphs, inputs=model.value_vars, on_unused_input="ignore")
-    return lambda point: dict(zip(names, function(point), strict=True))
+    own = [value.name for value in model.value_vars]  # points may hold more
+    return lambda point: dict(zip(names, function({n: point[n] for n in own}), strict=True))

@@ -1,8 +1,7 @@
 """What a parameter is, what its support can do, and what fits ask of its prior.
 
-Kernels take parameters in *kernel coordinates*: logarithms for rows of probabilities, the value
-itself for most others. A :class:`Support` knows the way there and back; a :class:`Prior` holds the
-fixed hyperparameters of one parameter and does the updates of EM, CAVI, Gibbs and the start.
+*Kernel coordinates* are logarithms of rows of probabilities, and values of most other parameters.
+A :class:`Support` transforms; a :class:`Prior`, of fixed hyperparameters, has the updates of fits.
 """
 
 from __future__ import annotations
@@ -112,19 +111,15 @@ class Known(Prior):
     free = False
 
     def centre(self) -> Array:
-        """Return the constant."""
         return self.value
 
     def log_density(self, value: Array) -> float:
-        """Return 0."""
         return 0.0
 
     def maximise(self, statistic: Statistic, value: Array) -> Array:
-        """Return the constant."""
         return self.value
 
     def draw(self, statistic: Statistic, value: Array, rng: np.random.Generator) -> Array:
-        """Return the constant."""
         return self.value
 
 

@@ -1,9 +1,7 @@
 """Unconstrained coordinates of simplex rows for sampling confusion matrices.
 
-PyMC's coordinates of a Dirichlet row are centred logarithms, all of which depend on the rarest
-entry, whose logarithm is the most uncertain. Log ratios to the largest entry are nearly
-independent: for confusion matrices of a crowd, NUTS needs a third of the steps for three times the
-effective draws.
+All of PyMC's centred logarithms depend on the rarest entry. Log ratios to the largest entry are
+nearly independent: NUTS needs a third of the steps for three times the effective draws.
 """
 
 from __future__ import annotations
@@ -19,40 +17,14 @@ from pytensor.tensor.variable import TensorVariable
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import normalise
 
-ENDS = np.array([0.0, -np.inf])
-"""Log ratios of the reference to itself, and of structural zeros."""
+ENDS = np.array([0.0, -np.inf])  # log ratios of the reference to itself, and of structural zeros
 
 
 class LogRatio(Transform):
-    r"""Simplex rows as :math:`\log(p_j / p_r)` for all entries j but the reference r of the row.
+    r"""Simplex rows as :math:`\log(p_j / p_r)`, r the largest entry of each row of ``weight``.
 
-    Parameters
-    ----------
-    weight : array-like, shape (…, columns)
-        The largest entry of a row is its reference; zeros are structural zeros of the rows, which
-        have no coordinate.
-
-    Notes
-    -----
-    Coordinates have the shape (…, columns − 1), or with structural zeros are one vector, row by
-    row.
-
-    References
-    ----------
-    Aitchison (1982), The statistical analysis of compositional data, Journal of the Royal
-    Statistical Society B 44, 139–177 (additive log-ratios).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rows = LogRatio([[2, 1], [1, 2]])
-    >>> value = rows.from_log(np.log([[0.8, 0.2], [0.3, 0.7]]))
-    >>> value.round(3)
-    array([[-1.386],
-           [-0.847]])
-    >>> np.exp(rows.to_log(value)).round(3)
-    array([[0.8, 0.2],
-           [0.3, 0.7]])
+    Zeros of ``weight`` (…, columns) are structural zeros, without a coordinate. Coordinates are
+    (…, columns − 1), or with structural zeros one vector (Aitchison 1982, additive log-ratios).
     """
 
     name = "logratio"

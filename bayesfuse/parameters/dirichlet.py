@@ -1,8 +1,4 @@
-"""Priors of rows of probabilities: Dirichlet distributions and mixtures of them.
-
-Both are conjugate to counts of the columns: ``prior + counts`` is the posterior of the rows and
-``posterior - prior`` the counts.
-"""
+"""Conjugate priors of rows: Dirichlet distributions and mixtures of them."""
 
 from __future__ import annotations
 
@@ -19,15 +15,11 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlets, invert
 from bayesfuse.parameters.contract import Prior, Statistic
 
-LEAST = np.finfo(float).tiny
-"""Least share of a concentration that remains if statistics are negative."""
+LEAST = np.finfo(float).tiny  # share of a concentration that remains if statistics are negative
 
 
 class RowPrior(Prior):
-    """A prior of rows (…, columns), conjugate to counts of their columns.
-
-    Kernel coordinates are the logarithms of the rows.
-    """
+    """A prior of rows (…, columns), conjugate to counts; kernels take their logarithms."""
 
     concentration: Array
 
@@ -38,7 +30,6 @@ class RowPrior(Prior):
 
     @property
     def size(self) -> int:
-        """Number of concentrations."""
         return self.concentration.size
 
     @abstractmethod
@@ -51,10 +42,7 @@ class RowPrior(Prior):
 
     @abstractmethod
     def plus(self, counts: Array, least: float = 0.1) -> Self:
-        """Return prior plus counts, at least this share of the prior.
-
-        Statistics that are derivatives may be negative, concentrations may not.
-        """
+        """Return prior plus counts, which may be negative, but at least this share of the prior."""
 
     @abstractmethod
     def mean(self) -> Array:
@@ -66,19 +54,13 @@ class RowPrior(Prior):
 
     @abstractmethod
     def picked(self, rng: np.random.Generator, size: int | None = None) -> Array:
-        """Draw a component for every row and return its concentration, (…, columns).
-
-        With ``size``, several times, (size, …, columns). Rows with that concentration are draws
-        from the prior.
-        """
+        """Draw a component for every row; return its concentration, (…, columns) or (size, …)."""
 
     @abstractmethod
     def log_beta(self) -> Array:
-        r"""Return by row :math:`\log B(a) = \sum_j \log\Gamma(a_j) - \log\Gamma(\sum_j a_j)`, (…).
+        r"""Return :math:`\log B(a)` by row, (…); for a mixture, minus ``log_weight`` of the first.
 
-        For a mixture it is minus ``log_weight`` of the first component. In both cases
-        ``(prior + counts).log_beta() - prior.log_beta()`` is the log probability of a sequence with
-        these counts.
+        The difference after and before adding counts is the log probability of a sequence.
         """
 
     @abstractmethod
@@ -95,12 +77,10 @@ class RowPrior(Prior):
         return False
 
     def centre(self) -> Array:
-        """Return the logarithm of the mean rows."""
         with np.errstate(divide="ignore"):  # structural zeros
             return np.log(self.mean())
 
     def maximise(self, statistic: Array, value: Array) -> Array:
-        """Return the log of the mode; rows without counts keep their value."""
         # the component of a row is latent; at() is the expectation
         counts = np.maximum(self.at(value) - 1.0 + statistic, 0.0)
         total = counts.sum(axis=-1, keepdims=True)
@@ -108,13 +88,11 @@ class RowPrior(Prior):
             return np.where(total > 0, np.log(counts / total), value)
 
     def expect(self, statistic: Array, value: Array) -> Array:
-        """Return the log of the mean rows given counts."""
         return self.plus(statistic, LEAST).centre()
 
     inside = expect
 
     def draw(self, statistic: Array, value: Array, rng: np.random.Generator) -> Array:
-        """Draw log rows given counts."""
         return self.draw_together({"": self}, {"": statistic}, {}, rng)[""]
 
     @staticmethod
@@ -124,7 +102,6 @@ class RowPrior(Prior):
         values: Mapping[str, Array],
         rng: np.random.Generator,
     ) -> dict[str, Array]:
-        """Draw the log rows of several parameters: a call takes as long as a hundred gammas."""
         return draw_dirichlets(
             {name: (prior + statistics[name]).picked(rng) for name, prior in priors.items()}, rng
         )
@@ -132,13 +109,7 @@ class RowPrior(Prior):
 
 @dataclass(frozen=True, eq=False)
 class Dirichlet(RowPrior):
-    """Dirichlet rows, independent of each other.
-
-    Attributes
-    ----------
-    concentration : ndarray, shape (…, columns)
-        An entry of zero is a structural zero of the rows.
-    """
+    """Independent Dirichlet rows; a concentration (…, columns) of zero is a structural zero."""
 
     concentration: Array
 
@@ -167,7 +138,6 @@ class Dirichlet(RowPrior):
         return self.concentration
 
     def with_mode(self) -> Dirichlet:
-        """Return the prior with concentrations below one, which have poles at zero, set to one."""
         return Dirichlet(np.maximum(self.concentration, 1.0))
 
     def picked(self, rng: np.random.Generator, size: int | None = None) -> Array:
@@ -181,7 +151,6 @@ class Dirichlet(RowPrior):
         return total
 
     def log_density(self, value: Array) -> float:
-        """Return the log density of all rows, but for ``-log_beta()`` of every row."""
         prior = self.concentration
         used = (prior > 0) & (prior != 1)  # 0 · log 0 is 0
         return float(((prior[used] - 1.0) * value[used]).sum())
@@ -241,7 +210,6 @@ class DirichletMixture(RowPrior):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the rows, (…, columns)."""
         return self.concentration.shape[1:]
 
     @property
@@ -255,13 +223,11 @@ class DirichletMixture(RowPrior):
         return self.log_shares - Dirichlet(self.concentration).log_beta()
 
     def __add__(self, counts: Array) -> DirichletMixture:
-        """Return the distribution of the rows given counts of their columns, (…, columns)."""
         total = self.concentration + counts
         log_shares = self.log_weight + Dirichlet(total).log_beta()
         return DirichletMixture(log_shares - np.logaddexp.reduce(log_shares), total)
 
     def __sub__(self, other: DirichletMixture) -> Array:
-        """Return the counts that were added to ``other``, or to the prior of both."""
         return self.concentration[0] - other.concentration[0]
 
     def by_component(self, log_rows: Array) -> Array:
@@ -272,7 +238,6 @@ class DirichletMixture(RowPrior):
         return self.log_weight + logs.sum(axis=-1)
 
     def at(self, log_rows: Array) -> Array:
-        """Return the expected concentration of known rows."""
         logs = self.by_component(log_rows)
         total = np.logaddexp.reduce(logs)
         # rows that are impossible in all components keep the prior shares
@@ -281,7 +246,6 @@ class DirichletMixture(RowPrior):
         return self._average(logs, self.concentration)
 
     def mean(self) -> Array:
-        """Return the mean rows."""
         total = self.concentration.sum(axis=-1, keepdims=True)
         return self._average(self.log_shares, self.concentration / total)
 
@@ -289,7 +253,6 @@ class DirichletMixture(RowPrior):
         return self + np.maximum(counts, (least - 1.0) * self.concentration.min(axis=0))
 
     def with_mode(self) -> DirichletMixture:
-        """Return the prior with concentrations of at least one, and their constants."""
         return DirichletMixture(self.log_shares, np.maximum(self.concentration, 1.0))
 
     def picked(self, rng: np.random.Generator, size: int | None = None) -> Array:
@@ -305,7 +268,6 @@ class DirichletMixture(RowPrior):
         return -self.log_weight[0]
 
     def log_density(self, value: Array) -> float:
-        """Return the log density of all rows, but for ``-log_beta()`` of every row."""
         logs = np.logaddexp.reduce(self.by_component(value))
         return float((logs - self.log_weight[0]).sum())
 
@@ -316,14 +278,7 @@ class DirichletMixture(RowPrior):
         return self._average(self.log_shares, Dirichlet(self.concentration).expected_log())
 
     def repeated(self, size: int) -> DirichletMixture:
-        """Return the prior of several sets of such rows, (size, …, columns).
-
-        Examples
-        --------
-        >>> import bayesfuse as bf
-        >>> bf.priors.robust(3).repeated(5)
-        <DirichletMixture of 2 components: 5 × 3 rows of 3>
-        """
+        """Return the prior of several sets of such rows, (size, …, columns)."""
         return stacked([self] * size)
 
     @staticmethod
@@ -333,12 +288,13 @@ class DirichletMixture(RowPrior):
 
 
 def stacked(priors: Sequence[Array | DirichletMixture]) -> DirichletMixture:
-    """Return one prior of the rows of several, along a new first axis.
-
-    A prior with fewer components than others repeats its last one, with the share divided among the
-    copies.
-    """
-    mixtures = [p if isinstance(p, DirichletMixture) else _alone(p) for p in priors]
+    """Return one prior of the rows of several along a new axis; last components may be divided."""
+    mixtures = [
+        p
+        if isinstance(p, DirichletMixture)
+        else DirichletMixture(np.zeros((1, *p.shape[:-1])), p[None])
+        for p in priors
+    ]
     most = max(len(mixture.concentration) for mixture in mixtures)
     shares, concentrations = [], []
     for mixture in mixtures:
@@ -350,21 +306,8 @@ def stacked(priors: Sequence[Array | DirichletMixture]) -> DirichletMixture:
     return DirichletMixture(np.stack(shares, axis=1), np.stack(concentrations, axis=1))
 
 
-def _alone(concentration: Array) -> DirichletMixture:
-    return DirichletMixture(np.zeros((1, *concentration.shape[:-1])), concentration[None])
-
-
 def broadcast(prior: Any, shape: tuple[int, ...]) -> Any:
-    """Return the prior of rows (…, columns), broadcast to a shape.
-
-    Examples
-    --------
-    >>> import numpy as np, bayesfuse as bf
-    >>> broadcast(np.ones((1, 3)), (4, 2, 3)).shape
-    (4, 2, 3)
-    >>> broadcast(bf.priors.robust(3), (5, 3, 3))
-    <DirichletMixture of 2 components: 5 × 3 rows of 3>
-    """
+    """Return the prior of rows (…, columns), broadcast to a shape."""
     if not isinstance(prior, DirichletMixture):
         return np.broadcast_to(prior, shape).copy()
     missing = tuple(range(1, 1 + len(shape) - len(prior.shape)))

@@ -24,19 +24,11 @@ class InChain(NamedTuple):
     """Compiled functions of a factor, of which chains of compiled sweeps are made.
 
     ``tables`` and ``counts`` are tuples with an array for each parameter, of its shape, with axes
-    of length one inserted before the last up to ``axes``. Counts are written in place. ``labels``
-    are (items,), or (items, classes): numbers of copies of merged items.
-
-    Attributes
-    ----------
-    count : callable
-        ``(tables, labels, counts, structure, n_classes)``: how often labels use every entry.
-    draw : callable
-        Of label priors: ``(tables, likelihood, labels, rng, structure) -> bool``: draw labels in
-        place; False where none are possible.
-    likelihood : callable
-        Of rater channels: ``(tables, structure, n_classes) -> (likelihood, log_scale)``.
-    axes : int
+    of length one inserted before the last up to ``axes``. ``labels`` are (items,), or (items,
+    classes): copies of merged items. ``count(tables, labels, counts, structure, n_classes)`` and,
+    of label priors, ``draw(tables, likelihood, labels, rng, structure) -> bool`` (False where no
+    labels are possible) write in place; rater channels have ``likelihood(tables, structure,
+    n_classes) -> (likelihood, log_scale)``.
     """
 
     count: Callable[..., Any]
@@ -55,20 +47,13 @@ class Factor(ABC):
     """Name to value (a tensor or an array), of all declared parameters that are used."""
 
     def kinds(self, responses: Responses) -> NDArray[np.int64] | None:
-        """Return the kind of every item: items of one kind with the same responses are merged.
-
-        None if every item stands for itself. A factor with parameters or inputs by item says here
-        which items these treat alike.
-        """
+        """Return the kind of items, which are merged if alike; None if all stand for themselves."""
         if any("item" in parameter.dims for parameter in self.used_parameters):
             return None
         return np.zeros(responses.n_items, dtype=np.int64)
 
     def in_chain(self, *, copies: bool) -> InChain | None:
-        """Return the functions of compiled chains, for labels or for numbers of copies.
-
-        None where there are none. Not inherited: a subclass that overrides a kernel has others.
-        """
+        """Return functions of compiled chains, for labels or copies, if any; not inherited."""
         return None
 
     def taken(self, items: NDArray[np.int64]) -> Self:
@@ -91,11 +76,7 @@ class Factor(ABC):
         return values
 
     def collapse(self, counts: tuple[Array, ...]) -> tuple[Array, ...]:
-        """Return counts of the parameters' entries from those of the tables' (the adjoint).
-
-        Of the parameters whose support has ``counts``, in their order. This is for a factor whose
-        tables are its parameters.
-        """
+        """Return counts of the parameters' entries from those of the tables' (the adjoint)."""
         both = zip(counts, self.used_parameters, strict=False)
         return tuple(each for each, parameter in both if parameter.support.counts)
 

@@ -1,8 +1,4 @@
-"""Rows that share a mean: what a Gibbs sampler draws together with the rows of a parameter.
-
-Hyperparameters and rows depend on each other so closely that drawn in turns they hardly move. A
-:class:`Pool` draws the hyperparameters from the counts, with the rows summed out; the rows follow.
-"""
+"""Rows that share a mean: hyperparameters are drawn from the counts, with the rows summed out."""
 
 from __future__ import annotations
 
@@ -34,15 +30,7 @@ class Member:
 
 
 class Pool(ABC):
-    """Variables above the rows of one parameter, and how to draw them given the labels' counts.
-
-    Attributes
-    ----------
-    parameter : str
-        Whose rows they are the prior of.
-    members : dict of Member
-        The variables by role.
-    """
+    """Variables by role above the rows of one parameter, drawn given the labels' counts."""
 
     parameter: str
     members: dict[str, Member]
@@ -73,10 +61,7 @@ class Pool(ABC):
         return {}
 
     def unpooled(self) -> Dirichlet | None:
-        """Return a prior of the rows under which a start finds the labels.
-
-        None if that takes the model of Dawid and Skene.
-        """
+        """Return a prior of the rows for the start, None to start from Dawid and Skene's model."""
         return None
 
     def seconds(self, n_responses: int) -> float:
@@ -86,18 +71,7 @@ class Pool(ABC):
 
 @dataclass(frozen=True)
 class SharedMean(Pool):
-    r"""Rows of all raters around a common mean: :math:`\theta_m \sim \mathrm{Dir}(\kappa \mu)`.
-
-    Members are the mean, of a Dirichlet (or Beta) prior, and the concentration κ of a gamma prior,
-    both for every row of a rater.
-
-    Attributes
-    ----------
-    mean_prior : ndarray, shape (…, columns)
-    shape, rate : float
-        Of the gamma prior.
-    n_raters : int
-    """
+    r"""Rows of raters, :math:`\mathrm{Dir}(\kappa \mu)`, around a mean with a Dirichlet prior."""
 
     parameter: str
     members: dict[str, Member]

@@ -16,23 +16,12 @@ from bayesfuse.parameters.contract import Coordinates, Prior, Support
 REACH, STEP = 8.0, 0.004
 """Range and steps of a table of a log density, on the log scale."""
 
-WIDTH = 0.5
-"""Initial width of a slice on the log scale."""
-
-STEPS = 50
-"""Largest slice, in widths: more than any proper density needs."""
-
-FACTOR = 1e6
-"""A mode is sought within this factor of the initial value."""
-
-LIMIT = 690.0
-"""Largest absolute logarithm whose exponential does not under- or overflow."""
-
-FAR = 30.0
-"""Distance of the tails from a typical value, on the log scale."""
-
-SLIGHT = 1e-6
-"""Slopes of log densities below this are rounding errors."""
+WIDTH = 0.5  # initial width of a slice on the log scale
+STEPS = 50  # largest slice, in widths: more than any proper density needs
+FACTOR = 1e6  # a mode is sought within this factor of the initial value
+LIMIT = 690.0  # largest absolute logarithm whose exponential does not under- or overflow
+FAR = 30.0  # distance of the tails from a typical value, on the log scale
+SLIGHT = 1e-6  # slopes of log densities below this are rounding errors
 
 
 Density = Callable[[float], float]
@@ -40,22 +29,7 @@ Density = Callable[[float], float]
 
 @dataclass(frozen=True)
 class PositivePrior(Prior):
-    """The prior of a positive number: its log density, and a typical value.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> prior, rng = PositivePrior(lambda v: -v, 1.0), np.random.default_rng(1)
-    >>> likelihood = lambda v: 3 * np.log(v)  # with the prior, a Gamma(4) distribution
-    >>> round(float(prior.maximise(likelihood, np.asarray(1.0))), 6)
-    3.0
-    >>> value, values = np.asarray(1.0), []
-    >>> for _ in range(2000):
-    ...     value = prior.draw(likelihood, value, rng)
-    ...     values.append(value)
-    >>> bool(abs(np.mean(values) - 4) < 0.3)
-    True
-    """
+    """The prior of a positive number: its log density, and a typical value."""
 
     density: Density
     typical: float
@@ -67,10 +41,6 @@ class PositivePrior(Prior):
         return float(self.density(float(value)))
 
     def with_mode(self) -> PositivePrior:
-        """Return the prior without a pole of the density at zero.
-
-        A density that behaves like v^(a − 1) at zero, with a below one, is divided by that power.
-        """
         there = math.log(self.typical) - FAR
         power = slope(self.density, there)
         if not power < -SLIGHT:
@@ -78,11 +48,9 @@ class PositivePrior(Prior):
         return replace(self, density=lambda v: float(self.density(v)) - power * math.log(v))
 
     def expect(self, statistic: Density, value: Array) -> Array:
-        """Return the mode given the statistic, without poles."""
         return self.with_mode().maximise(statistic, value)
 
     def maximise(self, statistic: Density, value: Array) -> Array:
-        """Return the mode of prior × exp(statistic) near a value, within the support."""
         from scipy.optimize import minimize_scalar  # half a second to import
 
         def depth(log_value: float) -> float:
@@ -97,11 +65,6 @@ class PositivePrior(Prior):
         return np.asarray(math.exp(found.x))
 
     def draw(self, statistic: Density, value: Array, rng: np.random.Generator) -> Array:
-        """Draw from the density proportional to prior × exp(statistic), moving on from a value.
-
-        Slice sampling of the logarithm, by stepping out and shrinking (Neal 2003, Annals of
-        Statistics 31, 705–767), which needs no tuning.
-        """
 
         def height(log_value: float) -> float:
             at = math.exp(log_value)
@@ -161,11 +124,6 @@ class Positive(Support):
         return Compiled(*(pytensor.function([value], graph) for graph in graphs))
 
     def require_variable(self, name: str, variable: Any) -> None:
-        """Raise ModelError unless the prior is continuous, proper, and zero below zero.
-
-        NUTS would sample negative values, unlike Gibbs, and an improper tail may be improper in the
-        posterior.
-        """
         from bayesfuse.parameters.compiled import plain_python
 
         if continuous := variable.dtype.startswith("float"):
@@ -185,7 +143,6 @@ class Positive(Support):
             )
 
     def prior(self, variable: Any) -> Prior:
-        """Return the prior with a fast log density."""
         density, typical = _compiled(variable)
         return PositivePrior(tabulate(density, typical), typical)
 
@@ -269,26 +226,7 @@ def _compiled(variable: Any) -> tuple[Callable[[Array], Array], float]:
 
 
 def tabulate(log_density: Callable[[Array], Array], typical: float) -> Callable[[float], float]:
-    """Return a log density from a table, if that is accurate to rounding, else the density itself.
-
-    A compiled density takes fifty microseconds a call, more than many sweeps over all labels. The
-    table is interpolated by cubics in the logarithm; discontinuous densities (a uniform's), and
-    values outside the table, are evaluated.
-
-    Parameters
-    ----------
-    log_density : callable
-        Log density of an array of values.
-    typical : float
-        The centre of the table, which extends by a factor of e⁸ in both directions.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> look_up = tabulate(lambda values: -values + np.log(values), 1.0)
-    >>> bool(np.isclose(look_up(2.0), np.log(2.0) - 2.0, rtol=1e-9))
-    True
-    """
+    """Return a log density from a table of cubics, if accurate to rounding, for speed."""
     from scipy.interpolate import CubicSpline  # slow to import
 
     low = math.log(typical) - REACH

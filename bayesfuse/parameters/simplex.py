@@ -15,14 +15,11 @@ from bayesfuse.numerics.rows import normalise
 from bayesfuse.parameters.contract import Coordinates, Support
 from bayesfuse.parameters.dirichlet import Dirichlet, RowPrior
 
-CLOSE = 1e-6
-"""The sum of a row of probabilities may be this far from one, as printed numbers are."""
-
+CLOSE = 1e-6  # the sum of a row of probabilities may be this far from one, as printed numbers are
 ALMOST_ONE = 36.0
 """Log-odds of a probability that is not one in floating point, as densities of PyMC need it."""
 
-SMALL = np.finfo(float).tiny ** 0.5
-"""Least probability of starting values."""
+SMALL = np.finfo(float).tiny ** 0.5  # least probability of starting values
 
 
 def require_probabilities(name: str, value: Any, sound: Any, rule: str) -> None:
@@ -150,11 +147,6 @@ class PlainRows(Coordinates):
         return natural
 
     def scale(self, prior: RowPrior, statistic: Array, value: Array) -> Array:
-        """Return those of a normal distribution with the curvature at the mode, by coordinate.
-
-        All others are held fixed, as in a mean-field fit. A coordinate that changes the logarithms
-        of a row by J has the curvature α₀ Var_p(J).
-        """
         total, mean = _total_and_mean(prior, statistic, value)
         own, last = mean[..., :-1], mean[..., -1:]
         return 1.0 / np.sqrt(total * (own + last - (own - last) ** 2))
@@ -219,7 +211,6 @@ class OddsCoordinates(Coordinates):
         return np.clip(np.exp(value[..., 0]), SMALL, 1 - np.finfo(float).epsneg)
 
     def scale(self, prior: RowPrior, statistic: Array, value: Array) -> Array:
-        """Return those of a normal distribution with the curvature at the mode."""
         total, mean = _total_and_mean(prior, statistic, value)
         return 1.0 / np.sqrt((total * mean * (1 - mean))[..., 0])
 

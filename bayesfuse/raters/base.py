@@ -15,6 +15,9 @@ from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array, inlined
 from bayesfuse.parameters.factor import Factor, made
 
+Tables = tuple[Array, ...]
+"""Log tables that kernels take first."""
+
 
 @inlined
 def reveal(likelihood, n, gold, nothing):
@@ -74,10 +77,7 @@ class RaterChannel(Factor):
 
     @classmethod
     def anew(
-        cls,
-        values: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        raters: NDArray[np.int64],
+        cls, values: Mapping[str, Any], settings: Mapping[str, Any], raters: NDArray[np.int64]
     ) -> Self:
         """Return the channel of other raters.
 
@@ -124,7 +124,7 @@ class RaterChannel(Factor):
     @abstractmethod
     def tally(
         self,
-        tables: tuple[Array, ...],
+        tables: Tables,
         drawn: NDArray[Any],
         structure: tuple[Any, ...],
         rng: np.random.Generator,
@@ -146,7 +146,7 @@ class RaterChannel(Factor):
     def redraw(
         self,
         rows: Mapping[str, Any],
-        tables: tuple[Array, ...],
+        tables: Tables,
         drawn: NDArray[Any],
         priors: Mapping[str, Any],
         structure: tuple[Any, ...],
@@ -165,14 +165,14 @@ class RaterChannel(Factor):
     @abstractmethod
     def simulate(
         self,
-        tables: tuple[Array, ...],
+        tables: Tables,
         truth: NDArray[np.int64],
         responses: Responses,
         rng: np.random.Generator,
     ) -> NDArray[np.int64]:
         """Draw a label for every row of ``responses``, given the true labels (items,)."""
 
-    def kept(self, tables: tuple[Array, ...], responses: Responses) -> Array | None:
+    def kept(self, tables: Tables, responses: Responses) -> Array | None:
         """Return the likelihood (items, classes), up to a scale, of what :meth:`simulate` keeps.
 
         None if that does not depend on the truth.
@@ -181,7 +181,7 @@ class RaterChannel(Factor):
 
     def redrawn(
         self,
-        tables: tuple[Array, ...],
+        tables: Tables,
         truth: NDArray[np.int64],
         responses: Responses,
         rng: np.random.Generator,
@@ -215,7 +215,7 @@ class RaterChannel(Factor):
         """
         return responses.votes().astype(float)
 
-    def log_lik(self, tables: tuple[Array, ...], structure: tuple[Any, ...]) -> Array:
+    def log_lik(self, tables: Tables, structure: tuple[Any, ...]) -> Array:
         """Return ``log p(responses to n | truth k)``, shape (items, classes)."""
         likelihood, log_scale = type(self).likelihood_kernel(*tables, *structure)
         with np.errstate(divide="ignore"):

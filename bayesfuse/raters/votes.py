@@ -20,9 +20,7 @@ from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.raters.confusion import Confusion
 from bayesfuse.raters.response_pairs import pair_up
 
-NOBODY = -1
-"""Column of a label that its source never gives."""
-
+NOBODY = -1  # column of a label that its source never gives
 LEAST = 1e-12
 """A share below this is as if it were this, so that votes of other classes can be drawn."""
 
@@ -30,14 +28,14 @@ LEAST = 1e-12
 class Votes(Confusion):
     r"""The votes of sources that are mostly silent, given how many there are.
 
-    How many sources speak on an item says nothing of its class here; which of them do, and what
-    they say, is drawn from the votes that items of its class get:
+    The number of votes on an item is not modelled; the votes are drawn from those that items of
+    its class get:
 
     .. math:: p(x_n \mid y_n = k, \text{number of votes}) = \prod_{v \in x_n} \psi_{kv}
 
-    So silence counts as little as it should where items differ in how much there is to say of them,
-    and nothing is computed for silent sources. In the limit of rare votes this is the channel in
-    which every source says label c at a rate of its own, if all classes get as many votes.
+    So silence is not evidence where items differ in their number of votes, and silent sources take
+    no computation. In the limit of rare votes this is the channel in which every source gives
+    label c at a rate of its own, if all classes get equally many votes.
 
     Parameters
     ----------
@@ -49,11 +47,10 @@ class Votes(Confusion):
 
     Notes
     -----
-    Predictive draws keep who spoke where and whose votes count as one, and draw what was said;
-    truths are then drawn given who spoke. Simulated tables (:func:`bayesfuse.testing.simulate`)
-    keep the number of votes on every item: different votes are drawn, given by all of their
-    sources. As the likelihood is that of votes drawn with replacement, its probabilities sum to
-    one over items with one vote, and nearly so where votes are rare.
+    Predictive draws keep which sources spoke where and whose votes count as one; truths are drawn
+    given these. Simulated tables (:func:`bayesfuse.testing.simulate`) keep the number of votes on
+    every item, and each vote is given by all of its sources. The likelihood is of votes drawn with
+    replacement, so it sums to one over items with one vote, and nearly so if votes are rare.
 
     Examples
     --------
@@ -78,7 +75,6 @@ class Votes(Confusion):
 
     @classmethod
     def anew(cls, values, settings, raters):
-        """Return the channel of other sources, of which new ones say nothing."""
         column = np.asarray(settings["column"])
         return cls(values["vote_share"], np.where((raters >= 0)[:, None], column[raters], NOBODY))
 
@@ -154,10 +150,6 @@ class Votes(Confusion):
         return {"vote_share": None}  # one matrix, as if it had a first axis
 
     def confusion(self, tables: tuple[Any, ...], n_classes: int, xp: Any) -> Any:
-        """Return how sources divide what they say among the labels, (raters, classes, labels).
-
-        A source that says nothing is as if it gave all labels alike.
-        """
         share = xp.exp(tables[0][0])[:, np.maximum(self.column, 0)]  # (classes, raters, labels)
         share = share * (self.column != NOBODY) + LEAST
         return (share / share.sum(axis=-1, keepdims=True)).swapaxes(0, 1)
@@ -170,7 +162,6 @@ class Votes(Confusion):
         return found
 
     def simulate(self, tables, truth, responses, rng):
-        """Draw what sources say where they speak, near copies the same; other rows stay."""
         item, row, vote, share = self._choices(tables, responses)
         drawn = invert(
             share[truth[item], np.arange(len(item))].cumsum(axis=-1), rng.random(len(item))
@@ -180,7 +171,6 @@ class Votes(Confusion):
         return label
 
     def kept(self, tables, responses):
-        """Return the likelihood, up to a scale, of who spoke where and of who said the same."""
         item, _, _, share = self._choices(tables, responses)
         found = np.zeros((responses.n_items, responses.n_classes))
         np.add.at(found, item, np.log(share.sum(axis=-1)).T)
@@ -189,11 +179,9 @@ class Votes(Confusion):
     def _choices(
         self, tables: tuple[Array, ...], responses: Responses
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array]:
-        """Return what the sources of every vote may have said together instead.
+        """Return items of votes, rows of responses that are votes, the vote of each, and shares.
 
-        The item of every vote (votes,), the rows of the responses that are votes (rows,), which
-        vote each row belongs to (rows,), and the shares (classes, votes, labels) of the labels
-        that all sources of a vote give as one vote, zero for other labels.
+        Shares (classes, votes, labels) are of what sources may have said together instead.
         """
         number = self.column.ravel()[responses.cell]
         row = np.flatnonzero(number != NOBODY)
@@ -207,7 +195,6 @@ class Votes(Confusion):
         return key // self.n_votes, row, vote, share
 
     def redrawn(self, tables, truth, responses, rng):
-        """Draw different votes, as many as there are, from their shares; all copies speak."""
         left = per_item(self.rows(responses)[0])
         log_share = np.log(np.maximum(np.exp(tables[0][0]), LEAST))  # (classes, votes)
         # up_to[v, k, j]: log of the summed products of all sets of j of the votes from v on

@@ -13,8 +13,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import side_by_side
 from bayesfuse.observation import Blocks, Observation, Spread
 
-MOST_VALUES = 10**8
-"""Pointwise log likelihoods are stored up to this many values (800 MB)."""
+MOST_VALUES = 10**8  # pointwise log likelihoods are stored up to this many values (800 MB)
 
 
 def sum_up(
@@ -33,7 +32,8 @@ def sum_up(
     def add(chain: int) -> None:
         for draw in range(sizes[1]):
             point = {name: draws[chain, draw] for name, draws in parameters.items()}
-            seen.add(chain, point, None if labels is None else labels[chain, draw])
+            rows = observation.rows(point)
+            seen.add(chain, rows, None if labels is None else labels[chain, draw])
 
     side_by_side(add, range(sizes[0]))
     return seen
@@ -42,11 +42,7 @@ def sum_up(
 def weigh_up(
     observation: Observation, parameters: Mapping[str, Array], sizes: tuple[int, int]
 ) -> tuple[Array, Array, dict[str, Any]]:
-    """Return label probabilities of items that did not inform the parameters, and their errors.
-
-    Each draw counts for an item in proportion to the likelihood of its responses. Errors are those
-    of a ratio of means, by batch means. Also says how labels were summed out.
-    """
+    """Return label probabilities of new items, weighted by their likelihood, errors, and how."""
     seen, table = Draws(observation, *sizes, log_likelihood=False), observation.table
     length, n_batches = max(int(np.sqrt(sizes[1])), 1), 0
     # Sums of the weights times the probabilities, and of the weights in a last column: of all draws
@@ -108,19 +104,7 @@ def _by_block(seen: Draws, observation: Blocks, parameters: Mapping[str, Array])
 
 
 class Draws:
-    """Accumulator over draws: the mean label probabilities and the pointwise log likelihoods.
-
-    Chains may be added side by side.
-
-    Parameters
-    ----------
-    observation : Observation
-    n_chains, n_draws : int
-    log_likelihood : bool, optional
-        As in :func:`complete`.
-    labels : bool, default False
-        Whether labels are drawn with the parameters.
-    """
+    """Accumulator over draws of label probabilities and log likelihoods, by chain."""
 
     def __init__(
         self,
@@ -149,20 +133,8 @@ class Draws:
             small = np.int8 if table.n_classes <= 128 else np.int32
             self.labels = np.full((n_chains, n_draws, table.n_items), -1, dtype=small)
 
-    def add(
-        self, chain: int, parameters: Mapping[str, Array], labels: NDArray[Any] | None = None
-    ) -> None:
-        """Add the next draw of a chain, and the labels drawn with it, if any.
-
-        Drawn labels give probabilities conditional on their neighbours, whose mean over the draws
-        converges to the posterior (Rao–Blackwell).
-        """
-        self.add_rows(chain, self.observation.rows(parameters), labels)
-
-    def add_rows(
-        self, chain: int, rows: dict[str, Array], labels: NDArray[Any] | None = None
-    ) -> None:
-        """Do the same, parameters in kernel coordinates."""
+    def add(self, chain: int, rows: dict[str, Array], labels: NDArray[Any] | None = None) -> None:
+        """Add the next draw of a chain; with drawn labels, given neighbours (Rao–Blackwell)."""
         draw, self.point = self.done[chain], rows
         if labels is None:
             marginal = self.observation.marginal(rows)
@@ -183,10 +155,7 @@ class Draws:
         return {"label_posterior"} | {name for name, kept in optional.items() if kept is not None}
 
     def result(self) -> tuple[Array, Array]:
-        """Return mean probabilities of ``table`` and their error, after all draws were added.
-
-        The sums are given up, to save memory.
-        """
+        """Return mean probabilities of ``table`` and errors, overwriting the sums."""
         if self.known is not None:
             return self.known
         first, *others = self.means
@@ -194,6 +163,16 @@ class Draws:
         for other in others:
             first.join(other)
         return first.result()
+
+    def by_unit(self) -> tuple[NDArray[Any], Array | None]:
+        """Return the names of units, copies of items one by one, and their log likelihoods."""
+        observation, pointwise = self.observation, self.pointwise
+        responses, labels = observation.responses, observation.labels
+        names = labels.units(responses)
+        if labels.unit != "item" or pointwise is None:
+            return names, pointwise
+        copies = np.repeat(np.arange(responses.n_items), responses.multiplicity)
+        return names[copies], pointwise[:, :, observation.inverse[copies]]
 
     def label_posterior(self) -> xr.Dataset:
         """Return label probabilities and their Monte Carlo error, after all draws were added."""
@@ -221,12 +200,7 @@ class Draws:
 
 
 class _BatchMeans:
-    """Mean over the draws of a chain of arrays too large to keep, and its error by batch means.
-
-    Every chain is cut into about √draws batches of consecutive draws, whose means are nearly
-    independent (Flegal, Haran & Jones 2008, Statistical Science 23, 250–260). An incomplete batch
-    is dropped.
-    """
+    """Mean over draws and its error by batches of √draws (Flegal, Haran & Jones 2008)."""
 
     def __init__(self, shape: tuple[int, ...], n_draws: int) -> None:
         self.length = max(int(np.sqrt(n_draws)), 1)

@@ -1,4 +1,4 @@
-"""Labels of items in partitions, from draws of the parameters."""
+"""``bf.label_partitions``: labels of items in partitions, from draws of the parameters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pymc as pm
 import xarray as xr
 
@@ -15,9 +14,8 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Spread
 from bayesfuse.pymc.evaluate import evaluate
 from bayesfuse.pymc.model import observed, parameter_variables
-from bayesfuse.results import posterior
 from bayesfuse.results.compatibility import require_same
-from bayesfuse.results.draws import MOST_VALUES, sum_up
+from bayesfuse.results.draws import sum_up
 from bayesfuse.results.write_labels import label_table, new_folder, path_of, write
 
 
@@ -82,64 +80,3 @@ def _write(part: Observation, parameters: Mapping[str, Array], path: Path) -> Pa
     table = part.responses
     write(label_table(table.items, table.classes, part.by_item(mean)), path)
     return path
-
-
-def complete(
-    result: xr.DataTree,
-    observation: Observation,
-    parameters: Mapping[str, Array],
-    *,
-    log_likelihood: bool | None = None,
-) -> None:
-    """Add labels and data to a result as :func:`posterior.complete` does, partition by partition.
-
-    Of more than 10⁸ label probabilities none are added: :func:`label_partitions` writes them.
-    """
-    if not isinstance(observation, Spread):
-        posterior.complete(result, observation, parameters, log_likelihood=log_likelihood)
-        return
-    posterior.add_constants(result, observation)
-    posterior.order_variables(result)
-    n_items, classes = observation.partitions.n_items, observation.partitions.classes
-    if n_items * len(classes) > MOST_VALUES:
-        result.attrs["labels"] = "too many to be kept here: bf.label_partitions writes them"
-        return
-    draws = result["posterior"].dataset
-    sizes = draws.sizes["chain"], draws.sizes["draw"]
-    if log_likelihood is None:
-        log_likelihood = sizes[0] * sizes[1] * n_items <= MOST_VALUES
-    found = observation.parts.map(_summed, (parameters, sizes, log_likelihood))
-    items, units, means, errors, pointwise, how = zip(*found, strict=True)
-    pair = "item", "class"
-    labels = xr.Dataset(
-        {"probability": (pair, np.concatenate(means)), "mcse": (pair, np.concatenate(errors))},
-        {"item": np.concatenate(items), "class": classes},
-        how[0],
-    )
-    counts = {f"{dim}s": draws.sizes[dim] for dim in ("chain", "draw")}
-    result["label_posterior"] = xr.DataTree(labels.assign_attrs(counts))
-    posterior.note_draws(result)
-    if log_likelihood:
-        unit = observation.labels.unit
-        named = {name: draws[name].values for name in ("chain", "draw")}
-        result["log_likelihood"] = xr.DataTree(
-            xr.Dataset(
-                {observation.name: (("chain", "draw", unit), np.concatenate(pointwise, axis=2))},
-                named | {unit: np.concatenate(units)},
-                {"adds_up": int(observation.labels.adds_up)},
-            )
-        )
-
-
-def _summed(
-    part: Observation, parameters: Mapping[str, Array], sizes: tuple[int, int], pointwise: bool
-) -> tuple[Any, ...]:
-    """Return names, label probabilities, their errors and the log likelihoods of a partition."""
-    seen = sum_up(part, parameters, None, sizes, log_likelihood=pointwise)
-    mean, error = seen.result()
-    names = part.labels.units(part.responses)
-    by_unit = seen.pointwise
-    if by_unit is not None and names is part.responses.items:
-        by_unit = by_unit[:, :, part.inverse]
-    both = part.by_item(mean), part.by_item(error)
-    return part.responses.items, names, *both, by_unit, seen.how()

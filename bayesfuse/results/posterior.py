@@ -15,22 +15,14 @@ from bayesfuse.data.names import storable
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import Observation, Spread
-from bayesfuse.results.draws import Draws, sum_up
+from bayesfuse.results.draws import MOST_VALUES, Draws, sum_up
 
-OBSERVED = "observed"
-"""Attribute of constant_data: the fingerprint of what the model observed."""
-
-ORDERED = "ordered_classes"
-"""Attribute of constant_data: whether the classes are grades, 1 or 0."""
-
-PREDICTION = "prediction"
-"""Attribute of constant_data: where predictions find the parameters in the result."""
+OBSERVED = "observed"  # attribute of constant_data: the fingerprint of what the model observed
+ORDERED = "ordered_classes"  # attribute of constant_data: whether the classes are grades, 1 or 0
+PREDICTION = "prediction"  # attribute of constant_data: where predictions find the parameters
 
 OF_VARIABLE, OF_DRAWS = "of_variable", "of_draws"
-"""Attributes that identify the draws: a variable, and a digest of its draws.
-
-Drawn labels hold the numbers of their draws in a variable named ``OF_DRAWS``.
-"""
+"""Attributes that identify draws (a variable, a digest); of drawn labels, a variable of numbers."""
 
 
 def complete(
@@ -41,40 +33,52 @@ def complete(
     log_likelihood: bool | None = None,
     labels: NDArray[Any] | None = None,
 ) -> xr.DataTree:
-    """Add label_posterior, log_likelihood, label_draws and the data to a result.
-
-    One pass over the draws; memory holds a few matrices (items × classes), and the log likelihoods
-    (items × draws) if they are stored.
-
-    Parameters
-    ----------
-    result : DataTree
-        With a group ``posterior``.
-    observation : Observation
-    parameters : mapping of str to ndarray, shape (chain, draw, …)
-        Values of every parameter of the label prior and the rater channel.
-    log_likelihood : bool, optional
-        Whether to store the log likelihood of every unit at every draw. Default: up to 10⁸ values.
-    labels : ndarray, shape (chain, draw, item), optional
-        Labels drawn with the parameters, for priors that keep them.
-
-    Returns
-    -------
-    DataTree
-        ``result``, changed in place.
-    """
+    """Add labels, log likelihoods and data; ``parameters`` and ``labels`` are (chain, draw, …)."""
     add_constants(result, observation)  # first: an interrupted result must know its model, too
     posterior = result["posterior"].dataset
     sizes = posterior.sizes["chain"], posterior.sizes["draw"]
-    store(sum_up(observation, parameters, labels, sizes, log_likelihood=log_likelihood), result)
+    if isinstance(observation, Spread):
+        _complete_parts(result, observation, parameters, sizes, log_likelihood)
+    else:
+        store(sum_up(observation, parameters, labels, sizes, log_likelihood=log_likelihood), result)
     order_variables(result)
     return result
 
 
+def _complete_parts(
+    result: xr.DataTree,
+    observation: Spread,
+    parameters: Mapping[str, Array],
+    sizes: tuple[int, int],
+    log_likelihood: bool | None,
+) -> None:
+    """Add the labels of all partitions; of more than 10⁸ probabilities none are added."""
+    n_items = observation.partitions.n_items
+    if n_items * len(observation.partitions.classes) > MOST_VALUES:
+        result.attrs["labels"] = "too many to be kept here: bf.label_partitions writes them"
+        return
+    if log_likelihood is None:
+        log_likelihood = sizes[0] * sizes[1] * n_items <= MOST_VALUES
+    found = observation.parts.map(_summed, (parameters, sizes, log_likelihood))
+    labels, units, pointwise = zip(*found, strict=True)
+    how: dict[str, Any] = {"data_vars": "minimal", "coords": "minimal", "compat": "override"}
+    _add_labels(result, xr.concat(labels, "item", join="override", **how))
+    if log_likelihood:
+        names, values = np.concatenate(units), np.concatenate(pointwise, axis=2)
+        _add_log_likelihood(result, observation, names, values)
+
+
+def _summed(
+    part: Observation, parameters: Mapping[str, Array], sizes: tuple[int, int], pointwise: bool
+) -> tuple[Any, ...]:
+    """Return labels of a partition, names of its units and their log likelihoods."""
+    seen = sum_up(part, parameters, None, sizes, log_likelihood=pointwise)
+    return seen.label_posterior(), *seen.by_unit()
+
+
 def store(seen: Draws, result: xr.DataTree) -> None:
     """Add what was summed up to a result, first what cannot be recomputed."""
-    observation = seen.observation
-    responses = observation.responses
+    observation, responses = seen.observation, seen.observation.responses
     posterior = result["posterior"].dataset
     draws = slice(posterior.sizes["draw"])  # fewer if interrupted
     if seen.labels is not None:
@@ -86,11 +90,18 @@ def store(seen: Draws, result: xr.DataTree) -> None:
             | {"item": responses.items},
             classes=storable(responses.classes),
         )
-    sizes = {f"{dim}s": posterior.sizes[dim] for dim in ("chain", "draw")}
-    result["label_posterior"] = xr.DataTree(seen.label_posterior().assign_attrs(sizes))
+    _add_labels(result, seen.label_posterior())
+    names, pointwise = seen.by_unit()
+    if pointwise is not None:
+        _add_log_likelihood(result, observation, names, pointwise[:, draws])
+
+
+def _add_labels(result: xr.DataTree, labels: xr.Dataset) -> None:
+    """Add label probabilities, and of which draws they are."""
+    sizes = result["posterior"].dataset.sizes
+    attrs = {f"{dim}s": sizes[dim] for dim in ("chain", "draw")}
+    result["label_posterior"] = xr.DataTree(labels.assign_attrs(attrs))
     note_draws(result)
-    if seen.pointwise is not None:
-        _add_log_likelihood(result, observation, seen.pointwise[:, draws])
 
 
 def note_draws(result: xr.DataTree) -> None:
@@ -123,14 +134,10 @@ def _telling(posterior: xr.Dataset) -> str:
     return next(differ, floats[0])
 
 
-def _add_log_likelihood(result: xr.DataTree, observation: Observation, pointwise: Array) -> None:
-    """Store one column per unit; a row of a table of counts has one column per item."""
-    unit, responses = observation.labels.unit, observation.responses
-    names = observation.labels.units(responses)
-    if unit == "item":
-        copies = np.repeat(np.arange(responses.n_items), responses.multiplicity)
-        pointwise = pointwise[:, :, observation.inverse[copies]]
-        names = names[copies]
+def _add_log_likelihood(
+    result: xr.DataTree, observation: Observation, names: NDArray[Any], pointwise: Array
+) -> None:
+    unit = observation.labels.unit
     posterior = result["posterior"].dataset
     _add(
         result,
@@ -202,10 +209,10 @@ def _add(
 
 
 def order_variables(result: xr.DataTree) -> None:
-    """Order the posterior's variables so that dimensions first appear in the order of each.
+    """Order the posterior's variables so that dimensions appear in the order of each.
 
-    ``az.summary`` (ArviZ 1.3) orders the entries of a variable by the dimensions of the whole
-    dataset, in order of first appearance, but their names by the dimensions of the variable.
+    ``az.summary`` (ArviZ 1.3) orders entries by the dimensions of the dataset, names by those
+    of the variable.
     """
     posterior = result["posterior"].dataset
     left = {name: values.dims for name, values in posterior.data_vars.items()}

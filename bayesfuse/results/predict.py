@@ -25,8 +25,7 @@ from bayesfuse.results.fitted import Fitted, from_model, from_result
 from bayesfuse.results.new_items import see
 from bayesfuse.results.posterior import add_constants
 
-KEPT = 10**7
-"""Label probabilities by draw, item and class that are kept at a time."""
+KEPT = 10**7  # label probabilities by draw, item and class that are kept at a time
 
 
 def predict(
@@ -46,16 +45,15 @@ def predict(
 
     Labels of a new item follow by Bayes' rule, :math:`p(y \mid x, \theta)`, averaged over
     posterior draws of :math:`\theta` with weights :math:`p(x \mid \theta)`, as in a fit with this
-    item. For the models of this package the model is not needed, so a result that was saved as a
-    file is enough.
+    item. Models of this package are not needed, so a result saved as a file is enough.
 
     Parameters
     ----------
     result : DataTree
         From ``bf.sample``, ``bf.fit`` or ``bf.find_map``, whose point counts as one draw.
     responses : Responses
-        Responses to the new items. Classes must be classes of the result, some or all, in any
-        order. Raters are known by name; for others see the notes.
+        Responses to the new items, with some or all classes of the result, in any order. Raters are
+        matched by name; for new ones see the notes.
     model : pymc.Model, optional
         The model of the result. Needed for label priors and rater channels of your own, and where
         the result does not hold a parameter.
@@ -64,59 +62,52 @@ def predict(
     graph : Graph, optional
         Adjacency of the new items, for models of labels on a graph.
     populations, covariates, classifier : optional
-        What is known about the new items, for models that were told it of the fitted ones:
-        populations of the fit, covariates of the same names. As in
-        :class:`bayesfuse.models.DawidSkene`; populations of sequences as in
-        :class:`bayesfuse.models.HiddenMarkov`.
+        What is known about the new items, for models that used it for the fitted ones: populations
+        of the fit, covariates of the same names. As in :class:`bayesfuse.models.DawidSkene`;
+        populations of sequences as in :class:`bayesfuse.models.HiddenMarkov`.
     draws : int, default 400
-        Posterior draws, evenly spaced, the same number (rounded up) of every chain; all if there
-        are fewer.
+        Maximum number of posterior draws, evenly spaced, equally many (rounded up) of every chain.
     batch_size : int, default 100,000
         Items at a time, in whole sequences. Items on a graph are treated at once.
 
     Returns
     -------
     DataTree
-        ``label_posterior`` (``probability`` and, of several draws, the Monte Carlo error ``mcse``
-        by item and class), so that ``bf.label_probabilities``, ``bf.decisions`` and the plots of
-        labels work; ``raters``: ``source`` by rater, "fitted" if the result knows the rater, else
-        "pool" or "prior"; ``constant_data`` and ``observed_data``, the responses. The attribute
-        ``draws`` is the number of draws; those of ``label_posterior`` say whether labels were
-        summed out exactly, and how.
+        ``label_posterior`` (``probability`` and, for several draws, the Monte Carlo error ``mcse``
+        by item and class), for ``bf.label_probabilities``, ``bf.decisions`` and plots of labels;
+        ``raters``: ``source`` by rater, "fitted" if the result knows the rater, else "pool" or
+        "prior"; ``constant_data`` and ``observed_data``, the responses. The attribute ``draws`` is
+        the number of draws; those of ``label_posterior`` say how labels were summed out, and
+        whether exactly.
 
     Raises
     ------
     ModelError
-        Classes that the result does not know; new raters of a model that says nothing of them;
-        what places the items (``sequences``, ``graph``, …) missing, or given in vain;
-        parameters that the result does not hold; a model of another result.
+        Unknown classes; new raters that the model does not describe; ``sequences``, ``graph``, …
+        missing or not needed; parameters that the result does not hold; a model of another result.
     ImpossibleDataError
         Every draw rules out the responses to some item.
     ResponsesError
-        Sequences or a graph of other items; populations that the result does not know, other
-        covariates.
+        Sequences or a graph of other items; unknown populations, other covariates.
 
     Notes
     -----
-    The new responses inform the labels of their own items only: new items are to be few, or like
-    the fitted ones. Where the prevalence or the raters change, fit again. Without the weights
-    :math:`p(x \mid \theta)`, probabilities of new items are too near 1/K after small fits: on
-    simulated tables of 20 items and three classes, 24 % of the labels are expected to be wrong and
-    20 % are. Draws have equal weights for items of the fit (of the same name and responses), which
-    have informed the parameters already, and for labels in sequence or on a graph, where few draws
-    would have all the weight.
+    The new responses inform the labels of their own items only. If the prevalence or the raters
+    change, fit again. Without the weights :math:`p(x \mid \theta)`, probabilities of new items
+    are too near 1/K after small fits: on simulated tables of 20 items and three classes, 24 % of
+    the labels are expected to be wrong and 20 % are. Draws have equal weights for items of the fit
+    (of the same name and responses), which have informed the parameters already, and for labels in
+    sequence or on a graph, where few draws would have all the weight. Draws that rule out the
+    responses to an item do not count for the item.
 
     Sequences are new ones with the fitted transition; the coupling of a graph is that of the fit,
     so the new graph must have similar degrees.
 
-    A rater without fitted responses has, at every draw, the expected row of a new rater: with
-    ``pooled=True`` and in ``ItemTypes`` the mean of the pool, else the mean of the prior, if all
-    raters have the same prior. The likelihood of an item is linear in the row of every response,
-    so the expected row is exact for a rater who answers one item once (that of ``raters="graded"``
-    is an integral, accurate to about .001). Several responses of such a rater would also inform the
-    row, which is left out here.
-
-    Draws that rule out the responses to an item (zeros in rows) do not count for the item.
+    A rater without fitted responses has, at every draw, the expected row of a new rater: the mean
+    of the pool (``pooled=True``, ``ItemTypes``) or of the prior, if all raters have the same. The
+    likelihood of an item is linear in the row of every response, so the expected row is exact for a
+    rater who answers one item once (for ``raters="graded"`` it is an integral, accurate to about
+    .001). What several responses of such a rater say of the row is not used.
 
     Examples
     --------
@@ -153,26 +144,25 @@ def predict_batches(
 ) -> Iterator[xr.DataTree]:
     """Predict the labels of items that arrive in batches, one batch at a time.
 
-    For more items than fit into memory, and for those that :func:`bayesfuse.fit` has learnt from as
-    ``batches=``: it keeps none of their labels, which follow from a second pass.
+    For more items than fit into memory, and for a second pass over the ``batches=`` of
+    :func:`bayesfuse.fit`, which does not store their labels.
 
     Parameters
     ----------
     result, model, draws
         As in :func:`predict`.
     batches : iterable of Responses
-        Read one by one, when the labels are asked for.
+        Read one by one, when the labels are requested.
 
     Yields
     ------
     DataTree
-        What :func:`predict` returns for the batch. :func:`bayesfuse.write_labels` writes them to
-        files.
+        What :func:`predict` returns for the batch, for :func:`bayesfuse.write_labels` for example.
 
     Raises
     ------
     ModelError
-        ``batches`` that are no iterable of responses; labels that depend on more than the responses
+        ``batches`` is not an iterable of responses; labels depend on more than the responses
         to the item (``sequences``, ``graph``, ``populations``, …): predict these batch by batch.
         Else as :func:`predict`.
     ImpossibleDataError
@@ -229,10 +219,7 @@ def labels_of(
     batch_size: int,
     informed: NDArray[np.bool_] | None = None,
 ) -> xr.Dataset:
-    """Return label probabilities and their Monte Carlo error, batch by batch.
-
-    ``informed`` (items,) says which items informed the parameters, by default all.
-    """
+    """Return label probabilities and errors, for items that ``informed`` the parameters or not."""
     sizes = next(iter(values.values())).shape[:2]
     responses = observation.responses
     if informed is None or observation.labels.unit != "item" or np.prod(sizes) == 1:
@@ -281,10 +268,7 @@ def _averages(
 
 
 def _informed(result: xr.DataTree, responses: Responses) -> NDArray[np.bool_]:
-    """Return which items (items,) are those of a fit: the same name and the same responses.
-
-    None are known to be where the result does not hold the responses.
-    """
+    """Return which items (items,) are known to be of a fit, with the same responses."""
     if tables := result.attrs.get("tables"):  # of several, those of each
         return np.any([_informed(result[str(name)], responses) for name in tables], axis=0)
     known, found = constants(result), np.zeros(responses.n_items, dtype=bool)

@@ -163,7 +163,7 @@ def test_em_never_falls_and_ends_where_the_models_gradient_vanishes(asymmetric):
     plan = make_plan(asymmetric)
     with np.errstate(divide="ignore"):
         at = {
-            block.value: block.write(np.log(point["point"][name].values))
+            block.value: block.coordinates.write(np.log(point["point"][name].values))
             for name, block in plan.blocks.items()
         }
     # the mode of the density of the rows, not of their coordinates

@@ -16,7 +16,7 @@ from scipy import stats
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, ModelError, PoorFitWarning
 from bayesfuse.inference import cavi, gaussian
-from bayesfuse.inference.approximation import pareto_shape
+from bayesfuse.inference.recording import pareto_shape
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 
 QUIET = {"progressbar": False}

@@ -70,7 +70,10 @@ def assert_sweeps_keep(
 
 def functions(sweep, rows, plan):
     """Return bounded functions of the parameters, and of these and the responses."""
-    natural = {block.parameter: block.natural(rows[block.parameter]) for block in plan.all_blocks}
+    natural = {
+        block.parameter: block.coordinates.natural(rows[block.parameter])
+        for block in plan.all_blocks
+    }
     marginal = sweep.observation.marginal(rows)
     labels = sweep.observation.by_item(marginal.probability)
     return {name: value / (1 + np.abs(value)) for name, value in natural.items()} | {
