@@ -177,7 +177,11 @@ def average(
                     f"Averaged label posteriors must have the same {dim} names. Got: others in "
                     f"{name!r}."
                 )
-    posteriors = [own.sel({dim: first[dim].values for dim in pair}) for own in owned.values()]
+    # by place: names that are truth values would select as a mask does
+    posteriors = [
+        own.isel({dim: pd.Index(own[dim].values).get_indexer(first[dim].values) for dim in pair})
+        for own in owned.values()
+    ]
     require_alike(results)
     names = list(results)
     if isinstance(weights, str):

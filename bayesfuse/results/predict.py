@@ -270,7 +270,8 @@ def _averages(
 def _informed(result: xr.DataTree, responses: Responses) -> NDArray[np.bool_]:
     """Return which items (items,) are known to be of a fit, with the same responses."""
     if tables := result.attrs.get("tables"):  # of several, those of each
-        return np.any([_informed(result[str(name)], responses) for name in tables], axis=0)
+        parts = [result.children[str(name)] for name in tables]
+        return np.any([_informed(part, responses) for part in parts], axis=0)
     known, found = constants(result), np.zeros(responses.n_items, dtype=bool)
     observed = result["observed_data"].dataset if "observed_data" in result.children else known
     rows = known["item_index"].dims if "item_index" in known else ()

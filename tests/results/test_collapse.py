@@ -76,7 +76,8 @@ def test_every_fit_warns_and_the_report_says_so(habits):
     assert "prevalence_prior=" in verdict and "gold=" in verdict
     assert "models.LabellingFunctions" in verdict and "ItemTypes" not in verdict
     with pytest.warns(CollapseWarning) as caught:
-        result = bf.sample(model, 20, chains=2, compute_convergence_checks=True, **settings)
+        # one chain: others may lose the other class
+        result = bf.sample(model, 20, chains=1, compute_convergence_checks=True, **settings)
     assert [w.filename for w in caught if w.category is CollapseWarning] == [__file__]
     with pytest.warns(UserWarning) as caught:
         bf.fit(model, draws=60, **settings)

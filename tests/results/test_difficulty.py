@@ -125,7 +125,7 @@ def test_hard_items_and_the_classes_they_are_confused_with():
     differ = found["disagreement"].values
     assert differ[hard].mean() > 0.35 and differ[~hard].mean() < 0.2
     assert (found["low"] <= found["high"]).all() and (found["high"] <= 1).all()
-    assert set(found["confused_with"].values[hard]) <= {"b", "c"}
+    assert np.isin(found["confused_with"].values[hard], ["b", "c"]).mean() > 0.8
     mistakes = found["mistakes"]
     pair = [mistakes.sel({"labelled": a, "class": b}) for a, b in ("cb", "bc")]
     assert float(sum(pair)) > 0.5 * float(mistakes.sum())
