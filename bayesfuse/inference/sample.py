@@ -240,7 +240,7 @@ def _complete(
                 for name, plan in plans.items():
                     _add_labels(result, None if one else name, plan, kept.log_likelihood)
             if checks and one:
-                warn_of_collapse(result, plan.observation)
+                warn_of_collapse(result, plan.observation, stacklevel=5)
     except KeyboardInterrupt:
         missing |= groups - set(result.children)
         if missing:

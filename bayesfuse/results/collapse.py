@@ -95,7 +95,7 @@ def in_words(found: Lost, observation: Observation) -> str:
     return " ".join(text)
 
 
-def warn_of_collapse(result: xr.DataTree, observation: Observation) -> None:
+def warn_of_collapse(result: xr.DataTree, observation: Observation, stacklevel: int = 4) -> None:
     """Warn the caller of a fit if its labels have collapsed."""
     if isinstance(observation, Spread):
         return  # the votes of all items are in no one table
@@ -103,4 +103,4 @@ def warn_of_collapse(result: xr.DataTree, observation: Observation) -> None:
     found = lost_classes(probability.transpose("item", "class").values, observation)
     if found.lost.any():
         # this function, the fit, its decorator, the caller
-        warnings.warn(in_words(found, observation), CollapseWarning, stacklevel=4)
+        warnings.warn(in_words(found, observation), CollapseWarning, stacklevel=stacklevel)
