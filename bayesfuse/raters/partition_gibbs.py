@@ -14,9 +14,10 @@ import math
 import numpy as np
 
 from bayesfuse.numerics.kernels import TINY, fill, inlined, inner, kernel
+from bayesfuse.numerics.rows import split
 from bayesfuse.raters.confusion import by_cell, by_rater, count_rows, multiply, weigh_rows
 from bayesfuse.raters.partition_weights import log_dirichlet_multinomial, sizes
-from bayesfuse.raters.verdicts import join_in_logs, split
+from bayesfuse.raters.verdicts import join_in_logs
 
 GROUPS = 2
 """Most groups in a pass, which bounds its time."""

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import fill, inlined, inner
+from bayesfuse.numerics.rows import split
 from bayesfuse.raters.confusion import by_rater, multiply
-from bayesfuse.raters.verdicts import number_patterns, pass_on, split, weigh
+from bayesfuse.raters.verdicts import number_patterns, pass_on, weigh
 
 STEPS = 20, 100
 """Most EM steps, for many patterns and for few."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import TINY, inlined, inner, kernel
+from bayesfuse.numerics.rows import split
 from bayesfuse.raters.confusion import (
     begin_with_cells,
     by_cell,
@@ -204,25 +205,6 @@ def all_rows(log_group, log_rater, patterns):
                 total = math.exp(log_table[row, k])
             table[row, k] = total
     return table, log_table
-
-
-@inner
-def split(number, weight, total, rng, parts):
-    """Draw multinomial counts; how many random numbers this takes does not depend on rounding."""
-    last = weight.size - 1
-    while last > 0 and weight[last] == 0.0:
-        parts[last] = 0.0
-        last -= 1
-    left, rest = np.int64(number), total
-    for v in range(last):
-        part = np.int64(0)
-        if left > 0 and weight[v] > 0.0:
-            share = weight[v] / max(rest, weight[v])
-            part = np.int64(rng.random() < share) if left == 1 else rng.binomial(left, share)
-        parts[v] = part
-        left -= part
-        rest -= weight[v]
-    parts[last] = left
 
 
 # ---------------------------------------------------------------- kernels

@@ -10,8 +10,8 @@ from squares import square_of_pixels
 
 import bayesfuse as bf
 from bayesfuse.models import LatentGroup, MarkovRandomField
+from bayesfuse.numerics import rows
 from bayesfuse.numerics.kernels import kernel
-from bayesfuse.raters import verdicts
 
 QUIET = {"progressbar": False, "quiet": True}
 
@@ -58,7 +58,7 @@ def test_two_cores_draw_what_one_draws(small, small_model, name):
 @kernel
 def split(number, weight, total, rng):
     parts = np.full(weight.size, np.nan)
-    verdicts.split(number, weight, total, rng, parts)
+    rows.split(number, weight, total, rng, parts)
     return parts
 
 
