@@ -26,7 +26,7 @@ class Chain(ABC):
     ) -> None:
         self.sweep, self.state, self.rng = sweep, state, rng
         self.tune, self.draws, self.sweeps = tune, draws, sweeps
-        self.done = 0
+        self.done, self.stopped = 0, False
         names = [*sweep.drawn]
         names += [block.parameter for pooled in sweep.pools for block in pooled.members.values()]
         rows: Mapping[str, Any] = {name: np.asarray(state.rows[name]) for name in names}
@@ -61,6 +61,8 @@ class SteppedChain(Chain):
             state = self.state
             with interruptible:
                 for _ in range(self.sweeps):
+                    if self.stopped:
+                        return
                     state = step(self.sweep, state, self.rng)
                 if self.done >= self.tune:
                     at = self.done - self.tune
@@ -96,6 +98,8 @@ def run(chains: list[Any], cores: int, progress: Callable[[int, int, bool], None
                         if not chain.complete:
                             running[pool.submit(chain.advance, SLICE)] = number, chain.done
             except BaseException:
+                for chain in chains:
+                    chain.stopped = True
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
     except KeyboardInterrupt:
