@@ -27,7 +27,8 @@ def test_names_are_the_public_ones():
 def test_help_of_a_model_begins_with_its_own_arguments(name):
     model = getattr(bf.models, name)
     lines = pydoc.plain(pydoc.render_doc(model)).splitlines()
-    assert "(responses: " in lines[3] and "*args" not in lines[3]
+    begun = re.sub(r"\s*\|?\s+", " ", " ".join(lines[3:6]))  # Python 3.13 breaks long lines
+    assert re.search(r"\( ?responses: ", begun) and "*args" not in begun
     parameters = inspect.signature(model).parameters
     assert "self" not in parameters
     explained = pydoc.getdoc(model).partition("Parameters\n")[2].partition("\nRaises\n")[0]
