@@ -116,11 +116,12 @@ class ProgressBar(ProgressBarManager):
         super().__init__(n_chains, shown, theme)
         total = n_draws * (n_chains if self.combined_progress else 1)
         self._done, self._total = [0] * n_chains, total
-        self._backend = self._create_backend(total, [], {})
+        self._backend = self._create_backend(total, [], {"draw": [0] * self.n_bars})
 
     def update(self, chain: int, advance: int, complete: bool) -> None:
         """Show that a chain has made more draws."""
         self._done[chain] += advance
         complete = sum(self._done) == self._total if self.combined_progress else complete
         bar = 0 if self.combined_progress else chain
-        self._backend.update(bar, advance, failing=False, stats={}, is_last=complete)
+        stats = {"draw": sum(self._done) if self.combined_progress else self._done[chain]}
+        self._backend.update(bar, advance, failing=False, stats=stats, is_last=complete)

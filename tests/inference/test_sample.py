@@ -261,3 +261,13 @@ def test_an_interrupted_end_keeps_the_draws(small_model, monkeypatch, step):
     assert ("sensitivity" in result.attrs["missing"]) == (step == "add_deterministics")
     assert result.attrs["sampler"] == "gibbs"
     assert bf.label_probabilities(result, small_model).shape == (62, 3)
+
+
+@pytest.mark.parametrize("shown", [True, "combined", "split+stats"])
+def test_progress_counts_the_draws_of_chains(small_model, capsys, shown):
+    bf.sample(small_model, 30, tune=10, chains=2, random_seed=1, progressbar=shown, quiet=True)
+    assert (" 80 " if shown == "combined" else " 40 ") in capsys.readouterr().out
+    made = []
+    settings = {"tune": 10, "chains": 2, "random_seed": 1, "quiet": True}
+    bf.sample(small_model, 30, progressbar=made.append, **settings)
+    assert sum(made) == 80
