@@ -175,7 +175,7 @@ class DawidSkene(LabelModel):
     >>> new = kappa_mu.copy(data=np.random.default_rng(1).standard_gamma(kappa_mu))
     >>> right = (new / new.sum("answer")).sel({"class": 1, "answer": 1})
     >>> right.quantile([0.055, 0.945]).round(1).values.tolist()
-    [0.6, 1.0]
+    [0.5, 1.0]
     """
 
     def __init__(
