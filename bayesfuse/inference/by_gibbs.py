@@ -99,11 +99,8 @@ def _chains(
     n_draws = min(chain.n_kept for chain in chains)
     kept = {n: np.stack([each.kept[n][:n_draws] for each in chains]) for n in chains[0].kept}
     seconds = time.perf_counter() - began
-    if n_draws == 0:
-        raise ValueError(
-            "An interrupted result holds the draws that all chains have made after tuning. Got: an "
-            "interruption before there were any."
-        )
+    if n_draws == 0:  # interrupted before there were draws
+        raise KeyboardInterrupt
     values = {
         block.variable.name: block.support.from_kernel(kept.pop(block.parameter))
         for block in plan.all_blocks
