@@ -110,9 +110,9 @@ def sample(
         of each, for ``bf.label_probabilities(result[name])``; functions that take a model take
         ``bf.part(model, name)``. It is sampled by NUTS.
         Interrupting Gibbs chains ends all of them and keeps the draws that every chain has made
-        (KeyboardInterrupt if there are none). Next to NUTS, an interruption ends the current chain, as in
-        :func:`pymc.sample`. Interrupting the computations after sampling leaves out the rest, which
-        a warning and the attribute ``missing`` name.
+        (KeyboardInterrupt if there are none). Next to NUTS, an interruption ends the current chain,
+        as in :func:`pymc.sample`. Interrupting the computations after sampling leaves out the rest,
+        which a warning and the attribute ``missing`` name.
 
     Raises
     ------
